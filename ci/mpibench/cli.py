@@ -1,0 +1,131 @@
+"""The ``mpibench`` command: what happens around the tests. Each sub-command is thin; its module does the work."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mpibench.cluster_cli import app as cluster_app
+from reframe_tests.harness.site import ROOT
+from reframe_tests.harness.vocabulary import BadInput
+
+app = typer.Typer(
+    name="mpibench",
+    help="Around the MPI fabric tests: look at machine, stacks and benchmarks, read outputs, export and report sessions.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.add_typer(cluster_app, name="cluster")
+
+RESULTS = ROOT / "results"
+#: Exit status for bad input, as typer uses it for bad usage.
+BAD_INPUT = 2
+
+
+class TableFormat(str, enum.Enum):
+    """How records are printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+@app.command()
+def doctor(
+    system: Annotated[str | None, typer.Option(help="System to look at; default: the one ReFrame would select here.")] = None,
+) -> None:
+    """Say what this machine and the selected system offer, what is missing, and how to get it.
+
+    Looks at: Python and ReFrame, compiler and evidence library, stacks, topology, network and RDMA devices, the
+    system's fabrics (is each device here?), scheduler, Spack, browser. Exits 1 if something the tests need is missing.
+    """
+    from mpibench import doctor as examination
+
+    raise typer.Exit(examination.report(system))
+
+
+@app.command()
+def stacks() -> None:
+    """List the MPI stacks that have been built, with MPI, version, origin, ABI, benchmarks and lock hash.
+
+    Every metadata file is checked against environments/stack.schema.json; a stack that is broken (its prefix gone, its
+    library missing) is listed with the reason and makes the command exit 1.
+    """
+    from mpibench import stacks as listing
+
+    raise typer.Exit(listing.show())
+
+
+@app.command()
+def catalogue(
+    group: Annotated[str | None, typer.Argument(help="Only this group, e.g. p2p, transfer, collectives.")] = None,
+) -> None:
+    """List the benchmark rows: suite, binary, group, ranks, quantities with units, and the sizes that may be gated."""
+    from mpibench import catalogue_listing
+
+    catalogue_listing.show(group)
+
+
+@app.command()
+def parse(
+    files: Annotated[list[Path], typer.Argument(help="Outputs of IMB or mpi4py.bench; - reads standard input.")],
+    format: Annotated[TableFormat, typer.Option("--format", "-f", help="How to print the records.")] = TableFormat.table,
+) -> None:
+    """Read benchmark outputs into records: benchmark, ranks, groups, message_bytes, repetitions, one field per column.
+
+    Field names carry the unit (latency_us, bandwidth_mb_per_s with 1 MB = 1e6 bytes). A truncated, mixed-up or empty
+    output is an error that names file and line; nothing of it is printed. Exits 2 if any file could not be read.
+    """
+    from mpibench import parsing
+
+    sys.stdout.write(parsing.parse_files(files, format.value))
+
+
+@app.command()
+def export(
+    db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = RESULTS / "results.db",
+    out: Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")] = RESULTS / "dataset",
+    session: Annotated[list[str] | None, typer.Option(help="Only these sessions (uuid); default: all.")] = None,
+) -> None:
+    """Export sessions to a Parquet dataset: one row per repeat x metric x size, partitioned by system and date.
+
+    Exporting a session again replaces its rows; failed cases are kept and marked, and listed in the table `cases`.
+    """
+    from mpibench import dataset
+
+    typer.echo(dataset.export(db, out, session))
+
+
+@app.command()
+def report(
+    db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = RESULTS / "results.db",
+    session: Annotated[str, typer.Option(help="Session uuid, or 'latest'.")] = "latest",
+    out: Annotated[Path, typer.Option(help="HTML file to write; a .md summary is written beside it.")] = RESULTS
+    / "report.html",
+) -> None:
+    """Write one self-contained HTML page for a session: verdicts, curves, heat maps, and the proof behind each number."""
+    from mpibench import report as pages
+
+    for line in pages.write(db, session, out):
+        typer.echo(line)
+
+
+def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int:
+    """Entry point: bad input is one sentence on standard error and exit status 2, never a traceback."""
+    try:
+        run(args=argv, standalone_mode=True)
+    except BadInput as error:
+        typer.echo(f"mpibench: {error}", err=True)
+        return BAD_INPUT
+    except BrokenPipeError:
+        return 0
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0

@@ -1,0 +1,310 @@
+"""Up, down and status of the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from reframe_tests.harness.site import ROOT
+from reframe_tests.harness.vocabulary import BadInput
+
+from . import daemons, kernel, namespaces, network, packages, slurm, state
+from .plan import FABRICS, HEAD, Node, Plan, make
+from .state import Process, State
+
+Say = Callable[[str], None]
+#: Nodes that Slurm may give a job to, or has given one.
+HEALTHY = ("idle", "allocated", "mixed", "completing")
+#: Time for nodes to register with the controller, in seconds.
+_REGISTRATION_S = 30
+
+
+def log_dir() -> Path:
+    """Where daemons write."""
+    return state.runtime_dir() / "log"
+
+
+def init_log() -> Path:
+    """Where the inits write what goes wrong."""
+    return log_dir() / "init.log"
+
+
+def up(compute: int, layout: str, share: Sequence[Path], say: Say) -> State:
+    """Bring the cluster up; nothing to do if the same cluster is up already.
+
+    :raises BadInput: if this machine cannot carry it, or another one is up. Nothing is left behind then.
+    """
+    with state.locked() as runtime_dir:
+        shown = [ROOT, Path.home(), Path(sys.prefix), Path(sys.base_prefix), Path.cwd(), runtime_dir, *share]
+        plan = make(compute, layout, namespaces.hidden([path.absolute() for path in shown if path.exists()]))
+        found = state.load()
+        if found and found.init.alive and found.ready:
+            _expect_same(found.plan, plan)
+            say(f"the cluster is up already: {HEAD}, {', '.join(node.name for node in plan.compute_nodes)}, layout {layout}")
+            return found
+        _tear_down(found)
+        package_root = packages.provide(say)
+        state.runtime_dir().mkdir(mode=0o700, exist_ok=True)
+        try:
+            with _interruptible() as check_interrupt:
+
+                def say_unless_interrupted(text: str) -> None:
+                    check_interrupt()
+                    say(text)
+
+                cluster = _build(plan, package_root, say_unless_interrupted)
+                check_interrupt()
+                return cluster
+        except BadInput:
+            # The logs stay, because the sentence points at them; everything else goes.
+            _tear_down(state.load())
+            state.forget()
+            raise
+        except BaseException:
+            _tear_down(state.load())
+            state.remove()
+            raise
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[Callable[[], None]]:
+    """A check that raises the KeyboardInterrupt which Python lost: one that falls into a hook of os.fork is dropped there."""
+    seen = False
+    previous = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, frame: object) -> None:
+        nonlocal seen
+        seen = True
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if seen:
+            raise KeyboardInterrupt
+
+    if previous is not signal.default_int_handler:  # ignored by the caller's wish, or handled by somebody else
+        yield check
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _expect_same(running: Plan, wanted: Plan) -> None:
+    if (running.compute, running.layout) != (wanted.compute, wanted.layout):
+        raise BadInput(f"a cluster of {running.compute} nodes with layout {running.layout} is up; take it down first.")
+    lacking = [path for path in wanted.shared if not any(Path(path).is_relative_to(known) for known in running.shared)]
+    if lacking:
+        raise BadInput(f"the cluster that is up does not show {', '.join(lacking)} on its nodes; take it down first.")
+
+
+def _build(plan: Plan, package_root: Path | None, say: Say) -> State:
+    log = log_dir()
+    log.mkdir(exist_ok=True)
+    etc = state.runtime_dir() / "etc"
+    _write_etc(plan, etc, log)
+    own_user = not kernel.privileged()
+    init, lifeline = namespaces.create_cluster(etc, package_root, own_user, init_log())
+    try:
+        cluster = State(plan, init, str(package_root) if package_root else None, own_user)
+        state.save(cluster)
+        say(
+            f"namespaces: switch with {', '.join(fabric.name for fabric in FABRICS)}"
+            + (", in a user namespace" if own_user else "")
+        )
+        batch(cluster, init, "ip", network.switch_lines())
+        for node in plan.nodes:
+            boot(cluster, node)
+            state.save(cluster)
+        say(f"nodes: {', '.join(node.name for node in plan.nodes)} ({_layout_words(plan)})")
+        serve(cluster, say)
+        cluster.ready = True
+        state.save(cluster)
+        os.write(lifeline, b"1")
+        return cluster
+    finally:
+        os.close(lifeline)
+
+
+def _write_etc(plan: Plan, etc: Path, log: Path) -> None:
+    for name, text in slurm.etc_files(plan, log).items():
+        path = etc / name
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        path.touch(mode=0o600 if name.endswith("slurmdbd.conf") else 0o644)
+        path.write_text(text)
+    preload = Path("/etc/ld.so.preload")
+    if preload.exists():
+        shutil.copyfile(preload, etc / "ld.so.preload")
+    daemons.make_munge_key(etc / "munge/munge.key")
+
+
+def _layout_words(plan: Plan) -> str:
+    cores = ", ".join(
+        f"{node.name} on {'faked ' if not plan.topology(node).real else ''}cores {','.join(map(str, plan.topology(node).cpus))}"
+        for node in plan.compute_nodes
+    )
+    return f"layout {plan.layout}: {cores}"
+
+
+def boot(cluster: State, node: Node) -> None:
+    """Make a node and plug its cables in; no daemon runs on it yet.
+
+    :raises BadInput: if a step fails.
+    """
+    # The kernel removes a dead node's cables a moment after the node.
+    ports = {network.port(node, fabric) for fabric in FABRICS}
+    namespaces.wait_until(lambda: not ports & daemons.interfaces(cluster.init), 10)
+    process = namespaces.create_node(cluster, node, init_log())
+    cluster.nodes[node.name] = process
+    batch(cluster, cluster.init, "ip", network.cable_lines(node, process.pid_in_parent))
+    batch(cluster, process, "ip", network.node_lines(node))
+    shape(cluster, node)
+    daemons.prepare(process)
+
+
+def shape(cluster: State, node: Node, fraction: float = 1.0, fabrics: Sequence[str] = ()) -> None:
+    """Give a node's links their rate, or a fraction of it, on all fabrics or on some.
+
+    :raises BadInput: if ``tc`` refuses.
+    """
+    chosen = [fabric for fabric in FABRICS if not fabrics or fabric.name in fabrics]
+    lines = [line for fabric in chosen for line in network.shape_lines(fabric.name, fabric, fraction)]
+    batch(cluster, cluster.node_process(node.name), "tc", lines)
+    lines = [line for fabric in chosen for line in network.port_lines(cluster.plan, node, fabric, fraction)]
+    batch(cluster, cluster.init, "tc", lines)
+
+
+def batch(cluster: State, process: Process, tool: str, lines: Sequence[str]) -> None:
+    """Run lines through ``ip`` or ``tc`` in the network of a process.
+
+    With ``tc``, deletions of what is not there are forgiven.
+
+    :raises BadInput: with the tool's first complaint.
+    """
+    forgiven = [number for number, line in enumerate(lines, 1) if tool == "tc" and line.startswith("qdisc del")]
+    done = namespaces.run(cluster, process, [tool, "-force", "-batch", "-"], input="\n".join(lines) + "\n")
+    failed = [line for line in done.stderr.splitlines() if line.startswith("Command failed")]
+    if any(int(line.rpartition(":")[2]) not in forgiven for line in failed):
+        raise BadInput(f"'{tool}' refuses a setting of the cluster's network: {' '.join(done.stderr.split())}")
+
+
+def serve(cluster: State, say: Say) -> None:
+    """Start every daemon that does not run, in the order they need each other, and wait until Slurm may use all nodes.
+
+    :raises BadInput: naming the daemon or the nodes that do not get ready.
+    """
+    log = log_dir()
+    for step in daemons.ORDER:
+        begun = [(daemon, node) for daemon, node in step.places(cluster.plan) if not daemons.runs(cluster, daemon, node)]
+        for daemon, node in begun:
+            if daemon is daemons.MARIADBD:
+                daemons.make_database(cluster, node, log)
+            daemons.begin(cluster, daemon, node, log)
+        for daemon, node in begun:
+            daemons.await_ready(cluster, daemon, node, log)
+            if daemon is daemons.SLURMDBD:
+                daemons.register(cluster)
+        if begun and step.said:
+            say(step.said)
+    await_nodes(cluster)
+    say(f"Slurm: {', '.join(f'{name} {word}' for name, word in daemons.node_states(cluster).items())}")
+
+
+def await_nodes(cluster: State) -> None:
+    """Wait until Slurm may use every compute node.
+
+    :raises BadInput: naming the nodes it may not use.
+    """
+    states: dict[str, str] = {}
+
+    def registered() -> bool:
+        nonlocal states
+        states = daemons.node_states(cluster)
+        return len(states) == cluster.plan.compute and all(word in HEALTHY for word in states.values())
+
+    if not namespaces.wait_until(registered, _REGISTRATION_S):
+        found = ", ".join(f"{name} {word}" for name, word in states.items()) or "no answer from slurmctld"
+        raise BadInput(f"Slurm's nodes are not ready after {_REGISTRATION_S} s ({found}); see {log_dir()}.")
+
+
+def down(say: Say) -> None:
+    """Take the cluster down: every process, mount, link, namespace and file of it."""
+    with state.locked():
+        was_up = _tear_down(state.load())
+        state.remove()
+    say("the cluster is down" if was_up else "the cluster was not up")
+
+
+def _tear_down(found: State | None) -> bool:
+    """Kill the cluster's init, also one that no state file tells of any more; whether there was one."""
+    inits = namespaces.inits_logging_to(init_log())
+    if found is not None and found.init.alive:
+        inits.add(found.init)
+    for init in inits:
+        os.kill(init.pid, signal.SIGKILL)
+    # The kernel ends everything inside first; the init itself goes last.
+    if not namespaces.wait_until(lambda: not any(init.alive for init in inits), 30):
+        pids = ", ".join(str(init.pid) for init in inits if init.alive)
+        raise BadInput(f"the cluster's process {pids} does not end; see what it waits for in /proc/<number>/stack.")
+    return bool(inits)
+
+
+def links(cluster: State) -> list[tuple[str, str, str, str]]:
+    """Every node's interfaces as the kernel has them: node, fabric, ``up`` or ``down``, rate as ``tc`` prints it."""
+    rows = []
+    for node in cluster.plan.nodes:
+        process = cluster.nodes.get(node.name)
+        if process is None or not process.alive:
+            continue
+        shown = namespaces.run(cluster, process, ["ip", "-json", "link"]).stdout
+        up = {row["ifname"]: row["operstate"] == "UP" for row in json.loads(shown or "[]")}
+        for fabric in FABRICS:
+            if fabric.name in up:
+                classes = namespaces.run(cluster, process, ["tc", "class", "show", "dev", fabric.name]).stdout
+                rate = re.search(r"\brate (\S+)", classes)
+                rows.append((node.name, fabric.name, "up" if up[fabric.name] else "down", rate[1] if rate else "unshaped"))
+    return rows
+
+
+def status(say: Say) -> int:
+    """Say what is up. 0: all healthy; 1: a fault is in force, a node is not usable or a link is down; 3: not up."""
+    state.expect_host()
+    found = state.load()
+    if found is None or not found.init.alive:
+        say(
+            "the cluster is not up"
+            if found is None
+            else "the cluster's init is dead; 'mpibench cluster down' removes its files"
+        )
+        return 3
+    if not found.ready:
+        say("the cluster is coming up, or did not come up completely; 'mpibench cluster down' takes it away")
+        return 1
+    say(f"{_layout_words(found.plan)}; process {found.init.pid}, files in {state.runtime_dir()}")
+    healthy = not found.faults
+    states = daemons.node_states(found)
+    for node in found.plan.nodes:
+        process = found.nodes.get(node.name)
+        alive = process is not None and process.alive
+        word = "controller" if node.is_head and states else states.get(node.name, "no answer from slurmctld")
+        say(f"{node.name:8} {'alive' if alive else 'dead':6} {word}")
+        healthy &= alive and bool(states) and (node.is_head or word in HEALTHY)
+        for daemon in daemons.missing(found, node) if alive else ():
+            say(f"{node.name:8} {daemon.name} does not run")
+            healthy = False
+    for node_name, fabric, word, rate in links(found):
+        say(f"{node_name:8} {fabric:8} {word:5} {rate}")
+        healthy &= word == "up"
+    for fault in found.faults:
+        say(f"fault in force: {' '.join([fault['name'], *fault['words']])}")
+    if not found.faults:
+        say("no fault in force")
+    return 0 if healthy else 1

@@ -1,0 +1,180 @@
+"""``mpibench cluster``: a cluster in a box, with a real Slurm, fabrics with a line rate, and faults on demand."""
+
+from __future__ import annotations
+
+import enum
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mpibench.cluster.plan import DATA_FABRICS, DEFAULT_LAYOUT, HEAD, LAYOUTS
+
+app = typer.Typer(
+    name="cluster",
+    help="A cluster in a box: head and compute nodes, real Slurm with accounting, fabrics with a line rate, faults on demand.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+fault_app = typer.Typer(
+    name="fault",
+    help="Break something on purpose; 'heal' undoes all of it. Faults stay until then and are listed by 'status'.",
+    no_args_is_help=True,
+)
+app.add_typer(fault_app)
+
+Layout = enum.Enum("Layout", {name: name for name in LAYOUTS}, type=str)  # type: ignore[misc]
+DEFAULT = Layout(DEFAULT_LAYOUT)
+Node = Annotated[str, typer.Argument(help="Node, e.g. c2.")]
+Fabric = Annotated[str, typer.Argument(help=f"Fabric: {', '.join(DATA_FABRICS)}, or mgmt.")]
+
+#: Variables of the caller that would mislead programs on a node: paths private to a node, and another job's identity.
+_PRIVATE_VARIABLES = ("TMPDIR", "XDG_RUNTIME_DIR", "HOSTNAME")
+_PRIVATE_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "PMI_", "PMIX_", "OMPI_COMM_")
+
+
+@app.command()
+def up(
+    nodes: Annotated[int, typer.Option("--nodes", "-n", help="Compute nodes (c1, c2, ...); the head comes on top.")] = 2,
+    layout: Annotated[
+        Layout,
+        typer.Option(
+            help="Cores a node shows. spread: all of this machine, each node counting from another one, so that one rank per "
+            "node has a core for itself. westmere: two sockets of six cores numbered alternately, faked; nothing is bound."
+        ),
+    ] = DEFAULT,
+    share: Annotated[
+        list[Path] | None, typer.Option(help="Another directory below /tmp, /run or /dev/shm that all nodes shall see.")
+    ] = None,
+) -> None:
+    """Bring the cluster up: seconds, and nothing to do if it is up already.
+
+    Nodes are namespaces of this machine; its network and /etc stay as they are. Slurm is the machine's own or, if it
+    has none, Debian's packages unpacked (not installed) below ~/.cache. All nodes see this machine's files, except
+    /tmp, /run and /dev/shm, which each node has for itself. Works as root, and without root where the kernel lets
+    users make namespaces.
+    """
+    from mpibench.cluster import lifecycle
+
+    lifecycle.up(nodes, layout.value, share or [], typer.echo)
+
+
+@app.command()
+def down() -> None:
+    """Take the cluster down: no process, mount, link, namespace or file of it stays, even after a crash."""
+    from mpibench.cluster import lifecycle
+
+    lifecycle.down(typer.echo)
+
+
+@app.command()
+def status() -> None:
+    """Show nodes with Slurm's word for them, links with their rates as the kernel has them, and faults in force.
+
+    Exit status 0: all healthy; 1: a fault is in force, a node cannot be used or a link is down; 3: the cluster is not up.
+    """
+    from mpibench.cluster import lifecycle
+
+    raise typer.Exit(lifecycle.status(typer.echo))
+
+
+@app.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def execute(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[--] COMMAND...", help="Command; default: your shell.")] = None,
+    node: Annotated[str, typer.Option("--node", "-w", help="Node to run on.")] = HEAD,
+) -> None:
+    """Run a command on a node, by default on the head, in the current directory; its exit status is passed on.
+
+    For example: mpibench cluster exec -- srun -p eth1g -N 2 hostname
+    """
+    from mpibench.cluster import namespaces, state
+
+    cluster = state.running()
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _PRIVATE_VARIABLES and not name.startswith(_PRIVATE_PREFIXES)
+    }
+    command = words or [os.environ.get("SHELL", "/bin/sh")]
+    raise typer.Exit(namespaces.execute(cluster, cluster.node_process(node), command, environment, Path.cwd()))
+
+
+def _make(name: str, **what: object) -> None:
+    from mpibench.cluster import faults
+
+    faults.make(name, **what)
+    typer.echo(f"in force: {' '.join([name, *map(str, what.values())])}; 'mpibench cluster fault heal' undoes it")
+
+
+@fault_app.command("link-down")
+def link_down(node: Node, fabric: Fabric) -> None:
+    """Pull a cable: the node's interface loses its carrier. An MPI job that uses it hangs."""
+    _make("link-down", node=node, fabric=fabric)
+
+
+@fault_app.command("slow-link")
+def slow_link(
+    fabric: Fabric, fraction: Annotated[float, typer.Option(help="Fraction of the line rate that is left.")] = 0.25
+) -> None:
+    """Let all compute nodes send at a fraction of the fabric's rate; nothing is lost."""
+    _make("slow-link", fabric=fabric, fraction=fraction)
+
+
+@fault_app.command("police")
+def police(
+    fabric: Fabric,
+    fraction: Annotated[float, typer.Option(help="Fraction of the line rate above which packets are dropped.")] = 0.5,
+) -> None:
+    """Drop what exceeds a fraction of the fabric's rate on the way to the compute nodes; TCP has to send it again."""
+    _make("police", fabric=fabric, fraction=fraction)
+
+
+@fault_app.command("kill-slurmd")
+def kill_slurmd(node: Node) -> None:
+    """Kill a node's slurmd. Slurm notices within half a minute; running steps go on until then."""
+    _make("kill-slurmd", node=node)
+
+
+@fault_app.command("kill-node")
+def kill_node(node: Node) -> None:
+    """Kill a node with all that runs on it, and its cables."""
+    _make("kill-node", node=node)
+
+
+@fault_app.command("stop-rank")
+def stop_rank(node: Node) -> None:
+    """Stop (SIGSTOP) the youngest MPI process on a node. The job hangs until its time limit."""
+    _make("stop-rank", node=node)
+
+
+@fault_app.command("full-disk")
+def full_disk(
+    path: Annotated[
+        Path, typer.Argument(help="Existing directory, e.g. the stage directory; its content is hidden meanwhile.")
+    ],
+    free_kib: Annotated[int, typer.Option(min=4, help="Space until the disk is full, in KiB.")] = 64,
+) -> None:
+    """Put a small disk over a directory, the same one on all nodes, so that jobs fill it."""
+    _make("full-disk", path=str(path.resolve()), free_kib=free_kib)
+
+
+@fault_app.command("clock-jump")
+def clock_jump(
+    node: Node, seconds: Annotated[int, typer.Option(help="How far the clock jumps, in seconds; negative: back.")] = 3600
+) -> None:
+    """Set a node's clock wrong for munge, slurmd and every program started on it from now on.
+
+    The kernel has one calendar clock for all nodes, so this is libfaketime, preloaded: programs that ran before keep the right
+    time, static programs and monotonic intervals are not affected. Called again, it changes the jump, and programs
+    started in between follow within 10 s. Beyond 300 s munge refuses the node's credentials, so Slurm loses the node.
+    """
+    _make("clock-jump", node=node, seconds=seconds)
+
+
+@fault_app.command("heal")
+def heal() -> None:
+    """Undo all faults and bring dead nodes and daemons back; returns when Slurm may use every node."""
+    from mpibench.cluster import faults
+
+    faults.heal(typer.echo)

@@ -1,0 +1,340 @@
+"""Sessions as a Parquet dataset, so that results outlive the machine's database and any tool can read them.
+
+Two tables, each partitioned the way Hive does it (``<table>/system=<name>/date=<UTC day>/<session>.parquet``; the
+partition columns are in the path, not in the files):
+
+``samples``
+    one row per repeat x metric x message size, of every case that measured anything, whatever its evidence says;
+``cases``
+    one row per test case, also of those that were skipped or failed before they measured, so that what is missing
+    can be judged later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.vocabulary import BadInput
+
+from .samples import PROVEN, VERDICTS
+from .sessions import Case, Session, list_sessions, read_session
+
+#: Columns that come from the path.
+PARTITION_SCHEMA = pl.Schema({"system": pl.String, "date": pl.Date})
+
+#: Columns that say which case a row belongs to, the same in both tables.
+_CASE_COLUMNS: dict[str, Any] = {
+    "session": pl.String,  # ReFrame's session id
+    "started": pl.Datetime("ms", "UTC"),  # start of the session
+    "labels": pl.String,  # JSON object of the labels given with --session-extras
+    "case": pl.String,  # ReFrame's <session>:<run>:<index>
+    "run": pl.Int32,  # above 0 for retries and reruns
+    "partition": pl.String,
+    "stack": pl.String,
+    "mpi": pl.String,
+    "mpi_version": pl.String,
+    "origin": pl.String,
+    "lock_hash": pl.String,
+    "fabric": pl.String,
+    "nodes": pl.Int32,
+    "ppn": pl.Int32,  # processes per node as resolved
+    "ppn_symbol": pl.String,  # as asked for
+    "pinning": pl.String,
+    "group": pl.String,
+    "result": pl.String,  # ReFrame's: pass, fail, abort, skip, fail_deps, xfail, xpass
+    "evidence": pl.String,  # proven, contradicted, missing, dry-run; null for a skipped case
+    "job_id": pl.String,
+    "nodelist": pl.String,
+    "outputdir": pl.String,  # where script, outputs and evidence of the job are
+}
+
+#: ``samples``: one row per repeat x metric x message size.
+SAMPLES_SCHEMA = pl.Schema(
+    {
+        **_CASE_COLUMNS,
+        "suite": pl.String,
+        "benchmark": pl.String,
+        "variant": pl.String,
+        "ranks": pl.Int32,  # processes active in the benchmark
+        "groups": pl.Int32,
+        "message_bytes": pl.Int64,  # null where the benchmark has none
+        "repetitions": pl.Int64,  # repetitions a value averages over; null where the suite prints none
+        "quantity": pl.String,
+        "unit": pl.String,
+        "direction": pl.String,  # lower, higher or none: which way is better
+        "repeat": pl.Int32,  # from 1, in the order they ran
+        "value": pl.Float64,  # in unit; null where this repeat gave none
+    }
+)
+
+_GATE = pl.Struct(
+    {
+        **dict.fromkeys(("metric", "layer"), pl.String),
+        **dict.fromkeys(("value", "reference", "lower", "upper"), pl.Float64),
+        **dict.fromkeys(("unit", "outcome"), pl.String),
+    }
+)
+
+#: ``cases``: one row per test case.
+CASES_SCHEMA = pl.Schema(
+    {
+        **_CASE_COLUMNS,
+        "name": pl.String,
+        "superseded": pl.Boolean,  # failed, and was run again in the same session
+        "fail_phase": pl.String,
+        "reason": pl.String,  # of the failure or of the skip
+        "sentences": pl.List(pl.String),  # what the evidence lacks or contradicts
+        "library": pl.String,
+        "library_version": pl.String,
+        "condition": pl.String,  # JSON object as the test stored it
+        "samples": pl.Int32,  # metrics x sizes measured
+        "gates": pl.List(_GATE),
+    }
+)
+
+SCHEMAS = {"samples": SAMPLES_SCHEMA, "cases": CASES_SCHEMA}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What an export wrote.
+
+    :param rows: rows of ``samples``; ``unproven_rows`` of them belong to cases without proof.
+    :param refused: one sentence for each session that was not exported.
+    """
+
+    out_dir: Path
+    sessions: int = 0
+    cases: int = 0
+    rows: int = 0
+    unproven_rows: int = 0
+    refused: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        unproven = f", {self.unproven_rows} of them without proof" if self.unproven_rows else ""
+        return f"{self.out_dir}: {self.sessions} sessions, {self.cases} cases, {self.rows} values{unproven}"
+
+
+class RefusedSessions(BadInput):
+    """Some sessions were not exported; all others were. ``summary`` tells which."""
+
+    def __init__(self, summary: Summary) -> None:
+        self.summary = summary
+        count, first = len(summary.refused), summary.refused[0]
+        others = f" ({count - 1} more sessions refused; {summary.sessions} exported)" if count > 1 else ""
+        super().__init__(first.removesuffix(".") + others + ".")
+
+
+def _case_values(session: Session, case: Case) -> dict[str, Any]:
+    condition = case.condition
+    return {
+        "session": session.uuid,
+        "started": session.started,
+        "labels": json.dumps(session.labels, sort_keys=True),
+        "case": case.uuid,
+        "run": case.run,
+        "partition": case.partition,
+        "stack": case.stack,
+        **{key: _text(condition.get(key)) for key in ("mpi", "mpi_version", "origin", "lock_hash")},
+        "fabric": case.fabric or None,
+        "nodes": case.nodes,
+        "ppn": case.ppn,
+        "ppn_symbol": case.ppn_symbol or None,
+        "pinning": case.pinning or None,
+        "group": case.group or None,
+        "result": case.result,
+        "evidence": case.evidence or None,
+        "job_id": case.job_id or None,
+        "nodelist": case.nodelist or None,
+        "outputdir": case.directory or None,
+    }
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+#: Columns of ``samples`` that a sample has under the same name.
+_SAMPLE_FIELDS = (
+    *("group", "suite", "benchmark", "variant", "ranks", "groups"),
+    *("message_bytes", "repetitions", "quantity", "unit", "direction"),
+)
+
+
+def _samples_table(session: Session, cases: Sequence[Case]) -> pl.DataFrame:
+    """One row per repeat of every sample, beside the columns of its case."""
+    schema = {"case_number": pl.Int32, **{name: SAMPLES_SCHEMA[name] for name in (*_SAMPLE_FIELDS, "repeat", "value")}}
+    rows = [
+        (number, *metric, repeat, value)
+        for number, case in enumerate(cases)
+        for sample in case.samples
+        for metric in [tuple(getattr(sample, name) for name in _SAMPLE_FIELDS)]
+        for repeat, value in enumerate(sample.values, start=1)
+    ]
+    measured = pl.DataFrame(rows, schema=schema, orient="row")
+    beside = {name: dtype for name, dtype in _CASE_COLUMNS.items() if name not in _SAMPLE_FIELDS}
+    described = pl.DataFrame([_case_values(session, case) for case in cases], schema=beside, orient="row")
+    return measured.hstack(described[measured["case_number"]]).select(SAMPLES_SCHEMA.names())
+
+
+def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
+    return [
+        {
+            **_case_values(session, case),
+            "name": case.name,
+            "superseded": case.uuid in session.superseded,
+            "fail_phase": case.fail_phase or None,
+            "reason": case.reason or None,
+            "sentences": list(case.proof.sentences) if case.proof else [],
+            "library": case.proof.library if case.proof else None,
+            "library_version": case.proof.library_version if case.proof else None,
+            "condition": json.dumps(case.condition, sort_keys=True),
+            "samples": len(case.samples),
+            "gates": [vars(gate) for gate in case.gates],
+        }
+        for case in cases
+    ]
+
+
+def tables(session: Session, system: str) -> dict[str, pl.DataFrame]:
+    """Both tables of one session on one system, without the partition columns."""
+    cases = [case for case in session.cases if case.system == system]
+    return {
+        "samples": _samples_table(session, cases),
+        "cases": pl.DataFrame(_case_rows(session, cases), schema=CASES_SCHEMA, orient="row"),
+    }
+
+
+def _replace(frame: pl.DataFrame, path: Path) -> None:
+    """Write a file whole or not at all: readers only see ``*.parquet``, and a rename is atomic."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        frame.write_parquet(partial, compression="zstd", statistics=True)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _folder_name(name: str, what: str) -> str:
+    """Names become folders: refuse those that would leave the dataset or break the name of a partition."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
+        raise BadInput(f"{what} {name!r} cannot name a folder: use letters, digits, '_', '-' and '.'.")
+    return name
+
+
+def export_session(session: Session, out_dir: str | Path) -> Summary:
+    """Write one session; files of the same session already there are replaced.
+
+    :raises BadInput: the session's id or system cannot name a folder, or the dataset cannot be written.
+    """
+    out_dir = Path(out_dir)
+    name = f"{_folder_name(session.uuid, 'session')}.parquet"
+    rows = unproven = 0
+    written = set()
+    try:
+        for system in session.systems:
+            day = Path(f"system={_folder_name(system, 'system')}") / f"date={session.started:%Y-%m-%d}" / name
+            for table, frame in tables(session, system).items():
+                _replace(frame, out_dir / table / day)
+                written.add(out_dir / table / day)
+                if table == "samples":
+                    rows += frame.height
+                    unproven += frame.filter(pl.col("evidence").ne_missing(PROVEN)).height
+        for stale in set(out_dir.glob(f"*/system=*/date=*/{name}")) - written:
+            stale.unlink()
+    except OSError as err:
+        raise BadInput(f"cannot write the dataset in {out_dir}: {err.strerror}.") from None
+    return Summary(out_dir, 1, len(session.cases), rows, unproven)
+
+
+def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | None = None) -> Summary:
+    """Export sessions of a results database; exporting again replaces and never duplicates.
+
+    :param sessions: session ids, or unique beginnings of them; all sessions if ``None`` or empty.
+    :raises BadInput: no database, a damaged one, or an unknown session.
+    :raises RefusedSessions: sessions that are damaged or hold values that are not finite or in a wrong unit; all
+        other sessions have been exported.
+    """
+    done: list[Summary] = []
+    refused = []
+    for uuid in sessions or list_sessions(db_path):
+        try:
+            done.append(export_session(read_session(db_path, uuid), out_dir))
+        except BadInput as err:
+            refused.append(str(err))
+    total = Summary(
+        Path(out_dir),
+        len(done),
+        *(sum(getattr(one, name) for one in done) for name in ("cases", "rows", "unproven_rows")),
+        tuple(refused),
+    )
+    if refused:
+        raise RefusedSessions(total)
+    return total
+
+
+def scan(out_dir: str | Path, table: str) -> pl.LazyFrame:
+    """All rows of a table, the partition columns included, whatever their evidence.
+
+    :param table: ``samples`` or ``cases``.
+    :raises BadInput: no dataset there, or a file in it is damaged or of another layout.
+    """
+    files = sorted((Path(out_dir) / table).glob("system=*/date=*/*.parquet"))
+    if not files:
+        raise BadInput(f"there is no dataset in {out_dir}: write one with `mpibench export`.")
+    expected = SCHEMAS[table]
+    for path in files:
+        try:
+            found = pl.read_parquet_schema(path)
+        except (pl.exceptions.PolarsError, OSError) as err:
+            raise BadInput(f"{path} is cut off or no Parquet file ({_first_line(err)}): export that session again.") from None
+        if found != expected:
+            odd = sorted(set(expected.items()) ^ set(found.items()), key=str)
+            column = odd[0][0] if odd else "order"
+            raise BadInput(f"{path} has another layout (column {column}): export that session again.")
+    return pl.scan_parquet(files, hive_partitioning=True, hive_schema=PARTITION_SCHEMA)
+
+
+def _first_line(err: Exception) -> str:
+    return (str(err).strip().splitlines() or [type(err).__name__])[0]
+
+
+def load(
+    out_dir: str | Path,
+    *,
+    sessions: Sequence[str] | None = None,
+    systems: Sequence[str] | None = None,
+    evidence: Sequence[str] = (PROVEN,),
+) -> pl.LazyFrame:
+    """Values for statistics: rows of ``samples`` that hold a number, by default only those with proof.
+
+    :param sessions: only these session ids.
+    :param systems: only these systems.
+    :param evidence: verdicts to accept, of ``samples.VERDICTS``.
+    :raises BadInput: no dataset, a damaged file, or an unknown verdict.
+    """
+    unknown = sorted(set(evidence) - set(VERDICTS))
+    if unknown:
+        raise BadInput(f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(VERDICTS)}.")
+    frame = scan(out_dir, "samples").filter(pl.col("evidence").is_in(list(evidence)), pl.col("value").is_not_null())
+    for column, wanted in (("session", sessions), ("system", systems)):
+        if wanted is not None:
+            frame = frame.filter(pl.col(column).is_in(list(wanted)))
+    return frame
+
+
+def load_cases(out_dir: str | Path) -> pl.LazyFrame:
+    """All test cases of all sessions.
+
+    :raises BadInput: no dataset, or a damaged file.
+    """
+    return scan(out_dir, "cases")

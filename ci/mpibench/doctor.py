@@ -1,0 +1,143 @@
+"""``mpibench doctor``: what this machine and the selected system offer, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from reframe_tests.harness import site, stack_metadata, witness
+from reframe_tests.harness.fabric import Fabric
+from reframe_tests.harness.vocabulary import BadInput
+
+OK, NOTE, MISSING = "ok", "note", "missing"
+STYLE = {OK: "green", NOTE: "yellow", MISSING: "bold red"}
+
+#: Programs that widen what can be done here, and what for.
+OPTIONAL_PROGRAMS = {
+    "sbatch": "Slurm: jobs on partitions with scheduler slurm or squeue",
+    "qsub": "PBS: jobs on partitions with scheduler pbs or torque",
+    "spack": "building stacks with Spack (or set SPACK_ROOT)",
+    "chromium": "testing the report in a browser",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the examination.
+
+    :param state: ``ok``, ``note`` (works without) or ``missing`` (the tests need it).
+    """
+
+    subject: str
+    state: str
+    detail: str
+
+
+def report(system: str | None, console: Console | None = None) -> int:
+    """Print all findings; 1 if something the tests need is missing, else 0.
+
+    :raises BadInput: for an unknown system.
+    """
+    findings = list(examine(system))
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        table.add_row(f"[{STYLE[finding.state]}]{finding.state}[/]", finding.subject, finding.detail)
+    (console or Console()).print(table)
+    return int(any(finding.state == MISSING for finding in findings))
+
+
+def examine(system: str | None = None, root: Path = site.ROOT) -> Iterator[Finding]:
+    """All findings, from the outside in: software, stacks, then the system and its fabrics."""
+    yield from _software()
+    yield from _stacks(root)
+    yield from _system(system, root)
+
+
+def _software() -> Iterator[Finding]:
+    yield Finding("python", OK, f"{platform.python_version()} ({sys.executable})")
+    yield Finding("reframe", OK, importlib.metadata.version("reframe-hpc"))
+    configured = os.environ.get("RFM_CONFIG_FILES", "")
+    if str(site.ROOT / "site_configs" / "settings.py") in configured:
+        yield Finding("configuration", OK, configured)
+    else:
+        yield Finding("configuration", MISSING, f"run: export RFM_CONFIG_FILES={site.ROOT}/site_configs/settings.py")
+    try:
+        yield Finding("evidence library", OK, str(witness.locate()))
+    except BadInput as error:
+        yield Finding("evidence library", MISSING, str(error))
+    for program, purpose in OPTIONAL_PROGRAMS.items():
+        path = shutil.which(program)
+        if program == "spack" and not path and os.environ.get("SPACK_ROOT"):
+            path = f"{os.environ['SPACK_ROOT']}/bin/spack"
+        yield Finding(program, OK if path else NOTE, path or f"not here; only needed for {purpose}")
+
+
+def _stacks(root: Path) -> Iterator[Finding]:
+    stacks, problems = stack_metadata.discover(root)
+    for stack in stacks:
+        suites = ", ".join(f"{name} {row.get('version', '')}".strip() for name, row in stack.suites.items())
+        yield Finding(f"stack {stack.name}", OK, f"{stack.mpi} {stack.mpi_version}, {stack.origin}; {suites}")
+    for problem in problems:
+        yield Finding("stack", MISSING, problem)
+    if not stacks:
+        yield Finding("stacks", MISSING, "none built; run ci/setup for the wheels stacks")
+
+
+def _system(name: str | None, root: Path) -> Iterator[Finding]:
+    system = _select(name, [site.read_system(path) for path in site.system_files(root)])
+    yield Finding("system", OK, f"{system['name']}: {system['descr']}")
+    references = site.references_file(system["name"], root)
+    if not references.exists():
+        yield Finding("references", NOTE, f"{references} does not exist: numbers are recorded, no learned gate is applied")
+    here = _matches(system)
+    for partition in system["partitions"]:
+        label = f"{system['name']}:{partition['name']}"
+        if "processor" not in partition and partition["scheduler"] != "local":
+            yield Finding(label, NOTE, "has no 'processor': ReFrame must detect its topology (general.remote_detect)")
+        for fabric in site.fabrics_of(partition["extras"]).values():
+            yield from _fabric(f"{label} {fabric.name}", fabric, here and partition["scheduler"] == "local")
+
+
+def _select(name: str | None, systems: list[dict[str, Any]]) -> dict[str, Any]:
+    for system in systems:
+        if system["name"] == name or (name is None and _matches(system)):
+            return system
+    known = ", ".join(system["name"] for system in systems)
+    raise BadInput(f"there is no system '{name or socket.gethostname()}' under site_configs/; known are {known}.")
+
+
+def _matches(system: dict[str, Any]) -> bool:
+    return any(re.match(pattern, socket.gethostname()) for pattern in system["hostnames"])
+
+
+def _fabric(label: str, fabric: Fabric, look: bool) -> Iterator[Finding]:
+    rails = ", ".join(
+        rail.device + (f" {rail.line_rate_gbit_per_s:g} Gbit/s" if rail.line_rate_gbit_per_s else "") for rail in fabric.rails
+    )
+    described = f"{fabric.transport}, {fabric.scope}" + (f", {rails}" if rails else "")
+    absent = [device for device in fabric.devices if not _exists(device)] if look else []
+    if absent:
+        yield Finding(label, MISSING, f"{described}; not on this machine: {', '.join(absent)} (ip link, ibv_devices)")
+    else:
+        yield Finding(label, OK, described + ("" if look else "; devices are checked on its nodes by the tests"))
+    if not fabric.within_node and fabric.line_rate_gbit_per_s is None:
+        yield Finding(label, NOTE, "a rail has no line_rate_gbit_per_s: the physics gate is not applied")
+
+
+def _exists(device: str) -> bool:
+    return any(Path(f"/sys/class/{kind}/{device}").exists() for kind in ("net", "infiniband", "cxi"))

@@ -1,0 +1,153 @@
+"""The report of a session: one HTML file that needs no network, no server and no other file.
+
+``python -m mpibench.report --db results/results.db --out results/report.html`` does what ``mpibench report`` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import secrets
+import sys
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+from .charts import PALETTE, SYMBOLS, curves, index
+from .report_cases import details, place_of
+from .report_summary import summary_lines, write_markdown
+from .report_tables import Tables, words
+from .sessions import Session, label_of, read_session
+
+#: Parts of the page's script, in the order they need each other; together they are one function.
+SCRIPTS = ("page.js", "panel.js", "curves.js", "heat.js", "start.js")
+
+
+def _template(name: str) -> str:
+    return (files("mpibench") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _json_block(name: str, value: Any) -> str:
+    """A JSON block inside HTML; ``<`` is escaped so that no text can end the block or open a comment."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _style() -> str:
+    colours = {theme: " ".join(f"--s{number}: {colour};" for number, colour in enumerate(PALETTE[theme])) for theme in PALETTE}
+    signs = "\n".join(
+        f'.s{number}::before {{ content: "{sign}"; color: var(--s{number}); }}' for number, sign in enumerate(SYMBOLS.values())
+    )
+    return Template(_template("report.css")).substitute(colours, stacks=signs)
+
+
+def _script() -> str:
+    parts = "\n".join(_template(name) for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{parts}\n}})();'
+
+
+def _plotly() -> str:
+    """Source of plotly.js from the plotly package.
+
+    :raises BadInput: a release of plotly.js that cannot be embedded.
+    """
+    from plotly.offline import get_plotlyjs
+
+    source = get_plotlyjs()
+    if re.search(r"</script|<!--", source, re.IGNORECASE):
+        raise BadInput("this release of plotly cannot be embedded in a page: install the one named in pyproject.toml.")
+    return source
+
+
+def render(session: Session, base: Path, stacks: Iterable[Stack] = ()) -> str:
+    """The page as text.
+
+    :param base: folder the page will be in; links to job directories are relative to it.
+    :param stacks: metadata of the stacks on this machine, for the table of what they are made of.
+    """
+    places = [place_of(session, case, base) for case in session.cases]
+    found = curves(session)
+    tables = Tables(session, places, stacks)
+    blocks = [_json_block("index", index(session, found))]
+    blocks += [_json_block(f"curves-{number}", rows) for number, rows in enumerate(found.values())]
+    blocks += [
+        _json_block(f"case-{number}", details(session, case, place))
+        for number, (case, place) in enumerate(zip(session.cases, places, strict=True))
+    ]
+    return Template(_template("report.html")).substitute(
+        nonce=secrets.token_urlsafe(16),
+        title=escape(f"{', '.join(session.systems)}: {label_of(session)}, {session.started:%Y-%m-%d}"),
+        style=_style(),
+        heading=tables.heading(),
+        verdict=tables.verdict(),
+        failures=tables.failures(),
+        skipped=tables.skipped(),
+        key_figures=tables.key_figures(),
+        gates=tables.gates(),
+        evidence=tables.evidence(),
+        provenance=tables.provenance(),
+        words=words(),
+        chunks="\n".join(blocks),
+        plotly=_plotly(),
+        script=_script(),
+    )
+
+
+def write_report(session: Session, out_path: str | Path, stacks: Iterable[Stack] = ()) -> Path:
+    """Write the page, whole or not at all, and return its path.
+
+    :raises BadInput: the folder cannot be written.
+    """
+    out_path = Path(out_path)
+    partial = out_path.with_name(f".{out_path.name}.{os.getpid()}.partial")
+    try:
+        out_path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(render(session, out_path.parent, stacks), encoding="utf-8")
+        partial.replace(out_path)
+    except OSError as err:
+        raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return out_path
+
+
+def write(db: str | Path, session: str | None, out: str | Path) -> list[str]:
+    """Write report and Markdown summary of one session and return lines for the terminal.
+
+    :param session: session id or a unique beginning of it; the newest if ``None`` or ``latest``.
+    :raises BadInput: no such database or session, or a damaged one.
+    """
+    read = read_session(db, None if session in (None, "latest") else session)
+    out = Path(out)
+    stacks, _ = stack_metadata.discover()
+    write_report(read, out, stacks)
+    write_markdown(read, out.with_suffix(".md"))
+    return [*summary_lines(read), f"report: {out}"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line of ``python -m mpibench.report``; bad input is one sentence and exit status 2."""
+    parser = argparse.ArgumentParser(prog="python -m mpibench.report", description="Write the report of a session.")
+    parser.add_argument("--db", type=Path, default=Path("results/results.db"), help="ReFrame's results database")
+    parser.add_argument("--session", default="latest", help="session id or a unique beginning of it (default: the newest)")
+    parser.add_argument("--out", type=Path, default=Path("results/report.html"), help="HTML file to write")
+    options = parser.parse_args(arguments)
+    try:
+        print("\n".join(write(options.db, options.session, options.out)))
+    except BadInput as err:
+        print(f"mpibench: {err}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

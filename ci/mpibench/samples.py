@@ -1,0 +1,268 @@
+"""What a test stores with its case - samples, proof, gates - read back and checked, one sentence for what is wrong.
+
+The dictionaries are written by ``reframe_tests/harness`` (``Sample.as_dict``, ``Outcome.proof``, ``Gate.as_dict``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+
+#: Verdicts a proof may carry; only the first makes a number usable.
+PROVEN, CONTRADICTED, MISSING, DRY_RUN = "proven", "contradicted", "missing", "dry-run"
+VERDICTS = (PROVEN, CONTRADICTED, MISSING, DRY_RUN)
+#: What may come of a comparison with a reference.
+PASS, FAIL, NO_REFERENCE = "pass", "fail", "no reference"
+OUTCOMES = (PASS, FAIL, NO_REFERENCE)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All repeats of one metric of one case.
+
+    :param values: one value per repeat, in the order they ran, in ``unit``; ``None`` where a repeat gave none.
+    :param message_bytes: message size in bytes, ``None`` where the benchmark has none.
+    """
+
+    suite: str
+    benchmark: str
+    group: str
+    ranks: int
+    groups: int
+    variant: str
+    message_bytes: int | None
+    repetitions: int | None
+    quantity: str
+    unit: str
+    direction: str
+    values: tuple[float | None, ...]
+
+    @property
+    def measured(self) -> list[float]:
+        """Values of the repeats that gave one."""
+        return [value for value in self.values if value is not None]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One comparison of a metric with a reference; values and bounds in ``unit``, ``None`` where there is none."""
+
+    metric: str
+    layer: str
+    value: float | None
+    reference: float | None
+    lower: float | None
+    upper: float | None
+    unit: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes one network device of one node moved during one repeat of one launch (``None`` and empty: of the job)."""
+
+    launch: str
+    repeat: int | None
+    node: str
+    device: str
+    tx_bytes: int
+    rx_bytes: int
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Evidence for the condition of a case.
+
+    :param sentences: what is missing or contradicts the condition.
+    :param ranks: rank, host, cpus_allowed (kernel's list format), cpu, numa_node of every rank.
+    :param notes: what a reader should know and what is no contradiction.
+    :param kernel: operating system of each node.
+    :param seconds: the benchmarks' own time per launch, in seconds.
+    """
+
+    verdict: str
+    sentences: tuple[str, ...]
+    ranks: tuple[Mapping[str, Any], ...]
+    library_version: str
+    library: str
+    devices: tuple[Traffic, ...]
+    transport: str
+    seconds: tuple[float, ...]
+    notes: tuple[str, ...] = ()
+    kernel: tuple[str, ...] = ()
+
+
+class _Reader:
+    """Takes typed fields out of one dictionary; every refusal names the place."""
+
+    def __init__(self, row: Any, place: str) -> None:
+        if not isinstance(row, Mapping):
+            raise BadInput(f"{place} is {type(row).__name__}, expected a mapping.")
+        self.row, self.place = row, place
+
+    def _refuse(self, key: str, expected: str) -> BadInput:
+        return BadInput(f"{self.place}: {key} is {self.row.get(key)!r}, expected {expected}.")
+
+    def text(self, key: str, *, default: str | None = None) -> str:
+        value = self.row.get(key)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str):
+            raise self._refuse(key, "text")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        return tuple(str(row) for row, _ in _rows(self.row.get(key), f"{self.place}.{key}"))
+
+    def one_of(self, key: str, allowed: tuple[str, ...]) -> str:
+        value = self.row.get(key)
+        if value not in allowed:
+            raise self._refuse(key, f"one of {', '.join(allowed)}")
+        return str(value)
+
+    def count(self, key: str, *, bits: int = 63, optional: bool = False, default: int | None = None) -> int | None:
+        value = self.row.get(key, default)
+        if value is None and optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << bits:
+            raise self._refuse(key, f"a whole number below 2^{bits}")
+        return value
+
+    def number(self, key: str) -> float | None:
+        value = self.row.get(key)
+        return None if value is None else _finite(value, f"{self.place}: {key}")
+
+
+def _finite(value: Any, place: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise BadInput(f"{place} is {value!r}, expected a number.")
+    if (isinstance(value, int) and abs(value) >= 1 << 1023) or not math.isfinite(value):
+        raise BadInput(f"{place} is {value}: a value that is not finite is no measurement and is refused.")
+    return float(value)
+
+
+def _rows(value: Any, place: str) -> Iterator[tuple[Any, str]]:
+    if value is None:
+        return
+    if not isinstance(value, (list, tuple)):
+        raise BadInput(f"{place} is {type(value).__name__}, expected a list.")
+    for index, row in enumerate(value):
+        yield row, f"{place}[{index}]"
+
+
+def read_samples(value: Any, place: str) -> tuple[Sample, ...]:
+    """Check the ``samples`` of a case.
+
+    :raises BadInput: a field is absent or of the wrong type, a value is not finite, a unit or direction is not that
+        of the quantity (:data:`vocabulary.QUANTITIES`), or a metric occurs twice.
+    """
+    samples: dict[tuple[Any, ...], Sample] = {}
+    for row, where in _rows(value, f"{place}: samples"):
+        sample = _sample(_Reader(row, where))
+        identity = (
+            *(sample.suite, sample.benchmark, sample.variant, sample.ranks, sample.groups),
+            *(sample.message_bytes, sample.quantity),
+        )
+        if identity in samples:
+            raise BadInput(
+                f"{where}: {sample.benchmark} {sample.quantity} at {sample.message_bytes} bytes is there twice; "
+                "two measurements under one name are refused."
+            )
+        samples[identity] = sample
+    return tuple(samples.values())
+
+
+def _sample(reader: _Reader) -> Sample:
+    name = reader.text("quantity")
+    quantity = QUANTITIES.get(name)
+    if quantity is None:
+        raise BadInput(f"{reader.place}: quantity {name!r} is unknown: add it to vocabulary.QUANTITIES with its unit.")
+    for key, expected in (("unit", quantity.unit), ("direction", quantity.direction)):
+        if reader.text(key) != expected:
+            raise BadInput(
+                f"{reader.place}: {key} of {name} is {reader.text(key)!r}, expected {expected!r}: "
+                "units and directions are not mixed."
+            )
+    values = reader.row.get("values")
+    if not isinstance(values, (list, tuple)) or not values:
+        raise BadInput(f"{reader.place}: values is {values!r}, expected a list with one value per repeat.")
+    return Sample(
+        suite=reader.text("suite"),
+        benchmark=reader.text("benchmark"),
+        group=reader.text("group"),
+        ranks=reader.count("ranks", bits=31) or 0,
+        groups=reader.count("groups", bits=31, default=1) or 0,
+        variant=reader.text("variant", default=""),
+        message_bytes=reader.count("message_bytes", optional=True),
+        repetitions=reader.count("repetitions", optional=True),
+        quantity=name,
+        unit=quantity.unit,
+        direction=quantity.direction,
+        values=tuple(
+            None if one is None else _finite(one, f"{reader.place}: {name} of repeat {index}")
+            for index, one in enumerate(values, start=1)
+        ),
+    )
+
+
+def read_gates(value: Any, place: str) -> tuple[Gate, ...]:
+    """Check the ``gates`` of a case.
+
+    :raises BadInput: a field is absent or of the wrong type, or a value is not finite.
+    """
+    return tuple(
+        Gate(
+            metric=reader.text("metric"),
+            layer=reader.text("layer"),
+            value=reader.number("value"),
+            reference=reader.number("reference"),
+            lower=reader.number("lower"),
+            upper=reader.number("upper"),
+            unit=reader.text("unit"),
+            outcome=reader.one_of("outcome", OUTCOMES),
+        )
+        for reader in (_Reader(row, where) for row, where in _rows(value, f"{place}: gates"))
+    )
+
+
+def read_proof(value: Any, place: str) -> Proof | None:
+    """Check the ``proof`` of a case; ``None`` where there is none.
+
+    :raises BadInput: a field is of the wrong type.
+    """
+    if not value:
+        return None
+    reader = _Reader(value, f"{place}: proof")
+    return Proof(
+        verdict=reader.one_of("verdict", VERDICTS),
+        sentences=reader.texts("sentences"),
+        ranks=tuple(_Reader(row, where).row for row, where in _rows(value.get("ranks"), f"{reader.place}.ranks")),
+        library_version=reader.text("library_version", default=""),
+        library=reader.text("library", default=""),
+        devices=tuple(_traffic(value.get("devices"), f"{reader.place}.devices")),
+        transport=reader.text("transport", default=""),
+        seconds=tuple(_finite(row, where) for row, where in _rows(value.get("seconds"), f"{reader.place}.seconds")),
+        notes=reader.texts("notes"),
+        kernel=reader.texts("kernel"),
+    )
+
+
+def _traffic(value: Any, place: str, repeat: int | None = None) -> Iterator[Traffic]:
+    """Flatten ``[[row, ...] per repeat]`` or ``[row with its own repeat, ...]``."""
+    for index, (row, where) in enumerate(_rows(value, place), start=1):
+        if isinstance(row, (list, tuple)):
+            yield from _traffic(row, where, index)
+            continue
+        reader = _Reader(row, where)
+        yield Traffic(
+            launch=reader.text("launch", default=""),
+            repeat=reader.count("repeat", optional=True, default=repeat),
+            node=reader.text("node", default=""),
+            device=reader.text("device"),
+            tx_bytes=reader.count("tx_bytes") or 0,
+            rx_bytes=reader.count("rx_bytes") or 0,
+        )

@@ -1,0 +1,355 @@
+"""ReFrame sessions as checked data: read from ReFrame's SQLite results database or from one of its JSON report files.
+
+Layout of both: ReFrame 4.10, ``reframe/frontend/reporting/{__init__,storage}.py`` and ``schemas/runreport.json``.
+The database is opened read-only and without ReFrame's runtime, so that reading never changes or creates it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.vocabulary import BadInput
+
+from .samples import MISSING, Gate, Proof, Sample, read_gates, read_proof, read_samples
+
+#: ``_SqliteStorage.SCHEMA_VERSION`` of ReFrame 4.10.
+DATABASE_SCHEMA = "1.0"
+#: Major number of ``DATA_VERSION`` in ReFrame 4.10; "major version bumps are expected to break".
+DATA_MAJOR = "4"
+
+#: Keys of ``session_info`` that are ReFrame's own (runreport.json); all others came from ``--session-extras``.
+SESSION_KEYS = frozenset(
+    (
+        *("cmdline", "config_files", "data_version", "hostname", "log_files"),
+        *("num_cases", "num_failures", "num_aborted", "num_skipped"),
+        *("prefix_output", "prefix_stage", "session_uuid", "time_elapsed"),
+        *("time_end", "time_end_unix", "time_start", "time_start_unix", "user"),
+        *("uuid", "version", "workdir"),
+    )
+)
+
+#: What ReFrame writes for a loggable attribute that was never set (``RunReport.update_run_stats``).
+UNDEFINED = "<undefined>"
+#: Name of the job script ReFrame writes (``Job.create``: ``{name}.sh``, job name ``rfm_job``).
+JOB_SCRIPT = "rfm_job.sh"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case of a session: one benchmark group under one condition, run as one job.
+
+    :param uuid: ReFrame's ``<session>:<run>:<index>``.
+    :param run: index of the run in the session; above 0 for retries and reruns.
+    :param entry: the test case entry as ReFrame stored it, for everything that has no field here.
+    :param condition: what the test says it ran under; empty if it failed before that was known.
+    :param samples: measured values; empty for skipped cases and those that failed before parsing.
+    :param proof: evidence; ``None`` if the case got no further than its set-up, or is no measurement.
+    """
+
+    uuid: str
+    run: int
+    entry: Mapping[str, Any]
+    condition: Mapping[str, Any]
+    samples: tuple[Sample, ...]
+    proof: Proof | None
+    gates: tuple[Gate, ...]
+
+    def _text(self, key: str) -> str:
+        value = self.entry.get(key)
+        return "" if value is None or value == UNDEFINED else str(value)
+
+    def _asked(self, name: str, parameter: str | None = None) -> str:
+        """Value from the condition, else the test parameter of that name, else nothing."""
+        value = self.condition.get(name)
+        return str(value) if value not in (None, "") else self._text(parameter or name)
+
+    def _number(self, name: str, parameter: str) -> int | None:
+        text = self._asked(name, parameter)
+        return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
+
+    @property
+    def name(self) -> str:
+        """Display name with parameters."""
+        return self._text("name") or self._text("display_name")
+
+    @property
+    def system(self) -> str:
+        return self._text("system")
+
+    @property
+    def partition(self) -> str:
+        return self._text("partition")
+
+    @property
+    def stack(self) -> str:
+        """Stack, which is ReFrame's environment name."""
+        return self._asked("stack", "environ")
+
+    @property
+    def group(self) -> str:
+        return self._asked("group")
+
+    @property
+    def fabric(self) -> str:
+        return self._asked("fabric")
+
+    @property
+    def pinning(self) -> str:
+        return self._asked("pinning")
+
+    @property
+    def nodes(self) -> int | None:
+        """Number of nodes."""
+        return self._number("nodes", "nodes")
+
+    @property
+    def ppn(self) -> int | None:
+        """Processes per node as resolved; ``None`` if the case ended while it was still a symbol."""
+        return self._number("ppn", "ppn")
+
+    @property
+    def ppn_symbol(self) -> str:
+        """Processes per node as asked for: a number or a symbol such as ``numa``."""
+        return self._asked("ppn_symbol", "ppn")
+
+    @property
+    def result(self) -> str:
+        """ReFrame's result: pass, fail, abort, skip, fail_deps, xfail or xpass."""
+        return self._text("result")
+
+    @property
+    def fail_phase(self) -> str:
+        return self._text("fail_phase")
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, or why it was skipped, in the test's words."""
+        return self._text("fail_reason").strip() or self._text("skip_reason").strip()
+
+    @property
+    def is_measurement(self) -> bool:
+        """True for the tests that owe a proof; False for fixtures and other tests in the same session."""
+        return "condition" in self.entry and not self.entry.get("fixture", False)
+
+    @property
+    def evidence(self) -> str:
+        """``proven``, ``contradicted``, ``missing`` or ``dry-run``; empty for a case that was never to run."""
+        if self.proof:
+            return self.proof.verdict
+        return "" if self.result in ("skip", "fail_deps") else MISSING
+
+    @property
+    def job_id(self) -> str:
+        return self._text("jobid")
+
+    @property
+    def nodelist(self) -> str:
+        """Nodes of the job, comma-separated."""
+        nodes = self.entry.get("job_nodelist")
+        return ",".join(map(str, nodes)) if isinstance(nodes, (list, tuple)) else self._text("job_nodelist")
+
+    @property
+    def directory(self) -> str:
+        """Where its files are: ReFrame copies them to the output directory only if the test passes."""
+        return self._text("outputdir" if self.result == "pass" else "stagedir")
+
+    @property
+    def job_files(self) -> tuple[str, ...]:
+        """Names of job script, standard output and standard error inside :attr:`directory`."""
+        if not self.job_id:
+            return ()
+        return (JOB_SCRIPT, *filter(None, (self._text("job_stdout"), self._text("job_stderr"))))
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What ReFrame repeats when it retries a case."""
+        return (self.name, self.partition, self._text("environ"))
+
+
+@dataclass(frozen=True)
+class Session:
+    """One ReFrame run.
+
+    :param info: ReFrame's ``session_info``.
+    :param cases: all test cases of all its runs, in order.
+    """
+
+    info: Mapping[str, Any]
+    cases: tuple[Case, ...]
+
+    @property
+    def uuid(self) -> str:
+        return str(self.info["uuid"])
+
+    @property
+    def started(self) -> datetime:
+        """Start, UTC."""
+        return datetime.fromtimestamp(float(self.info["time_start_unix"]), timezone.utc)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time in seconds."""
+        return float(self.info["time_elapsed"])
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels given with ``--session-extras``."""
+        return {key: str(value) for key, value in sorted(self.info.items()) if key not in SESSION_KEYS}
+
+    @property
+    def systems(self) -> list[str]:
+        """Systems of its cases (ReFrame runs one system a session)."""
+        return sorted({case.system for case in self.cases})
+
+    @cached_property
+    def superseded(self) -> frozenset[str]:
+        """Cases that failed and were run again later in the same session (``--max-retries``)."""
+        last = {case.key: case.run for case in self.cases}
+        return frozenset(case.uuid for case in self.cases if case.result in ("fail", "abort") and case.run < last[case.key])
+
+
+#: Half of a pair that stands for one character; alone it is no text and cannot be stored or shown.
+_LONE_SURROGATE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+#: Last second a date can be made of (year 9999).
+_LAST_SECOND = 253402300799.0
+
+
+def _decode(text: Any, where: str) -> Mapping[str, Any]:
+    """Decode one report.
+
+    :raises BadInput: no JSON, no ReFrame report, or of a data version this reader does not know.
+    """
+    try:
+        text = text.decode("utf-8") if isinstance(text, bytes) else text
+        report = json.loads(_LONE_SURROGATE.sub(r"\\ufffd", text) if "\\u" in text else text)
+    except (AttributeError, TypeError, ValueError, RecursionError) as err:
+        raise BadInput(f"{where} is cut off or damaged ({err}): remove that session or restore the file.") from None
+    info = report.get("session_info") if isinstance(report, dict) else None
+    if not isinstance(info, dict) or not isinstance(report.get("runs"), list):
+        raise BadInput(f"{where} is not a ReFrame run report: it lacks session_info or runs.")
+    missing = {"uuid", "time_start_unix", "time_elapsed", "data_version"} - info.keys()
+    if missing:
+        raise BadInput(f"{where} lacks session_info.{min(missing)}: it is not a complete ReFrame run report.")
+    for key in ("time_start_unix", "time_elapsed"):
+        value = info[key]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _LAST_SECOND:
+            raise BadInput(f"{where}: session_info.{key} is {value!r}, expected a number of seconds.")
+    if str(info["data_version"]).split(".")[0] != DATA_MAJOR:
+        raise BadInput(
+            f"{where} has report data version {info['data_version']}, this program reads {DATA_MAJOR}.x: "
+            "use the ReFrame release named in pyproject.toml."
+        )
+    return report
+
+
+def _cases(report: Mapping[str, Any], where: str) -> Iterator[Case]:
+    for number, run in enumerate(report["runs"]):
+        for entry in run["testcases"]:
+            place = f"{where}, test case {entry.get('uuid')} ({entry.get('name')})"
+            condition = entry.get("condition")
+            if condition in (None, UNDEFINED):
+                condition = {}
+            if not isinstance(condition, dict):
+                raise BadInput(f"{place}: condition is {type(condition).__name__}, expected a mapping.")
+            if any(not isinstance(entry.get(key), str) for key in ("uuid", "result", "system")):
+                raise BadInput(f"{place} lacks uuid, result or system: it is not a complete ReFrame test case.")
+            yield Case(
+                uuid=entry["uuid"],
+                run=number,
+                entry=entry,
+                condition=condition,
+                samples=read_samples(_defined(entry, "samples"), place),
+                proof=read_proof(_defined(entry, "proof"), place),
+                gates=read_gates(_defined(entry, "gates"), place),
+            )
+
+
+def _defined(entry: Mapping[str, Any], key: str) -> Any:
+    value = entry.get(key)
+    return None if value == UNDEFINED else value
+
+
+def _session(text: Any, where: str) -> Session:
+    report = _decode(text, where)
+    try:
+        return Session(info=report["session_info"], cases=tuple(_cases(report, where)))
+    except (AttributeError, KeyError, TypeError) as err:
+        raise BadInput(f"{where} is not a complete ReFrame run report ({type(err).__name__}: {err}).") from None
+
+
+def read_report(path: str | Path) -> Session:
+    """Read one JSON report file of ReFrame (``general/report_file``).
+
+    :raises BadInput: the file is absent, cut off, or not a ReFrame report, or a value in it is not a finite number
+        in the unit of its quantity.
+    """
+    path = Path(path)
+    try:
+        return _session(path.read_bytes(), f"report file {path}")
+    except OSError as err:
+        raise BadInput(f"cannot read report file {path}: {err.strerror}.") from None
+
+
+def _rows(path: Path, query: str, arguments: Iterable[str] = ()) -> list[tuple[Any, ...]]:
+    if not path.is_file():
+        raise BadInput(
+            f"there is no results database {path}: run `reframe -c reframe_tests -r` first, with results storage on."
+        )
+    try:
+        # Read-only; SQLite's own locks keep this from seeing a half-written transaction.
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)) as connection:
+            version = connection.execute("SELECT schema_version FROM metadata").fetchone()
+            if version is None or version[0] != DATABASE_SCHEMA:
+                raise BadInput(
+                    f"results database {path} has schema {version and version[0]}, this program reads {DATABASE_SCHEMA}."
+                )
+            return connection.execute(query, tuple(arguments)).fetchall()
+    except sqlite3.Error as err:
+        raise BadInput(
+            f"{path} is not a readable ReFrame results database ({err}): restore it from a copy, or move it away."
+        ) from None
+
+
+def list_sessions(path: str | Path) -> list[str]:
+    """Session ids in a results database, oldest first.
+
+    :raises BadInput: no database, or a damaged one.
+    """
+    return [row[0] for row in _rows(Path(path), "SELECT uuid FROM sessions ORDER BY session_start_unix, uuid")]
+
+
+def read_session(path: str | Path, uuid: str | None = None) -> Session:
+    """Read one session from a results database.
+
+    :param uuid: session id or a unique beginning of one; the newest session if ``None``.
+    :raises BadInput: no database, no or several such sessions, a damaged report, or a value in it that is not a
+        finite number in the unit of its quantity.
+    """
+    path = Path(path)
+    known = list_sessions(path)
+    found = known[-1:] if uuid is None else [one for one in known if one.startswith(uuid)]
+    if not found:
+        raise BadInput(f"results database {path} holds no session" + (f" {uuid}: it has {len(known)} others." if uuid else "."))
+    if len(found) > 1:
+        raise BadInput(f"{uuid} is the beginning of {len(found)} sessions in {path}: give more of the id.")
+    ((blob,),) = _rows(path, "SELECT json_blob FROM sessions WHERE uuid = ?", found)
+    session = _session(blob, f"session {found[0]} in {path}")
+    if session.uuid != found[0]:
+        raise BadInput(f"session {found[0]} in {path} holds the report of session {session.uuid}.")
+    return session
+
+
+def label_of(session: Session) -> str:
+    """Labels as ``k=v`` text, or the beginning of the session id where there are none."""
+    return ", ".join(f"{key}={value}" for key, value in session.labels.items()) or session.uuid[:8]

@@ -1,0 +1,158 @@
+"""Drives a headless Chromium through its DevTools pipe: two file descriptors and JSON, no port and no package.
+
+Protocol: https://chromedevtools.github.io/devtools-protocol/ (``--remote-debugging-pipe``: the browser reads file
+descriptor 3 and writes 4, messages end with a zero byte).
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--disable-extensions", "--hide-scrollbars", "--remote-debugging-pipe"),
+)
+#: Moves the two ends of the pipes to 3 and 4 in the child, whatever numbers they have, and becomes the browser.
+_EXEC = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])"
+
+
+def find_browser() -> str | None:
+    """Path of a Chromium, or ``None``."""
+    return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+class PageError(Exception):
+    """The page or the browser did something a test must not overlook."""
+
+
+class Page:
+    """One tab. ``problems`` gathers console errors, exceptions and broken policies; ``requests`` all URLs
+    that lead out of the page."""
+
+    def __init__(self, process: subprocess.Popen[bytes], to_browser: int, from_browser: int) -> None:
+        self._process, self._to, self._from = process, to_browser, from_browser
+        self._buffer, self._count, self._session = b"", 0, ""
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self._call(f"{domain}.enable")
+
+    def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._count += 1
+        message: dict[str, Any] = {"id": self._count, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == self._count:
+                if "error" in answer:
+                    raise PageError(f"{method}: {answer['error']['message']}")
+                return answer["result"]
+
+    def _receive(self, limit_s: float = 60.0) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            if not select.select([self._from], [], [], limit_s)[0]:
+                raise PageError(f"the browser did not answer within {limit_s} s")
+            data = os.read(self._from, 1 << 20)
+            if not data:
+                raise PageError(f"the browser ended with status {self._process.wait()}")
+            self._buffer += data
+        text, self._buffer = self._buffer.split(b"\0", 1)
+        message = json.loads(text)
+        self._note(message.get("method"), message.get("params", {}))
+        return message
+
+    def _note(self, method: str | None, parameters: dict[str, Any]) -> None:
+        if method == "Runtime.exceptionThrown":
+            details = parameters["exceptionDetails"]
+            self.problems.append(details.get("exception", {}).get("description") or details["text"])
+        elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
+            self.problems.append(" ".join(str(one.get("value", one.get("description"))) for one in parameters["args"]))
+        elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
+            self.problems.append(parameters["entry"]["text"])
+        elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith(("data:", "blob:")):
+            self.requests.append(parameters["request"]["url"])
+
+    def open(self, url: str, *, width: int = 1280, height: int = 900, dark: bool = False, touch: bool = False) -> None:
+        """Load a page and wait until its script says it is ready (``<html data-ready>``)."""
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
+        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._call("Emulation.setEmulatedMedia", features=[theme])
+        self._call("Page.navigate", url=url)
+        self.wait("document.documentElement?.dataset.ready === 'yes'")
+
+    def evaluate(self, expression: str) -> Any:
+        """Value of a JavaScript expression.
+
+        :raises PageError: the expression throws.
+        """
+        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise PageError(answer["exceptionDetails"]["exception"].get("description", expression))
+        return answer["result"].get("value")
+
+    def wait(self, condition: str, limit_s: float = 60.0) -> None:
+        """Wait until a JavaScript condition holds."""
+        end = time.monotonic() + limit_s
+        while not self.evaluate(f"Boolean({condition})"):
+            if time.monotonic() > end:
+                raise PageError(f"never became true: {condition}; problems: {self.problems}")
+            time.sleep(0.05)
+
+    def click(self, x: float, y: float) -> None:
+        """Move the pointer to a place of the window and click there."""
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def screenshot(self, path: Path) -> None:
+        """Write what is in the window as PNG."""
+        path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
+
+    def print_pdf(self, path: Path) -> None:
+        """Print the page, with its own page size, as PDF."""
+        data = self._call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"]
+        path.write_bytes(base64.b64decode(data))
+
+
+@contextmanager
+def open_browser(profile: Path) -> Iterator[Page]:
+    """Start a browser with a fresh profile folder, give one page, end the browser."""
+    program = find_browser()
+    if program is None:
+        raise PageError(f"none of {', '.join(NAMES)} is on PATH")
+    (child_in, to_browser), (from_browser, child_out) = os.pipe(), os.pipe()
+    # Clear of 3 and 4, so that neither overwrites the other when they are moved there.
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (child_in, child_out)]
+    command = [sys.executable, "-c", _EXEC, *map(str, high), program, *FLAGS, f"--user-data-dir={profile}"]
+    process = subprocess.Popen(
+        command, pass_fds=high, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    for fd in (child_in, child_out, *high):
+        os.close(fd)
+    try:
+        yield Page(process, to_browser, from_browser)
+    finally:
+        os.close(to_browser)
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        os.close(from_browser)

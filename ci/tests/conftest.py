@@ -1,0 +1,80 @@
+"""Fixtures for tests that need the project's own stacks: which there are, and how to run something on one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mpibench import stack_probe
+from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stack import Stack
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """Top of the repository."""
+    return stack_metadata.ROOT
+
+
+@pytest.fixture(scope="session")
+def stacks() -> dict[str, Stack]:
+    """Usable stacks by name; empty where none has been built."""
+    found, _ = stack_metadata.discover(environ={})
+    return {stack.name: stack for stack in found}
+
+
+@pytest.fixture(scope="session")
+def require_stack(stacks: dict[str, Stack]) -> Callable[[str], Stack]:
+    """A stack by name; the test is skipped where it has not been built."""
+
+    def get(name: str) -> Stack:
+        if name not in stacks:
+            pytest.skip(f"stack {name} has not been built here (ci/setup builds the wheels stacks)")
+        return stacks[name]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def run_on() -> Callable[..., tuple[int, str]]:
+    """Run words inside a stack under its own mpirun; exit status (124: over ``limit_s``) and output of both streams."""
+
+    def run(
+        stack: Stack, *words: str, ranks: int = 1, limit_s: float = 60, environ: dict[str, str] | None = None
+    ) -> tuple[int, str]:
+        mpirun = [f"{stack.prefix}/bin/mpirun", "-n", str(ranks)]
+        return stack_probe.run_inside(stack, [*mpirun, *words], {**os.environ, **(environ or {})}, limit_s)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def run_reframe(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run ReFrame as a user would, on the project's tests; what it writes goes to a folder that is thrown away."""
+    written = tmp_path_factory.mktemp("reframe")
+
+    def run(
+        *options: str, top: Path | None = None, config: Path | None = None, environ: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        settings = {
+            "RFM_CONFIG_FILES": str(config or (top or root) / "site_configs" / "settings.py"),
+            "RFM_COLORIZE": "no",
+            "RFM_PREFIX": str(top / "results" if top else written),
+        }
+        reframe = Path(sys.executable).parent / "reframe"
+        return subprocess.run(
+            [str(reframe), "-c", str((top or root) / "reframe_tests"), *options],
+            cwd=root,
+            env={**os.environ, **settings, **(environ or {})},
+            text=True,
+            capture_output=True,
+            timeout=600,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,134 @@
+"""A mini-cluster for tests: the real command, in a runtime directory of its own, taken down whatever happens."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mpibench.cluster import namespaces, packages, state
+from reframe_tests.harness.vocabulary import BadInput
+
+#: What `mpibench cluster` does, without the other commands' imports.
+ENTRY = "import sys; from mpibench.cli import main; from mpibench.cluster_cli import app; sys.exit(main(run=app))"
+#: Sends argv[2] MiB to host argv[1] (or receives, without arguments) and prints MB/s as the receiver saw it.
+STREAM = """
+import socket, sys, time
+if len(sys.argv) == 1:
+    with socket.create_server(("", 7000)) as server:
+        link, _ = server.accept()
+        count, first = len(link.recv(65536)), time.monotonic()
+        total = 0
+        while data := link.recv(1 << 20):
+            total += len(data)
+        print(total / (time.monotonic() - first) / 1e6)
+else:
+    for _ in range(500):
+        try:
+            link = socket.create_connection((sys.argv[1], 7000), timeout=20)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+    link.sendall(bytes(int(sys.argv[2]) << 20))
+"""
+
+
+class LiveCluster:
+    """The command in one runtime directory."""
+
+    def __init__(self, runtime: Path, prefix: Sequence[str] = (), environment: dict[str, str] | None = None) -> None:
+        self.runtime = runtime
+        self.python = sys.executable
+        self.prefix = list(prefix)
+        self.environment = {**os.environ, state.RUNTIME_VARIABLE: str(runtime), **(environment or {})}
+
+    @property
+    def command(self) -> list[str]:
+        """Command line up to the sub-command."""
+        return [*self.prefix, self.python, "-c", ENTRY]
+
+    def __call__(self, *words: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run a sub-command and wait for it."""
+        return subprocess.run(
+            [*self.command, *words],
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            timeout=timeout_s,
+            cwd=self.environment["HOME"],
+        )
+
+    def good(self, *words: str) -> str:
+        """Output of a sub-command that must succeed."""
+        done = self(*words)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def on(self, node: str, *words: str) -> str:
+        """Output of a program on a node that must succeed."""
+        return self.good("exec", "--node", node, "--", *words)
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        """Start a sub-command."""
+        return subprocess.Popen(
+            [*self.command, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.environment,
+            cwd=self.environment["HOME"],
+        )
+
+    def state(self) -> state.State:
+        """The state file."""
+        previous = os.environ.get(state.RUNTIME_VARIABLE)
+        os.environ[state.RUNTIME_VARIABLE] = str(self.runtime)
+        try:
+            found = state.load()
+        finally:
+            if previous is None:
+                del os.environ[state.RUNTIME_VARIABLE]
+            else:
+                os.environ[state.RUNTIME_VARIABLE] = previous
+        assert found is not None
+        return found
+
+    def stream(self, fabric: str, mib: int = 32) -> float:
+        """MB/s of one TCP stream from c1 to c2 over a fabric, as c2 saw it."""
+        receiver = self.begin("exec", "--node", "c2", "--", self.python, "-c", STREAM)
+        self.on("c1", self.python, "-c", STREAM, f"c2-{fabric}", str(mib))
+        out, _ = receiver.communicate(timeout=120)
+        assert receiver.returncode == 0, out
+        return float(out)
+
+
+def unavailable(tmp: Path) -> str | None:
+    """Why this machine cannot carry a cluster, or ``None``: no Slurm to be had, or namespaces and mounts refused."""
+    from mpibench.cluster import kernel
+
+    try:
+        packages.provide(print)
+        (tmp / "etc").mkdir(parents=True)
+        _, lifeline = namespaces.create_cluster(tmp / "etc", None, not kernel.privileged(), tmp / "log")
+    except BadInput as error:
+        return str(error)
+    os.close(lifeline)
+    return None
+
+
+@contextmanager
+def running(tmp: Path, *options: str) -> Iterator[LiveCluster]:
+    """A cluster that is up; the test is skipped, with the reason, where there can be none."""
+    if reason := unavailable(tmp / "probe"):
+        pytest.skip(f"no mini-cluster here: {reason}")
+    cluster = LiveCluster(tmp / "cluster")
+    try:
+        cluster.good("up", *options)
+        yield cluster
+    finally:
+        cluster("down")

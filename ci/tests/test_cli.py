@@ -1,0 +1,91 @@
+"""The ``mpibench`` command as its user meets it: helps worth reading, one sentence for bad input, exit codes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness import catalogue
+
+COMMANDS = ("doctor", "stacks", "catalogue", "parse", "export", "report", "cluster")
+
+
+@pytest.fixture
+def mpibench(root: Path):
+    """Run the installed command."""
+
+    def run(*words: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        command = Path(sys.executable).parent / "mpibench"
+        environ = {**os.environ, "COLUMNS": "200", "RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"), **variables}
+        return subprocess.run(
+            [command, *words], input=stdin, text=True, capture_output=True, env=environ, timeout=120, check=False
+        )
+
+    return run
+
+
+def test_help_names_every_command(mpibench) -> None:
+    result = mpibench("--help")
+    assert result.returncode == 0
+    for name in COMMANDS:
+        assert name in result.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_help_says_more_than_its_name(mpibench, name: str) -> None:
+    result = mpibench(name, "--help")
+    assert result.returncode == 0
+    assert len(result.stdout.split()) > 25
+
+
+def test_catalogue_lists_groups_with_units(mpibench) -> None:
+    text = mpibench("catalogue").stdout
+    for group in catalogue.GROUPS:
+        assert group in text or not catalogue.ROWS or group == catalogue.PLACEMENT
+    assert "latency [us]" in text and "bandwidth [MB/s]" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("catalogue", "nosuch"), "there is no group 'nosuch'"),
+        (("parse", "/no/such/file"), "/no/such/file"),
+        (("doctor", "--system", "nosuch"), "there is no system 'nosuch'"),
+        (("report", "--db", "/no/such/results.db"), "/no/such/results.db"),
+        (("export", "--db", "/no/such/results.db"), "/no/such/results.db"),
+    ],
+)
+def test_bad_input_is_one_sentence(mpibench, words: tuple[str, ...], wanted: str) -> None:
+    result = mpibench(*words)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    [sentence] = result.stderr.splitlines()
+    assert sentence.startswith("mpibench: ") and wanted in sentence
+
+
+def test_parse_reads_standard_input(mpibench, root: Path) -> None:
+    output = (root / "ci/tests/golden/imb-mpi1-2018.1-n2.txt").read_text()
+    result = mpibench("parse", "-", "--format", "csv", stdin=output)
+    assert result.returncode == 0
+    head, *rows = result.stdout.splitlines()
+    assert {"benchmark", "ranks", "groups", "message_bytes", "repetitions", "latency_us"} <= set(head.split(","))
+    assert any("PingPong" in row for row in rows)
+
+
+def test_doctor_finds_what_the_tests_need(mpibench, stacks) -> None:
+    if not stacks:
+        pytest.skip("no stack is built here")
+    result = mpibench("doctor", "--system", "generic")
+    assert result.returncode == 0, result.stdout
+    for wanted in ("evidence library", "generic:default lo", *(f"stack {name}" for name in stacks)):
+        assert wanted in result.stdout
+
+
+def test_doctor_says_how_to_configure_reframe(mpibench) -> None:
+    result = mpibench("doctor", RFM_CONFIG_FILES="/elsewhere.py")
+    assert result.returncode == 1
+    assert "export RFM_CONFIG_FILES=" in result.stdout

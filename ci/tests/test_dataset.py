@@ -1,0 +1,261 @@
+"""Sessions from a real ReFrame database to Parquet and back: nothing lost, nothing doubled, nothing broken let through."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import synthetic_session as synthetic
+from mpibench import dataset, samples, sessions
+from synthetic_report import refused, session_of
+
+#: Columns the project promises to whoever reads the dataset.
+PROMISED = (
+    *("session", "started", "labels", "system", "partition", "stack", "mpi", "mpi_version", "origin", "lock_hash"),
+    *("fabric", "nodes", "ppn", "pinning", "suite", "benchmark", "group", "ranks", "message_bytes", "quantity", "unit"),
+    *("direction", "repeat", "value", "evidence", "job_id", "nodelist"),
+)
+
+
+@pytest.fixture(scope="module")
+def plan() -> list[dict[str, Any]]:
+    return synthetic.mixed_plan()
+
+
+@pytest.fixture(scope="module")
+def db() -> Path:
+    return synthetic.mixed_folder() / "results.db"
+
+
+@pytest.fixture(scope="module")
+def exported(db: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dataset")
+    dataset.export(db, out)
+    return out
+
+
+def everything(out: Path) -> pl.DataFrame:
+    return dataset.load(out, evidence=samples.VERDICTS).collect()
+
+
+def test_columns_and_types(exported: Path) -> None:
+    frame = dataset.scan(exported, "samples").collect()
+    assert set(PROMISED) <= set(frame.columns)
+    assert frame.schema == pl.Schema({**dataset.SAMPLES_SCHEMA, **dataset.PARTITION_SCHEMA})
+    assert dataset.load_cases(exported).collect().schema == pl.Schema({**dataset.CASES_SCHEMA, **dataset.PARTITION_SCHEMA})
+
+
+def test_every_value_comes_back(exported: Path, plan: list[dict[str, Any]]) -> None:
+    asked = {
+        (case["name"], row["benchmark"], row["quantity"], row["message_bytes"], repeat): value
+        for case in plan
+        if case["end"] in ("pass", "sanity")
+        for row in case["samples"]
+        for repeat, value in enumerate(row["values"], start=1)
+    }
+    frame = dataset.scan(exported, "samples").join(dataset.load_cases(exported).select("case", "name"), on="case").collect()
+    got = {
+        (row["name"].split("=", 1)[1], row["benchmark"], row["quantity"], row["message_bytes"], row["repeat"]): row["value"]
+        for row in frame.iter_rows(named=True)
+    }
+    assert got == asked
+    assert frame.height == len(asked)
+
+
+def test_one_row_in_full(exported: Path, db: Path, plan: list[dict[str, Any]]) -> None:
+    session = sessions.read_session(db)
+    case = session.cases[0]
+    row = everything(exported).filter(
+        pl.col("case") == case.uuid, benchmark="PingPong", quantity="bandwidth_mb_per_s", message_bytes=4096, repeat=2
+    )
+    wanted = next(
+        row for row in plan[0]["samples"] if (row["benchmark"], row["message_bytes"], row["unit"]) == ("PingPong", 4096, "MB/s")
+    )
+    assert row.row(0, named=True) == {
+        "session": session.uuid,
+        "started": session.started.replace(microsecond=session.started.microsecond // 1000 * 1000),
+        "labels": '{"run": "nightly", "why": "new firmware"}',
+        "case": f"{session.uuid}:0:0",
+        "run": 0,
+        "system": "testbed",
+        "date": session.started.date(),
+        "partition": "node",
+        "stack": "intelmpi-wheels",
+        "mpi": "intelmpi",
+        "mpi_version": "2021.18.1",
+        "origin": "wheels",
+        "lock_hash": "sha256:intelmpi0123456789abcdef",
+        "fabric": "shm",
+        "nodes": 1,
+        "ppn": 2,
+        "ppn_symbol": "2",
+        "pinning": "bunch",
+        "group": "p2p",
+        "result": "pass",
+        "evidence": "proven",
+        "job_id": case.entry["jobid"],
+        "nodelist": case.entry["job_nodelist"][0],
+        "outputdir": case.entry["outputdir"],
+        "suite": "imb",
+        "benchmark": "PingPong",
+        "variant": "",
+        "ranks": 2,
+        "groups": 1,
+        "message_bytes": 4096,
+        "repetitions": 1000,
+        "quantity": "bandwidth_mb_per_s",
+        "unit": "MB/s",
+        "direction": "higher",
+        "repeat": 2,
+        "value": wanted["values"][1],
+    }
+    assert row.height == 1
+    assert Path(row["outputdir"][0], "benchmark.txt").exists()
+
+
+def test_benchmarks_without_size_have_none(exported: Path) -> None:
+    sizes = everything(exported).filter(benchmark="Barrier")["message_bytes"]
+    assert len(sizes) > 0
+    assert sizes.null_count() == len(sizes)
+
+
+def test_statistics_see_only_what_is_proven(exported: Path) -> None:
+    assert set(dataset.load(exported).collect()["evidence"]) == {"proven"}
+    kept = everything(exported)
+    assert set(kept["evidence"]) == {"proven", "contradicted", "missing"}
+    contradicted = dataset.load(exported, evidence=["contradicted"]).collect()
+    assert set(contradicted["fabric"]) == {"lo"}
+    assert contradicted.height == 2 * 2 * 24 * 3
+
+
+def test_a_repeat_without_value_keeps_its_place(exported: Path) -> None:
+    rows = dataset.scan(exported, "samples").filter(pinning="none", quantity="latency_us", message_bytes=0).collect()
+    first = rows.filter(benchmark="PingPong").sort("repeat")
+    assert first["repeat"].to_list() == [1, 2, 3]
+    assert [value is None for value in first["value"]] == [False, True, False]
+    assert everything(exported)["value"].null_count() == 0
+
+
+def test_every_case_is_in_the_table_of_cases(exported: Path, plan: list[dict[str, Any]]) -> None:
+    cases = dataset.load_cases(exported).collect()
+    assert cases.height == len(plan)
+    rows = {row["name"].split("=", 1)[1]: row for row in cases.iter_rows(named=True)}
+    skipped = rows["p2p_lo_2_bunch_mpich"]
+    assert (skipped["result"], skipped["reason"], skipped["evidence"], skipped["samples"]) == (
+        *("skip", "transport tcp is not known for this device", None, 0),
+    )
+    assert (skipped["fabric"], skipped["ppn"], skipped["pinning"], skipped["stack"]) == ("lo", 2, "bunch", "mpich-wheels")
+    broken = rows["p2p_lo_2_bunch_openmpi"]
+    assert (broken["result"], broken["fail_phase"], broken["evidence"]) == ("fail", "setup", "missing")
+    assert "no topology" in broken["reason"]
+    wrong = rows["p2p_lo_2_bunch_intelmpi"]
+    assert (wrong["fail_phase"], wrong["evidence"], wrong["sentences"]) == ("sanity", "contradicted", [synthetic.CONTRADICTED])
+    assert rows["transfer_shm_4_bunch_intelmpi"]["evidence"] == "missing"
+    slow = rows["transfer_shm_4_bunch_openmpi"]
+    assert (slow["result"], slow["fail_phase"], slow["evidence"]) == ("fail", "performance", "proven")
+    assert slow["gates"] == [synthetic.gate("Uniband_bandwidth_64", 50.0, 100.0, "MB/s")]
+    assert json.loads(slow["condition"])["launcher"] == "mpirun -n 4"
+
+
+def test_partitions_are_read_by_plain_polars(exported: Path, db: Path) -> None:
+    session = sessions.read_session(db)
+    files = [path.relative_to(exported).as_posix() for path in sorted(exported.rglob("*")) if path.is_file()]
+    day = f"{datetime.fromtimestamp(session.info['time_start_unix'], timezone.utc):%Y-%m-%d}"
+    assert files == [f"{table}/system=testbed/date={day}/{session.uuid}.parquet" for table in ("cases", "samples")]
+    assert "system" not in pl.read_parquet_schema(exported / files[1])
+    assert set(pl.read_parquet(exported / "samples")["system"]) == {"testbed"}
+
+
+def test_exporting_again_changes_nothing(db: Path, tmp_path: Path) -> None:
+    first = dataset.export(db, tmp_path)
+    before = everything(tmp_path)
+    assert dataset.export(db, tmp_path) == first
+    assert everything(tmp_path).equals(before)
+    assert len(list(tmp_path.rglob("*.*"))) == 2
+
+
+def test_a_session_is_never_there_twice(db: Path, tmp_path: Path) -> None:
+    dataset.export(db, tmp_path)
+    here = next(tmp_path.glob("samples/system=*/date=*/*.parquet"))
+    elsewhere = tmp_path / "samples" / "system=testbed" / "date=2001-01-01" / here.name
+    elsewhere.parent.mkdir()
+    here.rename(elsewhere)
+    dataset.export(db, tmp_path)
+    assert [path.parent.name for path in tmp_path.glob("samples/system=*/date=*/*.parquet")] == [here.parent.name]
+
+
+def test_summary_counts(db: Path, tmp_path: Path, plan: list[dict[str, Any]]) -> None:
+    summary = dataset.export(db, tmp_path)
+    frame = dataset.scan(tmp_path, "samples").collect()
+    assert (summary.sessions, summary.cases, summary.rows) == (1, len(plan), frame.height)
+    assert summary.unproven_rows == frame.filter(pl.col("evidence") != "proven").height > 0
+    assert f"{frame.height} values" in str(summary)
+
+
+def test_only_the_sessions_asked_for(db: Path, tmp_path: Path) -> None:
+    uuid = sessions.list_sessions(db)[0]
+    assert dataset.export(db, tmp_path, [uuid[:10]]).sessions == 1
+    assert dataset.load(tmp_path, sessions=["another"]).collect().is_empty()
+    assert dataset.load(tmp_path, systems=["another"]).collect().is_empty()
+    assert dataset.load(tmp_path, sessions=[uuid], systems=["testbed"]).collect().height > 0
+    refused(lambda: dataset.export(db, tmp_path, ["ffffffff-none"]), "ffffffff-none", str(db))
+
+
+def test_an_interrupted_export_leaves_nothing(db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = pl.DataFrame.write_parquet
+
+    def stop(frame: pl.DataFrame, path: Path, **options: Any) -> None:
+        assert path.suffix != ".parquet", "a reader could see this file before it is whole"
+        write(frame, path, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", stop)
+    with pytest.raises(KeyboardInterrupt):
+        dataset.export(db, tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_files_are_seen_only_when_they_are_whole(db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, places = pl.DataFrame.write_parquet, []
+    monkeypatch.setattr(
+        pl.DataFrame, "write_parquet", lambda frame, path, **rest: (places.append(path), write(frame, path, **rest))
+    )
+    dataset.export(db, tmp_path)
+    assert len(places) == 2
+    assert all(place.suffix != ".parquet" and not place.exists() for place in places)
+
+
+def test_good_sessions_are_exported_beside_a_refused_one(tmp_path: Path) -> None:
+    synthetic.run_session([synthetic.case(group="barrier")], tmp_path)
+    bad = synthetic.case(group="barrier")
+    bad["samples"][0]["values"][2] = math.nan
+    db = synthetic.run_session([bad], tmp_path)
+    with pytest.raises(dataset.RefusedSessions) as caught:
+        dataset.export(db, tmp_path / "out")
+    assert "repeat 3 is nan" in str(caught.value)
+    assert (caught.value.summary.sessions, len(caught.value.summary.refused)) == (1, 1)
+    assert set(everything(tmp_path / "out")["session"]) == {sessions.list_sessions(db)[0]}
+
+
+def test_a_damaged_dataset_is_refused(db: Path, tmp_path: Path) -> None:
+    refused(lambda: dataset.load(tmp_path), "mpibench export")
+    dataset.export(db, tmp_path)
+    path = next(tmp_path.glob("samples/**/*.parquet"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    refused(lambda: dataset.load(tmp_path), str(path), "export")
+    pl.DataFrame({"value": [1.0]}).write_parquet(path)
+    refused(lambda: dataset.load(tmp_path), str(path), "layout")
+    refused(lambda: dataset.load(tmp_path, evidence=["believed"]), "believed", "proven")
+
+
+def test_names_cannot_leave_the_dataset(tmp_path: Path) -> None:
+    session = session_of(synthetic.case(), uuid="../../escape")
+    refused(lambda: dataset.export_session(session, tmp_path / "out"), "../../escape")
+    assert not list(tmp_path.glob("**/*.parquet"))

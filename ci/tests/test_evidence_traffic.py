@@ -1,0 +1,434 @@
+"""Which network carried the bytes: every sentence and note, on testimony made by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from reframe_tests.harness import evidence
+from reframe_tests.harness.evidence import RankEvidence
+from reframe_tests.harness.fabric import Fabric, Rail
+from synthetic_evidence import INTERFACE, exchange, make_rank, pair
+
+GB, MB, KB = 1_000_000_000, 1_000_000, 1_000
+LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
+SHM = Fabric("shm", "shm", "node")
+ETH1G = Fabric("eth1g", "tcp", "cluster", (Rail("eth1", 1.0),))
+BOND = Fabric("bond", "tcp", "cluster", (Rail("bond0", 2.0),))
+IPOIB = Fabric("ipoib", "tcp", "cluster", (Rail("ib0", 100.0),))
+EDR = Fabric("edr", "ucx", "cluster", (Rail("mlx5_0", 100.0),))
+OPA = Fabric("opa100", "psm2", "cluster", (Rail("hfi1_0", 100.0), Rail("hfi1_1", 100.0)))
+HOME = "127.0.0.1"
+#: Sockets of a rank that also has some whose bytes nobody counts.
+HIDDEN = {"pairs": [], "uncounted": 1, "complete": True}
+
+
+def sentences(ranks: Sequence[RankEvidence], fabric: Fabric, expected: float) -> list[str]:
+    return evidence.check_traffic(ranks, fabric, expected).sentences
+
+
+def notes(ranks: Sequence[RankEvidence], fabric: Fabric, expected: float) -> list[str]:
+    finding = evidence.check_traffic(ranks, fabric, expected)
+    assert finding.sentences == []
+    return finding.notes
+
+
+# ---- inside one node ----
+
+
+@pytest.mark.parametrize("own", [((HOME, HOME, 2 * GB),), (("10.0.0.1", "10.0.0.1", 2 * GB),)])
+def test_loopback_proven(own: Any):
+    """Also between two addresses of a card: the kernel keeps that on the loopback."""
+    finding = evidence.check_traffic(exchange({"lo": 2 * GB + 5 * MB}, own), LO, 2 * GB)
+    assert (finding.sentences, finding.notes, finding.carried["lo"]) == ([], [], 2 * GB + 5 * MB)
+
+
+def test_loopback_asked_for_shared_memory_used():
+    assert sentences(exchange({"lo": 12 * KB}), LO, 2.2 * GB) == [
+        "asked for lo, 2.2 GB of at least 2.2 GB went elsewhere: lo carried 12 kB (I_MPI_FABRICS=shm:ofi)."
+    ]
+    assert sentences(exchange({"lo": 100 * MB}, environment={}), LO, 2.2 * GB) == [
+        "asked for lo, 2.1 GB of at least 2.2 GB went elsewhere: lo carried 100 MB."
+    ]
+
+
+def test_somebody_elses_loopback_traffic_does_not_prove_ours():
+    assert sentences(exchange({"lo": 3 * GB}, ((HOME, HOME, 9 * KB),)), LO, 2.2 * GB) == [
+        "asked for lo, lo carried 3.0 GB, but the ranks themselves sent only 9.0 kB of at least 2.2 GB there: the rest is "
+        "other traffic of the node (I_MPI_FABRICS=shm:ofi)."
+    ]
+
+
+def test_shared_memory_proven():
+    assert sentences(exchange({"lo": 200 * KB, "eth1": 100 * KB}), SHM, 2 * GB) == []
+
+
+def test_shared_memory_asked_for_loopback_used():
+    assert sentences(exchange({"lo": 2.1 * GB}, ((HOME, HOME, 2.1 * GB),)), SHM, 2.2 * GB) == [
+        "asked for shm, but lo carried 2.1 GB of at least 2.2 GB (I_MPI_FABRICS=shm:ofi)."
+    ]
+
+
+def test_somebody_elses_loopback_traffic_is_not_held_against_shared_memory():
+    assert notes(exchange({"lo": 3 * GB}, ()), SHM, 2 * GB) == [
+        "lo carried 3.0 GB that are not the ranks' (other traffic of the node)"
+    ]
+    assert sentences(exchange({"lo": 3 * GB}), SHM, 2 * GB) == [
+        "asked for shm, but lo carried 3.0 GB of at least 2.0 GB (I_MPI_FABRICS=shm:ofi)."
+    ]
+
+
+def test_small_run_has_the_floor_as_its_limit():
+    assert sentences(exchange({"lo": 900 * KB}), SHM, 0) == []
+    assert sentences(exchange({"lo": 1100 * KB}, environment={}), SHM, 0) == ["asked for shm, but lo carried 1.1 MB."]
+
+
+# ---- between nodes ----
+
+
+def test_floor_is_per_node():
+    ranks = [exchange({"eth1": 2 * MB, "eth2": 900 * KB})[0], exchange({"eth1": 2 * MB, "eth2": 900 * KB}, host="c2")[1]]
+    assert sentences(ranks, ETH1G, 4 * MB) == []
+    assert len(sentences(exchange({"eth1": 4 * MB, "eth2": 1800 * KB}), ETH1G, 4 * MB)) == 1
+
+
+def test_network_proven():
+    own = (("10.0.0.1", "10.0.0.2", 10 * GB),)
+    assert notes(exchange({"lo": 100 * KB, "eth1": 10.3 * GB, "eth2": 40 * MB}, own), ETH1G, 10 * GB) == []
+
+
+def test_two_networks_at_once():
+    ranks = exchange({"lo": 0, "eth1": 5.1 * GB, "eth2": 5.1 * GB}, environment={})
+    assert sentences(ranks, ETH1G, 10 * GB) == [
+        "asked for eth1g (eth1), but eth2 carried 5.1 GB of 10 GB: two networks were used at once."
+    ]
+    four = exchange({"eth0": 2 * GB, "eth1": 3 * GB, "eth2": 3 * GB, "eth3": 2 * GB}, environment={})
+    assert sentences(four, ETH1G, 10 * GB)[0].endswith(
+        "eth0 carried 2.0 GB, eth3 carried 2.0 GB of 10 GB: four networks were used at once."
+    )
+
+
+def test_striping_is_no_traffic_of_others():
+    """The ranks' sockets are known, but what they sent is not found again on eth1."""
+    own = (("10.0.0.1", "10.0.0.2", 10 * GB),)
+    (sentence,) = sentences(exchange({"eth1": 5 * GB, "eth2": 5 * GB}, own), ETH1G, 10 * GB)
+    assert "two networks were used at once" in sentence
+
+
+def test_wrong_network():
+    (sentence,) = sentences(exchange({"eth1": 30 * KB, "eth2": 10 * GB}, environment={"UCX_TLS": "all"}), ETH1G, 10 * GB)
+    assert sentence == (
+        "asked for eth1g (eth1), 10 GB of at least 10 GB went elsewhere: eth1 carried 30 kB, eth2 carried 10 GB (UCX_TLS=all)."
+    )
+
+
+def test_two_cards_in_one_subnet():
+    """Bytes bear the address of eth1 and leave through eth2."""
+    own = (("10.0.0.1", "10.0.0.2", 10 * GB),)
+    (sentence,) = sentences(exchange({"eth1": 30 * KB, "eth2": 10 * GB}, own), ETH1G, 10 * GB)
+    assert "went elsewhere: eth1 carried 30 kB, eth2 carried 10 GB" in sentence
+
+
+def test_small_traffic_over_the_other_card_is_no_lag():
+    """All of it would fit into the second that counters may lag, but eth2 shows where it went."""
+    own = (("10.0.0.1", "10.0.0.2", 100 * MB),)
+    (sentence,) = sentences(exchange({"eth1": 9 * KB, "eth2": 100 * MB}, own, environment={}), ETH1G, 100 * MB)
+    assert sentence.endswith("100 MB of at least 100 MB went elsewhere: eth1 carried 9.0 kB, eth2 carried 100 MB.")
+
+
+def test_one_node_with_unknown_sockets_makes_all_unknown():
+    """Node c2 may hide what its ranks sent: nothing is excused, and the ranks' own count is not relied on."""
+    known, hidden = exchange({"eth1": 5 * GB, "eth2": 7 * GB}, (), environment={}), exchange({"eth1": 5 * GB}, host="c2")
+    (sentence,) = sentences([known[0], hidden[1]], ETH1G, 10 * GB)
+    assert sentence == "asked for eth1g (eth1), but eth2 carried 7.0 GB of 17 GB: two networks were used at once."
+    known, hidden = exchange({"eth1": 5 * GB, "eth2": 0}, ()), exchange({"eth1": 5 * GB}, host="c2")
+    assert sentences([known[0], hidden[1]], ETH1G, 10 * GB) == []
+
+
+def test_file_system_traffic_beside_the_fabric_is_a_note():
+    own = (("10.0.0.1", "10.0.0.2", 10 * GB),)
+    assert notes(exchange({"eth1": 10 * GB, "eth2": 7 * GB}, own), ETH1G, 10 * GB) == [
+        "eth2 carried 7.0 GB that are not the ranks' (other traffic of the node)"
+    ]
+
+
+def test_loopback_between_ranks_of_one_node_is_a_note():
+    own = (("10.0.0.1", "10.0.0.2", 10 * GB), (HOME, HOME, 4 * GB))
+    assert notes(exchange({"eth1": 10 * GB, "lo": 4 * GB}, own), ETH1G, 10 * GB) == [
+        "ranks of one node exchanged 4.0 GB over lo, not in shared memory"
+    ]
+
+
+@pytest.mark.parametrize(("missing", "proven"), [(100 * MB, True), (400 * MB, False)])
+def test_counters_that_lag_behind(missing: int, proven: bool):
+    """1 Gbit/s is 125 MB in the second that adapters may take to count; 5 % of 1.9 GB may be missing anyway."""
+    own = (("10.0.0.1", "10.0.0.2", 2 * GB),)
+    ranks = exchange({"eth1": 1.9 * GB - missing}, own)
+    assert (sentences(ranks, ETH1G, 2 * GB) == []) == proven
+    if proven:
+        assert notes(ranks, ETH1G, 2 * GB) == ["the counters of eth1g lag behind the ranks' sockets, which are believed"]
+    assert sentences(exchange({"eth1": 1.9 * GB - missing}), ETH1G, 2 * GB) != []
+
+
+def test_lag_grows_with_rate_and_nodes():
+    """10 Gbit/s are 1.25 GB a second, on two nodes 2.5 GB."""
+    ten = Fabric("eth10g", "tcp", "cluster", (Rail("eth1", 10.0),))
+    own = (("10.0.0.1", "10.0.0.2", 10 * GB),)
+    for carried, both, proven in (
+        (8.3 * GB, False, True),
+        (8.2 * GB, False, False),
+        (7.1 * GB, True, True),
+        (6.9 * GB, True, False),
+    ):
+        ranks = exchange({"eth1": carried}, own)
+        if both:
+            ranks = [ranks[0], exchange({"eth1": 0}, (), host="c2")[1]]
+        assert (sentences(ranks, ten, 10 * GB) == []) == proven, (carried, both)
+
+
+def test_bytes_of_all_nodes_are_summed():
+    first, second = exchange({"eth1": 5 * GB}), exchange({"eth1": 5 * GB}, host="c2")
+    ranks = [first[0], second[1]]
+    assert evidence.check_traffic(ranks, Fabric("f", "tcp", "cluster", (Rail("eth1"),)), 1).carried == {"eth1": 10 * GB}
+
+
+def test_counters_span_the_first_start_and_the_last_end():
+    early, _ = exchange({"lo": GB})
+    late_init = {"lo": {"rx_bytes": 400 * MB, "tx_bytes": 400 * MB}}
+    ranks = [
+        early,
+        make_rank(
+            1,
+            init__interfaces=late_init,
+            init__monotonic_ns=2_000_000_000,
+            finalize__monotonic_ns=4_000_000_000,
+            finalize__interfaces={"lo": {"rx_bytes": 3 * GB, "tx_bytes": 3 * GB}},
+        ),
+    ]
+    (node,) = evidence.node_traffic(ranks)
+    assert (node.counted["lo"].tx, node.seconds) == (3 * GB, 3.0)
+
+
+# ---- wires that are counted twice ----
+
+
+def bonded(**changes: Any) -> dict[str, Any]:
+    return {
+        "lo": {**INTERFACE, "addresses": [HOME]},
+        "bond0": {**INTERFACE, "lower": ["eth1", "eth2"], "addresses": ["10.0.0.1"]},
+        "eth1": INTERFACE,
+        "eth2": INTERFACE,
+        "eth3": INTERFACE,
+    } | changes
+
+
+def test_members_of_a_bond_are_the_bond():
+    own = (("10.0.0.1", "10.0.0.2", 10 * GB),)
+    sent = {"bond0": 10 * GB, "eth1": 5 * GB, "eth2": 5 * GB}
+    assert notes(exchange(sent, own, node__interfaces=bonded()), BOND, 10 * GB) == []
+    (sentence,) = sentences(exchange({**sent, "eth3": 5 * GB}, node__interfaces=bonded(), environment={}), BOND, 10 * GB)
+    assert sentence.endswith("eth3 carried 5.0 GB of 15 GB: two networks were used at once.")
+
+
+def test_bond_asked_for_by_its_member_and_the_other_member_used():
+    sent = {"bond0": 10 * GB, "eth1": 5 * GB, "eth2": 5 * GB}
+    (sentence,) = sentences(exchange(sent, node__interfaces=bonded(), environment={}), ETH1G, 10 * GB)
+    assert sentence.endswith("but eth2 carried 5.0 GB of 10 GB: two networks were used at once.")
+
+
+def test_bond_used_instead_is_one_network():
+    fabric = Fabric("eth3", "tcp", "cluster", (Rail("eth3"),))
+    sent = {"bond0": 10 * GB, "eth1": 5 * GB, "eth2": 5 * GB, "eth3": 2 * GB}
+    (sentence,) = sentences(exchange(sent, node__interfaces=bonded(), environment={}), fabric, 10 * GB)
+    assert sentence == "asked for eth3, but bond0 carried 10 GB of 12 GB: two networks were used at once."
+
+
+def infiniband(link_layer: str = "InfiniBand") -> dict[str, Any]:
+    slot = "0000:3b:00.0"
+    return {
+        "node__interfaces": {"lo": INTERFACE, "ib0": {**INTERFACE, "slot": slot, "addresses": ["10.1.0.1"]}},
+        "node__ports": {"mlx5_0/1": {"state": "4: ACTIVE", "rate": "100", "link_layer": link_layer, "slot": slot}},
+    }
+
+
+def test_ip_over_infiniband_is_counted_by_its_port_too():
+    sent = {"ib0": 10 * GB, "mlx5_0/1": 10 * GB}
+    own = (("10.1.0.1", "10.1.0.2", 10 * GB),)
+    assert notes(exchange(sent, own, **infiniband()), IPOIB, 10 * GB) == []
+    (sentence,) = sentences(exchange(sent, own, **infiniband("Ethernet"), environment={}), IPOIB, 10 * GB)
+    assert sentence == "asked for ipoib (ib0), but mlx5_0/1 carried 10 GB of 20 GB: two networks were used at once."
+
+
+def test_rdma_asked_for_ip_over_the_same_port_used():
+    sent = {"ib0": 10 * GB, "mlx5_0/1": 10 * GB}
+    own = (("10.1.0.1", "10.1.0.2", 10 * GB),)
+    (sentence,) = sentences(exchange(sent, own, **infiniband(), environment={}), EDR, 10 * GB)
+    assert sentence == "asked for edr (mlx5_0/1), but ib0 carried 10 GB of 20 GB: two networks were used at once."
+    allowed = Fabric("edr", "ucx", "cluster", (Rail("mlx5_0", 100.0),), tcp_interfaces=("ib0",))
+    assert sentences(exchange(sent, own, **infiniband()), allowed, 10 * GB) == []
+
+
+def test_mirrored_packets_are_no_network():
+    assert sentences(exchange({"lo": 2 * GB, "ifb0": 2 * GB}), LO, 2 * GB) == []
+
+
+# ---- ports ----
+
+
+def test_rdma_proven():
+    assert sentences(exchange({"mlx5_0/1": 10 * GB, "eth1": 50 * KB}), EDR, 10 * GB) == []
+
+
+def test_rdma_asked_for_ethernet_used():
+    assert sentences(exchange({"mlx5_0/1": 0, "eth1": 10 * GB}, environment={"FI_PROVIDER": "tcp"}), EDR, 10 * GB) == [
+        "asked for edr (mlx5_0/1), 10 GB of at least 10 GB went elsewhere: mlx5_0/1 carried 0 B, eth1 carried 10 GB "
+        "(FI_PROVIDER=tcp)."
+    ]
+
+
+def test_port_of_others_is_never_excused():
+    """No socket tells whose RDMA it is."""
+    (sentence,) = sentences(exchange({"mlx5_0/1": 10 * GB, "mlx5_1/1": 3 * GB}, environment={}), EDR, 10 * GB)
+    assert sentence.endswith("but mlx5_1/1 carried 3.0 GB of 13 GB: two networks were used at once.")
+
+
+def test_every_rail_is_reported():
+    used = exchange({"hfi1_0/1": 5 * GB, "hfi1_1/1": 5 * GB})
+    assert notes(used, OPA, 10 * GB) == []
+    assert notes(exchange({"hfi1_0/1": 10 * GB, "hfi1_1/1": 0}), OPA, 10 * GB) == ["rail hfi1_1/1 of opa100 carried nothing"]
+    assert notes(exchange({"hfi1_0/1": 10 * KB, "hfi1_1/1": 0}), OPA, 10 * KB) == [], "too little to tell"
+    (sentence,) = sentences(exchange({"hfi1_0/1": GB, "hfi1_1/1": 2 * GB}, environment={}), OPA, 10 * GB)
+    assert sentence == (
+        "asked for opa100 (hfi1_0/1, hfi1_1/1), 7.0 GB of at least 10 GB went elsewhere: hfi1_0/1 carried 1.0 GB, "
+        "hfi1_1/1 carried 2.0 GB."
+    )
+
+
+def test_rail_the_node_does_not_have():
+    assert sentences(exchange({"eth0": GB}), ETH1G, GB) == [
+        "fabric eth1g names eth1, which c1 does not have (it has eth0); correct system.py."
+    ]
+
+
+def test_rail_without_a_byte_counter():
+    ranks = pair(init__ports={"mlx5_0/1": {}}, finalize__ports={"mlx5_0/1": {}})
+    assert sentences(ranks, EDR, GB)[0] == "mlx5_0/1 on c1 has no counter of sent bytes, so edr cannot be proven."
+
+
+def test_port_whose_counter_came_up_late_proves_nothing():
+    full = {"mlx5_0/1": {"rx_bytes": 10 * GB, "tx_bytes": 10 * GB}}
+    ranks = pair(init__ports={"mlx5_0/1": {}}, finalize__ports=full)
+    assert sentences(ranks, EDR, GB)[0] == "mlx5_0/1 on c1 has no counter of sent bytes, so edr cannot be proven."
+
+
+# ---- counters that cannot be believed ----
+
+
+@pytest.mark.parametrize("direction", ["rx_bytes", "tx_bytes"])
+def test_counter_gone_backwards(direction: str):
+    before = {"lo": {"rx_bytes": 0, "tx_bytes": 0}, "eth1": {"rx_bytes": 0, "tx_bytes": 0, direction: 4_294_000_000}}
+    after = {"lo": {"rx_bytes": 0, "tx_bytes": 0}, "eth1": {"rx_bytes": 0, "tx_bytes": 0, direction: 5_000_000}}
+    for fabric in (ETH1G, SHM):
+        assert sentences(pair(init__interfaces=before, finalize__interfaces=after), fabric, 0) == [
+            "the byte counters of eth1 on c1 went backwards during the run (reset or overflow), so they prove nothing; run "
+            "the case again."
+        ]
+
+
+def test_interface_vanished():
+    ranks = exchange({"lo": 2 * GB, "eth1": 0})
+    gone = [
+        make_rank(n, finalize__interfaces={"lo": {"rx_bytes": 2 * GB, "tx_bytes": 2 * GB}}, finalize__tcp=HIDDEN)
+        for n in (0, 1)
+    ]
+    assert sentences(ranks, LO, 0) == []
+    assert sentences(gone, LO, 0) == ["eth1 on c1 vanished during the run; what it carried is unknown."]
+    assert sentences(gone, ETH1G, 0) == ["eth1 on c1 vanished during the run; what it carried is unknown."]
+
+
+def test_interface_that_appeared_counts_from_nothing():
+    zero = {"lo": {"rx_bytes": 0, "tx_bytes": 0}}
+    late = {**zero, "eth9": {"rx_bytes": GB, "tx_bytes": GB}}
+    ranks = pair(init__interfaces=zero, finalize__interfaces=late, finalize__tcp=HIDDEN)
+    assert sentences(ranks, SHM, GB)[0].startswith("asked for shm, but eth9 carried 1.0 GB")
+
+
+def test_saturated_port_counter():
+    full = 4 * (2**32 - 1)
+    ranks = exchange({"mlx5_0/1": full})
+    assert sentences(ranks, EDR, GB)[0].startswith("a byte counter of mlx5_0/1 on c1 stands at its 32-bit limit")
+    assert sentences(exchange({"eth1": full}), ETH1G, GB) == []
+
+
+def test_nobody_left_counters():
+    assert sentences([], LO, GB) == ["no rank left counters, so nothing proves that lo was used."]
+    hung = dataclasses.replace(make_rank(0), finalize=None)
+    assert sentences([hung], LO, GB) == sentences([], LO, GB)
+
+
+# ---- the ranks' own sockets ----
+
+
+def test_closed_connection_makes_the_sockets_unknown():
+    held = {
+        "pairs": [{"local": HOME, "peer": HOME, "count": 2, "sent_bytes": 5, "received_bytes": 5}],
+        "uncounted": 0,
+        "complete": True,
+    }
+    fewer = {**held, "pairs": [{**held["pairs"][0], "count": 1}]}
+    none = {**held, "pairs": []}
+    for before, after, known in ((held, held, True), (none, held, True), (held, fewer, False), (held, none, False)):
+        (node,) = evidence.node_traffic(pair(init__tcp=before, finalize__tcp=after))
+        assert node.ranks_known == known
+
+
+def test_bytes_sent_before_the_run_do_not_count():
+    row = {"local": HOME, "peer": HOME, "count": 1, "sent_bytes": 100, "received_bytes": 0}
+    tcp = {"pairs": [row], "uncounted": 0, "complete": True}
+    later = {**tcp, "pairs": [{**row, "sent_bytes": 150}]}
+    (node,) = evidence.node_traffic([make_rank(0, init__tcp=tcp, finalize__tcp=later)])
+    assert node.sent_by_ranks == {"lo": 50}
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (12_000, "12 kB"),
+        (1_200, "1.2 kB"),
+        (2_100 * MB, "2.1 GB"),
+        (9_960 * MB, "10 GB"),
+        (5e12, "5.0 TB"),
+    ],
+)
+def test_bytes_are_rounded_for_reading(count: float, text: str):
+    assert evidence.format_bytes(count) == text
+
+
+def test_a_socket_closed_before_the_last_look_is_known_from_its_peer():
+    """Open MPI closes the socket of a peer that finalises first; what it sent is what the peer received (seen on two nodes)."""
+
+    def rank(number, host, address, pairs):
+        facts = {"eth1": {**INTERFACE, "addresses": [address]}}
+        counted = {"rx_bytes": int(0.62 * GB), "tx_bytes": int(0.62 * GB)}
+        return make_rank(
+            number,
+            host,
+            node__interfaces=facts,
+            init__interfaces={"eth1": {"rx_bytes": 0, "tx_bytes": 0}},
+            finalize__interfaces={"eth1": counted},
+            finalize__tcp={"pairs": pairs, "uncounted": 0, "complete": True},
+        )
+
+    seen = {"local": "10.0.0.2", "peer": "10.0.0.1", "count": 1}
+    ends = {**seen, "sent_bytes": int(0.61 * GB), "received_bytes": int(0.62 * GB)}
+    ranks = [rank(0, "c1", "10.0.0.1", []), rank(1, "c2", "10.0.0.2", [ends])]
+    assert [node.sent_by_ranks for node in evidence.node_traffic(ranks)] == [
+        {"eth1": int(0.62 * GB)},
+        {"eth1": int(0.61 * GB)},
+    ]
+    assert sentences(ranks, ETH1G, 1.2 * GB) == []

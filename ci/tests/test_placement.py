@@ -1,0 +1,404 @@
+"""Pinning policies on real kinds of nodes, and what the Cambridge paper says of them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from reframe_tests.harness.placement import (
+    Placement,
+    Unplaceable,
+    auto_domains,
+    equivalent,
+    first_equal,
+    place,
+    resolve_ppn,
+)
+from reframe_tests.harness.topology import NUMBERINGS, Topology, describe
+from reframe_tests.harness.vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput
+
+#: Dual hexa-core, even CPUs on socket 0.
+WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
+CONSECUTIVE = Topology.from_processor(describe(2, 6))
+SMT_LAST = Topology.from_processor(describe(2, 2, smt=2, numbering="smt_last"))
+SMT_ADJACENT = Topology.from_processor(describe(2, 2, smt=2, numbering="smt_adjacent"))
+NPS4 = Topology.from_processor(
+    describe(2, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last"),
+)
+SINGLE = Topology.from_processor(describe(1, 1))
+NO_NUMA = Topology.from_lscpu("".join(f"{cpu},{cpu},{cpu // 2},\n" for cpu in range(4)))
+LISTED = ("bunch", "scatter", "nic_local", "nic_remote")
+COMBINATIONS = list(itertools.product(SYMBOLIC_PPN, PINNING_POLICIES))
+
+
+def cpus(placed: Placement | Unplaceable) -> tuple[int, ...]:
+    """The only CPU of each rank."""
+    assert isinstance(placed, Placement)
+    assert placed.ranks is not None
+    assert all(len(rank) == 1 for rank in placed.ranks)
+    return tuple(rank[0] for rank in placed.ranks)
+
+
+def reason(placed: Placement | Unplaceable) -> str:
+    assert isinstance(placed, Unplaceable), placed
+    return placed.reason
+
+
+def per_socket(placed: Placement | Unplaceable, topology: Topology) -> list[int]:
+    socket = {unit.cpu: unit.socket for unit in topology.units}
+    return sorted(Counter(socket[cpu] for cpu in cpus(placed)).values(), reverse=True)
+
+
+# ---- what the Cambridge paper says ----
+
+
+def test_bunch_and_scatter_of_eight_processes_on_twelve_cores() -> None:
+    """Section 3.2: scatter is "spreading the processes equally between sockets", bunch "as few sockets as possible"."""
+    for topology in (WESTMERE, CONSECUTIVE):
+        assert per_socket(place("scatter", 8, topology), topology) == [4, 4]
+        assert per_socket(place("bunch", 8, topology), topology) == [6, 2]
+
+
+def test_the_numbering_of_the_server_does_not_matter() -> None:
+    """Section 3.3: the same placement has other CPU numbers on another server."""
+    assert cpus(place("bunch", 4, CONSECUTIVE)) == (0, 1, 2, 3)
+    assert cpus(place("bunch", 4, WESTMERE)) == (0, 2, 4, 6)
+    assert cpus(place("scatter", 4, CONSECUTIVE)) == (0, 6, 3, 9)
+    assert cpus(place("scatter", 4, WESTMERE)) == (0, 1, 6, 7)
+
+
+def test_socket_0_comes_first_wherever_its_cpus_are() -> None:
+    """The server listed in section 3.3 has the odd CPUs on socket 0; lscpu would show the same without NUMA nodes."""
+    listed = Topology.from_lscpu("".join(f"{cpu},{cpu},{1 - cpu % 2},\n" for cpu in range(12)))
+    assert cpus(place("bunch", 8, listed)) == (1, 3, 5, 7, 9, 11, 0, 2)
+    assert cpus(place("scatter", 2, listed)) == (1, 0)
+    assert auto_domains(2, listed) == ((1, 3, 5, 7, 9, 11), (0, 2, 4, 6, 8, 10))
+
+
+#: Section 3.4, table "Default pinning pattern on a 12-core Westmere in Intel MPI": processes to cores per domain and domains
+#: per socket. Its row for one process is "no pinning". The row for three is apart, below.
+DEFAULT_TABLE = {
+    12: (1, [6, 6]),
+    11: (1, [6, 5]),
+    10: (1, [5, 5]),
+    9: (1, [5, 4]),
+    8: (1, [4, 4]),
+    7: (1, [4, 3]),
+    6: (2, [3, 3]),
+    5: (2, [3, 2]),
+    4: (3, [2, 2]),
+    2: (6, [1, 1]),
+}
+
+
+@pytest.mark.parametrize("topology", [WESTMERE, CONSECUTIVE], ids=["alternating", "consecutive"])
+@pytest.mark.parametrize("processes", DEFAULT_TABLE)
+def test_the_default_table_of_the_paper(processes: int, topology: Topology) -> None:
+    size, shares = DEFAULT_TABLE[processes]
+    socket = {unit.cpu: unit.socket for unit in topology.units}
+    domains = auto_domains(processes, topology)
+    assert [len(domain) for domain in domains] == [size] * processes
+    assert all(len({socket[cpu] for cpu in domain}) == 1 for domain in domains)
+    assert [socket[domain[0]] for domain in domains] == [0] * shares[0] + [1] * shares[1], "first half on socket 0"
+    used = [cpu for domain in domains for cpu in domain]
+    for number in (0, 1):
+        cores = [core[0].cpu for core in topology.cores if core[0].socket == number]
+        there = [cpu for cpu in used if socket[cpu] == number]
+        assert there == cores[: len(there)], "consecutive cores"
+
+
+def test_the_row_of_the_paper_that_cannot_hold() -> None:
+    """Three domains of four cores, each on one socket: six cores hold one such domain, so two sockets hold two."""
+    socket = {unit.cpu: unit.socket for unit in WESTMERE.units}
+    domains = auto_domains(3, WESTMERE)
+    assert [len(domain) for domain in domains] == [4, 4, 4]
+    assert len({cpu for domain in domains for cpu in domain}) == 12
+    assert [len({socket[cpu] for cpu in domain}) for domain in domains] == [1, 2, 1]
+
+
+def test_one_process_is_not_pinned_by_default() -> None:
+    assert auto_domains(1, WESTMERE) == (WESTMERE.cpus,)
+
+
+# ---- processes per node ----
+
+
+@pytest.mark.parametrize(
+    ("topology", "numbers"),
+    [
+        (WESTMERE, {"1": 1, "2": 2, "numa": 2, "socket": 2, "half": 6, "full": 12, "7": 7}),
+        (NPS4, {"1": 1, "2": 2, "numa": 8, "socket": 2, "half": 64, "full": 128, "128": 128}),
+        (SMT_LAST, {"half": 2, "full": 4}),
+        (SINGLE, {"1": 1, "numa": 1, "socket": 1, "half": 1, "full": 1}),
+        (WESTMERE.usable([1, 3, 5]), {"numa": 1, "socket": 1, "half": 1, "full": 3}),
+    ],
+)
+def test_processes_per_node(topology: Topology, numbers: dict[str, int]) -> None:
+    assert {symbol: resolve_ppn(symbol, topology) for symbol in numbers} == numbers
+    assert resolve_ppn(1, topology) == 1
+
+
+@pytest.mark.parametrize(
+    ("symbol", "topology", "sentence"),
+    [
+        ("2", SINGLE, "ppn=2 is 2 processes and the partition has 1 core."),
+        ("13", WESTMERE, "ppn=13 is 13 processes and the partition has 12 cores."),
+        ("8", SMT_LAST, "ppn=8 is 8 processes and the partition has 4 cores."),
+        ("0", WESTMERE, "ppn=0 starts no process"),
+        ("-1", WESTMERE, "ppn=-1 is neither a number nor one of 1, 2, numa"),
+        ("all", WESTMERE, "ppn=all is neither a number nor one of 1, 2, numa"),
+        ("1.5", WESTMERE, "ppn=1.5 is neither"),
+        ("numa", NO_NUMA, "ppn=numa needs the NUMA nodes"),
+    ],
+)
+def test_processes_per_node_that_cannot_be(symbol: str, topology: Topology, sentence: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(sentence)):
+        resolve_ppn(symbol, topology)
+
+
+# ---- policies ----
+
+
+@pytest.mark.parametrize("policy", ["default", "none"])
+def test_policies_without_a_list(policy: str) -> None:
+    placed = place(policy, 3, WESTMERE)
+    assert placed == Placement(policy, 3, None)
+
+
+def test_an_unknown_policy() -> None:
+    with pytest.raises(BadInput, match="pinning=compact is not one of default, none, bunch"):
+        place("compact", 1, WESTMERE)
+
+
+def test_hardware_threads() -> None:
+    assert place("bunch", 2, SMT_LAST).ranks == ((0,), (1,))
+    assert place("bunch", 2, SMT_ADJACENT).ranks == ((0,), (2,))
+    assert place("bunch", 2, SMT_LAST, smt=True).ranks == ((0, 4), (1, 5))
+    assert place("bunch", 2, SMT_ADJACENT, smt=True).ranks == ((0, 1), (2, 3))
+    assert place("bunch", 4, SMT_LAST).ranks == ((0,), (1,), (2,), (3,))
+
+
+def test_two_sockets_with_four_numa_nodes_each() -> None:
+    assert cpus(place("bunch", 17, NPS4)) == tuple(range(17))
+    assert cpus(place("scatter", 8, NPS4)) == (0, 64, 16, 80, 32, 96, 48, 112)
+    # The next eight go to the second cache of each NUMA node, not beside the first eight.
+    assert cpus(place("scatter", 16, NPS4))[8:] == (8, 72, 24, 88, 40, 104, 56, 120)
+    assert cpus(place("nic_local", 2, NPS4, 5)) == (80, 81)
+    assert cpus(place("nic_local", 17, NPS4, 5))[16] == 64, "then the nearest NUMA node of the same socket"
+    assert cpus(place("nic_remote", 2, NPS4, 0)) == (112, 113)
+
+
+def test_scatter_deals_over_caches_before_it_shares_one() -> None:
+    six = Topology.from_processor(describe(1, 6, caches_per_socket=3))
+    assert cpus(place("scatter", 4, six)) == (0, 2, 4, 1)
+    assert cpus(place("scatter", 2, Topology.from_processor(describe(1, 6)))) == (0, 3), "apart where nothing divides them"
+
+
+def test_scatter_passes_over_a_full_socket() -> None:
+    assert cpus(place("scatter", 5, WESTMERE.usable([0, 2, 4, 6, 1]))) == (0, 1, 2, 4, 6)
+
+
+def test_a_rank_with_several_cores_goes_where_it_needs_not_cross_a_border() -> None:
+    lopsided = Topology.from_processor(describe(1, 6, numa_per_socket=2)).usable([1, 2, 3, 4, 5])
+    assert place("bunch", 1, lopsided, width=3).ranks == ((3, 4, 5),)
+    assert place("bunch", 1, lopsided, width=4).ranks == ((1, 2, 3, 4),)
+
+
+def test_ranks_with_several_cores_stay_on_one_numa_node() -> None:
+    assert place("bunch", 2, WESTMERE, width=3).ranks == ((0, 2, 4), (6, 8, 10))
+    assert place("scatter", 4, WESTMERE, width=3).ranks == ((0, 2, 4), (1, 3, 5), (6, 8, 10), (7, 9, 11))
+    assert place("bunch", 2, WESTMERE, width=4).ranks == ((0, 2, 4, 6), (1, 3, 5, 7))
+    assert place("bunch", 1, WESTMERE, width=8).ranks == ((0, 1, 2, 3, 4, 6, 8, 10),), (
+        "none can: it takes all of socket 0 first"
+    )
+    assert reason(place("bunch", 3, WESTMERE, width=4)) == (
+        "3 ranks with 4 neighbouring cores each are asked for and the partition has room for 2"
+    )
+    assert "room for 0" in reason(place("bunch", 1, WESTMERE, width=13))
+    assert "room for 12" in reason(place("scatter", 13, WESTMERE))
+    with pytest.raises(BadInput, match="0 cores per rank"):
+        place("bunch", 1, WESTMERE, width=0)
+
+
+def test_near_and_far_from_the_adapter() -> None:
+    assert cpus(place("nic_local", 4, WESTMERE, 1)) == (1, 3, 5, 7)
+    assert cpus(place("nic_remote", 4, WESTMERE, 1)) == (0, 2, 4, 6)
+    assert cpus(place("nic_local", 8, WESTMERE, 1)) == (1, 3, 5, 7, 9, 11, 0, 2)
+    assert cpus(place("nic_remote", 8, WESTMERE, (1,))) == (0, 2, 4, 6, 8, 10, 1, 3)
+
+
+def test_the_same_socket_is_nearer_than_a_near_number() -> None:
+    interleaved = Topology.from_lscpu("0,0,0,0\n1,1,0,2\n2,2,1,1\n3,3,1,3\n")
+    assert cpus(place("nic_local", 4, interleaved, 0)) == (0, 1, 2, 3), "NUMA nodes 0 and 2 are on socket 0"
+    assert cpus(place("nic_remote", 4, interleaved, 0)) == (3, 2, 1, 0)
+
+
+def test_two_rails_are_dealt_in_turn() -> None:
+    """Intel's dual-rail Omni-Path article (2020): one rank on NUMA node 0 and one on 1 use both adapters."""
+    assert cpus(place("nic_local", 2, WESTMERE, (0, 1))) == (0, 1)
+    assert cpus(place("nic_local", 5, CONSECUTIVE, (0, 1))) == (0, 6, 1, 7, 2)
+    assert cpus(place("nic_local", 3, CONSECUTIVE, (1, 1))) == (6, 7, 8)
+    # A full NUMA node passes its rail's ranks on to the nearest one.
+    assert cpus(place("nic_local", 12, CONSECUTIVE, (0, 0))) == tuple(range(12))
+    assert cpus(place("nic_remote", 2, NPS4, (0, 4))) == (112, 113)
+
+
+@pytest.mark.parametrize(
+    ("policy", "topology", "nic", "why"),
+    [
+        ("nic_local", WESTMERE, None, "nic_local needs the NUMA node of the adapter, and the fabric names none"),
+        ("nic_remote", WESTMERE, (), "nic_remote needs the NUMA node of the adapter, and the fabric names none"),
+        ("nic_local", NO_NUMA, 0, "nic_local needs NUMA nodes, and the partition's topology names none"),
+        ("nic_local", SINGLE, 0, "nic_local means nothing on one NUMA node: every core is local to the adapter"),
+        ("nic_remote", SINGLE, 0, "nic_remote means nothing on one NUMA node: every core is local to the adapter"),
+        ("nic_remote", WESTMERE, (0, 1), "nic_remote means nothing where every NUMA node has a rail of its own"),
+        (
+            "nic_local",
+            NPS4.usable(range(16, 64)),
+            (1, 0),
+            "nic_local needs a core on NUMA node 0, where the adapter is, and none is usable there",
+        ),
+    ],
+)
+def test_where_near_and_far_mean_nothing(policy: str, topology: Topology, nic: tuple[int, ...] | None, why: str) -> None:
+    assert reason(place(policy, 1, topology, nic)) == why
+
+
+def test_an_adapter_on_a_numa_node_that_is_not_there() -> None:
+    with pytest.raises(BadInput, match=r"on NUMA node 2 and the partition has 0, 1: correct system.py\."):
+        place("nic_local", 1, WESTMERE, (0, 2))
+
+
+# ---- the same placement twice ----
+
+
+def test_equal_placements() -> None:
+    one = {policy: place(policy, 1, WESTMERE, 0) for policy in PINNING_POLICIES}
+    assert equivalent(one["bunch"], one["scatter"])
+    assert equivalent(one["bunch"], one["nic_local"])
+    assert not equivalent(one["bunch"], one["nic_remote"])
+    for policy in ("default", "none"):
+        assert equivalent(one[policy], place(policy, 1, WESTMERE))
+        assert not equivalent(one[policy], place(policy, 2, WESTMERE))
+        assert not any(equivalent(one[policy], other) for name, other in one.items() if name != policy)
+    assert not equivalent(place("bunch", 12, WESTMERE), place("scatter", 12, WESTMERE)), "same cores, other ranks"
+
+
+def test_what_is_run_on_one_core() -> None:
+    run = [pair for pair in [("1", p) for p in PINNING_POLICIES] if first_equal(pair, COMBINATIONS, SINGLE) == pair]
+    assert run == [("1", "default"), ("1", "none"), ("1", "bunch"), ("1", "nic_local"), ("1", "nic_remote")]
+    assert first_equal(("full", "scatter"), COMBINATIONS, SINGLE) == ("1", "bunch")
+    assert first_equal(("full", "none"), COMBINATIONS, SINGLE) == ("1", "none")
+
+
+def test_what_is_run_on_the_paper_s_server() -> None:
+    equal = {pair: first_equal(pair, COMBINATIONS, WESTMERE, (0,)) for pair in COMBINATIONS}
+    assert equal["1", "scatter"] == ("1", "bunch")
+    assert equal["1", "nic_remote"] == ("1", "nic_remote")
+    assert equal["2", "scatter"] == ("2", "scatter")
+    assert equal["numa", "scatter"] == equal["socket", "scatter"] == ("2", "scatter")
+    assert equal["socket", "default"] == ("2", "default")
+    assert equal["half", "nic_local"] == ("half", "bunch")
+    assert equal["full", "scatter"] == ("full", "scatter")
+    assert {first for first in equal.values() if equal[first] != first} == set(), "an earliest one is its own earliest"
+
+
+def test_the_order_of_the_session_decides() -> None:
+    assert first_equal(("1", "bunch"), [("1", "scatter"), ("1", "bunch")], WESTMERE) == ("1", "scatter")
+    assert first_equal(("1", "bunch"), [], WESTMERE) == ("1", "bunch")
+    assert first_equal(("4", "bunch"), [("full", "bunch"), ("99", "bunch"), ("4", "bunch")], WESTMERE) == ("4", "bunch")
+    with pytest.raises(BadInput, match="ppn=99"):
+        first_equal(("99", "bunch"), COMBINATIONS, WESTMERE)
+
+
+# ---- on any node ----
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> Topology:
+    """A node of any numbering, sometimes with some of its CPUs taken away."""
+    numbering = draw(st.sampled_from(NUMBERINGS))
+    numa, caches = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    whole = Topology.from_processor(
+        describe(
+            draw(st.integers(1, 3)),
+            numa * caches * draw(st.integers(1, 3)),
+            numa_per_socket=numa,
+            caches_per_socket=numa * caches,
+            smt=1 if numbering == "consecutive" else draw(st.integers(1, 2)),
+            numbering=numbering,
+        )
+    )
+    if draw(st.booleans()):
+        return whole
+    return whole.usable(draw(st.sets(st.sampled_from(whole.cpus), min_size=1)))
+
+
+@given(nodes(), st.sampled_from(LISTED), st.data())
+def test_every_rank_has_cores_of_its_own(topology: Topology, policy: str, data: st.DataObject) -> None:
+    width, smt = data.draw(st.integers(1, 3)), data.draw(st.booleans())
+    ppn = data.draw(st.integers(1, len(topology.cores)))
+    nic = data.draw(st.lists(st.sampled_from(topology.numa_ids), min_size=1, max_size=3))
+    placed = place(policy, ppn, topology, nic, width=width, smt=smt)
+    assume(isinstance(placed, Placement))
+    assert isinstance(placed, Placement)
+    assert placed.ranks is not None
+    assert len(placed.ranks) == ppn
+    cores = [{topology.core_of(cpu) for cpu in rank} for rank in placed.ranks]
+    assert all(len(mine) == width for mine in cores)
+    assert len(set().union(*cores)) == ppn * width
+    assert {cpu for rank in placed.ranks for cpu in rank} <= set(topology.cpus)
+
+
+@given(nodes(), st.data())
+def test_bunch_fills_one_domain_before_the_next(topology: Topology, data: st.DataObject) -> None:
+    ppn = data.draw(st.integers(1, len(topology.cores)))
+    where = {unit.cpu: (unit.socket, unit.numa) for unit in topology.units}
+    room = Counter(where[core[0].cpu] for core in topology.cores)
+    domains = [where[cpu] for cpu in cpus(place("bunch", ppn, topology))]
+    assert domains == sorted(domains)
+    for domain in list(dict.fromkeys(domains))[:-1]:
+        assert domains.count(domain) == room[domain]
+
+
+@given(nodes(), st.data())
+def test_scatter_is_balanced_as_far_as_there_is_room(topology: Topology, data: st.DataObject) -> None:
+    ppn = data.draw(st.integers(1, len(topology.cores)))
+    socket = {unit.cpu: unit.socket for unit in topology.units}
+    chosen = [socket[cpu] for cpu in cpus(place("scatter", ppn, topology))]
+    room = Counter(core[0].socket for core in topology.cores)
+    load = {number: chosen.count(number) for number in topology.sockets}
+    for one, other in itertools.permutations(load, 2):
+        assert load[one] - load[other] <= 1 or load[other] == room[other]
+    assert len(set(chosen[: len(topology.sockets)])) == min(ppn, len(topology.sockets))
+
+
+@given(nodes(), st.data())
+def test_near_comes_before_far(topology: Topology, data: st.DataObject) -> None:
+    ppn = data.draw(st.integers(1, len(topology.cores)))
+    nic = data.draw(st.sampled_from(topology.numa_ids))
+    numa = {unit.cpu: unit.numa for unit in topology.units}
+    near, far = place("nic_local", ppn, topology, nic), place("nic_remote", ppn, topology, nic)
+    assume(isinstance(near, Placement) and isinstance(far, Placement))
+    at_nic = [numa[cpu] == nic for cpu in cpus(near)]
+    assert at_nic == sorted(at_nic, reverse=True)
+    assert at_nic[0]
+    at_nic = [numa[cpu] == nic for cpu in cpus(far)]
+    assert at_nic == sorted(at_nic)
+    assert not at_nic[0]
+
+
+@given(nodes(), st.data())
+def test_default_domains_are_disjoint(topology: Topology, data: st.DataObject) -> None:
+    ppn = data.draw(st.integers(1, len(topology.cores)))
+    domains = auto_domains(ppn, topology)
+    everything = [
+        topology.core_of(cpu) for domain in domains for cpu in {topology.core_of(cpu): cpu for cpu in domain}.values()
+    ]
+    assert len(domains) == ppn
+    assert len(set(everything)) == len(everything) == ppn * (len(topology.cores) // ppn)

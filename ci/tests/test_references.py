@@ -1,0 +1,122 @@
+"""References: physics from the line rate, learned ones with provenance, and what a gate says."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import yaml
+
+from reframe_tests.harness import catalogue, references, site
+from reframe_tests.harness.fabric import Fabric, Rail
+
+ETH1G = Fabric("eth1g", "tcp", "cluster", (Rail("eth1", 1.0),), 1500, 0.93)
+DUAL_OPA = Fabric("opa", "psm2", "cluster", (Rail("hfi1_0", 100.0, 0), Rail("hfi1_1", 100.0, 1)), None, 0.9)
+
+
+def test_fractions_of_published_figures() -> None:
+    """115.62 MB/s on 1GbE is 0.925 Gbit/s, 4986.11 MB/s on 40GbE 39.89 Gbit/s (OpenHPC mini-cluster white paper)."""
+    assert references.line_rate_fraction(115.62, ETH1G, 1) == pytest.approx(0.925, abs=5e-4)
+    eth40g = Fabric("eth40g", "tcp", "cluster", (Rail("eth2", 40.0),), 1500, 0.9)
+    assert 40 * references.line_rate_fraction(4986.11, eth40g, 1) == pytest.approx(39.89, abs=5e-3)
+
+
+def test_rails_and_directions_add_up() -> None:
+    assert references.line_rate_fraction(25000.0, DUAL_OPA, 1) == pytest.approx(1.0)
+    assert references.line_rate_fraction(25000.0, DUAL_OPA, 2) == pytest.approx(0.5)
+
+
+def test_more_than_the_line_rate_fails() -> None:
+    """Above the line rate another network must have helped; that is as wrong as too little."""
+    reference = references.physics_reference(ETH1G)
+    outcomes = [references.judge("m", "physics", v, reference, "1").outcome for v in (0.92, 0.94, 1.0, 1.02)]
+    assert outcomes == ["fail", "pass", "pass", "fail"]
+
+
+def test_no_line_rate_no_physics() -> None:
+    loopback = Fabric("lo", "tcp", "node", (Rail("lo"),))
+    assert references.physics_reference(loopback) is None
+    assert references.line_rate_fraction(1.0, loopback, 1) is None
+
+
+@pytest.mark.parametrize("reference", [None, (0.0, None, None, "us"), (3.0, None, None, "us")])
+def test_without_bounds_nothing_passes(reference: references.Reference | None) -> None:
+    assert references.judge("m", "learned", 1.0, reference, "us").outcome == "no reference"
+
+
+def test_bounds_are_reframes() -> None:
+    gate = references.judge("m", "learned", 11.0, (10.0, -0.05, 0.2, "us"), "us")
+    assert (gate.lower, gate.upper, gate.outcome) == (9.5, 12.0, "pass")
+    assert references.judge("m", "learned", 0.3, (0.0, -0.1, 0.2, "us"), "us").outcome == "fail"
+
+
+METRIC = "PingPong.latency.0000000008"
+PATH = ("PointToPoint", "sys:part", "openmpi-spack", "hdr200", 2, 1, "bunch", METRIC)
+
+
+def nest(path: tuple, leaf: object) -> dict:
+    for key in reversed(path):
+        leaf = {key: leaf}
+    return leaf
+
+
+def good() -> dict:
+    content = nest(PATH, [1.12, None, 0.1, "us"])
+    content["PointToPoint"]["$index"] = list(references.INDEX)
+    content["provenance"] = nest(PATH, {"session": "4f2a", "date": "2026-11-02", "n": 25, "spread": 0.03})
+    return content
+
+
+def test_a_good_file_is_good() -> None:
+    references.check_file("references.yaml", good())
+    references.check_file("references.yaml", None)
+
+
+def spoil(change: str) -> dict:
+    content = copy.deepcopy(good())
+    if change == "index":
+        content["PointToPoint"]["$index"] = ["fabric"]
+    elif change == "provenance":
+        del content["provenance"]
+    elif change == "date":
+        content["provenance"] = nest(PATH, {"session": "4f2a", "n": 25, "spread": 0.03})
+    elif change == "tuple":
+        content["PointToPoint"] |= nest(PATH[1:], [1.12, None, 0.1])
+    elif change == "depth":
+        content["PointToPoint"] |= nest(PATH[1:-1], [1.12, None, 0.1, "us"])
+    return content
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ("index", r"PointToPoint.\$index"),
+        ("provenance", "provenance.PointToPoint"),
+        ("date", "date, n, session, spread"),
+        ("tuple", "must be .value, lower"),
+        ("depth", "levels deep"),
+    ],
+)
+def test_a_bad_file_is_one_sentence(change: str, wanted: str) -> None:
+    with pytest.raises(references.ReferenceError, match=wanted) as error:
+        references.check_file("site/references.yaml", spoil(change))
+    assert str(error.value).startswith("site/references.yaml: ")
+
+
+def test_every_bundled_file_is_good() -> None:
+    for system in site.system_files():
+        path = site.references_file(system.parent.name)
+        if path.exists():
+            references.check_file(str(path), yaml.safe_load(path.read_text()))
+
+
+def test_only_sizes_that_show_the_line_rate_are_held_against_it(require_stack) -> None:
+    """A single message in flight still waits for its latency at 1 MiB; a window of 64 does not (measured on 1 Gbit/s)."""
+    stack = require_stack("mpich-wheels")
+    judged = {
+        (metric.benchmark, metric.message_bytes)
+        for group in ("p2p", "transfer", "collectives")
+        for metric in catalogue.metrics(catalogue.launches(group, stack, 2, "nightly", 2))
+        if metric.directions
+    }
+    assert judged == {("PingPong", 4 << 20), ("PingPing", 4 << 20), ("Uniband", 1 << 20), ("Biband", 1 << 20)}

@@ -1,0 +1,207 @@
+"""Reading what ReFrame stored: retries, labels, and every kind of damage refused in one sentence."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+import synthetic_session as synthetic
+from mpibench import dataset, samples, sessions
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_report import damaged_reports, refused
+
+
+@pytest.fixture(scope="module")
+def db() -> Path:
+    return synthetic.mixed_folder() / "results.db"
+
+
+# Retries: ReFrame stores every run; the last one counts, the others stay visible.
+
+
+def test_retried_cases_are_superseded(tmp_path: Path) -> None:
+    plan = [synthetic.case(group="barrier"), synthetic.case(end="sanity", verdict="missing", reason="repeat 1 said nothing.")]
+    session = sessions.read_session(synthetic.run_session(plan, tmp_path, options=["--max-retries", "1"]))
+    failed = [case for case in session.cases if case.result == "fail"]
+    assert [case.run for case in failed] == [0, 1]
+    assert session.superseded == {failed[0].uuid}
+    dataset.export_session(session, tmp_path / "out")
+    table = dataset.load_cases(tmp_path / "out").select("run", "superseded").sort("run", "superseded").collect()
+    assert table.rows() == [(0, False), (0, True), (1, False)]
+
+
+# Damage: each is one sentence that names the file.
+
+
+def test_no_database(tmp_path: Path) -> None:
+    refused(lambda: dataset.export(tmp_path / "none.db", tmp_path), str(tmp_path / "none.db"), "reframe")
+    assert not (tmp_path / "none.db").exists()
+
+
+def damaged(db: Path, target: Path, damage: str) -> Path:
+    """A copy of the database with one kind of damage."""
+    data = db.read_bytes()
+    if damage == "cut off":
+        data = data[: len(data) // 2]
+    elif damage == "empty":
+        data = b""
+    elif damage == "no database":
+        data = b"session;value\n" * 500
+    elif damage == "overwritten":
+        data = data[:4096] + bytes(len(data) - 8192) + data[-4096:]
+    target.write_bytes(data)
+    changes = {
+        "other schema": "UPDATE metadata SET schema_version = '9.0'",
+        "half a report": "UPDATE sessions SET json_blob = substr(json_blob, 1, length(json_blob) / 2)",
+        "no report": "UPDATE sessions SET json_blob = NULL",
+        "other report": "UPDATE sessions SET uuid = 'another'",
+        "no session": "DELETE FROM sessions",
+    }
+    if damage in changes:
+        with sqlite3.connect(target) as connection:
+            connection.execute(changes[damage])
+        connection.close()
+    return target
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *("cut off", "empty", "no database", "overwritten"),
+        *("other schema", "half a report", "no report", "other report", "no session"),
+    ],
+)
+def test_a_damaged_database_is_refused(db: Path, tmp_path: Path, damage: str) -> None:
+    broken = damaged(db, tmp_path / "broken.db", damage)
+    refused(lambda: sessions.read_session(broken), str(broken))
+    if damage != "no session":
+        refused(lambda: dataset.export(broken, tmp_path / "out"), str(broken))
+    assert not list(tmp_path.glob("out/**/*.parquet"))
+
+
+def test_reading_does_not_touch_the_database(db: Path, tmp_path: Path) -> None:
+    before = db.read_bytes()
+    beside = sorted(db.parent.iterdir())
+    dataset.export(db, tmp_path)
+    assert db.read_bytes() == before
+    assert sorted(db.parent.iterdir()) == beside
+
+
+# What a test may store: mutations of a report ReFrame wrote.
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    return json.loads((synthetic.mixed_folder() / "report-0.json").read_text())
+
+
+def reread(report: dict[str, Any], path: Path) -> sessions.Session:
+    path.write_text(json.dumps(report))
+    return sessions.read_report(path)
+
+
+def test_a_report_file_holds_the_same_session(db: Path) -> None:
+    assert sessions.read_report(synthetic.mixed_folder() / "report-0.json") == sessions.read_session(db)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"values": [1.0, math.nan, 2.0]}, ("latency_us of repeat 2", "nan", "samples[0]")),
+        ({"values": [1.0, math.inf, 2.0]}, ("inf",)),
+        ({"values": [10**400, 2.0, 3.0]}, ("finite",)),
+        ({"values": ["1.0", 2.0, 3.0]}, ("'1.0'", "number")),
+        ({"values": [True, 2.0, 3.0]}, ("True",)),
+        ({"values": []}, ("values",)),
+        ({"values": None}, ("values",)),
+        ({"unit": "ms"}, ("'ms'", "'us'", "latency_us")),
+        ({"direction": "higher"}, ("direction", "'lower'")),
+        ({"quantity": "speed"}, ("speed", "vocabulary")),
+        ({"quantity": None}, ("quantity",)),
+        ({"message_bytes": -1}, ("message_bytes",)),
+        ({"message_bytes": 1.5}, ("message_bytes",)),
+        ({"message_bytes": 1}, ("twice", "PingPong")),
+        ({"ranks": None}, ("ranks",)),
+        ({"benchmark": 7}, ("benchmark",)),
+    ],
+)
+def test_a_wrong_sample_is_refused(
+    report: dict[str, Any], tmp_path: Path, change: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    broken = copy.deepcopy(report)
+    row = broken["runs"][0]["testcases"][0]["samples"][0]
+    assert (row["quantity"], row["message_bytes"]) == ("latency_us", 0)
+    row.update(change)
+    refused(lambda: reread(broken, tmp_path / "r.json"), *words, "p2p_shm_2_bunch_intelmpi", str(tmp_path / "r.json"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("proof", {"verdict": "believed"}, ("believed", "proven")),
+        ("proof", {"verdict": "proven", "seconds": [math.nan]}, ("seconds",)),
+        ("proof", {"verdict": "proven", "devices": [{"device": "eth0", "tx_bytes": -1, "rx_bytes": 0}]}, ("tx_bytes",)),
+        ("gates", [{"metric": "m", "layer": "learned", "value": math.nan, "unit": "us", "outcome": "pass"}], ("value", "nan")),
+        ("gates", [{"metric": "m", "layer": "learned", "value": 1.0, "unit": "us", "outcome": "passed"}], ("passed",)),
+        ("gates", "none", ("gates",)),
+        ("samples", {"a": 1}, ("samples",)),
+        ("condition", ["shm"], ("condition",)),
+        ("result", None, ("result",)),
+    ],
+)
+def test_a_wrong_case_is_refused(report: dict[str, Any], tmp_path: Path, key: str, value: Any, words: tuple[str, ...]) -> None:
+    broken = copy.deepcopy(report)
+    broken["runs"][0]["testcases"][0][key] = value
+    refused(lambda: reread(broken, tmp_path / "r.json"), *words)
+
+
+def test_traffic_per_repeat_may_be_nested_or_flat() -> None:
+    row = {"node": "n1", "device": "lo", "tx_bytes": 1, "rx_bytes": 2}
+    nested = samples.read_proof({"verdict": "proven", "devices": [[row], [row]]}, "here")
+    flat = samples.read_proof({"verdict": "proven", "devices": [{**row, "repeat": 1}, {**row, "repeat": 2}]}, "here")
+    assert nested == flat
+    assert nested is not None
+    assert [one.repeat for one in nested.devices] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "word"),
+    [("data_version", "5.0", "5.0"), ("uuid", None, "uuid"), ("time_start_unix", None, "time_start_unix")],
+)
+def test_another_kind_of_report_is_refused(report: dict[str, Any], tmp_path: Path, key: str, value: Any, word: str) -> None:
+    info = {**report["session_info"], key: value}
+    if value is None:
+        del info[key]
+    refused(lambda: reread({**report, "session_info": info}, tmp_path / "r.json"), word)
+
+
+def test_reframes_own_keys_are_no_labels() -> None:
+    import reframe
+
+    schema = json.loads((Path(reframe.__file__).parent / "schemas" / "runreport.json").read_text())
+    assert set(schema["properties"]["session_info"]["properties"]) == sessions.SESSION_KEYS
+
+
+def test_labels(db: Path) -> None:
+    session = sessions.read_session(db)
+    assert session.labels == {"run": "nightly", "why": "new firmware"}
+    assert sessions.label_of(session) == "run=nightly, why=new firmware"
+
+
+@settings(max_examples=200, deadline=None)
+@given(document=damaged_reports())
+def test_any_damage_is_a_sentence_or_harmless(document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A report with anything anywhere is refused in one sentence or exported; nothing else ever escapes."""
+    folder = tmp_path_factory.getbasetemp() / "any"
+    folder.mkdir(exist_ok=True)
+    try:
+        dataset.export_session(reread(document, folder / "r.json"), folder / "out")
+    except BadInput as error:
+        assert "\n" not in str(error)

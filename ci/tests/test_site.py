@@ -1,0 +1,171 @@
+"""Site files: found, merged, and refused with one sentence that names file, key and remedy."""
+
+from __future__ import annotations
+
+import copy
+import pprint
+import runpy
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness import site
+
+GOOD = {
+    "name": "mysystem",
+    "descr": "a test system",
+    "hostnames": ["login[0-9]+"],
+    "partitions": [
+        {
+            "name": "compute",
+            "scheduler": "slurm",
+            "launcher": "srun",
+            "extras": {
+                "stacks": ["*-spack"],
+                "fabrics": {
+                    "shm": {"transport": "shm", "scope": "node"},
+                    "hdr200": {
+                        "transport": "ucx",
+                        "scope": "cluster",
+                        "min_efficiency": 0.9,
+                        "rails": [
+                            {"device": "mlx5_0", "line_rate_gbit_per_s": 200, "numa_node": 0},
+                            {"device": "mlx5_1", "line_rate_gbit_per_s": 200, "numa_node": 1},
+                        ],
+                    },
+                },
+            },
+        }
+    ],
+}
+
+
+def write_system(folder: Path, system: object) -> Path:
+    path = folder / "site_configs" / "mysystem" / "system.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"system = {pprint.pformat(system)}\n")
+    return path
+
+
+def test_a_site_is_one_folder(tmp_path: Path) -> None:
+    write_system(tmp_path, GOOD)
+    configuration, problems = site.configuration(tmp_path)
+    assert problems == []
+    [system] = configuration["systems"]
+    [partition] = system["partitions"]
+    assert partition["features"] == ["hdr200", "shm"]
+    assert partition["environs"] == ["builtin"], "no stack fits *-spack, and ReFrame wants one environment"
+
+
+def test_fabrics_keep_rails_and_rates() -> None:
+    fabric = site.fabrics_of(GOOD["partitions"][0]["extras"])["hdr200"]
+    assert fabric.devices == ("mlx5_0", "mlx5_1")
+    assert fabric.line_rate_gbit_per_s == 400
+    assert not fabric.within_node
+
+
+def test_one_rail_without_rate_leaves_no_line_rate() -> None:
+    extras = copy.deepcopy(GOOD["partitions"][0]["extras"])
+    del extras["fabrics"]["hdr200"]["rails"][1]["line_rate_gbit_per_s"]
+    assert site.fabrics_of(extras)["hdr200"].line_rate_gbit_per_s is None
+
+
+def edit(path: tuple, value: object) -> dict:
+    system = copy.deepcopy(GOOD)
+    node = system
+    for key in path[:-1]:
+        node = node[key]
+    if value is None:
+        del node[path[-1]]
+    else:
+        node[path[-1]] = value
+    return system
+
+
+FABRICS = ("partitions", 0, "extras", "fabrics")
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "wanted"),
+    [
+        (("hostnames",), None, "'hostnames' is a required property"),
+        (("name",), "other", "make them equal"),
+        (("partitions", 0, "extras"), None, "'extras' is a required property"),
+        ((*FABRICS, "hdr200", "transport"), "infiniband", "partitions.0.extras.fabrics.hdr200.transport"),
+        ((*FABRICS, "hdr200", "rails"), None, "'rails' is a required property"),
+        ((*FABRICS, "hdr200", "rails", 0, "device"), None, "partitions.0.extras.fabrics.hdr200.rails.0"),
+        ((*FABRICS, "hdr200", "rate"), 200, "'rate' was unexpected"),
+        ((*FABRICS, "shm", "scope"), "cluster", "partitions.0.extras.fabrics.shm.scope"),
+        ((*FABRICS, "eth-1"), {"transport": "tcp"}, "eth-1"),
+        ((*FABRICS, "hdr200", "min_efficiency"), 92, "partitions.0.extras.fabrics.hdr200.min_efficiency"),
+        (("partitions", 0, "extras", "node_counts"), [1], "partitions.0.extras.node_counts.0"),
+    ],
+)
+def test_bad_system_is_one_sentence(tmp_path: Path, path: tuple, value: object, wanted: str) -> None:
+    file = write_system(tmp_path, edit(path, value))
+    with pytest.raises(site.SiteError) as error:
+        site.read_system(file)
+    sentence = str(error.value)
+    assert str(file) in sentence
+    assert wanted in sentence
+    assert "\n" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("system = {", "SyntaxError"),
+        ("import nothing_of_this_name", "ModuleNotFoundError"),
+        ("systems = {}", "no dictionary called 'system'"),
+        ("system = []", "no dictionary called 'system'"),
+    ],
+)
+def test_file_that_is_no_system(tmp_path: Path, text: str, wanted: str) -> None:
+    file = tmp_path / "system.py"
+    file.write_text(text)
+    with pytest.raises(site.SiteError, match=wanted):
+        site.read_system(file)
+
+
+def test_reframe_says_the_sentence_and_no_traceback(tmp_path: Path, run_reframe) -> None:
+    """A bad site folder stops ReFrame with the sentence."""
+    write_system(tmp_path, edit((*FABRICS, "hdr200", "transport"), "infiniband"))
+    settings = tmp_path / "site_configs" / "settings.py"
+    settings.write_text(
+        f"import sys; sys.path.insert(0, {str(site.ROOT)!r})\n"
+        "from pathlib import Path\nfrom reframe_tests.harness import site\n"
+        f"site_configuration = site.load(Path({str(tmp_path)!r}))\n"
+    )
+    result = run_reframe("-l", config=settings)
+    assert result.returncode == 1
+    assert "fabrics.hdr200.transport" in result.stdout + result.stderr
+    assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_every_bundled_system_is_good() -> None:
+    files = site.system_files()
+    assert files[-1].parent.name == "generic", "the system that fits any host must be tried last"
+    for file in files:
+        assert site.read_system(file)["name"] == file.parent.name
+
+
+def test_generic_fits_any_host_and_has_two_fabrics() -> None:
+    system = runpy.run_path(str(site.ROOT / "site_configs" / "generic" / "system.py"))["system"]
+    assert system["hostnames"] == [".*"]
+    fabrics = site.fabrics_of(system["partitions"][0]["extras"])
+    assert {name: fabric.transport for name, fabric in fabrics.items()} == {"shm": "shm", "lo": "tcp"}
+    assert all(fabric.within_node for fabric in fabrics.values())
+
+
+def test_the_builtin_generic_is_replaced_without_a_warning(run_reframe) -> None:
+    result = run_reframe("--show-config=systems/0/descr")
+    assert "Any Linux machine" in result.stdout
+    assert "WARNING" not in result.stdout + result.stderr
+
+
+def test_policies_follow_the_rails_and_the_site() -> None:
+    """``nic_*`` needs a rail with a NUMA node; a site may leave policies out that mean nothing there."""
+    extras = GOOD["partitions"][0]["extras"]
+    assert "nic_local" in site.policies_of(extras)
+    assert site.policies_of({"fabrics": {"shm": extras["fabrics"]["shm"]}}) == ("default", "none", "bunch", "scatter")
+    assert site.policies_of({**extras, "pinning": ["none", "default"]}) == ("default", "none")

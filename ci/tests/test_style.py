@@ -1,0 +1,76 @@
+"""Style of everything committed: Python, shell, schemas, and that files stay small."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from reframe_tests.harness import stack_metadata
+
+ROOT = stack_metadata.ROOT
+BIN = Path(sys.executable).parent
+#: Folders a user or a tool fills; nothing in them is the project's own.
+FOREIGN = {".git", ".venv", "results", "stage", "output", "build", "__pycache__", "intelmpi", "mpich", "openmpi", ".partial"}
+LINES = 450
+
+
+def own_files(folder: Path = ROOT) -> list[Path]:
+    """Files of the project, also where there is no git."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            foreign = path.name in FOREIGN or path.name.endswith((".egg-info", "_cache"))
+            found += [] if foreign else own_files(path)
+        elif path.is_file():
+            found.append(path)
+    return found
+
+
+def is_shell(path: Path) -> bool:
+    with path.open("rb") as stream:
+        first = stream.readline(200)
+    return path.suffix in (".sh", ".bash") or (first.startswith(b"#!") and first.strip().endswith((b"bash", b"/sh")))
+
+
+FILES = own_files()
+SHELL = [path for path in FILES if is_shell(path)]
+SCHEMAS = [path for path in FILES if path.name.endswith(".schema.json")]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("words", [("check",), ("format", "--check")], ids=" ".join)
+def test_ruff(words: tuple[str, ...]) -> None:
+    done = subprocess.run([BIN / "ruff", *words, ROOT], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", SHELL, ids=name_of)
+def test_shellcheck(path: Path) -> None:
+    done = subprocess.run([BIN / "shellcheck", "--external-sources", path], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_shell_files_are_found() -> None:
+    assert {name_of(path) for path in SHELL} >= {".ci/run", "ci/setup", "ci/test"}
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
+def test_schemas_are_schemas(path: Path) -> None:
+    schema = json.loads(path.read_text())
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize("suffix", [".py", ".c", ".h", ".sh", ""])
+def test_files_stay_small(suffix: str) -> None:
+    sources = [path for path in FILES if path.suffix == suffix and (suffix or is_shell(path))]
+    lengths = {name_of(path): len(path.read_text().splitlines()) for path in sources}
+    assert {name: length for name, length in lengths.items() if length > LINES} == {}

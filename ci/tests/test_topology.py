@@ -1,0 +1,332 @@
+"""Topologies from every source and numbering, and a sentence for each contradiction."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reframe_tests.harness.topology import NUMBERINGS, Topology, describe
+from reframe_tests.harness.vocabulary import BadInput
+
+#: Cambridge white paper on Westmere and QDR InfiniBand (2011), section 3.3: Intel MPI's cpuinfo on a dual Westmere server.
+WESTMERE_LISTING = """
+Intel(R) Xeon(R) Processor (Intel64)
+===== Processor composition =====
+Processors(CPUs) : 12
+Packages(sockets) : 2
+Cores per package : 6
+Threads per core : 1
+===== Processor identification =====
+Processor      Thread Id.      Core Id. Package Id.
+0      0      0      1
+1      0      0      0
+2      0      1      1
+3      0      1      0
+4      0      2      1
+5      0      2      0
+6      0      8      1
+7      0      8      0
+8      0      9      1
+9      0      9      0
+10     0      10     1
+11     0      10     0
+===== Placement on packages =====
+Package Id.      Core Id. Processors
+1      0,1,2,8,9,10      0,2,4,6,8,10
+0      0,1,2,8,9,10      1,3,5,7,9,11
+"""
+EVEN, ODD = (0, 2, 4, 6, 8, 10), (1, 3, 5, 7, 9, 11)
+
+
+def cpus_by(topology: Topology, what: str) -> dict[int | None, tuple[int, ...]]:
+    """CPUs per socket, NUMA node, core or cache."""
+    found: dict[int | None, tuple[int, ...]] = {}
+    for unit in topology.units:
+        key = getattr(unit, what)
+        found[key] = (*found.get(key, ()), unit.cpu)
+    return found
+
+
+def processor(**changes: Any) -> dict[str, Any]:
+    """Two sockets of two cores, consecutive, with changes to its topology or counts."""
+    row = describe(2, 2)
+    for key, value in changes.items():
+        (row if key.startswith("num_") else row["topology"])[key] = value
+    return row
+
+
+def test_the_listing_of_the_cambridge_paper() -> None:
+    topology = Topology.from_cpuinfo(WESTMERE_LISTING)
+    assert cpus_by(topology, "socket") == {0: ODD, 1: EVEN}
+    assert len(topology.cores) == 12, "core ids 0,1,2,8,9,10 occur on both sockets and are twelve cores"
+    assert topology.numa_nodes == ()
+
+
+def test_proc_cpuinfo_of_the_same_machine() -> None:
+    core_ids = (0, 1, 2, 8, 9, 10)
+    text = "\n\n".join(
+        f"processor\t: {cpu}\nvendor_id\t: GenuineIntel\nphysical id\t: {1 - cpu % 2}\ncore id\t\t: {core_ids[cpu // 2]}"
+        for cpu in range(12)
+    )
+    assert Topology.from_cpuinfo(text) == Topology.from_cpuinfo(WESTMERE_LISTING)
+
+
+def test_proc_cpuinfo_without_sockets_and_cores() -> None:
+    topology = Topology.from_cpuinfo("processor\t: 0\nBogoMIPS\t: 50.00\n\nprocessor\t: 1\nBogoMIPS\t: 50.00\n")
+    assert (topology.cpus, topology.sockets, len(topology.cores)) == ((0, 1), (0,), 2)
+
+
+@pytest.mark.parametrize(
+    ("numbering", "smt", "socket0", "core0"),
+    [
+        ("consecutive", 1, (0, 1, 2, 3, 4, 5), (0,)),
+        ("alternating", 1, EVEN, (0,)),
+        ("smt_last", 2, (0, 1, 2, 3, 4, 5, 12, 13, 14, 15, 16, 17), (0, 12)),
+        ("smt_adjacent", 2, tuple(range(12)), (0, 1)),
+        ("alternating", 2, (*EVEN, 12, 14, 16, 18, 20, 22), (0, 12)),
+    ],
+)
+def test_numberings(numbering: str, smt: int, socket0: tuple[int, ...], core0: tuple[int, ...]) -> None:
+    topology = Topology.from_processor(describe(2, 6, smt=smt, numbering=numbering))
+    assert cpus_by(topology, "socket")[0] == cpus_by(topology, "numa")[0] == socket0
+    assert tuple(unit.cpu for unit in topology.cores[0]) == core0
+    assert {topology.core_of(cpu) for cpu in core0} == {topology.core_of(0)}
+    assert topology.core_of(1) != topology.core_of(0) or 1 in core0
+
+
+def test_two_sockets_of_64_cores_with_four_numa_nodes_each() -> None:
+    row = describe(2, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last", arch="zen3")
+    topology = Topology.from_processor(row)
+    assert row["arch"] == "zen3"
+    assert len(topology.cpus) == 256
+    assert len(topology.cores) == 128
+    assert topology.numa_nodes == tuple(range(8))
+    assert cpus_by(topology, "numa")[5] == (*range(80, 96), *range(208, 224))
+    assert cpus_by(topology, "cache")[1] == (*range(8, 16), *range(136, 144))
+    assert [unit.cpu for unit in topology.cores[64]] == [64, 192]
+
+
+def test_what_reframe_detects_here_is_what_lscpu_says() -> None:
+    if not shutil.which("lscpu"):
+        pytest.skip("no lscpu here")
+    from reframe.utility.cpuinfo import cpuinfo
+
+    detected = Topology.from_processor(cpuinfo())
+    said = Topology.from_lscpu(subprocess.run(["lscpu", "-p"], capture_output=True, text=True, check=True).stdout)
+    assert set(os.sched_getaffinity(0)) <= set(said.cpus)
+    for what in ("core", "socket", "numa"):
+        assert sorted(cpus_by(detected, what).values()) == sorted(cpus_by(said, what).values()), what
+
+
+def test_lscpu_columns_come_from_its_header() -> None:
+    named = Topology.from_lscpu("# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,1,1,1,,1,1,1,1\n")
+    bare = Topology.from_lscpu("0,0,0,0\n1,1,1,1\n")
+    assert [(u.cpu, u.core, u.socket, u.numa) for u in named.units] == [(0, 0, 0, 0), (1, 1, 1, 1)]
+    assert [(u.cpu, u.core, u.socket, u.numa) for u in bare.units] == [(0, 0, 0, 0), (1, 1, 1, 1)]
+    assert [u.cache for u in named.units] == [0, 1]
+
+
+def test_lscpu_with_core_numbers_that_start_over_on_each_socket() -> None:
+    assert len(Topology.from_lscpu("0,0,0,0\n1,0,1,1\n").cores) == 2
+
+
+def test_lscpu_with_offline_cpus_gaps_and_no_numa() -> None:
+    topology = Topology.from_lscpu("0,0,0,\n1,-,-,-\n4,2,0,\n5,2,0,\n")
+    assert topology.cpus == (0, 4, 5)
+    assert [len(core) for core in topology.cores] == [1, 2]
+    assert topology.numa_nodes == ()
+
+
+def test_offline_cpus_that_reframe_still_counts() -> None:
+    row = processor(num_cpus=8)
+    assert Topology.from_processor(row).cpus == (0, 1, 2, 3)
+
+
+def test_a_numa_node_without_cpus_keeps_its_number() -> None:
+    topology = Topology.from_processor(processor(numa_nodes=["0x3", "0x0", "0xc"]))
+    assert topology.numa_nodes == (0, 2)
+    assert topology.numa_ids == (0, 1, 2)
+
+
+def test_missing_numa_nodes_sockets_and_caches() -> None:
+    topology = Topology.from_processor({"topology": {"cores": ["0x1", "0x2"]}})
+    assert (topology.sockets, topology.numa_nodes, topology.units[0].cache) == ((0,), (), None)
+
+
+def test_one_core() -> None:
+    topology = Topology.from_processor(describe(1, 1))
+    assert (topology.cpus, topology.logical) == ((0,), {0: 0})
+
+
+def test_the_object_reframe_hands_out() -> None:
+    from reframe.core.systems import ProcessorInfo
+
+    row = describe(1, 4)
+    assert Topology.from_processor(ProcessorInfo(row)) == Topology.from_processor(row)
+
+
+def test_usable_cpus() -> None:
+    whole = Topology.from_processor(describe(2, 6, numbering="alternating"))
+    part = whole.usable([1, 3, 5, 99])
+    assert part.cpus == (1, 3, 5)
+    assert (part.sockets, part.numa_nodes, part.numa_ids, part.online) == ((1,), (1,), (0, 1), 12)
+    assert part.logical == {1: 0, 3: 1, 5: 2}
+    with pytest.raises(BadInput, match="none of the allowed CPUs"):
+        whole.usable([40])
+
+
+def test_hwloc_counts_what_only_affinity_forbids() -> None:
+    whole = Topology.from_processor(describe(1, 4))
+    assert whole.usable([2, 3]).logical == {2: 0, 3: 1}
+    by_affinity = whole.usable([3], cpuset=[1, 2, 3])
+    assert (by_affinity.cpus, by_affinity.logical) == ((3,), {1: 0, 2: 1, 3: 2})
+
+
+def test_the_share_of_this_process() -> None:
+    from reframe.utility.cpuinfo import cpuinfo
+
+    whole = Topology.from_processor(cpuinfo())
+    before = os.sched_getaffinity(0)
+    everything = whole.of_this_process()
+    assert set(everything.cpus) == before
+    one = max(before)
+    try:
+        os.sched_setaffinity(0, {one})
+        mine = whole.of_this_process()
+        assert os.sched_getaffinity(0) == {one}, "asking changes nothing"
+    finally:
+        os.sched_setaffinity(0, before)
+    assert mine.cpus == (one,)
+    assert mine.logical == everything.logical, "hwloc still counts the others"
+    with pytest.raises(BadInput, match="is on this node"):
+        Topology.from_lscpu("4095,0,0,0\n").of_this_process()
+
+
+def test_logical_numbers_are_those_of_hwloc() -> None:
+    # lstopo 2.9.0 --if synthetic "pack:2 [numa] l3:1 core:3 pu:2(indexes=0,6,2,8,4,10,1,7,3,9,5,11)"
+    shown_by_hwloc = (0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11)
+    logical = Topology.from_processor(describe(2, 3, smt=2, numbering="alternating")).logical
+    assert tuple(sorted(logical, key=logical.__getitem__)) == shown_by_hwloc
+
+
+def test_hwloc_counts_the_socket_of_cpu_0_first() -> None:
+    logical = Topology.from_cpuinfo(WESTMERE_LISTING).logical
+    assert tuple(sorted(logical, key=logical.__getitem__)) == (*EVEN, *ODD), "although it is socket 1"
+
+
+def test_cores_that_share_a_cache_are_neighbours() -> None:
+    caches = [{"type": "L3", "cpusets": ["0x5", "0xa"]}, {"type": "L1", "cpusets": ["0x3", "0xc"]}]
+    topology = Topology.from_processor({"topology": {"cores": ["0x1", "0x2", "0x4", "0x8"], "caches": caches}})
+    assert [core[0].cpu for core in topology.cores] == [0, 2, 1, 3]
+
+
+def test_contradicting_caches_are_no_hint() -> None:
+    caches = [{"type": "L3", "cpusets": ["0x3", "0x6"]}]
+    assert Topology.from_processor(processor(caches=caches)).units[0].cache is None
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({}, "no topology.cores"),
+        (None, "no topology.cores"),
+        ({"num_cpus": 4, "num_sockets": 2}, "no topology.cores"),
+        (processor(cores=["0x1", "0x3", "0x4", "0x8"]), "CPU 0 is in two masks"),
+        (processor(cores=["0x1", "0x2", "0x4", "zero"]), "'zero' is no hexadecimal CPU mask"),
+        (processor(cores=["0x1", "0x2", "0x4", "-0x8"]), "is no hexadecimal CPU mask"),
+        (processor(sockets=["0x3", "0x4"]), "CPU 3 in topology.cores but not in topology.sockets"),
+        (processor(numa_nodes=["0x3", "0x1c"]), "CPU 4 in topology.numa_nodes but not in topology.cores"),
+        (processor(numa_nodes=["0x3"]), "CPU 2 in topology.cores but not in topology.numa_nodes"),
+        (processor(cores=["0x1", "0x6", "0x8"]), "puts the core of CPUs 1,2 on two sockets"),
+        (processor(cores=["0x1", "0x6", "0x8"], sockets=["0xf"], num_sockets=1), "CPUs 1,2 on two NUMA nodes"),
+        (processor(num_cpus=3), "num_cpus=3 and its masks show 4"),
+        (processor(num_sockets=1), "num_sockets=1 and its masks show 2"),
+        (processor(num_sockets=4), "num_sockets=4 and its masks show 2"),
+    ],
+)
+def test_contradictions_in_a_processor_description(row: Any, sentence: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(sentence)) as error:
+        Topology.from_processor(row)
+    assert str(error.value).endswith(".")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "lists no CPU"),
+        ("# CPU,Core,Socket,Node\n", "lists no CPU"),
+        ("0,0,0,0\n0,0,0,0\n", "lists CPU 0 twice"),
+        ("0,0,0,0\nOn-line CPU(s) list: 0,1\n", "line 2"),
+        ("0,0,0,0\n1,0,0,1\n", "CPUs 0,1 on two NUMA nodes"),
+        ("0,0,0,0\n1,1,0,\n", "NUMA node of some CPUs only"),
+    ],
+)
+def test_bad_lscpu_output(text: str, sentence: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(sentence)):
+        Topology.from_lscpu(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "lists no CPU"),
+        ("processor\t: 0\n\nprocessor\t: 0\n", "lists CPU 0 twice"),
+        ("processor\t: 0\ncore id\t: 0\n", "lacks its number, core id or physical id"),
+        ("processor\t: zero\n", "lacks its number"),
+        ("processor\t: 0\n\nprocessor\t: 1\ncore id\t: 0\nphysical id\t: 0\n", "some processors only"),
+        ("===== Processor identification =====\nProcessor Thread Id.\n", "lists no CPU"),
+    ],
+)
+def test_bad_cpuinfo(text: str, sentence: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(sentence)):
+        Topology.from_cpuinfo(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"sockets": 0}, "sockets=0 must be"),
+        ({"smt": 2.0}, "smt=2.0 must be"),
+        ({"numa_per_socket": 4}, "numa_per_socket=4 does not divide 6"),
+        ({"numbering": "odd"}, "numbering='odd' is not one of"),
+        ({"smt": 2}, "say numbering='smt_last' or 'smt_adjacent'"),
+    ],
+)
+def test_descriptions_that_cannot_be(words: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(sentence)):
+        describe(**{"sockets": 2, "cores_per_socket": 6, **words})
+
+
+@given(
+    sockets=st.integers(1, 4),
+    numa=st.integers(1, 3),
+    caches=st.integers(1, 3),
+    cores=st.integers(1, 4),
+    smt=st.integers(1, 4),
+    numbering=st.sampled_from(NUMBERINGS),
+)
+def test_every_description_is_read_back(sockets: int, numa: int, caches: int, cores: int, smt: int, numbering: str) -> None:
+    smt = 1 if numbering == "consecutive" else smt
+    per_socket = numa * caches * cores
+    row = describe(sockets, per_socket, numa_per_socket=numa, caches_per_socket=caches, smt=smt, numbering=numbering)
+    topology = Topology.from_processor(row)
+    total = sockets * per_socket
+    assert topology.cpus == tuple(range(total * smt))
+    assert [len(core) for core in topology.cores] == [smt] * total
+    assert {len(cpus) for cpus in cpus_by(topology, "socket").values()} == {per_socket * smt}
+    assert {len(cpus) for cpus in cpus_by(topology, "numa").values()} == {cores * caches * smt}
+    assert len(topology.sockets) == sockets
+    assert topology.numa_nodes == tuple(range(sockets * numa))
+    assert sorted(topology.logical.values()) == list(range(total * smt))
+    firsts = [core[0].socket for core in topology.cores]
+    assert firsts == sorted(firsts)
+    if numbering in ("consecutive", "smt_adjacent"):
+        assert topology.logical == {cpu: cpu for cpu in topology.cpus}

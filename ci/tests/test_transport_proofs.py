@@ -1,0 +1,359 @@
+"""The transport table's proofs against recorded runs: those that were what was asked for, and those that were not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness.fabric import Fabric, Rail
+from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.transports import Setting, check_proofs, settle, strip_debug
+from reframe_tests.harness.vocabulary import TRANSPORTS
+from transport_cases import (
+    EDR,
+    ETH,
+    GOLDEN,
+    INTEL,
+    INTEL_401,
+    LO,
+    MPICH,
+    MPICH_4,
+    MPICH_UCX,
+    MVAPICH2,
+    OPENMPI,
+    OPENMPI_4,
+    SHM,
+    every_stack,
+    fabric_of,
+    golden,
+    judge,
+    make_stack,
+    setting_of,
+)
+
+# --- recorded runs that were what they were asked to be ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stack", "fabric", "recording"),
+    [
+        (INTEL, SHM, "intelmpi-2021.18.1-shm"),
+        (INTEL, LO, "intelmpi-2021.18.1-lo"),
+        (INTEL, LO, "intelmpi-2021.18.1-lo-mpi4py"),
+        (INTEL, Fabric("eth1g", "tcp", "cluster", (Rail("eth0"),)), "intelmpi-2021.18.1-eth0-cluster"),
+        (MPICH, SHM, "mpich-5.0.2-shm"),
+        (MPICH, LO, "mpich-5.0.2-lo"),
+        (MPICH, LO, "mpich-5.0.2-lo-mpi4py"),
+        (MPICH_UCX, Fabric("eth0", "tcp", "node", (Rail("eth0"),)), "mpich-5.0.2-ucx-eth0"),
+        (MPICH_4, SHM, "mpich-4.0.2-shm"),
+        (MPICH_4, LO, "mpich-4.0.2-lo"),
+        (OPENMPI, SHM, "openmpi-5.0.11-shm"),
+        (OPENMPI, LO, "openmpi-5.0.11-lo"),
+        (OPENMPI_4, SHM, "openmpi-4.1.4-shm"),
+        (OPENMPI_4, LO, "openmpi-4.1.4-lo"),
+        (INTEL, ETH, "intelmpi-2021.18.1-two-nodes"),
+        (MPICH, ETH, "mpich-5.0.2-two-nodes"),
+        (OPENMPI, ETH, "openmpi-5.0.11-two-nodes"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_recorded_runs_are_proven(stack: Stack, fabric: Fabric, recording: str) -> None:
+    assert judge(stack, fabric, recording) == []
+
+
+def test_the_ofi_mtl_says_its_provider() -> None:
+    efa = setting_of(OPENMPI, fabric_of("efa", "cluster"))
+    _, err = golden("openmpi-5.0.11-ofi-lo")
+    assert check_proofs(efa, err) == [
+        f"asked for the_efa (rdmap0s6) over efa, but Open MPI reports libfabric provider 'tcp;ofi_rxm' ({efa.choice})."
+    ]
+    assert check_proofs(efa, err.replace("mtl:ofi:provider: tcp;ofi_rxm", "mtl:ofi:provider: efa")) == []
+    # Open MPI 4 prints the same with another word.
+    old = setting_of(OPENMPI_4, fabric_of("efa", "cluster"))
+    assert check_proofs(old, "[n1:7] mtl_ofi_component.c:366: mtl:ofi:prov: efa\n") == []
+
+
+# --- recorded runs that were something else ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stack", "fabric", "recording", "sentence"),
+    [
+        (
+            INTEL,
+            LO,
+            "intelmpi-2021.18.1-lo-but-shm",
+            "asked for lo over tcp, but Intel MPI reports I_MPI_FABRICS 'shm:ofi' (I_MPI_FABRICS=shm:ofi).",
+        ),
+        (
+            INTEL,
+            LO,
+            "intelmpi-2021.18.1-lo-but-provider-shm",
+            "asked for lo over tcp, but Intel MPI reports libfabric provider 'shm' (I_MPI_FABRICS=ofi).",
+        ),
+        (
+            INTEL,
+            LO,
+            "intelmpi-2021.18.1-lo-but-no-such-interface",
+            "asked for lo over tcp, but Intel MPI reports NIC 'eth0' (I_MPI_FABRICS=ofi).",
+        ),
+        (
+            INTEL,
+            SHM,
+            "intelmpi-2021.18.1-lo",
+            "asked for shm, but Intel MPI reports libfabric provider 'tcp' (I_MPI_FABRICS=ofi).",
+        ),
+        (
+            INTEL,
+            ETH,
+            "intelmpi-2021.18.1-eth0-cluster",
+            "asked for eth1g (eth1) over tcp, but Intel MPI reports NIC 'eth0' (I_MPI_FABRICS=shm:ofi).",
+        ),
+        (
+            MPICH,
+            LO,
+            "mpich-5.0.2-lo-but-any-provider",
+            "asked for lo over tcp, but MPICH reports libfabric provider 'sockets' (MPIR_CVAR_CH4_NETMOD=ofi "
+            "FI_PROVIDER=tcp FI_TCP_IFACE=lo MPIR_CVAR_NOLOCAL=1).",
+        ),
+        (
+            MPICH,
+            LO,
+            "mpich-5.0.2-lo-but-local",
+            "asked for lo over tcp, but MPICH reports Local_rank (0 everywhere under MPIR_CVAR_NOLOCAL=1) '1' "
+            "(MPIR_CVAR_CH4_NETMOD=ofi FI_PROVIDER=tcp FI_TCP_IFACE=lo MPIR_CVAR_NOLOCAL=1).",
+        ),
+        (
+            MPICH,
+            SHM,
+            "mpich-5.0.2-shm-but-tcp",
+            "asked for shm, but MPICH reports UCX lane 'tcp/eth0' (UCX_LOG_FILE=stderr UCX_TLS=self,tcp UCX_LOG_LEVEL=info).",
+        ),
+        (
+            MPICH_UCX,
+            LO,
+            "mpich-5.0.2-ucx-eth0",
+            "asked for lo over tcp, but MPICH reports UCX lane 'tcp/eth0' "
+            "(UCX_LOG_FILE=stderr UCX_NET_DEVICES=eth0 UCX_TLS=self,tcp UCX_LOG_LEVEL=info).",
+        ),
+        (
+            MPICH_UCX,
+            replace(LO, scope="cluster"),
+            "mpich-5.0.2-shm",
+            "asked for lo over tcp, but MPICH reports UCX lane 'self/memory', 'cma/memory', 'sysv/memory', "
+            "'posix/memory' (UCX_LOG_FILE=stderr UCX_TLS=self,sm UCX_LOG_LEVEL=info).",
+        ),
+        (
+            MPICH,
+            ETH,
+            "mpich-5.0.2-two-nodes-but-shm",  # two "nodes" of one machine that share /dev/shm
+            "asked for eth1g (eth1) over tcp, but MPICH reports UCX lane 'self/memory', 'cma/memory', 'sysv/memory', "
+            "'posix/memory' (UCX_LOG_FILE=stderr UCX_NET_DEVICES=eth1 UCX_TLS=self,sm,tcp UCX_LOG_LEVEL=info).",
+        ),
+        (
+            OPENMPI,
+            LO,
+            "openmpi-5.0.11-two-nodes",
+            "asked for lo over tcp, but Open MPI reports BTL 'sm' (OMPI_MCA_pml=ob1 OMPI_MCA_osc=^ucx "
+            "OMPI_MCA_coll=^hcoll,ucc OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_btl=self,tcp).",
+        ),
+        (
+            OPENMPI,
+            LO,
+            "openmpi-5.0.11-lo-but-eth0",
+            "asked for lo over tcp, but Open MPI reports tcp BTL interface 'eth0' (OMPI_MCA_pml=ob1 OMPI_MCA_osc=^ucx "
+            "OMPI_MCA_coll=^hcoll,ucc OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_btl=self,tcp).",
+        ),
+        (
+            OPENMPI_4,
+            LO,
+            "openmpi-4.1.4-lo-but-eth0",
+            "asked for lo over tcp, but Open MPI reports tcp BTL interface 'eth0' (OMPI_MCA_pml=ob1 OMPI_MCA_osc=^ucx "
+            "OMPI_MCA_coll=^hcoll,ucc OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_btl=self,tcp).",
+        ),
+        (
+            OPENMPI,
+            SHM,
+            "openmpi-5.0.11-lo",
+            "asked for shm, but Open MPI reports BTL 'tcp' (OMPI_MCA_pml=ob1 OMPI_MCA_osc=^ucx "
+            "OMPI_MCA_coll=^hcoll,ucc OMPI_MCA_btl=self,sm).",
+        ),
+        (
+            OPENMPI,
+            EDR,
+            "openmpi-5.0.11-ucx-eth0",
+            "asked for edr (mlx5_0) over ucx, but Open MPI reports UCX lane 'tcp/eth0' "
+            "(UCX_LOG_FILE=stderr UCX_NET_DEVICES=eth0 UCX_TLS=self,tcp UCX_LOG_LEVEL=info).",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " " not in value else "",
+)
+def test_recorded_runs_of_something_else_are_caught(stack: Stack, fabric: Fabric, recording: str, sentence: str) -> None:
+    def words(text: str) -> list[str]:  # UCX lists its variables in the order of the process's environment
+        return sorted(re.split(r"[ ()]+", text))
+
+    assert words(sentence) in [words(said) for said in judge(stack, fabric, recording)]
+
+
+def test_a_second_btl_beside_the_right_one_is_caught() -> None:
+    sentences = judge(OPENMPI, LO, "openmpi-5.0.11-lo-but-any-btl")
+    assert any("BTL 'sm'" in sentence for sentence in sentences)
+    assert any("tcp BTL interface 'eth0'" in sentence for sentence in sentences)
+
+
+def test_another_device_than_the_one_asked_for_on_the_same_transport() -> None:
+    line = "ucp_worker.c:1912 UCX  INFO    ucp_context_0 inter-node cfg#2 tag(rc_mlx5/{0}:1)  am(rc_mlx5/{0}:1)\n"
+    setting = setting_of(MPICH_UCX, EDR)
+    assert check_proofs(setting, line.format("mlx5_0")) == []
+    (sentence,) = check_proofs(setting, line.format("mlx5_1"))
+    assert "UCX lane 'rc_mlx5/mlx5_1:1'" in sentence
+    # Two networks at once: the right one is there, the wrong one is still named.
+    (sentence,) = check_proofs(setting, line.format("mlx5_0") + line.format("mlx5_1"))
+    assert "'rc_mlx5/mlx5_1:1'" in sentence and "mlx5_0:1'" not in sentence
+
+
+def test_a_device_name_is_no_regular_expression() -> None:
+    setting = setting_of(OPENMPI, replace(LO, rails=(Rail("eth1.5"),)))
+    lines = "[n:1] btl:tcp: 0x1: if {} kidx 1 cnt 0\n[n:1] mca: bml: Using tcp btl for send to [[1,1],1] on node n\n"
+    assert check_proofs(setting, lines.format("eth1.5")) == []
+    assert len(check_proofs(setting, lines.format("eth1x5"))) == 1
+
+
+def test_intel_mpi_before_2019_says_its_data_transfer_mode() -> None:
+    setting = setting_of(INTEL_401, Fabric("qdr", "verbs", "cluster", (Rail("mlx4_0"),)))
+    said = "[{rank}] MPI startup(): DAPL provider ofa-v2-mlx4_0-1\n[{rank}] MPI startup(): {mode} data transfer modes\n"
+    assert check_proofs(setting, said.format(rank=0, mode="shm and dapl")) == []
+    (sentence,) = check_proofs(setting, said.format(rank=0, mode="shm and dapl") + said.format(rank=1, mode="shm and tcp"))
+    assert "data transfer mode 'shm and tcp'" in sentence
+    inside = setting_of(INTEL_401, LO)
+    assert check_proofs(inside, "[0] MPI startup(): tcp data transfer mode\n") == []
+    assert "'shm and tcp'" in check_proofs(inside, "[0] MPI startup(): shm and tcp data transfer modes\n")[0]
+
+
+def test_intel_mpi_prints_nics_in_two_layouts() -> None:
+    setting = setting_of(INTEL, ETH)
+    said = "[0] MPI startup(): libfabric provider: tcp\n[0] MPI startup(): I_MPI_FABRICS=shm:ofi\n"
+    pinning = "[0] MPI startup(): 0       8912     vm         {0}\n"
+    for nic in ("0    0         {}    0", "0    {}    0", "0       0          {}"):
+        line = "[0] MPI startup(): " + nic + "\n"
+        assert check_proofs(setting, said + line.format("eth1") + pinning) == []
+        assert "NIC 'eth2'" in check_proofs(setting, said + line.format("eth2") + pinning)[0]
+
+
+def test_mvapich2_says_its_adapters() -> None:
+    setting = setting_of(MVAPICH2, Fabric("edr", "verbs", "cluster", (Rail("mlx5_0"),)))
+    said = "-------------HCA AFFINITY-------------\nProcess: 0 HCAs: mlx5_0\nProcess: 1 HCAs: {}\n"
+    assert check_proofs(setting, said.format("mlx5_0")) == []
+    assert "HCA 'mlx5_2'" in check_proofs(setting, said.format("mlx5_0 mlx5_2"))[0]
+    psm = setting_of(make_stack("mvapich2", "2.3.7", "ch3:psm"), fabric_of("psm2", "cluster"))
+    assert check_proofs(psm, "\tHCA NAME                       : MV2_HCA_INTEL_HFI1\n") == []
+    assert "'MV2_HCA_MLX_CX_EDR'" in check_proofs(psm, "\tHCA NAME                       : MV2_HCA_MLX_CX_EDR\n")[0]
+
+
+# --- missing evidence -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stack", "fabric", "words"),
+    [
+        (INTEL, LO, "Intel MPI printed no line naming its libfabric provider (asked for by I_MPI_DEBUG=5)"),
+        (INTEL, SHM, "Intel MPI printed no line naming its I_MPI_FABRICS (asked for by I_MPI_DEBUG=5)"),
+        (MPICH, LO, "MPICH printed no line naming its NIC (asked for by MPIR_CVAR_DEBUG_SUMMARY=2)"),
+        (MPICH, SHM, "MPICH printed no line naming its UCX lane (asked for by UCX_LOG_LEVEL=info UCX_LOG_FILE=stderr)"),
+        (OPENMPI, LO, "Open MPI printed no line naming its BTL (asked for by OMPI_MCA_btl_base_verbose=5)"),
+    ],
+)
+def test_silence_is_missing_evidence(stack: Stack, fabric: Fabric, words: str) -> None:
+    sentences = check_proofs(setting_of(stack, fabric), "")
+    assert f"{words}; evidence missing." in sentences
+    table_only = "# Benchmarking PingPong\n       #bytes #repetitions      t[usec]   Mbytes/sec\n"
+    assert check_proofs(setting_of(stack, fabric), table_only) == sentences
+
+
+@pytest.mark.parametrize("stack", every_stack(), ids=lambda stack: f"{stack.mpi}-{stack.mpi_version}-{stack.device}")
+def test_no_setting_is_proven_by_silence(stack: Stack) -> None:
+    for transport in TRANSPORTS:
+        setting = settle(stack, fabric_of(transport, "node"))
+        if isinstance(setting, Setting):
+            assert check_proofs(setting, "", []), setting.summary
+
+
+def test_evidence_an_older_version_does_not_print_is_not_missed() -> None:
+    out, _ = golden("intelmpi-2021.18.1-lo")
+    without = "".join(line for line in out.splitlines(keepends=True) if not re.search(r"\): \d+ +\d+ +lo$", line.rstrip()))
+    assert without != out
+    assert check_proofs(setting_of(INTEL, LO), without) == [
+        "Intel MPI printed no line naming its NIC (asked for by I_MPI_DEBUG=5); evidence missing."
+    ]
+    assert check_proofs(setting_of(make_stack("intelmpi", "2021.9.0"), LO), without) == []
+    # A NIC it does print still has to be the right one.
+    wrong = out.replace("0          lo", "0          eth0")
+    assert "NIC 'eth0'" in check_proofs(setting_of(make_stack("intelmpi", "2021.9.0"), LO), wrong)[0]
+
+
+def test_recordings_without_the_deciding_lines_are_refused() -> None:
+    assert judge(OPENMPI_4, fabric_of("psm2", "node"), "openmpi-4.1.4-psm2-without-adapter") == [
+        "Open MPI printed no line naming its MTL (asked for by OMPI_MCA_mtl_base_verbose=10); evidence missing."
+    ]
+
+
+# --- mapped libraries -------------------------------------------------------------------------------------------------
+
+
+def test_mapped_provider_libraries_count() -> None:
+    lib = "/opt/intelmpi/lib/"
+    assert judge(INTEL, LO, "intelmpi-2021.18.1-lo", (lib + "libfabric.so.1", lib + "libtcp-fi.so")) == []
+    (sentence,) = judge(INTEL, LO, "intelmpi-2021.18.1-lo", (lib + "libtcp-fi.so", lib + "libverbs-1.12-fi.so"))
+    assert sentence.startswith("asked for lo over tcp, but Intel MPI has mapped libfabric provider library 'verbs'")
+    assert judge(INTEL, SHM, "intelmpi-2021.18.1-shm", (lib + "libmpi.so.12",)) == []
+    (sentence,) = judge(INTEL, SHM, "intelmpi-2021.18.1-shm", (lib + "libfabric.so.1",))
+    assert "has mapped network library 'libfabric.so'" in sentence
+
+
+def test_a_build_that_prints_nothing_is_judged_by_its_libraries() -> None:
+    setting = setting_of(make_stack("mvapich2", "2.3.7", "ch3:nemesis"), LO)
+    assert check_proofs(setting, "", ["/opt/mpi/lib/libmpi.so.12"]) == []
+    assert "RDMA library 'ibverbs'" in check_proofs(setting, "", ["/usr/lib64/libibverbs.so.1"])[0]
+    assert "no mapped libraries were recorded" in check_proofs(setting, "")[0]
+
+
+# --- debug lines among the benchmark's --------------------------------------------------------------------------------
+
+STACK_OF = {
+    "intelmpi-2021.18.1": INTEL,
+    "mpich-5.0.2": MPICH,
+    "mpich-4.0.2": MPICH_4,
+    "openmpi-5.0.11": OPENMPI,
+    "openmpi-4.1.4": OPENMPI_4,
+}
+_TABLE = re.compile(r"\s*|#.*| +#bytes .*| +\d.*")
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.out.txt")), ids=lambda path: path.name)
+def test_stripping_leaves_the_benchmark_and_nothing_else(path: Path) -> None:
+    stack = next(stack for name, stack in STACK_OF.items() if path.name.startswith(name))
+    text = path.read_text()
+    clean, debug = strip_debug(stack, text)
+    strangers = [line for line in clean.splitlines() if not _TABLE.fullmatch(line)]
+    assert strangers == []
+    assert not any(_TABLE.fullmatch(line) for line in debug.splitlines())
+    assert sorted((clean + debug).splitlines()) == sorted(text.splitlines())
+    assert strip_debug(stack, clean) == (clean, "")
+
+
+@pytest.mark.parametrize("stack", [INTEL, MPICH, OPENMPI], ids=lambda stack: stack.mpi)
+def test_benchmark_output_is_never_taken_for_debug_lines(stack: Stack) -> None:
+    outputs = sorted((Path(__file__).parent / "golden").glob("*.txt"))
+    assert outputs
+    for path in outputs:
+        text = path.read_text()
+        assert strip_debug(stack, text) == (text, ""), path.name
+
+
+def test_a_stranger_among_the_debug_lines_stays_in_the_benchmarks_output() -> None:
+    for text in ("[0] something else\n", "Abort(271205519) on node 0\n", "warning: eth0 is down\n", "[0] MPI startup\n"):
+        assert strip_debug(INTEL, text) == (text, "")
+        assert strip_debug(MPICH, text) == (text, "")

@@ -1,0 +1,209 @@
+"""The transport table as a whole, and what it sets."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+
+import pytest
+
+from reframe_tests.harness import transport_table, transports
+from reframe_tests.harness.fabric import Fabric, Rail
+from reframe_tests.harness.transport_rows import Range
+from reframe_tests.harness.transports import Unsupported, settle
+from reframe_tests.harness.vocabulary import MPIS, TRANSPORTS, BadInput
+from transport_cases import (
+    EDR,
+    ETH,
+    INTEL,
+    INTEL_401,
+    LO,
+    MPICH,
+    MPICH_UCX,
+    MVAPICH2,
+    OPA2,
+    OPENMPI,
+    OPENMPI_4,
+    every_stack,
+    fabric_of,
+    setting_of,
+)
+
+# --- the table as a whole ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scope", ["node", "cluster"])
+def test_every_pair_has_a_row_or_a_reason_of_its_own(scope: str) -> None:
+    for stack, transport in itertools.product(every_stack(), TRANSPORTS):
+        if transport == "shm" and scope == "cluster":
+            continue
+        outcome = settle(stack, fabric_of(transport, scope))
+        if isinstance(outcome, Unsupported):
+            assert outcome.reason.endswith("."), outcome.reason
+            assert "add one to transport_table.py" not in outcome.reason, outcome.reason
+
+
+@pytest.mark.parametrize("scope", ["node", "cluster"])
+def test_settings_are_filled_and_name_the_device(scope: str) -> None:
+    settled = 0
+    for stack, transport in itertools.product(every_stack(), TRANSPORTS):
+        if transport == "shm" and scope == "cluster":
+            continue
+        fabric = fabric_of(transport, scope)
+        setting = settle(stack, fabric)
+        if isinstance(setting, Unsupported):
+            continue
+        settled += 1
+        text = " ".join([*setting.env.values(), *(v for proof in setting.proofs for v in (*proof.expect, *proof.allow))])
+        assert not re.search(r"\{[a-z_]+\}", text), text
+        assert all(value for value in setting.env.values()), setting.env
+        if fabric.rails:
+            number = re.search(r"\d+$", fabric.devices[0])
+            chosen = setting.env.values()
+            assert any(fabric.devices[0] in value for value in chosen) or (number and number[0] in chosen), setting.env
+        assert "\n" not in setting.summary
+    assert settled > 60
+
+
+def test_every_row_names_its_manual_and_has_a_proof() -> None:
+    for row in transport_table.ROWS:
+        assert row.mpi in MPIS and row.transport in TRANSPORTS
+        assert re.search(r"'[^']+'|\(7\)|README|\b\d+\.\d+ [A-Z]", row.manual), row
+        proofs = [*row.proofs, *itertools.chain.from_iterable(row.proofs_by_scope.values())]
+        assert any(proof.required for proof in proofs), row
+        for scope in ("node",) if row.transport == "shm" else ("node", "cluster"):
+            assert row.proofs or row.proofs_by_scope[scope], row
+
+
+def test_every_regular_expression_compiles_and_has_one_group() -> None:
+    for row in transport_table.ROWS:
+        for proof in (*row.proofs, *itertools.chain.from_iterable(row.proofs_by_scope.values())):
+            assert re.compile(proof.pattern).groups == 1, proof
+            re.compile(proof.line)
+            assert proof.absent or proof.expect, proof
+        assert not row.context or re.compile(row.context).groups == 1
+
+
+def test_no_two_rows_overlap_and_no_gap_covers_a_row() -> None:
+    for one, other in itertools.combinations(transport_table.ROWS, 2):
+        if (one.mpi, one.transport, one.device) == (other.mpi, other.transport, other.device):
+            assert not one.versions.overlaps(other.versions), (one, other)
+        if (one.mpi, one.transport) == (other.mpi, other.transport):
+            assert bool(one.device) == bool(other.device), (one, other)
+    for row, gap in itertools.product(transport_table.ROWS, transport_table.GAPS):
+        if (row.mpi, row.transport) == (gap.mpi, gap.transport):
+            assert not row.versions.overlaps(gap.versions), (row, gap)
+
+
+def test_ranges_are_half_open() -> None:
+    four = Range((4,), (5,))
+    assert (4,) in four and (4, 1, 4) in four
+    assert (5,) not in four and (3, 9, 9) not in four
+    assert not four.overlaps(Range((5,))) and four.overlaps(Range((4, 9))) and Range((1,)).overlaps(four)
+
+
+def test_debug_settings_choose_nothing() -> None:
+    choosing = re.compile(r"FABRICS|PROVIDER|TLS|DEVICES|IFACE|NETMOD|_(pml|btl|mtl)$")
+    for row in transport_table.ROWS:
+        assert not [name for name in row.debug_env if choosing.search(name)], row.debug_env
+
+
+# --- what is set ------------------------------------------------------------------------------------------------------
+
+
+def test_inside_a_node_the_shortcut_is_off_between_nodes_it_is_on() -> None:
+    between = replace(LO, scope="cluster")
+    assert setting_of(INTEL, LO).env["I_MPI_FABRICS"] == "ofi"
+    assert setting_of(INTEL, between).env["I_MPI_FABRICS"] == "shm:ofi"
+    assert setting_of(MPICH, LO).env["MPIR_CVAR_NOLOCAL"] == "1"
+    assert "MPIR_CVAR_NOLOCAL" not in setting_of(MPICH, between).env
+    assert setting_of(MPICH_UCX, LO).env["UCX_TLS"] == "self,tcp"
+    assert setting_of(MPICH_UCX, between).env["UCX_TLS"] == "self,sm,tcp"
+    assert setting_of(OPENMPI, LO).env["OMPI_MCA_btl"] == "self,tcp"
+    assert setting_of(OPENMPI, between).env["OMPI_MCA_btl"] == "self,sm,tcp"
+    assert setting_of(OPENMPI_4, between).env["OMPI_MCA_btl"] == "self,vader,tcp"
+    inside = setting_of(MVAPICH2, fabric_of("verbs", "node")).env
+    assert inside["MV2_USE_SHARED_MEM"] == "0" and inside["MV2_IBA_HCA"] == "mlx5_0"
+    assert "MV2_USE_SHARED_MEM" not in setting_of(MVAPICH2, fabric_of("verbs", "cluster")).env
+
+
+def test_intel_mpi_4_names_the_dapl_provider_and_never_falls_back() -> None:
+    env = setting_of(INTEL_401, Fabric("qdr", "verbs", "cluster", (Rail("mlx4_0"),))).env
+    assert env["I_MPI_FABRICS"] == "shm:dapl"
+    assert env["I_MPI_DAPL_PROVIDER"] == "ofa-v2-mlx4_0-1"
+    assert env["I_MPI_FALLBACK"] == "0"
+    assert setting_of(INTEL_401, ETH).env["I_MPI_TCP_NETMASK"] == "eth1"
+
+
+def test_open_mpi_5_has_no_openib() -> None:
+    outcome = settle(OPENMPI, fabric_of("verbs", "cluster"))
+    assert outcome == Unsupported("Open MPI 5 has no openib BTL: use transport ucx.")
+    assert setting_of(OPENMPI_4, fabric_of("verbs", "cluster")).env["OMPI_MCA_btl_openib_if_include"] == "mlx5_0:2"
+
+
+def test_a_build_without_the_netmod_is_told_which_one_it_needs() -> None:
+    outcome = settle(MPICH_UCX, fabric_of("efa", "cluster"))
+    assert isinstance(outcome, Unsupported)
+    assert outcome.reason == "MPICH 5.0.2, built with ch4:ucx, cannot use efa: it needs a build with ch4:ofi."
+    nameless = settle(replace(MPICH, device=""), ETH)
+    assert isinstance(nameless, Unsupported) and "metadata name no device" in nameless.reason
+
+
+def test_a_build_with_both_netmods_takes_its_first_but_ofi_for_loopback() -> None:
+    # UCX 1.20.0 and 1.20.1 cannot connect over lo.
+    assert setting_of(MPICH, ETH).env["MPIR_CVAR_CH4_NETMOD"] == "ucx"
+    assert setting_of(MPICH, LO).env["MPIR_CVAR_CH4_NETMOD"] == "ofi"
+    assert setting_of(MPICH_UCX, LO).env["MPIR_CVAR_CH4_NETMOD"] == "ucx"
+    swapped = replace(MPICH, device="ch4:ofi ucx")
+    assert setting_of(swapped, ETH).env["MPIR_CVAR_CH4_NETMOD"] == "ofi"
+
+
+def test_several_rails() -> None:
+    both = setting_of(INTEL, OPA2)
+    assert both.env["PSM2_MULTIRAIL"] == "0" and "HFI_UNIT" not in both.env
+    striped = setting_of(INTEL, OPA2, striped=True)
+    assert striped.env["PSM2_MULTIRAIL"] == "1" and striped.env["PSM2_MULTIRAIL_MAP"] == "0:1,1:1"
+    assert setting_of(INTEL, replace(OPA2, rails=OPA2.rails[1:])).env["HFI_UNIT"] == "1"
+    two = replace(EDR, rails=(Rail("mlx5_0"), Rail("mlx5_1")))
+    ucx = setting_of(OPENMPI, two)
+    assert ucx.env["UCX_NET_DEVICES"] == "mlx5_0:1,mlx5_1:1" and ucx.env["UCX_MAX_RNDV_RAILS"] == "1"
+    assert setting_of(OPENMPI, two, striped=True).env["UCX_MAX_RNDV_RAILS"] == "2"
+    assert setting_of(MVAPICH2, replace(two, transport="verbs")).env["MV2_IBA_HCA"] == "mlx5_0:mlx5_1"
+
+
+def test_one_rail_where_the_setting_takes_one() -> None:
+    two = replace(ETH, rails=(Rail("eth1"), Rail("eth2")))
+    outcome = settle(INTEL, two)
+    assert isinstance(outcome, Unsupported) and "FI_TCP_IFACE" in outcome.reason and "eth1g has 2" in outcome.reason
+    assert setting_of(OPENMPI, two).env["OMPI_MCA_btl_tcp_if_include"] == "eth1,eth2"
+    refused = settle(OPENMPI, two, striped=True)
+    assert isinstance(refused, Unsupported) and "split messages" in refused.reason
+    assert setting_of(OPENMPI, ETH, striped=True) == setting_of(OPENMPI, ETH)
+
+
+def test_ip_interfaces_of_an_rdma_fabric_are_optional() -> None:
+    plain = fabric_of("verbs", "cluster")
+    assert "FI_VERBS_IFACE" not in setting_of(INTEL, plain).env
+    assert setting_of(INTEL, replace(plain, tcp_interfaces=("ib0",))).env["FI_VERBS_IFACE"] == "ib0"
+
+
+@pytest.mark.parametrize(
+    ("fabric", "words"),
+    [
+        (Fabric("net", "myrinet", "cluster", (Rail("myri0"),)), "transport 'myrinet' is not one of"),
+        (Fabric("net", "tcp", "rack", (Rail("eth0"),)), "scope 'rack'"),
+        (Fabric("net", "tcp", "cluster"), "needs the device of at least one rail"),
+        (Fabric("net", "shm", "cluster"), "shared memory has scope node"),
+        (Fabric("net", "shm", "node", (Rail("eth0"),)), "no rails"),
+        (Fabric("net", "psm2", "cluster", (Rail("ib"),)), "hfi1_0"),
+    ],
+)
+def test_bad_fabrics_are_refused_in_one_sentence(fabric: Fabric, words: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        settle(INTEL, fabric)
+    assert words in str(caught.value) and str(caught.value).startswith("fabric net: ")
+
+
+def test_display_names_cover_every_mpi() -> None:
+    assert set(transports.DISPLAY_NAMES) == set(MPIS)

@@ -1,0 +1,432 @@
+"""The witness library: built once per source, heard from every rank, never in the way.
+
+The programs here run on a few lines of C that stand for an MPI library, so that each way an MPI can be loaded,
+entered, left or broken off is tried, whatever is installed; ``test_evidence_mpi.py`` does it with the real ones.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness import evidence, witness
+from reframe_tests.harness.vocabulary import BadInput
+
+#: An MPI library: the PMPI_ names are the functions and the MPI_ names weak aliases, as in all MPIs.
+MPI_SOURCE = r"""
+#include <stdlib.h>
+#include <string.h>
+#define ALIAS(name) __attribute__((weak, alias(name)))
+static int number(const char *name, int otherwise) { return getenv(name) ? atoi(getenv(name)) : otherwise; }
+int PMPI_Init(int *c, char ***v) { (void)c; (void)v; return number("FAKE_INIT_CODE", 0); }
+int PMPI_Init_thread(int *c, char ***v, int wanted, int *got) { *got = wanted; return PMPI_Init(c, v); }
+int PMPI_Finalize(void) { return 0; }
+int PMPI_Get_library_version(char *text, int *length)
+{
+    strcpy(text, getenv("FAKE_VERSION") ? getenv("FAKE_VERSION") : "MPICH Version: 0 \"fake\"\n\tcaf\xc3\xa9 \\");
+    *length = (int)strlen(text);
+    return 0;
+}
+#ifdef OPENMPI
+char ompi_mpi_comm_world[64];
+#define HANDLE void *
+#define WORLD (void *)ompi_mpi_comm_world
+#else
+#define HANDLE int
+#define WORLD 0x44000000
+#endif
+int PMPI_Comm_rank(HANDLE world, int *rank) { if (world != WORLD) abort(); *rank = number("FAKE_RANK", 0); return 0; }
+int PMPI_Comm_size(HANDLE world, int *size) { if (world != WORLD) abort(); *size = number("FAKE_SIZE", 1); return 0; }
+int MPI_Init(int *c, char ***v) ALIAS("PMPI_Init");
+int MPI_Init_thread(int *c, char ***v, int wanted, int *got) ALIAS("PMPI_Init_thread");
+int MPI_Finalize(void) ALIAS("PMPI_Finalize");
+"""
+
+#: Fortran bindings on top of it, which call the PMPI_ functions (as the f08 module of Intel MPI and Open MPI does).
+FORTRAN_SOURCE = r"""
+int PMPI_Init(int *, char ***);
+int PMPI_Finalize(void);
+void mpi_init_(int *code) { *code = PMPI_Init(0, 0); }
+void mpi_finalize_(int *code) { *code = PMPI_Finalize(); }
+void mpi_init_f08_(int *code) { *code = PMPI_Init(0, 0); }
+void mpi_finalize_f08_(int *code) { *code = PMPI_Finalize(); }
+"""
+
+PROGRAM_SOURCE = r"""
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int MPI_Init(int *, char ***), MPI_Init_thread(int *, char ***, int, int *), MPI_Finalize(void);
+int PMPI_Init(int *, char ***), PMPI_Finalize(void);
+void mpi_init_(int *), mpi_finalize_(int *), mpi_init_f08_(int *), mpi_finalize_f08_(int *);
+static void *idle(void *nothing) { pause(); return nothing; }
+static int exchange(long bytes) /* `bytes` through a TCP connection over loopback, both ends in this process */
+{
+    static char block[65536];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t width = sizeof at;
+    int door = socket(AF_INET, SOCK_STREAM, 0), out = socket(AF_INET, SOCK_STREAM, 0), in;
+    if (bind(door, (struct sockaddr *)&at, sizeof at) || listen(door, 1)) return 1;
+    if (getsockname(door, (struct sockaddr *)&at, &width) || connect(out, (struct sockaddr *)&at, width)) return 1;
+    in = accept(door, 0, 0);
+    for (; bytes > 0; bytes -= sizeof block)
+        if (write(out, block, sizeof block) != sizeof block || recv(in, block, sizeof block, MSG_WAITALL) < 1) return 1;
+    return 0;
+}
+int main(int count, char **words)
+{
+    int code = 0, level;
+    const char *way = count > 1 ? words[1] : "";
+    if (!strcmp(way, "without")) return 0;
+    if (!strcmp(way, "fortran")) { mpi_init_(&code); mpi_finalize_(&code); return code; }
+    if (!strcmp(way, "f08")) { mpi_init_f08_(&code); mpi_finalize_f08_(&code); return code; }
+    if (!strcmp(way, "profiled")) return PMPI_Init(&count, &words) | PMPI_Finalize();
+    if (!strcmp(way, "threaded") && MPI_Init_thread(&count, &words, 3, &level)) return 1;
+    if (strcmp(way, "threaded") && MPI_Init(&count, &words)) return 3;
+    if (!strcmp(way, "threaded")) {
+        pthread_t thread;
+        pthread_create(&thread, 0, idle, 0);
+        pthread_setname_np(thread, "progress");
+    }
+    if (!strcmp(way, "killed")) raise(SIGKILL);
+    if (!strcmp(way, "exits")) return 0;
+    if (!strcmp(way, "forks")) { if (fork()) wait(0); else { MPI_Finalize(); _exit(0); } }
+    if (!strcmp(way, "sends") && exchange(4 << 20)) return 4;
+    if (!strcmp(way, "udp") && socket(AF_INET, SOCK_DGRAM, 0) < 0) return 4;
+    if (!strcmp(way, "udp")) { struct sockaddr_in any = {.sin_family = AF_INET}; bind(3, (struct sockaddr *)&any, sizeof any); }
+    if (!strcmp(way, "private")) return 5;
+    return MPI_Finalize();
+}
+"""
+
+#: Opens the library as mpi4py does: privately, so that no symbol of it can be found by name.
+PRIVATE_SOURCE = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+int MPI_Init(int *, char ***) __attribute__((weak));
+int MPI_Finalize(void) __attribute__((weak));
+int main(int count, char **words)
+{
+    if (!dlopen(words[1], RTLD_NOW | RTLD_LOCAL)) return fprintf(stderr, "%s\n", dlerror());
+    if (!MPI_Init) return 6; /* not preloaded */
+    return MPI_Init(&count, &words) | MPI_Finalize();
+}
+"""
+
+
+def compile_c(target: Path, text: str, *options: str) -> Path:
+    source = target.with_suffix(target.suffix + ".c")
+    source.write_text(text)
+    command = [*witness.compilers()[0], "-o", str(target), str(source), *options, "-ldl", "-lpthread"]
+    subprocess.run(command, check=True, capture_output=True)
+    return target
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return witness.build(tmp_path_factory.mktemp("witness"))
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with two fake MPI libraries and the programs on them."""
+    folder = tmp_path_factory.mktemp("programs")
+    for name, option in (("mpich", "-DMPICH"), ("openmpi", "-DOPENMPI")):
+        (folder / name).mkdir()
+        compile_c(folder / name / "libmpi.so", MPI_SOURCE, "-shared", "-fPIC", option)
+    compile_c(folder / "libmpifort.so", FORTRAN_SOURCE, "-shared", "-fPIC", f"-L{folder / 'mpich'}", "-lmpi")
+    for name in ("mpich", "openmpi"):
+        rpath = f"-Wl,-rpath,{folder / name}:{folder}"
+        compile_c(folder / f"on-{name}", PROGRAM_SOURCE, f"-L{folder / name}", f"-L{folder}", "-lmpifort", "-lmpi", rpath)
+    compile_c(folder / "private", PRIVATE_SOURCE)
+    return folder
+
+
+@pytest.fixture
+def run(built: Path, programs: Path, tmp_path: Path):
+    """Runs one process under the witness; returns exit status and testimony. It must never print anything."""
+
+    def run_(*words: str, program: str = "on-mpich", directory: Path | None = None, code: int = 0, **environment: str):
+        asked = tmp_path / "evidence" if directory is None else directory
+        if directory is None:
+            asked.mkdir(exist_ok=True)
+        variables = {**os.environ, "LD_PRELOAD": str(built), "MPIBENCH_EVIDENCE": str(asked), **environment}
+        done = subprocess.run([programs / program, *words], env=variables, capture_output=True, timeout=30, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
+        assert not asked.is_dir() or not list(asked.glob(".*")), "a part of a file was left behind"
+        return evidence.read(asked)
+
+    return run_
+
+
+def inside_namespace(folder: Path, *lines: str) -> None:
+    """Run shell lines where they may mount what they like, unseen by the machine; skip where a user may not."""
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare (util-linux) to mount in a namespace of its own")
+    trial = ["unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/mnt"]
+    if subprocess.run(trial, capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let a user mount in a namespace of his own")
+    script = folder / "script"
+    script.write_text("\n".join(("set -e", *lines)))
+    subprocess.run(["unshare", "-Urm", "sh", str(script)], check=True)
+
+
+# ---- building ----
+
+
+def test_library_is_built_once_per_source(tmp_path: Path):
+    first = witness.build(tmp_path)
+    assert witness.digest() in first.name
+    before = first.stat().st_mtime_ns
+    assert witness.build(tmp_path, compiler=["/bin/false"]) == first
+    assert first.stat().st_mtime_ns == before
+    assert list(tmp_path.iterdir()) == [first]
+
+
+def test_changed_header_gives_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    changed = tmp_path / "witness_text.h"
+    changed.write_bytes(witness.SOURCES[1].read_bytes() + b"\n")
+    before = witness.digest()
+    monkeypatch.setattr(witness, "SOURCES", (witness.SOURCES[0], changed, *witness.SOURCES[2:]))
+    assert witness.digest() != before
+
+
+def test_every_source_is_hashed():
+    assert set(witness.SOURCES) == set(witness.SOURCE.parent.glob("witness*.[ch]"))
+
+
+def test_no_compiler_is_one_sentence_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(witness, "compilers", list)
+    with pytest.raises(BadInput, match=r"^No C compiler .*; install gcc or clang, or 'pip install ziglang'\.$"):
+        witness.build(tmp_path)
+
+
+def test_compiler_that_fails_is_named_and_leaves_nothing(tmp_path: Path):
+    with pytest.raises(BadInput, match=r"does not compile \(/bin/false: exit status 1, no message\); install gcc"):
+        witness.build(tmp_path, compiler=["/bin/false"])
+    with pytest.raises(BadInput, match="no-such-compiler: No such file or directory"):
+        witness.build(tmp_path, compiler=["no-such-compiler"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_next_compiler_is_tried_when_one_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    working = witness.compilers()[0]
+    monkeypatch.setattr(witness, "compilers", lambda: [("/bin/false",), working])
+    assert witness.build(tmp_path).exists()
+
+
+def test_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match=r"cannot be built in .*file .*; make it writable\.$"):
+        witness.build(tmp_path / "file")
+
+
+def test_source_is_free_of_warnings(tmp_path: Path):
+    strict = [*witness.FLAGS, *witness.SHARED, "-Werror", "-Wshadow", "-Wconversion", "-Wstrict-prototypes"]
+    command = [*witness.compilers()[0], *strict, "-o", str(tmp_path / "w.so"), str(witness.SOURCE), *witness.LIBRARIES]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["init", "init_thread", "finalize"])
+def test_c_and_fortran_entry_points_are_exported(built: Path, name: str):
+    library = ctypes.CDLL(str(built))
+    for symbol in (f"MPI_{name.capitalize()}", f"PMPI_{name.capitalize()}", f"mpi_{name}_", f"pmpi_{name}_"):
+        assert hasattr(library, symbol), symbol
+
+
+def test_own_tcp_layout_is_the_kernels(tmp_path: Path):
+    """The head of struct tcp_info is declared anew in the witness; <linux/tcp.h> is the authority."""
+    show = '#include <stddef.h>\n#include <stdio.h>\nint main(void) { printf("%zu %zu", '
+    kernel = "offsetof(struct tcp_info, tcpi_bytes_acked), offsetof(struct tcp_info, tcpi_bytes_received)); }"
+    own = "offsetof(struct tcp_bytes, acked), offsetof(struct tcp_bytes, received)); }"
+    header = f'#define _GNU_SOURCE\n#include "{witness.SOURCE.with_name("witness_snapshot.h")}"\n'
+    theirs = compile_c(tmp_path / "theirs", "#include <linux/tcp.h>\n" + show + kernel)
+    ours = compile_c(tmp_path / "ours", header + show + own, "-w")
+    assert subprocess.check_output([theirs]) == subprocess.check_output([ours])
+
+
+# ---- testimony ----
+
+
+def test_rank_testifies_with_its_world_and_library(run, programs: Path):
+    (rank,) = run(FAKE_RANK="3", FAKE_SIZE="8", SLURM_PROCID="1", SLURM_JOB_ID="77")
+    assert (rank.rank, rank.size, rank.world_known, rank.rank_source, rank.job) == (3, 8, True, "SLURM_PROCID", "77")
+    assert rank.library == str((programs / "mpich" / "libmpi.so").resolve())
+    assert rank.library in rank.mapped
+    assert rank.library_version == 'MPICH Version: 0 "fake"\n\tcafé \\'
+    assert rank.executable == str((programs / "on-mpich").resolve())
+    assert rank.host == os.uname().nodename
+    assert rank.finalize is not None and rank.seconds is not None and rank.seconds > 0
+    assert rank.init.realtime_ns < rank.finalize.realtime_ns
+    assert set(rank.init.interfaces) == set(rank.interfaces) and "127.0.0.1" in rank.interfaces["lo"].addresses
+
+
+def test_world_of_openmpi_is_a_pointer(run):
+    (rank,) = run(program="on-openmpi", FAKE_VERSION="Open MPI v0", FAKE_RANK="1", FAKE_SIZE="2")
+    assert (rank.rank, rank.size, rank.world_known) == (1, 2, True)
+
+
+def test_unknown_mpi_is_never_asked_for_its_world(run):
+    """A wrong handle would abort the benchmark (the fake does); the launcher's variables must do then."""
+    (rank,) = run(FAKE_VERSION="Another MPI 1.0", PMI_RANK="2", PMI_SIZE="4")
+    assert (rank.rank, rank.size, rank.world_known) == (2, 4, False)
+
+
+@pytest.mark.parametrize("way", ["", "fortran", "f08", "profiled", "threaded"])
+def test_each_way_into_mpi_testifies_once_and_to_the_end(run, way: str):
+    (rank,) = run(way)
+    assert rank.finalize is not None
+
+
+def test_library_opened_privately_is_found(run, programs: Path):
+    library = str((programs / "mpich" / "libmpi.so").resolve())
+    (rank,) = run(library, program="private", FAKE_SIZE="2")
+    assert (rank.library, rank.size) == (library, 2)
+
+
+def test_threads_are_listed_with_their_masks(run):
+    (rank,) = run("threaded")
+    assert rank.init.threads == ()
+    assert rank.finalize.threads == (("progress", rank.finalize.cpus),)
+
+
+def test_mask_is_the_kernels(run):
+    cpu = max(os.sched_getaffinity(0))
+    here = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {cpu})
+        (rank,) = run()
+    finally:
+        os.sched_setaffinity(0, here)
+    assert rank.load_cpus == rank.init.cpus == rank.finalize.cpus == rank.parent_cpus == {cpu}
+    assert rank.init.cpu == cpu
+    assert rank.cpuset is None or cpu in rank.cpuset
+    assert cpu in rank.online
+
+
+def test_own_tcp_bytes_are_counted(run):
+    (rank,) = run("sends")
+    (pair,) = rank.finalize.tcp
+    assert rank.init.tcp == ()
+    assert (pair.local, pair.peer, pair.count) == ("127.0.0.1", "127.0.0.1", 2)
+    assert 4 << 20 <= pair.sent <= (4 << 20) + 2  # SYN and FIN count as one byte each
+    assert pair.received == 4 << 20
+    assert rank.finalize.tcp_known
+    lo = rank.finalize.interfaces["lo"].tx - rank.init.interfaces["lo"].tx
+    assert lo >= 4 << 20
+
+
+def test_socket_without_byte_count_is_said(run):
+    (rank,) = run("udp")
+    assert rank.init.tcp_known and not rank.finalize.tcp_known
+
+
+def test_settings_are_kept_and_secrets_are_not(run):
+    shown = {"FI_PROVIDER": "tcp", "UCX_TLS": 'a"b\\c\x01', "I_MPI_FABRICS": "\udcff\udcc3é"}
+    hidden = ("FI_PSM2_UUID", "UCX_AUTH_KEY", "I_MPI_TOKEN", "OMPI_MCA_secret", "MPICH_Passphrase", "HOME_TOWN")
+    (rank,) = run(**shown, **dict.fromkeys(hidden, "hush"), FI_LONG="x" * 10_000)
+    assert {name: rank.environment[name] for name in shown} == shown
+    assert not set(hidden) & set(rank.environment)
+    assert len(rank.environment["FI_LONG"]) == 4096
+
+
+# ---- staying out of the way ----
+
+
+def test_nobody_asked_nothing_written(run, tmp_path: Path):
+    assert run(MPIBENCH_EVIDENCE="") == []
+    assert list((tmp_path / "evidence").iterdir()) == []
+
+
+def test_program_without_mpi_writes_nothing(run):
+    assert run("without") == []
+
+
+@pytest.mark.parametrize("way", ["killed", "exits"])
+def test_rank_that_never_finalises_leaves_that(run, way: str):
+    (rank,) = run(way, code=-signal.SIGKILL if way == "killed" else 0)
+    assert rank.finalize is None and rank.init.cpus
+
+
+def test_failed_init_is_no_testimony(run):
+    assert run(FAKE_INIT_CODE="3", code=3) == []
+
+
+def test_forked_child_does_not_speak_for_the_rank(run):
+    (rank,) = run("forks")
+    assert rank.finalize is not None
+
+
+def test_missing_folder_does_not_break_the_run(run, tmp_path: Path):
+    assert run(directory=tmp_path / "nowhere") == []
+
+
+def test_folder_that_is_none_does_not_break_the_run(run, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    assert run(directory=tmp_path / "file") == []
+
+
+def test_full_disk_leaves_no_half_file(built: Path, programs: Path, tmp_path: Path):
+    inside_namespace(
+        tmp_path,
+        "mount -t tmpfs -o size=4k none /mnt",
+        f"env LD_PRELOAD={built} MPIBENCH_EVIDENCE=/mnt FI_LONG={'x' * 4096} {programs / 'on-mpich'}",
+        'test -z "$(ls -A /mnt)"',
+    )
+
+
+def test_exit_status_of_the_program_is_kept(built: Path):
+    done = subprocess.run(
+        [sys.executable, "-c", "raise SystemExit(7)"], env={**os.environ, "LD_PRELOAD": str(built)}, check=False
+    )
+    assert done.returncode == 7
+
+
+def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_path: Path):
+    """Ports this machine does not have, laid out as the kernel does, over /sys/class of a private mount namespace."""
+    files = {
+        "infiniband/mlx5_0/ports/1/counters/port_xmit_data": "250",
+        "infiniband/mlx5_0/ports/1/counters/port_rcv_data": "1000",
+        "infiniband/mlx5_0/ports/1/state": "4: ACTIVE",
+        "infiniband/mlx5_0/ports/1/rate": "100 Gb/sec (4X EDR)",
+        "infiniband/mlx5_0/ports/1/link_layer": "InfiniBand",
+        "infiniband/efa_0/ports/1/hw_counters/tx_bytes": "77",
+        "infiniband/efa_0/ports/1/hw_counters/rx_bytes": "78",
+        "infiniband/dumb_0/ports/1/state": "4: ACTIVE",
+        "cxi/cxi0/device/telemetry/hni_sts_tx_ok_octets": "4711@1718000000.5",
+        "cxi/cxi0/device/telemetry/hni_sts_rx_ok_octets": "4712@1718000000.5",
+    }
+    lines = ["mount -t tmpfs none /sys/class"]
+    for name, content in files.items():
+        path = Path("/sys/class", name)
+        lines += [f"mkdir -p {path.parent}", f"echo '{content}' > {path}"]
+    lines += ["ln -s ../../../../0000:3b:00.0 /sys/class/infiniband/mlx5_0/device"]
+    evidence_of = f"env LD_PRELOAD={built} MPIBENCH_EVIDENCE={tmp_path}"
+    inside_namespace(tmp_path, *lines, f"{evidence_of} {programs / 'on-mpich'}")
+    (rank,) = evidence.read(tmp_path)
+    sent = {name: (count.rx, count.tx) for name, count in rank.init.ports.items()}
+    assert sent == {"mlx5_0/1": (4000, 1000), "efa_0/1": (78, 77), "dumb_0/1": (None, None), "cxi0/1": (4712, 4711)}
+    assert rank.ports["mlx5_0/1"].slot == "0000:3b:00.0"
+    assert rank.ports["mlx5_0/1"].rate == "100 Gb/sec (4X EDR)"
+
+
+def test_file_is_plain_json(run, tmp_path: Path):
+    run()
+    (path,) = (tmp_path / "evidence").glob("*.json")
+    assert path.name.split(".")[-1] == "json" and json.loads(path.read_bytes())["format"] == 1

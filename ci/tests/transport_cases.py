@@ -1,0 +1,101 @@
+"""Stacks and fabrics as the transport table meets them: every MPI around every boundary of its versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reframe_tests.harness.fabric import Fabric, Rail
+from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.transports import Setting, check_proofs, settle, strip_debug
+from reframe_tests.harness.vocabulary import MPIS
+
+#: Real output: two ranks on one machine (lo, eth0, no RDMA adapter), or two on each of two namespaces joined by a veth
+#: pair (two-nodes), of IMB-MPI1 2021.11 and mpi4py.bench 4.1; names and prefixes of the machine replaced.
+GOLDEN = Path(__file__).parent / "golden_transports"
+
+#: Versions around every boundary of the table, per MPI.
+VERSIONS = {
+    "intelmpi": ("3.2", "4.0.1", "5.1.3", "2018.4", "2019.0", "2019.9", "2021.1", "2021.18.1"),
+    "mpich": ("3.2", "3.3.2", "3.4.3", "4.0.2", "4.3.0", "5.0.2"),
+    "openmpi": ("1.2.8", "1.4.2", "1.6.5", "1.10.7", "2.1.6", "3.1.6", "4.0.0", "4.1.4", "5.0.11"),
+    "mvapich2": ("1.8", "1.9", "2.1", "2.3.7"),
+    "mvapich": ("2.2", "3.0", "4.1"),
+}
+DEVICES = {
+    "mpich": ("ch4:ofi", "ch4:ucx", "ch4:ucx,ofi", "ch3:nemesis"),
+    "mvapich": ("ch4:ofi", "ch4:ucx"),
+    "mvapich2": ("ch3:mrail", "ch3:psm", "ch3:nemesis"),
+}
+RAILS = {
+    "shm": (),
+    "tcp": (Rail("eth1"),),
+    "verbs": (Rail("mlx5_0", port=2),),
+    "ucx": (Rail("mlx5_0", port=2),),
+    "psm2": (Rail("hfi1_1"),),
+    "efa": (Rail("rdmap0s6"),),
+    "cxi": (Rail("cxi0"),),
+}
+
+SHM = Fabric("shm", "shm", "node")
+LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
+ETH = Fabric("eth1g", "tcp", "cluster", (Rail("eth1"),))
+EDR = Fabric("edr", "ucx", "cluster", (Rail("mlx5_0"),))
+OPA2 = Fabric("opa2", "psm2", "cluster", (Rail("hfi1_0", numa_node=0), Rail("hfi1_1", numa_node=1)))
+
+
+def make_stack(mpi: str, version: str, device: str = "") -> Stack:
+    return Stack(
+        name=f"{mpi}-spack",
+        origin="spack",
+        mpi=mpi,
+        mpi_version=version,
+        device=device,
+        abi="openmpi" if mpi == "openmpi" else "mpich",
+        launcher_family="hydra",
+        prefix="/opt/mpi",
+        library="/opt/mpi/lib/libmpi.so",
+        library_version_pattern="",
+        binaries={},
+        commands={},
+        suites={},
+        env_vars={},
+        prepend_path={},
+    )
+
+
+INTEL = make_stack("intelmpi", "2021.18.1")
+INTEL_401 = make_stack("intelmpi", "4.0.1")
+MPICH = make_stack("mpich", "5.0.2", "ch4:ucx,ofi")
+MPICH_UCX = make_stack("mpich", "5.0.2", "ch4:ucx")
+MPICH_4 = make_stack("mpich", "4.0.2", "ch4:ucx")
+OPENMPI = make_stack("openmpi", "5.0.11")
+OPENMPI_4 = make_stack("openmpi", "4.1.4")
+MVAPICH2 = make_stack("mvapich2", "2.3.7", "ch3:mrail")
+
+
+def setting_of(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting:
+    setting = settle(stack, fabric, striped=striped)
+    assert isinstance(setting, Setting), setting
+    return setting
+
+
+def fabric_of(transport: str, scope: str) -> Fabric:
+    return Fabric(f"the_{transport}", transport, scope, RAILS[transport])
+
+
+def every_stack() -> list[Stack]:
+    return [make_stack(mpi, version, device) for mpi in MPIS for version in VERSIONS[mpi] for device in DEVICES.get(mpi, ("",))]
+
+
+def golden(name: str) -> tuple[str, str]:
+    """Recorded stdout and stderr; at least one was not empty."""
+    texts = [path.read_text() if path.exists() else "" for path in (GOLDEN / f"{name}.out.txt", GOLDEN / f"{name}.err.txt")]
+    assert any(texts), f"no recording {name}"
+    return texts[0], texts[1]
+
+
+def judge(stack: Stack, fabric: Fabric, name: str, libraries: tuple[str, ...] = ()) -> list[str]:
+    """Proofs of (stack, fabric) against a recording, as a test reads it: debug lines of stdout, and stderr."""
+    out, err = golden(name)
+    _, debug = strip_debug(stack, out)
+    return check_proofs(setting_of(stack, fabric), debug + err, libraries)

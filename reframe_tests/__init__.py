@@ -1,0 +1,1 @@
+"""ReFrame tests that measure MPI fabrics, each number with proof of its conditions."""

@@ -1,0 +1,12 @@
+"""Collectives: operations all ranks take part in."""
+
+import reframe as rfm
+
+from reframe_tests.harness.fabric_test import FabricTest
+
+
+@rfm.simple_test
+class Collectives(FabricTest):
+    """All blocking collectives of IMB-MPI1."""
+
+    group = "collectives"

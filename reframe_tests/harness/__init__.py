@@ -1,0 +1,1 @@
+"""What the tests share: tables (catalogue, transports, dialects) and small pure modules around them."""

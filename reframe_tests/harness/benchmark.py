@@ -1,0 +1,149 @@
+"""A benchmark as one row of the catalogue: what it is called, who takes part, what it prints, what it must send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .traffic import Bound
+
+#: Which ranks take part when a benchmark is started on ``n`` ranks. Where ``n`` is odd, IMB runs an ``even`` benchmark on
+#: n-1 ranks, but from 2019 on the last rank's message to rank 0 is never received (IMB_init_communicator with the smaller
+#: count of helper_init_scope), and MPICH then aborts in MPI_Finalize.
+RANK_RULES: Mapping[str, str] = {
+    "pair": "exactly 2, the others wait",
+    "even": "all; left out where n is odd",
+    "even_only": "all; refused where n is odd",
+    "all": "all",
+    "grid2d": "all; refused unless n = a x b with a, b >= 2",
+    "grid3d": "all; refused unless IMB finds n = a x b x c with a, b, c >= 2",
+}
+
+#: What of a benchmark must cross between nodes that ranks fill in blocks. Every message; nothing that can be relied on;
+#: or a number ``k``: nodes take the place of ranks in the bound, and one node's share of the data is ``s x ppn^k``.
+EVERY_MESSAGE, NOTHING_SURE = "every message", "nothing sure"
+
+#: Which sizes a benchmark has: a doubling series, one element of the reduction type, or none.
+SERIES, ELEMENT, SIZELESS = "series", "element", "none"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One benchmark.
+
+    :param name: as the suite prints it.
+    :param suite: ``imb`` or ``mpi4py``; also the feature a stack must have.
+    :param binary: binary or command in the stack's metadata.
+    :param group: key of :data:`catalogue.GROUPS`.
+    :param ranks: key of :data:`RANK_RULES`.
+    :param quantities: quantities in column order, as printed without ``-multi``.
+    :param traffic: lower bound on bytes sent by all active ranks together per repetition.
+    :param min_ranks: smallest number of ranks that makes sense.
+    :param sizes: :data:`SERIES`, :data:`ELEMENT` or :data:`SIZELESS`.
+    :param options: arguments it needs beyond sizes and repetitions.
+    :param options_since: first version of the suite that knows them.
+    :param gates: quantity to the sizes that may carry a reference; other sizes are recorded only.
+    :param reduction: sizes are whole elements of the reduction type (4 bytes unless told otherwise).
+    :param variants: modes the suite runs one after the other, as in :attr:`records.Record.variant`.
+    :param since: first version of the suite that has it.
+    :param line_rate_from_bytes: smallest message whose bandwidth is held against the line rate. Below, a token bucket or a
+        buffer may exceed it for a moment; and one message at a time still waits for its latency (1 MiB on 1 Gbit/s: 2 %).
+    :param crossing: :data:`EVERY_MESSAGE`, :data:`NOTHING_SURE`, or the power of ranks per node one node's share grows with.
+    :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if both ways at once,
+        0 where it says nothing about a link.
+    """
+
+    name: str
+    suite: str
+    binary: str
+    group: str
+    ranks: str
+    quantities: tuple[str, ...]
+    traffic: Bound
+    min_ranks: int = 2
+    sizes: str = SERIES
+    options: tuple[str, ...] = ()
+    options_since: tuple[int, ...] = ()
+    gates: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    reduction: bool = False
+    variants: tuple[str, ...] = ("",)
+    since: tuple[int, ...] = ()
+    directions: int = 0
+    line_rate_from_bytes: int = 1 << 20
+    crossing: str | int = EVERY_MESSAGE
+
+    def traffic_between(self, message_bytes: int, ranks: int, nodes: int) -> int:
+        """Lower bound on bytes per repetition between nodes, ranks filling them in equal blocks; inside one node, all bytes.
+
+        Ranks of one node may use shared memory and may combine or share what they send, so only what one node as a whole
+        must tell another is counted: the argument of the bound with nodes in the place of ranks.
+        """
+        if nodes == 1 or self.crossing == EVERY_MESSAGE:
+            return self.traffic(message_bytes, ranks)
+        if self.crossing == NOTHING_SURE:
+            return 0
+        return self.traffic(message_bytes * (ranks // nodes) ** int(self.crossing), nodes)
+
+    def active(self, ranks: int) -> int:
+        """Ranks that take part when started on ``ranks``; 0 if the benchmark cannot be run on that number."""
+        if ranks < self.min_ranks:
+            return 0
+        if self.ranks == "pair":
+            return 2
+        if self.ranks in ("even", "even_only"):
+            return 0 if ranks % 2 else ranks
+        if sides := self.grid(ranks):
+            return ranks if min(sides) >= 2 else 0
+        return ranks
+
+    def grid(self, ranks: int) -> tuple[int, ...]:
+        """Sides of the grid a stencil lays its ranks out on, as printed; empty for everything else."""
+        if self.ranks == "grid2d":
+            return _rectangle(ranks)
+        return _cuboid(ranks) if self.ranks == "grid3d" else ()
+
+
+def doubling_sizes(first: int, largest: int, *, unit: int = 1, zero: bool = True) -> tuple[int, ...]:
+    """Message sizes of a run without a list of lengths, as helper_init_scope (src_cpp/helpers) and IMB.c (2018) make them.
+
+    :param first: second smallest size in bytes (``2^min`` of ``-msglog min:max``), rounded up to whole elements.
+    :param largest: largest size in bytes (``2^max``), rounded down to whole elements.
+    :param unit: bytes of one element.
+    :param zero: whether 0 bytes comes first.
+    """
+    top = largest // unit * unit
+    sizes = [0] if zero else []
+    size = -(-first // unit) * unit
+    while not sizes or sizes[-1] < top:
+        sizes.append(min(size, top))
+        size *= 2
+    return tuple(sizes)
+
+
+def _rectangle(ranks: int) -> tuple[int, int]:
+    """Sides IMB-P2P splits ``ranks`` into, as printed; a 1 among them where it finds none (imb_p2p_stencil2d.c)."""
+    rows = 2
+    while rows * rows < ranks:
+        rows += 1
+    while ranks % rows:
+        rows -= 1
+    return rows, ranks // rows
+
+
+def _cuboid(ranks: int) -> tuple[int, int, int]:
+    """Sides IMB-P2P splits ``ranks`` into, as printed; only ones where it refuses (imb_p2p_stencil3d.c).
+
+    It is a greedy search: 104 = 13 x 4 x 2 ranks, for one, are refused.
+    """
+    layers = 2
+    while layers**3 < ranks:
+        layers += 1
+    rows = columns = layers
+    while layers * rows * columns > ranks:
+        layers -= 1
+        while ranks % layers:
+            layers -= 1
+        sides = _rectangle(ranks // layers)
+        if sides[0] >= layers:
+            rows, columns = sides
+    return (layers, rows, columns) if layers * rows * columns == ranks else (1, 1, 1)

@@ -1,0 +1,200 @@
+"""A condition: stack x fabric x nodes x ppn x pinning, resolved on one partition and translated for one launcher.
+
+Resolution is pure: from metadata, the site's description and the topology to environment variables and launcher
+options. What cannot be measured is said with its reason (:class:`NotMeasured`) and becomes a skipped case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import binding, placement, site, transports
+from .fabric import Fabric
+from .jobscript import DEBUG_FILE
+from .stack import Stack
+from .topology import Topology
+from .vocabulary import BadInput, NotMeasured
+
+#: ReFrame launchers that stand for "the stack's own mpirun"; any other is a launcher of the site. ``local`` is among them
+#: because ReFrame detects the topology only of partitions whose scheduler and launcher are both local.
+OWN_LAUNCHERS = ("local", "mpirun", "mpiexec", "mpirun_rsh", "mpirun-intelmpi", "mpirun-openmpi")
+#: ``srun --mpi=`` per MPI, unless the partition's ``extras.srun_mpi`` says otherwise (Slurm MPI guide; Intel MPI and MPICH
+#: speak PMI2 without a path to its library, Open MPI 4 and 5 speak PMIx).
+SRUN_MPI = {"intelmpi": "pmi2", "mpich": "pmi2", "openmpi": "pmix", "mvapich2": "pmi2", "mvapich": "pmi2"}
+#: Launcher families whose ``mpirun`` hands only its own variables to ranks on other nodes; the rest goes through ``-x``
+#: (mpirun(1) of Open MPI 4 and 5, section "Exported Environment Variables").
+EXPORTING = ("prrte", "orterun")
+#: Variables mpirun takes along by itself.
+OWN_VARIABLES = ("OMPI_", "PMIX_", "PRTE_")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A resolved condition.
+
+    :param ppn: processes per node as a number; ``ppn_symbol`` is what was asked for.
+    :param placement: core list per rank of a node, or none for the policies ``default`` and ``none``.
+    :param setting: environment and proofs of the transport.
+    :param binding: environment, options and files that hand the placement to the launcher.
+    :param srun_mpi: value of ``srun --mpi``; empty where the stack's own launcher is used.
+    """
+
+    stack: Stack
+    fabric: Fabric
+    nodes: int
+    ppn: int
+    ppn_symbol: str
+    pinning: str
+    topology: Topology
+    placement: placement.Placement
+    setting: transports.Setting
+    binding: binding.Binding
+    srun_mpi: str = ""
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the job."""
+        return self.nodes * self.ppn
+
+    @property
+    def core_list(self) -> tuple[tuple[int, ...], ...] | None:
+        """CPUs (numbers of the operating system) per rank of a node; ``None`` where the policy names none."""
+        return self.placement.ranks
+
+    def core_of(self, cpu: int) -> int:
+        """Core of a CPU, so that two SMT siblings count as one core."""
+        return self.topology.core_of(cpu)
+
+    @property
+    def job_env(self) -> dict[str, str]:
+        """Variables of the whole job."""
+        everything = {**self.setting.env, **self.binding.env}
+        return {name: value for name, value in everything.items() if DEBUG_FILE not in value}
+
+    @property
+    def debug_env(self) -> dict[str, str]:
+        """Variables that name a launch's own debug file."""
+        return {name: value for name, value in self.setting.env.items() if DEBUG_FILE in value}
+
+    @property
+    def prepare(self) -> list[str]:
+        """Shell lines that write the files the binding needs (rank files) into the job's directory."""
+        return [
+            line
+            for name, text in self.binding.files.items()
+            for line in (f"cat >{name} <<'END_OF_FILE'", *text.splitlines(), "END_OF_FILE")
+        ]
+
+    def launcher_words(self, command: Sequence[str], options: Sequence[str]) -> list[str]:
+        """The launcher's command line up to the program.
+
+        :param command: what the site's launcher would start, e.g. ``srun``; not used where the stack's own is.
+        :param options: options the user gave the launcher.
+        """
+        if self.srun_mpi:
+            words = [*command, f"--mpi={self.srun_mpi}", f"--nodes={self.nodes}", f"--ntasks={self.ranks}"]
+        else:
+            # The absolute path: another MPI's mpirun may come first on PATH.
+            own = self.stack.commands.get("mpirun", (f"{self.stack.prefix}/bin/mpirun",))
+            words = [*own, "-np", str(self.ranks)]
+        words += [*options, *self.binding.options]
+        if not self.srun_mpi and self.stack.launcher_family in EXPORTING and self.nodes > 1:
+            names = [*self.setting.env, *self.stack.env_vars, *self.stack.prepend_path]
+            words += [word for name in names if not name.startswith(OWN_VARIABLES) for word in ("-x", name)]
+        return words
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary, for the session's database."""
+        return {
+            "stack": self.stack.name,
+            "mpi": self.stack.mpi,
+            "mpi_version": self.stack.mpi_version,
+            "origin": self.stack.origin,
+            "lock_hash": self.stack.lock_hash,
+            "abi": self.stack.abi,
+            "device": self.stack.device,
+            "suites": {name: dict(row) for name, row in self.stack.suites.items()},
+            "fabric": self.fabric.name,
+            "transport": self.fabric.transport,
+            "scope": self.fabric.scope,
+            "devices": list(self.fabric.devices),
+            "line_rate_gbit_per_s": self.fabric.line_rate_gbit_per_s,
+            "nodes": self.nodes,
+            "ppn": self.ppn,
+            "ppn_symbol": self.ppn_symbol,
+            "pinning": self.pinning,
+            "placement": None if self.core_list is None else [list(cpus) for cpus in self.core_list],
+            "ranks": self.ranks,
+            "environment": dict(self.job_env),
+        }
+
+
+def resolve(
+    *,
+    stack: Stack,
+    fabric: Fabric,
+    nodes: int,
+    ppn: str,
+    pinning: str,
+    processor: Mapping[str, Any],
+    launcher: str,
+    extras: Mapping[str, Any],
+    ppn_order: Sequence[str],
+    pinning_order: Sequence[str],
+    here: bool = False,
+) -> Condition:
+    """Resolve one combination of parameters on one partition.
+
+    :param processor: ReFrame's processor information of the partition.
+    :param launcher: registered name of the partition's launcher.
+    :param extras: the partition's extras.
+    :param ppn_order: all values of ``ppn`` in this session, to find combinations with the same placement.
+    :param pinning_order: all values of ``pinning``, likewise.
+    :param here: jobs run on this machine, inside what this process may use.
+    :raises NotMeasured: with the reason why this combination is not measured here.
+    """
+    if fabric.within_node != (nodes == 1):
+        where = "inside one node" if fabric.within_node else "between nodes"
+        raise NotMeasured(
+            f"fabric {fabric.name} works {where} and {nodes} {'node is' if nodes == 1 else 'nodes are'} asked for"
+        )
+    if pinning not in site.policies_of(extras):
+        raise NotMeasured(
+            f"pinning={pinning} is not among the policies of this partition ({', '.join(site.policies_of(extras))})"
+        )
+    topology = Topology.from_processor(processor)
+    if here:
+        # ReFrame reads /sys, which shows a container all CPUs of its host; only those of this process may be named.
+        topology = topology.of_this_process()
+    nic_numa = tuple(rail.numa_node for rail in fabric.rails if rail.numa_node is not None) or None
+    try:
+        number = placement.resolve_ppn(ppn, topology)
+    except BadInput as error:
+        raise NotMeasured(str(error)) from error
+    placed = placement.place(pinning, number, topology, nic_numa)
+    if isinstance(placed, placement.Unplaceable):
+        raise NotMeasured(placed.reason)
+    combinations = [(symbol, policy) for symbol in ppn_order for policy in pinning_order]
+    same = placement.first_equal((ppn, pinning), combinations, topology, nic_numa)
+    if same != (ppn, pinning):
+        raise NotMeasured(f"same placement as ppn={same[0]}, pinning={same[1]}")
+    setting = transports.settle(stack, fabric)
+    if isinstance(setting, transports.Unsupported):
+        raise NotMeasured(setting.reason)
+    own = launcher in OWN_LAUNCHERS
+    bound = binding.bind(
+        placed,
+        stack.launcher_family if own else launcher,
+        nodes,
+        number,
+        mpi=stack.mpi,
+        version=stack.version_tuple,
+        oversubscribe=bool(extras.get("oversubscribe", False)),
+    )
+    if isinstance(bound, binding.Inexpressible):
+        raise NotMeasured(bound.reason)
+    chosen = extras.get("srun_mpi", {})
+    srun_mpi = "" if own else chosen.get(stack.name) or chosen.get(stack.mpi) or SRUN_MPI[stack.mpi]
+    return Condition(stack, fabric, nodes, number, ppn, pinning, topology, placed, setting, bound, srun_mpi)

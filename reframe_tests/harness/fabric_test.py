@@ -1,0 +1,259 @@
+"""The base class of every test: one job measures one group of the catalogue under one condition, with proof.
+
+A test file adds a leaf of a few lines that names its group. Everything else is parameters and tables.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+import reframe.core.runtime as rt
+import reframe.utility.sanity as sn
+import yaml
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import ReframeError, SanityError
+
+from . import catalogue, condition, jobscript, measurement, references, site, stack_metadata, witness
+from .vocabulary import PINNING_POLICIES, QUANTITIES, SYMBOLIC_PPN, NotMeasured
+
+#: Quantity of the physics layer.
+FRACTION = QUANTITIES["line_rate_fraction"]
+
+
+def _partition_extras() -> list[dict[str, Any]]:
+    return [partition.extras for partition in rt.runtime().system.partitions]
+
+
+def fabrics_of_system() -> list[str]:
+    """Names of the fabrics of the selected system, in the site's order."""
+    return list(dict.fromkeys(name for extras in _partition_extras() for name in site.fabrics_of(extras)))
+
+
+def node_counts_of_system() -> list[int]:
+    """Node counts that some fabric of the selected system is measured on."""
+    counts = set()
+    for extras in _partition_extras():
+        for fabric in site.fabrics_of(extras).values():
+            counts.update((1,) if fabric.within_node else site.node_counts_of(extras))
+    return sorted(counts)
+
+
+def policies_of_system() -> list[str]:
+    """Pinning policies that mean something on some partition of the selected system."""
+    known = {policy for extras in _partition_extras() for policy in site.policies_of(extras)}
+    return [policy for policy in PINNING_POLICIES if policy in known]
+
+
+class FabricTest(rfm.RunOnlyRegressionTest):
+    """Measures one group under one condition and proves the condition."""
+
+    #: Group of the catalogue to measure.
+    #:
+    #: :type: :class:`str`
+    #: :default: required; a leaf sets it
+    group = variable(str, loggable=True)
+
+    #: How deep to measure: which sizes, how many repetitions (``catalogue.DEPTHS``).
+    #:
+    #: :type: :class:`str`
+    #: :default: ``nightly``
+    depth = variable(str, value="nightly", loggable=True)
+
+    #: Interleaved executions of each launch inside the job.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``3``
+    repeats = variable(int, value=3, loggable=True)
+
+    #: Fabric as the site names it.
+    #:
+    #: :type: :class:`str`
+    #: :values: fabrics of the selected system
+    fabric = parameter(fabrics_of_system(), type=str, loggable=True)
+
+    #: Nodes of the job.
+    #:
+    #: :type: :class:`int`
+    #: :values: 1 for fabrics inside a node, the partition's ``node_counts`` for the others
+    nodes = parameter(node_counts_of_system(), type=int, loggable=True)
+
+    #: Processes per node, resolved on the partition's topology.
+    #:
+    #: :type: :class:`str`
+    #: :values: ``1``, ``2``, ``numa``, ``socket``, ``half``, ``full``, or any number through ``-P ppn=``
+    ppn = parameter(SYMBOLIC_PPN, type=str, loggable=True)
+
+    #: Pinning policy.
+    #:
+    #: :type: :class:`str`
+    #: :values: ``default``, ``none``, ``bunch``, ``scatter``, and ``nic_local``, ``nic_remote`` where rails have a NUMA node
+    pinning = parameter(policies_of_system(), type=str, loggable=True)
+
+    #: Resolved processes per node; indexes the learned references.
+    ranks_per_node = variable(int, value=0, loggable=True)
+
+    #: What was asked for and how it was translated, as stored with the session.
+    condition = variable(dict, value={}, loggable=True)
+
+    #: Every raw repeat of every metric, as stored with the session.
+    samples = variable(list, value=[], loggable=True)
+
+    #: The evidence and the verdict on it, as stored with the session.
+    proof = variable(dict, value={}, loggable=True)
+
+    #: Why the case was not measured, as stored with the session.
+    skip_reason = variable(str, value="", loggable=True)
+
+    #: Comparisons with references, as stored with the session.
+    gates = variable(list, value=[], loggable=True)
+
+    executable = "measure"
+
+    @run_after("init")
+    def select_cases(self) -> None:
+        """Ask for partitions with this fabric and stacks with this group's benchmarks; mark the smoke slice."""
+        self.keep_files = ["*.out", "*.err", "*.debug", "evidence", jobscript.LAUNCH_LOG]
+        self.descr = catalogue.GROUPS[self.group]
+        self.valid_systems = [f"+{self.fabric}"]
+        self.valid_prog_environs = [f"+{suite}" for suite in catalogue.suites(self.group)]
+        self.tags = {self.group, self.fabric}
+        # One explicit placement where there is one, so that the smoke slice also shows that pinning works.
+        policies = policies_of_system()
+        if self.ppn in ("1", "2") and self.pinning == ("bunch" if "bunch" in policies else policies[0]):
+            self.tags.add("smoke")
+
+    @run_after("setup")
+    def resolve_condition(self) -> None:
+        """Translate the parameters for this partition and stack, or skip the case with the reason."""
+        partition = self.current_partition
+        if not partition.processor.info:
+            raise ReframeError(
+                f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in system.py or let "
+                "ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
+            )
+        self._stack = stack_metadata.read(Path(self.current_environ.extras["stack"]))
+        space = type(self).param_space.params
+        try:
+            self._condition = condition.resolve(
+                stack=self._stack,
+                fabric=site.fabrics_of(partition.extras)[self.fabric],
+                nodes=self.nodes,
+                ppn=self.ppn,
+                pinning=self.pinning,
+                processor=partition.processor.info,
+                launcher=partition.launcher_type.registered_name,
+                extras=partition.extras,
+                ppn_order=list(space["ppn"].values),
+                pinning_order=list(space["pinning"].values),
+                here=partition.scheduler.registered_name == "local",
+            )
+            self._launches = catalogue.launches(self.group, self._stack, self._condition.ranks, self.depth, self.nodes)
+        except NotMeasured as reason:
+            self.skip_reason = str(reason)
+            self.skip(self.skip_reason)
+        # Where nothing is timed, once is enough.
+        self._executions = self.repeats if any(launch.expected for launch in self._launches) else 1
+        # Explicit core lists need all cores of a node, and so do honest numbers.
+        self.exclusive_access = True
+        self.num_tasks = self._condition.ranks
+        self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
+
+    @run_before("run")
+    def write_job(self) -> None:
+        """Write the interleaved repeats into the job script; the job itself starts the stack's own launcher."""
+        depth = catalogue.DEPTHS[self.depth]
+        launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
+        commands = [jobscript.Command(row.name, launcher, row.words(self._stack)) for row in self._launches]
+        # What the user sets wins (-S env_vars=...): the evidence then says what came of it.
+        self.env_vars = {**self._condition.job_env, **self.env_vars}
+        self.time_limit = f"{self._executions * len(commands) * depth.limit_s + 60}s"
+        self.prerun_cmds = [
+            *self._condition.prepare,
+            *jobscript.write_body(
+                commands,
+                repeats=self._executions,
+                limit_s=depth.limit_s,
+                witness=str(witness.locate()),
+                debug_env=self._condition.debug_env,
+            ),
+        ]
+        self.job.launcher = getlauncher("local")()
+        self.condition = {**self._condition.as_dict(), "environment": dict(self.env_vars), "launcher": " ".join(launcher)}
+
+    @sanity_function
+    def prove_conditions(self) -> bool:
+        """Fail with a sentence for everything that is missing or was not as asked."""
+        outcome = measurement.evaluate(
+            self._condition,
+            self._launches,
+            self._executions,
+            catalogue.DEPTHS[self.depth].limit_s,
+            Path(self.stagedir),
+        )
+        self.samples = [sample.as_dict() for sample in outcome.samples]
+        self.proof = outcome.proof
+        self._samples = outcome.samples
+        if outcome.sentences:
+            raise SanityError("; ".join(outcome.sentences))
+        return True
+
+    @run_before("performance")
+    def set_metrics(self) -> None:
+        """Declare every size of every metric, its reference where a layer has one, and the outcome of each gate."""
+        learned = self._learned_references()
+        values = {} if self.is_dry_run() else {sample.metric: sample for sample in self._samples}
+        metrics: dict[str, Any] = {}
+        bounds: dict[str, references.Reference] = {}
+        gates: list[references.Gate] = []
+        for row in catalogue.metrics(self._launches):
+            value = _median(values.get(row.name))
+            metrics[row.name] = (value, row.unit)
+            if row.name in learned:
+                bounds[row.name] = learned[row.name]
+            elif not row.gated:
+                bounds[row.name] = (0.0, None, None, row.unit)
+            if value is not None and (row.gated or row.name in learned):
+                gates.append(references.judge(row.name, "learned", value, learned.get(row.name), row.unit))
+            physics = references.physics_reference(self._condition.fabric)
+            if physics and row.directions:
+                name = catalogue.metric_name(row.benchmark, FRACTION.short, row.message_bytes)
+                fraction = (
+                    None if value is None else references.line_rate_fraction(value, self._condition.fabric, row.directions)
+                )
+                metrics[name] = (fraction, FRACTION.unit)
+                bounds[name] = physics
+                if fraction is not None:
+                    gates.append(references.judge(name, "physics", fraction, physics, FRACTION.unit))
+        self.gates = [gate.as_dict() for gate in gates]
+        self.reference = {self.current_partition.fullname: bounds}
+        self.perf_variables = {
+            name: sn.make_performance_function(sn.defer(value), unit) for name, (value, unit) in metrics.items()
+        }
+
+    def _learned_references(self) -> dict[str, references.Reference]:
+        """References ReFrame finds for this case in the system's references.yaml; empty where it knows none.
+
+        :raises ReframeError: for a file that is damaged or has an entry without provenance; nothing of it is used.
+        """
+        path = site.references_file(self.current_system.name)
+        if not path.exists():
+            return {}
+        try:
+            references.check_file(str(path), yaml.safe_load(path.read_text()))
+        except (references.ReferenceError, yaml.YAMLError) as error:
+            raise ReframeError(f"{path}: {error}" if isinstance(error, yaml.YAMLError) else str(error)) from error
+        self.reference = {"$ref": str(path)}
+        try:
+            return dict(self.reference[self])
+        except KeyError:
+            return {}
+
+
+def _median(sample: measurement.Sample | None) -> float | None:
+    """Median of the repeats as a float, ``None`` where nothing was measured (a dry run)."""
+    values = [value for value in (sample.values if sample else ()) if value is not None]
+    return float(statistics.median(values)) if values else None

@@ -1,0 +1,107 @@
+"""The body of a job: R interleaved repeats of a group's launches, each with its own output and evidence.
+
+One job measures one group under one condition. The repeats are interleaved (all launches once, then all again),
+so that a disturbance of some seconds hits one repeat of everything and not every repeat of one benchmark.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+#: Log with one line per finished launch: name, repeat, exit status, wall time in seconds.
+LAUNCH_LOG = "launches.txt"
+#: Exit status of coreutils' ``timeout`` when it had to end the command (timeout(1)).
+TIMED_OUT = 124
+#: Placeholder for the file one launch's MPI writes its debug lines to.
+DEBUG_FILE = "{debug_file}"
+
+
+@dataclass(frozen=True)
+class LaunchFiles:
+    """Names, relative to the job's directory, of what one repeat of one launch leaves behind."""
+
+    output: str
+    error: str
+    debug: str
+    evidence: str
+
+
+def files_of(name: str, repeat: int) -> LaunchFiles:
+    """File names for repeat number ``repeat`` (from 1) of the launch called ``name``."""
+    stem = f"{name}.{repeat}"
+    return LaunchFiles(f"{stem}.out", f"{stem}.err", f"{stem}.debug", f"evidence/{stem}")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One launch, ready to be written into the script.
+
+    :param name: name of the launch; part of its file names.
+    :param launcher: launcher and its options, as words.
+    :param program: benchmark and its arguments, as words.
+    """
+
+    name: str
+    launcher: Sequence[str]
+    program: Sequence[str]
+
+
+def write_body(
+    commands: Iterable[Command],
+    *,
+    repeats: int,
+    limit_s: int,
+    witness: str,
+    debug_env: Mapping[str, str],
+) -> list[str]:
+    """Shell lines that define ``measure``, which runs everything.
+
+    :param repeats: executions of each launch, interleaved.
+    :param limit_s: seconds after which one launch is taken for hung and ended.
+    :param witness: path of the library preloaded into each rank.
+    :param debug_env: variables whose value names the launch's own debug file (:data:`DEBUG_FILE`).
+    """
+    lines = [
+        "launch() {  # NAME REPEAT COMMAND...",
+        "    local name=$1 repeat=$2 started=$SECONDS status=0; shift 2",
+        '    export MPIBENCH_DEBUG="$PWD/$name.$repeat.debug"',
+    ]
+    lines += [f'    export {key}="{_quoted(value)}"' for key, value in debug_env.items()]
+    lines += [
+        '    mkdir -p "evidence/$name.$repeat"',
+        f'    timeout --kill-after=10 {limit_s} "$@" >"$name.$repeat.out" 2>"$name.$repeat.err" </dev/null || status=$?',
+        f'    echo "$name $repeat $status $((SECONDS - started))" >>{LAUNCH_LOG}',
+        "}",
+        "measure() {",
+        "    local repeat",
+        f"    for repeat in {' '.join(str(r) for r in range(1, repeats + 1))}; do",
+    ]
+    for command in commands:
+        # `env` hands both variables to every rank under every launcher, also those that forward nothing.
+        testify = f'env LD_PRELOAD={shlex.quote(witness)} MPIBENCH_EVIDENCE="$PWD/evidence/{command.name}.$repeat"'
+        lines += [
+            f'        launch {command.name} "$repeat" \\',
+            f"            {shlex.join(command.launcher)} \\",
+            f"            {testify} \\",
+            f"            {shlex.join(command.program)}",
+        ]
+    lines += ["    done", "}"]
+    return lines
+
+
+def _quoted(value: str) -> str:
+    """Value for double quotes, the placeholder replaced by the launch's debug file."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
+    return escaped.replace(DEBUG_FILE, "$MPIBENCH_DEBUG")
+
+
+def read_launch_log(text: str) -> dict[tuple[str, int], int]:
+    """Exit status per (launch, repeat) of :data:`LAUNCH_LOG`; a line cut short is left out and so counts as missing."""
+    statuses: dict[tuple[str, int], int] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 4 and all(word.isdigit() for word in words[1:]):
+            statuses[words[0], int(words[1])] = int(words[2])
+    return statuses

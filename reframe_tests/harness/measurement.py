@@ -1,0 +1,297 @@
+"""From what a job left behind to samples with proof: the one place where numbers are believed or refused.
+
+Pure: reads a directory, changes nothing, knows no ReFrame. A launch whose output or evidence is missing, broken or
+against the condition yields sentences; a measurement with any sentence is no result, but its numbers are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import catalogue, evidence, jobscript, parsers, transports
+from .condition import Condition
+from .records import Record
+from .vocabulary import QUANTITIES
+
+#: What the first telling line of a failed launch looks like; MPI libraries bury it under what they do afterwards.
+TROUBLE = re.compile(r"\b(error|fatal|abort|failed|cannot|unable|not found|no such)\b", re.IGNORECASE)
+
+#: Verdicts on the conditions of a measurement.
+PROVEN, CONTRADICTED, MISSING = "proven", "contradicted", "missing"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All repeats of one metric.
+
+    :param values: one value per repeat, in order; ``None`` where that repeat gave none.
+    """
+
+    suite: str
+    benchmark: str
+    group: str
+    ranks: int
+    groups: int
+    variant: str
+    message_bytes: int | None
+    repetitions: int | None
+    quantity: str
+    values: tuple[float | None, ...]
+
+    @property
+    def metric(self) -> str:
+        """Name of the performance variable."""
+        return catalogue.metric_name(self.benchmark, QUANTITIES[self.quantity].short, self.message_bytes, self.variant)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary, for the session's database."""
+        quantity = QUANTITIES[self.quantity]
+        return {
+            "suite": self.suite,
+            "benchmark": self.benchmark,
+            "group": self.group,
+            "ranks": self.ranks,
+            "groups": self.groups,
+            "variant": self.variant,
+            "message_bytes": self.message_bytes,
+            "repetitions": self.repetitions,
+            "quantity": self.quantity,
+            "unit": quantity.unit,
+            "direction": quantity.direction,
+            "values": list(self.values),
+        }
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is missing or was not as asked, in one repeat of one launch."""
+
+    launch: str
+    repeat: int
+    verdict: str
+    sentence: str
+
+
+@dataclass
+class Outcome:
+    """What one job gave.
+
+    :param repeats: executions of each launch that were asked for.
+    :param samples: every metric that was printed, also when the proof fails.
+    :param findings: contradictions and absences, in the order they were found.
+    :param proof: the facts, JSON-able, for report and database.
+    """
+
+    repeats: int
+    samples: list[Sample] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    proof: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, launch: str, repeat: int, verdict: str, sentences: Iterable[str]) -> None:
+        """Add what was found in one repeat of one launch."""
+        self.findings += [Finding(launch, repeat, verdict, sentence) for sentence in sentences]
+
+    @property
+    def verdict(self) -> str:
+        """``proven``, ``contradicted`` or ``missing``."""
+        verdicts = {finding.verdict for finding in self.findings}
+        return next((verdict for verdict in (CONTRADICTED, MISSING) if verdict in verdicts), PROVEN)
+
+    @property
+    def sentences(self) -> list[str]:
+        """One sentence per finding, contradictions first; what all repeats of a launch share is said once."""
+        repeats: dict[tuple[str, str, str], list[int]] = {}
+        for finding in self.findings:
+            repeats.setdefault((finding.verdict, finding.launch, finding.sentence), []).append(finding.repeat)
+        ordered = sorted(repeats.items(), key=lambda item: item[0][0] != CONTRADICTED)
+        return [f"{launch}{self._which(numbers)}: {sentence}" for (_, launch, sentence), numbers in ordered]
+
+    def _which(self, numbers: Sequence[int]) -> str:
+        if len(numbers) == self.repeats:
+            return ""
+        return f", repeat{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))} of {self.repeats}"
+
+
+def evaluate(
+    condition: Condition, launches: Sequence[catalogue.Launch], repeats: int, limit_s: int, directory: Path
+) -> Outcome:
+    """Read and judge everything a job wrote into its directory."""
+    outcome = Outcome(repeats)
+    log = directory / jobscript.LAUNCH_LOG
+    statuses = jobscript.read_launch_log(_text(log))
+    records: dict[tuple[str, int], list[Record]] = {}
+    details: list[tuple[str, int, dict[str, Any]]] = []
+    for repeat in range(1, repeats + 1):
+        for launch in launches:
+            files = jobscript.files_of(launch.name, repeat)
+            ended = _judge_end(statuses.get((launch.name, repeat)), limit_s, directory / files.error)
+            printed, debug = transports.strip_debug(condition.stack, _text(directory / files.output))
+            debug = "\n".join([debug, _text(directory / files.debug), _text(directory / files.error)])
+            parsed, broken = _parse(launch, printed, files.output)
+            # A launch that ended badly is reported by its end, not also by the hole it left in its output.
+            outcome.add(launch.name, repeat, MISSING, [ended] if ended else broken)
+            records[launch.name, repeat] = parsed
+            whole = not ended and not broken
+            facts = _testify(outcome, condition, launch, repeat, parsed, debug, directory / files.evidence, whole)
+            details.append((launch.name, repeat, facts))
+    for launch in launches:
+        outcome.samples += _collect(launch, [records[launch.name, repeat] for repeat in range(1, repeats + 1)])
+    outcome.proof = _proof(outcome, condition.setting.summary, details)
+    return outcome
+
+
+def _judge_end(status: int | None, limit_s: int, error_file: Path) -> str:
+    """Sentence on how a launch ended; empty if it ended well."""
+    if status == 0:
+        return ""
+    if status is None:
+        return "the job ended before this launch did; its output is not used."
+    if status == jobscript.TIMED_OUT:
+        return f"still running after {limit_s} s and ended by the test's own limit (hung?)."
+    lines = [line.strip() for line in _text(error_file).splitlines() if line.strip()]
+    telling = next((line for line in lines if TROUBLE.search(line)), lines[-1] if lines else "")
+    said = f"; it said: {telling[:300]}" if telling else " and said nothing"
+    return f"ended with exit status {status}{said}."
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _parse(launch: catalogue.Launch, printed: str, source: str) -> tuple[list[Record], list[str]]:
+    """Records of one output, or the sentence why it is not used."""
+    if not launch.expected:
+        return [], []
+    try:
+        records = parsers.parse(printed, source=source)
+        parsers.check_complete(records, launch.expected, source=source)
+    except parsers.OutputError as error:
+        return [], [str(error)]
+    return records, []
+
+
+def _testify(
+    outcome: Outcome,
+    condition: Condition,
+    launch: catalogue.Launch,
+    repeat: int,
+    records: Iterable[Record],
+    debug: str,
+    directory: Path,
+    whole: bool,
+) -> dict[str, Any]:
+    """Hear the ranks of one repeat of one launch; returns the facts, adds sentences to the outcome.
+
+    :param whole: the launch ended well and printed everything; only then must its traffic and debug lines be whole.
+    """
+    try:
+        ranks = evidence.read(directory)
+    except evidence.EvidenceError as error:
+        outcome.add(launch.name, repeat, MISSING, [str(error)])
+        return {}
+    absent = evidence.check_presence(ranks, condition.nodes, condition.ppn)
+    outcome.add(launch.name, repeat, MISSING, absent if whole or ranks else [])
+    if not ranks:
+        return {}
+    wrong = evidence.check_library(ranks, condition.stack)
+    wrong += evidence.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
+    traffic = None
+    if whole and not absent:
+        traffic = evidence.check_traffic(ranks, condition.fabric, _bytes_between(condition, launch, records))
+        wrong += traffic.sentences
+        if condition.ranks > 1:  # a rank alone has nobody to open a transport to
+            wrong += transports.check_proofs(condition.setting, debug, {path for rank in ranks for path in rank.mapped})
+    outcome.add(launch.name, repeat, CONTRADICTED, wrong)
+    return evidence.summarise(ranks, traffic, wrong)
+
+
+def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> float:
+    """Bytes the launch must at least have put on the fabric, by its own table.
+
+    Inside one node a network fabric carries everything; between nodes, ranks of one node may use shared memory.
+    """
+    if not condition.fabric.rails:
+        return 0.0
+    rows = {row.name: row for row in launch.rows()}
+
+    def bound(record: Record) -> int:
+        row, size = rows[record.benchmark], record.message_bytes or 0
+        if condition.fabric.within_node:
+            return row.traffic(size, record.ranks)
+        return row.traffic_between(size, record.ranks, condition.nodes)
+
+    return float(sum(record.groups * bound(record) * (record.repetitions or 0) for record in records))
+
+
+def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> list[Sample]:
+    """Samples of one launch: the repeats of each metric side by side, in the order of the first repeat that has them."""
+    order: dict[tuple[Any, ...], Record] = {}
+    values: dict[tuple[Any, ...], dict[str, list[float | None]]] = {}
+    for index, records in enumerate(repeats):
+        for record in records:
+            key = (record.benchmark, record.variant, record.ranks, record.groups, record.message_bytes)
+            order.setdefault(key, record)
+            columns = values.setdefault(key, {})
+            for quantity, value in record.values.items():
+                columns.setdefault(quantity, [None] * len(repeats))[index] = float(value)
+    rows = {row.name: row for row in launch.rows()}
+    return [
+        Sample(
+            suite=record.suite,
+            benchmark=record.benchmark,
+            group=rows[record.benchmark].group,
+            ranks=record.ranks,
+            groups=record.groups,
+            variant=record.variant,
+            message_bytes=record.message_bytes,
+            repetitions=record.repetitions,
+            quantity=quantity,
+            values=tuple(column),
+        )
+        for key, record in order.items()
+        for quantity, column in values[key].items()
+    ]
+
+
+def _proof(outcome: Outcome, setting_summary: str, details: Sequence[tuple[str, int, dict[str, Any]]]) -> dict[str, Any]:
+    """The evidence as the database keeps it: verdict, sentences, ranks, library, bytes per repeat, seconds."""
+    heard = [(launch, repeat, facts) for launch, repeat, facts in details if facts]
+    first = heard[0][2] if heard else {}
+    library = (first.get("library") or [{}])[0]
+    return {
+        "verdict": outcome.verdict,
+        "sentences": outcome.sentences,
+        "notes": _remarks(note for _, _, facts in heard for note in facts["notes"]),
+        "ranks": [
+            {
+                "rank": row["rank"],
+                "host": row["host"],
+                "cpus_allowed": row["cpus"],
+                "cpu": row["cpu"],
+                "numa_node": row["numa_node"],
+            }
+            for row in first.get("ranks", ())
+        ],
+        "library_version": next(iter((library.get("version") or "").splitlines()), ""),
+        "library": library.get("path") or "",
+        "transport": setting_summary,
+        "environment": first.get("environment", {}),
+        "kernel": [row["kernel"] for row in first.get("nodes", ())],
+        "devices": [
+            {"launch": launch, "repeat": repeat, "node": node["host"], "device": device, **counted}
+            for launch, repeat, facts in heard
+            for node in facts["nodes"]
+            for device, counted in node["counted"].items()
+            if counted["tx_bytes"] or counted["rx_bytes"]
+        ],
+        "seconds": [facts["seconds"] for _, _, facts in heard if facts["seconds"] is not None],
+    }
+
+
+def _remarks(notes: Iterable[str]) -> list[str]:
+    """Remarks, each once, with the numbers of its first occurrence."""
+    return list({re.sub(r"[0-9.]+", "#", note): note for note in reversed(list(notes))}.values())[::-1]

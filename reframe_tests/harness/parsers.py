@@ -1,0 +1,115 @@
+"""Outputs of benchmarks to records: which reader takes a text, and whether what it read is what was asked for.
+
+All or nothing: either every number of a complete output, or an :class:`records.OutputError` with one sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from . import imb_output, mpi4py_output
+from .catalogue import Expected
+from .records import OutputError, Record
+
+__all__ = ["OutputError", "check_complete", "parse", "require_sizes"]
+
+#: First line that tells the suite, and its reader.
+_READERS = (
+    (re.compile(r"^[ \t]*# +Intel ?\(R\) MPI Benchmarks ", re.MULTILINE), imb_output.parse),
+    (re.compile(r"^[ \t]*# MPI PingPong Test[ \t\r]*$", re.MULTILINE), mpi4py_output.parse),
+)
+_OSU = re.compile(r"^# OSU ", re.MULTILINE)
+
+
+def parse(text: str, *, source: str = "<text>") -> list[Record]:
+    """Records of one output of IMB (five binaries, 2018 to 2021.11) or mpi4py.bench pingpong, in printed order.
+
+    :param source: name of the output, for messages.
+    :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up.
+    """
+    if not text.strip():
+        raise OutputError(f"{source}: the output is empty; the benchmark printed nothing, see its standard error.")
+    known = [(found.start(), reader) for pattern, reader in _READERS if (found := pattern.search(text))]
+    if known:
+        return min(known, key=lambda item: item[0])[1](text, source)
+    what = "output of the OSU micro-benchmarks, which is not read" if _OSU.search(text) else "no output of IMB or mpi4py.bench"
+    raise OutputError(f"{source}: this is {what}; give the whole output of a benchmark, from its title line on.")
+
+
+def require_sizes(records: Sequence[Record], sizes: Iterable[int | None], *, source: str = "<records>") -> None:
+    """Check that each benchmark and variant has exactly these sizes.
+
+    For suites that print no end (mpi4py.bench, IMB-MT), where only the caller knows what was asked for.
+
+    :raises OutputError: naming the first size that is missing, twice or not asked for.
+    """
+    wanted = tuple(sizes)
+    if not records:
+        raise OutputError(f"{source}: there are no records; {len(wanted)} sizes were asked for, run the benchmark again.")
+    for name, ranks, variant in dict.fromkeys((r.benchmark, r.ranks, r.variant) for r in records):
+        printed = [r.message_bytes for r in records if (r.benchmark, r.ranks, r.variant) == (name, ranks, variant)]
+        _compare_sizes(source, _label(name, variant), printed, wanted)
+
+
+def check_complete(
+    records: Sequence[Record],
+    expected: Iterable[Expected | tuple[str, int, Sequence[int | None]]],
+    *,
+    source: str = "<records>",
+) -> None:
+    """Check that the records are exactly those a launch was to give.
+
+    :param expected: one (benchmark, active ranks, sizes[, variants]) per benchmark, in order.
+    :raises OutputError: for a missing, extra or misplaced benchmark, another number of ranks, a missing or extra
+        variant or size.
+    """
+    items = [item if isinstance(item, Expected) else Expected(item[0], item[1], tuple(item[2]), *item[3:]) for item in expected]
+    printed = list(dict.fromkeys(record.benchmark for record in records))
+    asked = list(dict.fromkeys(item.benchmark for item in items))
+    for name in asked:
+        if name not in printed:
+            raise OutputError(f"{source}: benchmark {name} was asked for and is missing; run it again.")
+    for name in printed:
+        if name not in asked:
+            raise OutputError(f"{source}: benchmark {name} was not asked for; this is the output of another launch.")
+    if printed != asked:
+        raise OutputError(f"{source}: the benchmarks are in another order than asked for; outputs are mixed up, run again.")
+    for item in items:
+        mine = [record for record in records if record.benchmark == item.benchmark]
+        for ranks in dict.fromkeys(record.ranks for record in mine):
+            if ranks != item.ranks:
+                raise OutputError(
+                    f"{source}: {item.benchmark} ran on {ranks} ranks, asked for were {item.ranks}; check the launch."
+                )
+        variants = tuple(dict.fromkeys(record.variant for record in mine))
+        if variants != item.variants:
+            found, wanted = (", ".join(names) or "none" for names in (variants, item.variants))
+            raise OutputError(
+                f"{source}: {item.benchmark} has the variants '{found}', asked for were '{wanted}'; run it again."
+            )
+        for variant in variants:
+            sizes = [record.message_bytes for record in mine if record.variant == variant]
+            _compare_sizes(source, _label(item.benchmark, variant), sizes, item.sizes)
+
+
+def _label(name: str, variant: str) -> str:
+    return f"{name} ({variant})" if variant else name
+
+
+def _compare_sizes(source: str, name: str, printed: list[int | None], wanted: tuple[int | None, ...]) -> None:
+    if tuple(printed) == wanted:
+        return
+    missing = [size for size in wanted if size not in printed]
+    extra = [size for size in printed if size not in wanted]
+    if missing:
+        what = f"lacks {_bytes(missing[0])}"
+    elif extra:
+        what = f"has {_bytes(extra[0])}, which was not asked for"
+    else:
+        what = "has a size twice or out of order"
+    raise OutputError(f"{source}: {name} {what}; the output is cut or mixed up, run it again.")
+
+
+def _bytes(size: int | None) -> str:
+    return "its only row" if size is None else f"the size of {size} bytes"

@@ -1,0 +1,201 @@
+"""How the groups are run: which benchmarks share one invocation, over which sizes and repetitions, at each depth.
+
+Repetitions are bounded by count and volume (``-iter``), not by time, so that two stacks run the same work; ``-time`` is
+only the ceiling that IMB needs. Volume is per size: the count at ``s`` bytes is min(count, volume / s), at least 1
+(IMB User Guide, "-iter Option"). IMB times each size up to twice before it measures, so a launch takes about three times
+what its counts say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Depth:
+    """How deep to measure.
+
+    :param limit_s: seconds after which one launch is taken for hung.
+    :param secs_per_sample: IMB's ``-time``: seconds per size; ten sizes may share what one does not use.
+    """
+
+    limit_s: int
+    secs_per_sample: int
+
+
+DEPTHS: Mapping[str, Depth] = {
+    "smoke": Depth(limit_s=60, secs_per_sample=10),
+    "nightly": Depth(limit_s=300, secs_per_sample=10),
+    "acceptance": Depth(limit_s=900, secs_per_sample=30),
+}
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Sizes and repetitions of one plan at one depth.
+
+    :param sizes: logarithms to base 2 of the smallest and the largest message; IMB adds 0 bytes in front.
+    :param count: most repetitions per size.
+    :param volume_mib: MiB per size after which fewer repetitions are made.
+    """
+
+    sizes: tuple[int, int]
+    count: int
+    volume_mib: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One invocation of one binary.
+
+    :param name: name of the launch; part of file names.
+    :param benchmarks: rows run, in this order.
+    :param amounts: one :class:`Amount` per depth.
+    :param fan: its buffers hold one message per rank, so the largest size is bounded by memory.
+    :param threads: threads per rank (IMB-MT).
+    """
+
+    name: str
+    binary: str
+    benchmarks: tuple[str, ...]
+    amounts: Mapping[str, Amount]
+    fan: bool = False
+    threads: int = 1
+
+
+def _amounts(smoke: Amount, nightly: Amount, acceptance: Amount) -> Mapping[str, Amount]:
+    return {"smoke": smoke, "nightly": nightly, "acceptance": acceptance}
+
+
+#: Largest (ranks x message) of a plan whose buffers grow with the ranks, in bytes. Send and receive buffer of Alltoall
+#: together stay at a quarter of the 1 GiB IMB allows itself per process (MAX_MEM_USAGE in src_c/IMB_mem_info.h).
+FAN_BUFFER_BYTES = 128 << 20
+
+_PAIR = _amounts(Amount((18, 20), 200, 8), Amount((0, 22), 1000, 40), Amount((0, 22), 2000, 80))
+# One repetition is a window of 64 messages, so 4 MiB would be 256 MiB per repetition.
+_WINDOW = _amounts(Amount((14, 16), 20, 1), Amount((0, 20), 40, 1), Amount((0, 22), 200, 4))
+_COLLECTIVE = _amounts(Amount((10, 12), 50, 2), Amount((0, 22), 500, 16), Amount((0, 22), 1000, 40))
+_FAN = _amounts(Amount((10, 12), 50, 1), Amount((0, 22), 200, 8), Amount((0, 22), 500, 16))
+_SLOW = _amounts(Amount((10, 12), 20, 1), Amount((0, 22), 100, 4), Amount((0, 22), 200, 8))
+# IMB-MT makes the same repetitions at every size.
+_THREADS = _amounts(Amount((10, 12), 20, 1), Amount((0, 16), 50, 1), Amount((0, 18), 100, 1))
+
+#: Group to its invocations, in this order.
+PLANS: Mapping[str, tuple[Plan, ...]] = {
+    "p2p": (Plan("pair", "IMB-MPI1", ("PingPong", "PingPing"), _PAIR),),
+    "p2p_mpi4py": (Plan("mpi4py", "mpi4py.bench", ("pingpong",), _PAIR),),
+    "transfer": (
+        Plan("ring", "IMB-MPI1", ("Sendrecv", "Exchange"), _PAIR),
+        Plan("window", "IMB-MPI1", ("Uniband", "Biband"), _WINDOW),
+    ),
+    "collectives": (
+        Plan("rooted", "IMB-MPI1", ("Bcast", "Reduce", "Allreduce", "Reduce_local", "Barrier"), _COLLECTIVE),
+        Plan(
+            "fan",
+            "IMB-MPI1",
+            (
+                "Allgather",
+                "Allgatherv",
+                "Gather",
+                "Gatherv",
+                "Scatter",
+                "Scatterv",
+                "Alltoall",
+                "Alltoallv",
+                "Reduce_scatter",
+                "Reduce_scatter_block",
+            ),
+            _FAN,
+            fan=True,
+        ),
+    ),
+    "p2p_pairs": (
+        Plan(
+            "pairs",
+            "IMB-P2P",
+            (
+                "PingPong",
+                "PingPing",
+                "Unirandom",
+                "Birandom",
+                "Corandom",
+                "SendRecv_Replace",
+                "Stencil2D",
+                "Stencil3D",
+            ),
+            _COLLECTIVE,
+        ),
+    ),
+    "nonblocking": (
+        Plan("overlap_rooted", "IMB-NBC", ("Ibcast", "Ireduce", "Iallreduce", "Ibarrier"), _SLOW),
+        Plan(
+            "overlap_fan",
+            "IMB-NBC",
+            (
+                "Iallgather",
+                "Iallgatherv",
+                "Igather",
+                "Igatherv",
+                "Iscatter",
+                "Iscatterv",
+                "Ialltoall",
+                "Ialltoallv",
+                "Ireduce_scatter",
+            ),
+            _SLOW,
+            fan=True,
+        ),
+    ),
+    "one_sided": (
+        Plan(
+            "passive_pair",
+            "IMB-RMA",
+            (
+                "Unidir_put",
+                "Unidir_get",
+                "Bidir_put",
+                "Bidir_get",
+                "Accumulate",
+                "Get_accumulate",
+                "Fetch_and_op",
+                "Compare_and_swap",
+                "Truly_passive_put",
+            ),
+            _SLOW,
+        ),
+        Plan(
+            "passive_all",
+            "IMB-RMA",
+            ("One_put_all", "One_get_all", "All_put_all", "All_get_all", "Exchange_put", "Exchange_get"),
+            _SLOW,
+        ),
+    ),
+    "threads": (
+        Plan(
+            "threads2",
+            "IMB-MT",
+            (
+                "PingPongMT",
+                "PingPingMT",
+                "SendRecvMT",
+                "ExchangeMT",
+                "UniBandMT",
+                "BiBandMT",
+                "BarrierMT",
+                "BcastMT",
+                "ReduceMT",
+                "AllReduceMT",
+            ),
+            _THREADS,
+            threads=2,
+        ),
+    ),
+}
+
+#: Programs that only start and end all ranks, for the group that measures nothing: binary to suite and arguments. The first
+#: one a stack has is used.
+PROBES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "mpi4py.bench": ("mpi4py", ("helloworld",)),
+    "IMB-MPI1": ("imb", ("-iter", "1", "Barrier")),
+}

@@ -1,0 +1,146 @@
+"""References in layers: what a metric must reach, where that comes from, and what was made of it.
+
+physics
+    Fraction of the fabric's line rate x rails, from the site's own description; computed, never learned.
+learned
+    ``site_configs/<system>/references.yaml``, read by ReFrame through ``$ref``/``$index``, each entry with its
+    provenance (session, date, n, spread).
+
+A metric that no layer knows is recorded; that is never called a pass of a gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .fabric import Fabric
+from .vocabulary import BadInput
+
+#: Attributes of a test that index its learned references, outermost first (``$index`` of references.yaml).
+INDEX = ("$partition", "$environ", "fabric", "nodes", "ranks_per_node", "pinning")
+
+#: What may be measured above the line rate before another network must have helped: timer and rounding error.
+PHYSICS_EXCESS = 0.01
+
+#: Bits of a Gbit/s in one MB/s (1e6 bytes per second): 8e6 / 1e9.
+GBIT_PER_MB = 0.008
+
+Reference = tuple[float, float | None, float | None, str]
+
+
+class ReferenceError(BadInput):
+    """A references.yaml that cannot be used."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One comparison of a metric with its reference.
+
+    :param metric: performance variable.
+    :param layer: ``physics`` or ``learned``.
+    :param value: measured value in ``unit``.
+    :param reference: reference in ``unit``, or ``None`` where there is none.
+    :param lower: smallest acceptable value, or ``None`` for no bound.
+    :param upper: largest acceptable value, or ``None`` for no bound.
+    :param outcome: ``pass``, ``fail`` or ``no reference``.
+    """
+
+    metric: str
+    layer: str
+    value: float
+    reference: float | None
+    lower: float | None
+    upper: float | None
+    unit: str
+    outcome: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary, for the session's database."""
+        return asdict(self)
+
+
+def line_rate_fraction(bandwidth_mb_per_s: float, fabric: Fabric, directions: int) -> float | None:
+    """Measured bandwidth as a fraction of line rate x rails x directions; ``None`` where the fabric has no line rate.
+
+    :param bandwidth_mb_per_s: bandwidth in MB/s (1e6 bytes per second) of all pairs together.
+    :param directions: 1 where all data flows one way over each link, 2 where it flows both ways at once.
+    """
+    rate = fabric.line_rate_gbit_per_s
+    return None if rate is None else bandwidth_mb_per_s * GBIT_PER_MB / (rate * directions)
+
+
+def physics_reference(fabric: Fabric) -> Reference | None:
+    """Reference tuple of a line-rate fraction on this fabric: at least its minimum efficiency, at most the line rate."""
+    if fabric.line_rate_gbit_per_s is None or fabric.min_efficiency is None:
+        return None
+    return (1.0, fabric.min_efficiency - 1.0, PHYSICS_EXCESS, "1")
+
+
+def judge(metric: str, layer: str, value: float, reference: Reference | None, unit: str) -> Gate:
+    """Compare a value with its reference as ReFrame does.
+
+    Bounds are ``ref * (1 + threshold)``; for a reference of zero the thresholds are absolute (ReFrame manual,
+    ``RegressionTest.reference``, since 4.8).
+    """
+    if reference is None or (reference[1] is None and reference[2] is None):
+        return Gate(metric, layer, value, None, None, None, unit, "no reference")
+    ref, low, high = reference[0], reference[1], reference[2]
+
+    def bound(threshold: float | None) -> float | None:
+        if threshold is None:
+            return None
+        return threshold if ref == 0 else ref + abs(ref) * threshold
+
+    lower, upper = bound(low), bound(high)
+    fails = (lower is not None and value < lower) or (upper is not None and value > upper)
+    return Gate(metric, layer, value, ref, lower, upper, unit, "fail" if fails else "pass")
+
+
+def check_file(path: str, content: Any) -> None:
+    """Check a parsed references.yaml: indices as the tests use them, an entry's provenance beside each reference.
+
+    :raises ReferenceError: naming file, key and remedy.
+    """
+    if content is None:
+        return
+    if not isinstance(content, Mapping):
+        raise ReferenceError(f"{path}: expected a mapping of test names at the top; see site_configs/generic/references.yaml.")
+    provenance = content.get("provenance") or {}
+    for test, entries in content.items():
+        if test == "provenance":
+            continue
+        if not isinstance(entries, Mapping) or tuple(entries.get("$index", ())) != INDEX:
+            raise ReferenceError(f"{path}: key '{test}.$index' must be {list(INDEX)}; the tests are looked up by it.")
+        for keys, value in _leaves(entries, (test,)):
+            if keys[1:] and keys[1] == "$index":
+                continue
+            _check_entry(path, keys, value, provenance)
+
+
+def _leaves(node: Any, keys: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], Any]]:
+    if not isinstance(node, Mapping):
+        return [(keys, node)]
+    return [leaf for key, value in node.items() for leaf in _leaves(value, (*keys, key))]
+
+
+def _check_entry(path: str, keys: tuple[Any, ...], value: Any, provenance: Mapping[str, Any]) -> None:
+    name = ".".join(str(key) for key in keys)
+    depth = len(INDEX) + 2
+    if len(keys) != depth:
+        raise ReferenceError(
+            f"{path}: '{name}' is {len(keys)} levels deep, expected {depth}: test, {', '.join(INDEX)}, metric."
+        )
+    if isinstance(value, list) and value and value[0] == "$xfail":
+        value = value[-1]
+    if not (isinstance(value, list) and len(value) == 4 and isinstance(value[0], (int, float)) and isinstance(value[3], str)):
+        raise ReferenceError(f"{path}: '{name}' must be [value, lower fraction or null, upper fraction or null, unit].")
+    source: Any = provenance
+    for key in keys:
+        source = source.get(key) if isinstance(source, Mapping) else None
+    wanted = {"session", "date", "n", "spread"}
+    if not (isinstance(source, Mapping) and wanted <= set(source)):
+        raise ReferenceError(
+            f"{path}: 'provenance.{name}' must say {', '.join(sorted(wanted))}: a reference without its origin is not used."
+        )

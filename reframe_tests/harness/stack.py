@@ -1,0 +1,69 @@
+"""A stack: an MPI library with the benchmarks built on it, as its own metadata file describes it.
+
+The file, ``stack.json``, is written by whatever built the stack and checked against ``stack.schema.json``.
+ReFrame environments are generated from these files and from nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One built stack.
+
+    :param name: ReFrame environment name, ``<mpi>-<origin>`` unless the builder says otherwise.
+    :param origin: one of :data:`vocabulary.ORIGINS`.
+    :param mpi: one of :data:`vocabulary.MPIS`.
+    :param mpi_version: version string of the MPI library (``2021.18.1``).
+    :param device: communication device where builds differ in it (``ch4:ofi``, ``ch4:ucx``), else empty.
+    :param abi: ``mpich`` or ``openmpi``: which binaries run on it.
+    :param launcher_family: one of :data:`vocabulary.LAUNCHER_FAMILIES`: dialect of its own ``mpirun``.
+    :param prefix: absolute installation prefix.
+    :param library: absolute path of the ``libmpi`` the ranks must have mapped.
+    :param library_version_pattern: regular expression ``MPI_Get_library_version`` must match (``re.search``).
+    :param binaries: benchmark binary name (``IMB-MPI1``) to absolute path.
+    :param commands: instrument name (``mpi4py.bench``) to argument vector, for those that are no single binary.
+    :param suites: suite name to its version and how it was built.
+    :param env_vars: variables to set when the stack is entered, values taken literally.
+    :param prepend_path: search path variable to directories put in front of it.
+    :param build: provenance: compiler, spec, wheels with checksums, ``lock_hash``.
+    :param source: path of the metadata file.
+    """
+
+    name: str
+    origin: str
+    mpi: str
+    mpi_version: str
+    device: str
+    abi: str
+    launcher_family: str
+    prefix: str
+    library: str
+    library_version_pattern: str
+    binaries: Mapping[str, str]
+    commands: Mapping[str, tuple[str, ...]]
+    suites: Mapping[str, Mapping[str, str]]
+    env_vars: Mapping[str, str]
+    prepend_path: Mapping[str, tuple[str, ...]]
+    build: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+
+    @property
+    def lock_hash(self) -> str:
+        """Hash that identifies exactly what was built."""
+        return str(self.build["lock_hash"])
+
+    @property
+    def version_tuple(self) -> tuple[int, ...]:
+        """Leading integers of the MPI version, for table look-ups: ``2021.18.1`` is ``(2021, 18, 1)``."""
+        parts = []
+        for part in self.mpi_version.split("."):
+            digits = "".join(ch for ch in part if ch.isdigit())
+            if not digits:
+                break
+            parts.append(int(digits))
+        return tuple(parts)

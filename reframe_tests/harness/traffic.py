@@ -1,0 +1,106 @@
+"""Lower bounds on what a benchmark must send: bytes that all ranks together send to other ranks in one repetition.
+
+Evidence compares byte counters with ``bound x repetitions``: less than the bound cannot have carried the benchmark.
+So every function errs on the low side. Counted is payload only, no headers, acknowledgements, warm-up, barriers or
+calibration, and never more than any correct MPI must move. Two arguments are used:
+
+*sent by the program*: the benchmark itself calls so many sends of ``s`` bytes (IMB sources, file named in each function).
+
+*information*: IMB's buffers differ from rank to rank, so a rank whose result depends on data of other ranks must
+receive at least as many bytes as those data fix of its result, whatever the algorithm (one receive may carry a
+combination, such as a partial sum, but not fewer bytes than the part of the result it determines).
+
+``s`` is the size as printed in the table's first column, ``n`` the number of active ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+#: ``(message_bytes, ranks)`` to bytes per repetition.
+Bound = Callable[[int, int], int]
+
+#: Messages in flight in one repetition of Uniband and Biband. Fixed at 64 up to IMB 2021.1 (``MAX_WIN_SIZE`` in
+#: src_c/IMB_settings.h); 256 by default from 2021.2 on, where launches ask for 64 with ``-window_size``.
+WINDOW = 64
+
+
+def nothing(message_bytes: int, ranks: int) -> int:
+    """No payload has to move: Barrier, Reduce_local (works inside each rank)."""
+    return 0
+
+
+def one_way(message_bytes: int, ranks: int) -> int:
+    """``s``: one message or one-sided access per repetition (IMB_rma_put.c, IMB_rma_get.c, IMB_rma_atomic.c).
+
+    Also for accesses that return data (Get_accumulate, Fetch_and_op, Compare_and_swap): the way back is not counted.
+    """
+    return message_bytes
+
+
+def both_ways(message_bytes: int, ranks: int) -> int:
+    """``2 s``: one message in each direction between one pair (IMB_pingpong.c, IMB_pingping.c, mpi4py/bench.py)."""
+    return 2 * message_bytes
+
+
+def every_rank_once(message_bytes: int, ranks: int) -> int:
+    """``n s``: each rank sends one message to another (IMB_sendrecv.c; imb_p2p_pingpong.c: each rank sends once per turn)."""
+    return ranks * message_bytes
+
+
+def every_rank_twice(message_bytes: int, ranks: int) -> int:
+    """``2 n s``: each rank sends to both neighbours (IMB_exchange.c; IMB_rma_exchange_put; imb_p2p_birandom.c)."""
+    return 2 * ranks * message_bytes
+
+
+def every_rank_four_times(message_bytes: int, ranks: int) -> int:
+    """``4 n s``: four neighbours on a periodic 2D grid (imb_p2p_stencil2d.c)."""
+    return 4 * ranks * message_bytes
+
+
+def every_rank_six_times(message_bytes: int, ranks: int) -> int:
+    """``6 n s``: six neighbours on a periodic 3D grid (imb_p2p_stencil3d.c)."""
+    return 6 * ranks * message_bytes
+
+
+def window_one_way(message_bytes: int, ranks: int) -> int:
+    """``64 (n/2) s``: the lower half sends a window of 64 messages each to the upper half (IMB_bandwidth.c)."""
+    return WINDOW * (ranks // 2) * message_bytes
+
+
+def window_both_ways(message_bytes: int, ranks: int) -> int:
+    """``2 x 64 (n/2) s``: as Uniband, both halves at the same time (IMB_bandwidth.c)."""
+    return 2 * window_one_way(message_bytes, ranks)
+
+
+def pairs_both_ways(message_bytes: int, ranks: int) -> int:
+    """``2 (n/2) s``: pairs of ranks, one message each way (MT_benchmark.cpp, ``mt_pt2pt`` and ``mt_ipt2pt``)."""
+    return 2 * (ranks // 2) * message_bytes
+
+
+def one_per_other_rank(message_bytes: int, ranks: int) -> int:
+    """``(n-1) s``: Bcast, Scatter, Gather, Reduce, Reduce_scatter and one rank's put to, or get from, all others.
+
+    Bcast, Scatter: each of the n-1 other ranks ends with ``s`` bytes that only the root had. Gather: the root ends
+    with ``s`` bytes of each other rank. Reduce: the result depends on all ``s`` bytes of each other rank, so each must
+    send at least ``s``. Reduce_scatter: with blocks of ``b`` bytes each rank must pass on its part of n-1 blocks, in
+    total n (n-1) b; ``s = n b`` in IMB 2018 (IMB_get_rank_portion) and ``s = b`` since 2019, so (n-1) s holds for both.
+    """
+    return (ranks - 1) * message_bytes
+
+
+def all_to_all(message_bytes: int, ranks: int) -> int:
+    """``n (n-1) s``: Allgather(v), Alltoall(v), one-sided all to all.
+
+    Each rank ends with ``s`` bytes from each of the n-1 others. IMB's Alltoallv and Allgatherv use equal counts.
+    """
+    return ranks * (ranks - 1) * message_bytes
+
+
+def every_rank_receives(message_bytes: int, ranks: int) -> int:
+    """``n s`` for Allreduce: each rank's result depends on the others' sum, ``s`` bytes it cannot know without receiving.
+
+    For two ranks this is what the best algorithm sends; for more it is below the 2 (n-1) s that tree and ring
+    algorithms send in total, and needs no assumption on how partial sums travel.
+    """
+    return ranks * message_bytes if ranks > 1 else 0

@@ -1,0 +1,20 @@
+"""The transport table: every row and every gap, one file per MPI."""
+
+from __future__ import annotations
+
+from . import transport_rows_intelmpi, transport_rows_mpich, transport_rows_mvapich2, transport_rows_openmpi
+from .transport_rows import Gap, TransportRow
+
+ROWS: tuple[TransportRow, ...] = (
+    *transport_rows_intelmpi.ROWS,
+    *transport_rows_mpich.ROWS,
+    *transport_rows_openmpi.ROWS,
+    *transport_rows_mvapich2.ROWS,
+)
+
+GAPS: tuple[Gap, ...] = (
+    *transport_rows_intelmpi.GAPS,
+    *transport_rows_mpich.GAPS,
+    *transport_rows_openmpi.GAPS,
+    *transport_rows_mvapich2.GAPS,
+)

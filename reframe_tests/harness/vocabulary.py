@@ -1,0 +1,80 @@
+"""The words of the project, with their units: one place, so that every module and column says the same.
+
+Nothing here computes. A new quantity, transport or policy starts as a row in this file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOWER, HIGHER, NONE = "lower", "higher", "none"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One measured quantity.
+
+    :param name: field and column name; carries the unit.
+    :param unit: unit as printed (``us``, ``MB/s`` = 1e6 bytes per second, ``msg/s``, ``%``, ``1``).
+    :param direction: which way is better: ``lower``, ``higher`` or ``none`` (recorded, never judged).
+    :param short: name without the unit, used in performance variable names.
+    """
+
+    name: str
+    unit: str
+    direction: str
+    short: str
+
+
+QUANTITIES: dict[str, Quantity] = {
+    q.name: q
+    for q in (
+        Quantity("latency_us", "us", LOWER, "latency"),
+        Quantity("t_min_us", "us", LOWER, "t_min"),
+        Quantity("t_max_us", "us", LOWER, "t_max"),
+        Quantity("t_avg_us", "us", LOWER, "t_avg"),
+        Quantity("t_pure_us", "us", LOWER, "t_pure"),
+        Quantity("t_ovrl_us", "us", LOWER, "t_ovrl"),
+        Quantity("t_cpu_us", "us", LOWER, "t_cpu"),
+        Quantity("overlap_percent", "%", HIGHER, "overlap"),
+        Quantity("bandwidth_mb_per_s", "MB/s", HIGHER, "bandwidth"),
+        Quantity("message_rate_per_s", "msg/s", HIGHER, "message_rate"),
+        Quantity("latency_stddev_us", "us", NONE, "latency_stddev"),
+        Quantity("line_rate_fraction", "1", HIGHER, "line_rate_fraction"),
+    )
+}
+
+#: MPI implementations the tables know, as they appear in stack metadata (``mpi.name``).
+MPIS = ("intelmpi", "mpich", "openmpi", "mvapich2", "mvapich")
+
+#: Where a stack came from.
+ORIGINS = ("spack", "wheels", "system")
+
+#: Process managers a stack's own ``mpirun`` may be.
+LAUNCHER_FAMILIES = ("hydra-intel", "hydra", "prrte", "orterun", "mpirun_rsh")
+
+#: Transports a fabric may name.
+TRANSPORTS = ("shm", "tcp", "verbs", "ucx", "psm2", "efa", "cxi")
+
+#: Pinning policies. The first two are the stack's own behaviour and no binding at all; the others are
+#: resolved to an explicit core list per rank and handed to every stack in its own dialect.
+PINNING_POLICIES = ("default", "none", "bunch", "scatter", "nic_local", "nic_remote")
+
+#: Symbolic processes per node, resolved on the partition's topology.
+SYMBOLIC_PPN = ("1", "2", "numa", "socket", "half", "full")
+
+#: A fabric of this scope works inside one node only (``shm``, TCP over loopback); its tests use one node.
+SCOPE_NODE = "node"
+#: A fabric of this scope joins nodes; its tests use two nodes or more.
+SCOPE_CLUSTER = "cluster"
+
+
+class BadInput(Exception):
+    """Bad input, said in one sentence: what is wrong, where, and what to do about it.
+
+    Commands print the sentence and exit 2; a test fails with it. Never shown as a traceback.
+    """
+
+
+class NotMeasured(Exception):
+    """A combination that is not measured here, with the reason; the case is skipped and says so."""
