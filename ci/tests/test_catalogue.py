@@ -219,7 +219,7 @@ def test_arguments_of_a_pair():
                 "-iter",
                 "1000,40,1000",
                 "-time",
-                "10",
+                "30",
                 "PingPong",
                 "PingPing",
             )

@@ -84,6 +84,19 @@ class Benchmark:
             return 0
         return self.traffic(message_bytes * (ranks // nodes) ** int(self.crossing), nodes)
 
+    def link_bytes(self, ranks: int, nodes: int) -> float:
+        """About how many bytes one link carries per byte of a message and repetition, ranks filling nodes in blocks.
+
+        All bytes between nodes count as if two nodes took turns: right for a pair, up to twice too much where both ways are
+        busy at once. Fabrics of one node carry all bytes of all ranks.
+        """
+        size = 1 << 20
+        if nodes == 1 or self.crossing == NOTHING_SURE:
+            carried = self.traffic(size, ranks)
+        else:
+            carried = self.traffic_between(size, ranks, nodes)
+        return carried / size * 2 / max(2, min(nodes, ranks))
+
     def active(self, ranks: int) -> int:
         """Ranks that take part when started on ``ranks``; 0 if the benchmark cannot be run on that number."""
         if ranks < self.min_ranks:

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from . import catalogue_imb, traffic
 from .benchmark import ELEMENT, RANK_RULES, SIZELESS, Benchmark, doubling_sizes
-from .plans import DEPTHS, FAN_BUFFER_BYTES, PLANS, PROBES, Amount, Plan
+from .plans import DEPTHS, FAN_BUFFER_BYTES, PLANS, PROBES, UNBOUNDED, Amount, Pace, Plan
 from .stack import Stack
 from .vocabulary import QUANTITIES, BadInput, NotMeasured
 
-__all__ = ["DEPTHS", "GROUPS", "RANK_RULES", "Benchmark", "Expected", "Launch", "Metric", "NotMeasured"]
+__all__ = ["DEPTHS", "GROUPS", "RANK_RULES", "Benchmark", "Expected", "Launch", "Metric", "NotMeasured", "Pace"]
 
 #: Groups: the rows one job runs together.
 GROUPS: Mapping[str, str] = {
@@ -160,11 +160,12 @@ def metric_name(benchmark: str, quantity: str, message_bytes: int | None, varian
     return ".".join(words)
 
 
-def launches(group: str, stack: Stack, ranks: int, depth: str, nodes: int = 1) -> tuple[Launch, ...]:
+def launches(group: str, stack: Stack, ranks: int, depth: str, nodes: int = 1, pace: Pace = UNBOUNDED) -> tuple[Launch, ...]:
     """How a group is run on ``ranks`` ranks of a stack.
 
     :param depth: key of :data:`DEPTHS`.
     :param nodes: nodes the ranks are spread over in blocks; a benchmark of one pair then takes ranks of two nodes.
+    :param pace: what bounds repetitions there; the same for every stack, so that all run the same work.
     :raises NotMeasured: if the stack lacks a binary, or no benchmark of the group runs on that many ranks.
     :raises BadInput: if there is no such group or depth.
     """
@@ -173,7 +174,7 @@ def launches(group: str, stack: Stack, ranks: int, depth: str, nodes: int = 1) -
         raise BadInput(f"there is no depth '{depth}'; choose one of {', '.join(DEPTHS)}.")
     if group == PLACEMENT:
         return (_probe(stack),)
-    made = [_launch(plan, stack, ranks, depth, nodes) for plan in PLANS[group]]
+    made = [_launch(plan, stack, ranks, depth, nodes, pace) for plan in PLANS[group]]
     found = tuple(launch for launch in made if launch)
     if not found:
         raise NotMeasured(f"no benchmark of group {group} runs on {ranks} rank{'s'[: ranks != 1]}")
@@ -216,7 +217,7 @@ def version_tuple(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"[0-9]+", version))
 
 
-def _launch(plan: Plan, stack: Stack, ranks: int, depth: str, nodes: int) -> Launch | None:
+def _launch(plan: Plan, stack: Stack, ranks: int, depth: str, nodes: int, pace: Pace) -> Launch | None:
     """One plan on a stack, with the rows its version has and that many ranks allow; ``None`` if there are none."""
     if plan.binary not in stack.binaries and plan.binary not in stack.commands:
         raise NotMeasured(f"stack {stack.name} has no {plan.binary}")
@@ -232,7 +233,8 @@ def _launch(plan: Plan, stack: Stack, ranks: int, depth: str, nodes: int) -> Lau
     if plan.fan:
         largest = min(largest, (FAN_BUFFER_BYTES // ranks).bit_length() - 1)
         smallest = min(smallest, largest)
-    amount = Amount((smallest, largest), amount.count, amount.volume_mib)
+    link_bytes = max(row.link_bytes(row.active(ranks), nodes) for row in chosen)
+    amount = Amount((smallest, largest), amount.count, amount.volume_mib).at(pace, DEPTHS[depth], link_bytes)
     make = _MAKERS.get(plan.binary, _imb_args)
     args = [*make(plan, amount, ranks, nodes, DEPTHS[depth].secs_per_sample), *_options(chosen, version)]
     names = [row.name for row in chosen]
@@ -285,7 +287,9 @@ def _mt_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) -> l
     """IMB-MT: counts are of bytes, per thread (MT_suite.cpp)."""
     counts = ",".join(str(1 << log) for log in range(amount.sizes[0], amount.sizes[1] + 1))
     level = "multiple" if plan.threads > 1 else "single"
-    return ["-thread_level", level, "-datatype", "char", "-count", counts, "-repeat", str(amount.count), "-warmup", "5"]
+    # The same repetitions at every size, so those the largest allows.
+    repeat = min(amount.count, max(1, (amount.volume_mib << 20) // (plan.threads << amount.sizes[1])))
+    return ["-thread_level", level, "-datatype", "char", "-count", counts, "-repeat", str(repeat), "-warmup", "5"]
 
 
 def _mpi4py_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) -> list[str]:
@@ -293,7 +297,9 @@ def _mpi4py_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) 
 
     Plain byte buffers on purpose: with the default, the buffer depends on whether NumPy happens to be there.
     """
-    large, huge = max(amount.count // 5, 10), max(amount.count // 50, 5)
+    largest_mib = max(1 << amount.sizes[1] >> 20, 1)
+    large = min(max(amount.count // 5, 10), amount.volume_mib)
+    huge = min(max(amount.count // 50, 5), max(amount.volume_mib // largest_mib, 1))
     return [
         *("--min-size", str(1 << amount.sizes[0]), "--max-size", str(1 << amount.sizes[1]), "--array", "none"),
         *("--loop", str(amount.count), "--skip", str(amount.count // 10)),

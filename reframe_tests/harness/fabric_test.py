@@ -151,7 +151,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 pinning_order=list(space["pinning"].values),
                 here=partition.scheduler.registered_name == "local",
             )
-            self._launches = catalogue.launches(self.group, self._stack, self._condition.ranks, self.depth, self.nodes)
+            pace = catalogue.Pace(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
+            self._launches = catalogue.launches(self.group, self._stack, self._condition.ranks, self.depth, self.nodes, pace)
         except NotMeasured as reason:
             self.skip_reason = str(reason)
             self.skip(self.skip_reason)

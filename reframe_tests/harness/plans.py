@@ -3,7 +3,8 @@
 Repetitions are bounded by count and volume (``-iter``), not by time, so that two stacks run the same work; ``-time`` is
 only the ceiling that IMB needs. Volume is per size: the count at ``s`` bytes is min(count, volume / s), at least 1
 (IMB User Guide, "-iter Option"). IMB times each size up to twice before it measures, so a launch takes about three times
-what its counts say.
+what its counts say. Where a fabric has a line rate, the volume is at most what a link carries in :attr:`Depth.link_s`, so
+that a whole curve over 1 Gbit/s ends in the time one over 100 Gbit/s does; sizes stay, only repetitions shrink.
 """
 
 from __future__ import annotations
@@ -17,18 +18,37 @@ class Depth:
     """How deep to measure.
 
     :param limit_s: seconds after which one launch is taken for hung.
-    :param secs_per_sample: IMB's ``-time``: seconds per size; ten sizes may share what one does not use.
+    :param secs_per_sample: IMB's ``-time``: seconds per size. A benchmark that takes longer than one less than its sizes x
+        this loses its last sizes (helper_time_check in IMB's src_cpp/helpers), so with few sizes it has to be generous.
+    :param link_s: seconds a link may be busy with one size of one benchmark.
     """
 
     limit_s: int
     secs_per_sample: int
+    link_s: float
 
 
 DEPTHS: Mapping[str, Depth] = {
-    "smoke": Depth(limit_s=60, secs_per_sample=10),
-    "nightly": Depth(limit_s=300, secs_per_sample=10),
-    "acceptance": Depth(limit_s=900, secs_per_sample=30),
+    "smoke": Depth(limit_s=60, secs_per_sample=60, link_s=0.25),
+    "nightly": Depth(limit_s=300, secs_per_sample=30, link_s=0.5),
+    "acceptance": Depth(limit_s=900, secs_per_sample=60, link_s=1.0),
 }
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What bounds repetitions where a plan is run; ``None``: nothing does.
+
+    :param line_rate_gbit_per_s: of all rails of the fabric together.
+    :param most_repetitions: of any size; for sites where ranks wait for each other's cores.
+    """
+
+    line_rate_gbit_per_s: float | None = None
+    most_repetitions: int | None = None
+
+
+#: Nothing is known that bounds repetitions.
+UNBOUNDED = Pace()
 
 
 @dataclass(frozen=True)
@@ -43,6 +63,18 @@ class Amount:
     sizes: tuple[int, int]
     count: int
     volume_mib: int
+
+    def at(self, pace: Pace, depth: Depth, link_bytes: float) -> Amount:
+        """The same sizes, with no more repetitions than the pace allows; a volume of 1 MiB is IMB's smallest.
+
+        :param link_bytes: bytes the busiest link carries per byte of a message and repetition.
+        """
+        count = self.count if pace.most_repetitions is None else min(self.count, pace.most_repetitions)
+        volume_mib = self.volume_mib
+        if pace.line_rate_gbit_per_s is not None and link_bytes:
+            carried_mib = pace.line_rate_gbit_per_s * 1e9 / 8 * depth.link_s / link_bytes / (1 << 20)
+            volume_mib = max(1, min(volume_mib, int(carried_mib)))
+        return Amount(self.sizes, count, volume_mib)
 
 
 @dataclass(frozen=True)
@@ -73,18 +105,20 @@ def _amounts(smoke: Amount, nightly: Amount, acceptance: Amount) -> Mapping[str,
 FAN_BUFFER_BYTES = 128 << 20
 
 _PAIR = _amounts(Amount((18, 20), 200, 8), Amount((0, 22), 1000, 40), Amount((0, 22), 2000, 80))
+# mpi4py.bench has a count for messages up to 16 KiB, up to 1 MiB and above.
+_PAIR_IN_STEPS = _amounts(Amount((18, 20), 200, 40), Amount((0, 22), 1000, 200), Amount((0, 22), 2000, 400))
 # One repetition is a window of 64 messages, so 4 MiB would be 256 MiB per repetition.
 _WINDOW = _amounts(Amount((14, 16), 20, 1), Amount((0, 20), 40, 1), Amount((0, 22), 200, 4))
 _COLLECTIVE = _amounts(Amount((10, 12), 50, 2), Amount((0, 22), 500, 16), Amount((0, 22), 1000, 40))
 _FAN = _amounts(Amount((10, 12), 50, 1), Amount((0, 22), 200, 8), Amount((0, 22), 500, 16))
 _SLOW = _amounts(Amount((10, 12), 20, 1), Amount((0, 22), 100, 4), Amount((0, 22), 200, 8))
 # IMB-MT makes the same repetitions at every size.
-_THREADS = _amounts(Amount((10, 12), 20, 1), Amount((0, 16), 50, 1), Amount((0, 18), 100, 1))
+_THREADS = _amounts(Amount((10, 12), 20, 1), Amount((0, 16), 50, 8), Amount((0, 18), 100, 64))
 
 #: Group to its invocations, in this order.
 PLANS: Mapping[str, tuple[Plan, ...]] = {
     "p2p": (Plan("pair", "IMB-MPI1", ("PingPong", "PingPing"), _PAIR),),
-    "p2p_mpi4py": (Plan("mpi4py", "mpi4py.bench", ("pingpong",), _PAIR),),
+    "p2p_mpi4py": (Plan("mpi4py", "mpi4py.bench", ("pingpong",), _PAIR_IN_STEPS),),
     "transfer": (
         Plan("ring", "IMB-MPI1", ("Sendrecv", "Exchange"), _PAIR),
         Plan("window", "IMB-MPI1", ("Uniband", "Biband"), _WINDOW),

@@ -54,6 +54,8 @@ def _partition(name, descr, fabric, launcher="srun", queue=None):
             "fabrics": {fabric: within if fabric == "shm" else {**between, **_FABRICS[fabric]}},
             "node_counts": [2],
             "srun_mpi": _SRUN_MPI,
+            # Four ranks on two cores wait for each other: a small message takes a millisecond instead of 30 us.
+            "most_repetitions": 200,
             # Launchers would refuse more ranks than there really are cores.
             "oversubscribe": _NODE["faked"],
             # The nodes share this machine's cores: the same core list on each of them is the same core twice, and two ranks
