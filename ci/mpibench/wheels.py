@@ -27,7 +27,7 @@ from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import stack_probe
+from . import stack_writer
 
 #: Part of every stamp: raise it when the layout of a prefix or of its stack.json changes.
 LAYOUT = 1
@@ -134,7 +134,7 @@ def compute_stamp(recipe: Recipe, wheels: Path, here: Platform, donor: Stack | N
         "python": sys.executable,
         "donor": donor.lock_hash if donor else "",
     }
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+    return stack_writer.compute_hash(inputs)
 
 
 def find_current(prefix: Path, stamp: str) -> Stack | None:
@@ -278,14 +278,14 @@ def build(recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack
         prefix.rename(work / "replaced")
     (work / "tree").rename(prefix)
     document = describe(recipe, prefix, found, stamp, here, donor)
-    stack = stack_metadata.parse(document, prefix / "stack.json")
-    with log.open("a") as stream:
-        complaint = stack_metadata.find_damage(stack) or stack_probe.find_contradiction(stack, stream.write)
-    if complaint:
-        raise InstallError(f"{recipe.name} is installed but does not work: {complaint.rstrip('.')}; its log is {log}.")
-    part = prefix / "stack.json.part"
-    part.write_text(json.dumps(document, indent=2) + "\n")
-    part.replace(prefix / "stack.json")
+    try:
+        with log.open("a") as stream:
+            stack = stack_writer.register(
+                document, prefix / stack_writer.METADATA, root=wheels.parent.parent, record=stream.write
+            )
+    except stack_writer.Unproven as error:
+        complaint = str(error).rstrip(".")
+        raise InstallError(f"{recipe.name} is installed but does not work: {complaint}; its log is {log}.") from error
     shutil.rmtree(work)
     return stack
 
