@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from mpibench.cluster_cli import app as cluster_app
+from mpibench.stacks_cli import app as stacks_app
 from reframe_tests.harness.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -22,6 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.add_typer(stacks_app, name="stacks")
 app.add_typer(cluster_app, name="cluster")
 
 RESULTS = ROOT / "results"
@@ -49,18 +51,6 @@ def doctor(
     from mpibench import doctor as examination
 
     raise typer.Exit(examination.report(system))
-
-
-@app.command()
-def stacks() -> None:
-    """List the MPI stacks that have been built, with MPI, version, origin, ABI, benchmarks and lock hash.
-
-    Every metadata file is checked against environments/stack.schema.json; a stack that is broken (its prefix gone, its
-    library missing) is listed with the reason and makes the command exit 1.
-    """
-    from mpibench import stacks as listing
-
-    raise typer.Exit(listing.show())
 
 
 @app.command()

@@ -19,7 +19,7 @@ def describe(stack: Stack) -> Iterator[tuple[str, str]]:
     yield "prefix", stack.prefix
     for name, suite in sorted(stack.suites.items()):
         yield name, f"{suite['version']}, {suite['built_with']}"
-    yield "runs", ", ".join([*stack.binaries, *stack.commands]) or "nothing"
+    yield "runs", ", ".join(name for name in (*stack.binaries, *stack.commands) if name != "mpirun") or "nothing"
 
 
 def show(root: Path = stack_metadata.ROOT, console: Console | None = None) -> int:

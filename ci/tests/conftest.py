@@ -47,8 +47,8 @@ def run_on() -> Callable[..., tuple[int, str]]:
     def run(
         stack: Stack, *words: str, ranks: int = 1, limit_s: float = 60, environ: dict[str, str] | None = None
     ) -> tuple[int, str]:
-        mpirun = [f"{stack.prefix}/bin/mpirun", "-n", str(ranks)]
-        return stack_probe.run_inside(stack, [*mpirun, *words], {**os.environ, **(environ or {})}, limit_s)
+        command = [*stack.mpirun, "-n", str(ranks), *words]
+        return stack_probe.run_inside(stack, command, {**os.environ, **(environ or {})}, limit_s)
 
     return run
 

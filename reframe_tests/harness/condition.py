@@ -97,8 +97,7 @@ class Condition:
             words = [*command, f"--mpi={self.srun_mpi}", f"--nodes={self.nodes}", f"--ntasks={self.ranks}"]
         else:
             # The absolute path: another MPI's mpirun may come first on PATH.
-            own = self.stack.commands.get("mpirun", (f"{self.stack.prefix}/bin/mpirun",))
-            words = [*own, "-np", str(self.ranks)]
+            words = [*self.stack.mpirun, "-np", str(self.ranks)]
         words += [*options, *self.binding.options]
         if not self.srun_mpi and self.stack.launcher_family in EXPORTING and self.nodes > 1:
             names = [*self.setting.env, *self.stack.env_vars, *self.stack.prepend_path]

@@ -58,6 +58,11 @@ class Stack:
         return str(self.build["lock_hash"])
 
     @property
+    def mpirun(self) -> tuple[str, ...]:
+        """The stack's own launcher: the command ``mpirun`` where the metadata name one, else ``<prefix>/bin/mpirun``."""
+        return tuple(self.commands.get("mpirun", (f"{self.prefix}/bin/mpirun",)))
+
+    @property
     def version_tuple(self) -> tuple[int, ...]:
         """Leading integers of the MPI version, for table look-ups: ``2021.18.1`` is ``(2021, 18, 1)``."""
         parts = []
