@@ -303,11 +303,17 @@ def test_recordings_without_the_deciding_lines_are_refused() -> None:
 # --- mapped libraries -------------------------------------------------------------------------------------------------
 
 
-def test_mapped_provider_libraries_count() -> None:
+def test_loaded_providers_are_no_used_ones() -> None:
+    """On a machine with RDMA libraries libfabric loads their providers too, then takes the one FI_PROVIDER names."""
     lib = "/opt/intelmpi/lib/"
-    assert judge(INTEL, LO, "intelmpi-2021.18.1-lo", (lib + "libfabric.so.1", lib + "libtcp-fi.so")) == []
-    (sentence,) = judge(INTEL, LO, "intelmpi-2021.18.1-lo", (lib + "libtcp-fi.so", lib + "libverbs-1.12-fi.so"))
-    assert sentence.startswith("asked for lo over tcp, but Intel MPI has mapped libfabric provider library 'verbs'")
+    rdma = tuple(f"{lib}lib{name}-fi.so" for name in ("mlx", "psm3", "psmx2", "verbs-1.12"))
+    assert judge(INTEL, LO, "intelmpi-2021.18.1-lo", (lib + "libfabric.so.1", lib + "libtcp-fi.so", *rdma)) == []
+    wheel = ("/opt/mpich/lib/libfabric/libefa-fi.so", "/opt/mpich/lib/libfabric/libverbs-fi.so")
+    assert judge(MPICH, LO, "mpich-5.0.2-lo", wheel) == []
+
+
+def test_a_network_library_under_shared_memory_counts() -> None:
+    lib = "/opt/intelmpi/lib/"
     assert judge(INTEL, SHM, "intelmpi-2021.18.1-shm", (lib + "libmpi.so.12",)) == []
     (sentence,) = judge(INTEL, SHM, "intelmpi-2021.18.1-shm", (lib + "libfabric.so.1",))
     assert "has mapped network library 'libfabric.so'" in sentence

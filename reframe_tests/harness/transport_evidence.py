@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .transport_rows import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Proof
+from .transport_rows import MANY_RAILS, ONE_RAIL, STRIPED, Proof
 
 #: UCX names the lanes of each endpoint once, when it connects. Up to 1.14 ``ep_cfg[1]: tag(tcp/lo) ...``, from 1.15
 #: ``intra-node cfg#1 tag(tcp/lo) ...`` (src/ucp/core/ucp_worker.c, ucp_ep.c). ``stderr`` is a name it knows
@@ -46,10 +46,3 @@ PSM2_MANUAL = "Intel PSM2 Programmer's Guide, 'Environment Variables' (HFI_UNIT,
 #: With ``shm`` in the list ranks of one node talk through memory.
 PSM2_NODE = {"PSM2_DEVICES": "self,hfi"}
 PSM2_CLUSTER = {"PSM2_DEVICES": "self,hfi,shm"}
-
-
-def fabric_providers(*expect: str) -> Proof:
-    """Loadable libfabric providers a rank may have mapped; builds that have them built in map none."""
-    helpers = ("rxm", "shm")
-    pattern = r"/lib(\w+?)(?:-[\d.]+)?-fi\.so"
-    return Proof("libfabric provider library", pattern, expect, helpers, source=LIBRARIES, required=False)

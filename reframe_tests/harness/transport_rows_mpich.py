@@ -19,7 +19,6 @@ from .transport_evidence import (
     UCX_MEMORY,
     UCX_RAILS,
     UCX_TCP_LANE,
-    fabric_providers,
     ucx_lanes,
 )
 from .transport_rows import Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
@@ -55,7 +54,6 @@ def _ofi_rows(mpi: str, versions: Range, debug: Mapping[str, str]) -> Iterator[T
         cluster: Mapping[str, str] | None = None,
         by_rails: Mapping[str, Mapping[str, str]] | None = None,
         reported: str = "",
-        libraries: tuple[str, ...] = (),
         proofs: tuple[Proof, ...] = (),
     ) -> TransportRow:
         network = transport != "shm"
@@ -71,7 +69,6 @@ def _ofi_rows(mpi: str, versions: Range, debug: Mapping[str, str]) -> Iterator[T
             by_rails=by_rails or {},
             proofs=(
                 Proof("libfabric provider", r"^libfabric provider: (\S+)", (reported or provider,)),
-                fabric_providers(*(libraries or (provider,))),
                 *proofs,
             ),
             proofs_by_scope=scoped_proofs(node=(local_rank,) if network else ()),
@@ -97,7 +94,6 @@ def _ofi_rows(mpi: str, versions: Range, debug: Mapping[str, str]) -> Iterator[T
         "psm2",
         "psm2",
         "fi_psm2(7); " + PSM2_MANUAL,
-        libraries=("psmx2", "psm2"),
         node=PSM2_NODE,
         cluster=PSM2_CLUSTER,
         by_rails=PSM2_RAILS,
