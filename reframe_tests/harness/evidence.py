@@ -42,6 +42,8 @@ __all__ = [
 #: Involuntary context switches per second of one rank worth a remark. A rank that loses its core waits up to a
 #: scheduler slice, about 3 ms (Linux, kernel/sched/fair.c, sysctl_sched_base_slice, 8 and more CPUs): 10/s are 3 %.
 CONTENTION_PER_S = 10.0
+#: Ranks on several nodes that are named one by one in a sentence.
+MOST_NAMED = 4
 #: Names of the MPIs in sentences.
 TITLES = {
     "intelmpi": "Intel MPI",
@@ -71,10 +73,12 @@ def _cores(cpus: Iterable[int]) -> str:
 
 
 def _name_ranks(ranks: Sequence[RankEvidence]) -> str:
-    """``rank 3 on c2``, ``ranks 0 and 1 on c1``, ``ranks 0-63 on 4 nodes``."""
+    """``rank 3 on c2``, ``ranks 0 and 1 on c1``, ``rank 0 on c1 and rank 1 on c2``, ``ranks 0-63 on 4 nodes``."""
     if len(ranks) == 1:
         return ranks[0].name
     hosts = sorted({rank.host for rank in ranks})
+    if len(hosts) > 1 and len(ranks) <= MOST_NAMED:
+        return f"{', '.join(rank.name for rank in ranks[:-1])} and {ranks[-1].name}"
     numbers = [rank.rank for rank in ranks if rank.rank is not None]
     where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} nodes"
     listed = " and ".join(map(str, sorted(numbers))) if len(numbers) == 2 else format_cpus(numbers)

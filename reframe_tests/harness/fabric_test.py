@@ -17,7 +17,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from . import catalogue, condition, jobscript, measurement, references, site, stack_metadata, witness
+from . import catalogue, condition, job_end, jobscript, measurement, references, site, stack_metadata, witness
 from .vocabulary import PINNING_POLICIES, QUANTITIES, SYMBOLIC_PPN, NotMeasured
 
 #: Quantity of the physics layer.
@@ -69,6 +69,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :default: ``3``
     repeats = variable(int, value=3, loggable=True)
 
+    #: Seconds after which one launch is taken for hung and ended.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: that of the depth
+    limit_s = variable(int, value=0)
+
     #: Fabric as the site names it.
     #:
     #: :type: :class:`str`
@@ -116,10 +122,10 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     @run_after("init")
     def select_cases(self) -> None:
         """Ask for partitions with this fabric and stacks with this group's benchmarks; mark the smoke slice."""
-        self.keep_files = ["*.out", "*.err", "*.debug", "evidence", jobscript.LAUNCH_LOG]
+        self.keep_files = ["*.out", "*.err", "*.debug", "evidence", jobscript.LAUNCH_LOG, jobscript.START_LOG]
         self.descr = catalogue.GROUPS[self.group]
         self.valid_systems = [f"+{self.fabric}"]
-        self.valid_prog_environs = [f"+{suite}" for suite in catalogue.suites(self.group)]
+        self.valid_prog_environs = catalogue.stack_selection(self.group)
         self.tags = {self.group, self.fabric}
         # One explicit placement where there is one, so that the smoke slice also shows that pinning works.
         policies = policies_of_system()
@@ -166,18 +172,19 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     @run_before("run")
     def write_job(self) -> None:
         """Write the interleaved repeats into the job script; the job itself starts the stack's own launcher."""
-        depth = catalogue.DEPTHS[self.depth]
+        self.limit_s = self.limit_s or catalogue.DEPTHS[self.depth].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         commands = [jobscript.Command(row.name, launcher, row.words(self._stack)) for row in self._launches]
         # What the user sets wins (-S env_vars=...): the evidence then says what came of it.
         self.env_vars = {**self._condition.job_env, **self.env_vars}
-        self.time_limit = f"{self._executions * len(commands) * depth.limit_s + 60}s"
+        self.time_limit = f"{self._executions * len(commands) * self.limit_s + 60}s"
+        self.job.options += job_end.NO_REQUEUE.get(self.current_partition.scheduler.registered_name, ())
         self.prerun_cmds = [
             *self._condition.prepare,
             *jobscript.write_body(
                 commands,
                 repeats=self._executions,
-                limit_s=depth.limit_s,
+                limit_s=self.limit_s,
                 witness=str(witness.locate()),
                 debug_env=self._condition.debug_env,
             ),
@@ -192,8 +199,9 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             self._condition,
             self._launches,
             self._executions,
-            catalogue.DEPTHS[self.depth].limit_s,
+            self.limit_s,
             Path(self.stagedir),
+            self._job_end(),
         )
         self.samples = [sample.as_dict() for sample in outcome.samples]
         self.proof = outcome.proof
@@ -201,6 +209,11 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         if outcome.sentences:
             raise SanityError("; ".join(outcome.sentences))
         return True
+
+    def _job_end(self) -> job_end.JobEnd:
+        """How the scheduler says the job ended; the local one knows no number worth telling."""
+        job, local = self.job, self.current_partition.scheduler.registered_name == "local"
+        return job_end.JobEnd("" if local else job.jobid or "", job.state or "", job.exitcode, job.nodelist or ())
 
     @run_before("performance")
     def set_metrics(self) -> None:

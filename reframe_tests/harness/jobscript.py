@@ -1,17 +1,22 @@
 """The body of a job: R interleaved repeats of a group's launches, each with its own output and evidence.
 
 One job measures one group under one condition. The repeats are interleaved (all launches once, then all again),
-so that a disturbance of some seconds hits one repeat of everything and not every repeat of one benchmark.
+so that a disturbance of some seconds hits one repeat of everything and not every repeat of one benchmark. After a launch that
+had to be ended by its limit nothing more is started: the case has failed, and the nodes are free for the next one.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 #: Log with one line per finished launch: name, repeat, exit status, wall time in seconds.
 LAUNCH_LOG = "launches.txt"
+#: Log with one line per start of the job: time and host. A job that the scheduler requeued has several.
+START_LOG = "starts.txt"
+#: Seconds between the request to end and the kill of a launch over its limit.
+GRACE_S = 10
 #: Exit status of coreutils' ``timeout`` when it had to end the command (timeout(1)).
 TIMED_OUT = 124
 #: Placeholder for the file one launch's MPI writes its debug lines to.
@@ -49,7 +54,7 @@ class Command:
 
 
 def write_body(
-    commands: Iterable[Command],
+    commands: Sequence[Command],
     *,
     repeats: int,
     limit_s: int,
@@ -65,17 +70,24 @@ def write_body(
     """
     lines = [
         "launch() {  # NAME REPEAT COMMAND...",
+        '    [ -z "$hung" ] || return 0',
         "    local name=$1 repeat=$2 started=$SECONDS status=0; shift 2",
         '    export MPIBENCH_DEBUG="$PWD/$name.$repeat.debug"',
     ]
     lines += [f'    export {key}="{_quoted(value)}"' for key, value in debug_env.items()]
     lines += [
         '    mkdir -p "evidence/$name.$repeat"',
-        f'    timeout --kill-after=10 {limit_s} "$@" >"$name.$repeat.out" 2>"$name.$repeat.err" </dev/null || status=$?',
+        f'    timeout --kill-after={GRACE_S} {limit_s} "$@" >"$name.$repeat.out" 2>"$name.$repeat.err" </dev/null || status=$?',
+        # A launch that had to be killed after the grace takes `timeout` with it: 128 + SIGKILL (timeout(1)).
+        f"    [ $status -ne 137 ] || [ $((SECONDS - started)) -lt {limit_s} ] || status={TIMED_OUT}",
+        f"    [ $status -ne {TIMED_OUT} ] || hung=$name.$repeat",
         f'    echo "$name $repeat $status $((SECONDS - started))" >>{LAUNCH_LOG}',
         "}",
         "measure() {",
-        "    local repeat",
+        "    local repeat hung=",
+        # What an earlier start of the same job left here would be counted with what this one measures.
+        f"    rm -rf evidence {LAUNCH_LOG} {' '.join(_left_by(command.name) for command in commands)}",
+        f'    echo "$(date -u +%FT%TZ) $(hostname)" >>{START_LOG}',
         f"    for repeat in {' '.join(str(r) for r in range(1, repeats + 1))}; do",
     ]
     for command in commands:
@@ -89,6 +101,11 @@ def write_body(
         ]
     lines += ["    done", "}"]
     return lines
+
+
+def _left_by(name: str) -> str:
+    """Shell pattern for the files of all repeats of a launch."""
+    return f"{shlex.quote(name)}.[0-9]*.{{out,err,debug}}"
 
 
 def _quoted(value: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import catalogue, evidence, jobscript, parsers, transports
+from . import catalogue, evidence, evidence_clock, job_end, jobscript, parsers, transports
 from .condition import Condition
 from .records import Record
 from .vocabulary import QUANTITIES
@@ -22,6 +22,8 @@ TROUBLE = re.compile(r"\b(error|fatal|abort|failed|cannot|unable|not found|no su
 
 #: Verdicts on the conditions of a measurement.
 PROVEN, CONTRADICTED, MISSING = "proven", "contradicted", "missing"
+#: Number of the repeat in findings on the job itself.
+WHOLE_JOB = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is missing or was not as asked, in one repeat of one launch."""
+    """Something that is missing or was not as asked, in one repeat of one launch; repeat 0 stands for the whole job."""
 
     launch: str
     repeat: int
@@ -103,32 +105,45 @@ class Outcome:
 
     @property
     def sentences(self) -> list[str]:
-        """One sentence per finding, contradictions first; what all repeats of a launch share is said once."""
+        """One sentence per finding, the job's end and contradictions first; what all repeats share is said once."""
         repeats: dict[tuple[str, str, str], list[int]] = {}
         for finding in self.findings:
             repeats.setdefault((finding.verdict, finding.launch, finding.sentence), []).append(finding.repeat)
-        ordered = sorted(repeats.items(), key=lambda item: item[0][0] != CONTRADICTED)
+        # The end of the job first, since it explains what follows.
+        ordered = sorted(repeats.items(), key=lambda item: (item[1] != [WHOLE_JOB], item[0][0] != CONTRADICTED))
         return [f"{launch}{self._which(numbers)}: {sentence}" for (_, launch, sentence), numbers in ordered]
 
     def _which(self, numbers: Sequence[int]) -> str:
-        if len(numbers) == self.repeats:
+        if len(numbers) == self.repeats or numbers == [WHOLE_JOB]:
             return ""
         return f", repeat{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))} of {self.repeats}"
 
 
 def evaluate(
-    condition: Condition, launches: Sequence[catalogue.Launch], repeats: int, limit_s: int, directory: Path
+    condition: Condition,
+    launches: Sequence[catalogue.Launch],
+    repeats: int,
+    limit_s: int,
+    directory: Path,
+    end: job_end.JobEnd | None = None,
 ) -> Outcome:
-    """Read and judge everything a job wrote into its directory."""
+    """Read and judge everything a job wrote into its directory.
+
+    :param limit_s: seconds each launch was given.
+    :param end: how the scheduler says the job ended.
+    """
     outcome = Outcome(repeats)
+    end = end or job_end.JobEnd()
+    outcome.add(end.name, WHOLE_JOB, MISSING, job_end.judge(end))
     log = directory / jobscript.LAUNCH_LOG
     statuses = jobscript.read_launch_log(_text(log))
+    hung = next((launch for launch, status in statuses.items() if status == jobscript.TIMED_OUT), None)
     records: dict[tuple[str, int], list[Record]] = {}
     details: list[tuple[str, int, dict[str, Any]]] = []
     for repeat in range(1, repeats + 1):
         for launch in launches:
             files = jobscript.files_of(launch.name, repeat)
-            ended = _judge_end(statuses.get((launch.name, repeat)), limit_s, directory / files.error)
+            ended = _judge_end(statuses.get((launch.name, repeat)), limit_s, directory, files, hung)
             printed, debug = transports.strip_debug(condition.stack, _text(directory / files.output))
             debug = "\n".join([debug, _text(directory / files.debug), _text(directory / files.error)])
             parsed, broken = _parse(launch, printed, files.output)
@@ -140,22 +155,45 @@ def evaluate(
             details.append((launch.name, repeat, facts))
     for launch in launches:
         outcome.samples += _collect(launch, [records[launch.name, repeat] for repeat in range(1, repeats + 1)])
+    if outcome.verdict == MISSING:
+        outcome.add(end.name, WHOLE_JOB, MISSING, job_end.judge_room(directory))
     outcome.proof = _proof(outcome, condition.setting.summary, details)
+    starts = _text(directory / jobscript.START_LOG).splitlines()
+    if len(starts) > 1:
+        note = f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run is counted"
+        outcome.proof["notes"].insert(0, note)
     return outcome
 
 
-def _judge_end(status: int | None, limit_s: int, error_file: Path) -> str:
-    """Sentence on how a launch ended; empty if it ended well."""
+def _judge_end(
+    status: int | None, limit_s: int, directory: Path, files: jobscript.LaunchFiles, hung: tuple[str, int] | None
+) -> str:
+    """Sentence on how a launch ended; empty if it ended well.
+
+    :param hung: the launch, and its repeat, after which the job started nothing more.
+    """
     if status == 0:
         return ""
+    if status is None and hung:
+        return f"not started, because {hung[0]}.{hung[1]} hung."
     if status is None:
         return "the job ended before this launch did; its output is not used."
     if status == jobscript.TIMED_OUT:
-        return f"still running after {limit_s} s and ended by the test's own limit (hung?)."
+        return f"still running after {limit_s} s and ended by the test's own limit (hung?){_last_words(directory, files)}."
+    error_file = directory / files.error
     lines = [line.strip() for line in _text(error_file).splitlines() if line.strip()]
     telling = next((line for line in lines if TROUBLE.search(line)), lines[-1] if lines else "")
     said = f"; it said: {telling[:300]}" if telling else " and said nothing"
     return f"ended with exit status {status}{said}."
+
+
+def _last_words(directory: Path, files: jobscript.LaunchFiles) -> str:
+    """How far a hung launch got: the last line it printed."""
+    if not any((directory / files.evidence).glob("*.json")):
+        return "; no rank left evidence, so none got through MPI_Init"
+    lines = [" ".join(line.split()) for line in _text(directory / files.output).splitlines()]
+    last = next((line for line in reversed(lines) if line.strip("#- ")), "")
+    return f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
 
 
 def _text(path: Path) -> str:
@@ -168,10 +206,9 @@ def _parse(launch: catalogue.Launch, printed: str, source: str) -> tuple[list[Re
         return [], []
     try:
         records = parsers.parse(printed, source=source)
-        parsers.check_complete(records, launch.expected, source=source)
+        return parsers.complete(records, launch.expected, source=source), []
     except parsers.OutputError as error:
         return [], [str(error)]
-    return records, []
 
 
 def _testify(
@@ -199,6 +236,7 @@ def _testify(
         return {}
     wrong = evidence.check_library(ranks, condition.stack)
     wrong += evidence.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
+    wrong += evidence_clock.check_clocks(ranks)
     traffic = None
     if whole and not absent:
         traffic = evidence.check_traffic(ranks, condition.fabric, _bytes_between(condition, launch, records))
