@@ -10,3 +10,10 @@ class Collectives(FabricTest):
     """All blocking collectives of IMB-MPI1."""
 
     group = "collectives"
+
+
+@rfm.simple_test
+class OsuCollectives(FabricTest):
+    """All blocking collectives of OSU."""
+
+    group = "collectives_osu"

@@ -10,3 +10,10 @@ class ParallelTransfer(FabricTest):
     """Sendrecv, Exchange, Uniband and Biband of IMB-MPI1."""
 
     group = "transfer"
+
+
+@rfm.simple_test
+class OsuParallelTransfer(FabricTest):
+    """Latency, bandwidth and message rate of OSU, all pairs of ranks at the same time."""
+
+    group = "transfer_osu"

@@ -17,3 +17,10 @@ class Mpi4pyPingPong(FabricTest):
     """Ping-pong of mpi4py.bench: the one instrument that runs on every stack without compiling."""
 
     group = "p2p_mpi4py"
+
+
+@rfm.simple_test
+class OsuPointToPoint(FabricTest):
+    """Latency, bandwidth and bidirectional bandwidth of OSU, one pair of ranks."""
+
+    group = "p2p_osu"

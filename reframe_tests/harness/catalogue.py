@@ -1,7 +1,7 @@
 """The catalogue: every benchmark the tests know, in groups, and how a group is run on a stack.
 
-Adding a benchmark is adding a row (``catalogue_imb.py``) and, if it is to be run, its name to a plan (``plans.py``).
-The parsers read the same rows to know what a complete output is.
+Adding a benchmark is adding a row (``catalogue_imb.py``, ``catalogue_osu.py``) and, if it is to be run, its name to a plan
+(``plans.py``). The parsers read the same rows to know what a complete output is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from . import catalogue_imb, traffic
+from . import catalogue_imb, catalogue_osu, traffic
 from .benchmark import ELEMENT, RANK_RULES, SIZELESS, Benchmark, doubling_sizes
 from .plans import DEPTHS, FAN_BUFFER_BYTES, PLANS, PROBES, UNBOUNDED, Amount, Pace, Plan
 from .stack import Stack
@@ -28,6 +28,10 @@ GROUPS: Mapping[str, str] = {
     "p2p_pairs": "Pairs, random partners and stencils over all ranks (IMB-P2P)",
     "nonblocking": "Nonblocking collectives and their overlap with computation (IMB-NBC)",
     "one_sided": "One-sided communication with passive targets (IMB-RMA)",
+    "p2p_osu": "Latency and bandwidth between one pair of ranks (OSU latency, bw, bibw)",
+    "transfer_osu": "All ranks transfer at the same time (OSU multi_lat, mbw_mr)",
+    "one_sided_osu": "One-sided communication between one pair of ranks (OSU put and get)",
+    "collectives_osu": "Blocking collectives (OSU)",
     "threads": "Several threads of a rank communicating at the same time (IMB-MT)",
     "placement": "Where the ranks are; nothing is timed (mpi4py.bench helloworld or IMB-MPI1 Barrier)",
 }
@@ -48,7 +52,7 @@ MPI4PY_PINGPONG = Benchmark(
 )
 
 #: Every row, in the order groups run them.
-ROWS: tuple[Benchmark, ...] = (*catalogue_imb.ROWS, MPI4PY_PINGPONG)
+ROWS: tuple[Benchmark, ...] = (*catalogue_imb.ROWS, *catalogue_osu.ROWS, MPI4PY_PINGPONG)
 _BY_NAME = {(row.binary, row.name): row for row in ROWS}
 
 #: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
@@ -61,12 +65,14 @@ class Expected(NamedTuple):
     :param ranks: active ranks.
     :param sizes: message sizes in bytes, in order; ``(None,)`` for a benchmark without sizes.
     :param variants: variants, in order.
+    :param repetitions: repetitions of every size, where they do not depend on it; ``None`` where only the output tells.
     """
 
     benchmark: str
     ranks: int
     sizes: tuple[int | None, ...]
     variants: tuple[str, ...] = ("",)
+    repetitions: int | None = None
 
 
 @dataclass(frozen=True)
@@ -128,10 +134,17 @@ def rows(group: str) -> tuple[Benchmark, ...]:
 
 
 def suites(group: str) -> tuple[str, ...]:
-    """Suites a stack must have to run a group."""
+    """Suites a stack must have to run a group: all of them, or for the placement group any."""
+    _known(group)
     if group == PLACEMENT:
         return tuple(suite for suite, _ in PROBES.values())
-    return tuple(dict.fromkeys(row.suite for row in rows(group)))
+    return tuple(dict.fromkeys(find(plan.binary, name).suite for plan in PLANS[group] for name in plan.benchmarks))
+
+
+def stack_selection(group: str) -> list[str]:
+    """Stacks that can run a group, as ReFrame's ``valid_prog_environs`` selects them by feature."""
+    features = [f"+{suite}" for suite in suites(group)]
+    return features if group == PLACEMENT else [" ".join(features)]
 
 
 def find(binary: str, name: str) -> Benchmark:
@@ -219,8 +232,8 @@ def version_tuple(version: str) -> tuple[int, ...]:
 
 def _launch(plan: Plan, stack: Stack, ranks: int, depth: str, nodes: int, pace: Pace) -> Launch | None:
     """One plan on a stack, with the rows its version has and that many ranks allow; ``None`` if there are none."""
-    if plan.binary not in stack.binaries and plan.binary not in stack.commands:
-        raise NotMeasured(f"stack {stack.name} has no {plan.binary}")
+    if depth not in plan.amounts:
+        return None
     if plan.binary == "mpi4py.bench" and nodes > 1 and ranks > nodes:
         raise NotMeasured("mpi4py.bench always uses ranks 0 and 1, which are on one node where a node has several ranks")
     planned = [find(plan.binary, name) for name in plan.benchmarks]
@@ -228,22 +241,30 @@ def _launch(plan: Plan, stack: Stack, ranks: int, depth: str, nodes: int, pace: 
     chosen = [row for row in planned if row.active(ranks) and (not version or row.since <= version)]
     if not chosen:
         return None
+    if plan.binary not in stack.binaries and plan.binary not in stack.commands:
+        raise NotMeasured(f"stack {stack.name} has no {plan.binary}")
     amount = plan.amounts[depth]
     smallest, largest = amount.sizes
     if plan.fan:
         largest = min(largest, (FAN_BUFFER_BYTES // ranks).bit_length() - 1)
+        if largest < smallest and chosen[0].suite == "osu":
+            return None  # the band below has what fits
         smallest = min(smallest, largest)
     link_bytes = max(row.link_bytes(row.active(ranks), nodes) for row in chosen)
     amount = Amount((smallest, largest), amount.count, amount.volume_mib).at(pace, DEPTHS[depth], link_bytes)
-    make = _MAKERS.get(plan.binary, _imb_args)
+    make = _osu_args if chosen[0].suite == "osu" else _MAKERS.get(plan.binary, _imb_args)
     args = [*make(plan, amount, ranks, nodes, DEPTHS[depth].secs_per_sample), *_options(chosen, version)]
-    names = [row.name for row in chosen]
+    names = [row.name for row in chosen if row.name != plan.binary]
+    repetitions = amount.repetitions if chosen[0].suite == "osu" else None
     return Launch(
         plan.name,
         chosen[0].suite,
         plan.binary,
         tuple([*names, *args] if plan.binary == "mpi4py.bench" else [*args, *names]),
-        tuple(Expected(row.name, row.active(ranks), _sizes(row, plan, amount), _variants(row, plan, ranks)) for row in chosen),
+        tuple(
+            Expected(row.name, row.active(ranks), _sizes(row, plan, amount), _variants(row, plan, ranks), repetitions)
+            for row in chosen
+        ),
         {"OMP_NUM_THREADS": str(plan.threads)} if plan.binary == "IMB-MT" else {},
     )
 
@@ -308,6 +329,14 @@ def _mpi4py_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) 
     ]
 
 
+def _osu_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) -> list[str]:
+    """OSU: one benchmark, the same repetitions at every size, so those the largest allows (README of OMB)."""
+    sizes = ["-m", f"{1 << amount.sizes[0]}:{1 << amount.sizes[1]}"]
+    sizeless = find(plan.binary, plan.binary).sizes == SIZELESS
+    repetitions = amount.repetitions
+    return [*([] if sizeless else sizes), "-i", str(repetitions), "-x", str(max(repetitions // 10, 2))]
+
+
 _MAKERS = {"IMB-P2P": _p2p_args, "IMB-MT": _mt_args, "mpi4py.bench": _mpi4py_args}
 
 
@@ -318,7 +347,7 @@ def _sizes(row: Benchmark, plan: Plan, amount: Amount) -> tuple[int | None, ...]
     if row.sizes == ELEMENT:
         return (4,)
     first, largest = 1 << amount.sizes[0], 1 << amount.sizes[1]
-    if plan.binary in _MAKERS:
+    if plan.binary in _MAKERS or row.suite == "osu":
         zero = plan.binary == "IMB-P2P" and not amount.sizes[0]
         return tuple(size * plan.threads for size in doubling_sizes(first, largest, zero=zero))
     return doubling_sizes(first, largest, unit=4 if row.reduction else 1)

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from . import imb_output, mpi4py_output
+from . import imb_output, mpi4py_output, osu_output
 from .catalogue import Expected
 from .records import OutputError, Record
 
-__all__ = ["OutputError", "check_complete", "parse", "require_sizes"]
+__all__ = ["OutputError", "check_complete", "complete", "parse", "require_sizes"]
 
 #: First line that tells the suite, and its reader.
 _READERS = (
     (re.compile(r"^[ \t]*# +Intel ?\(R\) MPI Benchmarks ", re.MULTILINE), imb_output.parse),
     (re.compile(r"^[ \t]*# MPI PingPong Test[ \t\r]*$", re.MULTILINE), mpi4py_output.parse),
+    (re.compile(r"^[ \t]*# OSU ", re.MULTILINE), osu_output.parse),
 )
-_OSU = re.compile(r"^# OSU ", re.MULTILINE)
 
 
 def parse(text: str, *, source: str = "<text>") -> list[Record]:
-    """Records of one output of IMB (five binaries, 2018 to 2021.11) or mpi4py.bench pingpong, in printed order.
+    """Records of one output of IMB (five binaries, 2018 to 2021.11), OSU (5.6 to 7.5) or mpi4py.bench pingpong, as printed.
 
     :param source: name of the output, for messages.
     :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up.
@@ -33,14 +34,15 @@ def parse(text: str, *, source: str = "<text>") -> list[Record]:
     known = [(found.start(), reader) for pattern, reader in _READERS if (found := pattern.search(text))]
     if known:
         return min(known, key=lambda item: item[0])[1](text, source)
-    what = "output of the OSU micro-benchmarks, which is not read" if _OSU.search(text) else "no output of IMB or mpi4py.bench"
-    raise OutputError(f"{source}: this is {what}; give the whole output of a benchmark, from its title line on.")
+    raise OutputError(
+        f"{source}: this is no output of IMB, OSU or mpi4py.bench; give the whole output of a benchmark, from its title on."
+    )
 
 
 def require_sizes(records: Sequence[Record], sizes: Iterable[int | None], *, source: str = "<records>") -> None:
     """Check that each benchmark and variant has exactly these sizes.
 
-    For suites that print no end (mpi4py.bench, IMB-MT), where only the caller knows what was asked for.
+    For suites that print no end (mpi4py.bench, IMB-MT, OSU), where only the caller knows what was asked for.
 
     :raises OutputError: naming the first size that is missing, twice or not asked for.
     """
@@ -61,8 +63,8 @@ def check_complete(
     """Check that the records are exactly those a launch was to give.
 
     :param expected: one (benchmark, active ranks, sizes[, variants]) per benchmark, in order.
-    :raises OutputError: for a missing, extra or misplaced benchmark, another number of ranks, a missing or extra
-        variant or size.
+    :raises OutputError: for a missing, extra or misplaced benchmark, another number of ranks or repetitions (where they
+        are printed), a missing or extra variant or size.
     """
     items = [item if isinstance(item, Expected) else Expected(item[0], item[1], tuple(item[2]), *item[3:]) for item in expected]
     printed = list(dict.fromkeys(record.benchmark for record in records))
@@ -78,9 +80,15 @@ def check_complete(
     for item in items:
         mine = [record for record in records if record.benchmark == item.benchmark]
         for ranks in dict.fromkeys(record.ranks for record in mine):
-            if ranks != item.ranks:
+            if ranks not in (item.ranks, None):
                 raise OutputError(
                     f"{source}: {item.benchmark} ran on {ranks} ranks, asked for were {item.ranks}; check the launch."
+                )
+        for repetitions in dict.fromkeys(record.repetitions for record in mine):
+            if item.repetitions is not None and repetitions not in (item.repetitions, None):
+                raise OutputError(
+                    f"{source}: {item.benchmark} made {repetitions} repetitions, asked for were {item.repetitions}; "
+                    "this is the output of another launch."
                 )
         variants = tuple(dict.fromkeys(record.variant for record in mine))
         if variants != item.variants:
@@ -91,6 +99,21 @@ def check_complete(
         for variant in variants:
             sizes = [record.message_bytes for record in mine if record.variant == variant]
             _compare_sizes(source, _label(item.benchmark, variant), sizes, item.sizes)
+
+
+def complete(records: Sequence[Record], expected: Sequence[Expected], *, source: str = "<records>") -> list[Record]:
+    """Records that are exactly those asked for, with the ranks and repetitions the suite does not print filled in.
+
+    :raises OutputError: as :func:`check_complete`.
+    """
+    check_complete(records, expected, source=source)
+    asked = {item.benchmark: item for item in expected}
+    return [_filled(record, asked[record.benchmark]) for record in records]
+
+
+def _filled(record: Record, item: Expected) -> Record:
+    repetitions = item.repetitions if record.repetitions is None else record.repetitions
+    return replace(record, ranks=item.ranks, repetitions=repetitions)
 
 
 def _label(name: str, variant: str) -> str:

@@ -76,6 +76,11 @@ class Amount:
             volume_mib = max(1, min(volume_mib, int(carried_mib)))
         return Amount(self.sizes, count, volume_mib)
 
+    @property
+    def repetitions(self) -> int:
+        """Repetitions of every size, where a binary cannot make more of the small ones: those the largest allows."""
+        return max(1, min(self.count, (self.volume_mib << 20) >> self.sizes[1]))
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -83,7 +88,7 @@ class Plan:
 
     :param name: name of the launch; part of file names.
     :param benchmarks: rows run, in this order.
-    :param amounts: one :class:`Amount` per depth.
+    :param amounts: one :class:`Amount` per depth; at a depth it has none for, the plan is left out.
     :param fan: its buffers hold one message per rank, so the largest size is bounded by memory.
     :param threads: threads per rank (IMB-MT).
     """
@@ -114,6 +119,30 @@ _FAN = _amounts(Amount((10, 12), 50, 1), Amount((0, 22), 200, 8), Amount((0, 22)
 _SLOW = _amounts(Amount((10, 12), 20, 1), Amount((0, 22), 100, 4), Amount((0, 22), 200, 8))
 # IMB-MT makes the same repetitions at every size.
 _THREADS = _amounts(Amount((10, 12), 20, 1), Amount((0, 16), 50, 8), Amount((0, 18), 100, 64))
+
+
+def _osu(binary: str, *bands: Mapping[str, Amount], fan: bool = False) -> tuple[Plan, ...]:
+    """An OSU binary, started once per band of sizes: it makes the same repetitions at every size of one run."""
+    numbered = enumerate(bands, 1)
+    return tuple(Plan(f"{binary}_{number}" if bands[1:] else binary, binary, (binary,), band, fan) for number, band in numbered)
+
+
+# Up to 8 KiB, where OSU's own defaults change; up to 128 KiB; above.
+_OSU_PAIR = (
+    _amounts(Amount((3, 3), 200, 8), Amount((0, 13), 1000, 40), Amount((0, 13), 2000, 80)),
+    {"nightly": Amount((14, 17), 500, 40), "acceptance": Amount((14, 17), 1000, 80)},
+    _amounts(Amount((20, 20), 20, 20), Amount((18, 22), 50, 80), Amount((18, 22), 100, 160)),
+)
+_OSU_WINDOW = (
+    _amounts(Amount((3, 3), 20, 1), Amount((0, 13), 100, 4), Amount((0, 13), 200, 8)),
+    {"nightly": Amount((14, 17), 40, 2), "acceptance": Amount((14, 17), 100, 4)},
+    _amounts(Amount((20, 20), 2, 2), Amount((18, 20), 8, 4), Amount((18, 22), 16, 16)),
+)
+_OSU_COLLECTIVE = (
+    _amounts(Amount((5, 5), 50, 2), Amount((2, 13), 500, 16), Amount((2, 13), 1000, 40)),
+    {"nightly": Amount((14, 20), 50, 16), "acceptance": Amount((14, 20), 100, 40)},
+)
+_OSU_BARRIER = _amounts(Amount((0, 0), 50, 1), Amount((0, 0), 500, 1), Amount((0, 0), 1000, 1))
 
 #: Group to its invocations, in this order.
 PLANS: Mapping[str, tuple[Plan, ...]] = {
@@ -204,6 +233,35 @@ PLANS: Mapping[str, tuple[Plan, ...]] = {
             ("One_put_all", "One_get_all", "All_put_all", "All_get_all", "Exchange_put", "Exchange_get"),
             _SLOW,
         ),
+    ),
+    "p2p_osu": (
+        *_osu("osu_latency", *_OSU_PAIR),
+        *_osu("osu_bw", *_OSU_WINDOW),
+        *_osu("osu_bibw", *_OSU_WINDOW),
+    ),
+    "transfer_osu": (*_osu("osu_multi_lat", *_OSU_PAIR), *_osu("osu_mbw_mr", *_OSU_WINDOW)),
+    "one_sided_osu": (
+        *_osu("osu_put_latency", *_OSU_PAIR),
+        *_osu("osu_get_latency", *_OSU_PAIR),
+        *_osu("osu_put_bw", *_OSU_WINDOW),
+        *_osu("osu_get_bw", *_OSU_WINDOW),
+    ),
+    "collectives_osu": (
+        *_osu("osu_bcast", *_OSU_COLLECTIVE),
+        *_osu("osu_reduce", *_OSU_COLLECTIVE),
+        *_osu("osu_allreduce", *_OSU_COLLECTIVE),
+        *_osu("osu_barrier", _OSU_BARRIER),
+        *_osu("osu_allgather", *_OSU_COLLECTIVE, fan=True),
+        *_osu("osu_allgatherv", *_OSU_COLLECTIVE, fan=True),
+        *_osu("osu_gather", *_OSU_COLLECTIVE, fan=True),
+        *_osu("osu_gatherv", *_OSU_COLLECTIVE, fan=True),
+        *_osu("osu_scatter", *_OSU_COLLECTIVE, fan=True),
+        *_osu("osu_scatterv", *_OSU_COLLECTIVE, fan=True),
+        *_osu("osu_alltoall", *_OSU_COLLECTIVE, fan=True),
+        *_osu("osu_alltoallv", *_OSU_COLLECTIVE, fan=True),
+        *_osu("osu_alltoallw", *_OSU_COLLECTIVE, fan=True),
+        *_osu("osu_reduce_scatter", *_OSU_COLLECTIVE),
+        *_osu("osu_reduce_scatter_block", *_OSU_COLLECTIVE),
     ),
     "threads": (
         Plan(

@@ -14,18 +14,20 @@ class Record:
 
     :param suite: ``imb``, ``mpi4py`` or ``osu``.
     :param benchmark: name as the suite prints it (``PingPong``, ``Allreduce``).
-    :param ranks: processes active in the benchmark (per group, where there are several).
+    :param ranks: processes active in the benchmark (per group, where there are several); ``None`` where the suite prints
+        no number (collectives of OSU).
     :param groups: number of groups running at the same time (1 unless ``-multi``).
     :param message_bytes: message size in bytes; ``None`` where the benchmark has none (``Barrier``).
     :param repetitions: repetitions the row averages over; ``None`` where the suite prints none.
     :param values: quantity name (a key of :data:`vocabulary.QUANTITIES`) to value in that quantity's unit.
     :param variant: what else the section head says that makes it another measurement (``aggregate`` or
-        ``non-aggregate`` mode of IMB-RMA, the threads of IMB-MT, the group of a ``-multi`` run); empty otherwise.
+        ``non-aggregate`` mode of IMB-RMA, the threads of IMB-MT, the group of a ``-multi`` run, the window and
+        synchronisation of OSU's one-sided benchmarks); empty otherwise.
     """
 
     suite: str
     benchmark: str
-    ranks: int
+    ranks: int | None
     groups: int
     message_bytes: int | None
     repetitions: int | None

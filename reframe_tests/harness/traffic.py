@@ -104,3 +104,11 @@ def every_rank_receives(message_bytes: int, ranks: int) -> int:
     algorithms send in total, and needs no assumption on how partial sums travel.
     """
     return ranks * message_bytes if ranks > 1 else 0
+
+
+def equal_blocks(message_bytes: int, ranks: int) -> int:
+    """``n (n-1) b`` for a vector of ``s`` bytes in n equal blocks of ``b`` = whole 4-byte elements, what is left over unused.
+
+    Each block's result depends on that block of every other rank (osu_reduce_scatter_block.c: ``portion``).
+    """
+    return ranks * (ranks - 1) * (message_bytes // 4 // ranks * 4)

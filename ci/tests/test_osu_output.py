@@ -1,0 +1,258 @@
+"""Outputs of the OSU micro-benchmarks: values and units of complete ones, refusal of the others with file and line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from mpibench.output_damage import GOLDEN, golden
+from reframe_tests.harness import parsers
+from reframe_tests.harness.catalogue import Expected
+from reframe_tests.harness.catalogue_osu import ROWS
+from reframe_tests.harness.records import OutputError, Record
+
+#: Recorded outputs that must be refused, and what the sentence says.
+REFUSED = {
+    "osu-7.5-mpich-n2-ibcast.txt": "is none of the OSU benchmarks in the catalogue",
+    "osu-7.5-mpich-n2-latency-tail.txt": "Tail Lat(us)' is not read",
+    "osu-7.5-mpich-n2-latency-all-types.txt": "line 10: a second table starts",
+    "osu-7.5-mpich-n2-mbw_mr-varied.txt": "window size: varied",
+}
+GOOD = sorted(path.name for path in GOLDEN.glob("osu/*.txt") if path.name not in REFUSED)
+LATENCY, BANDWIDTH = "osu/osu-7.5-mpich-n2-latency.txt", "osu/osu-7.5-mpich-n2-bw.txt"
+RATE, PUT = "osu/osu-7.5-mpich-n2-mbw_mr.txt", "osu/osu-7.5-mpich-n2-put_bw.txt"
+REDUCTION, CHECKED = "osu/osu-7.5-mpich-n2-allreduce.txt", "osu/osu-7.5-mpich-n2-allreduce-validated.txt"
+
+
+def parse(text: str) -> list[Record]:
+    return parsers.parse(text, source="job.out")
+
+
+def refuse(text: str, *words: str) -> None:
+    with pytest.raises(OutputError) as error:
+        parse(text)
+    sentence = str(error.value)
+    assert sentence.startswith("job.out")
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    for word in words:
+        assert word in sentence
+
+
+def change(name: str, pattern: str, by: str) -> str:
+    text, count = re.subn(pattern, by, golden(name), count=1, flags=re.MULTILINE)
+    assert count == 1
+    return text
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_recorded_outputs_of_every_version(name):
+    """The binary is part of the file's name; values are all those printed, in printed order."""
+    records = parse(golden(f"osu/{name}"))
+    binary = re.search(r"-n[0-9]+-([a-z_]+)", name)[1]
+    rows = {row.name: row for row in ROWS}
+    assert {record.benchmark for record in records} == {f"osu_{binary}"}
+    quantities = rows[f"osu_{binary}"].quantities
+    for record in records:
+        assert tuple(record.values) == quantities[: len(record.values)]
+        assert record.suite == "osu"
+    printed = [line for line in golden(f"osu/{name}").splitlines() if line.strip() and not line.startswith("#")]
+    assert len(records) == len(printed)
+    shown = [re.findall(r"[0-9]+\.[0-9]{2}", line) for line in printed]
+    assert [[f"{value:.2f}" for value in record.values.values()] for record in records] == shown
+
+
+def test_every_benchmark_has_a_recorded_output():
+    """All rows in the newest version, some of each kind in the older ones."""
+    read = {(name.split("-")[1], record.benchmark) for name in GOOD for record in parse(golden(f"osu/{name}"))}
+    assert {benchmark for version, benchmark in read if version == "7.5"} == {row.name for row in ROWS}
+    for version in ("5.6", "5.9", "7.0"):
+        assert len({benchmark for key, benchmark in read if key == version}) >= 8
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_outputs_that_are_not_read_say_why(name):
+    refuse(golden(f"osu/{name}"), REFUSED[name])
+
+
+# What is in the records.
+
+
+def test_latency_is_in_microseconds_and_bandwidth_in_1e6_bytes_per_second():
+    head = "# OSU MPI {} Test v7.5\n# Datatype: MPI_CHAR.\n# Size      {}\n"
+    (record,) = parse(head.format("Latency", " Avg Latency(us)") + f"8{'1.23':>27}\n")
+    assert record == Record("osu", "osu_latency", 2, 1, 8, None, {"latency_us": 1.23})
+    (record,) = parse(head.format("Bandwidth", "Bandwidth (MB/s)") + f"1048576{'116.96':>21}\n")
+    assert record == Record("osu", "osu_bw", 2, 1, 1 << 20, None, {"bandwidth_mb_per_s": 116.96})
+
+
+def test_old_and_new_column_titles_mean_the_same():
+    old, new = (parse(golden(f"osu/osu-{version}-mpich-n2-latency.txt")) for version in ("5.6", "7.5"))
+    assert [(r.message_bytes, tuple(r.values)) for r in old] == [(r.message_bytes, tuple(r.values)) for r in new]
+
+
+def test_the_full_form_of_a_collective():
+    record = parse(golden(REDUCTION))[-1]
+    assert (record.message_bytes, record.repetitions, record.ranks) == (256, 20, None)
+    assert tuple(record.values) == ("t_avg_us", "t_min_us", "t_max_us")
+    (barrier,) = parse(golden("osu/osu-7.5-mpich-n2-barrier.txt"))
+    assert (barrier.message_bytes, barrier.repetitions) == (None, 20)
+
+
+def test_pairs_tell_the_ranks():
+    assert {record.ranks for record in parse(golden("osu/osu-7.5-mpich-n4-mbw_mr.txt"))} == {4}
+
+
+def test_the_window_and_the_type_are_part_of_what_was_measured():
+    def variants(name):
+        return {record.variant for record in parse(golden(f"osu/osu-7.5-mpich-n2-{name}.txt"))}
+
+    assert variants("put_bw") == {"allocate,flush"}
+    assert variants("put_bw-create-fence") == {"create,fence"}
+    assert variants("put_bw-dynamic-pscw") == {"dynamic,pscw"}
+    assert variants("mbw_mr") == {"window=64"}
+    assert variants("latency") == variants("allreduce") == {""}
+    assert {r.variant for r in parse(change(LATENCY, "MPI_CHAR", "MPI_FLOAT"))} == {"type=MPI_FLOAT"}
+
+
+def test_zero_bytes_come_first_in_old_versions():
+    sizes = [record.message_bytes for record in parse(golden("osu/osu-5.6-mpich-n2-latency-from-zero.txt"))]
+    assert sizes == [0, 1, 2, 4, 8, 16, 32, 64]
+
+
+# What was asked for: OSU prints neither ranks nor an end.
+
+
+def test_what_is_not_printed_is_filled_in():
+    sizes = tuple(4 << log for log in range(7))
+    full = parsers.complete(parse(golden(REDUCTION)), [Expected("osu_allreduce", 2, sizes, ("",), 20)])
+    assert {(record.ranks, record.repetitions) for record in full} == {(2, 20)}
+    sizes = tuple(1 << log for log in range(9))
+    full = parsers.complete(parse(golden(LATENCY)), [Expected("osu_latency", 2, sizes, ("",), 20)])
+    assert {record.repetitions for record in full} == {20}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"sizes": tuple(4 << log for log in range(8))}, "lacks the size of 512 bytes"),
+        ({"sizes": tuple(4 << log for log in range(6))}, "has the size of 256 bytes, which was not asked for"),
+        ({"repetitions": 30}, "made 20 repetitions, asked for were 30"),
+        ({"variants": ("allocate,flush",)}, "variants"),
+        ({"benchmark": "osu_reduce"}, "benchmark osu_reduce was asked for and is missing"),
+    ],
+)
+def test_another_output_than_asked_for(change, words):
+    asked = Expected("osu_allreduce", 2, tuple(4 << log for log in range(7)), ("",), 20)
+    parsers.complete(parse(golden(REDUCTION)), [asked])
+    with pytest.raises(OutputError, match=words):
+        parsers.complete(parse(golden(REDUCTION)), [asked._replace(**change)])
+
+
+def test_ranks_that_are_printed_must_be_those_asked_for():
+    sizes = tuple(1 << log for log in range(4))
+    records = parse(golden("osu/osu-7.5-mpich-n4-mbw_mr.txt"))
+    with pytest.raises(OutputError, match="ran on 4 ranks, asked for were 2"):
+        parsers.complete(records, [Expected("osu_mbw_mr", 2, sizes, ("window=64",), 5)])
+    assert parsers.complete(records, [Expected("osu_mbw_mr", 4, sizes, ("window=64",), 5)]) == [
+        replace(record, repetitions=5) for record in records
+    ]
+
+
+# Damage.
+
+
+def test_a_last_row_that_is_cut():
+    refuse(golden(LATENCY)[:-3], "no end")
+
+
+def test_a_table_without_rows():
+    refuse("".join(golden(LATENCY).splitlines(keepends=True)[:4]), "no rows")
+
+
+def test_a_size_that_is_missing_or_there_twice():
+    refuse(change(LATENCY, r"^64 .*\n", ""), "line 11: 128 bytes follow 32 bytes")
+    refuse(change(LATENCY, r"^(64 .*\n)", r"\1\1"), "line 12: 64 bytes follow 64 bytes")
+
+
+def test_validation_that_failed():
+    refuse(change(CHECKED, r"^(16 .*)Pass$", r"\1Fail"), "line 7", "received wrong data at 16 bytes")
+    text = golden(CHECKED) + "DATA VALIDATION ERROR: osu_allreduce exited with status 1 on message size 64.\n"
+    refuse(text, "line 10", "validation failed")
+
+
+def test_warnings_in_the_output():
+    warning = "[1627] node1:4711 :0 parser.c:2036 UCX WARN unused environment variable: UCX_TLZ\n"
+    refuse(change(LATENCY, r"^(64 )", re.escape(warning).replace("\\", "") + r"\1"), "line 11: a warning stands in the output")
+    refuse(
+        "--------\nWARNING: There was an error initializing an OpenFabrics device.\n" + golden(LATENCY),
+        "line 1",
+        "before the title",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"), [("   nan", "no number"), (" -1.00", "negative"), (" 1.234", "is no row"), ("  1,23", "is no row")]
+)
+def test_values_that_are_none(cell, words):
+    refuse(change(LATENCY, r"^(64 .*).{6}$", rf"\g<1>{cell}"), "line 11", words)
+
+
+def test_cells_stand_under_their_titles():
+    """A digit lost or gained moves a cell: the number would be wrong by a factor of ten."""
+    refuse(change(LATENCY, r"^(64 .*)[0-9](\.[0-9]{2})$", r"\1\2"), "line 11", "is no row of osu_latency")
+    refuse(change(BANDWIDTH, r"^(64 .*\.[0-9]{2})$", r" \1"), "line 11", "is no row of osu_bw")
+
+
+def test_columns_that_are_not_the_benchmarks():
+    refuse(change(LATENCY, r"Avg Latency\(us\)$", "Bandwidth (MB/s)"), "line 4", "columns are not those of osu_latency")
+    refuse(change(REDUCTION, r" +Iterations$", ""), "line 4", "columns are not those of osu_allreduce")
+    refuse(change(REDUCTION, "Min Latency", "Max Latency"), "line 4", "no head of columns")
+    refuse(change(REDUCTION, r"^# Size +Avg", "# Avg"), "line 4", "columns are not those")
+
+
+def test_columns_that_contradict_each_other():
+    refuse(change(RATE, r"^(256 +.* )[0-9]([0-9]+\.[0-9]{2})$", r"\g<1>9\2"), "message rate x size")
+    refuse(change(REDUCTION, r"^(32 +)([0-9]+\.[0-9]{2})( +)", swap_first), "between minimum and maximum")
+
+
+def swap_first(found: re.Match[str]) -> str:
+    """The mean far above the maximum, as wide as before."""
+    return f"{found[1]}{'9' * (len(found[2]) - 3)}.99{found[3]}" if len(found[2]) > 4 else f"{found[1]}9.99{found[3]}"
+
+
+def test_iterations_that_grow():
+    refuse(change(REDUCTION, r"^(64 .*)20$", r"\g<1>30"), "iterations grows")
+
+
+def test_two_outputs_in_one_file():
+    refuse(golden(LATENCY) * 2, "a second table starts")
+    refuse(golden(LATENCY) + golden(BANDWIDTH), "a second table starts")
+    refuse(golden(RATE) + golden(LATENCY), "a second table starts")
+
+
+def test_lines_that_say_what_was_measured_must_be_there():
+    refuse(change(PUT, r"^# Window creation.*\n", ""), "line 2", "is no head")
+    refuse(change(PUT, r"^# Synchronization.*\n", ""), "sync is missing")
+    refuse(change(RATE, r"^# \[ pairs.*\n", ""), "pairs is missing")
+    refuse(change(PUT, "MPI_Win_flush", "MPI_Win_flash"), "line 3")
+
+
+@pytest.mark.parametrize(
+    ("title", "words"),
+    [
+        ("OSU MPI-CUDA Latency Test v7.5", "memory of accelerators"),
+        ("OSU MPI Latency Test v5.3.2", "OSU 5.3.2 is not known; read are 5.6 to 7.5"),
+        ("OSU MPI Latency Test v8.0", "OSU 8.0 is not known"),
+        ("OSU MPI Latency Test", "stands before the title"),
+        ("OSU MPI Lateness Test v7.5", "is none of the OSU benchmarks"),
+    ],
+)
+def test_titles_that_are_not_known(title, words):
+    refuse(change(LATENCY, r"OSU MPI Latency Test v7\.5", title), "line 2", words)
+
+
+def test_newer_releases_of_the_same_form_are_read():
+    assert parse(change(LATENCY, r"v7\.5", "v7.5.2")) == parse(golden(LATENCY))
