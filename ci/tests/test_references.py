@@ -33,6 +33,42 @@ def test_more_than_the_line_rate_fails() -> None:
     assert outcomes == ["fail", "pass", "pass", "fail"]
 
 
+def test_payload_limits() -> None:
+    """117.69 MB/s of TCP payload on 1 Gbit/s Ethernet at an MTU of 1500; RDMA transports are not framed that way."""
+    assert references.payload_limit(ETH1G) * 125 == pytest.approx(117.69, abs=0.005)
+    assert references.payload_limit(Fabric("j", "tcp", "cluster", (Rail("eth1", 10.0),), 9000)) == pytest.approx(0.99, abs=1e-4)
+    assert references.payload_limit(DUAL_OPA) == 1.0
+    assert references.payload_limit(Fabric("e", "tcp", "cluster", (Rail("eth1", 1.0),))) == 1.0
+
+
+@pytest.mark.parametrize("mtu_bytes", [1500, 9000])
+def test_the_published_40gbe_figure_is_more_than_40gbe_carries(mtu_bytes: int) -> None:
+    """4986.11 MB/s, "99.7 % of line rate" (OpenHPC mini-cluster white paper): below the line rate, above its payload."""
+    eth40g = Fabric("eth40g", "tcp", "cluster", (Rail("eth2", 40.0),), mtu_bytes)
+    excess = 4986.11 / 5000 / references.payload_limit(eth40g)
+    sentence = references.above_line_rate("PingPong of 4194304 bytes", 4986.11, eth40g, 1)
+    assert ("shows 4986.1 MB/s" in sentence) == (excess > 1.03)
+    assert excess > 1.0
+
+
+@pytest.mark.parametrize(
+    ("mb_per_s", "fabric", "directions", "times"),
+    [
+        (115.62, ETH1G, 1, None),
+        (117.69, ETH1G, 1, None),
+        (230.0, ETH1G, 2, None),
+        (235.4, ETH1G, 1, "2.00 times"),
+        (470.0, ETH1G, 2, "2.00 times what eth1g (1 Gbit/s each way)"),
+        (24800.0, DUAL_OPA, 1, None),
+        (26000.0, DUAL_OPA, 1, "1.04 times"),
+        (1e6, Fabric("lo", "tcp", "node", (Rail("lo"),)), 1, None),
+    ],
+)
+def test_a_bandwidth_no_link_can_carry_is_named(mb_per_s: float, fabric: Fabric, directions: int, times: str | None) -> None:
+    sentence = references.above_line_rate("X", mb_per_s, fabric, directions)
+    assert (times in sentence and f"not the bandwidth of {fabric.name}" in sentence) if times else sentence == ""
+
+
 def test_no_line_rate_no_physics() -> None:
     loopback = Fabric("lo", "tcp", "node", (Rail("lo"),))
     assert references.physics_reference(loopback) is None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import catalogue, evidence, evidence_clock, job_end, jobscript, parsers, transports
+from . import catalogue, evidence, evidence_clock, job_end, jobscript, parsers, references, transports
 from .condition import Condition
 from .records import Record
 from .vocabulary import QUANTITIES
@@ -153,6 +153,7 @@ def evaluate(
             whole = not ended and not broken
             facts = _testify(outcome, condition, launch, repeat, parsed, debug, directory / files.evidence, whole)
             details.append((launch.name, repeat, facts))
+            outcome.add(launch.name, repeat, CONTRADICTED, _above_line_rate(condition, launch, parsed))
     for launch in launches:
         outcome.samples += _collect(launch, [records[launch.name, repeat] for repeat in range(1, repeats + 1)])
     if outcome.verdict == MISSING:
@@ -263,6 +264,24 @@ def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iter
         return row.traffic_between(size, record.ranks, condition.nodes)
 
     return float(sum(record.groups * bound(record) * (record.repetitions or 0) for record in records))
+
+
+def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> list[str]:
+    """Sentence on the one bandwidth of a launch that exceeds the fabric's line rate most, if one does."""
+    rows = {row.name: row for row in launch.rows()}
+    bandwidths = [
+        (record.values["bandwidth_mb_per_s"] * record.groups, rows[record.benchmark].directions, record)
+        for record in records
+        if "bandwidth_mb_per_s" in record.values
+        and rows[record.benchmark].directions
+        and (record.message_bytes or 0) >= rows[record.benchmark].line_rate_from_bytes
+    ]
+    if not bandwidths:
+        return []
+    value, directions, record = max(bandwidths, key=lambda row: row[0] / row[1])
+    what = f"{record.benchmark} of {record.message_bytes} bytes"
+    sentence = references.above_line_rate(what, value, condition.fabric, directions)
+    return [sentence] if sentence else []
 
 
 def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> list[Sample]:

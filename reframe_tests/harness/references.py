@@ -24,6 +24,12 @@ INDEX = ("$partition", "$environ", "fabric", "nodes", "ranks_per_node", "pinning
 #: What may be measured above the line rate before another network must have helped: timer and rounding error.
 PHYSICS_EXCESS = 0.01
 
+#: Bytes of an Ethernet frame that are no payload of TCP: inside the MTU the headers of IP (20), TCP (20) and its time stamps
+#: (12; RFC 7323), outside preamble, Ethernet header, checksum and gap (38; IEEE 802.3 clauses 3 and 4).
+TCP_HEADERS_BYTES, FRAMING_BYTES = 52, 38
+#: What may be measured above that: the last segments of a message leave a shaper, or reach a buffer, all at once.
+PAYLOAD_EXCESS = 0.03
+
 #: Bits of a Gbit/s in one MB/s (1e6 bytes per second): 8e6 / 1e9.
 GBIT_PER_MB = 0.008
 
@@ -69,6 +75,32 @@ def line_rate_fraction(bandwidth_mb_per_s: float, fabric: Fabric, directions: in
     """
     rate = fabric.line_rate_gbit_per_s
     return None if rate is None else bandwidth_mb_per_s * GBIT_PER_MB / (rate * directions)
+
+
+def payload_limit(fabric: Fabric) -> float:
+    """Largest fraction of the line rate that can be payload: 0.9415 for TCP at an MTU of 1500, 0.9900 at 9000, else 1."""
+    if fabric.transport != "tcp" or fabric.mtu_bytes is None:
+        return 1.0
+    return (fabric.mtu_bytes - TCP_HEADERS_BYTES) / (fabric.mtu_bytes + FRAMING_BYTES)
+
+
+def above_line_rate(what: str, bandwidth_mb_per_s: float, fabric: Fabric, directions: int) -> str:
+    """Sentence on a bandwidth that the fabric's links cannot carry; empty where they can, or have no line rate.
+
+    Counters tell which networks carried the bytes; this tells what that made of the number. 99.7 % of a 40 Gbit/s link was
+    once published; TCP over it cannot show more than 94 %, or 99 % with jumbo frames: two networks were in use.
+
+    :param what: benchmark and size, for the sentence.
+    """
+    fraction = line_rate_fraction(bandwidth_mb_per_s, fabric, directions)
+    limit = payload_limit(fabric)
+    if fraction is None or fraction <= limit * (1 + PAYLOAD_EXCESS):
+        return ""
+    ways = " each way" if directions == 2 else ""
+    return (
+        f"{what} shows {bandwidth_mb_per_s:.1f} MB/s, {fraction / limit:.2f} times what {fabric.name} "
+        f"({fabric.line_rate_gbit_per_s:g} Gbit/s{ways}) can carry as payload: it is not the bandwidth of {fabric.name}."
+    )
 
 
 def physics_reference(fabric: Fabric) -> Reference | None:
