@@ -23,7 +23,7 @@ BAD_STATES = {
     "REVOKED": "its cluster gave it away",
     "TIMEOUT": "it reached the job's time limit",
 }
-#: Options that keep a scheduler from starting a job a second time on its own, by ReFrame's name of the scheduler (``sbatch(1)``,
+#: Options that keep a scheduler from starting a job again on its own, by ReFrame's name of the scheduler (``sbatch(1)``,
 #: ``qsub(1B)``, ``bsub(1)``): ReFrame could read the first start's files while the second one writes them.
 NO_REQUEUE = {
     "slurm": ("--no-requeue",),

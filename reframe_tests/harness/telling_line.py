@@ -1,0 +1,42 @@
+"""The line of a failed launch's standard error that tells why: MPI libraries bury it under what they do before and after."""
+
+from __future__ import annotations
+
+import re
+
+#: UCX's log lines (UCX 1.20, ``ucs_log_default_handler``): ``[time] [host:pid:thread] file.c:line  UCX  LEVEL message``.
+_UCX = re.compile(r"^\[\d+\.\d+\]\s+\[(?P<host>[^:\]]+):\d+\s*:\d+\]\s+\S+:\d+\s+UCX\s+(?P<level>[A-Z]+)\s+(?P<said>.*)")
+#: Levels below a warning tell what was tried on the way; a failure there is none of the launch.
+_CHATTER = ("DIAG", "INFO", "DEBUG", "TRACE", "REQ", "DATA", "ASYNC", "FUNC", "POLL")
+#: What a telling line looks like, the more telling first: a cause, then any complaint.
+_TELLING = (
+    re.compile(
+        r"no space left|disk quota|node failure|not available|unreachable|no route to host|link is down|refused|timed out|"
+        r"out of memory|oom.kill|no such file|not found|no such device|launch .*failed|invalid job credential|"
+        r"protocol authentication|killed by signal",
+        re.IGNORECASE,
+    ),
+    re.compile(r"\b(error|fatal|abort|failed|cannot|unable)\b", re.IGNORECASE),
+)
+_LONGEST = 300
+
+
+def telling_line(text: str) -> str:
+    """The line of a standard error that tells most, at most 300 characters; empty if there is none.
+
+    Time stamps and process numbers go, so that the same trouble in two repeats reads the same.
+    """
+    lines = [line for raw in text.splitlines() if (line := _cleaned(raw.strip()))]
+    for pattern in _TELLING:
+        for line in lines:
+            if pattern.search(line):
+                return line[:_LONGEST]
+    return lines[-1][:_LONGEST] if lines else ""
+
+
+def _cleaned(line: str) -> str:
+    """The line without what changes from run to run; empty for chatter."""
+    found = _UCX.match(line)
+    if not found:
+        return line
+    return "" if found["level"] in _CHATTER else f"{found['host']}: UCX {found['level']} {found['said']}"
