@@ -107,15 +107,17 @@ READERS: Mapping[str, Callable[[Binding, Topology], Ranks]] = {
     "orterun": read_orterun,
     "mpirun_rsh": read_rsh,
 }
+#: POE binds to modules, so that core lists are refused: tested by itself.
+WITH_CORE_LISTS = [dialect for dialect in DIALECTS if dialect != "poe"]
 
 
 def test_every_launcher_family_has_a_row_and_a_reader() -> None:
-    assert set(DIALECTS) == set(READERS) == {*LAUNCHER_FAMILIES, "srun"}
+    assert set(DIALECTS) == {*READERS, "poe"} == {*LAUNCHER_FAMILIES, "srun"}
     assert all(row.manual for row in DIALECTS.values())
     assert {row.mpi for row in LIBRARIES} <= set(MPIS)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", WITH_CORE_LISTS)
 @given(data=st.data())
 def test_words_are_read_back_to_the_same_lists(dialect: str, data: st.DataObject) -> None:
     numbering = data.draw(st.sampled_from(NUMBERINGS))
@@ -198,7 +200,9 @@ def test_processes_per_node_of_intel_mpi_under_a_batch_system() -> None:
 
 def test_versions_of_the_cambridge_paper() -> None:
     old = bound(SCATTER, "hydra-intel", mpi="intelmpi", version=(4, 0, 1))
-    assert old.env["I_MPI_PIN_MODE"] == "mpd"
+    assert old.env == {"I_MPI_PIN": "on", "I_MPI_PIN_PROCESSOR_LIST": "0,1,6,7", "I_MPI_PIN_MODE": "mpd"}
+    wide = bound(WIDE, "hydra-intel", mpi="intelmpi", version=(4, 0, 1))
+    assert wide.env["I_MPI_PIN_DOMAIN"] == bound(WIDE, "hydra-intel").env["I_MPI_PIN_DOMAIN"]
     assert "I_MPI_PIN_MODE" not in bound(SCATTER, "hydra-intel", mpi="intelmpi", version=(2021, 18, 1)).env
     assert bound(SCATTER, "orterun", version=(1, 4, 2)).options == ("--rankfile", RANKFILE)
     assert bound(placed("none", 2), "orterun", version=(1, 4, 2)).options == ("-npernode", "2", "--bind-to-none")
@@ -229,7 +233,7 @@ def test_an_unknown_library_is_kept_from_binding_by_every_variable() -> None:
 
 
 @pytest.mark.parametrize("policy", ["default", "none", "scatter"])
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", WITH_CORE_LISTS)
 def test_oversubscription_only_when_asked(dialect: str, policy: str) -> None:
     def words(binding: Binding) -> list[str]:
         return [word for word in binding.options if re.search(r"overs|overc|overload", word, re.IGNORECASE)]
@@ -287,3 +291,29 @@ def test_open_mpi_5_needs_the_topology() -> None:
 def test_requests_that_do_not_agree(words: dict[str, object], sentence: str) -> None:
     with pytest.raises(BadInput, match=re.escape(sentence)):
         bind(**{"placement": SCATTER, "dialect": "srun", "nodes": 1, "ppn": 4, **words})  # type: ignore[arg-type]
+
+
+def test_old_mvapich2_has_a_host_file_and_no_export() -> None:
+    """MVAPICH2 1.5: neither -export nor -ppn; the batch system's list of nodes becomes the host file."""
+    old = bound(SCATTER, "mpirun_rsh", nodes=2, mpi="mvapich2", version=(1, 5), hostfile=True)
+    assert old.options == ("-hostfile", HOSTFILE)
+    assert old.env["MV2_CPU_MAPPING"] == "0:1:6:7"
+    assert old.files == {}, "the job writes it"
+    refused = bind(WIDE, "mpirun_rsh", 1, WIDE.ppn, mpi="mvapich2", version=(1, 5))
+    assert isinstance(refused, Inexpressible) and "one core only" in refused.reason
+
+
+def test_poe_counts_by_variables_and_binds_to_modules_only() -> None:
+    """IBM p5-575: eight modules of two cores. A list of cores cannot be said; a list of whole modules can."""
+    power5 = Topology.from_processor(describe(8, 2))
+    plain = bound(placed("default", 8, power5), "poe", nodes=2)
+    assert plain == Binding({"MP_PROCS": "16", "MP_NODES": "2", "MP_TASKS_PER_NODE": "8"})
+    assert bound(placed("none", 8, power5), "poe", nodes=2) == plain
+    refused = bind(placed("scatter", 8, power5), "poe", 2, 8)
+    assert isinstance(refused, Inexpressible) and "names MCMs" in refused.reason
+    modules = place("scatter", 4, power5, None, width=2)
+    assert isinstance(modules, Placement) and modules.ranks
+    listed = [int(number) for number in bound(modules, "poe").env["MP_TASK_AFFINITY"].split(",")]
+    assert [(2 * number, 2 * number + 1) for number in listed] == list(modules.ranks)
+    hosts = bound(placed("default", 2, power5), "poe", nodes=2, hosts=["a", "b"])
+    assert hosts.files == {HOSTFILE: "a\na\nb\nb\n"} and hosts.env["MP_HOSTFILE"] == HOSTFILE

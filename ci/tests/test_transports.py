@@ -58,7 +58,7 @@ def test_settings_are_filled_and_name_the_device(scope: str) -> None:
         text = " ".join([*setting.env.values(), *(v for proof in setting.proofs for v in (*proof.expect, *proof.allow))])
         assert not re.search(r"\{[a-z_]+\}", text), text
         assert all(value for value in setting.env.values()), setting.env
-        if fabric.rails:
+        if fabric.rails and stack.mpi != "pempi":  # LoadLeveler gives links out, POE names none
             number = re.search(r"\d+$", fabric.devices[0])
             chosen = setting.env.values()
             assert any(fabric.devices[0] in value for value in chosen) or (number and number[0] in chosen), setting.env

@@ -53,6 +53,7 @@ class Request:
     mpi: str
     version: tuple[int, ...]
     oversubscribe: bool
+    hostfile: bool = False
 
     @property
     def ranks(self) -> tuple[tuple[int, ...], ...]:
@@ -151,6 +152,7 @@ def bind(
     mpi: str = "",
     version: Sequence[int] = (),
     oversubscribe: bool = False,
+    hostfile: bool = False,
 ) -> Binding | Inexpressible:
     """A placement in a launcher's own words.
 
@@ -162,6 +164,7 @@ def bind(
     :param mpi: MPI library of the ranks (``vocabulary.MPIS``), if known.
     :param version: its version, if known; without, the newest that has this launcher.
     :param oversubscribe: allow more ranks than the launcher counts slots or CPUs, for nodes that only pretend to have cores.
+    :param hostfile: the job itself will write :data:`HOSTFILE`, from what the batch system says (``bootstrap``).
     :raises BadInput: if ``ppn``, placement, nodes and hosts do not agree.
     """
     where = "srun" if dialect == "srunalloc" else dialect
@@ -172,7 +175,7 @@ def bind(
     if nodes < 1 or (hosts is not None and len(hosts) != nodes):
         raise BadInput(f"{nodes} nodes are asked for and {len(hosts or ())} hosts are named: name one per node.")
     row = DIALECTS[where]
-    request = Request(placement, nodes, ppn, tuple(hosts or ()), mpi, tuple(version), oversubscribe)
+    request = Request(placement, nodes, ppn, tuple(hosts or ()), mpi, tuple(version), oversubscribe, hostfile)
     if placement.ranks is not None:
         return row.explicit(request)
     return row.unbound(request) if placement.policy == "none" else row.count(request)
@@ -212,8 +215,9 @@ def _srun_explicit(request: Request) -> Binding:
 
 def _intel_count(request: Request) -> Binding:
     hosts = ("-hosts", ",".join(request.hosts)) if request.hosts else ()
-    # Under a batch system -ppn is ignored without this variable.
-    env = {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "off"} if request.nodes > 1 else {}
+    # Under a batch system -ppn is ignored without this variable; 4.0's MPD knows no such thing.
+    hydra = not request.version or request.version >= (4, 1)
+    env = {"I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "off"} if request.nodes > 1 and hydra else {}
     return Binding(env, ("-ppn", str(request.ppn), *hosts))
 
 
@@ -222,10 +226,13 @@ def _intel_unbound(request: Request) -> Binding:
 
 
 def _intel_explicit(request: Request) -> Binding:
-    # 4.0 pinned inside the library by default, when memory had already been placed (Cambridge paper, section 3.4).
-    early = {"I_MPI_PIN_MODE": "mpd"} if request.version and request.version < (4, 1) else {}
     masks = f"[{','.join(map(_mask, request.ranks))}]"
-    return _add(_intel_count(request), env={"I_MPI_PIN": "on", "I_MPI_PIN_DOMAIN": masks, **early})
+    words = {"I_MPI_PIN_DOMAIN": masks}
+    if request.version and request.version < (4, 1):
+        # 4.0 pinned inside the library by default, when memory had already been placed (Cambridge paper, section 3.4).
+        listed = {"I_MPI_PIN_PROCESSOR_LIST": ",".join(str(cpus[0]) for cpus in request.ranks)}
+        words = {**(listed if request.narrow else words), "I_MPI_PIN_MODE": "mpd"}
+    return _add(_intel_count(request), env={"I_MPI_PIN": "on", **words})
 
 
 # ---- Hydra of MPICH ----
@@ -315,9 +322,14 @@ def _orterun_explicit(request: Request) -> Binding | Inexpressible:
 def _rsh_count(request: Request) -> Binding:
     hosts = request.hosts or (("localhost",) if request.nodes == 1 else ())
     listed = "".join(f"{host}:{request.ppn}\n" for host in hosts)
-    where = ("-hostfile", HOSTFILE) if hosts else ("-ppn", str(request.ppn))
-    # Without -export, ranks on other nodes see none of the variables.
-    return Binding(options=("-export", *where), files={HOSTFILE: listed} if hosts else {})
+    where = ("-hostfile", HOSTFILE) if hosts or request.hostfile else ("-ppn", str(request.ppn))
+    # Without -export, ranks on other nodes see none of the variables; before 1.7 they are named one by one (condition).
+    export = () if _rsh_old(request) else ("-export",)
+    return Binding(options=(*export, *where), files={HOSTFILE: listed} if hosts else {})
+
+
+def _rsh_old(request: Request) -> bool:
+    return bool(request.version) and request.version < (1, 7)
 
 
 def _rsh_unbound(request: Request) -> Binding:
@@ -331,11 +343,34 @@ def _rsh_explicit(request: Request) -> Binding | Inexpressible:
         return Inexpressible(
             f"MVAPICH2 refuses CPU {highest} on a node with {topology.online} CPUs online (their numbers have gaps)"
         )
+    if _rsh_old(request) and not request.narrow:
+        return Inexpressible("MVAPICH2 before 1.7 maps a rank to one core only; use ranks of one core or a newer version")
     mapping = ":".join(",".join(map(str, cpus)) for cpus in request.ranks)
     prefixes = {"mvapich2": ("MV2",), "mvapich": ("MVP",)}.get(request.mpi, ("MV2", "MVP"))
     # The mapping is read only where the library's own binding is on (hwloc_bind.c, MPIDI_CH3I_set_affinity).
     env = {f"{p}_{name}": value for p in prefixes for name, value in (("ENABLE_AFFINITY", "1"), ("CPU_MAPPING", mapping))}
     return _add(_rsh_count(request), env=env)
+
+
+# ---- POE of IBM's Parallel Environment ----
+
+
+def _poe_count(request: Request) -> Binding:
+    counts = {"MP_PROCS": request.nodes * request.ppn, "MP_NODES": request.nodes, "MP_TASKS_PER_NODE": request.ppn}
+    hosts = {"MP_HOSTFILE": HOSTFILE} if request.hosts else {}
+    listed = {HOSTFILE: "".join(f"{host}\n" * request.ppn for host in request.hosts)} if request.hosts else {}
+    return Binding({**{name: str(number) for name, number in counts.items()}, **hosts}, files=listed)
+
+
+def _poe_explicit(request: Request) -> Binding | Inexpressible:
+    topology = request.placement.topology
+    units, nodes = ((), ()) if topology is None else (topology.units, topology.numa_nodes)
+    modules = [frozenset(unit.cpu for unit in units if unit.numa == node) for node in nodes]
+    wanted = [frozenset(cpus) for cpus in request.ranks]
+    if not all(cpus in modules for cpus in wanted):
+        return Inexpressible("POE binds a task to a module (MP_TASK_AFFINITY names MCMs), and a rank's CPUs are not one")
+    listed = ",".join(str(modules.index(cpus)) for cpus in wanted)
+    return _add(_poe_count(request), env={"MP_TASK_AFFINITY": listed})
 
 
 #: Launcher family (``vocabulary.LAUNCHER_FAMILIES``) or site launcher to its words.
@@ -391,5 +426,14 @@ DIALECTS: dict[str, Dialect] = {
         _rsh_unbound,
         _rsh_explicit,
         note="Several nodes without known hosts: the node list of Slurm or PBS is used, and -ppn needs 2.3.6.",
+    ),
+    "poe": Dialect(
+        "poe(1) of Parallel Environment for AIX 4.2 and 4.3: MP_PROCS, MP_NODES, MP_TASKS_PER_NODE, MP_HOSTFILE, "
+        "MP_TASK_AFFINITY (SNI, MCM or a list of MCMs)",
+        _poe_count,
+        _poe_count,
+        _poe_explicit,
+        note="POE takes no options before the program: everything is a variable. It binds nothing unless told, so 'none' asks "
+        "for nothing. LoadLeveler chooses the nodes.",
     ),
 }

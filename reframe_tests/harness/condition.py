@@ -6,11 +6,12 @@ options. What cannot be measured is said with its reason (:class:`NotMeasured`) 
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from . import binding, placement, site, transports
+from . import binding, bootstrap, placement, site, transports
 from .fabric import Fabric
 from .jobscript import DEBUG_FILE
 from .stack import Stack
@@ -26,6 +27,8 @@ SRUN_MPI = {"intelmpi": "pmi2", "mpich": "pmi2", "openmpi": "pmix", "mvapich2": 
 #: Launcher families whose ``mpirun`` hands only its own variables to ranks on other nodes; the rest goes through ``-x``
 #: (mpirun(1) of Open MPI 4 and 5, section "Exported Environment Variables").
 EXPORTING = ("prrte", "orterun")
+#: Launcher families that learn the number of ranks from variables, not from ``-np``.
+COUNTED_BY_VARIABLES = ("poe",)
 #: Variables mpirun takes along by itself.
 OWN_VARIABLES = ("OMPI_", "PMIX_", "PRTE_")
 
@@ -39,6 +42,8 @@ class Condition:
     :param setting: environment and proofs of the transport.
     :param binding: environment, options and files that hand the placement to the launcher.
     :param srun_mpi: value of ``srun --mpi``; empty where the stack's own launcher is used.
+    :param bootstrap: how the stack's own launcher reaches the other nodes.
+    :param recommended: variables the site sets for this stack; those of the condition itself win.
     """
 
     stack: Stack
@@ -52,6 +57,8 @@ class Condition:
     setting: transports.Setting
     binding: binding.Binding
     srun_mpi: str = ""
+    bootstrap: bootstrap.Bootstrap = field(default_factory=bootstrap.Bootstrap)
+    recommended: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ranks(self) -> int:
@@ -70,7 +77,7 @@ class Condition:
     @property
     def job_env(self) -> dict[str, str]:
         """Variables of the whole job."""
-        everything = {**self.setting.env, **self.binding.env}
+        everything = {**self.recommended, **self.setting.env, **self.binding.env, **self.bootstrap.env}
         return {name: value for name, value in everything.items() if DEBUG_FILE not in value}
 
     @property
@@ -80,12 +87,12 @@ class Condition:
 
     @property
     def prepare(self) -> list[str]:
-        """Shell lines that write the files the binding needs (rank files) into the job's directory."""
-        return [
-            line
-            for name, text in self.binding.files.items()
-            for line in (f"cat >{name} <<'END_OF_FILE'", *text.splitlines(), "END_OF_FILE")
+        """Shell lines that write the files binding and bootstrap need (rank files) into the job's directory."""
+        files = {**self.binding.files, **self.bootstrap.scripts}
+        lines = [
+            line for name, text in files.items() for line in (f"cat >{name} <<'END_OF_FILE'", *text.splitlines(), "END_OF_FILE")
         ]
+        return [*lines, *(f"chmod +x {name}" for name in self.bootstrap.scripts), *self.bootstrap.prepare]
 
     def launcher_words(self, command: Sequence[str], options: Sequence[str]) -> list[str]:
         """The launcher's command line up to the program.
@@ -97,11 +104,15 @@ class Condition:
             words = [*command, f"--mpi={self.srun_mpi}", f"--nodes={self.nodes}", f"--ntasks={self.ranks}"]
         else:
             # The absolute path: another MPI's mpirun may come first on PATH.
-            words = [*self.stack.mpirun, "-np", str(self.ranks)]
+            counted = self.stack.launcher_family in COUNTED_BY_VARIABLES
+            words = [*self.stack.mpirun, *(() if counted else ("-np", str(self.ranks)))]
         words += [*options, *self.binding.options]
         if not self.srun_mpi and self.stack.launcher_family in EXPORTING and self.nodes > 1:
             names = [*self.setting.env, *self.stack.env_vars, *self.stack.prepend_path]
             words += [word for name in names if not name.startswith(OWN_VARIABLES) for word in ("-x", name)]
+        if not self.srun_mpi and self.stack.launcher_family == "mpirun_rsh" and "-export" not in words:
+            # Before -export the variables stand on the command line; mpirun_rsh takes PATH and LD_LIBRARY_PATH along.
+            words += [f"{name}={value}" for name, value in {**self.job_env, **self.stack.env_vars}.items()]
         return words
 
     def as_dict(self) -> dict[str, Any]:
@@ -143,6 +154,7 @@ def resolve(
     ppn_order: Sequence[str],
     pinning_order: Sequence[str],
     here: bool = False,
+    scheduler: str = "local",
 ) -> Condition:
     """Resolve one combination of parameters on one partition.
 
@@ -152,6 +164,7 @@ def resolve(
     :param ppn_order: all values of ``ppn`` in this session, to find combinations with the same placement.
     :param pinning_order: all values of ``pinning``, likewise.
     :param here: jobs run on this machine, inside what this process may use.
+    :param scheduler: registered name of the partition's batch system.
     :raises NotMeasured: with the reason why this combination is not measured here.
     """
     if fabric.within_node != (nodes == 1):
@@ -183,6 +196,7 @@ def resolve(
     if isinstance(setting, transports.Unsupported):
         raise NotMeasured(setting.reason)
     own = launcher in OWN_LAUNCHERS
+    start = bootstrap.find(stack.launcher_family, stack.version_tuple, scheduler, nodes) if own else bootstrap.Bootstrap()
     bound = binding.bind(
         placed,
         stack.launcher_family if own else launcher,
@@ -191,9 +205,23 @@ def resolve(
         mpi=stack.mpi,
         version=stack.version_tuple,
         oversubscribe=bool(extras.get("oversubscribe", False)),
+        hostfile=start.hostfile,
     )
     if isinstance(bound, binding.Inexpressible):
         raise NotMeasured(bound.reason)
     chosen = extras.get("srun_mpi", {})
-    srun_mpi = "" if own else chosen.get(stack.name) or chosen.get(stack.mpi) or SRUN_MPI[stack.mpi]
-    return Condition(stack, fabric, nodes, number, ppn, pinning, topology, placed, setting, bound, srun_mpi)
+    srun_mpi = "" if own else chosen.get(stack.name) or chosen.get(stack.mpi) or SRUN_MPI.get(stack.mpi, "")
+    if not own and not srun_mpi:
+        raise NotMeasured(f"srun does not start ranks of {stack.mpi}: use the stack's own launcher")
+    advice = recommended_for(stack, extras)
+    return Condition(stack, fabric, nodes, number, ppn, pinning, topology, placed, setting, bound, srun_mpi, start, advice)
+
+
+def recommended_for(stack: Stack, extras: Mapping[str, Any]) -> dict[str, str]:
+    """Variables the partition's ``extras.recommended`` has for a stack, later entries over earlier ones."""
+    return {
+        name: value
+        for entry in extras.get("recommended", ())
+        if any(fnmatch.fnmatchcase(stack.name, pattern) for pattern in entry["stacks"])
+        for name, value in entry["env_vars"].items()
+    }

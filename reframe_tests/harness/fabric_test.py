@@ -155,7 +155,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 extras=partition.extras,
                 ppn_order=list(space["ppn"].values),
                 pinning_order=list(space["pinning"].values),
-                here=partition.scheduler.registered_name == "local",
+                here=partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False),
+                scheduler=partition.scheduler.registered_name,
             )
             pace = catalogue.Pace(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
             self._launches = catalogue.launches(self.group, self._stack, self._condition.ranks, self.depth, self.nodes, pace)

@@ -1,4 +1,4 @@
-"""MVAPICH2 1.9 to 2.3: ch3:mrail (verbs), ch3:psm (PSM2) and ch3:nemesis (TCP). It prints its evidence on stderr."""
+"""MVAPICH2 1.9 to 2.3, verbs from 1.2 on: ch3:mrail (verbs), ch3:psm (PSM2), ch3:nemesis (TCP). Its evidence is on stderr."""
 
 from __future__ import annotations
 
@@ -16,6 +16,21 @@ _NO_RDMA = Proof("RDMA library", r"/lib(ibverbs|rdmacm|psm2|psm_infinipath)\.so"
 _COUNTERS = "Only the interfaces' byte counters tell TCP from shared memory."
 
 ROWS: tuple[TransportRow, ...] = (
+    TransportRow(
+        _MPI,
+        "verbs",
+        Range((1, 2), (1, 9)),
+        "MVAPICH2 1.5 User Guide, 'MVAPICH2 Parameters' (MV2_NUM_HCAS, MV2_IBA_HCA, MV2_DEFAULT_PORT, MV2_USE_SHARED_MEM)",
+        device=MRAIL,
+        env={"MV2_IBA_HCA": "{hcas}"},
+        by_scope=scoped(node={"MV2_USE_SHARED_MEM": "0", "MV2_USE_SHMEM_COLL": "0"}),
+        by_rails={
+            ONE_RAIL: {"MV2_NUM_HCAS": "1", "MV2_DEFAULT_PORT": "{port}"},
+            MANY_RAILS: {"MV2_NUM_HCAS": "{rails}"},
+        },
+        proofs=(Proof("verbs library", r"/(libibverbs)\.so", ("libibverbs",), source=LIBRARIES),),
+        note="These versions print nothing about their adapter: only the ports' byte counters show which one it was.",
+    ),
     TransportRow(
         _MPI,
         "verbs",
@@ -76,8 +91,9 @@ GAPS: tuple[Gap, ...] = (
     *(
         Gap(_MPI, transport, Range((0,), (1, 9)), "MVAPICH2 before 1.9 has no row here: use 1.9 or newer.")
         for transport in TRANSPORTS
-        if transport not in ("psm2", *_NEWER)
+        if transport not in ("verbs", "psm2", *_NEWER)
     ),
+    Gap(_MPI, "verbs", Range((0,), (1, 2)), "MVAPICH2 before 1.2 has no row here: use 1.2 or newer."),
     Gap(_MPI, "psm2", Range((0,), (2, 2)), "MVAPICH2 before 2.2 has no PSM2 channel: use 2.2 or newer."),
     *(
         Gap(_MPI, transport, Range((0,)), f"MVAPICH2 cannot use {transport}: use {newer} or newer.")

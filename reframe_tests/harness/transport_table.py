@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from . import transport_rows_intelmpi, transport_rows_mpich, transport_rows_mvapich2, transport_rows_openmpi
+from . import (
+    transport_rows_intelmpi,
+    transport_rows_mpich,
+    transport_rows_mvapich2,
+    transport_rows_openmpi,
+    transport_rows_pempi,
+)
 from .transport_rows import Gap, TransportRow
 
 ROWS: tuple[TransportRow, ...] = (
@@ -10,6 +16,7 @@ ROWS: tuple[TransportRow, ...] = (
     *transport_rows_mpich.ROWS,
     *transport_rows_openmpi.ROWS,
     *transport_rows_mvapich2.ROWS,
+    *transport_rows_pempi.ROWS,
 )
 
 GAPS: tuple[Gap, ...] = (
@@ -17,4 +24,5 @@ GAPS: tuple[Gap, ...] = (
     *transport_rows_mpich.GAPS,
     *transport_rows_openmpi.GAPS,
     *transport_rows_mvapich2.GAPS,
+    *transport_rows_pempi.GAPS,
 )

@@ -24,7 +24,7 @@ __all__ = ["DEBUG", "LIBRARIES", "Gap", "Proof", "Setting", "TransportRow", "Uns
 __all__ += ["check_proofs", "settle", "strip_debug"]
 
 #: Names of the MPIs in sentences.
-DISPLAY_NAMES = dict(zip(MPIS, ("Intel MPI", "MPICH", "Open MPI", "MVAPICH2", "MVAPICH"), strict=True))
+DISPLAY_NAMES = dict(zip(MPIS, ("Intel MPI", "MPICH", "Open MPI", "MVAPICH2", "MVAPICH", "IBM PE MPI"), strict=True))
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _UNIT = re.compile(r"_(\d+)$")

@@ -45,13 +45,13 @@ QUANTITIES: dict[str, Quantity] = {
 }
 
 #: MPI implementations the tables know, as they appear in stack metadata (``mpi.name``).
-MPIS = ("intelmpi", "mpich", "openmpi", "mvapich2", "mvapich")
+MPIS = ("intelmpi", "mpich", "openmpi", "mvapich2", "mvapich", "pempi")
 
 #: Where a stack came from.
 ORIGINS = ("spack", "wheels", "system")
 
 #: Process managers a stack's own ``mpirun`` may be.
-LAUNCHER_FAMILIES = ("hydra-intel", "hydra", "prrte", "orterun", "mpirun_rsh")
+LAUNCHER_FAMILIES = ("hydra-intel", "hydra", "prrte", "orterun", "mpirun_rsh", "poe")
 
 #: Transports a fabric may name.
 TRANSPORTS = ("shm", "tcp", "verbs", "ucx", "psm2", "efa", "cxi")

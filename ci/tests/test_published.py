@@ -1,0 +1,149 @@
+"""Published data: every digit is the paper's, every row is complete, and the papers' own cross-sums hold."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import published_tables as papers
+from mpibench import published
+from reframe_tests.harness import site, vocabulary
+from reframe_tests.harness.topology import Topology
+from reframe_tests.harness.vocabulary import BadInput
+
+#: Folder with the full texts of the papers, ``<paper>.txt``, where they are at hand.
+FULL_TEXTS = os.environ.get("MPIBENCH_PAPERS", "")
+PAPER_OF = {
+    "cambridge-westmere": papers.CAMBRIDGE,
+    "openhpc-mini": papers.OPENHPC,
+    "opa-dual-rail": papers.OPA,
+    "ibm-p5-575": papers.IBM,
+    "ibm-js21": papers.IBM,
+}
+TABLES = papers.tables()
+
+
+def spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def csv_file(system: str, name: str) -> Path:
+    return site.ROOT / "site_configs" / system / "published" / f"{name}.csv"
+
+
+@pytest.mark.parametrize(("system", "name"), TABLES, ids="/".join)
+def test_every_digit_of_a_table_is_the_papers(system: str, name: str) -> None:
+    with csv_file(system, name).open(newline="") as stream:
+        rows = [{column: text for column, text in row.items() if text} for row in csv.DictReader(stream)]
+    assert rows == TABLES[system, name]
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        (("openhpc-mini", "osu-put-bw-eth1g"), 23),
+        *[(("openhpc-mini", f"imb-p2p-pingpong-{fabric}"), 24 * 4) for fabric in ("eth1g", "eth40g", "opa100")],
+        (("ibm-p5-575", "table3a-unidirectional-bandwidth"), 12 * 3),
+        (("ibm-p5-575", "table4-exchange-bandwidth"), 12 * 3),
+        (("ibm-p5-575", "table7-nas"), 9 * 8),
+        (("ibm-p5-575", "table9-hpcc"), 2 * 12),
+        (("ibm-js21", "table7-nas"), 4 * 8),
+        (("cambridge-westmere", "cpuinfo"), 12 * 2),
+    ],
+)
+def test_no_value_of_a_table_is_left_out(key: tuple[str, str], values: int) -> None:
+    assert len(TABLES[key]) == values
+
+
+@pytest.mark.parametrize("system", PAPER_OF)
+def test_statements_quote_their_sentence_and_it_has_the_value(system: str) -> None:
+    excerpt = "\n".join(line for lines in papers.blocks(PAPER_OF[system]).values() for line in lines)
+    others = [value for value in published.read(system) if (system, Path(value.file).stem) not in TABLES]
+    for value in others:
+        assert spaced(value["source"]) in spaced(excerpt), value
+        assert value["value"] in value["source"], value
+
+
+@pytest.mark.parametrize("system", PAPER_OF)
+def test_rows_keep_to_the_schema_and_the_vocabulary(system: str) -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(published.SCHEMA.read_text()))
+    for value in published.read(system):
+        validator.validate(value.data)
+        known = vocabulary.QUANTITIES.get(value["quantity"])
+        assert known is None or known.unit == value["unit"], value
+        if value["unit"] != "text" and re.fullmatch(r"[0-9.,]+", value["value"]):
+            assert value.number >= 0
+    assert set(published.systems()) == set(PAPER_OF)
+
+
+@pytest.mark.parametrize("paper", papers.PAPERS)
+def test_excerpts_are_verbatim(paper: str) -> None:
+    """Against the full text, where there is one (MPIBENCH_PAPERS): a line of a table may not have been touched."""
+    full = Path(FULL_TEXTS) / f"{paper}.txt"
+    if not FULL_TEXTS or not full.exists():
+        pytest.skip("the full texts of the papers are not here (MPIBENCH_PAPERS)")
+    text = full.read_text()
+    for name, lines in papers.blocks(paper).items():
+        if name == "sentences":
+            assert all(spaced(line) in spaced(text) for line in lines)
+        else:
+            assert "\n".join(lines) in text, name
+
+
+@pytest.mark.parametrize("fabric", ["eth1g", "eth40g", "opa100"])
+def test_columns_of_a_row_agree(fabric: str) -> None:
+    """MB/s is bytes / us and msg/s is 1e6 / us, within rounding and 5e-4 of IMB-P2P's own: no cell is in a wrong row."""
+    values = published.select(published.read("openhpc-mini"), benchmark="PingPong", fabric=fabric)
+    rows: dict[int, dict[str, float]] = {}
+    for value in values:
+        if value.message_bytes is not None and value["quantity"] != "bandwidth_gbit_per_s":
+            rows.setdefault(value.message_bytes, {})[value["quantity"]] = value.number
+    assert len(rows) == 24
+    for size, row in rows.items():
+        low, high = row["latency_us"] * 0.9995 - 0.006, row["latency_us"] * 1.0005 + 0.006
+        assert size / high - 0.006 <= row["bandwidth_mb_per_s"] <= size / low + 0.006, size
+        assert 1e6 / high - 1 <= row["message_rate_per_s"] <= 1e6 / low + 1, size
+
+
+def test_a_sum_over_hpcc_finds_the_misprint() -> None:
+    """Star DGEMM of Table 9 is printed as 719: a hundred times the other rows of the same machine."""
+    values = published.select(published.read("ibm-p5-575"), quantity="star_dgemm_gflops")
+    assert [value["value"] for value in values] == ["7.13", "7.27", "7.13", "719"]
+    assert [value["value"] for value in values if value["note"]] == ["719"]
+
+
+def test_the_core_numbers_of_the_westmere_node_are_the_papers() -> None:
+    system = site.read_system(site.ROOT / "site_configs" / "cambridge-westmere" / "system.py")
+    packages = published.select(published.read("cambridge-westmere"), quantity="package_id")
+    printed = {int(value["conditions"].split()[1]): int(value["value"]) for value in packages}
+    for partition in system["partitions"]:
+        topology = Topology.from_processor(partition["processor"])
+        assert {unit.cpu: unit.socket for unit in topology.units} == printed
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a,b\n1,2\n", "the columns must be"),
+        (",".join(published.COLUMNS) + "\nTable 1,PingPong\n", "row 2: a cell is missing"),
+        (",".join(published.COLUMNS) + "\n" + "," * (len(published.COLUMNS) - 1) + "\n", "row 2"),
+    ],
+)
+def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str, wanted: str) -> None:
+    file = tmp_path / "site_configs" / "mysystem" / "published" / "table.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    with pytest.raises(BadInput, match=wanted) as caught:
+        published.read("mysystem", tmp_path)
+    assert str(file) in str(caught.value)
+
+
+def test_a_system_without_published_data_is_one_sentence() -> None:
+    with pytest.raises(BadInput, match="'generic' has no published data"):
+        published.read("generic")
