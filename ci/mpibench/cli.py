@@ -54,6 +54,38 @@ def doctor(
 
 
 @app.command()
+def build(
+    stacks: Annotated[list[str] | None, typer.Argument(help="Folders under environments/, e.g. openmpi; default: all.")] = None,
+    mirror: Annotated[
+        list[str] | None,
+        typer.Option(help="Folder or URL of a build cache or source mirror, taken without signatures; repeatable."),
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(help="System whose site_configs/<system>/spack applies; default: this one.")
+    ] = None,
+    cache_only: Annotated[
+        bool, typer.Option("--cache-only", help="Take everything from build caches, compile nothing.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Solve anew, although nothing has changed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Solve and show what would be built; build nothing.")] = False,
+    skip_tests: Annotated[bool, typer.Option("--skip-tests", help="Leave out the install-time tests.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes per build; 0: Spack's default.")] = 0,
+) -> None:
+    """Build MPI stacks with Spack: solve, show, install, test, register. Safe to repeat and to interrupt.
+
+    What is registered appears as a ReFrame environment by itself. Spack's own output goes to results/spack/<stack>.log.
+    Exits 1 if a stack could not be built; the others are built all the same.
+    """
+    from mpibench.spack import build as builder
+
+    options = builder.Options(tuple(mirror or ()), cache_only, fresh, dry_run, skip_tests, jobs)
+    failures = builder.build(stacks or (), options, system=system, echo=typer.echo)
+    for failure in failures:
+        typer.echo(f"mpibench: {failure}", err=True)
+    raise typer.Exit(int(bool(failures)))
+
+
+@app.command()
 def catalogue(
     group: Annotated[str | None, typer.Argument(help="Only this group, e.g. p2p, transfer, collectives.")] = None,
 ) -> None:

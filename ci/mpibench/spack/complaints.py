@@ -1,0 +1,115 @@
+"""What Spack says when it cannot go on, and what to do about it: one row per complaint, first that fits.
+
+Patterns were taken from Spack 1.1.0's own output (ci/tests/spack_output.py holds it).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+#: How to make Spack write the compilers it finds into a scope.
+FIND_COMPILERS = "'spack -C SCOPE compiler find' with SCOPE the folder of the site's scope"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One complaint.
+
+    :param pattern: regular expression for its line; groups may be used in ``meaning`` as ``{1}``.
+    :param meaning: what it means, ending without a full stop.
+    :param remedy: what to do.
+    """
+
+    pattern: str
+    meaning: str
+    remedy: str
+
+
+ROWS = (
+    Row(
+        r"Timed out waiting for a (?:read|write) lock",
+        "another Spack holds its lock",
+        "wait for it to end, then run this again",
+    ),
+    Row(
+        r"(?:Failed to (?:clone|fetch|update) package repositor|Could not resolve host|unable to access 'https?:)",
+        "the package recipes cannot be fetched (no network?)",
+        "clone spack-packages where there is a network and name it as repos:builtin:destination in the site's scope",
+    ),
+    Row(
+        r"(?:no compiler configured|cannot find working compilers|No compilers? (?:available|found))",
+        "Spack knows no compiler",
+        f"name one in the site's scope: {FIND_COMPILERS}",
+    ),
+    Row(
+        r"(?:cannot bootstrap|failed to bootstrap|Cannot find (?:clingo|version))",
+        "Spack's own solver cannot be fetched (no network?)",
+        "run 'spack bootstrap mirror' where there is a network, as 'spack bootstrap --help' says",
+    ),
+    Row(
+        r"Error: (.*\.yaml:\d+: .*)$",
+        "a configuration file is wrong ({1})",
+        "correct it",
+    ),
+    Row(
+        r"near (\S+\.yaml), (\d+), \d+: (.*)$",
+        "a configuration file is no YAML ({1}, line {2}: {3})",
+        "correct it",
+    ),
+    Row(
+        r"No binary (?:for )?(\S+?)(?:-\w{7})? found when cache-only",
+        "no build cache has {1}",
+        "name one that has it with --mirror, or leave out --cache-only",
+    ),
+    Row(
+        r"No binary(?: for (\S+))?.*cache",
+        "no build cache has {1}",
+        "name one that has it with --mirror, or leave out --cache-only",
+    ),
+    Row(
+        r"(?:verif|signature|gpg).*(?:fail|not|no )",
+        "a build cache holds packages whose signature cannot be checked",
+        "trust its key with 'spack buildcache keys --install --trust', or name it with --mirror",
+    ),
+    Row(
+        r"(?:All fetchers failed|FetchError|Will not fetch|[Ff]ailed to fetch)(?:.* for (\S+))?",
+        "the source of {1} cannot be fetched (no network?)",
+        "name a mirror or build cache that has it with --mirror",
+    ),
+    Row(
+        r"(requirement .* cannot match .*|.*[Rr]equire.*cannot be satisfied.*|[Cc]annot satisfy .*|"
+        r"concretiz\w* failed.*|.*unsatisfiable.*)$",
+        "what the environment and the site's scope ask for cannot be had together ({1})",
+        "change the site's scope",
+    ),
+    Row(
+        r"(?:Error|==> Error): (ProcessError: .*|Command exited with status .*)$",
+        "a build failed ({1})",
+        "see the log; when the cause is mended, the same command goes on from here",
+    ),
+)
+
+
+def explain(what: str, output: str, status: int, log: Path, remedy: str = "") -> str:
+    """One sentence for an end of Spack with an error: what it was doing, what it means, what to do, where its log is.
+
+    :param remedy: what to do where no row fits.
+    """
+    for row in ROWS:
+        found = re.search(row.pattern, output, re.M)
+        if found:
+            words = [(word or "a package").strip().rstrip(".") for word in found.groups()]
+            return f"{what}: {row.meaning.format('', *words)}; {row.remedy} (log: {log})."
+    reason = first_error(output) or f"Spack ended with status {status}"
+    return f"{what}: {reason.rstrip('.')}; {remedy or 'see the log'} (log: {log})."
+
+
+def first_error(output: str) -> str:
+    """The first line Spack marks as an error, else the last that says something; empty for no output."""
+    found = re.search(r"Error: (.*\S)", output)
+    if found:
+        return found[1]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

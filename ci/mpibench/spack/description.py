@@ -1,0 +1,207 @@
+"""What a Spack-built stack is, for its ``stack.json``: from the lock file, the installed files and the MPI library itself."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+from .. import benchmark_binaries, installed_mpi, stack_probe, system_stacks
+from .consistency import BENCHMARKS
+from .lock import Lock, Node
+
+ORIGIN = "spack"
+
+
+@dataclass(frozen=True)
+class Provider:
+    """How an MPI package of Spack appears here.
+
+    :param mpi: one of ``vocabulary.MPIS``.
+    :param homes: where below the package's prefix ``bin`` is; ``{short}`` is the version's first two numbers.
+    :param libraries: folders below home its libraries need on the search path, because programs do not find them otherwise.
+    """
+
+    mpi: str
+    homes: tuple[str, ...] = ("",)
+    libraries: tuple[str, ...] = ()
+
+
+#: Package that provides MPI to its row; the layout of Intel's is that of its recipe (``component_prefix``).
+PROVIDERS: Mapping[str, Provider] = {
+    "openmpi": Provider("openmpi"),
+    "mpich": Provider("mpich"),
+    "mvapich2": Provider("mvapich2"),
+    "mvapich": Provider("mvapich"),
+    "intel-oneapi-mpi": Provider("intelmpi", ("mpi/{version}", "mpi/{short}", "mpi/latest", ""), ("lib", "lib/release")),
+}
+#: Where a benchmark package has its programs, and what they are called.
+PROGRAMS: Mapping[str, tuple[str, str]] = {
+    "intel-mpi-benchmarks": ("bin", "IMB-*"),
+    "osu-micro-benchmarks": ("libexec", "osu_*"),
+    "perftest": ("bin", "ib_*"),
+}
+
+
+def name_of(lock: Lock) -> str:
+    """Name of the stack: ``openmpi-spack``."""
+    return f"{_provider(lock).mpi}-{ORIGIN}"
+
+
+def _provider(lock: Lock) -> Provider:
+    row = PROVIDERS.get(lock.mpi.name)
+    if row is None:
+        raise BadInput(f"{lock.path}: MPI {lock.mpi} is not known here ({', '.join(PROVIDERS)}); add a row to description.py.")
+    return row
+
+
+def find_programs(package: str, prefix: Path) -> dict[str, str]:
+    """Benchmark programs of an installed package: name to absolute path.
+
+    :raises BadInput: when it has none, or two of one name.
+    """
+    folder, pattern = PROGRAMS[package]
+    found: dict[str, str] = {}
+    for path in sorted((prefix / folder).rglob(pattern)):
+        if not path.is_file() or not os.access(path, os.X_OK):
+            continue
+        if path.name in found:
+            raise BadInput(f"{package} has two programs {path.name} ({found[path.name]} and {path}); remove one of them.")
+        found[path.name] = str(path)
+    if not found:
+        raise BadInput(f"{package} is installed and has no {pattern} below {prefix / folder}; install it anew.")
+    return found
+
+
+def find_library(program: str, environ: Mapping[str, str]) -> Path:
+    """The libmpi a program gets from the loader.
+
+    :param environ: environment it would be started in.
+    :raises BadInput: when the loader finds none.
+    """
+    needs, _ = benchmark_binaries.list_needs(Path(program), environ)
+    for name, path in needs.items():
+        if path and installed_mpi.LIBRARY_NAME.fullmatch(name):
+            return Path(path)
+    missing = next((name for name, path in needs.items() if not path), "any libmpi")
+    raise BadInput(
+        f"{program} does not find {missing} and cannot run; correct its MPI's prefix in packages.yaml, or install it anew."
+    )
+
+
+def contradict(stack: Stack, record: Callable[[str], object]) -> str:
+    """Start two ranks of the library, every IMB program and one OSU program; the first contradiction as a sentence, else empty.
+
+    One of some eighty OSU programs, because all are made by one build on one library, and its install-time tests ran others.
+    """
+    clean = installed_mpi.clean_environment()
+    fault = stack_probe.find_launch_fault(stack, record, clean)
+    if fault:
+        return fault
+    programs = {name: Path(path) for name, path in stack.binaries.items() if benchmark_binaries.is_part(name, "imb")}
+    programs |= {name: Path(stack.binaries[name]) for name in ("osu_latency",) if name in stack.binaries}
+    found = benchmark_binaries.prove(programs, stack, clean, {}, record)
+    for program, reason in found.left_out.items():
+        return f"{program} of {stack.name}: {reason}."
+    for suite, version in found.suites.items():
+        wanted = stack.suites[suite]["version"]
+        if not _same_version(wanted, version):
+            return f"{suite} of {stack.name} says it is {version} and was built as {wanted}; install it anew."
+    return ""
+
+
+def find_home(lock: Lock, prefix: Path) -> Path:
+    """The folder below an MPI's prefix that has its ``bin/mpirun``.
+
+    :raises BadInput: when there is none.
+    """
+    version = lock.mpi.version
+    short = ".".join(version.split(".")[:2])
+    for home in _provider(lock).homes:
+        path = prefix / home.format(version=version, short=short)
+        if os.access(path / "bin" / "mpirun", os.X_OK):
+            return path
+    remedy = "correct its prefix in the site's packages.yaml" if lock.mpi.external else "install it anew"
+    raise BadInput(f"{lock.mpi} has no bin/mpirun below {prefix}; {remedy}.")
+
+
+def describe(lock: Lock, prefixes: Mapping[str, Path], stamp: str, root: Path) -> dict[str, Any]:
+    """The content of ``stack.json``.
+
+    :param prefixes: hash of each package to where it is installed.
+    :param stamp: hash of everything the stack was built from.
+    :raises BadInput: when something is missing, or the MPI is not what the lock file says.
+    """
+    mpi = lock.mpi
+    home = find_home(lock, prefixes[mpi.hash])
+    libraries = [str(home / folder) for folder in _provider(lock).libraries if (home / folder).is_dir()]
+    binaries: dict[str, str] = {}
+    suites: dict[str, dict[str, str]] = {}
+    for package, suite in BENCHMARKS.items():
+        node = lock.find(package)
+        if node:
+            binaries |= find_programs(package, prefixes[node.hash])
+            suites[suite] = {"version": node.version, "built_with": _built_with(lock, node)}
+    of_mpi = [path for name, path in binaries.items() if not name.startswith("ib_")]
+    if not of_mpi:
+        raise BadInput(f"{lock.path} has none of {', '.join(BENCHMARKS)}; correct the spack.yaml beside it.")
+    clean = installed_mpi.clean_environment()
+    if libraries:
+        clean["LD_LIBRARY_PATH"] = ":".join(libraries)
+    installed = installed_mpi.examine(str(home / "bin" / "mpirun"), find_library(of_mpi[0], clean), clean)
+    _agree(lock, installed)
+    paths = {"LD_LIBRARY_PATH": libraries} if libraries else {}
+    document = system_stacks.compose(name_of(lock), installed, {}, paths, system_stacks.find_mpi4py(root))
+    search = {**document["prepend_path"], "PATH": [str(home / "bin")]}
+    compilers = sorted({name for node in _benchmarks(lock) for name in lock.compilers(node).values()})
+    return {
+        **document,
+        "origin": ORIGIN,
+        "prefix": str(home),
+        "binaries": binaries,
+        "suites": {**document["suites"], **suites},
+        "prepend_path": search,
+        "build": {
+            "lock_hash": lock.suite.hash,
+            "machine": platform.machine(),
+            "compiler": ", ".join(compilers),
+            "spec": f"{lock.suite} ^{mpi} {mpi.options} target={lock.suite.target}",
+            "stamp": stamp,
+        },
+    }
+
+
+def _benchmarks(lock: Lock) -> Iterable[Node]:
+    return filter(None, (lock.find(package) for package in BENCHMARKS))
+
+
+def _built_with(lock: Lock, node: Node) -> str:
+    compilers = ", ".join(sorted(set(lock.compilers(node).values()))) or "no compiler"
+    flags = " ".join(f'{name}="{words}"' for name, words in sorted(node.flags.items()))
+    return " ".join(filter(None, [f"{compilers} for {node.target},", flags and f"{flags},", f"on {lock.mpi} by Spack"]))
+
+
+def _agree(lock: Lock, installed: installed_mpi.Installation) -> None:
+    """Refuse an MPI that is not the one the lock names: an external that has been updated since it was written down."""
+    wanted, found = _provider(lock).mpi, installed.identity
+    if found.mpi != wanted or not _same_version(lock.mpi.version, found.version):
+        remedy = "correct its spec in the site's packages.yaml" if lock.mpi.external else "install it anew"
+        raise BadInput(f"{installed.library} is {found.mpi} {found.version} and the lock file says {lock.mpi}; {remedy}.")
+    own = lock.mpi.external or str(installed.library.resolve()).startswith(str(Path(installed.prefix).resolve()))
+    if not own:
+        raise BadInput(
+            f"benchmarks built for {lock.mpi} load {installed.library}, which is not its library; install them anew."
+        )
+
+
+def _same_version(package: str, library: str) -> bool:
+    """``2.3.7-1`` is the release 2.3.7, ``2021.18.1`` calls itself 2021.18."""
+    left, right = (version.split("-")[0].split(".") for version in (package, library))
+    shorter = min(len(left), len(right))
+    return shorter > 1 and left[:shorter] == right[:shorter]

@@ -1,0 +1,185 @@
+"""A Spack lock file (``spack.lock``) as data: nodes with version, variants, flags, target, compiler, and who is the MPI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.vocabulary import BadInput
+
+#: File beside ``spack.yaml`` that Spack writes when it has solved an environment.
+LOCK = "spack.lock"
+#: Lock file formats known here (``_meta.lockfile-version``; lib/spack/spack/environment/environment.py): 6 since Spack 1.0.
+VERSIONS = (6, 7)
+#: Bundle whose dependencies make up one stack.
+SUITE = "mpibench-suite"
+FLAGS = ("cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs")
+#: Languages as Spack's virtual packages call them.
+LANGUAGES = ("c", "cxx", "fortran")
+
+
+class LockError(BadInput):
+    """A lock file that is missing or cannot be read."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A dependency: hash of the node, what it is needed for (``build``, ``link``, ``run``), virtuals it stands in for."""
+
+    hash: str
+    types: tuple[str, ...]
+    virtuals: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One package as solved.
+
+    :param variants: name to value as Spack writes it (``+verbs``, ``fabrics=ofi,ucx``), flags left out.
+    :param flags: the flags that are set, name to words.
+    :param external: prefix of an installation of the site's, empty for what Spack builds.
+    """
+
+    name: str
+    version: str
+    hash: str
+    os: str
+    target: str
+    variants: Mapping[str, str]
+    flags: Mapping[str, str]
+    external: str
+    edges: tuple[Edge, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    @property
+    def options(self) -> str:
+        """All variants as one text, in the order of their names."""
+        return " ".join(self.variants[name] for name in sorted(self.variants))
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A solved environment.
+
+    :param roots: hashes of what was asked for, sorted (Spack writes them in any order).
+    """
+
+    path: Path
+    nodes: Mapping[str, Node]
+    roots: tuple[str, ...]
+
+    @cached_property
+    def suite(self) -> Node:
+        """The bundle that is the stack.
+
+        :raises LockError: when the environment has none, or several.
+        """
+        found = [self.nodes[root] for root in self.roots if self.nodes[root].name == SUITE]
+        if len(found) != 1 or len(self.roots) != 1:
+            raise LockError(
+                f"{self.path} has {len(self.roots)} roots and not the one {SUITE}; correct the spack.yaml beside it."
+            )
+        return found[0]
+
+    @cached_property
+    def mpi(self) -> Node:
+        """The node that provides MPI to the stack.
+
+        :raises LockError: when there is none.
+        """
+        for edge in self.suite.edges:
+            if "mpi" in edge.virtuals:
+                return self.nodes[edge.hash]
+        raise LockError(f"{self.path}: nothing in it provides MPI to {SUITE}; solve it again with 'mpibench build --fresh'.")
+
+    def find(self, name: str) -> Node | None:
+        """A package that is in the stack when it runs; build tools are not looked at."""
+        return next((node for node in self.at_run_time() if node.name == name), None)
+
+    def at_run_time(self) -> Iterator[Node]:
+        """The suite and everything it links or runs, each once, the suite first."""
+        seen = {self.suite.hash: self.suite}
+        waiting = [self.suite]
+        while waiting:
+            node = waiting.pop(0)
+            yield node
+            for edge in node.edges:
+                if edge.hash not in seen and set(edge.types) & {"link", "run"}:
+                    seen[edge.hash] = self.nodes[edge.hash]
+                    waiting.append(seen[edge.hash])
+
+    def compilers(self, node: Node) -> dict[str, str]:
+        """Compiler per language a node was built with (``{"c": "gcc@12.2.0"}``); empty for an external."""
+        return {
+            language: str(self.nodes[edge.hash]) for edge in node.edges for language in LANGUAGES if language in edge.virtuals
+        }
+
+
+def read(path: Path) -> Lock:
+    """The lock file of an environment.
+
+    :raises LockError: naming the file, when it is missing, cut short or of an unknown format.
+    """
+    again = f"solve it with 'mpibench build {path.parent.name}'"
+    try:
+        document = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise LockError(f"{path} does not exist: the environment has not been solved; {again}.") from error
+    except OSError as error:
+        raise LockError(f"{path} cannot be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise LockError(f"{path} is no JSON ({error}); remove it and {again}.") from error
+    return parse(document, path)
+
+
+def parse(document: Any, path: Path) -> Lock:
+    """The lock a decoded file describes.
+
+    :raises LockError: naming the file, when it is of an unknown format or has holes.
+    """
+    again = f"remove it and solve it with 'mpibench build {path.parent.name}'"
+    try:
+        version = document["_meta"]["lockfile-version"]
+        if version not in VERSIONS:
+            known = " and ".join(map(str, VERSIONS))
+            raise LockError(f"{path} is a lock file of format {version}, and {known} are known here; {again} and Spack 1.x.")
+        nodes = {key: _node(key, row) for key, row in document["concrete_specs"].items()}
+        roots = tuple(sorted(row["hash"] for row in document["roots"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise LockError(f"{path} is no lock file of Spack (no {error}); {again}.") from error
+    absent = {edge.hash for node in nodes.values() for edge in node.edges} | set(roots)
+    if absent := absent - set(nodes):
+        raise LockError(f"{path} names a package {sorted(absent)[0]} it does not describe; {again}.")
+    return Lock(path, nodes, roots)
+
+
+def _node(key: str, row: Mapping[str, Any]) -> Node:
+    target = row["arch"]["target"]
+    parameters = row["parameters"]
+    return Node(
+        name=row["name"],
+        version=row["version"],
+        hash=key,
+        os=row["arch"]["platform_os"],
+        # A microarchitecture is a dictionary with its features, a generic target its bare name.
+        target=target["name"] if isinstance(target, dict) else target,
+        variants={name: _variant(name, value) for name, value in parameters.items() if name not in FLAGS},
+        flags={name: " ".join(parameters[name]) for name in FLAGS if parameters.get(name)},
+        external=(row.get("external") or {}).get("path") or "",
+        edges=tuple(
+            Edge(edge["hash"], tuple(edge["parameters"]["deptypes"]), tuple(edge["parameters"]["virtuals"]))
+            for edge in row.get("dependencies", ())
+        ),
+    )
+
+
+def _variant(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return ("+" if value else "~") + name
+    return f"{name}={','.join(sorted(map(str, value))) if isinstance(value, list) else value}"
