@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from . import catalogue, evidence, evidence_clock, job_end, jobscript, parsers, references, transports
 from .condition import Condition
 from .records import Record
+from .telling_line import telling_line
 from .vocabulary import QUANTITIES
-
-#: What the first telling line of a failed launch looks like; MPI libraries bury it under what they do afterwards.
-TROUBLE = re.compile(r"\b(error|fatal|abort|failed|cannot|unable|not found|no such)\b", re.IGNORECASE)
 
 #: Verdicts on the conditions of a measurement.
 PROVEN, CONTRADICTED, MISSING = "proven", "contradicted", "missing"
@@ -181,10 +179,8 @@ def _judge_end(
         return "the job ended before this launch did; its output is not used."
     if status == jobscript.TIMED_OUT:
         return f"still running after {limit_s} s and ended by the test's own limit (hung?){_last_words(directory, files)}."
-    error_file = directory / files.error
-    lines = [line.strip() for line in _text(error_file).splitlines() if line.strip()]
-    telling = next((line for line in lines if TROUBLE.search(line)), lines[-1] if lines else "")
-    said = f"; it said: {telling[:300]}" if telling else " and said nothing"
+    telling = telling_line(_text(directory / files.error))
+    said = f"; it said: {telling}" if telling else " and said nothing"
     return f"ended with exit status {status}{said}."
 
 
@@ -243,7 +239,10 @@ def _testify(
         traffic = evidence.check_traffic(ranks, condition.fabric, _bytes_between(condition, launch, records))
         wrong += traffic.sentences
         if condition.ranks > 1:  # a rank alone has nobody to open a transport to
-            wrong += transports.check_proofs(condition.setting, debug, {path for rank in ranks for path in rank.mapped})
+            # What the ranks had in their environment, which the user may have set otherwise than the table.
+            asked = condition.setting.env
+            setting = replace(condition.setting, env={name: ranks[0].environment.get(name, asked[name]) for name in asked})
+            wrong += transports.check_proofs(setting, debug, {path for rank in ranks for path in rank.mapped})
     outcome.add(launch.name, repeat, CONTRADICTED, wrong)
     return evidence.summarise(ranks, traffic, wrong)
 
