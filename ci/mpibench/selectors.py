@@ -1,0 +1,265 @@
+"""The one small language in which every command says which sessions and cases it means.
+
+Sessions (ReFrame's session selectors, manual "Querying past results", where ReFrame has them)::
+
+    4f2a7c10-...            one session, by its id
+    4f2a                    the same by a unique beginning of it (ours)
+    latest, latest~2        the newest session, the third newest (ours)
+    20261101:20261115       sessions started in a period, end excluded; YYYYmmdd[THHMM[SS[+ZZZZ]]] or now, each with
+                            an offset such as now-7d, in m, h, d or w
+    ?'run == "nightly"'     sessions whose labels (--session-extras) fulfil an expression
+    now-7d:now?run=="nightly"   both
+
+Several are joined with commas: ``4f2a,77b0``. The expression is Python's: names,
+texts, numbers, ``and or not in == != < <= > >=`` and parentheses; nothing else is evaluated. Cases are filtered with the
+same expressions over the columns of the table ``cases`` (``--where 'fabric == "lo" and ppn > 1'``).
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.vocabulary import BadInput
+
+#: ReFrame 4.10, ``frontend/reporting/utility.py::_parse_timestamp``.
+TIME_FORMATS = ("%Y%m%d", "%Y%m%dT%H%M", "%Y%m%dT%H%M%S", "%Y%m%dT%H%M%S%z")
+_OFFSET = re.compile(r"(?P<time>.*?)(?P<amount>[+-]\d+)(?P<unit>[mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
+_UUID_START = re.compile(r"[0-9a-fA-F][0-9a-fA-F-]{2,35}")
+
+_COMPARE: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
+}
+
+
+class _Unknown(Exception):
+    """A name that this row does not have."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A checked expression over the fields of one session or case.
+
+    :param text: as given.
+    """
+
+    text: str
+    tree: ast.expr
+
+    @property
+    def names(self) -> set[str]:
+        """Names it asks for."""
+        return {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """True where the row fulfils it; a row without one of the names does not (as in ReFrame).
+
+        :raises BadInput: a text is compared with a number.
+        """
+        try:
+            return bool(_value(self.tree, row))
+        except _Unknown:
+            return False
+        except TypeError:
+            shown = {name: row.get(name) for name in sorted(self.names)}
+            raise BadInput(f"expression {self.text!r} compares text with a number ({shown}): quote the text.") from None
+
+
+def parse_expression(text: str) -> Expression:
+    """Check an expression; nothing but comparisons of names and constants is allowed.
+
+    :raises BadInput: it is no such expression.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise BadInput(f"{text!r} is no expression: write for instance 'run == \"nightly\"'.") from None
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.BoolOp, ast.boolop, ast.Compare, ast.Name, ast.Load, ast.Constant, ast.List, ast.Tuple)):
+            continue
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
+            continue
+        if isinstance(node, (ast.Not, ast.USub)) or type(node) in _COMPARE:
+            continue
+        raise BadInput(
+            f"expression {text!r} holds {type(node).__name__}: only names, constants, comparisons, and, or, not are allowed."
+        )
+    return Expression(text, tree)
+
+
+def _value(node: ast.expr, row: Mapping[str, Any]) -> Any:
+    if isinstance(node, ast.BoolOp):
+        found = (_value(one, row) for one in node.values)
+        return all(found) if isinstance(node.op, ast.And) else any(found)
+    if isinstance(node, ast.UnaryOp):
+        value = _value(node.operand, row)
+        return not value if isinstance(node.op, ast.Not) else -value
+    if isinstance(node, ast.Compare):
+        left = _value(node.left, row)
+        for comparison, right_node in zip(node.ops, node.comparators, strict=True):
+            right = _value(right_node, row)
+            if not _COMPARE[type(comparison)](left, right):
+                return False
+            left = right
+        return True
+    if isinstance(node, ast.Name):
+        if row.get(node.id) is None:
+            raise _Unknown(node.id)
+        return row[node.id]
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_value(one, row) for one in node.elts]
+    assert isinstance(node, ast.Constant)
+    return node.value
+
+
+def parse_time(text: str, now: datetime) -> datetime:
+    """A point in time as ReFrame writes it; without a zone it is local time, as in ReFrame.
+
+    :raises BadInput: it is none.
+    """
+    for pattern in TIME_FORMATS:
+        try:
+            return datetime.strptime(text, pattern).astimezone(timezone.utc)
+        except ValueError:
+            continue
+    if text == "now":
+        return now
+    match = _OFFSET.fullmatch(text)
+    if not match:
+        raise BadInput(f"{text!r} is no point in time: write YYYYmmdd, YYYYmmddTHHMM, now, or one with an offset as now-7d.")
+    try:
+        return parse_time(match["time"], now) + timedelta(**{_UNITS[match["unit"]]: int(match["amount"])})
+    except OverflowError:
+        raise BadInput(f"{text!r} is further away than a calendar reaches.") from None
+
+
+def sessions_table(cases: pl.LazyFrame) -> pl.DataFrame:
+    """One row per session of the table ``cases``: ``session``, ``started``, ``labels``, ``system``, newest last."""
+    found = cases.select("session", "started", "labels", "system").unique()
+    return found.sort("started", "session", "system").collect()
+
+
+def split(text: str) -> list[str]:
+    """Parts of a selector, separated by commas outside quotes, parentheses and brackets."""
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in "([":
+            depth += 1
+        elif letter in ")]":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def select(selector: str, sessions: pl.DataFrame, *, now: datetime | None = None) -> list[str]:
+    """Ids of the sessions a selector means, oldest first, each once.
+
+    :param sessions: :func:`sessions_table`.
+    :raises BadInput: it cannot be read, or selects nothing.
+    """
+    rows = sessions.to_dicts()
+    now = now or datetime.now(timezone.utc)
+    chosen: set[str] = set()
+    for part in split(selector):
+        found = _select_one(part, rows, now)
+        if not found:
+            span = f"{rows[0]['started']:%Y-%m-%d} to {rows[-1]['started']:%Y-%m-%d}" if rows else "none"
+            count = sessions["session"].n_unique()
+            raise BadInput(f"selector {part!r} selects none of the {count} sessions in the dataset ({span}).")
+        chosen |= found
+    return list(dict.fromkeys(row["session"] for row in rows if row["session"] in chosen))
+
+
+def _select_one(part: str, rows: Sequence[Mapping[str, Any]], now: datetime) -> set[str]:
+    ids = list(dict.fromkeys(row["session"] for row in rows))
+    if match := _LATEST.fullmatch(part):
+        back = int(match[1] or 0)
+        return {ids[-1 - back]} if back < len(ids) else set()
+    if _UUID_START.fullmatch(part) and ":" not in part:
+        found = [one for one in ids if one.startswith(part.lower())]
+        if len(found) > 1:
+            raise BadInput(f"{part!r} is the beginning of {len(found)} sessions: give more of the id.")
+        return set(found)
+    period, mark, condition = part.partition("?")
+    if not mark and ":" not in period:
+        if part in ids:  # databases of other tools may use other ids
+            return {part}
+        raise BadInput(
+            f"{part!r} is no selector: give a session id, latest, a period START:END, or ?'EXPRESSION over session labels'."
+        )
+    kept = list(rows)
+    if period:
+        start, colon, end = period.partition(":")
+        if not colon:
+            raise BadInput(f"{period!r} is no period: write START:END, for instance now-7d:now.")
+        first, last = parse_time(start, now), parse_time(end, now)
+        if first >= last:
+            raise BadInput(f"period {period!r} ends before it begins.")
+        kept = [row for row in kept if first <= row["started"] < last]
+    if mark:
+        expression = parse_expression(_unquoted(condition))
+        fields = [_fields(row) for row in rows]
+        _check_names(expression, fields, "labels of the sessions")
+        kept = [row for row in kept if expression.holds(_fields(row))]
+    return {row["session"] for row in kept}
+
+
+def _unquoted(text: str) -> str:
+    """An expression that kept the shell's quotes around it."""
+    text = text.strip()
+    whole = len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" and text[0] not in text[1:-1]
+    return text[1:-1] if whole else text
+
+
+def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {**json.loads(row["labels"]), "uuid": row["session"], "system": row["system"]}
+
+
+def _check_names(expression: Expression, rows: Iterable[Mapping[str, Any]], what: str) -> None:
+    """A name that no row has is a mistake, not an empty selection."""
+    known = {name for row in rows for name in row}
+    unknown = sorted(expression.names - known)
+    if unknown and known:
+        raise BadInput(f"{unknown[0]!r} in {expression.text!r} is unknown; the {what} are: {', '.join(sorted(known))}.")
+
+
+def filter_cases(frame: pl.DataFrame, where: str | None) -> pl.DataFrame:
+    """Cases that fulfil an expression over their columns; all of them without one.
+
+    :raises BadInput: the expression cannot be read, names no column, or keeps nothing.
+    """
+    if not where:
+        return frame
+    expression = parse_expression(where)
+    _check_names(expression, [dict.fromkeys(frame.columns)], "columns of a case")
+    # One look per distinct combination: a year of cases has few.
+    names = sorted(expression.names)
+    distinct = frame.select(names).unique() if names else frame.head(0)
+    kept = [row for row in distinct.to_dicts() if expression.holds(row)]
+    if not kept:
+        raise BadInput(f"--where {where!r} keeps none of {frame.height} cases.")
+    return frame.join(pl.DataFrame(kept, schema=distinct.schema), on=names, how="semi", nulls_equal=True)

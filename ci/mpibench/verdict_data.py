@@ -1,0 +1,212 @@
+"""From sessions in the dataset to two sides of the same metrics; what has no counterpart is kept and named.
+
+A **curve** is one quantity of one benchmark under one condition over its message sizes; a **metric** is one point of it. A
+**unit** is one repeat of one job. Nothing is dropped silently: each case, value or metric that is not used ends in
+:attr:`Selection.remarks` or in a verdict.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import polars as pl
+
+from reframe_tests.harness.vocabulary import LOWER, BadInput
+
+from . import dataset, selectors, usable
+from .verdict_policy import JUDGED
+
+#: What makes two conditions the same.
+CONDITION = ("partition", "stack", "fabric", "nodes", "ppn", "pinning")
+#: What makes two benchmarks the same, under one condition.
+BENCHMARK = ("suite", "benchmark", "variant", "ranks", "groups", "quantity")
+CURVE = (*CONDITION, *BENCHMARK)
+METRIC = (*CURVE, "message_bytes")
+#: One unit: a repeat of a job.
+UNIT = ("session", "case", "repeat")
+#: A clock that is wrong puts nights in a wrong order; sessions may be this much in the future.
+CLOCK_TOLERANCE = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Usable values of some sessions on one system.
+
+    :param values: columns :data:`METRIC`, :data:`UNIT`, ``unit``, ``direction``, ``value``, ``started``; only judged
+        quantities and positive, finite values.
+    :param cases: rows of ``cases`` that were used.
+    :param planned: rows of ``cases`` of these sessions that were to be measured, used or not.
+    :param remarks: what was not used and why, one sentence each.
+    """
+
+    system: str
+    sessions: tuple[str, ...]
+    values: pl.DataFrame
+    cases: pl.DataFrame
+    planned: pl.DataFrame
+    remarks: tuple[str, ...]
+
+
+def system_of(folder: Path, system: str | None) -> str:
+    """The system that is meant: the one named, or the only one in the dataset.
+
+    :raises BadInput: there are several, or the one named is not there.
+    """
+    known = sorted({path.name.removeprefix("system=") for path in (folder / "cases").glob("system=*")})
+    if not known:
+        raise BadInput(f"there is no dataset in {folder}: write one with `mpibench export`.")
+    if system is None and len(known) > 1:
+        raise BadInput(f"the dataset holds {len(known)} systems ({', '.join(known)}): name one with --system.")
+    if system is not None and system not in known:
+        raise BadInput(f"the dataset holds no system {system!r}; it holds {', '.join(known)}.")
+    return system or known[0]
+
+
+def cases_of(folder: Path, system: str) -> pl.LazyFrame:
+    """Table ``cases`` of one system, checked: each session once, under one system, its clock not ahead of ours.
+
+    :raises BadInput: no dataset, a damaged file, a session that is there twice.
+    """
+    cases = dataset.load_cases(folder)
+    twice = cases.group_by("case").agg(count=pl.len(), session=pl.col("session").first()).filter(pl.col("count") > 1)
+    found = twice.select("session").unique().sort("session").collect()
+    if found.height:
+        raise BadInput(
+            f"session {found['session'][0]} is in the dataset {folder} twice: remove one copy and export it again"
+            + (f" ({found.height - 1} more sessions likewise)." if found.height > 1 else ".")
+        )
+    cases = cases.filter(pl.col("system") == system)
+    ahead = cases.select(pl.col("started").max()).collect().item()
+    if ahead is not None and ahead > datetime.now(timezone.utc) + CLOCK_TOLERANCE:
+        raise BadInput(
+            f"a session of {system} says it started at {ahead:%Y-%m-%d %H:%M} UTC, which is to come: mend the clock."
+        )
+    return cases
+
+
+def read(
+    folder: Path,
+    system: str,
+    selector: str,
+    *,
+    where: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    for_learning: bool = False,
+) -> Selection:
+    """Usable values of the sessions a selector means.
+
+    :param where: expression over the columns of ``cases``.
+    :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
+    :raises BadInput: nothing is selected, nothing of it may be used, or it cannot be used together.
+    """
+    table = cases_of(folder, system)
+    sessions = selectors.select(selector, selectors.sessions_table(table))
+    cases = selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
+    sorted_cases = usable.sort_cases(cases, for_learning=for_learning)
+    remarks = sorted_cases.sentences()
+    if not sorted_cases.usable.height:
+        why = "; ".join(remarks) or "every case was skipped"
+        raise BadInput(f"selector {selector!r} gives no case that may be used ({why}).")
+    values, more = _values(folder, system, sorted_cases.usable)
+    planned = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
+    for old, new in (rename or {}).items():
+        columns = [name for name in ("stack", "benchmark", "fabric", "partition") if name in values.columns]
+        if not any(values[name].eq(old).any() for name in columns):
+            raise BadInput(f"--rename {old}={new}: {selector!r} has no stack, benchmark, fabric or partition {old!r}.")
+        values = values.with_columns(pl.col(columns).replace(old, new))
+        planned = planned.with_columns(pl.col("stack", "fabric", "partition").replace(old, new))
+    return Selection(system, tuple(sessions), values, sorted_cases.usable, planned, (*remarks, *more))
+
+
+def _values(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Judged values of some cases, and what was left out."""
+    wanted = cases["case"].to_list()
+    columns = [*METRIC, *UNIT, "unit", "direction", "value", "started"]
+    samples = (
+        dataset.load(folder, systems=[system], sessions=cases["session"].unique().to_list())
+        .filter(pl.col("case").is_in(wanted), pl.col("quantity").is_in(JUDGED))
+        .select(columns)
+        .collect()
+    )
+    units = samples.group_by("quantity").agg(pl.col("unit").unique()).filter(pl.col("unit").list.len() > 1)
+    if units.height:
+        row = units.row(0, named=True)
+        raise BadInput(
+            f"{row['quantity']} comes in {' and '.join(sorted(row['unit']))}: export the session in the odd unit again."
+        )
+    odd = samples.filter(~pl.col("value").is_finite())
+    if odd.height:
+        row = odd.row(0, named=True)
+        raise BadInput(
+            f"{row['benchmark']} {row['quantity']} of case {row['case']} is {row['value']}, which is no measurement: "
+            "export that session again."
+        )
+    repeated = samples.select(*METRIC, *UNIT).is_duplicated()
+    if repeated.any():
+        row = samples.filter(repeated).row(0, named=True)
+        raise BadInput(f"{row['benchmark']} {row['quantity']} of case {row['case']} is there twice: export that session again.")
+    remarks = []
+    order = {quantity: rank for rank, quantity in enumerate(JUDGED)}
+    positive = samples.filter(pl.col("value") > 0)
+    point = [name for name in METRIC if name != "quantity"]
+    rank = pl.col("quantity").replace_strict(order, return_dtype=pl.Int32)
+    judged = positive.filter(rank == rank.min().over(*point))
+    zero = samples.filter(pl.col("value") <= 0).join(judged.select(point).unique(), on=point, how="anti", nulls_equal=True)
+    if zero.height:
+        remarks.append(f"{zero.height} values of zero not used: a ratio to nothing says nothing")
+    return judged, remarks
+
+
+def describe_condition(row: Mapping[str, object]) -> str:
+    """A condition in the words of the command line."""
+    return f"{row['stack']} on {row['partition']}, {row['fabric']}, {row['nodes']} x {row['ppn']}, {row['pinning']}"
+
+
+def slowness(values: pl.DataFrame) -> pl.Series:
+    """Natural logarithm of each value, turned so that more is worse."""
+    sign = pl.when(pl.col("direction") == LOWER).then(1.0).otherwise(-1.0)
+    return values.select((sign * pl.col("value").log()).alias("slowness"))["slowness"]
+
+
+def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
+    """What the sessions of a selection say about the machine and its software, each fact with all its values, sorted."""
+    found: dict[str, set[str]] = {}
+    for row in cases.select("stack", "mpi", "mpi_version", "lock_hash", "library_version", "condition").unique().to_dicts():
+        condition = json.loads(row["condition"] or "{}")
+        said = {
+            f"MPI of {row['stack']}": f"{row['mpi']} {row['mpi_version']}",
+            f"library of {row['stack']}": row["library_version"],
+            f"lock hash of {row['stack']}": row["lock_hash"],
+            **{f"{name} of {row['stack']}": suite.get("version") for name, suite in _suites(condition)},
+            **{str(name): value for name, value in _machine(condition)},
+        }
+        for name, value in said.items():
+            if value:
+                found.setdefault(name, set()).add(str(value))
+    return {name: sorted(values) for name, values in sorted(found.items())}
+
+
+def _suites(condition: Mapping[str, object]) -> Sequence[tuple[str, Mapping[str, object]]]:
+    suites = condition.get("suites")
+    return [(name, row) for name, row in suites.items() if isinstance(row, Mapping)] if isinstance(suites, Mapping) else []
+
+
+def _machine(condition: Mapping[str, object]) -> list[tuple[str, object]]:
+    """Facts about nodes (kernel, driver, firmware, ...) and the settings the test chose."""
+    machine = condition.get("machine")
+    rows = list(machine.items()) if isinstance(machine, Mapping) else []
+    environment = condition.get("environment")
+    settings = [(f"setting {name}", value) for name, value in environment.items()] if isinstance(environment, Mapping) else []
+    flat = [(name, ", ".join(map(str, value)) if isinstance(value, list) else value) for name, value in rows]
+    return [*flat, *settings, *((name, condition.get(name)) for name in ("line_rate_gbit_per_s", "transport"))]
+
+
+def changes(before: Mapping[str, list[str]], after: Mapping[str, list[str]]) -> list[tuple[str, str, str]]:
+    """Facts that differ between two sides: name, before, after; ``-`` where a side does not know."""
+    names = sorted(set(before) | set(after))
+    pairs = [(name, ", ".join(before.get(name, ["-"])), ", ".join(after.get(name, ["-"]))) for name in names]
+    return [pair for pair in pairs if pair[1] != pair[2]]

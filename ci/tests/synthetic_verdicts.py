@@ -1,0 +1,98 @@
+"""Datasets with known contents for verdicts: latency and bandwidth curves with known noise and known changes."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from mpibench.dataset import CASES_SCHEMA, SAMPLES_SCHEMA
+from reframe_tests.harness.vocabulary import QUANTITIES
+
+SIZES = (0, 8, 64, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
+#: benchmark -> quantity.
+BENCHMARKS = {"PingPong": "latency_us", "Uniband": "bandwidth_mb_per_s"}
+FIRST = datetime(2026, 1, 5, 2, 0, tzinfo=timezone.utc)
+
+#: (benchmark, message_bytes, stack) -> factor on time.
+Change = Callable[[str, int, str], float]
+
+
+def unchanged(benchmark: str, size: int, stack: str) -> float:
+    """No change."""
+    return 1.0
+
+
+def write_session(
+    folder: Path,
+    number: int,
+    *,
+    labels: Mapping[str, str] | None = None,
+    change: Change = unchanged,
+    noise: float = 0.005,
+    jobs: int = 1,
+    repeats: int = 5,
+    system: str = "testbed",
+    stacks: Sequence[str] = ("openmpi-spack",),
+    result: str = "pass",
+    evidence: str = "proven",
+    condition: Mapping[str, Any] | None = None,
+    mpi_version: str = "5.0.10",
+    sizes: Sequence[int] = SIZES,
+    benchmarks: Mapping[str, str] = BENCHMARKS,
+    started: datetime | None = None,
+    night: int | None = None,
+    edit: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda row: row,
+) -> str:
+    """Write one session; returns its id. Times are (5 us + size / 1000 MB/s) x change x log-normal noise.
+
+    :param number: seeds the noise and makes the id; the session starts ``night`` (default: number) days after FIRST.
+    :param edit: changes each row of ``samples``, or drops it by returning ``None``.
+    """
+    rng = np.random.default_rng(number)
+    name = str(uuid.UUID(int=(number + 1) << 96 | 0x4000 << 64 | number))
+    started = started or FIRST + timedelta(days=number if night is None else night)
+    samples, cases = [], []
+    for place, (stack, _) in enumerate((stack, job) for stack in stacks for job in range(jobs)):
+        case = {
+            **{"session": name, "started": started, "labels": json.dumps(dict(labels or {}), sort_keys=True)},
+            **{"case": f"{name}:0:{place}", "run": 0, "partition": "node", "stack": stack, "mpi": "openmpi"},
+            **{"mpi_version": mpi_version, "origin": "spack", "lock_hash": f"hash-{mpi_version}", "fabric": "eth1g"},
+            **{"nodes": 2, "ppn": 1, "ppn_symbol": "1", "pinning": "bunch", "group": "p2p", "result": result},
+            **{"evidence": evidence, "job_id": str(100 + number), "nodelist": "n1,n2", "outputdir": "out"},
+        }
+        stored = {"suites": {"imb": {"version": "2021.11"}}, "transport": "tcp", **(condition or {})}
+        cases.append(
+            {
+                **case,
+                **{"name": f"PointToPoint_{stack}", "superseded": False, "reason": None, "sentences": []},
+                **{"fail_phase": None if result == "pass" else "performance", "library": "libmpi.so"},
+                **{"library_version": f"Open MPI v{mpi_version}", "condition": json.dumps(stored), "samples": 1, "gates": []},
+            }
+        )
+        for benchmark, quantity in benchmarks.items():
+            for size in sizes:
+                times = (5 + size / 1000) * change(benchmark, size, stack) * np.exp(noise * rng.standard_normal(repeats))
+                if quantity == "bandwidth_mb_per_s":
+                    times = size / times
+                for repeat, value in enumerate(times, start=1):
+                    row = {
+                        **case,
+                        **{"suite": "imb", "benchmark": benchmark, "variant": "", "ranks": 2, "groups": 1},
+                        **{"message_bytes": size, "repetitions": 1000, "quantity": quantity, "repeat": repeat},
+                        **{"unit": QUANTITIES[quantity].unit, "direction": QUANTITIES[quantity].direction},
+                        "value": float(value),
+                    }
+                    if (edited := edit(row)) is not None:
+                        samples.append(edited)
+    for table, rows, schema in (("samples", samples, SAMPLES_SCHEMA), ("cases", cases, CASES_SCHEMA)):
+        path = folder / table / f"system={system}" / f"date={started:%Y-%m-%d}" / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pl.DataFrame(rows, schema=schema, orient="row").write_parquet(path)
+    return name

@@ -1,0 +1,98 @@
+"""Selectors: what they mean, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import polars as pl
+import pytest
+
+from mpibench import selectors
+from reframe_tests.harness.vocabulary import BadInput
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
+SESSIONS = pl.DataFrame(
+    [
+        ("aaaa1111-0000-4000-8000-000000000001", datetime(2026, 11, 1, tzinfo=timezone.utc), '{"run": "nightly"}', "s1"),
+        ("aaaa2222-0000-4000-8000-000000000002", datetime(2026, 11, 15, tzinfo=timezone.utc), '{"run": "acceptance"}', "s1"),
+        ("bbbb3333-0000-4000-8000-000000000003", datetime(2026, 11, 20, tzinfo=timezone.utc), '{"run": "nightly"}', "s1"),
+        ("cccc4444-0000-4000-8000-000000000004", datetime(2026, 11, 21, tzinfo=timezone.utc), "{}", "s1"),
+    ],
+    schema=["session", "started", "labels", "system"],
+    orient="row",
+)
+
+
+def numbers(selector: str) -> str:
+    return "".join(one[-1] for one in selectors.select(selector, SESSIONS, now=NOW))
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("aaaa1111-0000-4000-8000-000000000001", "1"),
+        ("bbbb", "3"),
+        ("latest", "4"),
+        ("latest~2", "2"),
+        ("20261030:20261103", "1"),
+        ("now-7d:now", "234"),
+        ("now-4w:now-1d", "123"),
+        ("?run == 'nightly'", "13"),
+        ("?'run == \"nightly\"'", "13"),
+        ("now-7d:now?run == 'nightly'", "3"),
+        ("?run != 'nightly'", "2"),  # as in ReFrame, a session without the label is not selected
+        ("?run in ('acceptance', 'x') or uuid == 'nothing'", "2"),
+        ("?not run == 'nightly'", "2"),
+        ("latest,aaaa1", "14"),
+        ("?run in ['nightly', 'acceptance'],latest", "1234"),
+    ],
+)
+def test_selector_means(selector: str, expected: str) -> None:
+    assert numbers(selector) == expected
+
+
+def test_periods_agree_with_reframe() -> None:
+    from reframe.frontend.reporting.utility import parse_query_spec
+
+    for period in ("20261101:20261115", "20261101T1200:20261115T0800-3d", "20261101T120000+0100:20261102"):
+        theirs = parse_query_spec(period).time_period
+        ours = [selectors.parse_time(text, NOW).timestamp() for text in period.split(":")]
+        assert tuple(ours) == theirs
+
+
+@pytest.mark.parametrize(
+    ("selector", "part"),
+    [
+        ("", "no selector"),
+        ("aaaa", "beginning of 2 sessions"),
+        ("yesterday", "no selector"),
+        ("20261301:now", "no point in time"),
+        ("now:now-1d", "ends before it begins"),
+        ("latest~9", "selects none"),
+        ("dddd", "selects none of the 4 sessions"),
+        ("?run == ", "no expression"),
+        ("?nonsuch == 1", "'nonsuch'"),
+        ("?__import__('os').system('true')", "Call"),
+        ("?run.upper() == 'X'", "only names"),
+        ("?run < 3", "compares text with a number"),
+        ("now-99999999999d:now", "further away"),
+        ("?" + "(" * 300 + "run" + ")" * 300, "no expression"),
+    ],
+)
+def test_bad_selector_is_one_sentence(selector: str, part: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        numbers(selector)
+    assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_cases_are_filtered_by_the_same_expressions() -> None:
+    cases = pl.DataFrame({"fabric": ["lo", "shm", None], "ppn": [1, 2, 4]})
+    assert selectors.filter_cases(cases, "fabric == 'lo' or ppn > 3")["ppn"].to_list() == [
+        1
+    ]  # a case without the field, as in ReFrame
+    assert selectors.filter_cases(cases, "fabric != 'lo'")["ppn"].to_list() == [2]
+    with pytest.raises(BadInput, match="keeps none of 3 cases"):
+        selectors.filter_cases(cases, "ppn > 9")
+    with pytest.raises(BadInput, match=r"'fabrik'.*fabric, ppn"):
+        selectors.filter_cases(cases, "fabrik == 'lo'")

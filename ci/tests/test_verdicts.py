@@ -1,0 +1,252 @@
+"""Verdicts on datasets with known changes, and the one place that decides which cases may be used."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from mpibench import usable, verdict_data, verdict_policy, verdicts
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_verdicts import SIZES, write_session
+
+POLICY = verdict_policy.Policy(between_jobs_percent=0.2)
+
+
+def judge(folder: Path, policy: verdict_policy.Policy = POLICY, **options: Any) -> verdicts.Judgement:
+    """The first session against the last."""
+    sides = [verdict_data.read(folder, "testbed", name, **options) for name in ("latest~1", "latest")]
+    return verdicts.judge(sides[0], sides[1], policy)
+
+
+def sizes_of(judgement: verdicts.Judgement, verdict: str, benchmark: str = "PingPong") -> list[int]:
+    found = judgement.metrics.filter(pl.col("verdict") == verdict, pl.col("benchmark") == benchmark)
+    return sorted(found["message_bytes"].to_list())
+
+
+def test_the_same_machine_twice_passes(tmp_path: Path) -> None:
+    for number in range(2):
+        write_session(tmp_path, number)
+    judgement = judge(tmp_path)
+    assert judgement.verdict == verdicts.PASS
+    assert judgement.counts() == {"regressed": 0, "missing": 0, "inconclusive": 0, "improved": 0, "pass": 21}
+    assert judgement.metrics["ratio"].to_numpy() == pytest.approx(1, abs=0.02)
+    assert judgement.metrics["baseline_repeats"].to_list() == [5] * 21
+
+
+def test_a_slower_link_is_found_in_both_directions_of_better(tmp_path: Path) -> None:
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, change=lambda benchmark, size, stack: 1.08)
+    judgement = judge(tmp_path)
+    assert judgement.verdict == verdicts.REGRESSED
+    assert judgement.counts()["regressed"] == 21
+    rows = {row["benchmark"]: row for row in judgement.bands.to_dicts() if row["band"] == "large"}
+    assert rows["PingPong"]["ratio"] == pytest.approx(1.08, abs=0.01)
+    assert rows["Uniband"]["ratio"] == pytest.approx(1 / 1.08, abs=0.01)
+    assert rows["Uniband"]["low"] < 1 / 1.08 < rows["Uniband"]["high"] < 1
+    assert rows["Uniband"]["slower"] == pytest.approx(0.08, abs=0.01)
+
+
+def test_one_size_and_one_band_are_named(tmp_path: Path) -> None:
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, change=lambda benchmark, size, stack: 1.2 if (benchmark, size) == ("PingPong", 16384) else 1.0)
+    assert sizes_of(judge(tmp_path), verdicts.REGRESSED) == [16384]
+    write_session(tmp_path, 2, change=lambda benchmark, size, stack: 0.8 if size >= 65536 else 1.0)
+    judgement = judge(tmp_path)
+    assert sizes_of(judgement, verdicts.IMPROVED)[-3:] == [262144, 1048576, 4194304]
+    assert judgement.verdict == verdicts.PASS
+
+
+def test_neighbours_tell_what_a_single_size_cannot(tmp_path: Path) -> None:
+    """At 3 % noise a size alone cannot show 8 %; eleven sizes together can."""
+    for number, factor in ((0, 1.0), (1, 1.08)):
+        write_session(
+            tmp_path, number, noise=0.03, change=lambda *_, factor=factor: factor, benchmarks={"PingPong": "latency_us"}
+        )
+    judgement = judge(tmp_path)
+    assert judgement.verdict == verdicts.REGRESSED
+    together = judgement.metrics.filter(pl.col("why").str.starts_with("with its"))
+    assert together.height >= 2
+
+
+def test_noise_is_inconclusive_with_the_repeats_that_would_decide(tmp_path: Path) -> None:
+    for number in range(2):
+        write_session(tmp_path, number, noise=0.15, repeats=3)
+    judgement = judge(tmp_path)
+    assert judgement.verdict == verdicts.INCONCLUSIVE
+    rows = judgement.metrics.filter(pl.col("verdict") == verdicts.INCONCLUSIVE)
+    assert (rows["needed"] > 3).all()
+    few = rows["needed"].median()
+    for number in range(2, 4):
+        write_session(tmp_path, number, noise=0.15, repeats=int(2 * few))
+    assert judge(tmp_path).counts()["pass"] > judgement.counts()["pass"]
+
+
+def test_two_repeats_are_no_ground_for_a_verdict(tmp_path: Path) -> None:
+    for number in range(2):
+        write_session(tmp_path, number, repeats=2)
+    judgement = judge(tmp_path)
+    assert judgement.counts()["inconclusive"] == 21
+    assert set(judgement.metrics["needed"]) == {3}
+
+
+def test_jobs_are_the_units_where_there_are_enough(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, jobs=4)
+    write_session(tmp_path, 1, jobs=3)
+    judgement = judge(tmp_path)
+    assert set(judgement.metrics["units"]) == {"jobs"}
+    assert judgement.verdict == verdicts.PASS
+    row = judgement.metrics.row(0, named=True)
+    assert (row["baseline_jobs"], row["candidate_jobs"], row["baseline_repeats"]) == (4, 3, 20)
+
+
+def test_jobs_that_differ_as_the_policy_says_are_no_regression(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, noise=0.001)
+    write_session(tmp_path, 1, noise=0.001, change=lambda *_: 1.06)
+    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=5)).verdict == verdicts.INCONCLUSIVE
+    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=0.2)).verdict == verdicts.REGRESSED
+
+
+def test_what_the_candidate_lacks_is_missing(tmp_path: Path) -> None:
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, sizes=SIZES[:-2])
+    judgement = judge(tmp_path)
+    assert judgement.verdict == verdicts.MISSING
+    assert sizes_of(judgement, verdicts.MISSING, "Uniband") == [1048576, 4194304]
+    assert set(judgement.bands.filter(pl.col("verdict") == "missing")["band"]) == {"large"}
+    write_session(tmp_path, 2)
+    assert judge(tmp_path).new.height == 4
+
+
+def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> None:
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, benchmarks={"PingPong": "latency_us", "Unidirectional": "bandwidth_mb_per_s"})
+    judgement = judge(tmp_path)
+    assert sizes_of(judgement, verdicts.MISSING, "Uniband") == list(SIZES[1:])
+    assert set(judgement.new["benchmark"]) == {"Unidirectional"}
+    baseline = verdict_data.read(tmp_path, "testbed", "latest~1", rename={"Uniband": "Unidirectional"})
+    candidate = verdict_data.read(tmp_path, "testbed", "latest")
+    assert verdicts.judge(baseline, candidate, POLICY).verdict == verdicts.PASS
+    with pytest.raises(BadInput, match="--rename Nonsuch=X"):
+        verdict_data.read(tmp_path, "testbed", "latest", rename={"Nonsuch": "X"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"evidence": "contradicted"}, "no proof"),
+        ({"evidence": "missing"}, "no proof"),
+        ({"result": "fail", "fail_phase": "sanity"}, "failed"),
+        ({"result": "abort"}, "failed"),
+        ({"superseded": True}, "run again"),
+        ({"condition": '{"replay": "recorded 2021"}'}, "replays"),
+        ({"condition": '{"a": 1, "replay": {"of": "x"}}'}, "replays"),
+        ({"labels": '{"replay": "white-paper"}'}, "replays"),
+        ({"samples": 0}, "no measurement"),
+    ],
+)
+def test_cases_that_are_never_used(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+    write_session(tmp_path, 0)
+    cases = verdict_data.cases_of(tmp_path, "testbed").collect()
+    assert usable.sort_cases(cases).usable.height == 1
+    found = usable.sort_cases(cases.with_columns(**{name: pl.lit(value) for name, value in changes.items()}))
+    assert found.usable.height == 0
+    assert why in found.left_out["why"][0]
+
+
+@pytest.mark.parametrize("text", ['{"replay": false}', '{"replay": null}', '{"replay": ""}', '{"x": "replay"}'])
+def test_a_case_that_says_it_is_no_replay_is_used(tmp_path: Path, text: str) -> None:
+    write_session(tmp_path, 0)
+    cases = verdict_data.cases_of(tmp_path, "testbed").collect().with_columns(condition=pl.lit(text))
+    assert usable.sort_cases(cases).usable.height == 1
+
+
+def test_a_missed_reference_is_compared_but_not_learned_from(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, result="fail")
+    assert verdict_data.read(tmp_path, "testbed", "latest").values.height == 105
+    with pytest.raises(BadInput, match="missed a reference"):
+        verdict_data.read(tmp_path, "testbed", "latest", for_learning=True)
+
+
+def _unit(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "unit": "ms"} if row["benchmark"] == "PingPong" and row["message_bytes"] == 8 else row
+
+
+def _nan(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "value": float("nan")} if row["message_bytes"] == 8 else row
+
+
+def _twice(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "repeat": 1}
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"), [(_unit, "comes in ms and us"), (_nan, "is nan, which is no measurement"), (_twice, "is there twice")]
+)
+def test_values_that_cannot_be_used_together_are_refused(tmp_path: Path, edit: Any, sentence: str) -> None:
+    write_session(tmp_path, 0, edit=edit)
+    with pytest.raises(BadInput, match=sentence):
+        verdict_data.read(tmp_path, "testbed", "latest")
+
+
+def test_duplicate_damaged_future_and_foreign_sessions_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no dataset"):
+        verdict_data.system_of(tmp_path, None)
+    name = write_session(tmp_path, 0)
+    write_session(tmp_path, 1, system="elsewhere")
+    with pytest.raises(BadInput, match=r"2 systems.*--system"):
+        verdict_data.system_of(tmp_path, None)
+    with pytest.raises(BadInput, match="no system 'mars'"):
+        verdict_data.system_of(tmp_path, "mars")
+    with pytest.raises(BadInput, match="selects none"):  # a session of another system is not there
+        verdict_data.read(tmp_path, "testbed", "latest~1")
+    write_session(tmp_path, 0, started=datetime(2026, 2, 1, tzinfo=timezone.utc))
+    with pytest.raises(BadInput, match=f"session {name} is in the dataset.*twice"):
+        verdict_data.read(tmp_path, "testbed", "latest")
+    path = next((tmp_path / "cases").glob("system=testbed/date=2026-02-01/*.parquet"))
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(BadInput, match="cut off"):
+        verdict_data.read(tmp_path, "testbed", "latest")
+    path.unlink()
+    write_session(tmp_path, 7, started=datetime.now(timezone.utc) + timedelta(days=30))
+    with pytest.raises(BadInput, match="mend the clock"):
+        verdict_data.read(tmp_path, "testbed", "latest")
+
+
+def test_zero_is_no_ratio_and_is_said(tmp_path: Path) -> None:
+    write_session(tmp_path, 0)
+    remarks = verdict_data.read(tmp_path, "testbed", "latest").remarks
+    assert any("5 values of zero" in remark for remark in remarks)  # Uniband at 0 bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("margins_percent: {latency_ms: 3}", "latency_ms"),
+        ("margins_percent: {latency_us: -1}", "margins_percent.latency_us"),
+        ("margins_percent: {latency_us: {huge: 3}}", "no such band"),
+        ("marginz: 3", "marginz"),
+        ("bands_bytes: {a: 10, b: 5, c: null}", "must ascend"),
+        ("bands_bytes: {a: 10}", "must ascend"),
+        ("minimum_repeats: 1", "minimum_repeats"),
+        ("a: [", "no YAML"),
+    ],
+)
+def test_a_bad_policy_is_one_sentence(tmp_path: Path, text: str, part: str) -> None:
+    path = tmp_path / "site_configs" / "testbed" / "policy.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(BadInput, match=part) as caught:
+        verdict_policy.load("testbed", tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_bundled_policies_are_good(root: Path) -> None:
+    for path in sorted(root.glob("site_configs/*/policy.yaml")):
+        policy = verdict_policy.load(path.parent.name)
+        assert policy.source == f"site_configs/{path.parent.name}/policy.yaml"
+    assert verdict_policy.load("minicluster").margin("bandwidth_mb_per_s", "large") == pytest.approx(0.03)
+    assert verdict_policy.load("nonsuch").margin("t_avg_us", "small") == pytest.approx(0.05)
