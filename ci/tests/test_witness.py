@@ -153,6 +153,10 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("mpich", "openmpi"):
         rpath = f"-Wl,-rpath,{folder / name}:{folder}"
         compile_c(folder / f"on-{name}", PROGRAM_SOURCE, f"-L{folder / name}", f"-L{folder}", "-lmpifort", "-lmpi", rpath)
+    # Compiled C that names the handle, as every benchmark does: the linker moves the handle into the program.
+    copying = PROGRAM_SOURCE + "extern char ompi_mpi_comm_world[64]; char *world(void) { return ompi_mpi_comm_world; }\n"
+    options = (f"-L{folder / 'openmpi'}", f"-L{folder}", "-lmpifort", "-lmpi", f"-Wl,-rpath,{folder / 'openmpi'}:{folder}")
+    compile_c(folder / "copies-openmpi", copying, "-fno-pie", "-no-pie", *options)
     compile_c(folder / "private", PRIVATE_SOURCE)
     return folder
 
@@ -275,6 +279,12 @@ def test_rank_testifies_with_its_world_and_library(run, programs: Path):
     assert rank.finalize is not None and rank.seconds is not None and rank.seconds > 0
     assert rank.init.realtime_ns < rank.finalize.realtime_ns
     assert set(rank.init.interfaces) == set(rank.interfaces) and "127.0.0.1" in rank.interfaces["lo"].addresses
+
+
+def test_world_of_openmpi_may_have_moved_into_the_program(run):
+    """A copy relocation (ELF, R_X86_64_COPY): libmpi works on the program's copy, the symbol inside libmpi is dead memory."""
+    (rank,) = run(program="copies-openmpi", FAKE_VERSION="Open MPI v0", FAKE_RANK="1", FAKE_SIZE="2")
+    assert (rank.rank, rank.size, rank.world_known) == (1, 2, True)
 
 
 def test_world_of_openmpi_is_a_pointer(run):

@@ -85,7 +85,10 @@ static void put_world(struct text *out, const char *version, const char *path)
 {
     int rank = -1, size = -1, bad = 1;
     const char *name = path && strrchr(path, '/') ? strrchr(path, '/') : "";
-    void *pointer = find_symbol("ompi_mpi_comm_world");
+    /* A program that names the handle has it copied into itself (R_*_COPY), and libmpi then works on that copy. */
+    void *pointer = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");
+    if (!pointer)
+        pointer = find_symbol("ompi_mpi_comm_world");
     if (!pointer && !strncmp(name, "/libmpi_abi.so", 14)) /* MPI 5.0, appendix A: MPI_COMM_WORLD is 0x101 */
         pointer = (void *)(uintptr_t)0x101;
     put_member(out, "world");
