@@ -58,14 +58,18 @@ def launches(group: str, ranks: int = 2, depth: str = "nightly", **more):
 
 def many(group: str) -> int:
     """More ranks than two, where a group runs on them."""
-    return 2 if group.startswith(("p2p_osu", "one_sided_osu")) else 8
+    return 2 if group in ("p2p_osu", "one_sided_osu", "cross_check") else 8
 
 
 # Rows.
 
 
 def test_rows_use_the_vocabulary():
-    assert {row.group for row in ROWS} == set(TIMED) == set(GROUPS) - {catalogue.PLACEMENT}
+    assert (
+        {row.group for row in ROWS}
+        == set(TIMED) - {catalogue.CROSS_CHECK}
+        == set(GROUPS) - {catalogue.PLACEMENT, catalogue.CROSS_CHECK}
+    )
     assert {row.ranks for row in ROWS} == set(RANK_RULES)
     for row in ROWS:
         assert set(row.quantities) <= set(QUANTITIES)
@@ -192,7 +196,7 @@ def test_plans_name_rows_of_their_group(group):
         assert re.fullmatch(r"[a-z0-9_]+", plan.name)  # part of file names, unquoted in shell
         assert set(plan.amounts) <= set(DEPTHS)
         for name in plan.benchmarks:
-            assert catalogue.find(plan.binary, name).group == group
+            assert group in (catalogue.find(plan.binary, name).group, catalogue.CROSS_CHECK)
 
 
 @pytest.mark.parametrize("group", [group for group in TIMED if catalogue.suites(group) == ("imb",)])
@@ -314,6 +318,7 @@ def test_stencils_need_a_grid():
 def test_groups_of_several_suites_need_them_all():
     assert catalogue.stack_selection("p2p") == ["+imb"]
     assert catalogue.stack_selection("p2p_osu") == ["+osu"]
+    assert catalogue.stack_selection("cross_check") == ["+imb +osu"]
     assert catalogue.stack_selection(catalogue.PLACEMENT) == ["+mpi4py", "+imb"]
 
 

@@ -32,11 +32,14 @@ GROUPS: Mapping[str, str] = {
     "transfer_osu": "All ranks transfer at the same time (OSU multi_lat, mbw_mr)",
     "one_sided_osu": "One-sided communication between one pair of ranks (OSU put and get)",
     "collectives_osu": "Blocking collectives (OSU)",
+    "cross_check": "Latency and bandwidth of one pair in two suites, in turns (OSU over IMB-MPI1)",
     "threads": "Several threads of a rank communicating at the same time (IMB-MT)",
     "placement": "Where the ranks are; nothing is timed (mpi4py.bench helloworld or IMB-MPI1 Barrier)",
 }
 #: Group without rows: its evidence is its result.
 PLACEMENT = "placement"
+#: Group made of rows of others, to compare suites.
+CROSS_CHECK = "cross_check"
 
 MPI4PY_PINGPONG = Benchmark(
     "pingpong",
@@ -130,6 +133,8 @@ def rows(group: str) -> tuple[Benchmark, ...]:
     :raises BadInput: if there is no such group.
     """
     _known(group)
+    if group == CROSS_CHECK:
+        return tuple(dict.fromkeys(find(plan.binary, name) for plan in PLANS[group] for name in plan.benchmarks))
     return tuple(row for row in ROWS if row.group == group)
 
 
@@ -191,6 +196,8 @@ def launches(group: str, stack: Stack, ranks: int, depth: str, nodes: int = 1, p
     found = tuple(launch for launch in made if launch)
     if not found:
         raise NotMeasured(f"no benchmark of group {group} runs on {ranks} rank{'s'[: ranks != 1]}")
+    if group == CROSS_CHECK and len(found) < len(made):
+        raise NotMeasured("two suites are compared on one pair of ranks, one per node where there are two nodes")
     return found
 
 

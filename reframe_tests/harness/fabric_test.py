@@ -17,7 +17,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from . import catalogue, condition, job_end, jobscript, measurement, references, site, stack_metadata, witness
+from . import agreement, catalogue, condition, job_end, jobscript, measurement, references, site, stack_metadata, witness
 from .vocabulary import PINNING_POLICIES, QUANTITIES, SYMBOLIC_PPN, NotMeasured
 
 #: Quantity of the physics layer.
@@ -117,6 +117,9 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: Comparisons with references, as stored with the session.
     gates = variable(list, value=[], loggable=True)
 
+    #: What two suites say of the same link (``agreement``), as stored with the session.
+    agreement = variable(list, value=[], loggable=True)
+
     executable = "measure"
 
     @run_after("init")
@@ -179,7 +182,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         # What the user sets wins (-S env_vars=...): the evidence then says what came of it.
         self.env_vars = {**self._condition.job_env, **self.env_vars}
         self.time_limit = f"{self._executions * len(commands) * self.limit_s + 60}s"
-        self.job.options += job_end.NO_REQUEUE.get(self.current_partition.scheduler.registered_name, ())
+        self.job.options += job_end.submit_options(self.current_partition.scheduler.registered_name)
         self.prerun_cmds = [
             *self._condition.prepare,
             *jobscript.write_body(
@@ -243,6 +246,10 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 bounds[name] = physics
                 if fraction is not None:
                     gates.append(references.judge(name, "physics", fraction, physics, FRACTION.unit))
+        for found in agreement.compare({(s.benchmark, s.quantity, s.message_bytes): s.values for s in values.values()}):
+            name = catalogue.metric_name(found.first, f"over_{found.second}", found.message_bytes)
+            metrics[name], bounds[name] = (found.ratio, FRACTION.unit), (0.0, None, None, FRACTION.unit)
+            self.agreement = [*self.agreement, found.as_dict()]
         self.gates = [gate.as_dict() for gate in gates]
         self.reference = {self.current_partition.fullname: bounds}
         self.perf_variables = {

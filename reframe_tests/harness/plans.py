@@ -142,6 +142,17 @@ _OSU_COLLECTIVE = (
     _amounts(Amount((5, 5), 50, 2), Amount((2, 13), 500, 16), Amount((2, 13), 1000, 40)),
     {"nightly": Amount((14, 20), 50, 16), "acceptance": Amount((14, 20), 100, 40)},
 )
+# The same sizes in both suites.
+_CROSS_PAIR = _amounts(Amount((3, 20), 200, 20), Amount((3, 20), 500, 40), Amount((3, 20), 1000, 80))
+_CROSS_WINDOW = _amounts(Amount((3, 20), 20, 2), Amount((3, 20), 40, 4), Amount((3, 20), 100, 8))
+_CROSS_OSU_PAIR = (
+    _amounts(Amount((3, 13), 200, 20), Amount((3, 13), 500, 40), Amount((3, 13), 1000, 80)),
+    _amounts(Amount((14, 20), 20, 20), Amount((14, 20), 40, 40), Amount((14, 20), 80, 80)),
+)
+_CROSS_OSU_WINDOW = (
+    _amounts(Amount((3, 13), 20, 2), Amount((3, 13), 40, 4), Amount((3, 13), 100, 8)),
+    _amounts(Amount((14, 20), 2, 2), Amount((14, 20), 4, 4), Amount((14, 20), 8, 8)),
+)
 _OSU_BARRIER = _amounts(Amount((0, 0), 50, 1), Amount((0, 0), 500, 1), Amount((0, 0), 1000, 1))
 
 #: Group to its invocations, in this order.
@@ -262,6 +273,13 @@ PLANS: Mapping[str, tuple[Plan, ...]] = {
         *_osu("osu_alltoallw", *_OSU_COLLECTIVE, fan=True),
         *_osu("osu_reduce_scatter", *_OSU_COLLECTIVE),
         *_osu("osu_reduce_scatter_block", *_OSU_COLLECTIVE),
+    ),
+    "cross_check": (
+        Plan("imb_pair", "IMB-MPI1", ("PingPong",), _CROSS_PAIR),
+        *_osu("osu_latency", *_CROSS_OSU_PAIR),
+        Plan("imb_window", "IMB-MPI1", ("Uniband", "Biband"), _CROSS_WINDOW),
+        *_osu("osu_bw", *_CROSS_OSU_WINDOW),
+        *_osu("osu_bibw", *_CROSS_OSU_WINDOW),
     ),
     "threads": (
         Plan(

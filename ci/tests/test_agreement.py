@@ -1,0 +1,95 @@
+"""OSU over IMB: the ratio, its interval, and what is said of it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from reframe_tests.harness import agreement, catalogue
+from reframe_tests.harness.agreement import compare, interval
+
+OSU, IMB = ("osu_bw", "bandwidth_mb_per_s"), ("Uniband", "bandwidth_mb_per_s")
+
+
+def of(osu, imb, size=1 << 20):
+    return compare({(*OSU, size): osu, (*IMB, size): imb})
+
+
+@pytest.mark.parametrize(
+    ("count", "low", "high", "level"),
+    [
+        # Binomial tables: 1 - 2 / 2^n for the whole range.
+        (1, 0, 0, 0.0),
+        (2, 0, 1, 0.5),
+        (5, 0, 4, 0.9375),
+        (6, 0, 5, 0.96875),
+        (8, 0, 7, 0.9921875),
+        (9, 1, 7, 1 - 2 * 10 / 512),
+        (12, 2, 9, 1 - 2 * 79 / 4096),
+    ],
+)
+def test_interval_of_the_median(count, low, high, level):
+    values = [float(value) for value in range(count)]
+    Random(1).shuffle(values)
+    assert interval(values) == (low, high, pytest.approx(level))
+
+
+def test_the_interval_holds_the_median_as_often_as_it_says():
+    random = Random(2)
+    for count in (6, 9):
+        drawn = [interval([random.expovariate(1) for _ in range(count)]) for _ in range(4000)]
+        held = sum(low <= 0.6931 <= high for low, high, _ in drawn) / len(drawn)
+        assert held == pytest.approx(drawn[0][2], abs=0.015)
+
+
+def test_suites_that_agree():
+    (found,) = of([117.1, 117.3, 117.2, 117.0, 117.4, 117.2], [117.2, 117.2, 117.3, 117.1, 117.2, 117.3])
+    assert found.agree
+    assert found.ratio == pytest.approx(1.0, abs=0.001)
+    assert found.sentence.endswith("n = 6): they agree.")
+
+
+def test_suites_that_differ_say_by_how_much():
+    (found,) = of([120.0, 121.0, 119.5, 120.5, 120.0, 120.2], [100.0, 101.0, 99.0, 100.0, 100.5, 100.1])
+    assert not found.agree
+    assert found.sentence.startswith("osu_bw is 1.20")
+    assert "they differ by +20." in found.sentence
+    assert found.low < found.ratio < found.high
+
+
+def test_ratios_are_of_the_same_repeat():
+    """Noise that hits both suites in one repeat does not widen the interval."""
+    (found,) = of([50.0, 100.0, 200.0, 80.0, 90.0, 100.0], [50.0, 100.0, 200.0, 80.0, 90.0, 100.0])
+    assert found.high - found.low < 0.001
+
+
+def test_printed_decimals_limit_what_can_be_told():
+    """0.20 and 0.21 us may be the same time."""
+    key = ("latency_us", 8)
+    (found,) = compare({("osu_latency", *key): [0.21] * 6, ("PingPong", *key): [0.20] * 6})
+    assert found.agree
+    (found,) = compare({("osu_latency", *key): [0.24] * 6, ("PingPong", *key): [0.20] * 6})
+    assert not found.agree
+
+
+def test_a_repeat_that_gave_nothing_is_left_out():
+    (found,) = of([1.0, None, 1.0], [1.0, 1.0, None])
+    assert found.repeats == 1
+    assert of([None], [1.0]) == []
+    assert compare({(*OSU, 8): [1.0]}) == []
+
+
+def test_the_pairs_are_measured_at_the_same_sizes():
+    """Every pair, at every depth; otherwise the test would compare nothing."""
+    from test_catalogue import launches
+
+    for depth in catalogue.DEPTHS:
+        sizes = {}
+        for metric in catalogue.metrics(launches("cross_check", depth=depth)):
+            sizes.setdefault((metric.benchmark, metric.quantity), []).append(metric.message_bytes)
+        for first, second in agreement.PAIRS:
+            assert set(sizes[first]) == set(sizes[second]) - {0}
+            assert {8, 1 << 20} <= set(sizes[first])
+    with pytest.raises(catalogue.NotMeasured, match="one pair of ranks"):
+        launches("cross_check", ranks=4)

@@ -1,0 +1,115 @@
+"""Do two suites agree? OSU's numbers over IMB's, measured in turns in one job on the same cores and link.
+
+Compared is what both define alike. Latency: half of a round trip of a blocking send and receive, one buffer. Bandwidth: a
+window of 64 nonblocking sends from one buffer, then one answer of 1 (IMB) or 4 bytes (OSU), bytes / 1e6 / seconds;
+bidirectional: the same from both sides at once (IMB_pingpong.c, IMB_bandwidth.c; osu_latency.c, osu_bw.c, osu_bibw.c). What
+differs: IMB times all repetitions as one and takes the slower rank, OSU (since 5.7) adds up the first rank's repetitions; IMB
+makes up to as many repetitions as the volume allows, OSU the same number at all sizes of a run. Below some KiB the window's
+answer weighs, so there the ratio also tells how the suites count, not only what the link does.
+
+Statistic: each repeat gives one ratio, so that a disturbance that lasts hits both; the estimate is their median, its interval
+runs from one order statistic to another and makes no assumption on the distribution: with n ratios, the k-th smallest to the
+k-th largest hold the true median with probability 1 - 2 sum_{i<k} C(n,i) / 2^n (Conover, Practical Nonparametric Statistics,
+3.2). Six repeats are the fewest that give 95 %.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import comb
+from typing import Any
+
+#: Compared are (benchmark, quantity) of OSU and of IMB.
+PAIRS: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = (
+    (("osu_latency", "latency_us"), ("PingPong", "latency_us")),
+    (("osu_bw", "bandwidth_mb_per_s"), ("Uniband", "bandwidth_mb_per_s")),
+    (("osu_bibw", "bandwidth_mb_per_s"), ("Biband", "bandwidth_mb_per_s")),
+)
+#: Wanted probability of the interval; fewer repeats than it needs give the whole range, with its own probability.
+LEVEL = 0.95
+#: Both suites print two decimals, so a value may be off by half of the last one.
+HALF_PRINTED = 0.005
+
+#: Values of the repeats of one (benchmark, quantity, message size), ``None`` where a repeat gave none.
+Repeats = Mapping[tuple[str, str, int | None], Sequence[float | None]]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One comparison at one message size.
+
+    :param ratio: median of OSU / IMB over the repeats.
+    :param low: lower end of its interval, rounding of the printed values included.
+    :param high: upper end.
+    :param level: probability that the interval holds the true median.
+    :param repeats: ratios there were.
+    """
+
+    first: str
+    second: str
+    quantity: str
+    message_bytes: int
+    ratio: float
+    low: float
+    high: float
+    level: float
+    repeats: int
+
+    @property
+    def agree(self) -> bool:
+        """Whether equality is inside the interval."""
+        return self.low <= 1.0 <= self.high
+
+    @property
+    def sentence(self) -> str:
+        """What was found, for reading."""
+        interval = f"{self.low:.3f} to {self.high:.3f} with {100 * self.level:.0f} %, n = {self.repeats}"
+        verdict = "they agree" if self.agree else f"they differ by {100 * (self.ratio - 1):+.1f} %"
+        size = f"{self.message_bytes} bytes"
+        return f"{self.first} is {self.ratio:.3f} x {self.second} at {size} ({interval}): {verdict}."
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary, for the session's database."""
+        return {**asdict(self), "agree": self.agree, "sentence": self.sentence}
+
+
+def compare(repeats: Repeats) -> list[Agreement]:
+    """Every pair at every message size both have, in order of :data:`PAIRS` and size."""
+    return [
+        found
+        for first, second in PAIRS
+        for size in sorted(key[2] for key in repeats if key[:2] == first and key[2])
+        if (found := _compare_one(first, second, size, repeats))
+    ]
+
+
+def _compare_one(first: tuple[str, str], second: tuple[str, str], size: int, repeats: Repeats) -> Agreement | None:
+    both = zip(repeats.get((*first, size), ()), repeats.get((*second, size), ()), strict=False)
+    pairs = [(one, other) for one, other in both if one and other]
+    if not pairs:
+        return None
+    ratios = [one / other for one, other in pairs]
+    low, high, level = interval(ratios)
+    # Relative rounding of a ratio is that of both values together.
+    rounding = max(HALF_PRINTED / one + HALF_PRINTED / other for one, other in pairs)
+    return Agreement(
+        *(first[0], second[0], first[1], size),
+        *(statistics.median(ratios), low * (1 - rounding), high * (1 + rounding), level, len(ratios)),
+    )
+
+
+def interval(values: Iterable[float], level: float = LEVEL) -> tuple[float, float, float]:
+    """Interval of the median between two order statistics: lower end, upper end, probability.
+
+    The narrowest with at least the probability ``level``; where there is none, the whole range.
+    """
+    ordered = sorted(values)
+    count = len(ordered)
+    outside, rank, tail = 0.0, 1, 0.0
+    for k in range(1, count // 2 + 1):
+        tail += comb(count, k - 1) / 2**count
+        if k == 1 or 1 - 2 * tail >= level:
+            rank, outside = k, 2 * tail
+    return ordered[rank - 1], ordered[count - rank], 1 - outside if count > 1 else 0.0
