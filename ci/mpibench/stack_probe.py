@@ -116,7 +116,29 @@ def find_launch_fault(
             f"{stack.mpirun[0]} starts two worlds of one rank with {stack.library}: launcher and library do not belong "
             "together; name the launcher of that library, or the library of that launcher with --library."
         )
-    return f"{stack.mpirun[0]} starts no two ranks of {stack.library} (exit status {status}): {last_line(output)}"
+    reason = last_line(output).rstrip(".")
+    return f"{stack.mpirun[0]} starts no two ranks of {stack.library} (exit status {status}): {reason}."
+
+
+def find_mpi4py_fault(
+    stack: Stack, record: Callable[[str], object] = lambda text: None, environ: Mapping[str, str] = os.environ
+) -> str:
+    """One sentence unless the stack's mpi4py starts and runs on the stack's library; empty also where it has none."""
+    command = stack.commands.get("mpi4py.bench")
+    if not command:
+        return ""
+    status, output = run_inside(stack, [*stack.mpirun, "-n", "1", command[0], "-c", RANK_REPORT], environ)
+    record(output)
+    report = re.search(r"^RANK (.*)$", output, re.M)
+    if not report:
+        return f"mpi4py does not start on {stack.name} (exit status {status}): {last_line(output)}"
+    rank = json.loads(report[1])
+    if not re.search(stack.library_version_pattern, rank["version"]):
+        return f"{stack.name} says it is {rank['version']!r}, which {stack.library_version_pattern!r} does not fit."
+    expected = os.path.realpath(stack.library)
+    if expected not in map(os.path.realpath, rank["libraries"]):
+        return f"mpi4py on {stack.name} loads {', '.join(rank['libraries']) or 'no libmpi'} and not {expected}."
+    return ""
 
 
 def find_contradiction(
@@ -126,20 +148,9 @@ def find_contradiction(
 
     :param record: gets the whole output of each program.
     """
+    if fault := find_mpi4py_fault(stack, record, environ):
+        return fault
     mpirun = [*stack.mpirun, "-n", "1"]
-    command = stack.commands.get("mpi4py.bench")
-    if command:
-        status, output = run_inside(stack, [*mpirun, command[0], "-c", RANK_REPORT], environ)
-        record(output)
-        report = re.search(r"^RANK (.*)$", output, re.M)
-        if not report:
-            return f"mpi4py does not start on {stack.name} (exit status {status}): {last_line(output)}"
-        rank = json.loads(report[1])
-        if not re.search(stack.library_version_pattern, rank["version"]):
-            return f"{stack.name} says it is {rank['version']!r}, which {stack.library_version_pattern!r} does not fit."
-        expected = os.path.realpath(stack.library)
-        if expected not in map(os.path.realpath, rank["libraries"]):
-            return f"mpi4py on {stack.name} loads {', '.join(rank['libraries']) or 'no libmpi'} and not {expected}."
     imb = stack.suites.get("imb", {}).get("version", "")
     for name, path in stack.binaries.items():
         if not name.startswith("IMB-"):

@@ -80,7 +80,9 @@ def add(
     shutil.rmtree(folder, ignore_errors=True)  # what a killed command left
     try:
         inside = stack_metadata.enter(stack_metadata.parse(document, path), clean)
-        links = benchmark_binaries.plan_links(programs, mpi.library, mpi.identity.abi, inside)
+        # mpi4py's extension module asks for libmpi by name, too.
+        clients = {**programs, **_modules(document)}
+        links = benchmark_binaries.plan_links(clients, mpi.library, mpi.identity.abi, inside)
         if links:
             (folder / LINKS).mkdir(parents=True)
             for soname, target in links.items():
@@ -90,6 +92,9 @@ def add(
         found = benchmark_binaries.prove(programs, stack_metadata.parse(document, path), clean, links)
         for program, reason in found.left_out.items():
             say(f"{program} is left out: {reason}.")
+        if fault := stack_probe.find_mpi4py_fault(stack_metadata.parse(document, path), environ=clean):
+            say(f"mpi4py is left out: {fault}")
+            _leave_out_mpi4py(document)
         complete(document, found, root)
         stack = stack_writer.register(document, path, root=root, contradict=lambda stack, _: _contradict(stack, clean))
     except BaseException:
@@ -113,6 +118,12 @@ def find_mpi4py(root: Path) -> Stack | None:
         if stack.origin == "wheels" and INSTRUMENT in stack.commands and "PYTHONPATH" in stack.prepend_path:
             return stack
     return None
+
+
+def _modules(document: Mapping[str, Any]) -> dict[str, Path]:
+    """The extension modules with which the stack's mpi4py calls an MPI of its ABI, by file name."""
+    folders = [Path(folder) for folder in document["prepend_path"].get("PYTHONPATH", ())]
+    return {path.name: path for folder in folders for path in folder.glob(f"mpi4py/MPI.{document['abi']}.*.so")}
 
 
 def compose(
@@ -163,6 +174,13 @@ def compose(
         paths.setdefault("PYTHONPATH", []).extend(mpi4py.prepend_path["PYTHONPATH"])
         document["build"]["python"] = f"cp{sys.version_info.major}{sys.version_info.minor}"
     return document
+
+
+def _leave_out_mpi4py(document: dict[str, Any]) -> None:
+    """Undo what :func:`compose` did for mpi4py."""
+    del document["commands"][INSTRUMENT], document["suites"]["mpi4py"], document["prepend_path"]["PYTHONPATH"]
+    for variable in ("MPI4PY_LIBMPI", "MPI4PY_MPIABI"):
+        del document["env_vars"][variable]
 
 
 def complete(document: dict[str, Any], found: benchmark_binaries.Found, root: Path) -> None:

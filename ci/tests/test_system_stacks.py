@@ -1,0 +1,276 @@
+"""Registering an installed MPI: what is found out, what is refused with which sentence, and that nothing half done stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import synthetic_installation as synthetic
+from mpibench import benchmark_binaries, installed_mpi, mpi_identity, stack_probe, stacks_cli, system_stacks
+from mpibench.cli import main
+from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES, MPIS, BadInput
+
+Add = Callable[..., Stack]
+
+
+@pytest.fixture
+def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
+    """Registers into a project that has no stack yet; what is said is kept in ``add.said``."""
+    monkeypatch.delenv(stack_metadata.EXTRA_STACKS, raising=False)
+
+    def call(mpirun: Path | str, **words: object) -> Stack:
+        return system_stacks.add(str(mpirun), root=tmp_path / "project", say=call.said.append, **words)  # type: ignore[arg-type]
+
+    call.said = []  # type: ignore[attr-defined]
+    return call
+
+
+def left(tmp_path: Path) -> list[str]:
+    """What is registered, or half registered."""
+    return [str(path) for path in (tmp_path / "project").rglob("*") if path.name != "system" and path.name != "environments"]
+
+
+# ---- what is found out ----
+
+
+@pytest.mark.parametrize(
+    ("answer", "mpi", "version", "device", "abi"),
+    [
+        ("Intel(R) MPI Library 2021.18.1 for Linux* OS\n", "intelmpi", "2021.18.1", "", "mpich"),
+        ("Intel(R) MPI Library 2019 Update 9 for Linux* OS\n", "", "", "", ""),
+        ("MPICH Version:\t4.0.2\nMPICH Device:\tch4:ucx\nMPICH CC:\tgcc\n", "mpich", "4.0.2", "ch4:ucx", "mpich"),
+        ("MPICH Version:      5.0.2\nMPICH Device:       ch4:ucx ofi\n", "mpich", "5.0.2", "ch4:ucx,ofi", "mpich"),
+        ("MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Device       :\tch3:mrail\n", "mvapich2", "2.3.7", "ch3:mrail", "mpich"),
+        ("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4\n", "openmpi", "4.1.4", "", "openmpi"),
+        ("Open MPI v5.0.0rc12, package: x\n", "openmpi", "5.0.0rc12", "", "openmpi"),
+        ("MPI VERSION    : CRAY MPICH version 8.1.27", "", "", "", ""),
+    ],
+)
+def test_the_answer_tells_who_a_library_is(answer: str, mpi: str, version: str, device: str, abi: str) -> None:
+    if not mpi:
+        with pytest.raises(BadInput, match="an MPI not known here"):
+            mpi_identity.identify(answer, "/opt/libmpi.so")
+        return
+    found = mpi_identity.identify(answer, "/opt/libmpi.so")
+    assert (found.mpi, found.version, found.device, found.abi) == (mpi, version, device, abi)
+    assert re.search(found.pattern, answer)
+    assert not re.search(found.pattern, answer.replace(version, version + "1"))
+
+
+def test_rows_use_the_words_of_the_vocabulary() -> None:
+    families = {family for row in mpi_identity.SIGNATURES for family in row.families}
+    assert {row.mpi for row in mpi_identity.SIGNATURES} <= set(MPIS)
+    assert {row.family for row in installed_mpi.INTRODUCTIONS} == families <= set(LAUNCHER_FAMILIES)
+
+
+def test_an_installation_is_registered_with_what_it_is(add: Add, tmp_path: Path) -> None:
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
+    program = synthetic.make_program(tmp_path / "bench/osu_latency", "libmpi.so.40", synthetic.OSU)
+    stack = add(mpirun, binaries=[tmp_path / "bench"], env={"SITE": "yes"})
+    assert stack_metadata.read(Path(stack.source)) == stack
+    assert Path(stack.source) == tmp_path / "project/environments/system/openmpi-system/stack.json"
+    assert (stack.origin, stack.mpi, stack.mpi_version, stack.launcher_family) == ("system", "openmpi", "4.1.4", "orterun")
+    assert stack.library == str(tmp_path / "opt/lib/libmpi.so.40")
+    assert stack.mpirun == (str(mpirun),)
+    assert stack.binaries == {"osu_latency": str(program)}
+    assert stack.suites["osu"]["version"] == "7.4"
+    assert str(tmp_path / "bench") in stack.suites["osu"]["built_with"]
+    # Neither is where processes look by themselves.
+    assert stack.prepend_path["PATH"] == (str(tmp_path / "opt/bin"),)
+    assert stack.prepend_path["LD_LIBRARY_PATH"] == (str(tmp_path / "opt/lib"),)
+    assert stack.env_vars["SITE"] == "yes"
+    assert "links" not in stack.build
+
+
+def test_the_hash_changes_with_the_library(add: Add, tmp_path: Path) -> None:
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
+    before = add(mpirun)
+    system_stacks.remove(before.name, tmp_path / "project")
+    assert add(mpirun).lock_hash == before.lock_hash
+    system_stacks.remove(before.name, tmp_path / "project")
+    with Path(before.library).open("ab") as stream:
+        stream.write(b"patched")
+    assert add(mpirun).lock_hash != before.lock_hash
+
+
+def test_binaries_that_ask_for_another_name_get_a_link_and_nothing_else(add: Add, tmp_path: Path) -> None:
+    mpirun = synthetic.make_mpich(tmp_path / "opt")
+    synthetic.make_program(tmp_path / "imb/bin/IMB-MPI1", "libmpi.so.12")
+    synthetic.make_library(tmp_path / "imb/lib/libmpi.so.12", "Another", "libmpi.so.12")  # must not come in
+    stack = add(mpirun, binaries=[tmp_path / "imb/bin"])
+    folder = Path(stack.source).parent / "lib"
+    assert {path.name: str(path.readlink()) for path in folder.iterdir()} == {"libmpi.so.12": stack.library}
+    assert stack.prepend_path["LD_LIBRARY_PATH"] == (str(folder), str(tmp_path / "opt/lib"))
+    assert stack.build["links"] == {"libmpi.so.12": str(tmp_path / "opt/lib/libmpich.so.12")}
+    assert stack.device == "ch4:ucx"
+
+
+def test_a_binary_that_needs_a_function_the_library_lacks_is_left_out(add: Add, tmp_path: Path) -> None:
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
+    synthetic.make_program(tmp_path / "bench/bin/IMB-MPI1", "libmpi.so.40")
+    synthetic.make_program(tmp_path / "bench/bin/IMB-RMA", "libmpi.so.40", call="MPI_Session_init")
+    stack = add(mpirun, binaries=[tmp_path / "bench/bin"])
+    assert list(stack.binaries) == ["IMB-MPI1"]
+    assert f"IMB-RMA is left out: it needs MPI_Session_init, which {stack.library} does not have." in add.said  # type: ignore[attr-defined]
+
+
+def test_a_link_through_the_alternatives_is_followed(tmp_path: Path) -> None:
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
+    (tmp_path / "alternatives").mkdir()
+    (tmp_path / "alternatives/mpirun").symlink_to(mpirun)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/mpirun").symlink_to(tmp_path / "alternatives/mpirun")
+    assert installed_mpi.examine(str(tmp_path / "bin/mpirun")).mpirun == mpirun
+
+
+def test_the_callers_modules_do_not_count(add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
+    needed = synthetic.compile_c("int hidden(void) { return 0; }", tmp_path / "module/libhidden.so", "-shared", "-fPIC")
+    extra = "char ompi_mpi_comm_world[8]; int hidden(void); int use(void) { return hidden(); }"
+    library = tmp_path / "opt/lib/libmpi.so.40"
+    source = synthetic.LIBRARY % f'#define ANSWER "{synthetic.OPEN_MPI}"\n{extra}'
+    synthetic.compile_c(source, library, "-shared", "-fPIC", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", str(needed))
+    # As linked, it names the file; what a module provides is found by name only.
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(needed.parent))
+    moved = needed.parent.with_name("moved")
+    needed.parent.rename(moved)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(moved))
+    with pytest.raises(BadInput, match=r"libhidden\.so.*--prepend-path"):
+        add(mpirun)
+    assert left(tmp_path) == []
+
+
+# ---- what is refused ----
+
+
+def refused(add: Add, *words: object, **options: object) -> str:
+    with pytest.raises(BadInput) as refusal:
+        add(*words, **options)
+    sentence = str(refusal.value)
+    assert sentence.endswith(".") and "\n" not in sentence
+    return sentence
+
+
+def test_a_launcher_that_is_none_is_refused(add: Add, tmp_path: Path) -> None:
+    assert "does not exist" in refused(add, tmp_path / "nosuch")
+    assert "launcher nosuch-mpirun is not on PATH" in refused(add, "nosuch-mpirun")
+    (tmp_path / "text").write_text("no program")
+    assert "is no program" in refused(add, tmp_path / "text")
+    strange = synthetic.make_launcher(tmp_path / "strange", "jsrun 10.4")
+    assert "says 'jsrun 10.4' and is the mpirun of no MPI known here" in refused(add, strange)
+    assert left(tmp_path) == []
+
+
+def test_a_library_that_is_none_is_refused(add: Add, tmp_path: Path) -> None:
+    mpirun = synthetic.make_launcher(tmp_path / "opt", synthetic.OPEN_RTE)
+    assert "there is no libmpi below" in refused(add, mpirun)
+    (tmp_path / "opt/lib").mkdir()
+    (tmp_path / "opt/lib/libmpi.so.40").write_text("no library")
+    assert "libmpi.so.40 does not answer (" in refused(add, mpirun)
+    synthetic.make_library(tmp_path / "opt/lib/libmpi.so.40", "CRAY MPICH version 8", "libmpi.so.40")
+    assert "an MPI not known here" in refused(add, mpirun)
+    synthetic.make_library(tmp_path / "opt/lib/libmpi.so.40", synthetic.MPICH, "libmpi.so.40")
+    assert "is mpich 4.0.2, whose launcher is hydra" in refused(add, mpirun)
+    assert left(tmp_path) == []
+
+
+def test_two_libraries_of_one_launcher_must_be_told_apart(add: Add, tmp_path: Path) -> None:
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
+    other = synthetic.make_library(
+        tmp_path / "opt/lib64/libmpi.so.40", synthetic.OPEN_MPI, "libmpi.so.40", "char ompi_mpi_comm_world[8];"
+    )
+    assert "may belong to any of" in refused(add, mpirun)
+    assert add(mpirun, library=other).library == str(other)
+
+
+def test_a_launcher_of_another_installation_is_refused(add: Add, tmp_path: Path) -> None:
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt", size="1")
+    assert "two worlds of one rank" in refused(add, mpirun)
+    mpirun.write_text(mpirun.read_text().replace("for rank", "echo no slots; exit 3\nfor rank"))
+    assert "starts no two ranks of" in (said := refused(add, mpirun)) and "(exit status 3): no slots" in said
+    assert left(tmp_path) == []
+
+
+def test_binaries_of_another_abi_or_none_at_all_are_refused(add: Add, tmp_path: Path) -> None:
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
+    synthetic.make_program(tmp_path / "bench/bin/IMB-MPI1", "libmpi.so.12")
+    said = refused(add, mpirun, binaries=[tmp_path / "bench/bin"])
+    assert "needs libmpi.so.12, the mpich ABI, and" in said and "has the openmpi ABI" in said
+    assert "holds no IMB-* or osu_* program" in refused(add, mpirun, binaries=[tmp_path / "opt"])
+    assert "is no folder" in refused(add, mpirun, binaries=[tmp_path / "nosuch"])
+    synthetic.make_program(tmp_path / "late/bin/IMB-MPI1", "libmpi.so.40", call="MPI_Session_init")
+    assert "none of the 1 binaries runs on" in refused(add, mpirun, binaries=[tmp_path / "late/bin"])
+    synthetic.make_program(tmp_path / "fake/bin/IMB-MPI1", "libmpi.so.40", "no banner")
+    assert "does not start as a program of imb" in refused(add, mpirun, binaries=[tmp_path / "fake/bin"])
+    assert left(tmp_path) == []
+
+
+def test_names_are_given_once_and_must_fit_the_schema(add: Add, tmp_path: Path) -> None:
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
+    first = add(mpirun)
+    before = Path(first.source).read_bytes()
+    assert "already describes a stack 'openmpi-system'; 'mpibench stacks remove openmpi-system' first" in refused(add, mpirun)
+    elsewhere = tmp_path / "elsewhere"
+    assert "already describes a stack 'openmpi-system'" in refused(add, mpirun, into=elsewhere)
+    assert "key 'name' is refused" in refused(add, mpirun, name="my stack")
+    assert "env_vars.A' is refused" in refused(add, mpirun, name="other", env={"A": "$(reboot)"})
+    (elsewhere / "mine").mkdir(parents=True)
+    assert "not an empty folder" in refused(add, mpirun, name="other", into=elsewhere)
+    assert (elsewhere / "mine").is_dir()
+    assert Path(first.source).read_bytes() == before
+    assert [path.name for path in Path(first.source).parents[1].iterdir()] == ["openmpi-system"]
+
+
+def test_an_interruption_leaves_nothing(add: Add, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mpirun = synthetic.make_mpich(tmp_path / "opt")
+    synthetic.make_program(tmp_path / "imb/bin/IMB-MPI1", "libmpi.so.12")
+
+    def interrupted(*_: object, **__: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stack_probe, "find_launch_fault", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        add(mpirun, binaries=[tmp_path / "imb/bin"])
+    assert left(tmp_path) == []
+
+
+def test_only_what_add_registered_is_removed(add: Add, tmp_path: Path) -> None:
+    stack = add(synthetic.make_open_mpi(tmp_path / "opt"))
+    for name in ("", "nosuch", "../wheels", "."):
+        with pytest.raises(BadInput, match="was registered in"):
+            system_stacks.remove(name, tmp_path / "project")
+    system_stacks.remove(stack.name, tmp_path / "project")
+    assert left(tmp_path) == []
+    assert (tmp_path / "opt/lib/libmpi.so.40").exists()
+
+
+def test_the_command_registers_lists_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
+    words = ["add", "--mpirun", str(mpirun), "--name", "synthetic-openmpi", "--into", str(tmp_path / "mine")]
+    assert main([*words, "--env", "SITE=a=b", "--prepend-path", f"MANPATH={tmp_path}"], run=stacks_cli.app) == 0
+    document = json.loads((tmp_path / "mine/stack.json").read_text())
+    assert document["env_vars"]["SITE"] == "a=b"
+    assert document["prepend_path"]["MANPATH"] == [str(tmp_path)]
+    monkeypatch.setenv(stack_metadata.EXTRA_STACKS, str(tmp_path / "mine"))
+    main([], run=stacks_cli.app)
+    assert "synthetic-openmpi" in capsys.readouterr().out
+    assert main([*words, "--env", "SITE"], run=stacks_cli.app) == 2
+    assert "--env SITE is not NAME=VALUE" in capsys.readouterr().err
+
+
+def test_needs_are_the_loaders(tmp_path: Path) -> None:
+    program = synthetic.make_program(tmp_path / "bench/IMB-MPI1", "libmpi.so.20", call="MPI_Session_init")
+    synthetic.make_library(tmp_path / "opt/lib/libmpi.so.20", synthetic.OPEN_MPI, "libmpi.so.20")
+    libraries, _ = benchmark_binaries.list_needs(program, installed_mpi.clean_environment())
+    assert libraries["libmpi.so.20"] == ""
+    inside = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path / "opt/lib")}
+    libraries, missing = benchmark_binaries.list_needs(program, inside)
+    assert libraries["libmpi.so.20"] == str(tmp_path / "opt/lib/libmpi.so.20")
+    assert missing == ["MPI_Session_init"]

@@ -1,0 +1,132 @@
+"""Debian's Open MPI and MPICH as stacks of origin ``system``: registered by the command, measured with proof."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import live_cluster
+from mpibench import stack_probe, system_stacks
+from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+#: Launchers of Debian's packages openmpi-bin and mpich, which ``ci/setup test`` installs where it may.
+LAUNCHERS = {"openmpi": "/usr/bin/mpirun.openmpi", "mpich": "/usr/bin/mpirun.mpich"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder the stacks are registered in, and that the nodes of a cluster can see."""
+    return tmp_path_factory.mktemp("system")
+
+
+@pytest.fixture(scope="module")
+def registered(place: Path, require_stack: Callable[[str], Stack]) -> dict[str, Stack]:
+    """Both MPIs, registered as a site would; MPICH runs the IMB of the Intel wheel."""
+    imb = require_stack("intelmpi-wheels")
+    made = {}
+    for mpi, launcher in LAUNCHERS.items():
+        if not shutil.which(launcher):
+            pytest.skip(f"no {launcher} here (Debian packages openmpi-bin and mpich)")
+        binaries = [Path(imb.prefix, "bin")] if mpi == imb.abi else []
+        made[mpi] = system_stacks.add(launcher, name=f"{mpi}-debian", binaries=binaries, into=place / mpi)
+    return made
+
+
+def named(place: Path) -> str:
+    """Value of MPIBENCH_STACKS."""
+    return ":".join(str(place / mpi) for mpi in LAUNCHERS)
+
+
+def test_debians_libraries_are_what_they_say(registered: dict[str, Stack]) -> None:
+    openmpi, mpich = registered["openmpi"], registered["mpich"]
+    assert (openmpi.abi, openmpi.prefix, openmpi.launcher_family) == ("openmpi", "/usr", "orterun")
+    assert (mpich.abi, mpich.prefix, mpich.launcher_family, mpich.device) == ("mpich", "/usr", "hydra", "ch4:ucx")
+    # Nothing of /usr is put in front of anything: it is where processes look anyway.
+    for stack in registered.values():
+        assert not any(folder.startswith("/usr") for folders in stack.prepend_path.values() for folder in folders)
+        assert stack_probe.find_contradiction(stack) == ""
+    assert openmpi.binaries == {}
+    # MPICH 4.0 has every function IMB 2021.11 calls: all of them start, with all symbols bound.
+    assert {"IMB-MPI1", "IMB-NBC", "IMB-P2P", "IMB-RMA"} <= set(mpich.binaries)
+    assert mpich.suites["imb"]["version"] == "2021.11"
+    assert mpich.build["links"]["libmpi.so.12"] == mpich.library
+
+
+def test_mpi4py_alone_gets_the_name_it_asks_for(registered: dict[str, Stack], tmp_path: Path) -> None:
+    stack = system_stacks.add(registered["mpich"].mpirun[0], name="mpich-alone", into=tmp_path / "alone")
+    assert list(stack.build["links"]) == ["libmpi.so.12"]
+    assert "mpi4py.bench" in stack.commands
+
+
+def test_binaries_of_the_other_abi_are_refused(registered: dict[str, Stack], tmp_path: Path) -> None:
+    folder = Path(registered["mpich"].binaries["IMB-MPI1"]).parent
+    with pytest.raises(BadInput, match=r"needs libmpi\.so\.12, the mpich ABI, and .*libmpi\.so\.40 has the openmpi ABI"):
+        system_stacks.add(registered["openmpi"].mpirun[0], name="wrong", binaries=[folder], into=tmp_path / "wrong")
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_a_launcher_with_the_other_ones_library_is_refused(registered: dict[str, Stack], tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"is orterun, and no library of that MPI answers: .* is mpich "):
+        system_stacks.add(
+            registered["openmpi"].mpirun[0], name="wrong", library=Path(registered["mpich"].library), into=tmp_path / "wrong"
+        )
+    assert not (tmp_path / "wrong").exists()
+
+
+def outcome(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    """Cases that ran, failed and were aborted."""
+    found = re.search(r"Ran (\d+)/\d+ .*\((\d+) failure\(s\), .*?(\d+) aborted\)", done.stdout)
+    assert found, done.stdout + done.stderr
+    return dict(zip(("ran", "failed", "aborted"), map(int, found.groups()), strict=True))
+
+
+def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stack], place: Path, run_reframe) -> None:
+    case = "(PointToPoint|Mpi4pyPingPong)%nodes=1%ppn=2%pinning=bunch"
+    done = run_reframe(
+        *("-r", "--system=generic", "-p", "(openmpi|mpich)-debian", "-n", case, "-S", "depth=smoke", "-S", "repeats=1"),
+        environ={stack_metadata.EXTRA_STACKS: named(place)},
+    )
+    # lo and shm: mpi4py on both, IMB on MPICH. On one core two ranks are not placed, and nothing runs.
+    assert done.returncode == 0, done.stdout
+    assert outcome(done)["ran"] in (6, 0)
+    assert outcome(done)["ran"] == 6 or "OK " not in done.stdout
+
+
+@pytest.fixture(scope="module")
+def cluster(place: Path, registered: dict[str, Stack], tmp_path_factory) -> Iterator[live_cluster.LiveCluster]:
+    with live_cluster.running(tmp_path_factory.mktemp("cluster"), "--share", str(place)) as up:
+        up.environment |= {stack_metadata.EXTRA_STACKS: named(place), "RFM_COLORIZE": "no", "RFM_PREFIX": str(place / "rfm")}
+        yield up
+
+
+def run_there(cluster: live_cluster.LiveCluster, root: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """ReFrame on the cluster's head."""
+    reframe = Path(cluster.python).parent / "reframe"
+    words = ("-r", "-S", "depth=smoke", "-S", "repeats=1", "--system=minicluster:eth1g", *options)
+    settings = f"RFM_CONFIG_FILES={root / 'site_configs' / 'settings.py'}"
+    return cluster("exec", "--", "env", settings, str(reframe), "-c", str(root / "reframe_tests"), *words, timeout_s=500)
+
+
+CASE = "%fabric=eth1g%nodes=2%ppn=1%pinning=default"
+
+
+def test_both_are_measured_with_proof_between_nodes(cluster, root: Path) -> None:
+    done = run_there(cluster, root, "-p", "(openmpi|mpich)-debian", "-n", f"Mpi4pyPingPong{CASE}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert outcome(done) == {"ran": 2, "failed": 0, "aborted": 0}
+
+
+def test_another_network_is_noticed(cluster, root: Path) -> None:
+    other = ("-S", "env_vars=OMPI_MCA_btl_tcp_if_include:eth40g")
+    done = run_there(cluster, root, "-p", "openmpi-debian", "-n", f"Mpi4pyPingPong{CASE}", *other)
+    assert done.returncode == 1
+    assert outcome(done)["failed"] == 1
+    assert "went elsewhere: eth1g carried" in done.stdout
+    assert "Open MPI reports tcp BTL interface 'eth40g'" in done.stdout
