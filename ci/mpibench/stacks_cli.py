@@ -20,12 +20,18 @@ app = typer.Typer(
 
 
 @app.callback()
-def stacks(context: typer.Context) -> None:
+def stacks(
+    context: typer.Context,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="List what stacks built by Spack differ in apart from their MPI; exit 1 if anything."),
+    ] = False,
+) -> None:
     """List the stacks unless a sub-command is given."""
     if context.invoked_subcommand is None:
         from mpibench import stacks as listing
 
-        raise typer.Exit(listing.show())
+        raise typer.Exit(listing.check() if check else listing.show())
 
 
 @app.command()

@@ -122,9 +122,18 @@ def find_damage(stack: Stack) -> str:
         if not is_there(path):
             return (
                 f"stack '{stack.name}' is left out: {path} (key '{key}' of {stack.source}) is gone or cannot be used; "
-                "build the stack again ('ci/setup' does so for the wheels stacks) or remove its metadata file."
+                f"build the stack again ({_builder(stack)}) or remove its metadata file."
             )
     return ""
+
+
+def _builder(stack: Stack) -> str:
+    """The command that builds a stack of its origin."""
+    folder = Path(stack.source).parent.name
+    return {
+        "wheels": f"'python -m mpibench.wheels {folder}'",
+        "spack": f"'mpibench build {folder}'",
+    }.get(stack.origin, "'mpibench stacks remove' and 'add'")
 
 
 def _is_folder(path: str) -> bool:

@@ -219,7 +219,9 @@ def check_compiler(project: Project, name: str) -> str:
     missing = [path for row in rows for path in row.get("compilers", {}).values() if not os.access(path, os.X_OK)]
     scope = project.scope or project.root / "site_configs" / "generic" / "spack"
     if missing:
-        raise BadInput(f"compiler {missing[0]} is named in Spack's packages.yaml and is not there; correct or remove its entry.")
+        raise BadInput(
+            f"compiler {missing[0]} is named in Spack's packages.yaml and is not there; correct or remove its entry."
+        )
     if not any(row.get("compilers") for row in rows):
         raise BadInput(
             f"Spack knows no {wanted}; install it, then run "
