@@ -1,7 +1,8 @@
 """ReFrame sessions as checked data: read from ReFrame's SQLite results database or from one of its JSON report files.
 
 Layout of both: ReFrame 4.10, ``reframe/frontend/reporting/{__init__,storage}.py`` and ``schemas/runreport.json``.
-The database is opened read-only and without ReFrame's runtime, so that reading never changes or creates it.
+The database is opened read-only and without ReFrame's runtime, so that reading never changes or creates it, unless a killed
+writer left it half written: then SQLite takes that back first.
 """
 
 from __future__ import annotations
@@ -306,19 +307,30 @@ def _rows(path: Path, query: str, arguments: Iterable[str] = ()) -> list[tuple[A
         raise BadInput(
             f"there is no results database {path}: run `reframe -c reframe_tests -r` first, with results storage on."
         )
-    try:
-        # Read-only; SQLite's own locks keep this from seeing a half-written transaction.
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=60)) as connection:
-            version = connection.execute("SELECT schema_version FROM metadata").fetchone()
-            if version is None or version[0] != DATABASE_SCHEMA:
-                raise BadInput(
-                    f"results database {path} has schema {version and version[0]}, this program reads {DATABASE_SCHEMA}."
-                )
-            return connection.execute(query, tuple(arguments)).fetchall()
-    except sqlite3.Error as err:
-        raise BadInput(
-            f"{path} is not a readable ReFrame results database ({err}): restore it from a copy, or move it away."
-        ) from None
+    problem: sqlite3.Error | None = None
+    # A writer that was killed in the middle leaves a journal; only who may write can undo what it left half done (SQLite,
+    # "Atomic Commit In SQLite", section 4; result code SQLITE_READONLY_ROLLBACK).
+    for mode in ("ro", "rw"):
+        try:
+            return _select(path, mode, query, arguments)
+        except sqlite3.Error as err:
+            problem = err
+            if "readonly" not in str(err):
+                break
+    raise BadInput(
+        f"{path} is not a readable ReFrame results database ({problem}): restore it from a copy, or move it away."
+    ) from None
+
+
+def _select(path: Path, mode: str, query: str, arguments: Iterable[str]) -> list[tuple[Any, ...]]:
+    """Rows of a query; SQLite's own locks keep it from seeing a half-written transaction."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=60)) as connection:
+        version = connection.execute("SELECT schema_version FROM metadata").fetchone()
+        if version is None or version[0] != DATABASE_SCHEMA:
+            raise BadInput(
+                f"results database {path} has schema {version and version[0]}, this program reads {DATABASE_SCHEMA}."
+            )
+        return connection.execute(query, tuple(arguments)).fetchall()
 
 
 def list_sessions(path: str | Path) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from reframe_tests.harness import jobscript
 
 REPEATS = 3
@@ -47,6 +49,33 @@ def test_statuses_and_hangs_are_logged(tmp_path: Path) -> None:
     run_body(tmp_path, [sh("bad", "exit 7"), sh("hung", "sleep 60")], repeats=1, limit_s=1)
     statuses = jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())
     assert statuses == {("bad", 1): 7, ("hung", 1): jobscript.TIMED_OUT}
+
+
+def test_nothing_is_started_after_a_launch_that_hung(tmp_path: Path) -> None:
+    run_body(tmp_path, [sh("good", "true"), sh("hung", "sleep 60"), sh("late", "touch started")], limit_s=1)
+    assert (tmp_path / jobscript.LAUNCH_LOG).read_text().split("\n")[1].startswith(f"hung 1 {jobscript.TIMED_OUT} ")
+    assert list(jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())) == [("good", 1), ("hung", 1)]
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_launch_that_had_to_be_killed_hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobscript, "GRACE_S", 1)
+    run_body(tmp_path, [sh("deaf", "trap '' TERM; sleep 60 & wait; sleep 60")], repeats=1, limit_s=1)
+    assert set(jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text()).values()) == {jobscript.TIMED_OUT}
+
+
+def test_a_launch_that_is_killed_early_did_not_hang(tmp_path: Path) -> None:
+    run_body(tmp_path, [sh("killed", "kill -9 $$")], repeats=2)
+    assert set(jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text()).values()) == {137}
+
+
+def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path: Path) -> None:
+    run_body(tmp_path, [sh("one", "echo first; echo x >$MPIBENCH_EVIDENCE/rank.json")])
+    run_body(tmp_path, [sh("one", "echo second")], repeats=1)
+    assert (tmp_path / jobscript.LAUNCH_LOG).read_text().count("\n") == 1
+    assert sorted(path.name for path in tmp_path.glob("one.*.out")) == ["one.1.out"]
+    assert not list(tmp_path.rglob("*.json"))
+    assert len((tmp_path / jobscript.START_LOG).read_text().splitlines()) == 2
 
 
 def test_a_log_cut_short_counts_as_missing() -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import math
+import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +96,28 @@ def test_reading_does_not_touch_the_database(db: Path, tmp_path: Path) -> None:
     dataset.export(db, tmp_path)
     assert db.read_bytes() == before
     assert sorted(db.parent.iterdir()) == beside
+
+
+_KILLED_WRITER = """
+import os, signal, sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute("PRAGMA cache_size=2")  # so that the transaction reaches the file before it is committed
+for number in range(500):
+    db.execute("INSERT INTO sessions (uuid, json_blob) VALUES (?, ?)", (f"half-{number}", "x" * 5000))
+db.execute("DELETE FROM sessions WHERE uuid NOT LIKE 'half-%'")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_writer_killed_in_the_middle_of_a_transaction_leaves_it_readable(db: Path, tmp_path: Path) -> None:
+    mine = Path(shutil.copy(db, tmp_path / "results.db"))
+    before = sessions.list_sessions(mine)
+    size = mine.stat().st_size
+    killed = subprocess.run([sys.executable, "-c", _KILLED_WRITER, str(mine)], capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert mine.stat().st_size > size and Path(f"{mine}-journal").exists(), "it was in the middle of writing"
+    assert sessions.list_sessions(mine) == before
+    assert sessions.read_session(mine).cases
 
 
 # What a test may store: mutations of a report ReFrame wrote.

@@ -6,6 +6,7 @@ ReFrame waits until a job is over and then asks only the test; the state itself 
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +35,31 @@ NO_REQUEUE = {
 }
 #: Bytes a job may still need for its outputs; less room than that explains a hole in them.
 _ROOM_BYTES = 64 << 10
+
+
+#: Option that tells whose job it is, by ReFrame's name of the scheduler (``sbatch(1)``, ``--comment``).
+_COMMENT = {"slurm": "--comment", "squeue": "--comment"}
+#: First word of that comment.
+OWNER = "mpibench"
+
+
+def owner_comment(pid: int, start_ticks: int, host: str) -> str:
+    """Comment of a job that a ReFrame process waits for: with it, a job whose ReFrame was killed can be told from others.
+
+    :param start_ticks: start of the process in clock ticks after boot (``proc(5)``, field 22 of ``/proc/<pid>/stat``).
+    """
+    return f"{OWNER}:{host}:{pid}:{start_ticks}"
+
+
+def submit_options(scheduler: str) -> list[str]:
+    """Options for a job of this process: started once only, and marked as its own where the scheduler keeps comments."""
+    options = list(NO_REQUEUE.get(scheduler, ()))
+    if scheduler in _COMMENT:
+        pid = os.getpid()
+        text = Path(f"/proc/{pid}/stat").read_text()
+        ticks = int(text[text.rindex(")") + 2 :].split()[19])
+        options.append(f"{_COMMENT[scheduler]}={owner_comment(pid, ticks, socket.gethostname())}")
+    return options
 
 
 @dataclass(frozen=True)

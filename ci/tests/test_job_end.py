@@ -1,0 +1,67 @@
+"""How a job ended: states that are no result, room to write, and whose job it is."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from mpibench import orphans
+from mpibench.cluster.state import Process
+from reframe_tests.harness import job_end
+from reframe_tests.harness.job_end import JobEnd
+
+
+@pytest.mark.parametrize("state", ["", "COMPLETED", "SUCCESS", "COMPLETED,COMPLETED"])
+def test_a_normal_end_says_nothing(state: str) -> None:
+    assert job_end.judge(JobEnd("7", state, 0)) == []
+    assert job_end.judge(JobEnd("7", state, None)) == []
+
+
+@pytest.mark.parametrize("state", sorted(job_end.BAD_STATES))
+def test_no_state_that_cuts_a_job_short_passes_whatever_the_exit_status(state: str) -> None:
+    for text in (state, f"COMPLETED,{state}", f"{state}+"):
+        for status in (0, 1, None):
+            [sentence] = job_end.judge(JobEnd("7", text, status))
+            assert sentence.startswith(f"ended in state {state}: ")
+
+
+def test_a_script_that_fails_is_said() -> None:
+    assert job_end.judge(JobEnd("7", "FAILED", 3)) == ["the job script ended with exit status 3."]
+
+
+def test_a_job_is_called_by_its_number_and_nodes() -> None:
+    assert JobEnd("7", nodes=["c1", "c2"]).name == "job 7 on c1, c2"
+    assert JobEnd().name == "job"
+
+
+def test_no_room_is_said_and_nothing_is_left_where_there_is(tmp_path: Path) -> None:
+    assert job_end.judge_room(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+    [sentence] = job_end.judge_room(tmp_path / "gone")
+    assert str(tmp_path / "gone") in sentence
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "squeue", "pbs", "torque", "lsf"])
+def test_no_scheduler_starts_a_job_again_on_its_own(scheduler: str) -> None:
+    assert set(job_end.NO_REQUEUE[scheduler]) <= set(job_end.submit_options(scheduler))
+
+
+def test_schedulers_without_such_options_get_none() -> None:
+    assert job_end.submit_options("local") == []
+
+
+def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is() -> None:
+    [comment] = [word.partition("=")[2] for word in job_end.submit_options("slurm") if "=" in word]
+    recycled = job_end.owner_comment(os.getpid(), 1, socket.gethostname())
+    elsewhere = job_end.owner_comment(os.getpid(), 1, "login9")
+    queue = (
+        f"11|RUNNING|{comment}|/s/a\n12|PENDING|{recycled}|/s/b|c\n13|RUNNING|{elsewhere}|/s\n14|RUNNING|(null)|/s\n15|RUNNING"
+    )
+    jobs = orphans.read_queue(queue)
+    assert [job.number for job in jobs] == ["11", "12", "13"]
+    assert jobs[0].owner == Process.observe(os.getpid())
+    [found] = orphans.orphaned(jobs, socket.gethostname())
+    assert (found.number, found.state, found.directory) == ("12", "PENDING", "/s/b|c")

@@ -1,0 +1,49 @@
+"""The line that tells why a launch failed, among what MPI libraries print around it."""
+
+from __future__ import annotations
+
+import pytest
+
+from reframe_tests.harness.telling_line import telling_line
+
+#: MPICH 5.0 on UCX 1.20, shortened: one node's interface has no carrier.
+LINK_DOWN = """\
+[1795272961.092024] [c2:208  :0]     ucp_context.c:2463 UCX  INFO  Version 1.20.1 (loaded from /opt/mpich/lib/libucp.so.0)
+[1795272961.100037] [c2:208  :0]     ucp_context.c:1381 UCX  WARN  network device 'eth1g' is not available, please use 'lo'(tcp)
+[1795272961.145571] [c2:208  :0]       rdmacm_cm.c:953  UCX  DIAG  rdma_create_event_channel failed: No such device
+Abort(473056527) on node 0: Fatal error in internal_Init_thread: Other MPI error, error stack:
+"""
+#: Slurm 22.05: slurmd of one node is dead.
+NO_SLURMD = """\
+srun: error: Task launch for StepId=5.1 failed on node c2: Communication connection failure
+srun: error: Application launch failed: Communication connection failure
+srun: Job step aborted
+"""
+
+
+def test_the_cause_comes_before_what_follows_from_it_and_chatter_is_not_quoted() -> None:
+    assert telling_line(LINK_DOWN) == "c2: UCX WARN network device 'eth1g' is not available, please use 'lo'(tcp)"
+
+
+def test_the_same_trouble_reads_the_same_in_every_repeat() -> None:
+    again = LINK_DOWN.replace("1795272961", "1795272999").replace("c2:208 ", "c2:4711 ")
+    assert telling_line(again) == telling_line(LINK_DOWN)
+
+
+def test_slurm_names_the_node() -> None:
+    assert "failed on node c2" in telling_line(NO_SLURMD)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", ""),
+        ("\n \n", ""),
+        ("bye\n", "bye"),
+        ("warm\nFatal error in MPI_Init\nbye\n", "Fatal error in MPI_Init"),
+        ("error: first\nsh: /x/IMB-MPI1: No such file or directory\n", "sh: /x/IMB-MPI1: No such file or directory"),
+        ("x" * 1000, "x" * 300),
+    ],
+)
+def test_what_else_may_be_there(text: str, wanted: str) -> None:
+    assert telling_line(text) == wanted
