@@ -86,6 +86,20 @@ def build(
 
 
 @app.command()
+def orphans(
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel them.")] = False,
+) -> None:
+    """List Slurm jobs whose ReFrame was killed: they go on until their time limit, and nobody reads what they measure.
+
+    A job tells the host and process of the ReFrame that waits for it; only jobs submitted from this host can be told to be
+    orphans. Their files stay in the stage directory. Exits 1 if there are any that were not cancelled.
+    """
+    from mpibench import orphans as search
+
+    raise typer.Exit(search.report(cancel, typer.echo))
+
+
+@app.command()
 def catalogue(
     group: Annotated[str | None, typer.Argument(help="Only this group, e.g. p2p, transfer, collectives.")] = None,
 ) -> None:
