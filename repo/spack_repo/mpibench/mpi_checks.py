@@ -1,0 +1,64 @@
+"""What install-time tests of MPI libraries and MPI benchmarks share: starting two ranks on this machine."""
+
+from __future__ import annotations
+
+from spack.package import Executable, SkipTest, Spec, which
+
+#: Starts ranks as plain child processes, also inside a batch job and as root (container builds). Spack clears such
+#: settings from the test's environment, so they are given to each launch.
+LOCAL_LAUNCH = {
+    "HYDRA_LAUNCHER": "fork",
+    "I_MPI_HYDRA_BOOTSTRAP": "fork",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_plm": "isolated",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_plm": "ssh",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+
+#: Passes a token round all ranks, so that every rank has sent and received before anything is printed.
+RING_SOURCE = r"""
+#include <mpi.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    int rank, size, token = 0, length;
+    char library[MPI_MAX_LIBRARY_VERSION_STRING];
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (rank > 0)
+        MPI_Recv(&token, 1, MPI_INT, rank - 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    token++;
+    if (size > 1)
+        MPI_Send(&token, 1, MPI_INT, (rank + 1) % size, 7, MPI_COMM_WORLD);
+    if (rank == 0) {
+        if (size > 1)
+            MPI_Recv(&token, 1, MPI_INT, size - 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Get_library_version(library, &length);
+        printf("ring of %d closed\n%s\n", token, library);
+    }
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+def launcher(mpi: Spec) -> Executable:
+    """The MPI's own ``mpiexec``; Intel's lies in a component folder below its prefix."""
+    folder = getattr(mpi.package, "component_prefix", mpi.prefix).bin
+    found = which("mpiexec", "mpirun", path=[str(folder)])
+    if found is None:
+        raise SkipTest(f"{mpi.name} has no mpiexec in {folder}; its programs need the site's own launcher")
+    return found
+
+
+def run_two_ranks(mpi: Spec, *words: str, threads: int = 1) -> str:
+    """Run a program on two ranks of this machine; what both streams had. A program that fails raises ``ProcessError``."""
+    environment = {**LOCAL_LAUNCH, "OMP_NUM_THREADS": str(threads)}
+    return launcher(mpi)("-n", "2", *words, extra_env=environment, output=str, error=str, timeout=120)

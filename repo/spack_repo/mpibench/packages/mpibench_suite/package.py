@@ -1,0 +1,30 @@
+"""What one MPI stack consists of: an MPI and the benchmarks built on it."""
+
+from spack.package import conflicts, depends_on, license, maintainers, variant, version
+from spack_repo.builtin.build_systems.bundle import BundlePackage
+
+
+class MpibenchSuite(BundlePackage):
+    """One MPI stack as mpibench measures it.
+
+    An environment that asks for ``mpibench-suite ^openmpi`` has everything the tests run, with the same versions and
+    variants of the benchmarks as every other stack; versions are pinned where environments share their settings.
+    """
+
+    homepage = "https://github.com/intel/mpi-benchmarks"
+
+    maintainers("mpibench")
+    license("BSD-3-Clause")
+
+    version("1")
+
+    variant("imb", default=True, description="Intel MPI Benchmarks, all suites that need no MPI 4")
+    variant("osu", default=True, description="OSU Micro-Benchmarks")
+    variant("perftest", default=False, description="perftest: InfiniBand verbs without MPI")
+
+    depends_on("mpi")
+    depends_on("intel-mpi-benchmarks@2021.7: +mpi1+ext+io+nbc+rma+mt+p2p~check", when="+imb", type=("build", "run"))
+    depends_on("osu-micro-benchmarks@5.6:", when="+osu", type=("build", "run"))
+    depends_on("perftest", when="+perftest", type=("build", "run"))
+
+    conflicts("~imb~osu", msg="mpibench-suite without benchmarks measures nothing: enable imb, osu or both")
