@@ -333,8 +333,8 @@ def test_arguments_of_osu():
     assert [launch.expected[0].repetitions for launch in (first, middle, last)] == [100, 16, 4]
     assert [size for launch in (first, middle, last) for size in launch.expected[0].sizes] == [1 << log for log in range(21)]
     put = next(launch for launch in launches("one_sided_osu") if launch.binary == "osu_put_bw")
-    assert put.args[-4:] == ("-w", "allocate", "-s", "flush")
-    assert put.expected[0].variants == ("allocate,flush",)
+    assert put.args[-4:] == ("-w", "create", "-s", "flush")
+    assert put.expected[0].variants == ("create,flush",)
     barrier = next(launch for launch in launches("collectives_osu") if launch.binary == "osu_barrier")
     assert barrier.args == ("-i", "500", "-x", "50", "-f")
 

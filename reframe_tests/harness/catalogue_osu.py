@@ -25,10 +25,10 @@ TIME_RANGE = ("t_avg_us", "t_min_us", "t_max_us")
 #: ``-f`` prints the repetitions and the slowest rank, which is what a program waits for.
 FULL = ("-f",)
 WINDOW = ("-W", str(traffic.WINDOW))
-#: OMB's own default, asked for so that a change of the default is none of ours; says how the target's memory is exposed
-#: and when an access counts as complete.
-ONE_SIDED = ("-w", "allocate", "-s", "flush")
-ONE_SIDED_VARIANT = ("allocate,flush",)
+#: The program's own memory, as IMB-RMA exposes it. OMB's default is memory the MPI allocates, which Open MPI keeps in shared
+#: memory inside a node whatever transport is asked for. An access counts once it is complete at the target.
+ONE_SIDED = ("-w", "create", "-s", "flush")
+ONE_SIDED_VARIANT = ("create,flush",)
 
 
 def _rows() -> tuple[Benchmark, ...]:
