@@ -114,7 +114,7 @@ class Outcome:
     def _which(self, numbers: Sequence[int]) -> str:
         if len(numbers) == self.repeats or numbers == [WHOLE_JOB]:
             return ""
-        return f", repeat{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))} of {self.repeats}"
+        return f", repeat{'s' if len(numbers) > 1 else ''} {evidence.format_cpus(numbers)} of {self.repeats}"
 
 
 def evaluate(

@@ -1,0 +1,196 @@
+"""Every fault through Slurm and ReFrame: what the suite says of it, and that the session's other cases stay proven.
+
+Each session measures with one rank on each of two nodes, one case per fabric; the case whose fabric is not touched is
+the healthy control. A fault is in force from the start or strikes while ranks are running.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import live_cluster
+from fault_box import Box, end_of, wait_for
+from live_cluster import LiveCluster
+from mpibench.cluster import daemons, faults, state
+
+pytestmark = pytest.mark.mpi
+STACK = "mpich-wheels"
+CASES = "PointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
+#: Seconds a launch is given where one will hang; a healthy one needs 2 s on a quiet machine.
+LIMIT_S = 30
+#: Repeats of a case that is struck: enough to be still at it when the fault comes.
+REPEATS = 6
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    tmp = tmp_path_factory.mktemp("faults")
+    (tmp / "shared").mkdir()
+    with live_cluster.running(tmp, "--share", str(tmp / "shared")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def box(up: LiveCluster, require_stack, request, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
+    """A checkout of its own on a healthy cluster; whatever a test breaks must heal."""
+    top = up.runtime.parent / "shared" / request.node.name
+    top.mkdir()
+    made = Box(up, top, [require_stack(STACK)])
+    made.keep_partitions("eth1g", "eth10g", "eth40g")
+    # Faults that must strike at a moment are made from here, without the start of a command in between.
+    monkeypatch.setenv(state.RUNTIME_VARIABLE, str(up.runtime))
+    yield made
+    up.good("fault", "heal")
+    assert "no fault in force" in up.good("status")
+
+
+def said(case: dict[str, Any]) -> str:
+    """Why a case failed, which ReFrame printed and the database keeps, both in its own words and in our proof."""
+    assert case["result"] == "fail"
+    proof = case["proof"]
+    assert proof["verdict"] != "proven"
+    assert all(sentence in case["fail_reason"] for sentence in proof["sentences"])
+    return " ".join(proof["sentences"])
+
+
+def expect_control(case: dict[str, Any], repeats: int) -> None:
+    """The control passed, with proof and every repeat of every metric."""
+    assert (case["result"], case["proof"]["verdict"]) == ("pass", "proven"), case["fail_reason"]
+    assert case["samples"]
+    assert all(len(sample["values"]) == repeats and None not in sample["values"] for sample in case["samples"])
+
+
+def ranks_on(node: str) -> list[int]:
+    return [pid for pid in daemons.processes_of(state.running().nodes[node]) if faults._is_rank(pid)]
+
+
+def strike(box: Box, partition: str, fault: str, **what: object) -> float:
+    """Wait until a case of the partition has printed a first row and has ranks on c2, then break something; when."""
+
+    def measuring() -> bool:
+        printed = any(" 262144 " in path.read_text(errors="replace") for path in box.files(partition, "pair.*.out"))
+        return printed and bool(ranks_on("c2"))
+
+    assert wait_for(measuring), f"no case ever ran on {partition}"
+    faults.make(fault, **what)
+    return time.monotonic()
+
+
+def heal() -> None:
+    faults.heal(lambda text: None)
+
+
+def reported(box: Box, partition: str) -> Callable[[], bool]:
+    """Whether the case's job has come to its end: Slurm no longer has a job in the partition."""
+    words = ("squeue", "--noheader", "--states=R,CG,PD", "-p", partition, "-o", "%i %T")
+    return lambda: "RUNNING" not in box.cluster.on("mc-head", *words)
+
+
+def test_a_link_down_and_a_full_disk_fail_their_own_case_and_no_other(box: Box) -> None:
+    disk = box.stage / "minicluster" / "eth10g"
+    disk.mkdir(parents=True)
+    faults.make("link-down", node="c2", fabric="eth1g")
+    faults.make("full-disk", path=str(disk), free_kib=32)
+    status, output = box.run("-S", "repeats=2", "-S", f"limit_s={LIMIT_S}", names=CASES)
+    assert status == 1, output
+    cases = box.cases()
+    text = said(cases[f"eth1g {STACK}"])
+    assert "pair: ended with exit status" in text
+    assert "c2: UCX WARN network device 'eth1g' is not available" in text
+    text = said(cases[f"eth10g {STACK}"])
+    assert f"nothing more can be written to the stage directory {disk}" in text
+    assert "No space left on device" in text
+    expect_control(cases[f"eth40g {STACK}"], repeats=2)
+
+
+def test_a_link_that_goes_down_and_a_stopped_rank_end_by_the_tests_own_limit(box: Box) -> None:
+    options = ("-S", f"repeats={REPEATS}", "-S", f"limit_s={LIMIT_S}", "--exec-policy=serial")
+    session = box.begin(*options, names=CASES)
+    strike(box, "eth1g", "link-down", node="c2", fabric="eth1g")
+    assert wait_for(reported(box, "eth1g"))
+    heal()
+    strike(box, "eth10g", "stop-rank", node="c2")
+    assert wait_for(reported(box, "eth10g"))
+    heal()
+    status, output = end_of(session)
+    assert status == 1, output
+    cases = box.cases()
+    for partition in ("eth1g", "eth10g"):
+        text = said(cases[f"{partition} {STACK}"])
+        assert f"still running after {LIMIT_S} s and ended by the test's own limit (hung?); its last line was: " in text
+        assert "rank 0 on c1 and rank 1 on c2 never called MPI_Finalize" in text
+        assert re.search(r"repeats? [-0-9]+ of 6: not started, because pair\.\d hung", text)
+        assert cases[f"{partition} {STACK}"]["proof"]["verdict"] == "missing"
+    expect_control(cases[f"eth40g {STACK}"], repeats=REPEATS)
+
+
+@pytest.mark.parametrize("fault", ["kill-node", "kill-slurmd"])
+def test_a_lost_node_is_named_and_what_was_measured_before_stays(box: Box, fault: str) -> None:
+    box.keep_partitions("eth40g", "eth1g", "eth10g")
+    session = box.begin("-S", f"repeats={REPEATS}", "--exec-policy=serial", names=CASES)
+    strike(box, "eth1g", fault, node="c2")
+    status, output = end_of(session)
+    assert status == 1, output
+    cases = box.cases()
+    expect_control(cases[f"eth40g {STACK}"], REPEATS)
+    text = said(cases[f"eth1g {STACK}"])
+    # With slurmd dead, the next launch fails, or the job is lost first.
+    lost = "on c1, c2: ended in state NODE_FAIL: a node of it died or lost its daemon." in text
+    assert lost or (fault == "kill-slurmd" and "ended with exit status" in text and "c2" in text), text
+    # The next case does not wait for the node for ever.
+    after = cases[f"eth10g {STACK}"]
+    assert after["result"] == "fail"
+    assert "c2" in after["fail_reason"]
+    if lost:
+        assert "job cancelled because it was blocked due to reason: ReqNodeNotAvail" in after["fail_reason"]
+
+
+def learned(partition: str, bandwidth_mb_per_s: float) -> tuple[str, str]:
+    """A reference of PingPong at 1 MiB, to be kept within half, and its origin; as YAML."""
+
+    def nested(leaf: str) -> str:
+        keys = [f"'minicluster:{partition}'", STACK, partition, "2", "1", "default", "PingPong.bandwidth.0001048576"]
+        return "".join(f"{'  ' * (depth + 1)}{key}:{'' if key != keys[-1] else ' ' + leaf}\n" for depth, key in enumerate(keys))
+
+    return nested(f"[{bandwidth_mb_per_s}, -0.5, null, MB/s]"), nested("{session: abc, date: 2026-11-01, n: 5, spread: 0.1}")
+
+
+def test_a_slow_link_and_a_lossy_one_miss_what_was_learned_of_them(box: Box) -> None:
+    rows = [learned("eth1g", 110), learned("eth10g", 800)]
+    text = "PointToPoint:\n  $index: [$partition, $environ, fabric, nodes, ranks_per_node, pinning]\n"
+    text += "".join(reference for reference, _ in rows) + "provenance:\n  PointToPoint:\n"
+    text += "".join("  " + line for _, origin in rows for line in origin.splitlines(keepends=True))
+    (box.top / "site_configs" / "minicluster" / "references.yaml").write_text(text)
+    faults.make("slow-link", fabric="eth1g", fraction=0.25)
+    faults.make("police", fabric="eth10g", fraction=0.1)
+    status, output = box.run("-S", "repeats=1", names=CASES)
+    assert status == 1, output
+    cases = box.cases()
+    for partition, most in (("eth1g", 117.69 / 4), ("eth10g", 1176.9 / 10)):
+        case = cases[f"{partition} {STACK}"]
+        # All was as asked for and is proven; what was reached is too little.
+        assert (case["result"], case["fail_phase"], case["proof"]["verdict"]) == ("fail", "performance", "proven")
+        [gate] = [gate for gate in case["gates"] if gate["outcome"] == "fail"]
+        assert gate["metric"] == "PingPong.bandwidth.0001048576"
+        assert gate["value"] < most * 1.1
+        assert "PingPong.bandwidth.0001048576" in case["fail_reason"]
+        assert "failed to meet reference" in case["fail_reason"]
+    expect_control(cases[f"eth40g {STACK}"], repeats=1)
+
+
+@pytest.mark.parametrize(("seconds", "ahead"), [(100, "c1"), (-100, "c2")])
+def test_a_clock_that_jumped_is_named(box: Box, seconds: int, ahead: str) -> None:
+    faults.make("clock-jump", node="c1", seconds=seconds)
+    status, output = box.run("-S", "repeats=1", names=CASES, system="minicluster:eth40g")
+    assert status == 1, output
+    [case] = box.cases().values()
+    behind = "c2" if ahead == "c1" else "c1"
+    found = re.search(rf"the clocks of {ahead} and {behind} disagree by (\d+) s \({ahead} is ahead\)", said(case))
+    assert found and int(found[1]) == pytest.approx(100, abs=20)
+    assert case["proof"]["verdict"] == "contradicted"
+    assert case["samples"], "the numbers are kept, marked"
