@@ -71,6 +71,7 @@ def test_what_tests_need_is_installed_on_request_and_covers_the_rest(made: Proje
     assert status == 0
     assert "installing the project and what it needs (test)" in output
     assert "no chromium here and no way to install it: the browser tests will be skipped" in output
+    assert "the tests of system stacks on them will be skipped" in output
     for mode in (["test"], []):
         assert "installing" not in made.run("ci/setup", *mode)[1]
 
