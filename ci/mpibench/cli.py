@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from mpibench import verdict_cli
 from mpibench.cluster_cli import app as cluster_app
 from mpibench.stacks_cli import app as stacks_app
 from reframe_tests.harness.site import ROOT
@@ -151,6 +152,9 @@ def report(
 
     for line in pages.write(db, session, out):
         typer.echo(line)
+
+
+verdict_cli.register(app)
 
 
 def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int:

@@ -94,7 +94,7 @@ CASES_SCHEMA = pl.Schema(
         "sentences": pl.List(pl.String),  # what the evidence lacks or contradicts
         "library": pl.String,
         "library_version": pl.String,
-        "condition": pl.String,  # JSON object as the test stored it
+        "condition": pl.String,  # JSON object as the test stored it, and `machine`: what the nodes said of themselves
         "samples": pl.Int32,  # metrics x sizes measured
         "gates": pl.List(_GATE),
     }
@@ -158,6 +158,17 @@ def _case_values(session: Session, case: Case) -> dict[str, Any]:
     }
 
 
+def _machine(case: Case) -> dict[str, Any]:
+    """What the nodes' operating systems said of themselves, each saying once: what an upgrade changes beside the stack."""
+    proof = case.entry.get("proof")
+    nodes = proof.get("kernel") if isinstance(proof, dict) else None
+    said: dict[str, set[str]] = {}
+    for node in nodes if isinstance(nodes, list) else ():
+        for name, value in node.items() if isinstance(node, dict) else [("release", node)]:
+            said.setdefault(f"kernel {name}", set()).add(str(value))
+    return {"machine": {name: sorted(values) for name, values in said.items()}} if said else {}
+
+
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
@@ -196,7 +207,7 @@ def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
             "sentences": list(case.proof.sentences) if case.proof else [],
             "library": case.proof.library if case.proof else None,
             "library_version": case.proof.library_version if case.proof else None,
-            "condition": json.dumps(case.condition, sort_keys=True),
+            "condition": json.dumps({**_machine(case), **case.condition}, sort_keys=True),
             "samples": len(case.samples),
             "gates": [vars(gate) for gate in case.gates],
         }

@@ -18,6 +18,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER, BadInput
 
 from . import dataset, selectors, usable
+from .sessions import list_sessions
 from .verdict_policy import JUDGED
 
 #: What makes two conditions the same.
@@ -210,3 +211,23 @@ def changes(before: Mapping[str, list[str]], after: Mapping[str, list[str]]) -> 
     names = sorted(set(before) | set(after))
     pairs = [(name, ", ".join(before.get(name, ["-"])), ", ".join(after.get(name, ["-"]))) for name in names]
     return [pair for pair in pairs if pair[1] != pair[2]]
+
+
+def bring_up_to_date(db: Path, folder: Path) -> list[str]:
+    """Export the sessions of a results database that the dataset lacks; says which it had to leave out.
+
+    :raises BadInput: there is neither a database nor a dataset.
+    """
+    if not db.is_file():
+        if (folder / "cases").is_dir():
+            return []
+        raise BadInput(f"there is neither a results database {db} nor a dataset {folder}: measure first, or name them.")
+    there = {path.stem for path in folder.glob("cases/system=*/date=*/*.parquet")}
+    lacking = [uuid for uuid in list_sessions(db) if uuid not in there]
+    if not lacking:
+        return []
+    try:
+        dataset.export(db, folder, lacking)
+    except dataset.RefusedSessions as refused:
+        return [f"not in the dataset: {sentence}" for sentence in refused.summary.refused]
+    return []

@@ -105,7 +105,7 @@ def judge(baseline: Selection, candidate: Selection, policy: Policy) -> Judgemen
         sizes, found = _tests(number, parts[0][key], parts[1][key], policy)
         points.append(sizes)
         tests += found
-    results = _evaluate(tests, policy)
+    results = evaluate(tests, policy)
     rows, bands = _rows(curves, points, tests, results, policy)
     absent = metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True)
     new = metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True)
@@ -140,13 +140,30 @@ def _tests(number: int, one: pl.DataFrame, two: pl.DataFrame, policy: Policy) ->
     units = JOBS if min(jobs) >= ENOUGH_JOBS else REPEATS
     between = 0.0 if units == JOBS else (policy.between_jobs_percent / 100) ** 2 * (1 / jobs[0] + 1 / jobs[1])
     left, right = _matrix(one, sizes, units), _matrix(two, sizes, units)
+    return sizes, tests_of_curve(number, sizes, left, right, policy, units=units, between=between)
+
+
+def tests_of_curve(
+    number: int,
+    sizes: list[int | None],
+    left: Array,
+    right: Array,
+    policy: Policy,
+    *,
+    units: str = REPEATS,
+    between: float = 0.0,
+) -> list[Test]:
+    """All comparisons of one curve.
+
+    :param number: of the curve; kept in the tests.
+    :param left: slowness of the baseline in log, shape (sizes, units); ``right`` of the candidate.
+    """
     centre = np.nanmedian(left, axis=1, keepdims=True)
     left, right = left - centre, right - centre
-    found = []
-    for level, places in _levels(sizes, policy):
-        rows = list(places)
-        found.append(Test(number, level, places, units, left[rows].mean(axis=0), right[rows].mean(axis=0), between))
-    return sizes, found
+    return [
+        Test(number, level, places, units, left[list(places)].mean(axis=0), right[list(places)].mean(axis=0), between)
+        for level, places in _levels(sizes, policy)
+    ]
 
 
 def _levels(sizes: list[int | None], policy: Policy) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -163,7 +180,7 @@ def _levels(sizes: list[int | None], policy: Policy) -> Iterator[tuple[str, tupl
 
 
 @dataclass(frozen=True)
-class _Results:
+class Results:
     """Statistics of all tests, aligned with them; in log."""
 
     effect: Array
@@ -177,7 +194,7 @@ class _Results:
     count: Array
 
 
-def _evaluate(tests: list[Test], policy: Policy) -> _Results:
+def evaluate(tests: list[Test], policy: Policy) -> Results:
     """Effects of all tests; spreads are moderated among tests of one level and kind of unit."""
     total = len(tests)
     columns = {name: np.full(total, np.nan) for name in ("effect", "low", "high", "upper", "p", "variance", "count")}
@@ -196,7 +213,7 @@ def _evaluate(tests: list[Test], policy: Policy) -> _Results:
             columns["variance"][chosen] = effects.unit_variance
             columns["count"][chosen] = np.minimum((~np.isnan(left)).sum(axis=1), (~np.isnan(right)).sum(axis=1))
     real = statistics.discoveries(columns["p"], policy.false_discovery_rate)
-    return _Results(real=real, between=between, **columns)
+    return Results(real=real, between=between, **columns)
 
 
 def _pad(rows: list[Array]) -> Array:
@@ -211,7 +228,7 @@ def margin_in_log(policy: Policy, quantity: str, band: str, direction: str) -> f
 
 
 def _rows(
-    curves: pl.DataFrame, points: list[list[int | None]], tests: list[Test], results: _Results, policy: Policy
+    curves: pl.DataFrame, points: list[list[int | None]], tests: list[Test], results: Results, policy: Policy
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Verdicts per metric and per band."""
     described = curves.to_dicts()
@@ -220,25 +237,13 @@ def _rows(
         curve = described[test.curve]
         inside = {policy.band(points[test.curve][one]) for one in test.places}
         margins[place] = max(margin_in_log(policy, curve["quantity"], band, curve["direction"]) for band in inside)
-    own = _own_verdicts(results, margins, policy)
-    wider: dict[tuple[int, int], str] = {}
-    for place, test in enumerate(tests):
-        if test.level != SIZE and own[place] == REGRESSED:
-            for one in test.places:
-                wider.setdefault((test.curve, one), test.level)
+    final = settle(tests, results, margins, policy)
     rows, bands = [], []
     for place, test in enumerate(tests):
         if test.level not in (SIZE, BAND):
             continue
         curve, sizes = described[test.curve], points[test.curve]
-        verdict, why = own[place], ""
-        if (
-            test.level == SIZE
-            and (test.curve, test.places[0]) in wider
-            and verdict == INCONCLUSIVE
-            and results.effect[place] > 0
-        ):
-            verdict, why = REGRESSED, f"with its {wider[test.curve, test.places[0]]}"
+        verdict, why = final[place]
         needed = _needed(results, margins, place, policy) if verdict == INCONCLUSIVE else None
         row = {
             **{name: curve[name] for name in CURVE},
@@ -274,7 +279,25 @@ def _frame(rows: list[dict[str, object]], more: dict[str, type[pl.DataType]]) ->
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _own_verdicts(results: _Results, margins: Array, policy: Policy) -> list[str]:
+def settle(tests: list[Test], results: Results, margins: Array, policy: Policy) -> list[tuple[str, str]]:
+    """Verdict of each test and what else it rests on: a size that alone is inconclusive goes with its neighbours."""
+    own = _own_verdicts(results, margins, policy)
+    wider: dict[tuple[int, int], str] = {}
+    for place, test in enumerate(tests):
+        if test.level != SIZE and own[place] == REGRESSED:
+            for one in test.places:
+                wider.setdefault((test.curve, one), test.level)
+    final = []
+    for place, test in enumerate(tests):
+        beside = wider.get((test.curve, test.places[0])) if test.level == SIZE else None
+        if beside and own[place] == INCONCLUSIVE and results.effect[place] > 0:
+            final.append((REGRESSED, f"with its {beside}"))
+        else:
+            final.append((own[place], ""))
+    return final
+
+
+def _own_verdicts(results: Results, margins: Array, policy: Policy) -> list[str]:
     found = []
     for place, margin in enumerate(margins):
         effect, upper = results.effect[place], results.upper[place]
@@ -287,7 +310,7 @@ def _own_verdicts(results: _Results, margins: Array, policy: Policy) -> list[str
     return found
 
 
-def _needed(results: _Results, margins: Array, place: int, policy: Policy) -> int | None:
+def _needed(results: Results, margins: Array, place: int, policy: Policy) -> int | None:
     """Units a side that would decide if the effect is what it seems; ``None`` if more repeats in these jobs cannot."""
     effect, margin = results.effect[place], margins[place]
     if results.count[place] < policy.minimum_repeats or not np.isfinite(results.variance[place]):
@@ -302,7 +325,7 @@ def _needed(results: _Results, margins: Array, place: int, policy: Policy) -> in
     return int(max(policy.minimum_repeats, results.count[place] + 1, np.ceil(results.variance[place] / room)))
 
 
-def _shown(results: _Results, place: int, direction: str) -> dict[str, float]:
+def _shown(results: Results, place: int, direction: str) -> dict[str, float]:
     """Effect as the ratio of values, candidate / baseline, with its interval; ``slower`` is the change for the worse."""
     sign = 1.0 if direction == LOWER else -1.0
     ends = sorted(np.exp(sign * np.array([results.low[place], results.high[place]])))

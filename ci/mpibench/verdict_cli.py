@@ -1,0 +1,75 @@
+"""The commands that decide: accept, compare, drift, rebaseline, gate. Thin; their modules do the work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reframe_tests.harness.site import ROOT
+from reframe_tests.harness.vocabulary import BadInput
+
+RESULTS = ROOT / "results"
+
+Db = Annotated[Path, typer.Option(help="ReFrame's results database; its new sessions are exported first.")]
+Dataset = Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")]
+System = Annotated[str | None, typer.Option(help="System; needed if the dataset holds several.")]
+Where = Annotated[str | None, typer.Option(help="Only cases that fulfil it, e.g. 'fabric == \"eth1g\" and ppn == 1'.")]
+Rename = Annotated[
+    list[str] | None, typer.Option(help="OLD=NEW: a stack, benchmark, fabric or partition of the baseline has a new name.")
+]
+
+
+def _prepare(db: Path, folder: Path) -> None:
+    from mpibench import verdict_data
+
+    _say(verdict_data.bring_up_to_date(db, folder))
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)
+
+
+def _renames(pairs: list[str] | None) -> dict[str, str]:
+    for pair in pairs or ():
+        if not all(pair.partition("=")):
+            raise BadInput(f"--rename {pair!r} is not OLD=NEW.")
+    return {old: new for old, _, new in (pair.partition("=") for pair in pairs or ())}
+
+
+def accept(
+    baseline: Annotated[str, typer.Option(help="Sessions before; a selector.")],
+    candidate: Annotated[str, typer.Option(help="Sessions after; a selector.")] = "latest",
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    system: System = None,
+    where: Where = None,
+    rename: Rename = None,
+    out: Annotated[Path, typer.Option(help="Folder for the record.")] = RESULTS / "accept",
+) -> None:
+    """Decide whether the machine after an upgrade is as good as before; write a signed-off record (HTML, JSON, JUnit).
+
+    Selectors: a session id or its beginning, latest, latest~1, a period 20261101:20261115 or now-7d:now, labels
+    ?'run == "nightly"', or several joined with commas. Margins and error rates: site_configs/<system>/policy.yaml.
+    Exit status: 0 accepted, 1 refused (regressed or missing), 2 bad input, 3 undecided (says how many repeats would decide).
+    """
+    from mpibench import accept as acceptance
+    from mpibench import verdict_text
+
+    _prepare(db, dataset)
+    result = acceptance.decide(dataset, baseline, candidate, system=system, where=where, rename=_renames(rename))
+    _say([result.headline, *(f"  {line}" for line in verdict_text.sentences(result.judgement)[:20])])
+    for name, before, after in result.changed:
+        typer.echo(f"  changed: {name}: {before} -> {after}")
+    _say(f"  note: {line}" for line in result.remarks)
+    _say(f"wrote {path}" for path in acceptance.write(result, out))
+    raise typer.Exit(acceptance.STATUS[result.decision])
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    for command in (accept,):
+        app.command()(command)

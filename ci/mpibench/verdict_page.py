@@ -1,0 +1,134 @@
+"""Records and comparisons as HTML that needs no network: headline first, then why, then every metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from . import verdict_text
+from .report import _style
+from .verdict_data import describe_condition
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+{style}
+.regressed, .missing {{ color: var(--bad); }} .pass, .improved {{ color: var(--good); }} .inconclusive {{ color: var(--note); }}
+</style>
+</head>
+<body>
+<header><p class="kind">{kind}</p><h1>{title}</h1></header>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
+
+
+def page(kind: str, title: str, sections: Iterable[tuple[str, str]]) -> str:
+    """A page from sections of (heading, inner HTML)."""
+    body = "\n".join(f"<section>{f'<h2>{escape(name)}</h2>' if name else ''}{inner}</section>" for name, inner in sections)
+    return _PAGE.format(title=escape(title), kind=escape(kind), style=_style(), body=body)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], numeric: Sequence[int] = (), marked: int | None = None) -> str:
+    """A table; numbers in the columns ``numeric``, a verdict that is coloured in column ``marked``."""
+
+    def cell(place: int, value: object, tag: str = "td") -> str:
+        names = [*(["num"] if place in numeric else []), *([str(value)] if place == marked and tag == "td" else [])]
+        kind = f' class="{escape(" ".join(names))}"' if names else ""
+        return f"<{tag}{kind}>{escape(str(value))}</{tag}>"
+
+    header = "".join(cell(place, name, "th") for place, name in enumerate(head))
+    lines = "\n".join("<tr>" + "".join(cell(place, value) for place, value in enumerate(row)) + "</tr>" for row in rows)
+    return f'<div class="scroll"><table><thead><tr>{header}</tr></thead><tbody>\n{lines}\n</tbody></table></div>'
+
+
+def items(lines: Iterable[str]) -> str:
+    """A list of sentences."""
+    inner = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<ul>{inner}</ul>" if inner else "<p>None.</p>"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number for a table cell; nothing where there is none."""
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _band_rows(rows: Iterable[Mapping[str, Any]]) -> list[list[object]]:
+    return [
+        [
+            describe_condition(row),
+            *(row["benchmark"], row["band"], row["sizes"] or "", number(row["ratio"])),
+            f"{number(row['low'])} to {number(row['high'])}" if row["ratio"] is not None else "",
+            *(number(row["margin_percent"], 0), number(row["spread_percent"], 1), row["verdict"]),
+            row["why"] or (verdict_text.needed_text(row) if row["verdict"] == "inconclusive" else ""),
+        ]
+        for row in rows
+    ]
+
+
+def metric_table(rows: Iterable[Mapping[str, Any]], names: tuple[str, str] = ("baseline", "candidate")) -> str:
+    """Every metric with both sides, ratio, interval and verdict."""
+    cells = [
+        [
+            describe_condition(row),
+            *(row["benchmark"], verdict_text.size_text(row["message_bytes"]), number(row.get("baseline"), 2)),
+            *(number(row.get("candidate"), 2), row.get("unit") or "", number(row["ratio"])),
+            f"{number(row['low'])} to {number(row['high'])}" if row["ratio"] is not None else "",
+            f"{row.get('baseline_repeats') or 0} / {row.get('candidate_repeats') or 0}",
+            row["verdict"],
+            row["why"] or (verdict_text.needed_text(row) if row["verdict"] == "inconclusive" else ""),
+        ]
+        for row in rows
+    ]
+    head = ("condition", "benchmark", "size", *names, "unit", "ratio", "95 % interval", "repeats", "verdict", "why")
+    return table(head, cells, numeric=(2, 3, 4, 6, 7, 8), marked=9)
+
+
+def acceptance(record: Mapping[str, Any]) -> str:
+    """The signed-off record of an acceptance (``accept.as_dict``)."""
+    facts = [(name, record["baseline"]["facts"], record["candidate"]["facts"]) for name in _names(record)]
+    known = [[name, ", ".join(one.get(name, ["-"])), ", ".join(two.get(name, ["-"]))] for name, one, two in facts]
+    changed = [[row["what"], row["before"], row["after"]] for row in record["changed"]]
+    signing = [
+        ["decided", f"{record['decided']} on {record['decided_on']} by mpibench {record['mpibench']}"],
+        ["policy", f"{record['policy']['source']}: {record['policy']['margins_percent']}"],
+        *(
+            [
+                side,
+                f"{', '.join(record[side]['sessions'])}; {record[side]['values']} values, "
+                f"SHA-256 {record[side]['values_sha256']}",
+            ]
+            for side in ("baseline", "candidate")
+        ),
+        ["name, date, signature", "........................................................................"],
+    ]
+    bands = ("condition", "benchmark", "band", "sizes", "ratio", "interval", "margin %", "spread %", "verdict", "why")
+    return page(
+        f"Acceptance of {record['system']}",
+        record["headline"],
+        [
+            ("Why", items(record["sentences"])),
+            (
+                "What changed between the sides",
+                table(("what", "before", "after"), changed) if changed else "<p>Nothing that is stored.</p>",
+            ),
+            ("Not used", items(record["remarks"])),
+            ("Bands", table(bands, _band_rows(record["bands"]), numeric=(3, 4, 5, 6, 7), marked=8)),
+            ("Metrics", metric_table(record["metrics"])),
+            ("Versions on both sides", table(("what", "before", "after"), known)),
+            ("Signed off", table(("", ""), signing)),
+        ],
+    )
+
+
+def _names(record: Mapping[str, Any]) -> list[str]:
+    return sorted({*record["baseline"]["facts"], *record["candidate"]["facts"]})
