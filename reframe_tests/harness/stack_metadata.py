@@ -131,7 +131,7 @@ def _builder(stack: Stack) -> str:
     """The command that builds a stack of its origin."""
     folder = Path(stack.source).parent.name
     return {
-        "wheels": f"'python -m mpibench.wheels {folder}'",
+        "wheels": "'ci/setup'",
         "spack": f"'mpibench build {folder}'",
     }.get(stack.origin, "'mpibench stacks remove' and 'add'")
 

@@ -48,6 +48,7 @@ def _facts(lock: Lock) -> Iterator[tuple[str, str]]:
             continue
         yield f"{suite} version", node.version
         yield f"{suite} variants", node.options
+        yield f"{suite} recipe", node.recipe[:8]
         yield from _built(suite, lock, node)
     yield "operating system", lock.suite.os
     for package in FOUNDATIONS:

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Stands in for Spack in tests: answers the commands `mpibench build` gives, from recorded lock files, and keeps a journal.
+
+What it does is in the JSON file FAKE_SPACK names: ``version``, ``packages`` (YAML text), ``locks`` (environment to lock file),
+``prefixes`` (package to folder), ``fail`` (command to what is printed before it fails), ``absent`` (packages an installation
+leaves out), ``lines`` (what `install` prints).
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+state = Path(os.environ["FAKE_SPACK"])
+plan = json.loads(state.read_text())
+words = [word for word in sys.argv[1:] if word != "--color=never"]
+if words == ["--version"]:
+    print(plan.get("version", "1.1.0 (2e907202bcc8209a6a62243aab50c179b524cc3b)"))
+    sys.exit(plan.get("version_status", 0))
+
+options = {}
+while words and words[0] in ("-e", "-C"):
+    options[words[0]] = words[1]
+    words = words[2:]
+environment = Path(options["-e"])
+command = " ".join(words[:2]) if words[0] in ("config", "test") else words[0]
+with state.with_name("journal").open("a") as journal:
+    settings = {name: os.environ.get(name, "") for name in ("MPIBENCH_SPACK_SCOPE", "SPACK_DISABLE_LOCAL_CONFIG")}
+    journal.write(json.dumps({"stack": environment.name, "command": command, "words": words, **options, **settings}) + "\n")
+
+failure = plan.get("fail", {}).get(f"{environment.name} {command}") or plan.get("fail", {}).get(command)
+if failure:
+    print(failure)
+    sys.exit(1)
+done = state.with_name(f"installed-{environment.name}")
+if command == "config get":
+    print(plan["packages"])
+elif command == "concretize":
+    (environment / ".spack-env").mkdir(exist_ok=True)
+    (environment / "spack.lock").write_text(Path(plan["locks"][environment.name]).read_text())
+elif command == "install":
+    print("\n".join(plan.get("lines", ())))
+    done.write_text(json.dumps(plan.get("absent", [])))
+elif command == "python":
+    lock = json.loads((environment / "spack.lock").read_text())
+    absent = json.loads(done.read_text()) if done.exists() else None
+    rows = {}
+    for key, node in lock["concrete_specs"].items():
+        there = "external" in node or (absent is not None and node["name"] not in absent)
+        prefix = node.get("external", {}).get("path") or plan["prefixes"].get(node["name"], str(state.parent))
+        rows[key] = {"prefix": prefix, "installed": there}
+    print("==> Warning: something Spack says before")
+    print("INSTALLED")
+    print(json.dumps(rows))
