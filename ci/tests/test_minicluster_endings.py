@@ -1,0 +1,166 @@
+"""Jobs and sessions that end in unusual ways, through Slurm and ReFrame: none passes by accident, none counts twice."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import live_cluster
+from fault_box import STAMP, Box, end_of, wait_for
+from live_cluster import LiveCluster
+from mpibench import sessions
+from mpibench.cluster.plan import HEAD
+
+pytestmark = pytest.mark.mpi
+STACK = "mpich-wheels"
+CASES = "PointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
+REPEATS = 2
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    tmp = tmp_path_factory.mktemp("endings")
+    (tmp / "shared").mkdir()
+    with live_cluster.running(tmp, "--share", str(tmp / "shared")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def box(up: LiveCluster, require_stack, request) -> Iterator[Box]:
+    top = up.runtime.parent / "shared" / request.node.name
+    top.mkdir()
+    made = Box(up, top, [require_stack(STACK)])
+    made.keep_partitions("eth1g", "eth10g", "eth40g")
+    yield made
+    up("exec", "--", "scancel", "--user", "root")
+    assert wait_for(lambda: not up.on(HEAD, "squeue", "--noheader"))
+
+
+def job_on(box: Box, partition: str, states: str = "R") -> str:
+    return box.cluster.on(HEAD, "squeue", "--noheader", f"--states={states}", "-p", partition, "-o", "%i").strip()
+
+
+def measured(box: Box, partition: str) -> bool:
+    """Whether all launches of a case's job have ended well, while the job itself goes on."""
+    return any(
+        [line.split()[2] for line in path.read_text().splitlines()] == ["0"] * REPEATS
+        for path in box.files(partition, "launches.txt")
+    )
+
+
+def lingering(box: Box) -> tuple[Path, tuple[str, ...]]:
+    """Options for jobs that go on after they measured everything, until the file is there."""
+    go = box.top / "go"
+    return go, ("-S", f"repeats={REPEATS}", "-S", f"postrun_cmds=until [ -e {go} ]; do sleep 0.2; done")
+
+
+def test_nothing_printed_and_worlds_of_one_rank_are_failures_although_srun_returns_0(box: Box, require_stack) -> None:
+    document = json.loads(Path(require_stack(STACK).source).read_text())
+    mute = box.top / "mute"
+    mute.write_text("#!/bin/sh\nexit 0\n")
+    mute.chmod(0o755)
+    document["name"] = "mute"
+    document["binaries"] = dict.fromkeys(document["binaries"], str(mute))
+    box.add_stack(document)
+    box.amend("by_name['eth10g']['extras']['srun_mpi'] = {'mpich': 'none'}")
+    box.amend("by_name['eth1g']['extras']['stacks'] = ['mute']")
+    box.amend(f"by_name['eth10g']['extras']['stacks'] = by_name['eth40g']['extras']['stacks'] = ['{STACK}']")
+    status, output = box.run("-S", f"repeats={REPEATS}", names=CASES)
+    assert status == 1, output
+    cases = box.cases()
+    for key, wanted in (
+        ("eth1g mute", "the output is empty"),
+        (f"eth10g {STACK}", "2 processes started as MPI worlds of one rank each, 2 ranks in one world were asked for"),
+    ):
+        assert (cases[key]["result"], wanted in cases[key]["fail_reason"]) == ("fail", True), cases[key]["fail_reason"]
+        assert wanted in " ".join(cases[key]["proof"]["sentences"])
+    for partition in ("eth1g", "eth10g"):
+        for log in box.files(partition, "launches.txt"):
+            assert [line.split()[2] for line in log.read_text().splitlines()] == ["0"] * REPEATS, "srun was content"
+    assert cases[f"eth40g {STACK}"]["result"] == "pass", cases[f"eth40g {STACK}"]["fail_reason"]
+
+
+def test_cancelled_timed_out_and_requeued_jobs(box: Box) -> None:
+    go, options = lingering(box)
+    session = box.begin(*options, "--exec-policy=serial", names=CASES)
+    # Cancelled, and over its time limit, when everything had been measured: the outputs alone would pass.
+    assert wait_for(lambda: measured(box, "eth1g"))
+    box.cluster.on(HEAD, "scancel", job_on(box, "eth1g"))
+    assert wait_for(lambda: measured(box, "eth10g"))
+    box.cluster.on(HEAD, "scontrol", "update", f"JobId={job_on(box, 'eth10g')}", "EndTime=now")
+    # Requeued by hand, against the job's own option, when everything had been measured: it is measured once more.
+    assert wait_for(lambda: measured(box, "eth40g"), 240)
+    job = job_on(box, "eth40g")
+    assert "disabled" in box.cluster("exec", "--", "scontrol", "requeue", job).stderr
+    box.cluster.on(HEAD, "scontrol", "update", f"JobId={job}", "Requeue=1")
+    box.cluster.on(HEAD, "scontrol", "requeue", job)
+    assert wait_for(lambda: bool(job_on(box, "eth40g", "PD,R")))
+    box.cluster("exec", "--", "scontrol", "update", f"JobId={job}", "StartTime=now")
+    assert wait_for(lambda: any(len(path.read_text().splitlines()) == 2 for path in box.files("eth40g", "starts.txt")), 240)
+    go.touch()
+    status, output = end_of(session)
+    assert status == 1, output
+    cases = box.cases()
+    for partition, wanted in (
+        ("eth1g", "ended in state CANCELLED: somebody cancelled it"),
+        ("eth10g", "ended in state TIMEOUT: it reached the job's time limit"),
+    ):
+        case = cases[f"{partition} {STACK}"]
+        assert (case["result"], wanted in case["fail_reason"]) == ("fail", True), case["fail_reason"]
+        [sentence] = case["proof"]["sentences"]
+        assert wanted in sentence
+        assert case["samples"], "the numbers are kept, marked"
+    case = cases[f"eth40g {STACK}"]
+    assert (case["result"], case["proof"]["verdict"]) == ("pass", "proven"), case["fail_reason"]
+    assert f"job {job} on c1, c2 was started 2 times" in case["proof"]["notes"][0]
+    assert all(len(sample["values"]) == REPEATS for sample in case["samples"])
+    stored = sessions.read_session(box.database)
+    assert sorted(one.partition for one in stored.cases) == ["eth10g", "eth1g", "eth40g"]
+
+
+def test_a_killed_session_leaves_the_database_readable_and_its_job_is_found(box: Box) -> None:
+    go, options = lingering(box)
+    go.touch()
+    status, output = box.run(*options, "--session-extras", "run=before", names=CASES, system="minicluster:eth40g")
+    assert status == 0, output
+    go.unlink()
+    started = time.time()
+    session = box.begin(*options, names=CASES, system="minicluster:eth1g")
+    assert wait_for(lambda: measured(box, "eth1g"))
+    session.kill()  # SIGKILL: `exec` takes the program it runs along
+    session.communicate()
+    job = job_on(box, "eth1g")
+    assert job, "Slurm knows nothing of its end"
+
+    # The sessions before are there, whole.
+    assert box.sessions() == 1
+    assert sessions.read_session(box.database).labels == {"run": "before"}
+    exported = box.mpibench("export", "--db", str(box.database), "--out", str(box.top / "dataset"))
+    assert exported.returncode == 0, exported.stderr
+    page = box.mpibench("report", "--db", str(box.database), "--out", str(box.top / "report.html"))
+    assert page.returncode == 0, page.stderr
+    assert "mpich-wheels" in (box.top / "report.html").read_text()
+
+    # The orphan is named, with its files, and can be cancelled; one that somebody waits for is left alone.
+    other = box.begin(*options, "--timestamp=other", names=CASES, system="minicluster:eth10g")
+    assert wait_for(lambda: bool(job_on(box, "eth10g", "PD,R")))
+    found = box.cluster("exec", "--", *box.command("orphans"))
+    assert found.returncode == 1, found.stderr
+    [line] = found.stdout.splitlines()
+    assert line.startswith(f"job {job} (RUNNING): its ReFrame, process ")
+    assert str(box.stage / "minicluster" / "eth1g") in line
+    assert STAMP in line
+    assert f"cancelled: {job}" in box.cluster.good("exec", "--", *box.command("orphans", "--cancel"))
+
+    # The session that waited gets the nodes and is stored.
+    go.touch()
+    status, output = end_of(other)
+    assert status == 0, output
+    assert box.sessions() == 2
+    assert [case["result"] for case in box.cases().values()] == ["pass"]
+    assert sessions.read_session(box.database).started.timestamp() >= started
+    assert "no job in the queue is an orphan" in box.cluster.good("exec", "--", *box.command("orphans"))
