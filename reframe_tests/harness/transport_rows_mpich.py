@@ -140,8 +140,9 @@ def _ucx_rows(mpi: str, versions: Range) -> Iterator[TransportRow]:
         ),
         context=UCX_CONTEXT,
         last_resort_for=("lo",),
-        note="UCX 1.20.0 and 1.20.1 cannot connect over lo (openucx/ucx pull request 11202, in 1.21.0). MPICH 4.0.2 with UCX 1.13.1 "
-        "(Debian 12), two ranks a node on two nodes: half of all starts hang in MPI_Finalize, none of 6 with MPIR_CVAR_NOLOCAL=1.",
+        note="UCX 1.20.0 and 1.20.1 cannot connect over lo (openucx/ucx pull request 11202, in 1.21.0). MPICH 4.0.2 with UCX "
+        "1.13.1 (Debian 12), two ranks a node on two nodes: half of the starts hang in MPI_Finalize; none of 6 did with "
+        "MPIR_CVAR_NOLOCAL=1.",
     )
     yield TransportRow(
         mpi,
