@@ -120,7 +120,6 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
         when="fabrics=nemesis",
         msg="mvapich2 fabrics=nemesis starts its ranks with Hydra; use process_managers=hydra or auto",
     )
-    conflicts("platform=darwin", msg="mvapich2 is built on Linux only")
 
     # Two wrong types and a misspelt variable keep the TCP module from compiling; an empty statement after an `if`
     # gives up a host look-up after its first try.

@@ -6,7 +6,7 @@ from spack.package import EnvironmentModifications, conflicts, depends_on, run_a
 from spack_repo.builtin.packages.osu_micro_benchmarks.package import OsuMicroBenchmarks as BuiltinOsuMicroBenchmarks
 from spack_repo.mpibench.mpi_checks import run_two_ranks
 
-#: One program of each kind that runs on two ranks: name -> words that keep it short (five digits of time are not wanted).
+#: One program of each kind that runs on two ranks: name -> words that keep it short.
 CHECKS = {
     "osu_latency": ("-m", "1:8", "-i", "10", "-x", "2"),
     "osu_mbw_mr": ("-m", "1:8", "-i", "10", "-x", "2"),
@@ -32,7 +32,7 @@ class OsuMicroBenchmarks(BuiltinOsuMicroBenchmarks):
         description="Sessions, persistent collectives and partitioned sends; otherwise off, whatever the MPI offers",
     )
     variant("openacc", default=False, description="Buffers in device memory through OpenACC")
-    variant("sycl", default=False, when="@7.4:", description="Buffers in device memory through SYCL")
+    variant("sycl", default=False, when="@7.5:", description="Buffers in device memory through SYCL")
 
     depends_on("gmake", type="build")
     depends_on("mpi@4:", when="+mpi4")
@@ -40,6 +40,8 @@ class OsuMicroBenchmarks(BuiltinOsuMicroBenchmarks):
     conflicts("+cuda", when="+rocm", msg="osu-micro-benchmarks takes one kind of device memory: choose cuda or rocm")
     conflicts("+sycl", when="+cuda", msg="osu-micro-benchmarks takes one kind of device memory: choose cuda or sycl")
     conflicts("+sycl", when="+rocm", msg="osu-micro-benchmarks takes one kind of device memory: choose rocm or sycl")
+    conflicts("+papi", when="@:6", msg="osu-micro-benchmarks reads PAPI counters since 7.0")
+    conflicts("+graphing", when="@:6.1", msg="osu-micro-benchmarks draws graphs since 6.2")
     for _compiler in ("gcc", "llvm"):
         conflicts("+sycl", when=f"%cxx={_compiler}", msg="osu-micro-benchmarks +sycl needs the compilers of oneAPI")
 

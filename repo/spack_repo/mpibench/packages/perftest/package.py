@@ -45,7 +45,6 @@ class Perftest(AutotoolsPackage):
     depends_on("hip", when="+rocm")
 
     conflicts("+cuda", when="+rocm", msg="perftest takes one kind of device memory: choose cuda or rocm")
-    conflicts("platform=darwin", msg="perftest needs the verbs of Linux")
 
     @property
     def sanity_check_is_file(self) -> list[str]:
