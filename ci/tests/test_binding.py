@@ -307,7 +307,7 @@ def test_poe_counts_by_variables_and_binds_to_modules_only() -> None:
     """IBM p5-575: eight modules of two cores. A list of cores cannot be said; a list of whole modules can."""
     power5 = Topology.from_processor(describe(8, 2))
     plain = bound(placed("default", 8, power5), "poe", nodes=2)
-    assert plain == Binding({"MP_PROCS": "16", "MP_NODES": "2", "MP_TASKS_PER_NODE": "8"})
+    assert plain == Binding({"MP_PROCS": "16", "MP_NODES": "2", "MP_TASKS_PER_NODE": "8", "MP_RESD": "yes"})
     assert bound(placed("none", 8, power5), "poe", nodes=2) == plain
     refused = bind(placed("scatter", 8, power5), "poe", 2, 8)
     assert isinstance(refused, Inexpressible) and "names MCMs" in refused.reason

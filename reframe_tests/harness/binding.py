@@ -357,7 +357,7 @@ def _rsh_explicit(request: Request) -> Binding | Inexpressible:
 
 def _poe_count(request: Request) -> Binding:
     counts = {"MP_PROCS": request.nodes * request.ppn, "MP_NODES": request.nodes, "MP_TASKS_PER_NODE": request.ppn}
-    hosts = {"MP_HOSTFILE": HOSTFILE} if request.hosts else {}
+    hosts = {"MP_HOSTFILE": HOSTFILE} if request.hosts else {"MP_RESD": "yes"}
     listed = {HOSTFILE: "".join(f"{host}\n" * request.ppn for host in request.hosts)} if request.hosts else {}
     return Binding({**{name: str(number) for name, number in counts.items()}, **hosts}, files=listed)
 
@@ -428,7 +428,7 @@ DIALECTS: dict[str, Dialect] = {
         note="Several nodes without known hosts: the node list of Slurm or PBS is used, and -ppn needs 2.3.6.",
     ),
     "poe": Dialect(
-        "poe(1) of Parallel Environment for AIX 4.2 and 4.3: MP_PROCS, MP_NODES, MP_TASKS_PER_NODE, MP_HOSTFILE, "
+        "poe(1) of Parallel Environment for AIX 4.2 and 4.3: MP_PROCS, MP_NODES, MP_TASKS_PER_NODE, MP_HOSTFILE, MP_RESD, "
         "MP_TASK_AFFINITY (SNI, MCM or a list of MCMs)",
         _poe_count,
         _poe_count,

@@ -1,0 +1,54 @@
+"""The MPI stacks of the papers, as metadata: nobody can build them today, but their job scripts can be written and read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from synthetic_stack import write_stack
+
+#: Name: (mpi, version, device, ABI, launcher family, library, version of IMB). Versions are the papers'; where a paper says
+#: only "latest" (oneAPI, November 2021) or takes the distribution's (CentOS 8.3) it is that of its date.
+STACKS: dict[str, tuple[str, str, str, str, str, str, str]] = {
+    "intelmpi-401": ("intelmpi", "4.0.1", "", "mpich", "hydra-intel", "libmpi.so.4", "3.2"),
+    "openmpi-142": ("openmpi", "1.4.2", "", "openmpi", "orterun", "libmpi.so.0", "3.2"),
+    "mvapich2-15": ("mvapich2", "1.5", "ch3:mrail", "mpich", "mpirun_rsh", "libmpich.so.1", "3.2"),
+    "openmpi-ohpc": ("openmpi", "4.0.5", "", "openmpi", "orterun", "libmpi.so.40", "2021.3"),
+    "intelmpi-oneapi": ("intelmpi", "2021.4", "", "mpich", "hydra-intel", "libmpi.so.12", "2021.3"),
+    "intelmpi-2017": ("intelmpi", "2017.4", "", "mpich", "hydra-intel", "libmpi.so.12", "2018.1"),
+    "intelmpi-2018": ("intelmpi", "2018.4", "", "mpich", "hydra-intel", "libmpi.so.12", "2018.1"),
+    "intelmpi-2019": ("intelmpi", "2019.5", "", "mpich", "hydra-intel", "libmpi.so.12", "2018.1"),
+    "pempi-43": ("pempi", "4.3", "", "pempi", "poe", "libmpi_r.a", "2018.1"),
+}
+#: Launchers that are not called mpirun.
+LAUNCHERS = {"poe": "poe", "mpirun_rsh": "mpirun_rsh"}
+
+
+def write_all(folder: Path) -> str:
+    """Write every stack below ``folder`` and return the value of ``MPIBENCH_STACKS`` that registers them."""
+    return ":".join(str(_write(folder / name, name)) for name in STACKS)
+
+
+def _write(folder: Path, name: str) -> Path:
+    mpi, version, device, abi, family, library, imb = STACKS[name]
+    changes: dict[str, Any] = {
+        "name": name,
+        "mpi": {"name": mpi, "version": version, "device": device},
+        "abi": abi,
+        "launcher_family": family,
+        "library": f"{folder}/lib/{library}",
+        "library_version_pattern": version.replace(".", "[.]"),
+        "commands": {},
+        "suites": {"imb": {"version": imb, "built_with": f"{mpi} {version}"}},
+        "env_vars": {},
+        "prepend_path": {"LD_LIBRARY_PATH": [f"{folder}/lib"]},
+    }
+    path = write_stack(folder, **changes)
+    (folder / "lib" / library).write_bytes(b"")
+    if family in LAUNCHERS:
+        launcher = folder / "bin" / LAUNCHERS[family]
+        launcher.write_text("#!/bin/sh\n")
+        launcher.chmod(0o755)
+        path.write_text(json.dumps({**json.loads(path.read_text()), "commands": {"mpirun": [str(launcher)]}}))
+    return path

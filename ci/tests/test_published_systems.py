@@ -1,0 +1,182 @@
+"""Job scripts of the papers' systems, against golden files that were read line by line.
+
+A golden file is the script as ReFrame wrote it in a dry run, without what every job has (the shell function that runs a launch)
+and with paths, hashes, times and the benchmark's arguments replaced. ``MPIBENCH_GOLDEN=write`` writes them anew: read the diff.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import published_stacks
+from mpibench import published
+from reframe_tests.harness import bootstrap, references, site
+from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES
+
+GOLDEN = Path(__file__).parent / "golden" / "job_scripts"
+#: System: fabrics, processes per node and policy of the scripts looked at; always two nodes.
+CASES = {
+    "cambridge-westmere": ("(qdr|qdr_mixed)", "8", "scatter"),
+    "openhpc-mini": ("(eth1g|eth40g|opa100|edr100)", "1", "default"),
+    "opa-dual-rail": ("(opa100|opa200)", "2", "scatter"),
+    "ibm-p5-575": ("ib4x", "8", "default"),
+    "ibm-js21": ("ib4x", "1", "default"),
+}
+
+
+@pytest.fixture(scope="module")
+def stacks_variable(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return published_stacks.write_all(tmp_path_factory.mktemp("stacks"))
+
+
+def normalised(script: str) -> str:
+    """The parts of a job script that depend on system, stack and condition."""
+    text = re.sub(r"^launch\(\) \{.*?^\}\n", "", script, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^measure\(\) \{.*?^ +launch (.*?)^ +done.*\Z", r"\1", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\A#!/bin/bash\n", "", text)
+    text = re.sub(r"^#SBATCH --(comment|time)=.*\n|^#PBS -l walltime=.*\n|^ *env LD_PRELOAD=.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^cd /.*", "cd WORKDIR", text, flags=re.MULTILINE)
+    text = re.sub(r"(PointToPoint_)[0-9a-f]{8}", r"\1HASH", text)
+    text = re.sub(r"/\S*?/stacks\d*/([a-z0-9]+-[a-z0-9]+)/", r"/opt/\1/", text)
+    text = re.sub(r"(IMB-MPI1) .*", r"\1 ...", text)
+    return re.sub(r"^ +", "    ", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("system", CASES)
+def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: Path) -> None:
+    fabrics, ppn, pinning = CASES[system]
+    result = run_reframe(
+        *("--dry-run", f"--system={system}", "-S", "depth=smoke", f"--stage={tmp_path}", "--keep-stage-files"),
+        *("-P", "nodes=2", "-P", f"ppn={ppn}", "-P", f"pinning={pinning}", "-n", f"PointToPoint%fabric={fabrics}%"),
+        environ={"MPIBENCH_STACKS": stacks_variable},
+    )
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert "WARNING" not in result.stdout, result.stdout[-3000:]
+    written = {
+        f"{path.parts[-4]}-{path.parts[-3]}-{_fabric(path, result.stdout)}.txt": normalised(path.read_text())
+        for path in sorted(tmp_path.rglob("rfm_job.sh"))
+    }
+    folder = GOLDEN / system
+    if os.environ.get("MPIBENCH_GOLDEN") == "write":
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in written.items():
+            (folder / name).write_text(text)
+    assert written, "something must be left to run"
+    assert written == {path.name: path.read_text() for path in folder.glob("*.txt")}
+
+
+def _fabric(script: Path, listing: str) -> str:
+    """Fabric of a script, by the hash of its test in the listing."""
+    digest = script.parent.name.rsplit("_", 1)[1]
+    found = re.search(rf"%fabric=(\S+) .*/{digest}", listing)
+    assert found, (digest, listing[-2000:])
+    return found[1]
+
+
+def lines_of(name: str) -> list[str]:
+    return (GOLDEN / f"{name}.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        # Appendix B.2 and A of the Cambridge paper: DAPL over one port, never another network, ranks started through TM.
+        ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_FABRICS=shm:dapl"),
+        ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_DAPL_PROVIDER=ofa-v2-mlx4_0-1"),
+        ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_FALLBACK=0"),
+        ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_MPD_RSH=$PWD/pbsdsh_rsh"),
+        ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_ADJUST_ALLTOALLV=2"),
+        # Eight ranks scattered: socket 0 has the odd cores, socket 1 the even ones (section 3.3), in turn.
+        ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_PIN_PROCESSOR_LIST=1,0,3,2,7,6,9,8"),
+        ("cambridge-westmere/connectx2-intelmpi-401-qdr", "#PBS -l nodes=2:ppn=8"),
+        ("cambridge-westmere/mixed-openmpi-142-qdr_mixed", "rank 8=+n1 slot=1"),
+        ("cambridge-westmere/mixed-openmpi-142-qdr_mixed", "export OMPI_MCA_plm=tm"),
+        ("cambridge-westmere/mixed-openmpi-142-qdr_mixed", "export OMPI_MCA_btl=self,sm,openib"),
+        ("cambridge-westmere/mixed-mvapich2-15-qdr_mixed", "export MV2_CPU_MAPPING=1:0:3:2:7:6:9:8"),
+        ("cambridge-westmere/mixed-mvapich2-15-qdr_mixed", 'cp "$PBS_NODEFILE" hostfile'),
+        # Omni-Path: TMI until 2018, libfabric's psm2 provider from 2019 on.
+        ("openhpc-mini/opa100-intelmpi-2017-opa100", "export I_MPI_FABRICS=shm:tmi"),
+        ("openhpc-mini/opa100-intelmpi-2018-opa100", "export I_MPI_TMI_PROVIDER=psm2"),
+        ("openhpc-mini/opa100-intelmpi-2019-opa100", "export FI_PROVIDER=psm2"),
+        ("openhpc-mini/opa100-intelmpi-oneapi-opa100", "export FI_PROVIDER=psm2"),
+        ("openhpc-mini/eth40g-intelmpi-oneapi-eth40g", "export FI_TCP_IFACE=eth40"),
+        ("openhpc-mini/eth1g-openmpi-ohpc-eth1g", "export OMPI_MCA_btl_tcp_if_include=eth0"),
+        ("openhpc-mini/edr100-openmpi-ohpc-edr100", "export UCX_NET_DEVICES=mlx5_0:1"),
+        # One rank per NUMA node and adapter needs no PSM2_MULTIRAIL ("How to Use Dual Rail?", 1).
+        ("opa-dual-rail/dual-intelmpi-2019-opa200", "export PSM2_MULTIRAIL=0"),
+        ("opa-dual-rail/dual-intelmpi-2019-opa200", "export I_MPI_PIN_DOMAIN=[0x1,0x1000000]"),
+        ("opa-dual-rail/dual-intelmpi-2019-opa100", "export HFI_UNIT=0"),
+        # "Environments that use only one link (port) are described as sn_single" (appendix A).
+        ("ibm-p5-575/links1-pempi-43-ib4x", "export MP_EUIDEVICE=sn_single"),
+        ("ibm-p5-575/links4-pempi-43-ib4x", "export MP_EUIDEVICE=sn_all"),
+        ("ibm-p5-575/links4-pempi-43-ib4x", "export MP_TASKS_PER_NODE=8"),
+        ("ibm-js21/cores4-pempi-43-ib4x", "export MP_EUILIB=us"),
+    ],
+)
+def test_scripts_say_what_the_papers_say(name: str, wanted: str) -> None:
+    assert wanted in lines_of(name)
+
+
+def test_what_must_not_be_said() -> None:
+    assert not any("I_MPI_PIN_DOMAIN" in line for line in lines_of("cambridge-westmere/mixed-intelmpi-401-qdr_mixed"))
+    assert not any("HFI_UNIT" in line for line in lines_of("opa-dual-rail/dual-intelmpi-2019-opa200"))
+    assert not any("MP_TASK_AFFINITY" in line for line in lines_of("ibm-p5-575/links4-pempi-43-ib4x"))
+    assert not any(" -np " in line for line in lines_of("ibm-js21/cores2-pempi-43-ib4x")), "POE counts by variables"
+
+
+def test_recommended_variables_are_the_papers() -> None:
+    """What system.py sets is what the paper prints; what it leaves out is said by the condition itself."""
+    by_condition = {"I_MPI_FABRICS", "I_MPI_DAPL_PROVIDER", "I_MPI_FALLBACK", "I_MPI_MPD_RSH", "MP_EUILIB", "MP_EUIDEVICE"}
+    for name in ("cambridge-westmere", "ibm-p5-575", "ibm-js21"):
+        system = site.read_system(site.ROOT / "site_configs" / name / "system.py")
+        for partition in system["partitions"]:
+            ours = {key: text for entry in partition["extras"]["recommended"] for key, text in entry["env_vars"].items()}
+            printed = {
+                row["benchmark"]: row["value"].lower()
+                for row in published.select(published.read(name), quantity="setting")
+                if row["benchmark"] not in by_condition and not row["benchmark"].startswith("vm.")
+            }
+            assert printed.items() <= ours.items()
+            # Appendix A and B of the IBM paper have these in running text.
+            assert ours.keys() - printed.keys() <= {"MEMORY_AFFINITY", "MP_BUFFER_MEM"}
+
+
+def test_bootstrap_rows_are_whole() -> None:
+    for row in bootstrap.ROWS:
+        assert set(row.families) <= set(LAUNCHER_FAMILIES) and row.manual
+    assert bootstrap.find("hydra-intel", (4, 0, 1), "torque", 1) == bootstrap.Bootstrap(), "one node needs no way in"
+    assert bootstrap.find("hydra-intel", (4, 0, 1), "slurm", 2) == bootstrap.Bootstrap()
+    assert "I_MPI_HYDRA_BOOTSTRAP_EXEC" in bootstrap.find("hydra-intel", (2018,), "pbs", 2).env
+
+
+@pytest.mark.parametrize("system", CASES)
+def test_references_of_a_paper_are_its_numbers(system: str) -> None:
+    """Every learned reference of these systems is a published value, with unit, origin and whose bounds they are."""
+    content = yaml.safe_load(site.references_file(system).read_text()) or {}
+    references.check_file(system, content)
+    printed = {
+        (row["benchmark"], row["message_bytes"], row.number) for row in published.read(system) if _is_number(row["value"])
+    }
+    entries = [leaf for test, node in content.items() if test != "provenance" for leaf in _leaves(node)]
+    assert entries or system == "opa-dual-rail"
+    for keys, value in entries:
+        benchmark, _, size = keys[-1].split(".")
+        scale = 1e3 if system == "cambridge-westmere" else 1.0
+        wanted = round(value[0] / scale, 6)
+        sizes = {message for name, message, number in printed if name == benchmark and number == wanted}
+        assert str(int(size)) in sizes or sizes == {""}, (keys, value)
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"[0-9.,]+", text))
+
+
+def _leaves(node: object, keys: tuple = ()) -> list[tuple[tuple, list]]:
+    if not isinstance(node, dict):
+        return [] if keys[-1:] == ("$index",) else [(keys, node)]
+    return [leaf for key, child in node.items() for leaf in _leaves(child, (*keys, key))]
