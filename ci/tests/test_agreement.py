@@ -93,3 +93,11 @@ def test_the_pairs_are_measured_at_the_same_sizes():
             assert {8, 1 << 20} <= set(sizes[first])
     with pytest.raises(catalogue.NotMeasured, match="one pair of ranks"):
         launches("cross_check", ranks=4)
+
+
+def test_rows_of_the_cross_check_are_those_compared():
+    compared = {name for pair in agreement.PAIRS for name, _ in pair}
+    assert [row.name for row in catalogue.rows("cross_check")] == [
+        *("PingPong", "osu_latency", "Uniband", "Biband", "osu_bw", "osu_bibw"),
+    ]
+    assert {row.name for row in catalogue.rows("cross_check")} == compared

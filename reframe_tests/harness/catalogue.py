@@ -134,7 +134,8 @@ def rows(group: str) -> tuple[Benchmark, ...]:
     """
     _known(group)
     if group == CROSS_CHECK:
-        return tuple(dict.fromkeys(find(plan.binary, name) for plan in PLANS[group] for name in plan.benchmarks))
+        planned = dict.fromkeys((plan.binary, name) for plan in PLANS[group] for name in plan.benchmarks)
+        return tuple(find(*key) for key in planned)
     return tuple(row for row in ROWS if row.group == group)
 
 
