@@ -38,9 +38,12 @@ class Done:
         return [case for case in self.session.cases if case.result != "skip"]
 
 
-def run(cluster: LiveCluster, folder: Path, *options: str, environ: dict[str, str] | None = None) -> Done:
+def run(
+    cluster: LiveCluster, folder: Path, *options: str, action: str = "--run", environ: dict[str, str] | None = None
+) -> Done:
     """Run the project's tests on the cluster.
 
+    :param action: what ReFrame is to do with them: ``--run`` or ``--dry-run``.
     :param folder: empty folder that all nodes see; stage, output and database go there.
     """
     folder.mkdir()
@@ -54,5 +57,5 @@ def run(cluster: LiveCluster, folder: Path, *options: str, environ: dict[str, st
     }
     reframe = str(Path(sys.executable).parent / "reframe")
     words = ("env", *(f"{key}={value}" for key, value in settings.items()), reframe, "-c", str(ROOT / "reframe_tests"))
-    done = cluster("exec", "--", *words, "-r", "-S", "depth=smoke", *options, timeout_s=LIMIT_S)
+    done = cluster("exec", "--", *words, action, "-S", "depth=smoke", *options, timeout_s=LIMIT_S)
     return Done(done.returncode, done.stdout + done.stderr, folder)

