@@ -45,17 +45,32 @@ def test_the_interval_holds_the_median_as_often_as_it_says():
 
 def test_suites_that_agree():
     (found,) = of([117.1, 117.3, 117.2, 117.0, 117.4, 117.2], [117.2, 117.2, 117.3, 117.1, 117.2, 117.3])
-    assert found.agree
+    assert found.verdict == "agree"
     assert found.ratio == pytest.approx(1.0, abs=0.001)
     assert found.sentence.endswith("n = 6): they agree.")
 
 
 def test_suites_that_differ_say_by_how_much():
     (found,) = of([120.0, 121.0, 119.5, 120.5, 120.0, 120.2], [100.0, 101.0, 99.0, 100.0, 100.5, 100.1])
-    assert not found.agree
+    assert found.verdict == "differ"
     assert found.sentence.startswith("osu_bw is 1.20")
     assert "they differ by +20." in found.sentence
     assert found.low < found.ratio < found.high
+
+
+def test_spread_is_not_agreement():
+    """An interval from a third to three holds equality and says nothing."""
+    (found,) = of([30.0, 100.0, 300.0, 90.0, 110.0, 120.0], [100.0] * 6)
+    assert found.verdict == "inconclusive"
+    assert found.sentence.endswith("too much spread to say.")
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_few_repeats_conclude_nothing(count):
+    for osu in (100.0, 50.0):
+        (found,) = of([osu] * count, [100.0] * count)
+        assert found.verdict == "inconclusive"
+        assert found.sentence.endswith(f"n = {count}): too few repeats to say.")
 
 
 def test_ratios_are_of_the_same_repeat():
@@ -68,9 +83,10 @@ def test_printed_decimals_limit_what_can_be_told():
     """0.20 and 0.21 us may be the same time."""
     key = ("latency_us", 8)
     (found,) = compare({("osu_latency", *key): [0.21] * 6, ("PingPong", *key): [0.20] * 6})
-    assert found.agree
+    assert found.low < 1 < found.high
+    assert found.verdict == "inconclusive"
     (found,) = compare({("osu_latency", *key): [0.24] * 6, ("PingPong", *key): [0.20] * 6})
-    assert not found.agree
+    assert found.verdict == "differ"
 
 
 def test_a_repeat_that_gave_nothing_is_left_out():

@@ -29,6 +29,10 @@ PAIRS: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = (
 )
 #: Wanted probability of the interval; fewer repeats than it needs give the whole range, with its own probability.
 LEVEL = 0.95
+#: Suites agree where the whole interval is this close to equality: a convention, not derived from anything. An interval that
+#: holds equality and is wider tells nothing; that is said, and never called agreement.
+MARGIN = 0.1
+AGREE, DIFFER, INCONCLUSIVE = "agree", "differ", "inconclusive"
 #: Both suites print two decimals, so a value may be off by half of the last one.
 HALF_PRINTED = 0.005
 
@@ -58,21 +62,29 @@ class Agreement:
     repeats: int
 
     @property
-    def agree(self) -> bool:
-        """Whether equality is inside the interval."""
-        return self.low <= 1.0 <= self.high
+    def verdict(self) -> str:
+        """``differ``: equality is outside the interval; ``agree``: all of it is within :data:`MARGIN`; else ``inconclusive``.
+
+        Nothing is concluded from fewer repeats than the wanted probability takes.
+        """
+        if self.level < LEVEL:
+            return INCONCLUSIVE
+        if not self.low <= 1.0 <= self.high:
+            return DIFFER
+        return AGREE if self.low >= 1 - MARGIN and self.high <= 1 + MARGIN else INCONCLUSIVE
 
     @property
     def sentence(self) -> str:
         """What was found, for reading."""
         interval = f"{self.low:.3f} to {self.high:.3f} with {100 * self.level:.0f} %, n = {self.repeats}"
-        verdict = "they agree" if self.agree else f"they differ by {100 * (self.ratio - 1):+.1f} %"
+        few = "too few repeats to say" if self.level < LEVEL else "too much spread to say"
+        said = {AGREE: "they agree", DIFFER: f"they differ by {100 * (self.ratio - 1):+.1f} %", INCONCLUSIVE: few}
         size = f"{self.message_bytes} bytes"
-        return f"{self.first} is {self.ratio:.3f} x {self.second} at {size} ({interval}): {verdict}."
+        return f"{self.first} is {self.ratio:.3f} x {self.second} at {size} ({interval}): {said[self.verdict]}."
 
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionary, for the session's database."""
-        return {**asdict(self), "agree": self.agree, "sentence": self.sentence}
+        return {**asdict(self), "verdict": self.verdict, "sentence": self.sentence}
 
 
 def compare(repeats: Repeats) -> list[Agreement]:
