@@ -47,7 +47,7 @@ elif command == "python":
     rows = {}
     for key, node in lock["concrete_specs"].items():
         there = "external" in node or (absent is not None and node["name"] not in absent)
-        prefix = node.get("external", {}).get("path") or plan["prefixes"].get(node["name"], str(state.parent))
+        prefix = plan["prefixes"].get(node["name"], str(state.parent))
         rows[key] = {"prefix": prefix, "installed": there}
     print("==> Warning: something Spack says before")
     print("INSTALLED")

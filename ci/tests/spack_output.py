@@ -19,3 +19,31 @@ LOCKED = """\
 ==> Error: Timed out waiting for a write lock after 120.277s.
     Made 281 attempts on file: /site/cache/providers/.builtin-specfile_v5-index.json.lock
 """
+NOT_CACHED = """\
+[+] /site/mpi/mpich (external mpich-4.0.2-bbdsplhsiooqaccxnj47woj3q7jtgulk)
+==> Installing gcc-runtime-12.2.0-vxhc2ptvqrndb2groljvkrmn6ifsib4b [3/6]
+==> Warning: Skipping build of intel-mpi-benchmarks since gcc-runtime failed
+==> Error: Failed to install gcc-runtime due to InstallError: No binary found when cache-only was specified
+==> Error: Terminating after first install failure: No binary found when cache-only was specified
+"""
+NO_SOURCE = """\
+==> No binary for intel-mpi-benchmarks-2021.11-x52j5d3j3jalyj5cvpn4xufleyv3llfk found: installing from source
+==> Installing intel-mpi-benchmarks-2021.11-x52j5d3j3jalyj5cvpn4xufleyv3llfk [7/8]
+==> Error: FetchError: All fetchers failed for spack-stage-intel-mpi-benchmarks-2021.11-x52j5d3j3jalyj5cvpn4xufleyv3llfk
+        https://github.com/intel/mpi-benchmarks/archive/refs/tags/IMB-v2021.11.tar.gz: DetailedURLError: GET \
+https://github.com/intel/mpi-benchmarks/archive/refs/tags/IMB-v2021.11.tar.gz errored with: [Errno -2] Name or service not known
+==> Error: Terminating after first install failure: FetchError: All fetchers failed for \
+spack-stage-intel-mpi-benchmarks-2021.11-x52j5d3j3jalyj5cvpn4xufleyv3llfk
+"""
+BUILD_FAILED = """\
+==> Error: ProcessError: Command exited with status 2:
+    '/usr/bin/make' '-C' '/nowhere'
+
+1 error found in build log:
+     1    ==> badpkg: Executing phase: 'install'
+     2    ==> [2026-11-21-15:36:40.735670] '/usr/bin/make' '-C' '/nowhere'
+  >> 3    make: *** /nowhere: No such file or directory.  Stop.
+
+See build log for details:
+  /site/stage/spack-stage-badpkg-1/spack-build-out.txt
+"""

@@ -309,10 +309,10 @@ def finish(project: Project, name: str, options: Options) -> Stack:
     there = {key: prefix for key, prefix in prefixes.items() if prefix}
     gone = next((node for node in lock.at_run_time() if not there[node.hash].is_dir()), None)
     if gone:
-        raise BadInput(
-            f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; "
-            f"run 'spack uninstall --force /{gone.hash[:7]}' and this command again."
-        )
+        mend = f"run 'spack uninstall --force /{gone.hash[:7]}' and this command again"
+        if gone.external:
+            mend = "correct its prefix in the site's packages.yaml"
+        raise BadInput(f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {mend}.")
     document = description.describe(lock, there, stamp, project.root)
     if not options.skip_tests:
         run_tests(project, name, lock, document["env_vars"])

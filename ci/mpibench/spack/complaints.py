@@ -19,7 +19,7 @@ class Row:
 
     :param pattern: regular expression for its line; groups may be used in ``meaning`` as ``{1}``.
     :param meaning: what it means, ending without a full stop.
-    :param remedy: what to do.
+    :param remedy: what to do; groups may be used in it too.
     """
 
     pattern: str
@@ -59,13 +59,8 @@ ROWS = (
         "correct it",
     ),
     Row(
-        r"No binary (?:for )?(\S+?)(?:-\w{7})? found when cache-only",
-        "no build cache has {1}",
-        "name one that has it with --mirror, or leave out --cache-only",
-    ),
-    Row(
-        r"No binary(?: for (\S+))?.*cache",
-        "no build cache has {1}",
+        r"Failed to install (\S+) due to InstallError: No binary found when cache-only",
+        "no build cache has {1} as it is asked for",
         "name one that has it with --mirror, or leave out --cache-only",
     ),
     Row(
@@ -74,7 +69,7 @@ ROWS = (
         "trust its key with 'spack buildcache keys --install --trust', or name it with --mirror",
     ),
     Row(
-        r"(?:All fetchers failed|FetchError|Will not fetch|[Ff]ailed to fetch)(?:.* for (\S+))?",
+        r"All fetchers failed for spack-stage-(\S+?)(?:-\w{32})?$",
         "the source of {1} cannot be fetched (no network?)",
         "name a mirror or build cache that has it with --mirror",
     ),
@@ -85,7 +80,12 @@ ROWS = (
         "change the site's scope",
     ),
     Row(
-        r"(?:Error|==> Error): (ProcessError: .*|Command exited with status .*)$",
+        r"(?s)Error: (ProcessError: Command exited[^\n:]*).*?\n +>> \d+ +([^\n]*).*?See build log for details:\s+(\S+)",
+        "a build failed ({1}: {2})",
+        "see {3}; when the cause is mended, the same command goes on from here",
+    ),
+    Row(
+        r"Error: (ProcessError: .*)$",
         "a build failed ({1})",
         "see the log; when the cause is mended, the same command goes on from here",
     ),
@@ -101,7 +101,7 @@ def explain(what: str, output: str, status: int, log: Path, remedy: str = "") ->
         found = re.search(row.pattern, output, re.M)
         if found:
             words = [(word or "a package").strip().rstrip(".") for word in found.groups()]
-            return f"{what}: {row.meaning.format('', *words)}; {row.remedy} (log: {log})."
+            return f"{what}: {row.meaning.format('', *words)}; {row.remedy.format('', *words)} (log: {log})."
     reason = first_error(output) or f"Spack ended with status {status}"
     return f"{what}: {reason.rstrip('.')}; {remedy or 'see the log'} (log: {log})."
 
