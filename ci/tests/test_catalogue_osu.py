@@ -1,0 +1,60 @@
+"""The rows of OSU as launches: one benchmark is one binary, and each run makes the same repetitions at every size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from test_catalogue import OSU, launches, stack_of
+
+from reframe_tests.harness import catalogue, traffic
+
+
+def test_arguments_of_osu():
+    first, middle, last = [launch for launch in launches("p2p_osu") if launch.binary == "osu_bw"]
+    assert first.words(stack_of()) == [
+        *("/opt/mpi/bin/osu_bw", "-m", "1:8192", "-i", "100", "-x", "10", "-W", "64"),
+    ]
+    assert [launch.expected[0].repetitions for launch in (first, middle, last)] == [100, 16, 4]
+    assert [size for launch in (first, middle, last) for size in launch.expected[0].sizes] == [1 << log for log in range(21)]
+    put = next(launch for launch in launches("one_sided_osu") if launch.binary == "osu_put_bw")
+    assert put.args[-4:] == ("-w", "create", "-s", "flush")
+    assert put.expected[0].variants == ("create,flush",)
+    barrier = next(launch for launch in launches("collectives_osu") if launch.binary == "osu_barrier")
+    assert barrier.args == ("-i", "500", "-x", "50", "-f")
+
+
+def test_osu_over_a_slow_link_makes_fewer_repetitions():
+    slow = launches("p2p_osu", pace=catalogue.Pace(line_rate_gbit_per_s=1.0))
+    assert {launch.name: launch.expected[0].repetitions for launch in slow if launch.binary != "osu_latency"} == {
+        **{"osu_bw_1": 100, "osu_bw_2": 8, "osu_bw_3": 1},
+        **{"osu_bibw_1": 100, "osu_bibw_2": 8, "osu_bibw_3": 1},
+    }
+
+
+def test_pairs_of_osu_refuse_more_ranks():
+    with pytest.raises(catalogue.NotMeasured, match="no benchmark of group p2p_osu runs on 4 ranks"):
+        launches("p2p_osu", ranks=4, nodes=2)
+    assert {launch.binary for launch in launches("transfer_osu", ranks=4)} == {"osu_multi_lat", "osu_mbw_mr"}
+
+
+def test_old_osu_lacks_benchmarks():
+    old = stack_of(osu="5.6", binaries=[name for name in OSU if name not in ("osu_alltoallw", "osu_reduce_scatter_block")])
+    new = {launch.binary for launch in launches("collectives_osu")}
+    assert new - {launch.binary for launch in launches("collectives_osu", stack=old)} == {
+        "osu_alltoallw",
+        "osu_reduce_scatter_block",
+    }
+    with pytest.raises(catalogue.NotMeasured, match="has no osu_alltoallw"):
+        launches("collectives_osu", stack=replace(old, suites={"osu": {"version": "7.5"}}))
+
+
+def test_osu_bands_that_do_not_fit_into_memory_are_left_out():
+    names = [launch.name for launch in launches("collectives_osu", ranks=1 << 14) if launch.binary == "osu_alltoall"]
+    assert names == ["osu_alltoall_1"]
+    metrics = [metric.name for metric in catalogue.metrics(launches("collectives_osu", ranks=1 << 12))]
+    assert len(metrics) == len(set(metrics))
+
+
+def test_blocks_of_a_reduction_leave_elements_over():
+    assert [traffic.equal_blocks(size, 3) for size in (4, 8, 12, 16, 28)] == [0, 0, 24, 24, 48]
