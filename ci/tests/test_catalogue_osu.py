@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_catalogue import OSU, launches, stack_of
 
 from reframe_tests.harness import catalogue, traffic
+from test_catalogue import OSU, launches, stack_of
 
 
 def test_arguments_of_osu():
