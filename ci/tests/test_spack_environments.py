@@ -1,0 +1,110 @@
+"""The Spack files of environments/: they fit their schema, share everything but the MPI, and name nothing of a machine."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from mpibench.spack import build, complaints, description, tool
+from reframe_tests.harness import stack_metadata, vocabulary
+
+ENVIRONMENTS = stack_metadata.ROOT / "environments"
+SCHEMA = jsonschema.Draft202012Validator(json.loads((ENVIRONMENTS / "spack.schema.json").read_text()))
+STACKS = ("intel-oneapi-mpi", "mpich", "mvapich", "mvapich2", "openmpi")
+FILES = sorted([*ENVIRONMENTS.glob("*/spack.yaml"), *ENVIRONMENTS.glob("common/*.yaml")])
+
+
+def load(name: str) -> dict[str, Any]:
+    return yaml.safe_load((ENVIRONMENTS / name).read_text())
+
+
+def test_there_is_an_environment_for_each_mpi() -> None:
+    assert tuple(build.list_environments()) == STACKS
+    assert {description.PROVIDERS[name].mpi for name in STACKS} <= set(vocabulary.MPIS)
+    assert set(description.PROVIDERS) == set(STACKS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ENVIRONMENTS)))
+def test_every_file_fits_the_schema_and_no_absolute_path_stands_in_it(path: Path) -> None:
+    SCHEMA.validate(yaml.safe_load(path.read_text()))
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        words = [word.strip("\"',:()") for word in line.split("#")[0].split()]
+        assert not [word for word in words if word.startswith(("/", "~/"))], f"{path.name}:{number}"
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_stacks_differ_in_their_mpi_and_in_nothing_else(name: str) -> None:
+    document, other = load(f"{name}/spack.yaml")["spack"], load("openmpi/spack.yaml")["spack"]
+    assert document.pop("specs") == [f"mpibench-suite ^[virtuals=mpi] {name}"]
+    deprecated = document.pop("config", None)
+    assert deprecated is None or name == "mvapich2"
+    other.pop("specs")
+    assert document == other
+
+
+def change(document: dict[str, Any], keys: tuple[str, ...], value: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(document)
+    place = changed
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    return changed
+
+
+STACK, COMMON = "openmpi/spack.yaml", "common/packages.yaml"
+
+
+@pytest.mark.parametrize(
+    ("file", "keys", "value"),
+    [
+        (STACK, ("spack", "packages"), {"ucx": {"require": ["@1.18"]}}),
+        (STACK, ("spack", "include"), ["/opt/site", "../common"]),
+        (STACK, ("spack", "include"), ["../common"]),
+        (STACK, ("spack", "specs"), ["openmpi", "osu-micro-benchmarks"]),
+        (STACK, ("spack", "specs"), ["mpibench-suite ^[virtuals=mpi] openmpi cflags=-O3"]),
+        (STACK, ("spack", "view"), "/opt/view"),
+        (STACK, ("spack", "config"), {"install_tree": {"root": "/opt/spack"}}),
+        (COMMON, ("packages", "openmpi", "externals"), [{"spec": "openmpi@4.1.4", "prefix": "/usr"}]),
+        (COMMON, ("packages", "ucx", "require"), "@1.20.0"),
+        (COMMON, ("packages", "ucx", "require"), ["cflags=-I/opt/include"]),
+        ("common/concretizer.yaml", ("concretizer", "reuse"), True),
+        ("common/concretizer.yaml", ("concretizer", "unify"), False),
+        ("common/concretizer.yaml", ("concretizer", "targets"), {"granularity": "microarchitectures", "host_compatible": True}),
+        (
+            "common/repos.yaml",
+            ("repos", "builtin"),
+            {"git": "https://github.com/spack/spack-packages.git", "branch": "develop"},
+        ),
+        ("common/repos.yaml", ("repos", "mpibench"), "/opt/mpibench/repo"),
+    ],
+)
+def test_what_belongs_to_a_site_or_would_make_stacks_differ_is_refused(file: str, keys: tuple[str, ...], value: Any) -> None:
+    assert not SCHEMA.is_valid(change(load(file), keys, value))
+
+
+def test_common_settings_pin_what_stacks_must_agree_in() -> None:
+    packages = load(COMMON)["packages"]
+    for name in ("all", "c", "cxx", "fortran", "intel-mpi-benchmarks", "osu-micro-benchmarks"):
+        assert packages[name]["require"], name
+    for name in ("ucx", "libfabric", "hwloc", "pmix", "prrte"):
+        assert packages[name]["require"][0].startswith("@"), f"the version of {name} is pinned"
+    assert packages["gcc"] == {"buildable": False}
+
+
+def test_infiniband_is_switched_on_where_upstream_leaves_it_out() -> None:
+    packages = load(COMMON)["packages"]
+    assert {"+verbs", "+rc", "+ud", "+dc", "+cma", "+mlx5_dv"} <= set(packages["ucx"]["require"][0].split())
+    fabrics = packages["libfabric"]["require"][0].split("fabrics=")[1].split()[0]
+    assert {"verbs", "rxm", "tcp", "shm"} <= set(fabrics.split(","))
+
+
+def test_the_remedies_name_what_is_pinned() -> None:
+    assert f"--branch={tool.TAG} " in tool.GET[0] and tool.TAG.startswith("v1.")
+    assert "SCOPE" in complaints.FIND_COMPILERS
+    assert load("common/repos.yaml")["repos"]["builtin"]["tag"].startswith("v20")
