@@ -69,7 +69,48 @@ def accept(
     raise typer.Exit(acceptance.STATUS[result.decision])
 
 
+def drift(
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    system: System = None,
+    where: Where = None,
+    sessions: Annotated[str | None, typer.Option(help="Only these sessions; a selector, e.g. ?'run == \"nightly\"'.")] = None,
+    recent: Annotated[int, typer.Option(min=1, help="Report changes of the last so many nights.")] = 14,
+) -> None:
+    """Say since when something is different, on which stack, fabric and sizes, and what changed that night.
+
+    Change points by Apache Otava over the nights of every metric, grouped into events; prints nothing when nothing
+    happened. Margins: site_configs/<system>/policy.yaml. Exit status: 0 nothing or only better, 1 something is worse, 2 bad
+    input.
+    """
+    from mpibench import drift as watch
+
+    _prepare(db, dataset)
+    _, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
+    _say(map(str, found))
+    raise typer.Exit(int(any(event.slower > 0 for event in found)))
+
+
+def gate(
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    system: System = None,
+    session: Annotated[str, typer.Option(help="Session to judge; a selector.")] = "latest",
+    recent: Annotated[int, typer.Option(min=1, help="Nights back to which a change counts as new.")] = 14,
+) -> None:
+    """Judge the newest session in at most ten lines: is all proven, are references held, has anything drifted?
+
+    For CI, after ci/nightly. Exit status: 0 all is well, 1 something is not, 2 bad input.
+    """
+    from mpibench import gate as gates
+
+    _prepare(db, dataset)
+    result = gates.decide(dataset, system, session, recent)
+    _say(result.lines)
+    raise typer.Exit(int(not result.passed))
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (accept,):
+    for command in (accept, drift, gate):
         app.command()(command)

@@ -17,7 +17,7 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER, BadInput
 
-from . import dataset, selectors, usable
+from . import dataset, session_selectors, usable
 from .sessions import list_sessions
 from .verdict_policy import JUDGED
 
@@ -105,8 +105,8 @@ def read(
     :raises BadInput: nothing is selected, nothing of it may be used, or it cannot be used together.
     """
     table = cases_of(folder, system)
-    sessions = selectors.select(selector, selectors.sessions_table(table))
-    cases = selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
+    sessions = session_selectors.select(selector, session_selectors.sessions_table(table))
+    cases = session_selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
     sorted_cases = usable.sort_cases(cases, for_learning=for_learning)
     remarks = sorted_cases.sentences()
     if not sorted_cases.usable.height:

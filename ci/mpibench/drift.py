@@ -1,0 +1,235 @@
+"""The nightly watch: since when is something different, on what, and what changed that night. Silent when nothing is.
+
+Each session is a night and gives each metric one value, the median of its usable repeats. Change points are found by Apache
+Otava (E-divisive with t-test merging; Fleming et al. 2023, doi:10.1145/3578244.3583719). Otava looks at one series
+at a time and takes about 10 ms for a year, so that thousands of metrics are screened first: a series in which no
+moving mean moves by two thirds of the margin has no change point of the margin's size. What Otava finds is then held against
+the number of series searched (Benjamini and Hochberg), or 5,000 metrics would raise an alarm every night.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from otava.analysis import compute_change_points
+
+from reframe_tests.harness.vocabulary import LOWER, BadInput
+
+from . import dataset, session_selectors, usable, verdict_data, verdict_policy, verdict_text
+from . import verdict_statistics as statistics
+from .verdict_data import METRIC
+from .verdict_policy import JUDGED, Policy
+from .verdict_statistics import Array
+
+#: Nights before and after a possible change whose means are compared; a change that lasted two nights can be seen.
+SPANS = ((8, 2), (2, 8), (4, 4), (8, 8))
+#: Share of the margin by which some of these means must differ.
+SCREEN_SHARE = 2 / 3
+#: Otava's own first threshold; the second is the false discovery rate over all series.
+MAX_P_VALUE = 0.001
+#: Fewest nights in which a change can be found.
+FEWEST_NIGHTS = 6
+#: No clock of a machine that runs this was ever right before.
+OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class History:
+    """A system's nights.
+
+    :param nights: session and start of each, oldest first.
+    :param metrics: one row per series: :data:`METRIC`, ``direction``.
+    :param logs: slowness in log, shape (metrics, nights), NaN where a night lacks it.
+    """
+
+    system: str
+    nights: pl.DataFrame
+    metrics: pl.DataFrame
+    logs: Array
+    remarks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Metrics that changed together.
+
+    :param since: night of the first changed value.
+    :param slower: median change for the worse, as a fraction.
+    :param changed: facts that differ from the night before: name, before, after.
+    """
+
+    since: date
+    session: str
+    stack: str
+    fabric: str
+    metrics: pl.DataFrame
+    slower: float
+    changed: tuple[tuple[str, str, str], ...]
+
+    def __str__(self) -> str:
+        count = self.metrics.height
+        what = ", ".join(sorted(set(self.metrics["benchmark"])))
+        sizes = verdict_text.sizes_text(self.metrics["message_bytes"])
+        text = (
+            f"since {self.since:%d %b %Y}, {self.stack} on {self.fabric}, {sizes}: "
+            f"{verdict_text.change_text(self.slower)}, {count} metric{'s' if count > 1 else ''} ({what})"
+        )
+        if self.changed:
+            text += "; that night: " + ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
+        return text + ("" if self.changed else "; nothing else that is stored changed that night")
+
+
+def read(folder: Path, system: str | None = None, selector: str | None = None, where: str | None = None) -> History:
+    """All usable nights of a system.
+
+    :raises BadInput: no dataset, a damaged one, or a clock that was wrong.
+    """
+    name = verdict_data.system_of(folder, system)
+    table = verdict_data.cases_of(folder, name)
+    if selector:
+        chosen = session_selectors.select(selector, session_selectors.sessions_table(table))
+        table = table.filter(pl.col("session").is_in(chosen))
+    sorted_cases = usable.sort_cases(session_selectors.filter_cases(table.collect(), where))
+    cases = sorted_cases.usable
+    first = cases["started"].min()
+    if first is not None and first < OLDEST:
+        raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
+    values = dataset.scan(folder, "samples").filter(
+        pl.col("system") == name, pl.col("quantity").is_in(JUDGED), pl.col("value") > 0, pl.col("value").is_finite()
+    )
+    per_night = (
+        values.select(*METRIC, "direction", "session", "case", "value")
+        .join(cases.lazy().select("case"), on="case", how="semi")
+        .group_by(*METRIC, "direction", "session")
+        .agg(pl.col("value").median())
+        .collect(engine="streaming")
+    )
+    rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
+    best = per_night.select(METRIC).unique()
+    best = best.filter(rank == rank.min().over([column for column in METRIC if column != "quantity"]))
+    nights = cases.select("session", "started").unique().sort("started", "session")
+    metrics = per_night.select(*METRIC, "direction").unique().join(best, on=METRIC, how="semi", nulls_equal=True).sort(METRIC)
+    logs = np.full((metrics.height, nights.height), np.nan)
+    placed = per_night.join(metrics.with_row_index("row"), on=METRIC, how="inner", nulls_equal=True).join(
+        nights.with_row_index("night"), on="session"
+    )
+    sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
+    logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
+    return History(name, nights, metrics, logs, tuple(sorted_cases.sentences()))
+
+
+def screen(logs: Array, margins: Array) -> np.ndarray:
+    """Series worth a search: means of :data:`SPANS` nights differ somewhere by :data:`SCREEN_SHARE` of the margin."""
+    filled = _filled(logs)
+    count = filled.shape[1]
+    total = np.concatenate([np.zeros((len(filled), 1)), np.cumsum(filled, axis=1)], axis=1)
+    worth = np.zeros(len(filled), dtype=bool)
+    for before, after in SPANS:
+        if count >= before + after:
+            earlier = (total[:, before : count - after + 1] - total[:, : count - after - before + 1]) / before
+            later = (total[:, before + after :] - total[:, before : count - after + 1]) / after
+            worth |= np.abs(later - earlier).max(axis=1) > margins * SCREEN_SHARE
+    return worth
+
+
+def _filled(logs: Array) -> Array:
+    """Nights a metric lacks repeat the one before (the first ones, the one after), as Otava does."""
+    columns = np.arange(logs.shape[1])
+    last = np.maximum.accumulate(np.where(np.isnan(logs), -1, columns), axis=1)
+    first = np.argmax(~np.isnan(logs), axis=1)
+    return np.take_along_axis(logs, np.where(last < 0, first[:, None], last), axis=1)
+
+
+def change_points(history: History, policy: Policy, recent: int | None = None) -> pl.DataFrame:
+    """Change points of all series: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log, ``p``.
+
+    :param recent: only changes of the last so many nights count, and only as many nights as they need are searched.
+    """
+    points = zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True)
+    margins = np.array([np.log1p(policy.margin(quantity, policy.band(size))) for quantity, size in points])
+    window = policy.drift_window_nights
+    start = 0 if recent is None else max(0, history.logs.shape[1] - recent - window)
+    logs = history.logs[:, start:]
+    known = (~np.isnan(logs)).sum(axis=1)
+    worth = np.flatnonzero((known >= FEWEST_NIGHTS) & screen(logs, margins)) if logs.shape[1] >= FEWEST_NIGHTS else []
+    rows, found = [], np.ones(len(logs))
+    for row in worth:
+        nights = np.flatnonzero(~np.isnan(logs[row]))
+        series = np.exp(logs[row][nights] - np.nanmedian(logs[row])).tolist()  # of an array Otava 0.8 searches no windows
+        magnitude = float(np.expm1(margins[row]))
+        steps, _ = compute_change_points(series, window_len=window, max_pvalue=MAX_P_VALUE, min_magnitude=magnitude)
+        for point in steps:
+            night = start + int(nights[point.index])
+            if recent is not None and night < history.logs.shape[1] - recent:
+                continue
+            # The split was chosen among as many as the window has nights.
+            p = min(1.0, float(point.stats.pvalue) * min(window, len(series)))
+            found[row] = min(found[row], p)
+            slower = float(np.log(point.stats.mean_2 / point.stats.mean_1))
+            rows.append({"row": int(row), "night": night, "slower": slower, "p": p})
+    real = statistics.discoveries(found, policy.false_discovery_rate)
+    table = pl.DataFrame(rows, schema={"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64, "p": pl.Float64})
+    largest = found[real].max() if real.any() else 0.0
+    return table.filter(pl.col("p") <= largest)
+
+
+def events(folder: Path, history: History, points: pl.DataFrame) -> list[Event]:
+    """Change points grouped: same stack, fabric and direction, the same or neighbouring nights; the largest first."""
+    if not points.height:
+        return []
+    table = points.join(history.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)), on="row")
+    found = []
+    for night, part in _clusters(table):
+        session, started = history.nights.row(night)
+        before = history.nights.row(night - 1)[0] if night else None
+        found.append(
+            Event(
+                started.date(),
+                session,
+                part["stack"][0],
+                part["fabric"][0],
+                part,
+                float(np.expm1(part["slower"].median())),
+                _changed(folder, history.system, before, session, part["stack"][0]),
+            )
+        )
+    return sorted(found, key=lambda event: (event.slower <= 0, -event.since.toordinal(), -event.metrics.height))
+
+
+def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+    worse = table.with_columns(worse=pl.col("slower") > 0)
+    for _, part in worse.group_by(["partition", "stack", "fabric", "worse"], maintain_order=True):
+        ordered = part.sort("night")
+        # A step may be seen a night early or late where noise blurs it.
+        number = (ordered["night"].diff().fill_null(0) > 1).cum_sum()
+        for _, one in ordered.group_by(number, maintain_order=True):
+            yield int(one["night"].mode().sort()[0]), one
+
+
+def _changed(folder: Path, system: str, before: str | None, session: str, stack: str) -> tuple[tuple[str, str, str], ...]:
+    if before is None:
+        return ()
+    cases = verdict_data.cases_of(folder, system).filter(
+        pl.col("session").is_in([before, session]), pl.col("stack") == stack, pl.col("result") != "skip"
+    )
+    table = cases.collect()
+    sides: list[Mapping[str, Any]] = [verdict_data.facts(table.filter(pl.col("session") == one)) for one in (before, session)]
+    return tuple(verdict_data.changes(sides[0], sides[1])) if all(sides) else ()
+
+
+def watch(
+    folder: Path, system: str | None = None, *, selector: str | None = None, where: str | None = None, recent: int | None = 14
+) -> tuple[History, list[Event]]:
+    """Events of the last nights.
+
+    :raises BadInput: as :func:`read`.
+    """
+    history = read(folder, system, selector, where)
+    points = change_points(history, verdict_policy.load(history.system), recent)
+    return history, events(folder, history, points)

@@ -1,0 +1,131 @@
+"""The nightly watch and the gate: silent when nothing happened, one event for one cause, in few nights."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from mpibench import cli, drift, verdict_policy
+from mpibench.verdict_data import METRIC
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_verdicts import write_session
+
+BEFORE = {"machine": {"kernel release": ["6.1.0-40"]}}
+AFTER = {"machine": {"kernel release": ["6.1.0-41"]}}
+STACKS = ("openmpi-spack", "mpich-spack")
+
+
+def slower_link(benchmark: str, size: int, stack: str) -> float:
+    return 1.09 if size >= 65536 and stack == "openmpi-spack" else 1.0
+
+
+def nights(folder: Path, count: int, changed: int = 0) -> None:
+    """``count`` quiet nights, then ``changed`` ones with a slower link and another kernel."""
+    for number in range(count + changed):
+        late = number >= count
+        change = {"change": slower_link} if late else {}
+        write_session(folder, number, stacks=STACKS, noise=0.01, repeats=3, condition=AFTER if late else BEFORE, **change)
+
+
+def run(folder: Path, command: str, *words: str) -> int:
+    return cli.main([command, "--db", str(folder / "none.db"), "--dataset", str(folder), *words])
+
+
+def test_quiet_nights_are_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nights(tmp_path, 24)
+    assert run(tmp_path, "drift", "--recent", "24") == 0
+    assert capsys.readouterr().out == ""
+    assert run(tmp_path, "gate") == 0
+    assert capsys.readouterr().out.startswith("PASS: testbed, session ")
+
+
+def test_one_cause_is_one_event_with_what_changed_that_night(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nights(tmp_path, 20, 4)
+    assert run(tmp_path, "drift") == 1
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == 1
+    assert out.startswith("since 25 Jan 2026, openmpi-spack on eth1g, 64 KiB to 4 MiB: ")
+    assert "8 metrics (PingPong, Uniband); that night: kernel release 6.1.0-40 -> 6.1.0-41" in out
+    assert run(tmp_path, "drift", "--where", "stack == 'mpich-spack'") == 0
+    assert run(tmp_path, "gate") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("FAIL: testbed")
+    assert lines[1].startswith("drift: since 25 Jan 2026")
+    assert len(lines) <= 10
+
+
+def test_few_nights_say_nothing_and_an_empty_choice_is_refused(tmp_path: Path) -> None:
+    nights(tmp_path, 3)
+    assert drift.watch(tmp_path)[1] == []
+    with pytest.raises(BadInput, match="selects none"):
+        drift.watch(tmp_path, selector="now-1h:now")
+
+
+def test_a_night_without_a_metric_is_bridged_and_bad_cases_are_left_out(tmp_path: Path) -> None:
+    for number in range(20):
+        write_session(tmp_path, number, stacks=STACKS if number % 3 else STACKS[:1], noise=0.01)
+    write_session(tmp_path, 20, evidence="contradicted", change=lambda *_: 5.0)
+    write_session(tmp_path, 21, condition={"replay": "yes"}, change=lambda *_: 5.0)
+    history, found = drift.watch(tmp_path)
+    assert found == []
+    assert history.nights.height == 20
+    assert np.isnan(history.logs).any()
+    assert any("no proof" in one for one in history.remarks)
+    assert any("replays" in one for one in history.remarks)
+
+
+def test_a_clock_that_was_wrong_is_refused(tmp_path: Path) -> None:
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, started=datetime(1970, 1, 2, tzinfo=timezone.utc))
+    with pytest.raises(BadInput, match="clock was wrong"):
+        drift.read(tmp_path)
+
+
+def test_the_screen_loses_no_change_of_the_margins_size() -> None:
+    """What Otava finds without the screen is found with it."""
+    rng = np.random.default_rng(2)
+    policy = verdict_policy.Policy()
+    logs = 0.012 * rng.standard_normal((120, 60))
+    logs[:30, 40:] += 0.08
+    logs[30:40, 20:50] -= 0.10
+    metrics = pl.DataFrame({name: ["x"] * 120 for name in METRIC if name not in ("message_bytes", "quantity")}).with_columns(
+        quantity=pl.lit("latency_us"), message_bytes=pl.int_range(120), direction=pl.lit("lower")
+    )
+    history = drift.History("s", pl.DataFrame({"session": ["a"] * 60}), metrics, logs, ())
+    screened = drift.change_points(history, policy)
+    every = drift.screen
+    try:
+        drift.screen = lambda logs, margins: np.ones(len(logs), dtype=bool)
+        whole = drift.change_points(history, policy)
+    finally:
+        drift.screen = every
+    assert screened.sort("row", "night").equals(whole.sort("row", "night"))
+    assert set(range(40)) == set(screened["row"])
+    assert drift.screen(logs, np.full(120, 0.05)).sum() < 70
+
+
+def test_the_gate_tells_what_failed_and_what_was_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_session(tmp_path, 0)
+    path = next((tmp_path / "cases").rglob("*.parquet"))
+    table = pl.read_parquet(path)
+    bound = {"metric": "PingPong.latency.8", "layer": "learned", "value": 9.0, "reference": 5.0, "lower": None, "upper": 6.0}
+    gates = [{**bound, "unit": "us", "outcome": "fail"}, {**bound, "upper": None, "unit": "us", "outcome": "no reference"}]
+    missed = table.with_columns(gates=pl.Series([gates], dtype=table.schema["gates"]), result=pl.lit("fail"))
+    broken = table.with_columns(
+        case=pl.lit("other"),
+        result=pl.lit("fail"),
+        fail_phase=pl.lit("sanity"),
+        evidence=pl.lit("contradicted"),
+        reason=pl.lit("asked for lo, went over shm"),
+    )
+    pl.concat([missed.with_columns(fail_phase=pl.lit("performance")), broken]).write_parquet(path)
+    assert run(tmp_path, "gate") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "1 of 2 cases proven, 0 references held, 1 missed, 1 without" in lines[0]
+    assert lines[1] == "evidence: PointToPoint_openmpi-spack [openmpi-spack]: asked for lo, went over shm"
+    assert lines[2].endswith("PingPong.latency.8 is 9 us, must be at most 6 (learned)")
+    assert run(tmp_path, "gate", "--session", "latest~4") == 2
