@@ -23,18 +23,20 @@ class Suite:
     :param program: regular expression of its programs' names.
     :param option: makes a program say its version and end.
     :param version: regular expression whose first group is that version.
+    :param ranks: ranks it needs to say so.
     """
 
     name: str
     program: str
     option: str
     version: str
+    ranks: int = 1
 
 
 #: IMB User Guide, "Command-line Control" (-help; the version is in the banner); OSU micro-benchmarks, util/osu_util_options.h.
 SUITES = (
     Suite("imb", r"IMB-[A-Z0-9]+", "-help", r"MPI Benchmarks (20[0-9.]+(?: Update [0-9]+)?)"),
-    Suite("osu", r"osu_[a-z0-9_]+", "--version", r"(?m)^# OSU .*v([0-9][0-9.]*)"),
+    Suite("osu", r"osu_[a-z0-9_]+", "--version", r"(?m)^# OSU .*v([0-9][0-9.]*)", ranks=2),
 )
 #: Names under which programs ask for an MPI library, and the binary interface behind each (MPICH ABI Compatibility Initiative;
 #: Open MPI 1.7 to 5 in its sequence of incompatible numbers).
@@ -185,13 +187,16 @@ def _try(
     suite = suite_of(name)
     assert suite is not None
     # Bound at once: a function that is missing ends the start here and not a measurement later.
-    status, output = stack_probe.run_inside(
-        stack, [*stack.mpirun, "-n", "1", str(path), suite.option], {**environ, "LD_BIND_NOW": "1"}
-    )
+    more = stack_probe.OVERSUBSCRIBE.get(stack.launcher_family, ()) if suite.ranks > 1 else ()
+    words = [*stack.mpirun, "-n", str(suite.ranks), *more, str(path), suite.option]
+    status, output = stack_probe.run_inside(stack, words, {**environ, "LD_BIND_NOW": "1"})
     record(output)
     version = re.search(suite.version, output)
     if not version:
-        return f"it does not start as a program of {suite.name} (exit status {status}): {stack_probe.last_line(output)}", ""
+        # What a launcher says afterwards is longer and says less.
+        errors = [line.strip() for line in output.splitlines() if re.search(r"\berror\b", line, re.I)]
+        reason = (errors[0] if errors else stack_probe.last_line(output)).rstrip(".")
+        return f"it does not start as a program of {suite.name} (exit status {status}): {reason}", ""
     return "", version[1]
 
 

@@ -29,10 +29,17 @@ int MPI_Finalize(void) { return 0; }
 """
 PROGRAM = """
 #include <stdio.h>
+#include <stdlib.h>
 int MPI_Init(int *, char ***);
 int MPI_Finalize(void);
 %s
-int main(int argc, char **argv) { MPI_Init(&argc, &argv); CALL; puts(BANNER); return MPI_Finalize(); }
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    CALL;
+    if (atoi(getenv("SYNTHETIC_SIZE")) < RANKS) return puts("Error: more ranks") < 0 ? 2 : 1;
+    puts(BANNER);
+    return MPI_Finalize();
+}
 """
 OPEN_MPI = "Open MPI v4.1.4, package: Synthetic, ident: 4.1.4, repo rev: v4.1.4, May 26, 2022"
 OPEN_RTE = "mpirun (Open MPI) 4.1.4"
@@ -82,9 +89,13 @@ def make_launcher(prefix: Path, version: str, size: str = "$ranks") -> Path:
     return launcher
 
 
-def make_program(made: Path, soname: str, banner: str = IMB, call: str = "") -> Path:
-    """A benchmark linked with a libmpi of that SONAME; it calls the function ``call``, which the libmpis here do not have."""
+def make_program(made: Path, soname: str, banner: str = IMB, call: str = "", ranks: int = 1) -> Path:
+    """A benchmark linked with a libmpi of that SONAME; it calls the function ``call``, which the libmpis here do not have.
+
+    :param ranks: with fewer it says nothing but an error.
+    """
     declared = f"void {call}(void)" if call else ""
     stub = make_library(made.parent.parent / "stub" / soname, "stub", soname, f"{declared} {{}}" if call else "")
-    head = f'#define BANNER "{banner}"\n' + (f"#define CALL {call}()\n{declared};" if call else "#define CALL (void)0")
+    head = f"#define RANKS {ranks}\n"
+    head += f'#define BANNER "{banner}"\n' + (f"#define CALL {call}()\n{declared};" if call else "#define CALL (void)0")
     return compile_c(PROGRAM % head, made, str(stub))

@@ -121,6 +121,15 @@ def test_a_binary_that_needs_a_function_the_library_lacks_is_left_out(add: Add, 
     assert f"IMB-RMA is left out: it needs MPI_Session_init, which {stack.library} does not have." in add.said  # type: ignore[attr-defined]
 
 
+def test_osu_programs_are_asked_as_two_ranks(add: Add, tmp_path: Path) -> None:
+    mpirun = synthetic.make_open_mpi(tmp_path / "opt")
+    # osu_mbw_mr 7.5 and osu_get_acc_latency do not even say their version to one rank; osu_bw_fan_in needs two nodes.
+    synthetic.make_program(tmp_path / "bench/osu_mbw_mr", "libmpi.so.40", synthetic.OSU, ranks=2)
+    synthetic.make_program(tmp_path / "bench/osu_bw_fan_in", "libmpi.so.40", synthetic.OSU, ranks=3)
+    assert list(add(mpirun, binaries=[tmp_path / "bench"]).binaries) == ["osu_mbw_mr"]
+    assert any("osu_bw_fan_in is left out" in said and "Error: more ranks" in said for said in add.said)  # type: ignore[attr-defined]
+
+
 def test_a_link_through_the_alternatives_is_followed(tmp_path: Path) -> None:
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     (tmp_path / "alternatives").mkdir()
