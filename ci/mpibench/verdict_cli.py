@@ -110,7 +110,77 @@ def gate(
     raise typer.Exit(int(not result.passed))
 
 
+def rebaseline(
+    sessions: Annotated[str, typer.Option(help="Sessions to learn from; a selector, e.g. now-30d:now.")],
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    system: System = None,
+    where: Where = None,
+    out: Annotated[Path, typer.Option(help="Diff to write.")] = RESULTS / "references.diff",
+) -> None:
+    """Propose references from history, as a diff of site_configs/<system>/references.yaml with its effect on past sessions.
+
+    Medians and robust quantiles of jobs with n, spread and dates; never from cases that failed, lack proof or missed a
+    reference, nor from too few jobs (reference_jobs in policy.yaml). Hand-set entries (provenance session: hand) stay.
+    Nothing is changed: review the diff, then `patch -p1 <FILE`.
+    """
+    from mpibench import rebaseline as references
+
+    _prepare(db, dataset)
+    proposal = references.propose(dataset, sessions, system=system, where=where)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(proposal.diff(), encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot write {out}: {error.strerror}.") from None
+    typer.echo(
+        f"{proposal.learned} references learned, {proposal.kept} set by hand kept, {proposal.refused} metrics with too few jobs"
+    )
+    for row in proposal.effect.to_dicts():
+        typer.echo(
+            f"  {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]}: {row['values']} values, "
+            f"{row['failed_before']} failed before, {row['failed_after']} would fail"
+        )
+    typer.echo(f"wrote {out}")
+
+
+def compare(
+    first: Annotated[str, typer.Argument(help="A stack (or fabric, ppn, pinning; with --by session a selector).")],
+    second: Annotated[str, typer.Argument(help="What to compare with it.")],
+    by: Annotated[str, typer.Option(help="What is compared: stack, fabric, ppn, pinning or session.")] = "stack",
+    sessions: Annotated[str, typer.Option(help="Sessions both are taken from; a selector.")] = "latest",
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    system: System = None,
+    where: Where = None,
+    allow: Annotated[list[str] | None, typer.Option(help="May differ: nodelist, placement or suites.")] = None,
+    kiviat_bytes: Annotated[list[int] | None, typer.Option(help="Sizes of the Kiviat charts; default 32, 1048576.")] = None,
+    out: Annotated[Path, typer.Option(help="HTML page: curves, Kiviat charts, map of winners.")] = RESULTS / "compare.html",
+) -> None:
+    """Compare stacks (or fabrics, ppn, pinning, sessions) on equal nodes and placement: ratio, interval, winner or tie.
+
+    Per benchmark and band a ratio second / first with a 95 % interval and who wins; a page with all sizes. Sides measured
+    under unequal conditions are refused by name. Exit status: 0 compared, 2 bad input.
+    """
+    from mpibench import compare as comparing
+    from mpibench import verdict_data
+
+    _prepare(db, dataset)
+    options = {"system": system, "where": where}
+    result = comparing.pair(dataset, sessions, by, first, second, allow=allow or (), **options)
+    _say(comparing.lines(result))
+    name = verdict_data.system_of(dataset, system)
+    chosen = f"{first},{second}" if by == "session" else sessions
+    values = verdict_data.read(dataset, name, chosen, where=where).values
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(comparing.page(result, values, by, kiviat_bytes or comparing.KIVIAT_BYTES), encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot write {out}: {error.strerror}.") from None
+    typer.echo(f"wrote {out}")
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (accept, drift, gate):
+    for command in (accept, compare, drift, gate, rebaseline):
         app.command()(command)

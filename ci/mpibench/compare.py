@@ -1,0 +1,256 @@
+"""Stacks, fabrics, ppn or pinning policies side by side: who is faster where, by how much, and is that more than noise.
+
+Only equals are compared: everything but what is compared must be the same, the nodes and the placement on them included.
+What is not is refused by name; ``allow`` names what may differ, and the result says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import polars as pl
+
+from reframe_tests.harness.vocabulary import LOWER, BadInput
+
+from . import verdict_data, verdict_page, verdict_policy, verdict_text, verdicts
+from .charts import PALETTE
+from .report import _plotly
+from .verdict_data import CONDITION, CURVE, METRIC, Selection
+
+#: What can be compared.
+SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
+#: Sizes of the Kiviat charts, in bytes, as in the 2011 white paper.
+KIVIAT_BYTES = (32, 1 << 20)
+TIE = "tie"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One pair.
+
+    :param ratios: band verdicts of ``second`` against ``first`` (:class:`verdicts.Judgement`), with a column ``winner``.
+    :param unequal: what was allowed to differ and does.
+    """
+
+    first: str
+    second: str
+    judgement: verdicts.Judgement
+    bands: pl.DataFrame
+    unequal: tuple[str, ...]
+
+    def geometric_means(self) -> list[tuple[str, float, int]]:
+        """Band, geometric mean of time ratios second / first over its curves, number of curves."""
+        known = self.bands.filter(pl.col("slower").is_not_null())
+        rows = known.group_by("band", maintain_order=True).agg(
+            (1 + pl.col("slower")).log().mean().exp().alias("mean"), pl.len()
+        )
+        return [(row["band"], row["mean"], row["len"]) for row in rows.to_dicts()]
+
+
+def pair(
+    folder: Path,
+    selector: str,
+    subject: str,
+    first: str,
+    second: str,
+    *,
+    system: str | None = None,
+    where: str | None = None,
+    allow: Sequence[str] = (),
+) -> Comparison:
+    """Compare two values of one subject.
+
+    :param subject: one of :data:`SUBJECTS`; for ``session`` the values are selectors and ``selector`` is not used.
+    :raises BadInput: a side has no case that may be used, or the sides differ in something that is not compared.
+    """
+    if subject not in SUBJECTS:
+        raise BadInput(f"--by {subject!r} is none of {', '.join(SUBJECTS)}.")
+    name = verdict_data.system_of(folder, system)
+    if subject == "session":
+        sides = [verdict_data.read(folder, name, one, where=where) for one in (first, second)]
+    else:
+        whole = verdict_data.read(folder, name, selector, where=where)
+        sides = [_side(whole, subject, value, other) for value, other in ((first, second), (second, first))]
+    differing = _unequal(sides, subject)
+    refused = [text for what, text in differing if what not in allow]
+    if refused:
+        raise BadInput(
+            f"{first} and {second} were not measured under equal conditions: {refused[0]}; if that may be, --allow it."
+        )
+    policy = verdict_policy.load(name)
+    judgement = verdicts.judge(sides[0], sides[1], policy)
+    if not judgement.metrics.filter(pl.col("ratio").is_not_null()).height:
+        raise BadInput(f"{first} and {second} have no metric in common under equal conditions.")
+    bands = judgement.bands.with_columns(
+        winner=pl.when(pl.col("ratio").is_null())
+        .then(pl.lit("not compared"))
+        .when((pl.col("low") > 1) | (pl.col("high") < 1))
+        .then(pl.when(pl.col("slower") > 0).then(pl.lit(first)).otherwise(pl.lit(second)))
+        .otherwise(pl.lit(TIE))
+    )
+    return Comparison(first, second, judgement, bands, tuple(text for _, text in differing))
+
+
+def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
+    """One side, with what is compared given a common name, so that the rest of the condition pairs the metrics."""
+    same = pl.col(subject).cast(pl.String) == value
+    cases = whole.cases.filter(same)
+    if not cases.height:
+        there = sorted({str(one) for one in whole.cases[subject]})
+        raise BadInput(f"there is no case with {subject} {value!r}; there are {', '.join(there)}.")
+    common = pl.lit(0, dtype=pl.Int32) if subject == "ppn" else pl.lit(" or ".join(sorted((value, other))))
+    values = whole.values.filter(same).with_columns(common.alias(subject))
+    if subject == "ppn":  # the number of ranks follows from it
+        values = values.with_columns(ranks=pl.lit(0, dtype=pl.Int32), groups=pl.lit(0, dtype=pl.Int32))
+    return replace(whole, cases=cases, values=values, planned=whole.planned.filter(same))
+
+
+def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
+    """What differs beside the subject: its name and a sentence. Placement follows from ppn and pinning where these differ."""
+    keys = [name for name in CONDITION if name != subject]
+    found = []
+    for what in ("nodelist", "placement", "suites"):
+        if what == "placement" and subject in ("ppn", "pinning"):
+            continue
+        tables = [_fact(side.cases, keys, what) for side in sides]
+        for condition in tables[0].keys() & tables[1].keys():
+            one, two = tables[0][condition], tables[1][condition]
+            if one != two:
+                names = (" and ".join(sorted(values)) for values in (one, two))
+                found.append((what, f"{what} of {', '.join(map(str, condition))} is {next(names)} against {next(names)}"))
+    unique: dict[str, str] = {}
+    for what, text in sorted(found):
+        unique.setdefault(what, text)
+    return list(unique.items())
+
+
+def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ...], set[str]]:
+    found: dict[tuple[Any, ...], set[str]] = {}
+    for row in cases.to_dicts():
+        stored = json.loads(row["condition"] or "{}")
+        if what == "suites":
+            value: Any = {name: suite.get("version") for name, suite in (stored.get("suites") or {}).items() if name == "imb"}
+        else:
+            value = row["nodelist"] if what == "nodelist" else stored.get(what)
+        found.setdefault(tuple(row[key] for key in keys), set()).add(json.dumps(value))
+    return found
+
+
+def best_of_all(values: pl.DataFrame, subject: str) -> pl.DataFrame:
+    """Which one for which call and size: per benchmark and size the best and how far the others are behind.
+
+    :param values: values of a selection. Conditions other than the subject are kept apart.
+    """
+    keys = [name for name in METRIC if name != subject]
+    medians = values.group_by([*keys, subject, "direction"], maintain_order=True).agg(pl.col("value").median())
+    best = pl.when(pl.col("direction") == LOWER).then(pl.col("value").min()).otherwise(pl.col("value").max()).over(keys)
+    behind = pl.when(pl.col("direction") == LOWER).then(pl.col("value") / best).otherwise(best / pl.col("value"))
+    return medians.with_columns(behind=behind - 1).sort([*keys, "behind"])
+
+
+def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure | None:
+    """Speed relative to the best (1 is the rim) of each collective at one size; ``None`` with fewer than 3 benchmarks."""
+    table = best_of_all(values.filter(pl.col("message_bytes") == message_bytes), subject)
+    names = sorted(set(table["benchmark"]))
+    if len(names) < 3:
+        return None
+    figure = go.Figure()
+    for place, (label, part) in enumerate(table.group_by(subject, maintain_order=True)):
+        speed = {
+            row["benchmark"]: row["speed"]
+            for row in part.group_by("benchmark").agg((1 / (1 + pl.col("behind"))).log().mean().exp().alias("speed")).to_dicts()
+        }
+        axis = [*names, names[0]]
+        colour = PALETTE["light"][place % len(PALETTE["light"])]
+        figure.add_scatterpolar(r=[speed.get(name) for name in axis], theta=axis, name=str(label[0]), line_color=colour)
+    figure.update_layout(
+        title=f"{verdict_text.size_text(message_bytes)}: speed relative to the best", polar_radialaxis_range=[0, 1], height=480
+    )
+    return figure
+
+
+def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
+    """One figure per benchmark: median over size with the range of the repeats, one line per subject and condition."""
+    for (benchmark, quantity), part in values.group_by("benchmark", "quantity", maintain_order=True):
+        figure = go.Figure()
+        for place, (key, rows) in enumerate(part.group_by(list(CURVE), maintain_order=True)):
+            shown = dict(zip(CURVE, key, strict=True))
+            line = rows.group_by("message_bytes").agg(
+                pl.col("value").median().alias("middle"), low=pl.col("value").min(), high=pl.col("value").max()
+            )
+            line = line.sort("message_bytes")
+            middle, low, high = (line[name].to_numpy() for name in ("middle", "low", "high"))
+            figure.add_scatter(
+                x=np.maximum(line["message_bytes"].fill_null(0).to_numpy(), 0.5),
+                y=middle,
+                error_y={"array": high - middle, "arrayminus": middle - low, "thickness": 1},
+                name=" ".join(str(shown[name]) for name in ("stack", "fabric", "nodes", "ppn", "pinning")),
+                line_color=PALETTE["light"][place % len(PALETTE["light"])],
+            )
+        figure.update_xaxes(type="log", title="message, bytes")
+        figure.update_yaxes(type="log", title=str(quantity))
+        figure.update_layout(title=str(benchmark), height=420)
+        yield figure
+
+
+def page(comparison: Comparison, values: pl.DataFrame, subject: str, kiviat_bytes: Sequence[int] = KIVIAT_BYTES) -> str:
+    """The comparison as one HTML file with its charts."""
+    stars = [figure for size in kiviat_bytes if (figure := kiviat(values, subject, size))]
+    drawn = [figure.to_html(full_html=False, include_plotlyjs=False) for figure in (*stars, *curves(values, subject))]
+    map_rows = [
+        [
+            verdict_data.describe_condition({**dict.fromkeys(CONDITION, ""), **rows.row(0, named=True)}),
+            *(rows["benchmark"][0], verdict_text.size_text(rows["message_bytes"][0]), rows[subject][0]),
+            "; ".join(f"{row[subject]} +{100 * row['behind']:.0f} %" for row in rows.to_dicts()[1:]),
+        ]
+        for _, rows in best_of_all(values, subject).group_by([name for name in METRIC if name != subject], maintain_order=True)
+    ]
+    band_rows = [
+        [verdict_data.describe_condition(row), row["benchmark"], row["band"], *_cells(row), row["winner"]]
+        for row in comparison.bands.to_dicts()
+    ]
+    names = comparison.first, comparison.second
+    return verdict_page.page(
+        f"Comparison by {subject}",
+        f"{comparison.second} against {comparison.first}",
+        [
+            ("Not equal, by permission", verdict_page.items(comparison.unequal)),
+            (
+                "Bands",
+                verdict_page.table(("condition", "benchmark", "band", "ratio", "95 % interval", "winner"), band_rows, (3, 4)),
+            ),
+            ("Charts", f"<script>{_plotly()}</script>" + "\n".join(drawn)),
+            (
+                f"Which {subject} for which call and size",
+                verdict_page.table(("condition", "benchmark", "size", "best", "behind"), map_rows, (2,)),
+            ),
+            (
+                "Metrics",
+                verdict_page.metric_table(comparison.judgement.metrics.to_dicts(), (comparison.first, comparison.second)),
+            ),
+        ],
+    )
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    if row["ratio"] is None:
+        return ["", ""]
+    return [f"{row['ratio']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}"]
+
+
+def lines(comparison: Comparison) -> list[str]:
+    """The terminal's table."""
+    head = f"{comparison.second} / {comparison.first}"
+    rows = [f"{'benchmark':<22} {'band':<7} {head[:28]:>28} {'95 % interval':>18}  winner"]
+    for row in comparison.bands.to_dicts():
+        ratio, interval = _cells(row)
+        rows.append(f"{row['benchmark']:<22} {row['band']:<7} {ratio:>28} {interval:>18}  {row['winner']}  ({row['quantity']})")
+    for band, mean, count in comparison.geometric_means():
+        rows.append(f"geometric mean of times, {band}: {mean:.3f} over {count} curves")
+    return [*rows, *(f"not equal: {text}" for text in comparison.unequal)]

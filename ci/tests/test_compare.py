@@ -1,0 +1,93 @@
+"""Comparisons: the winner, ties, unequal conditions refused by name, and the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpibench import cli, compare, verdict_data
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_verdicts import write_session
+
+STACKS = ("openmpi-spack", "mpich-spack")
+MANY = dict.fromkeys(("Allreduce", "Bcast", "Alltoall", "Reduce"), "t_avg_us")
+
+
+def mpich_faster_when_large(benchmark: str, size: int, stack: str) -> float:
+    return 0.8 if stack == "mpich-spack" and size >= 65536 else 1.0
+
+
+def test_winner_and_tie(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large)
+    result = compare.pair(tmp_path, "latest", "stack", "openmpi-spack", "mpich-spack")
+    winners = {(row["benchmark"], row["band"]): row["winner"] for row in result.bands.to_dicts()}
+    assert winners[("PingPong", "large")] == winners[("Uniband", "large")] == "mpich-spack"
+    large = {row["benchmark"]: row["ratio"] for row in result.bands.to_dicts() if row["band"] == "large"}
+    assert large["PingPong"] == pytest.approx(0.8, abs=0.01)
+    assert large["Uniband"] == pytest.approx(1.25, abs=0.02)
+    assert {band: mean for band, mean, _ in result.geometric_means()}["large"] == pytest.approx(0.8, abs=0.01)
+    back = compare.pair(tmp_path, "latest", "stack", "mpich-spack", "openmpi-spack")
+    assert {row["winner"] for row in back.bands.to_dicts() if row["band"] == "large"} == {"mpich-spack"}
+
+
+def test_two_sessions_are_compared(tmp_path: Path) -> None:
+    for number in range(2):
+        write_session(tmp_path, number)
+    result = compare.pair(tmp_path, "", "session", "latest~1", "latest")
+    assert {row["winner"] for row in result.bands.to_dicts()} <= {compare.TIE, "latest", "latest~1"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "what"),
+    [
+        ({"condition": {"placement": [[0], [1]]}}, {"condition": {"placement": [[0], [2]]}}, "placement of"),
+        ({"condition": {"suites": {"imb": {"version": "2021.3"}}}}, {}, "suites of"),
+    ],
+)
+def test_unequal_conditions_are_refused_by_name(tmp_path: Path, first: dict, second: dict, what: str) -> None:
+    write_session(tmp_path, 0, **first)
+    write_session(tmp_path, 1, **second)
+    with pytest.raises(BadInput, match=f"not measured under equal conditions: {what}"):
+        compare.pair(tmp_path, "", "session", "latest~1", "latest")
+    allowed = compare.pair(tmp_path, "", "session", "latest~1", "latest", allow=[what.split()[0]])
+    assert allowed.unequal and allowed.unequal[0].startswith(what)
+
+
+def test_the_command_writes_a_page_with_charts_and_the_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, benchmarks=MANY, sizes=(32, 1024, 65536, 1048576))
+    out = tmp_path / "compare.html"
+    words = ["compare", "openmpi-spack", "mpich-spack", "--db", str(tmp_path / "no.db"), "--dataset", str(tmp_path)]
+    assert cli.main([*words, "--out", str(out)]) == 0
+    assert "mpich-spack" in capsys.readouterr().out
+    page = out.read_text()
+    assert page.count("scatterpolar") >= 4  # two stacks at 32 B and at 1 MiB
+    for text in (
+        "32 B: speed relative to the best",
+        "1 MiB: speed relative to the best",
+        "Which stack for which call and size",
+    ):
+        assert text in page
+    assert "openmpi-spack +2" in page  # 25 % behind
+
+
+def test_the_map_of_winners(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, noise=0.0001)
+    values = verdict_data.read(tmp_path, "testbed", "latest").values
+    table = compare.best_of_all(values, "stack")
+    row = next(row for row in table.to_dicts() if row["message_bytes"] == 1048576 and row["stack"] == "openmpi-spack")
+    assert row["behind"] == pytest.approx(0.25, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("openmpi-spack", "nosuch"), "no case with stack 'nosuch'"),
+        (("a", "b", "--by", "colour"), "--by 'colour' is none of"),
+        (("latest", "latest~9", "--by", "session"), "selects none"),
+    ],
+)
+def test_bad_input(tmp_path: Path, words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_session(tmp_path, 0)
+    assert cli.main(["compare", *words, "--db", str(tmp_path / "no.db"), "--dataset", str(tmp_path)]) == 2
+    assert sentence in capsys.readouterr().err

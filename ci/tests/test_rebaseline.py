@@ -1,0 +1,100 @@
+"""References from history: what is learned, what is not, what is kept, and what the diff would do."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mpibench import rebaseline
+from reframe_tests.harness import references
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_verdicts import write_session
+
+ALL = "20260101:now"
+
+
+def root_with(folder: Path, text: str = "# ours\n{}\n") -> Path:
+    path = folder / "root" / "site_configs" / "testbed" / "references.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return folder / "root"
+
+
+def test_references_are_medians_with_bounds_and_origin(tmp_path: Path) -> None:
+    for number in range(8):
+        write_session(tmp_path / "data", number, noise=0.01)
+    root = root_with(tmp_path)
+    proposal = rebaseline.propose(tmp_path / "data", ALL, root=root)
+    assert (proposal.learned, proposal.kept, proposal.refused) == (21, 0, 0)
+    tree = yaml.safe_load(proposal.after)
+    references.check_file("x", tree)
+    names = tree["PointToPoint_openmpi"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
+    value, lower, upper, unit = names["PingPong.latency.0000000008"]
+    assert (value, lower, unit) == (pytest.approx(5.008, rel=0.02), None, "us")
+    assert upper >= 0.05  # never inside the margin
+    value, lower, upper, unit = names["Uniband.bandwidth.0004194304"]
+    assert (upper, unit) == (None, "MB/s") and lower <= -0.03
+    origin = tree["provenance"]["PointToPoint_openmpi"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
+    assert origin["PingPong.latency.0000000008"]["n"] == 8
+    assert str(origin["PingPong.latency.0000000008"]["date"]) == "2026-01-12"
+    assert proposal.effect["failed_after"].sum() == 0
+    assert proposal.after.startswith("# ours\n")
+
+
+def test_the_diff_applies_and_says_what_past_sessions_would_have_done(tmp_path: Path) -> None:
+    for number in range(6):
+        write_session(tmp_path / "data", number, noise=0.01)
+    root = root_with(tmp_path)
+    proposal = rebaseline.propose(tmp_path / "data", ALL, root=root)
+    path = root / "site_configs" / "testbed" / "references.yaml"
+    done = subprocess.run(["patch", str(path)], input=proposal.diff(), text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert path.read_text() == proposal.after
+    for number in range(6, 9):
+        write_session(tmp_path / "data", number, noise=0.01, change=lambda *_: 1.3)
+    again = rebaseline.propose(tmp_path / "data", ALL, root=root)
+    assert again.effect["failed_before"].to_list() == [0] * 6 + [21] * 3
+    assert again.effect["failed_after"].sum() < 21  # the slow sessions are part of the history now
+
+
+def test_hand_set_entries_stay(tmp_path: Path) -> None:
+    for number in range(6):
+        write_session(tmp_path / "data", number, noise=0.01)
+    root = root_with(tmp_path)
+    tree = yaml.safe_load(rebaseline.propose(tmp_path / "data", ALL, root=root).after)
+    place = ["PointToPoint_openmpi", "testbed:node", "openmpi-spack", "eth1g", 2, 1, "bunch"]
+    entries, origins = tree, tree["provenance"]
+    for key in place:
+        entries, origins = entries[key], origins[key]
+    entries["PingPong.latency.0000000008"] = [1.0, None, 0.1, "us"]
+    origins["PingPong.latency.0000000008"]["session"] = "hand"
+    root_with(tmp_path, yaml.safe_dump(tree))
+    proposal = rebaseline.propose(tmp_path / "data", ALL, root=root)
+    assert proposal.kept == 1
+    found = yaml.safe_load(proposal.after)
+    for key in place:
+        found = found[key]
+    assert found["PingPong.latency.0000000008"] == [1.0, None, 0.1, "us"]
+
+
+def test_nothing_is_learned_from_too_few_failed_or_replayed_jobs(tmp_path: Path) -> None:
+    root = root_with(tmp_path)
+    for number in range(4):
+        write_session(tmp_path / "data", number)
+    with pytest.raises(BadInput, match=r"no metric has 5 jobs .*21 metrics have fewer"):
+        rebaseline.propose(tmp_path / "data", ALL, root=root)
+    for number in range(4, 7):
+        write_session(tmp_path / "data", number, evidence="contradicted")
+        write_session(tmp_path / "data", number + 10, result="fail")
+        write_session(tmp_path / "data", number + 20, condition={"replay": "x"})
+    with pytest.raises(BadInput, match="no metric has 5 jobs"):
+        rebaseline.propose(tmp_path / "data", ALL, root=root)
+    with pytest.raises(BadInput, match="no case that may be used"):
+        rebaseline.propose(tmp_path / "data", "latest", root=root)
+    write_session(tmp_path / "data", 40)
+    root_with(tmp_path, "PointToPoint: {x: [")
+    with pytest.raises(BadInput, match="no YAML"):
+        rebaseline.propose(tmp_path / "data", ALL, root=root)
