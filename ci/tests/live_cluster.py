@@ -28,9 +28,9 @@ if len(sys.argv) == 1:
             total += len(data)
         print(total / (time.monotonic() - first) / 1e6)
 else:
-    for _ in range(500):
+    for _ in range(3000):
         try:
-            link = socket.create_connection((sys.argv[1], 7000), timeout=20)
+            link = socket.create_connection((sys.argv[1], 7000), timeout=60)
             break
         except ConnectionRefusedError:
             time.sleep(0.02)
@@ -52,7 +52,7 @@ class LiveCluster:
         """Command line up to the sub-command."""
         return [*self.prefix, self.python, "-c", ENTRY]
 
-    def __call__(self, *words: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *words: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
         """Run a sub-command and wait for it."""
         return subprocess.run(
             [*self.command, *words],

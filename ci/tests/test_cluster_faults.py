@@ -35,7 +35,7 @@ def cluster(up: LiveCluster) -> Iterator[LiveCluster]:
     assert "no fault in force" in up.good("status")
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> bool:
+def wait_for(condition: Callable[[], bool], timeout_s: float = 120) -> bool:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if condition():

@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 #: Nodes that Slurm may give a job to, or has given one.
 HEALTHY = ("idle", "allocated", "mixed", "completing")
 #: Time for nodes to register with the controller, in seconds.
-_REGISTRATION_S = 30
+_REGISTRATION_S = 90
 
 
 def log_dir() -> Path:

@@ -38,6 +38,8 @@ _REMEDY = (
     "run as root, or allow users to make namespaces (user.max_user_namespaces, kernel.unprivileged_userns_clone, "
     "kernel.apparmor_restrict_unprivileged_userns)"
 )
+#: Longest time for an init to get ready, in seconds; a loaded machine needs a few.
+_PATIENCE_S = 60
 _LOWEST_KEPT = 3
 _DESCRIPTORS = 1024
 
@@ -174,8 +176,8 @@ def _spawn(name: str, enter: Callable[[], None], set_up: Callable[[], None], log
     theirs.close()
     with ours:
         os.waitpid(child, 0)
-        if not select.select([ours], [], [], 10)[0]:
-            raise BadInput(f"{name} did not start within 10 s; see {log}.")
+        if not select.select([ours], [], [], _PATIENCE_S)[0]:
+            raise BadInput(f"{name} did not start within {_PATIENCE_S} s; see {log}.")
         text, ancillary, _, _ = ours.recvmsg(4096, socket.CMSG_SPACE(struct.calcsize("3i")))
     pid = next(
         (struct.unpack("3i", data)[0] for _, kind, data in ancillary if kind == socket.SCM_CREDENTIALS),
@@ -257,7 +259,7 @@ def exit_status(status: int) -> int:
 
 
 def run(
-    state: State, process: Process, words: Sequence[str], *, input: str = "", timeout_s: float = 30
+    state: State, process: Process, words: Sequence[str], *, input: str = "", timeout_s: float = 90
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool in all namespaces of a process and wait for it.
 
