@@ -157,6 +157,17 @@ def report(
 verdict_cli.register(app)
 
 
+@app.command()
+def replay(system: Annotated[str, typer.Argument(help="A published system, e.g. openhpc-mini.")]) -> None:
+    """Run a session on a published system from the outputs its paper prints; a replay, never a measurement.
+
+    Its results go to results/replay/results.db; evidence is 'replayed', which no command that judges takes for proof.
+    """
+    from mpibench import replay as replays
+
+    raise typer.Exit(replays.run(system))
+
+
 def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int:
     """Entry point: bad input is one sentence on standard error and exit status 2, never a traceback."""
     try:

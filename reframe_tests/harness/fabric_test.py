@@ -162,7 +162,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 scheduler=partition.scheduler.registered_name,
             )
             pace = catalogue.Pace(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
-            self._launches = catalogue.launches(self.group, self._stack, self._condition.ranks, self.depth, self.nodes, pace)
+            self._launches = self.plan_launches(pace)
         except NotMeasured as reason:
             self.skip_reason = str(reason)
             self.skip(self.skip_reason)
@@ -172,6 +172,10 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.exclusive_access = True
         self.num_tasks = self._condition.ranks
         self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
+
+    def plan_launches(self, pace: catalogue.Pace) -> tuple[catalogue.Launch, ...]:
+        """What the job starts, from the catalogue."""
+        return catalogue.launches(self.group, self._stack, self._condition.ranks, self.depth, self.nodes, pace)
 
     @run_before("run")
     def write_job(self) -> None:

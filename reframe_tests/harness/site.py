@@ -137,13 +137,14 @@ def configuration(root: Path = ROOT) -> tuple[dict[str, Any], list[str]]:
 
     :raises SiteError: for a bad ``system.py``; the sentence names file, key and remedy.
     """
-    from . import stack_metadata
+    from . import replay, stack_metadata
 
     stacks, problems = stack_metadata.discover(root)
+    stacks = replay.wanted(stacks)
     environments = [stack_metadata.environment_of(stack) for stack in stacks]
     names = [environment["name"] for environment in environments]
-    systems = [_completed(read_system(path), names, root) for path in system_files(root)]
-    results = root / "results"
+    systems = [_completed(replay.stage(read_system(path), stacks), names, root) for path in system_files(root)]
+    results = replay.results() or root / "results"
     site_configuration = {
         "systems": systems,
         "environments": environments,
@@ -198,6 +199,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         raise ConfigError(str(error)) from error
     # ReFrame opens its database there before it would make the folder.
     (root / "results").mkdir(exist_ok=True)
+    Path(site_configuration["storage"][0]["sqlite_db_file"]).parent.mkdir(exist_ok=True)
     for problem in problems:
         getlogger().warning(problem)
     _expect_fallback_redefined()

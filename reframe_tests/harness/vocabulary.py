@@ -48,7 +48,7 @@ QUANTITIES: dict[str, Quantity] = {
 MPIS = ("intelmpi", "mpich", "openmpi", "mvapich2", "mvapich", "pempi")
 
 #: Where a stack came from.
-ORIGINS = ("spack", "wheels", "system")
+ORIGINS = ("spack", "wheels", "system", "replay")
 
 #: Process managers a stack's own ``mpirun`` may be.
 LAUNCHER_FAMILIES = ("hydra-intel", "hydra", "prrte", "orterun", "mpirun_rsh", "poe")
