@@ -42,7 +42,7 @@ _SHORT = ("-iter", "10", "-msglog", "3")
 SUITES = (
     Suite("mpi1", "2019.0", True, ("PingPong", *_SHORT)),
     Suite("ext", "2019.0", True, ("Unidir_Put", *_SHORT)),
-    Suite("io", "2019.0", True, ("S_Read_indv", *_SHORT)),
+    Suite("io", "2019.0", True, ("P_Read_indv", *_SHORT)),
     Suite("nbc", "2019.0", True, ("Ibcast", *_SHORT)),
     Suite("rma", "2019.0", True, ("Unidir_put", *_SHORT)),
     Suite("mt", "2019.0", True, ("-thread_level", "multiple", "-count", "1", "-repeat", "10", "PingPongMT"), openmp=True),
