@@ -21,6 +21,8 @@ from reframe_tests.harness import site, stack_metadata, witness
 from reframe_tests.harness.fabric import Fabric
 from reframe_tests.harness.vocabulary import BadInput
 
+#: Begins what a copy of site_configs/template must replace.
+FILL_IN = "FILL_IN:"
 OK, NOTE, MISSING = "ok", "note", "missing"
 STYLE = {OK: "green", NOTE: "yellow", MISSING: "bold red"}
 
@@ -101,6 +103,8 @@ def _stacks(root: Path) -> Iterator[Finding]:
 def _system(name: str | None, root: Path) -> Iterator[Finding]:
     system = _select(name, [site.read_system(path) for path in site.system_files(root)])
     yield Finding("system", OK, f"{system['name']}: {system['descr']}")
+    for key, text in unfilled(system):
+        yield Finding(f"{system['name']} {key}", MISSING, f"still to be filled in: {text}")
     references = site.references_file(system["name"], root)
     if not references.exists():
         yield Finding("references", NOTE, f"{references} does not exist: numbers are recorded, no learned gate is applied")
@@ -111,6 +115,18 @@ def _system(name: str | None, root: Path) -> Iterator[Finding]:
             yield Finding(label, NOTE, "has no 'processor': ReFrame must detect its topology (general.remote_detect)")
         for fabric in site.fabrics_of(partition["extras"]).values():
             yield from _fabric(f"{label} {fabric.name}", fabric, here and partition["scheduler"] == "local")
+
+
+def unfilled(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """What of a copied template still says :data:`FILL_IN`: dotted key, and what belongs there."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from unfilled(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(node, (list, tuple)):
+        for index, value in enumerate(node):
+            yield from unfilled(value, f"{key}.{index}")
+    elif isinstance(node, str) and FILL_IN in node:
+        yield key, node.partition(FILL_IN)[2].strip()
 
 
 def _select(name: str | None, systems: list[dict[str, Any]]) -> dict[str, Any]:

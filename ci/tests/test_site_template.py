@@ -1,0 +1,71 @@
+"""The template of a modern site: valid as it stands, never loaded, and the doctor says what a copy still lacks."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mpibench import doctor
+from reframe_tests.harness import site, transports
+from transport_cases import make_stack
+
+TEMPLATE = site.ROOT / "site_configs" / "template" / "modern.py"
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A root with one site: a fresh copy of the template."""
+    file = tmp_path / "site_configs" / "mysystem" / "system.py"
+    file.parent.mkdir(parents=True)
+    shutil.copy(TEMPLATE, file)
+    return tmp_path
+
+
+def test_the_template_is_no_system() -> None:
+    assert TEMPLATE.exists()
+    assert "template" not in {path.parent.name for path in site.system_files()}
+
+
+def test_a_copy_is_valid_and_the_doctor_lists_what_is_to_be_filled_in(copied: Path) -> None:
+    system = site.read_system(copied / "site_configs" / "mysystem" / "system.py")
+    findings = [row for row in doctor.examine("mysystem", copied) if "still to be filled in" in row.detail]
+    assert all(row.state == doctor.MISSING for row in findings)
+    details = {row.subject.removeprefix("mysystem "): row.detail for row in findings}
+    assert details["prefix"] == "still to be filled in: folder all nodes see"
+    assert "partitions.0.access.0" in details
+    assert "partitions.4.extras.fabrics.ss200.rails.0.device" in details
+    # Name, description and one prefix; two options per partition and a device each; one interface.
+    assert len(findings) == 3 + 3 * len(system["partitions"]) + 1
+
+
+def test_a_filled_copy_lacks_nothing(copied: Path) -> None:
+    file = copied / "site_configs" / "mysystem" / "system.py"
+    text = file.read_text()
+    code = text.partition('"""\n\n')[2]
+    file.write_text(code.replace("FILL_IN: ", ""))
+    assert list(doctor.unfilled(site.read_system(file))) == []
+
+
+@pytest.mark.parametrize(
+    ("mpi", "version", "device", "fabrics"),
+    [
+        ("openmpi", "5.0.11", "", {"hdr200", "ndr400", "roce100", "opa100", "ss200"}),
+        ("intelmpi", "2021.18.1", "", {"hdr200", "ndr400", "roce100", "opa100", "ss200"}),
+        ("mpich", "5.0.2", "ch4:ofi", {"opa100", "ss200"}),
+        ("mpich", "5.0.2", "ch4:ucx", {"hdr200", "ndr400", "roce100"}),
+    ],
+)
+def test_current_mpis_have_words_for_its_fabrics(mpi: str, version: str, device: str, fabrics: set[str], copied: Path) -> None:
+    file = copied / "site_configs" / "mysystem" / "system.py"
+    file.write_text(file.read_text().replace("FILL_IN: ", "").replace("hfi1_0 (opainfo)", "hfi1_0"))
+    stack = make_stack(mpi, version, device)
+    described = {
+        name: fabric
+        for partition in site.read_system(file)["partitions"]
+        for name, fabric in site.fabrics_of(partition["extras"]).items()
+        if name != "shm"
+    }
+    settled = {name for name, fabric in described.items() if isinstance(transports.settle(stack, fabric), transports.Setting)}
+    assert settled == fabrics
