@@ -232,7 +232,7 @@ def page(comparison: Comparison, values: pl.DataFrame, subject: str, kiviat_byte
             ),
             (
                 "Metrics",
-                verdict_page.metric_table(comparison.judgement.metrics.to_dicts(), (comparison.first, comparison.second)),
+                verdict_page.metric_table(comparison.judgement.metrics.to_dicts(), names),
             ),
         ],
     )

@@ -33,6 +33,8 @@ SPANS = ((8, 2), (2, 8), (4, 4), (8, 8))
 SCREEN_SHARE = 2 / 3
 #: Otava's own first threshold; the second is the false discovery rate over all series.
 MAX_P_VALUE = 0.001
+#: Nights a change must have lasted.
+FEWEST_CHANGED = 3
 #: Fewest nights in which a change can be found.
 FEWEST_NIGHTS = 6
 #: No clock of a machine that runs this was ever right before.
@@ -100,28 +102,63 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     first = cases["started"].min()
     if first is not None and first < OLDEST:
         raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
-    values = dataset.scan(folder, "samples").filter(
-        pl.col("system") == name, pl.col("quantity").is_in(JUDGED), pl.col("value") > 0, pl.col("value").is_finite()
-    )
-    per_night = (
-        values.select(*METRIC, "direction", "session", "case", "value")
-        .join(cases.lazy().select("case"), on="case", how="semi")
-        .group_by(*METRIC, "direction", "session")
-        .agg(pl.col("value").median())
-        .collect(engine="streaming")
-    )
-    rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
-    best = per_night.select(METRIC).unique()
-    best = best.filter(rank == rank.min().over([column for column in METRIC if column != "quantity"]))
+    dataset.scan(folder, "samples")  # refuses files that are cut off or of another layout
     nights = cases.select("session", "started").unique().sort("started", "session")
-    metrics = per_night.select(*METRIC, "direction").unique().join(best, on=METRIC, how="semi", nulls_equal=True).sort(METRIC)
+    numbers = {session: number for number, session in enumerate(nights["session"])}
+    used = cases.select("case")
+    seen: list[pl.DataFrame] = []
+    known = pl.DataFrame(schema={"id": pl.UInt64})
+    points: list[pl.DataFrame] = []
+    # Night by night, so that a year needs the memory of its medians and not of its repeats.
+    for path in sorted((folder / "samples").glob(f"system={name}/date=*/*.parquet")):
+        if path.stem not in numbers:
+            continue
+        night = _medians(path, used).with_columns(night=pl.lit(numbers[path.stem], pl.Int32))
+        fresh = night.join(known, on="id", how="anti")
+        if fresh.height:
+            seen.append(fresh.select("id", *METRIC, "direction"))
+            known = pl.concat([known, fresh.select("id")])
+        points.append(night.select("id", "night", "value", "direction"))
+    if not seen:
+        raise BadInput(f"the nights of {name} hold no metric that is judged.")
+    metrics = pl.concat(seen).sort(METRIC)
+    placed = pl.concat(points).join(metrics.select("id").with_row_index("row"), on="id")
     logs = np.full((metrics.height, nights.height), np.nan)
-    placed = per_night.join(metrics.with_row_index("row"), on=METRIC, how="inner", nulls_equal=True).join(
-        nights.with_row_index("night"), on="session"
-    )
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
     logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
+    metrics = metrics.drop("id")
     return History(name, nights, metrics, logs, tuple(sorted_cases.sentences()))
+
+
+def _medians(path: Path, used: pl.DataFrame) -> pl.DataFrame:
+    """Median of each judged metric of one session, with a number for the metric (a hash of its name)."""
+    rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
+    point = [column for column in METRIC if column != "quantity"]
+    return (
+        pl.read_parquet(path, columns=[*METRIC, "direction", "case", "value"])
+        .filter(pl.col("quantity").is_in(JUDGED), pl.col("value") > 0, pl.col("value").is_finite())
+        .join(used, on="case", how="semi")
+        .filter(rank == rank.min().over(point))
+        .group_by(*METRIC, "direction")
+        .agg(pl.col("value").median())
+        .with_columns(id=pl.struct(METRIC).hash(seed=1))
+    )
+
+
+def _p_value(series: Array, night: int, before: int, after: int) -> float:
+    """Yuen's test, with pooled spread, between both sides of a change; 1 where the new one is shorter than three nights.
+
+    Otava's own p-value is Student's, which one or two wild nights satisfy.
+    """
+    left, right = series[before:night], series[night:after]
+    if min(len(left), len(right)) < FEWEST_CHANGED:
+        return 1.0
+    one, two = (statistics.describe(side[None, :]) for side in (left, right))
+    # Few new nights say little of their own spread; the machine's noise is taken to be what it was.
+    pooled = (one.df * one.variance + two.df * two.variance) / (one.df + two.df)
+    pooled = np.maximum(pooled, statistics.LEAST_SPREAD**2)
+    error = np.sqrt(pooled / len(left) + pooled / len(right))
+    return float(statistics.Effects(two.location - one.location, error, one.df + two.df, 2 * pooled).p_values()[0])
 
 
 def screen(logs: Array, margins: Array) -> np.ndarray:
@@ -164,19 +201,21 @@ def change_points(history: History, policy: Policy, recent: int | None = None) -
         series = np.exp(logs[row][nights] - np.nanmedian(logs[row])).tolist()  # of an array Otava 0.8 searches no windows
         magnitude = float(np.expm1(margins[row]))
         steps, _ = compute_change_points(series, window_len=window, max_pvalue=MAX_P_VALUE, min_magnitude=magnitude)
-        for point in steps:
+        ends = [0, *(int(step.index) for step in steps), len(series)]
+        for place, point in enumerate(steps):
             night = start + int(nights[point.index])
             if recent is not None and night < history.logs.shape[1] - recent:
                 continue
             # The split was chosen among as many as the window has nights.
-            p = min(1.0, float(point.stats.pvalue) * min(window, len(series)))
+            first, last = max(ends[place], ends[place + 1] - window), min(ends[place + 2], ends[place + 1] + window)
+            p = min(1.0, _p_value(np.log(series), ends[place + 1], first, last) * min(window, len(series)))
             found[row] = min(found[row], p)
             slower = float(np.log(point.stats.mean_2 / point.stats.mean_1))
             rows.append({"row": int(row), "night": night, "slower": slower, "p": p})
     real = statistics.discoveries(found, policy.false_discovery_rate)
     table = pl.DataFrame(rows, schema={"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64, "p": pl.Float64})
     largest = found[real].max() if real.any() else 0.0
-    return table.filter(pl.col("p") <= largest)
+    return table.filter(pl.col("p") <= largest, pl.lit(bool(real.any())))
 
 
 def events(folder: Path, history: History, points: pl.DataFrame) -> list[Event]:

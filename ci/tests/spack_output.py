@@ -47,3 +47,23 @@ BUILD_FAILED = """\
 See build log for details:
   /site/stage/spack-stage-badpkg-1/spack-build-out.txt
 """
+TEST_FAILED = """\
+==> Spack test ycigrz4mmgmu4zl46eiokemh2tpqrm2t
+==> Testing package intel-mpi-benchmarks-2021.11-w3s3n42
+==> Error: TestFailure: 1 test failed.
+
+
+#----------------------------------------------------------------
+#    Intel(R) MPI Benchmarks 2021.11, MPI-IO part
+#----------------------------------------------------------------
+# #processes = 1
+
+See test log for details:
+  /site/test/intel-mpi-benchmarks-2021.11-w3s3n42-test-out.txt
+
+============================== 1 failed of 1 spec ==============================
+
+See osu-micro-benchmarks-7.5-bcwyxao test results at:
+  /site/test/osu-micro-benchmarks-7.5-bcwyxao-test-out.txt
+==> Error: 1 test(s) in the suite failed.
+"""

@@ -203,7 +203,7 @@ def test_an_empty_output():
 
 
 def test_an_output_of_something_else():
-    refuse("# OSU MPI Bandwidth Test v7.4\n# Size      Bandwidth (MB/s)\n1    2.31\n", "OSU")
+    refuse("T/V                N    NB     P     Q               Time                 Gflops\n", "no output of IMB")
     refuse("hello\n", "no output of IMB")
 
 

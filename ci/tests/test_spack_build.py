@@ -114,7 +114,7 @@ def test_a_stack_is_solved_installed_tested_and_registered_once(place: Site) -> 
     assert not any("Executing" in line for line in place.said), "Spack's own output is in its log"
     assert "Executing phase" in (place.top / "results" / "spack" / "openmpi.log").read_text()
     [test_run] = [row["words"] for row in place.journal() if row["command"] == "test run"]
-    assert [word.split("/")[0] for word in test_run[4:]] == ["intel-mpi-benchmarks", "osu-micro-benchmarks"]
+    assert [word.split("/")[0] for word in test_run[3:]] == ["intel-mpi-benchmarks", "osu-micro-benchmarks"]
     assert {row["SPACK_DISABLE_LOCAL_CONFIG"] for row in place.journal()} == {"1"}
     stacks, problems = stack_metadata.discover(place.top, {})
     assert [stack.name for stack in stacks] == ["openmpi-spack"] and not problems
@@ -308,9 +308,10 @@ def test_an_mpi_of_the_sites_own_that_is_gone_is_the_sites_matter(place: Site) -
 
 
 def test_a_failed_install_time_test_keeps_a_stack_out(place: Site) -> None:
-    place.plan["fail"] = {"test run": "==> Error: 1 test failed.\n"}
+    place.plan["fail"] = {"test run": spack_output.TEST_FAILED}
     [sentence] = place.build("openmpi")
-    assert "openmpi: testing: 1 test failed; a benchmark does not run on this MPI" in one_sentence(sentence)
+    assert "openmpi: testing: the install-time test of intel-mpi-benchmarks-2021.11-w3s3n42 failed" in one_sentence(sentence)
+    assert "see /site/test/intel-mpi-benchmarks-2021.11-w3s3n42-test-out.txt" in sentence
     assert place.registered() == []
 
 

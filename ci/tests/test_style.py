@@ -15,7 +15,7 @@ from reframe_tests.harness import stack_metadata
 ROOT = stack_metadata.ROOT
 BIN = Path(sys.executable).parent
 #: Folders a user or a tool fills; nothing in them is the project's own.
-FOREIGN = {".git", ".venv", "results", "stage", "output", "build", "__pycache__", "intelmpi", "mpich", "openmpi", ".partial"}
+FOREIGN = set(".git .venv results stage output build __pycache__ intelmpi mpich openmpi .partial .spack-env".split())
 LINES = 450
 
 

@@ -315,7 +315,7 @@ def finish(project: Project, name: str, options: Options) -> Stack:
         raise BadInput(f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {mend}.")
     document = description.describe(lock, there, stamp, project.root)
     if not options.skip_tests:
-        run_tests(project, name, lock, document["env_vars"])
+        run_tests(project, name, lock)
     with project.log(name).open("a") as stream:
         stack = stack_writer.register(document, path, root=project.root, contradict=description.contradict, record=stream.write)
     project.echo(f"{stack.name}: ready after {time.monotonic() - began:.1f} s, {len(stack.binaries)} programs, {path}")
@@ -331,15 +331,11 @@ def _current(path: Path, stamp: str) -> Stack | None:
     return stack if stack.build.get("stamp") == stamp and not stack_metadata.find_damage(stack) else None
 
 
-def run_tests(project: Project, name: str, lock: Lock, env_vars: Mapping[str, str]) -> None:
+def run_tests(project: Project, name: str, lock: Lock) -> None:
     """Run the install-time tests of the benchmark packages.
-
-    ``--dirty``, because Spack unsets every variable that ends in ROOT, and Open MPI's leave to run as root is one.
 
     :raises BadInput: when one fails.
     """
     specs = [f"{node.name}/{node.hash}" for package in BENCHMARKS if (node := lock.find(package)) and not node.external]
     project.echo(f"{name}: running the install-time tests of {', '.join(spec.split('/')[0] for spec in specs)}")
-    own = Project(project.root, tool.Spack(project.spack.program, project.spack.version, {**project.spack.environ, **env_vars}),
-                  project.scope, project.echo, project.extra)  # fmt: skip
-    own.run(name, "testing", "test", "run", "--dirty", "--fail-first", *specs, remedy="a benchmark does not run on this MPI")
+    project.run(name, "testing", "test", "run", "--fail-first", *specs, remedy="a benchmark does not run on this MPI")

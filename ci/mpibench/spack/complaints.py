@@ -80,6 +80,11 @@ ROWS = (
         "change the site's scope",
     ),
     Row(
+        r"(?s)Testing package (\S+)\n[^\n]*TestFailure.*?See test log for details:\s+(\S+)",
+        "the install-time test of {1} failed",
+        "see {2}",
+    ),
+    Row(
         r"(?s)Error: (ProcessError: Command exited[^\n:]*).*?\n +>> \d+ +([^\n]*).*?See build log for details:\s+(\S+)",
         "a build failed ({1}: {2})",
         "see {3}; when the cause is mended, the same command goes on from here",

@@ -42,7 +42,7 @@ class OsuMicroBenchmarks(BuiltinOsuMicroBenchmarks):
     conflicts("+sycl", when="+rocm", msg="osu-micro-benchmarks takes one kind of device memory: choose rocm or sycl")
     conflicts("+papi", when="@:6", msg="osu-micro-benchmarks reads PAPI counters since 7.0")
     conflicts("+graphing", when="@:6.1", msg="osu-micro-benchmarks draws graphs since 6.2")
-    for _compiler in ("gcc", "llvm"):
+    for _compiler in ("gcc", "llvm", "llvm-amdgpu", "aocc", "nvhpc"):
         conflicts("+sycl", when=f"%cxx={_compiler}", msg="osu-micro-benchmarks +sycl needs the compilers of oneAPI")
 
     def configure_args(self) -> list[str]:

@@ -1,0 +1,196 @@
+"""With Spack: environments are solved for real, twice alike; their stacks are built, checked, entered and measured with.
+
+Skipped, by name, where there is no Spack or it knows no such MPI of the site's own: to build an MPI takes too long for a test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+import yaml
+
+from mpibench import stack_probe
+from mpibench.spack import build, consistency, lock, tool
+from mpibench.stacks import check
+from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.vocabulary import BadInput
+
+MPIS = {"openmpi": "openmpi-spack", "mpich": "mpich-spack", "intel-oneapi-mpi": "intelmpi-spack", "mvapich2": "mvapich2-spack"}
+#: In front of the site's own settings: the OSU release whose sources a machine without a network can have.
+SCOPE = {
+    "packages": {
+        "osu-micro-benchmarks": {"require": ["@=7.5"]},
+        # Without InfiniBand: MVAPICH2 over TCP and shared memory.
+        "mvapich2": {"require": ["fabrics=nemesis process_managers=hydra"]},
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def spack() -> tool.Spack:
+    try:
+        return tool.find()
+    except BadInput as error:
+        pytest.skip(f"no Spack to build with: {error}")
+
+
+@pytest.fixture(scope="module")
+def place(spack: tool.Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy of the project, whose environments are built apart from the user's own; Spack's store is the machine's."""
+    top = tmp_path_factory.mktemp("spack")
+    environments = top / "environments"
+    for name in (*MPIS, "common"):
+        (environments / name).mkdir(parents=True)
+        for path in (root / "environments" / name).glob("*.yaml"):
+            shutil.copy(path, environments / name)
+    shutil.copy(root / "environments" / "stack.schema.json", environments)
+    for name in ("site_configs", "reframe_tests"):
+        shutil.copytree(root / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(root / "results" / "witness", top / "results" / "witness")
+    (top / "repo").symlink_to(root / "repo")
+    scope = top / "site_configs" / "generic" / "spack"
+    scope.mkdir(exist_ok=True)
+    (scope / "packages.yaml").write_text(yaml.safe_dump(SCOPE))
+    yield top
+
+
+@pytest.fixture(scope="module")
+def known(spack: tool.Spack, place: Path) -> dict[str, bool]:
+    """MPI packages this Spack can have without building for long: externals of the site's, or installed by it."""
+    project = build.Project(place, spack, None, lambda line: None)
+    text = project.run("openmpi", "reading its configuration", "config", "get", "packages")
+    packages = yaml.safe_load(text[text.index("packages:") :])["packages"]
+    found = {name: bool(packages.get(name, {}).get("externals")) for name in MPIS}
+    try:
+        project.run("mvapich2", "looking for it", "find", "mvapich2 fabrics=nemesis process_managers=hydra")
+        found["mvapich2"] = True
+    except BadInput:
+        pass
+    return found
+
+
+@pytest.fixture(scope="module")
+def building(place: Path, known: dict[str, bool], spack: tool.Spack) -> Callable[[str], Path]:
+    """Build a stack with ``mpibench build``, once; its metadata file."""
+    outcomes: dict[str, list[str]] = {}
+
+    def get(name: str) -> Path:
+        if not known[name]:
+            pytest.skip(f"{name}: this Spack has none of the site's own, and builds none in a test")
+        path = place / "environments" / name / "stack.json"
+        if name not in outcomes:
+            environ = {key: value for key, value in os.environ.items() if key != build.SCOPE}
+            outcomes[name] = build.build([name], build.Options(), system="generic", root=place, environ=environ, echo=print)
+        for sentence in outcomes[name]:
+            if "no network" in sentence or "no build cache has" in sentence:
+                pytest.skip(sentence)
+        assert outcomes[name] == []
+        return path
+
+    return get
+
+
+def test_two_solutions_have_equal_hashes(building: Callable[[str], Path], spack: tool.Spack, place: Path) -> None:
+    folder = building("openmpi").parent
+    before = lock.read(folder / lock.LOCK)
+    environ = {**spack.environ, build.SCOPE: str(place / "site_configs" / "generic" / "spack")}
+    project = build.Project(place, tool.Spack(spack.program, spack.version, environ), None, print)
+    project.extra = ("-c", "concretizer:concretization_cache:enable:false")
+    project.run("openmpi", "solving again", "concretize", "--force", "--fresh")
+    after = lock.read(folder / lock.LOCK)
+    assert after.roots == before.roots and set(after.nodes) == set(before.nodes)
+
+
+@pytest.mark.parametrize("name", MPIS)
+def test_a_stack_is_built_registered_and_its_programs_are_its_own(building: Callable[[str], Path], name: str) -> None:
+    path = building(name)
+    stack = stack_metadata.read(path)
+    assert stack.name == MPIS[name] and not stack_metadata.find_damage(stack)
+    found = lock.read(path.with_name(lock.LOCK))
+    assert stack.lock_hash == found.suite.hash
+    assert set(stack.suites) >= {"imb", "osu"} and stack.suites["imb"]["version"] == "2021.11"
+    assert {"IMB-MPI1", "IMB-NBC", "IMB-RMA", "IMB-MT", "IMB-P2P"} <= set(stack.binaries)
+    assert {"osu_latency", "osu_bw", "osu_bibw", "osu_mbw_mr", "osu_put_bw", "osu_allreduce"} <= set(stack.binaries)
+    assert stack.build["compiler"].startswith("gcc@")
+    store = {Path(program).parts[1] for program in stack.binaries.values()}
+    assert len(store) == 1, "the benchmarks come from Spack's store, also where the MPI brings its own IMB"
+
+
+@pytest.mark.parametrize("name", MPIS)
+def test_osu_and_imb_run_inside_the_stack(building: Callable[[str], Path], name: str) -> None:
+    stack = stack_metadata.read(building(name))
+    for program, words, said in (
+        ("osu_latency", ("-m", "8:8", "-i", "10", "-x", "1"), "# OSU MPI Latency Test v7.5"),
+        ("IMB-MPI1", ("PingPong", "-msglog", "3:3", "-iter", "10"), "# Benchmarking PingPong"),
+    ):
+        command = [*stack.mpirun, "-np", "2", *stack_probe.OVERSUBSCRIBE.get(stack.launcher_family, ())]
+        status, output = stack_probe.run_inside(stack, [*command, stack.binaries[program], *words], limit_s=120)
+        assert status == 0 and said in output, output[-2000:]
+
+
+def test_the_stacks_differ_in_their_mpi_only(building: Callable[[str], Path], known: dict[str, bool], place: Path) -> None:
+    built = [building(name) for name in MPIS if known[name]]
+    if len(built) < 2:
+        pytest.skip("fewer than two stacks can be built here")
+    stacks = [stack_metadata.read(path) for path in built]
+    for other in stacks[1:]:
+        assert consistency.differences(stacks[0], other) == []
+    assert check(place) == 0
+
+
+def test_a_second_build_does_nothing(building: Callable[[str], Path], place: Path) -> None:
+    path = building("openmpi")
+    before, said = path.stat().st_mtime_ns, []
+    environ = {key: value for key, value in os.environ.items() if key != build.SCOPE}
+    # The test of two solutions may have solved anew: the hashes are equal, so nothing else is done.
+    assert build.build(["openmpi"], build.Options(), system="generic", root=place, environ=environ, echo=said.append) == []
+    assert any("openmpi-spack: up to date" in line for line in said)
+    assert path.stat().st_mtime_ns == before
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("name", MPIS)
+def test_reframe_measures_with_the_stack_and_proves_it(
+    building: Callable[[str], Path], place: Path, run_reframe: Callable[..., CompletedProcess[str]], name: str
+) -> None:
+    building(name)
+    wanted = "PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
+    result = run_reframe("-r", "-S", "depth=smoke", "-S", "repeats=1", "-n", wanted, "-p", MPIS[name], top=place)
+    assert result.returncode == 0, result.stdout[-4000:]
+    assert "1/1" in result.stdout and "PASSED" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("scope", "said"),
+    [
+        ({"packages": {"openmpi": {"require": ["@9.9"]}}}, "cannot be had together"),
+        ({"packages": {"openmpi": {"externals": 7}}}, "a configuration file is wrong"),
+        ({"packages": {"gcc": {"externals:": []}}}, "Spack knows no gcc"),
+    ],
+    ids=("unsatisfiable", "wrong", "no-compiler"),
+)
+def test_a_bad_scope_is_one_sentence_from_the_real_spack(
+    spack: tool.Spack, place: Path, tmp_path: Path, scope, said: str
+) -> None:
+    text = yaml.safe_dump(scope).replace("'externals:':", "externals::")
+    (tmp_path / "packages.yaml").write_text(text)
+    name = "mpich" if "gcc" in text else "openmpi"
+    before = (place / "environments" / name / "spack.yaml").read_text()
+    try:
+        options, environ = build.Options(fresh=True, solve_only=True), {**os.environ, build.SCOPE: str(tmp_path)}
+        sentences = build.build([name], options, root=place, environ=environ, echo=print)
+    except BadInput as error:
+        sentences = [str(error)]
+    assert len(sentences) == 1 and said in sentences[0] and "\n" not in sentences[0], sentences
+    assert (place / "environments" / name / "spack.yaml").read_text() == before
+
+
+def test_recorded_locks_are_of_the_format_this_spack_writes(building: Callable[[str], Path]) -> None:
+    document = json.loads(building("openmpi").with_name(lock.LOCK).read_text())
+    assert document["_meta"]["lockfile-version"] in lock.VERSIONS
