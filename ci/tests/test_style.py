@@ -15,7 +15,8 @@ from reframe_tests.harness import stack_metadata
 ROOT = stack_metadata.ROOT
 BIN = Path(sys.executable).parent
 #: Folders a user or a tool fills; nothing in them is the project's own.
-FOREIGN = set(".git .venv results stage output build __pycache__ intelmpi mpich openmpi .partial .spack-env".split())
+FOREIGN = {".git", ".venv", "results", "stage", "output", "build", "__pycache__"}
+FOREIGN |= {"intelmpi", "mpich", "openmpi", ".partial", ".spack-env"}
 LINES = 450
 
 
