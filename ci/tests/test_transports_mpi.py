@@ -71,7 +71,7 @@ def namespace() -> list[str]:
     """Words in front of a command that give it a network of its own."""
     words = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
     try:
-        allowed = subprocess.run([*words, "true"], capture_output=True, timeout=10).returncode == 0
+        allowed = subprocess.run([*words, "true"], capture_output=True, timeout=60).returncode == 0
     except OSError:
         allowed = False
     if not allowed:

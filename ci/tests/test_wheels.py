@@ -279,7 +279,7 @@ def test_a_probe_sees_the_wrong_library_and_a_hanging_program(site: Site, tmp_pa
     (tmp_path / "version").write_text("donormpi 1.2")
     deceived = dataclasses.replace(stack, env_vars={**stack.env_vars, "MPI4PY_LIBMPI": str(other)})
     assert f"loads {other} and not {stack.library}" in stack_probe.find_contradiction(deceived)
-    status, output = stack_probe.run_inside(stack, ["/bin/sh", "-c", "echo begun; sleep 60 & sleep 60"], limit_s=0.5)
+    status, output = stack_probe.run_inside(stack, ["/bin/sh", "-c", "echo begun; sleep 60 & sleep 60"], limit_s=5)
     assert (status, output) == (124, "begun\n")
 
 

@@ -170,7 +170,7 @@ def run(built: Path, programs: Path, tmp_path: Path):
         if directory is None:
             asked.mkdir(exist_ok=True)
         variables = {**os.environ, "LD_PRELOAD": str(built), "MPIBENCH_EVIDENCE": str(asked), **environment}
-        done = subprocess.run([programs / program, *words], env=variables, capture_output=True, timeout=30, check=False)
+        done = subprocess.run([programs / program, *words], env=variables, capture_output=True, timeout=120, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
         assert not asked.is_dir() or not list(asked.glob(".*")), "a part of a file was left behind"
         return evidence.read(asked)
