@@ -4,7 +4,7 @@ import reframe as rfm
 import yaml
 from reframe.core.builtins import run_after
 
-from reframe_tests.harness import catalogue, references, replay, site
+from reframe_tests.harness import catalogue, condition, references, replay, site
 from reframe_tests.harness.fabric_test import FabricTest
 
 if replay.system():
@@ -27,7 +27,7 @@ if replay.system():
             self.keep_files = ["*.out"]
             self.tags = {"replay"}
 
-        def plan_launches(self, pace: catalogue.Pace) -> tuple[catalogue.Launch, ...]:
+        def plan_launches(self, pace: catalogue.Pace, where: condition.Condition | None = None) -> tuple[catalogue.Launch, ...]:
             return replay.launches(self._stack, self._condition.ranks)
 
         def _learned_references(self) -> dict[str, references.Reference]:

@@ -46,11 +46,13 @@ class Command:
     :param name: name of the launch; part of its file names.
     :param launcher: launcher and its options, as words.
     :param program: benchmark and its arguments, as words.
+    :param enter: shell text before the launcher, for a launch that needs another environment than the job's.
     """
 
     name: str
     launcher: Sequence[str]
     program: Sequence[str]
+    enter: str = ""
 
 
 def write_body(
@@ -95,6 +97,7 @@ def write_body(
         testify = f'env LD_PRELOAD={shlex.quote(witness)} MPIBENCH_EVIDENCE="$PWD/evidence/{command.name}.$repeat"'
         lines += [
             f'        launch {command.name} "$repeat" \\',
+            *([f"            {command.enter} \\"] if command.enter else []),
             f"            {shlex.join(command.launcher)} \\",
             f"            {testify} \\",
             f"            {shlex.join(command.program)}",
