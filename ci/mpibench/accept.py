@@ -72,6 +72,8 @@ class Acceptance:
         lines = [f"baseline: {text}" for text in self.baseline.remarks] + [
             f"candidate: {text}" for text in self.candidate.remarks
         ]
+        if self.judgement.unjudged:
+            lines.append(f"{self.judgement.unjudged} metrics are not judged: {self.policy.source} gives them no margin")
         if self.judgement.new.height:
             names = ", ".join(sorted(set(self.judgement.new["benchmark"])))
             lines.append(

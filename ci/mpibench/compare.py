@@ -83,8 +83,8 @@ def pair(
         raise BadInput(
             f"{first} and {second} were not measured under equal conditions: {refused[0]}; if that may be, --allow it."
         )
-    policy = verdict_policy.load(name)
-    judgement = verdicts.judge(sides[0], sides[1], policy)
+    policy = verdict_policy.load(name).judging_all()
+    judgement = verdicts.judge(sides[0], sides[1], policy, paired=subject == "stack")
     if not judgement.metrics.filter(pl.col("ratio").is_not_null()).height:
         raise BadInput(f"{first} and {second} have no metric in common under equal conditions.")
     bands = judgement.bands.with_columns(
@@ -253,4 +253,9 @@ def lines(comparison: Comparison) -> list[str]:
         rows.append(f"{row['benchmark']:<22} {row['band']:<7} {ratio:>28} {interval:>18}  {row['winner']}  ({row['quantity']})")
     for band, mean, count in comparison.geometric_means():
         rows.append(f"geometric mean of times, {band}: {mean:.3f} over {count} curves")
+    paired = comparison.bands.filter(pl.col("units") == verdicts.PAIRS).height
+    if paired:
+        rows.append(
+            f"{paired} of {comparison.bands.height} bands were measured in turns in the same jobs and compared in pairs"
+        )
     return [*rows, *(f"not equal: {text}" for text in comparison.unequal)]

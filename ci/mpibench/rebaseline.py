@@ -40,7 +40,7 @@ class Proposal:
     :param path: references.yaml they are for.
     :param before: its text; ``after``: proposed text.
     :param effect: one row per session: values judged, failing before and after.
-    :param learned: entries learned; ``kept`` by hand; ``refused`` for too few jobs.
+    :param learned: entries learned; ``kept`` by hand; ``refused`` for too few jobs; ``unjudged`` by the policy.
     """
 
     path: Path
@@ -50,6 +50,7 @@ class Proposal:
     learned: int
     kept: int
     refused: int
+    unjudged: int = 0
 
     def diff(self) -> str:
         """Unified diff to review and apply with ``patch -p1``."""
@@ -77,9 +78,13 @@ def propose(folder: Path, selector: str, *, system: str | None = None, where: st
         raise BadInput(f"{path} is no YAML: {str(error).splitlines()[0]}.") from None
     references.check_file(str(path), present)
     after = copy.deepcopy(present)
-    learned = kept = refused = 0
+    learned = kept = refused = unjudged = 0
     for (*key, _direction, _quantity), rows in jobs.group_by([*_INDEX, "metric", "direction", "quantity"], maintain_order=True):
         first = rows.row(0, named=True)
+        band = policy.band(first["message_bytes"])
+        if not policy.judges(first["quantity"], band):
+            unjudged += 1
+            continue
         if rows.height < policy.reference_jobs:
             refused += 1
             continue
@@ -88,7 +93,7 @@ def propose(folder: Path, selector: str, *, system: str | None = None, where: st
         if _is_by_hand(present, keys):
             kept += 1
             continue
-        margin = policy.margin(first["quantity"], policy.band(first["message_bytes"]))
+        margin = policy.margin(first["quantity"], band)
         entry, spread = _entry(rows["value"].to_numpy(), first["direction"], margin, first["unit"])
         _set(after, keys, entry)
         after[test]["$index"] = list(references.INDEX)
@@ -104,7 +109,7 @@ def propose(folder: Path, selector: str, *, system: str | None = None, where: st
     text = _comments(before) + yaml.safe_dump(_ordered(after), sort_keys=False, width=200, default_flow_style=None)
     references.check_file(str(path), yaml.safe_load(text))
     effect = _effect(jobs, name, present, after)
-    return Proposal(path, before, text, effect, learned, kept, refused)
+    return Proposal(path, before, text, effect, learned, kept, refused, unjudged)
 
 
 #: Columns that stand for the test and ``references.INDEX``.

@@ -12,7 +12,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,8 @@ SESSION_KEYS = frozenset(
 
 #: What ReFrame writes for a loggable attribute that was never set (``RunReport.update_run_stats``).
 UNDEFINED = "<undefined>"
+#: Behind the id of a case: what the stack measured that took turns with it in the same job (``-S rival=``).
+RIVAL = ":rival"
 #: Name of the job script ReFrame writes (``Job.create``: ``{name}.sh``, job name ``rfm_job``).
 JOB_SCRIPT = "rfm_job.sh"
 
@@ -265,7 +267,7 @@ def _cases(report: Mapping[str, Any], where: str) -> Iterator[Case]:
                 raise BadInput(f"{place}: condition is {type(condition).__name__}, expected a mapping.")
             if any(not isinstance(entry.get(key), str) for key in ("uuid", "result", "system")):
                 raise BadInput(f"{place} lacks uuid, result or system: it is not a complete ReFrame test case.")
-            yield Case(
+            case = Case(
                 uuid=entry["uuid"],
                 run=number,
                 entry=entry,
@@ -274,6 +276,26 @@ def _cases(report: Mapping[str, Any], where: str) -> Iterator[Case]:
                 proof=read_proof(_defined(entry, "proof"), place),
                 gates=read_gates(_defined(entry, "gates"), place),
             )
+            yield case
+            yield from _rival(case, place)
+
+
+def _rival(case: Case, place: str) -> Iterator[Case]:
+    """The other stack of a job in which two took turns, as a case of its own; it has no gates."""
+    run = _defined(case.entry, "rival_run")
+    if run in (None, {}):
+        return
+    if not isinstance(run, dict) or not isinstance(run.get("condition"), dict):
+        raise BadInput(f"{place}: rival_run is no mapping with a condition.")
+    yield replace(
+        case,
+        uuid=f"{case.uuid}{RIVAL}",
+        entry={**case.entry, "environ": run["condition"].get("stack"), "rival_run": None},
+        condition=run["condition"],
+        samples=read_samples(run.get("samples"), f"{place}, rival"),
+        proof=read_proof(run.get("proof"), f"{place}, rival"),
+        gates=(),
+    )
 
 
 def _defined(entry: Mapping[str, Any], key: str) -> Any:

@@ -135,6 +135,7 @@ def rebaseline(
         raise BadInput(f"cannot write {out}: {error.strerror}.") from None
     typer.echo(
         f"{proposal.learned} references learned, {proposal.kept} set by hand kept, {proposal.refused} metrics with too few jobs"
+        + (f", {proposal.unjudged} the policy does not judge" if proposal.unjudged else "")
     )
     for row in proposal.effect.to_dicts():
         typer.echo(

@@ -7,8 +7,9 @@ defaults below. Each key of the file replaces the default of the same name.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ DEFAULT_MARGIN = 5.0
 class Policy:
     """How verdicts are reached on one system.
 
-    :param margins_percent: quantity to margin, or to one margin per band.
+    :param margins_percent: quantity to margin, or to one margin per band; a margin of ``None`` is none: what it stands for is
+        recorded and not judged.
     :param bands_bytes: band to its largest message in bytes, ascending; the last has none.
     :param confidence: level of the intervals shown.
     :param false_discovery_rate: of all changes called, the share that may be none (Benjamini and Hochberg 1995).
@@ -47,7 +49,7 @@ class Policy:
     :param source: file, for messages.
     """
 
-    margins_percent: Mapping[str, float | Mapping[str, float]] = field(default_factory=lambda: dict(MARGINS))
+    margins_percent: Mapping[str, float | Mapping[str, float | None] | None] = field(default_factory=lambda: dict(MARGINS))
     bands_bytes: Mapping[str, int | None] = field(default_factory=lambda: dict(BANDS))
     confidence: float = 0.95
     false_discovery_rate: float = 0.01
@@ -65,11 +67,28 @@ class Policy:
                 return name
         raise AssertionError("the last band has no end")
 
-    def margin(self, quantity: str, band: str) -> float:
-        """Margin as a fraction: the change for the worse that still counts as equal."""
+    def _percent(self, quantity: str, band: str) -> float | None:
         given = self.margins_percent.get(quantity, DEFAULT_MARGIN)
-        percent = given.get(band, DEFAULT_MARGIN) if isinstance(given, Mapping) else given
-        return float(percent) / 100
+        return given.get(band, DEFAULT_MARGIN) if isinstance(given, Mapping) else given
+
+    def judges(self, quantity: str, band: str) -> bool:
+        """Whether there is a margin."""
+        return self._percent(quantity, band) is not None
+
+    def margin(self, quantity: str, band: str) -> float:
+        """Margin as a fraction: the change for the worse that still counts as equal; infinite where nothing is judged."""
+        percent = self._percent(quantity, band)
+        return math.inf if percent is None else float(percent) / 100
+
+    def judging_all(self) -> Policy:
+        """The same with the default margin where there is none, for comparisons that refuse nobody."""
+        filled = {
+            quantity: {band: DEFAULT_MARGIN if one is None else one for band, one in given.items()}
+            if isinstance(given, Mapping)
+            else (DEFAULT_MARGIN if given is None else given)
+            for quantity, given in self.margins_percent.items()
+        }
+        return replace(self, margins_percent=filled)
 
 
 def load(system: str, root: Path = ROOT) -> Policy:

@@ -29,6 +29,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER
 
 from . import verdict_statistics as statistics
+from .sessions import RIVAL
 from .verdict_data import CURVE, METRIC, Selection, slowness
 from .verdict_policy import Policy
 from .verdict_statistics import Array
@@ -40,7 +41,7 @@ ENOUGH_JOBS = 3
 #: Neighbours in a window.
 WINDOW = 3
 SIZE, NEIGHBOURS, BAND, WHOLE = "size", "window", "band", "curve"
-REPEATS, JOBS = "repeats", "jobs"
+REPEATS, JOBS, PAIRS = "repeats", "jobs", "pairs"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Test:
     :param places: indices of its sizes in the curve.
     :param baseline: unit means in log, worse is more; likewise ``candidate``.
     :param between: log² variance of the difference that jobs add and repeats do not show.
+
+    With :data:`PAIRS` as units both arrays hold the same repeats of the same jobs, in the same order.
     """
 
     curve: int
@@ -69,11 +72,13 @@ class Judgement:
         ``low`` and ``high`` (candidate / baseline, in the quantity's own direction), ``verdict``, ``needed``, ``why``.
     :param bands: the same per curve and band, without values.
     :param new: metrics only the candidate has.
+    :param unjudged: metrics both have that the policy gives no margin.
     """
 
     metrics: pl.DataFrame
     bands: pl.DataFrame
     new: pl.DataFrame
+    unjudged: int = 0
 
     @property
     def verdict(self) -> str:
@@ -90,11 +95,15 @@ class Judgement:
         return {verdict: self.metrics.filter(pl.col("verdict") == verdict).height for verdict in ORDER}
 
 
-def judge(baseline: Selection, candidate: Selection, policy: Policy) -> Judgement:
-    """Compare two selections metric by metric."""
+def judge(baseline: Selection, candidate: Selection, policy: Policy, *, paired: bool = False) -> Judgement:
+    """Compare two selections metric by metric.
+
+    :param paired: where both took turns in the same jobs, repeats are compared pair by pair.
+    """
     sides = [_sized(side.values) for side in (baseline, candidate)]
     metrics = [side.select(METRIC).unique() for side in sides]
-    both = metrics[0].join(metrics[1], on=METRIC, how="semi", nulls_equal=True)
+    common = metrics[0].join(metrics[1], on=METRIC, how="semi", nulls_equal=True)
+    both = common.filter(_judged(common, policy))
     curves = both.select(CURVE).unique(maintain_order=True).sort(CURVE)
     directions = sides[0].select(*CURVE, "direction", "unit").unique(subset=list(CURVE))
     curves = curves.join(directions, on=CURVE, how="left", nulls_equal=True, maintain_order="left")
@@ -102,7 +111,7 @@ def judge(baseline: Selection, candidate: Selection, policy: Policy) -> Judgemen
     tests: list[Test] = []
     points: list[list[int | None]] = []
     for number, key in enumerate(curves.select(CURVE).iter_rows()):
-        sizes, found = _tests(number, parts[0][key], parts[1][key], policy)
+        sizes, found = _tests(number, parts[0][key], parts[1][key], policy, paired)
         points.append(sizes)
         tests += found
     results = evaluate(tests, policy)
@@ -110,7 +119,18 @@ def judge(baseline: Selection, candidate: Selection, policy: Policy) -> Judgemen
     absent = metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True)
     new = metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True)
     table = _with_values(rows, sides)
-    return Judgement(_with_missing(table, absent, candidate, policy), _bands_with_missing(bands, absent, policy), new)
+    return Judgement(
+        _with_missing(table, absent, candidate, policy),
+        _bands_with_missing(bands, absent, policy),
+        new,
+        common.height - both.height,
+    )
+
+
+def _judged(metrics: pl.DataFrame, policy: Policy) -> pl.Series:
+    """Which metrics have a margin."""
+    points = zip(metrics["quantity"], metrics["message_bytes"], strict=True)
+    return pl.Series([policy.judges(quantity, policy.band(size)) for quantity, size in points], dtype=pl.Boolean)
 
 
 def _sized(values: pl.DataFrame) -> pl.DataFrame:
@@ -121,11 +141,11 @@ def _by_curve(values: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
     return dict(values.partition_by(CURVE, as_dict=True))
 
 
-def _matrix(values: pl.DataFrame, sizes: list[int | None], units: str) -> Array:
-    """Slowness, shape (sizes, units): medians of the jobs, or all repeats."""
+def _matrix(values: pl.DataFrame, sizes: list[int | None], unit: pl.Expr) -> Array:
+    """Slowness, shape (sizes, units): median of what belongs to one unit, in the order in which they come."""
     table = values.select(
         place=pl.col("message_bytes").fill_null(-1),
-        unit=pl.col("case") if units == JOBS else pl.concat_str("case", pl.lit("#"), pl.col("repeat")),
+        unit=unit,
         slowness="slowness",
     )
     wide = table.pivot(on="unit", index="place", values="slowness", aggregate_function="median")
@@ -133,13 +153,29 @@ def _matrix(values: pl.DataFrame, sizes: list[int | None], units: str) -> Array:
     return order.join(wide, on="place", how="left", maintain_order="left").drop("place").to_numpy().astype(float)
 
 
-def _tests(number: int, one: pl.DataFrame, two: pl.DataFrame, policy: Policy) -> tuple[list[int | None], list[Test]]:
+#: A job, and a repeat of a job: the same for both stacks that took turns in it.
+_JOB_OF_BOTH = pl.col("case").str.strip_suffix(RIVAL)
+_REPEAT = pl.concat_str(_JOB_OF_BOTH, pl.lit("#"), pl.col("repeat"))
+
+
+def _tests(
+    number: int, one: pl.DataFrame, two: pl.DataFrame, policy: Policy, paired: bool
+) -> tuple[list[int | None], list[Test]]:
     """All comparisons of one curve."""
     sizes = sorted(one["message_bytes"].unique().to_list(), key=lambda size: -1 if size is None else size)
+    if paired:
+        jobs_of_both = set(one["case"].str.strip_suffix(RIVAL)) & set(two["case"].str.strip_suffix(RIVAL))
+        unit = _JOB_OF_BOTH if len(jobs_of_both) >= ENOUGH_JOBS else _REPEAT
+        named = [side.with_columns(pair=unit) for side in (one, two)]
+        on = ["pair", "message_bytes"]
+        both = [a.join(b, on=on, how="semi", nulls_equal=True).sort("pair") for a, b in (named, named[::-1])]
+        if both[0]["pair"].n_unique() >= policy.minimum_repeats:
+            left, right = (_matrix(side, sizes, pl.col("pair")) for side in both)
+            return sizes, tests_of_curve(number, sizes, left, right, policy, units=PAIRS)
     jobs = one["case"].n_unique(), two["case"].n_unique()
     units = JOBS if min(jobs) >= ENOUGH_JOBS else REPEATS
     between = 0.0 if units == JOBS else (policy.between_jobs_percent / 100) ** 2 * (1 / jobs[0] + 1 / jobs[1])
-    left, right = _matrix(one, sizes, units), _matrix(two, sizes, units)
+    left, right = (_matrix(side, sizes, pl.col("case") if units == JOBS else _REPEAT) for side in (one, two))
     return sizes, tests_of_curve(number, sizes, left, right, policy, units=units, between=between)
 
 
@@ -200,12 +236,15 @@ def evaluate(tests: list[Test], policy: Policy) -> Results:
     columns = {name: np.full(total, np.nan) for name in ("effect", "low", "high", "upper", "p", "variance", "count")}
     between = np.array([test.between for test in tests])
     for level in (SIZE, NEIGHBOURS, BAND, WHOLE):
-        for units in (REPEATS, JOBS):
+        for units in (REPEATS, JOBS, PAIRS):
             chosen = [place for place, test in enumerate(tests) if test.level == level and test.units == units]
             if not chosen:
                 continue
             left, right = (_pad([getattr(tests[place], side) for place in chosen]) for side in ("baseline", "candidate"))
-            effects = statistics.compare(left, right, between[chosen])
+            if units == PAIRS:
+                effects = statistics.compare_pairs(right - left)
+            else:
+                effects = statistics.compare(left, right, between[chosen])
             columns["effect"][chosen] = effects.effect
             columns["low"][chosen], columns["high"][chosen] = effects.interval(policy.confidence)
             columns["upper"][chosen] = effects.interval(2 * policy.confidence - 1)[1]

@@ -17,7 +17,8 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from . import agreement, catalogue, condition, job_end, jobscript, measurement, references, site, stack_metadata, witness
+from . import agreement, catalogue, condition, job_end, jobscript, measurement, references, rival, site, stack_metadata, witness
+from .stack import Stack
 from .vocabulary import PINNING_POLICIES, QUANTITIES, SYMBOLIC_PPN, NotMeasured
 
 #: Quantity of the physics layer.
@@ -74,6 +75,15 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :type: :class:`int`
     #: :default: ``0``: that of the depth
     limit_s = variable(int, value=0)
+
+    #: Stack that takes turns with the case's own, launch by launch, on the same nodes in the same job.
+    #:
+    #: :type: :class:`str`
+    #: :default: none
+    rival = variable(str, value="", loggable=True)
+
+    #: What the rival measured, with its condition and proof, as stored with the session.
+    rival_run = variable(dict, value={}, loggable=True)
 
     #: Fabric as the site names it.
     #:
@@ -145,24 +155,14 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 "ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
             )
         self._stack = stack_metadata.read(Path(self.current_environ.extras["stack"]))
-        space = type(self).param_space.params
+        self._rival = None
         try:
-            self._condition = condition.resolve(
-                stack=self._stack,
-                fabric=site.fabrics_of(partition.extras)[self.fabric],
-                nodes=self.nodes,
-                ppn=self.ppn,
-                pinning=self.pinning,
-                processor=partition.processor.info,
-                launcher=partition.launcher_type.registered_name,
-                extras=partition.extras,
-                ppn_order=list(space["ppn"].values),
-                pinning_order=list(space["pinning"].values),
-                here=partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False),
-                scheduler=partition.scheduler.registered_name,
-            )
+            self._condition = self._resolve(self._stack)
             pace = catalogue.Pace(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
             self._launches = self.plan_launches(pace)
+            if self.rival:
+                theirs = self._resolve(rival.find(self.rival, self._stack))
+                self._rival = rival.pair(self._condition, theirs, self.plan_launches(pace, theirs))
         except NotMeasured as reason:
             self.skip_reason = str(reason)
             self.skip(self.skip_reason)
@@ -173,9 +173,28 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.num_tasks = self._condition.ranks
         self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
 
-    def plan_launches(self, pace: catalogue.Pace) -> tuple[catalogue.Launch, ...]:
-        """What the job starts, from the catalogue."""
-        return catalogue.launches(self.group, self._stack, self._condition.ranks, self.depth, self.nodes, pace)
+    def _resolve(self, stack: Stack) -> condition.Condition:
+        """The parameters translated for a stack on this partition."""
+        partition, space = self.current_partition, type(self).param_space.params
+        return condition.resolve(
+            stack=stack,
+            fabric=site.fabrics_of(partition.extras)[self.fabric],
+            nodes=self.nodes,
+            ppn=self.ppn,
+            pinning=self.pinning,
+            processor=partition.processor.info,
+            launcher=partition.launcher_type.registered_name,
+            extras=partition.extras,
+            ppn_order=list(space["ppn"].values),
+            pinning_order=list(space["pinning"].values),
+            here=partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False),
+            scheduler=partition.scheduler.registered_name,
+        )
+
+    def plan_launches(self, pace: catalogue.Pace, where: condition.Condition | None = None) -> tuple[catalogue.Launch, ...]:
+        """What the job starts under a condition (by default its own), from the catalogue."""
+        where = where or self._condition
+        return catalogue.launches(self.group, where.stack, where.ranks, self.depth, self.nodes, pace)
 
     @run_before("run")
     def write_job(self) -> None:
@@ -183,12 +202,15 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.limit_s = self.limit_s or catalogue.DEPTHS[self.depth].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         commands = [jobscript.Command(row.name, launcher, row.words(self._stack)) for row in self._launches]
+        if self._rival:
+            commands += self._rival.commands(self._condition, self.job.launcher.command(self.job), self.job.launcher.options)
         # What the user sets wins (-S env_vars=...): the evidence then says what came of it.
         self.env_vars = {**self._condition.job_env, **self.env_vars}
         self.time_limit = f"{self._executions * len(commands) * self.limit_s + 60}s"
         self.job.options += job_end.submit_options(self.current_partition.scheduler.registered_name)
         self.prerun_cmds = [
             *self._condition.prepare,
+            *(self._rival.condition.prepare if self._rival else ()),
             *jobscript.write_body(
                 commands,
                 repeats=self._executions,
@@ -199,24 +221,30 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         ]
         self.job.launcher = getlauncher("local")()
         self.condition = {**self._condition.as_dict(), "environment": dict(self.env_vars), "launcher": " ".join(launcher)}
+        if self._rival:
+            self.condition["in_turn_with"] = self.rival
+            self.rival_run = {"condition": {**self._rival.condition.as_dict(), "in_turn_with": self._stack.name}}
 
     @sanity_function
     def prove_conditions(self) -> bool:
         """Fail with a sentence for everything that is missing or was not as asked."""
-        outcome = measurement.evaluate(
-            self._condition,
-            self._launches,
-            self._executions,
-            self.limit_s,
-            Path(self.stagedir),
-            self._job_end(),
-        )
+        outcome = self._evaluate(self._condition, self._launches)
         self.samples = [sample.as_dict() for sample in outcome.samples]
         self.proof = outcome.proof
         self._samples = outcome.samples
-        if outcome.sentences:
-            raise SanityError("; ".join(outcome.sentences))
+        sentences = outcome.sentences
+        if self._rival:
+            other = self._evaluate(self._rival.condition, self._rival.launches)
+            samples = [sample.as_dict() for sample in other.samples]
+            self.rival_run = {**self.rival_run, "samples": samples, "proof": other.proof}
+            sentences += other.sentences
+        if sentences:
+            raise SanityError("; ".join(sentences))
         return True
+
+    def _evaluate(self, where: condition.Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
+        """What some launches of this job gave under a condition."""
+        return measurement.evaluate(where, launches, self._executions, self.limit_s, Path(self.stagedir), self._job_end())
 
     def _job_end(self) -> job_end.JobEnd:
         """How the scheduler says the job ended; the local one knows no number worth telling."""
