@@ -21,8 +21,8 @@ import polars as pl
 
 from reframe_tests.harness.site import ROOT
 
+from . import drift, verdicts
 from . import verdict_statistics as statistics
-from . import verdicts
 from .verdict_policy import Policy
 from .verdict_statistics import Array
 
@@ -166,6 +166,58 @@ def experiment(curves: list[Curve], repeats: int, splits: int, by_job: bool, see
     return rates
 
 
+#: Quiet nights before a change, and how long it is waited for.
+QUIET_NIGHTS, MOST_NIGHTS = 30, 10
+
+
+def nights_to_detection(curves: list[Curve], trials: int, seed: int = 1) -> Iterator[str]:
+    """After how many slow nights ``drift`` reports a change, and what it reports of nights in which nothing changed.
+
+    A night gives each metric the median of five repeats drawn at random, as a night of one job does.
+    """
+    rng = np.random.default_rng(seed)
+    policy = Policy(margins_percent={"latency_us": MARGIN_PERCENT})
+    sizes = [(curve.name, size) for curve in curves for size in curve.sizes]
+    metrics = pl.DataFrame(
+        {"benchmark": [name for name, _ in sizes], "message_bytes": [size for _, size in sizes]}
+    ).with_columns(quantity=pl.lit("latency_us"), direction=pl.lit("lower"))
+
+    def history(logs: Array) -> drift.History:
+        return drift.History("noise", pl.DataFrame({"session": [""] * logs.shape[1]}), metrics, logs, ())
+
+    def night(curve: Curve) -> Array:
+        return np.median(curve.logs[:, rng.permutation(curve.logs.shape[1])[:5]], axis=1)
+
+    def series(count: int) -> list[Array]:
+        return [np.stack([night(curve) for _ in range(count)], axis=1) for curve in curves]
+
+    quiet = [series(QUIET_NIGHTS + MOST_NIGHTS) for _ in range(trials)]
+    false = sum(drift.change_points(history(np.concatenate(one)), policy)["row"].n_unique() for one in quiet)
+    yield (
+        f"    drift, {QUIET_NIGHTS + MOST_NIGHTS} quiet nights: {1000 * false / (trials * len(sizes)):.1f} of 1,000 metrics "
+        f"called ({trials * len(sizes)} tried)"
+    )
+    for pattern in PATTERNS:
+        cells = []
+        for slowdown in SLOWDOWNS:
+            waited: list[float] = []
+            for one in quiet:
+                slowed = [inject(logs, slowdown, pattern, rng) for logs in one]
+                hit = np.flatnonzero(np.concatenate([where for _, where in slowed]))
+                changed = np.concatenate(one)
+                changed[:, QUIET_NIGHTS:] = np.concatenate([logs for logs, _ in slowed])[:, QUIET_NIGHTS:]
+                waited.append(float("inf"))
+                for count in range(drift.FEWEST_CHANGED, MOST_NIGHTS + 1):
+                    found = drift.change_points(history(changed[:, : QUIET_NIGHTS + count]), policy, recent=count + 2)
+                    if set(found["row"]) & set(hit.tolist()):
+                        waited[-1] = count
+                        break
+            middle = float(np.median(waited))
+            told = f"{middle:g} nights" if np.isfinite(middle) else f"not within {MOST_NIGHTS} nights"
+            cells.append(f"{slowdown:.0%}: {told} ({np.isfinite(waited).mean():.0%} of {trials})")
+        yield f"    nights until a slowdown of {pattern} is reported: " + "; ".join(cells)
+
+
 def _between_jobs(curves: list[Curve]) -> float:
     """Variance of job medians beyond that of their repeats, in log², median over metrics."""
     found = []
@@ -177,8 +229,11 @@ def _between_jobs(curves: list[Curve]) -> float:
     return float(np.median(np.concatenate(found)))
 
 
-def lines(splits: int, fabrics: tuple[str, ...] = ("shm", "eth1g")) -> Iterator[str]:
-    """The report, line by line."""
+def lines(splits: int, nights: int = 0, fabrics: tuple[str, ...] = ("shm", "eth1g")) -> Iterator[str]:
+    """The report, line by line.
+
+    :param nights: histories per experiment on nights to detection.
+    """
     for fabric in fabrics:
         recorded = load(fabric)
         metrics = sum(len(curve.sizes) for curve in recorded)
@@ -214,6 +269,8 @@ def lines(splits: int, fabrics: tuple[str, ...] = ("shm", "eth1g")) -> Iterator[
                         f"({100 * single[0]:.0f} / {100 * single[1]:.0f})"
                     )
                 yield f"    slowdown of {pattern}, found (of sizes by single runs at 5 / 10 %): " + "; ".join(cells)
+            if nights and not by_job and repeats == 5:
+                yield from nights_to_detection(scale(recorded, spread), nights)
             yield f"    ({time.perf_counter() - began:.0f} s)"
 
 
@@ -221,7 +278,9 @@ def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=200, help="random splits per experiment")
-    for line in lines(parser.parse_args().splits):
+    parser.add_argument("--nights", type=int, default=10, help="histories per experiment on nights to detection; 0: none")
+    options = parser.parse_args()
+    for line in lines(options.splits, options.nights):
         print(line, flush=True)
 
 
