@@ -13,6 +13,7 @@ from typing import Any
 from reframe_tests.harness import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES
 
+from .published_curves import Curve
 from .report_summary import outcome_of
 from .samples import PROVEN, Sample
 from .sessions import Session
@@ -131,8 +132,21 @@ def _main_quantity(present: Sequence[str]) -> str:
     return next((name for name in MAIN if name in present), present[0])
 
 
-def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]]) -> dict[str, Any]:
-    """What the page needs before any curve: stacks, quantities, measures and the conditions of all cases."""
+def _published(measure: Measure, published: Sequence[Curve]) -> list[dict[str, Any]]:
+    """Published curves of a measure's benchmark, kept apart from measured ones: no case, no repeats, no proof."""
+    return [
+        {
+            **{"source": one.source, "title": one.title, "conditions": one.conditions, "q": one.quantity},
+            **{"fabric": one.fabric, "nodes": one.nodes, "ppn": one.ppn},
+            **{"x": [*one.points], "y": [_rounded(one.number(size)) for size in one.points]},
+        }
+        for one in published
+        if one.benchmark == measure.benchmark
+    ]
+
+
+def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], published: Sequence[Curve] = ()) -> dict[str, Any]:
+    """What the page needs before any curve: stacks, quantities, measures, published curves, the conditions of all cases."""
     names = [measure.benchmark.lower() for measure in {(m.suite, m.benchmark): m for m in found}.values()]
     stacks = stack_names(session)
     resolved = {(case.partition, case.ppn_symbol): case.ppn for case in session.cases if case.ppn is not None}
@@ -151,6 +165,7 @@ def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]]) -> di
                 # Several rank counts in one case: the suite ran a subset of the ranks as well.
                 "nested": len({(row["c"], row["q"]) for row in rows}) < len(rows),
                 "sizes": sorted({size for row in rows for size in row["x"] if size is not None}),
+                "published": _published(measure, published),
             }
         )
     return {

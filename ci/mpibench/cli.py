@@ -146,11 +146,19 @@ def report(
     session: Annotated[str, typer.Option(help="Session uuid, or 'latest'.")] = "latest",
     out: Annotated[Path, typer.Option(help="HTML file to write; a .md summary is written beside it.")] = RESULTS
     / "report.html",
+    published: Annotated[
+        list[str] | None,
+        typer.Option(help="Put published figures beside a fabric, e.g. eth1g=openhpc-mini/eth1g; repeatable."),
+    ] = None,
 ) -> None:
-    """Write one self-contained HTML page for a session: verdicts, curves, heat maps, and the proof behind each number."""
+    """Write one self-contained HTML page for a session: verdicts, curves, heat maps, and the proof behind each number.
+
+    Published figures stand beside the measured ones with their ratio where the site's system.py says so (`published` of a
+    fabric) or --published does; they are never judged.
+    """
     from mpibench import report as pages
 
-    for line in pages.write(db, session, out):
+    for line in pages.write(db, session, out, published or ()):
         typer.echo(line)
 
 

@@ -22,8 +22,11 @@ from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
+from . import published_curves
 from .charts import PALETTE, SYMBOLS, curves, index
+from .published_curves import Curve
 from .report_cases import details, place_of
+from .report_published import section
 from .report_summary import summary_lines, write_markdown
 from .report_tables import Tables, words
 from .sessions import Session, label_of, read_session
@@ -68,16 +71,17 @@ def _plotly() -> str:
     return source
 
 
-def render(session: Session, base: Path, stacks: Iterable[Stack] = ()) -> str:
+def render(session: Session, base: Path, stacks: Iterable[Stack] = (), published: Sequence[Curve] = ()) -> str:
     """The page as text.
 
     :param base: folder the page will be in; links to job directories are relative to it.
     :param stacks: metadata of the stacks on this machine, for the table of what they are made of.
+    :param published: curves of papers to draw beside the measured ones.
     """
     places = [place_of(session, case, base) for case in session.cases]
     found = curves(session)
     tables = Tables(session, places, stacks)
-    blocks = [_json_block("index", index(session, found))]
+    blocks = [_json_block("index", index(session, found, published))]
     blocks += [_json_block(f"curves-{number}", rows) for number, rows in enumerate(found.values())]
     blocks += [
         _json_block(f"case-{number}", details(session, case, place))
@@ -93,6 +97,8 @@ def render(session: Session, base: Path, stacks: Iterable[Stack] = ()) -> str:
         skipped=tables.skipped(),
         key_figures=tables.key_figures(),
         gates=tables.gates(),
+        published=section(session, published, tables),
+        published_link='<a href="#published">Published</a>' if published else "",
         evidence=tables.evidence(),
         provenance=tables.provenance(),
         words=words(),
@@ -102,7 +108,7 @@ def render(session: Session, base: Path, stacks: Iterable[Stack] = ()) -> str:
     )
 
 
-def write_report(session: Session, out_path: str | Path, stacks: Iterable[Stack] = ()) -> Path:
+def write_report(session: Session, out_path: str | Path, stacks: Iterable[Stack] = (), published: Sequence[Curve] = ()) -> Path:
     """Write the page, whole or not at all, and return its path.
 
     :raises BadInput: the folder cannot be written.
@@ -111,7 +117,7 @@ def write_report(session: Session, out_path: str | Path, stacks: Iterable[Stack]
     partial = out_path.with_name(f".{out_path.name}.{os.getpid()}.partial")
     try:
         out_path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(render(session, out_path.parent, stacks), encoding="utf-8")
+        partial.write_text(render(session, out_path.parent, stacks, published), encoding="utf-8")
         partial.replace(out_path)
     except OSError as err:
         raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
@@ -120,18 +126,20 @@ def write_report(session: Session, out_path: str | Path, stacks: Iterable[Stack]
     return out_path
 
 
-def write(db: str | Path, session: str | None, out: str | Path) -> list[str]:
+def write(db: str | Path, session: str | None, out: str | Path, published: Sequence[str] = ()) -> list[str]:
     """Write report and Markdown summary of one session and return lines for the terminal.
 
     :param session: session id or a unique beginning of it; the newest if ``None`` or ``latest``.
-    :raises BadInput: no such database or session, or a damaged one.
+    :param published: ``FABRIC=SYSTEM/FABRIC`` each: published data to put a fabric beside (:mod:`.published_curves`).
+    :raises BadInput: no such database, session or published data, or a damaged one.
     """
     read = read_session(db, None if session in (None, "latest") else session)
     out = Path(out)
     stacks, _ = stack_metadata.discover()
-    write_report(read, out, stacks)
+    curves = published_curves.choose(read, published)
+    write_report(read, out, stacks, curves)
     write_markdown(read, out.with_suffix(".md"))
-    return [*summary_lines(read), f"report: {out}"]
+    return [*summary_lines(read), *published_curves.lines(read, curves), f"report: {out}"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

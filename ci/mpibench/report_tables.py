@@ -49,7 +49,7 @@ def _mark(outcome: str) -> str:
     return _tag("span", f"{one.mark}&nbsp;{escape(one.word)}", class_=f"mark {outcome}", title=one.meaning)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[int] = (), **attributes: Any) -> str:
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[int] = (), **attributes: Any) -> str:
     """A table; heads are plain text, cells are markup."""
     names = ["num" if column in numeric else "" for column in range(len(head))]
     heads = "".join(f'<th scope="col"{_class(name)}>{escape(text)}</th>' for text, name in zip(head, names, strict=True))
@@ -85,7 +85,8 @@ class Tables:
         number = self.stacks.index(name) % len(SYMBOLS) if name in self.stacks else len(SYMBOLS) - 1
         return f'<span class="stack s{number}">{escape(name)}</span>'
 
-    def _button(self, case: Case, text: str | None = None) -> str:
+    def button(self, case: Case, text: str | None = None) -> str:
+        """A control that opens the panel of a case; its text is the case's title unless given."""
         return case_button(self.numbers[case.uuid], text or title_of(case))
 
     def _job(self, case: Case) -> str:
@@ -136,7 +137,7 @@ class Tables:
             if case.is_measurement:
                 rows.setdefault((case.stack, case.fabric), Counter())[outcome_of(self.session, case)] += 1
         names = [name for name in OUTCOMES if any(row[name] for row in rows.values())]
-        return _table(
+        return html_table(
             ["stack", "fabric", *(OUTCOMES[name].word for name in names)],
             (
                 [self._stack(stack), escape(fabric), *(str(row[name]) if row[name] else "" for name in names)]
@@ -151,7 +152,7 @@ class Tables:
         if not found:
             return "<p>None.</p>"
         items = "".join(
-            f"<li><div class='who'>{_mark('failed')} {self._stack(case.stack)} {self._button(case)} {self._job(case)}</div>"
+            f"<li><div class='who'>{_mark('failed')} {self._stack(case.stack)} {self.button(case)} {self._job(case)}</div>"
             + "".join(f"<p>{escape(one)}</p>" for one in sentences(case))
             + "</li>"
             for case in found
@@ -167,7 +168,7 @@ class Tables:
             return "<p>None.</p>"
         return "".join(
             f"<details><summary>{_mark(name)} <b>{len(cases)}</b> {escape(reason)}</summary><ul>"
-            + "".join(f"<li>{self._stack(case.stack)} {self._button(case)}</li>" for case in cases)
+            + "".join(f"<li>{self._stack(case.stack)} {self.button(case)}</li>" for case in cases)
             + "</ul></details>"
             for name, reason, cases in groups
         )
@@ -186,7 +187,7 @@ class Tables:
         rows = [
             [self._stack(stack), escape(f"{fabric}, {nodes} node{'' if nodes == 1 else 's'}")]
             + [
-                self._button(row[figure].case, format_number(row[figure].value)).replace(
+                self.button(row[figure].case, format_number(row[figure].value)).replace(
                     "<button ", f'<button title="{escape(title_of(row[figure].case))}" ', 1
                 )
                 if figure in row
@@ -195,7 +196,7 @@ class Tables:
             ]
             for (stack, fabric, nodes), row in table.items()
         ]
-        return _table(["stack", "fabric", *heads], rows, numeric=range(2, 2 + len(columns)))
+        return html_table(["stack", "fabric", *heads], rows, numeric=range(2, 2 + len(columns)))
 
     def gates(self) -> str:
         """Comparisons with references: missed ones first, then reached, then those that could not be judged."""
@@ -207,7 +208,7 @@ class Tables:
                 bounds = [format_number(value) for value in (gate.reference, gate.lower, gate.upper)]
                 groups[gate.outcome].append(
                     [
-                        *(self._stack(case.stack), self._button(case), escape(gate.metric), escape(gate.layer)),
+                        *(self._stack(case.stack), self.button(case), escape(gate.metric), escape(gate.layer)),
                         *(format_number(gate.value), *bounds, escape(unit_text(gate.unit))),
                     ]
                 )
@@ -222,7 +223,7 @@ class Tables:
         return "".join(
             _tag(
                 "details",
-                f"<summary>{escape(titles[name])}: <b>{len(rows)}</b></summary>" + _table(head, rows, numeric=(4, 5, 6, 7)),
+                f"<summary>{escape(titles[name])}: <b>{len(rows)}</b></summary>" + html_table(head, rows, numeric=(4, 5, 6, 7)),
                 **({"open": ""} if name == FAIL or (name == PASS and len(rows) <= OPEN_ROWS) else {}),
             )
             for name, rows in groups.items()
@@ -248,11 +249,11 @@ class Tables:
                     "<br>".join(map(escape, traffic_text(proof))),
                     _tag("span", escape(re.sub(r" \([^()]*\)", "", proof.transport)), title=proof.transport),
                 ]
-            rows.append([_mark(outcome), self._stack(case.stack), self._button(case), shown, *cells, self._job(case)])
+            rows.append([_mark(outcome), self._stack(case.stack), self.button(case), shown, *cells, self._job(case)])
         if not rows:
             return "<p>No case ran.</p>"
         head = ["outcome", "stack", "case", "condition", "ranks on CPUs", "library", "bytes by device", "transport", "files"]
-        return _table(head, rows, id="evidence-table")
+        return html_table(head, rows, id="evidence-table")
 
     def provenance(self) -> str:
         """What each stack is made of, as its cases and its metadata file say."""
@@ -274,7 +275,7 @@ class Tables:
             )
         if not rows:
             return "<p>No stack was entered.</p>"
-        return _table(["stack", "MPI", "origin", "ABI, device", "library as loaded", "lock hash", "made of"], rows)
+        return html_table(["stack", "MPI", "origin", "ABI, device", "library as loaded", "lock hash", "made of"], rows)
 
     def _parts(self, name: str, hashes: Sequence[str]) -> str:
         stack = self.built.get(name)

@@ -153,7 +153,7 @@ def configuration(root: Path = ROOT) -> tuple[dict[str, Any], list[str]]:
         "general": [
             {
                 # One number per line and thousands of lines: they go to the log file and the report.
-                "perf_info_level": "verbose",
+                "perf_info_level": "debug2",
                 # A finished local job is noticed within 0.2 s; the default backs off to 10 s.
                 "poll_rate_max": 20,
                 "poll_rate_min": 5,
@@ -176,7 +176,7 @@ def _logging() -> dict[str, Any]:
         "handlers": [
             {
                 "type": "file",
-                "level": "debug2",
+                "level": "debug",
                 "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
                 "append": False,
             }

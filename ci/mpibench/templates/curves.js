@@ -7,7 +7,7 @@ function zeroOf(sizes) {
 }
 const names = Object.keys(DIMENSIONS);
 const view = {
-  facet: "measure", measure: 0, quantity: "main", ranks: "most", base: null, unproven: false, hidden: new Set(), ...commonCondition(names),
+  facet: "measure", measure: 0, quantity: "main", ranks: "most", base: null, unproven: false, hidden: new Set(), published: true, ...commonCondition(names),
 };
 const charts = document.getElementById("charts");
 const seen = new IntersectionObserver((entries) => {
@@ -28,6 +28,14 @@ function curvesOf(measure, condition) {
     return true;
   });
   return rows.filter((row) => (view.ranks === "most" ? row.r === most.get(row.c) : row.r === view.ranks));
+}
+
+/** Base of ratios: figures of a paper instead of a stack. */
+const PUBLISHED = "published";
+/** Published curves for a chart. Others measured them elsewhere: they have no case, no repeats and no proof. */
+function publishedOf(measure, condition) {
+  const quantity = quantityOf(measure);
+  return view.published ? measure.published.filter((one) => one.q === quantity && ["fabric", "nodes", "ppn"].every((name) => one[name] === condition[name])) : [];
 }
 
 /** The charts to show: title, measure, condition. */
@@ -62,9 +70,11 @@ function sizeAxis(sizes) {
   };
 }
 
-/** Medians of the stack others are divided by, per size; null where values are shown as they are. */
-function baseOf(rows) {
+const baseName = () => (view.base === PUBLISHED ? "the published figure" : index.stacks[view.base]);
+/** What values are divided by, per size: medians of a stack or published figures; null where values are shown as they are. */
+function baseOf(rows, published) {
   if (view.base === null) return null;
+  if (view.base === PUBLISHED) return new Map(published.length ? published[0].x.map((size, at) => [size, published[0].y[at]]) : []);
   const row = rows.find((one) => index.cases[one.c].stack === view.base);
   return new Map(row ? row.x.map((size, position) => [size, (spread(row.y[position]) || {}).mid]) : []);
 }
@@ -75,11 +85,30 @@ function pointsOf(row, base, log) {
     return { size, position, at: at && by ? { mid: at.mid / by, low: at.low / by, high: at.high / by } : null, found: at };
   }).filter(({ at }) => at && (!log || at.low > 0));
 }
-const hoverText = (name, size, found, at, quantity) =>
+/** How a value stands to the published figure of the same size; empty where there is none. */
+function ratioText(value, size, published) {
+  const one = published.find((curve) => curve.y[curve.x.indexOf(size)]);
+  return one ? `<br>${(value / one.y[one.x.indexOf(size)]).toFixed(3)} of ${one.source}` : "";
+}
+const hoverText = (name, size, found, at, quantity, published) =>
   `${name}${size === null ? "" : `, ${sizeText(size)}`}<br>${withUnit(found.mid, quantity.unit)} (${number(found.low)} to ${number(found.high)}, ${found.count} repeats)`
-  + (view.base === null ? "" : `<br>${at.mid.toFixed(3)} of ${index.stacks[view.base]}`);
+  + (view.base === null ? ratioText(found.mid, size, published) : `<br>${at.mid.toFixed(3)} of ${baseName()}`);
 
-function traces(rows, quantity, base, log, zero) {
+/** Published curves: dashed, hollow, in the colour of text, so that none is taken for a measurement. */
+function publishedTraces(published, quantity, base, log, zero) {
+  const { soft } = themeColours();
+  return published.map((one, position) => {
+    const points = one.x.map((size, at) => ({ size, value: one.y[at], by: base ? base.get(size) : 1 })).filter(({ value, by }) => by && (!log || value > 0));
+    return {
+      x: points.map(({ size }) => size || zero), y: points.map(({ value, by }) => value / by), type: "scatter", mode: "lines+markers", name: one.source, showlegend: false,
+      line: { color: soft, width: 1.4, dash: "dash" }, marker: { symbol: ["circle-open", "square-open", "diamond-open"][position % 3], size: 6, color: soft },
+      text: points.map(({ size, value }) => `published, not measured here<br>${one.source}, ${sizeText(size)}: ${withUnit(value, quantity.unit)}<br>${one.title}`),
+      hovertemplate: "%{text}<extra></extra>",
+    };
+  }).filter(({ x }) => x.length);
+}
+
+function traces(rows, quantity, base, log, zero, published) {
   const found = [];
   for (const row of rows) {
     const one = index.cases[row.c];
@@ -95,7 +124,7 @@ function traces(rows, quantity, base, log, zero) {
       x, y: points.map(({ at }) => at.mid), type: "scatter", mode: "lines+markers", name,
       line: { color: colour(one.stack), width: 1.6, dash }, marker: { symbol: index.symbols[one.stack % index.symbols.length], size: 5.5, color: colour(one.stack) },
       customdata: points.map(({ position }) => [row, position]),
-      text: points.map((one) => hoverText(name, one.size, one.found, one.at, quantity)),
+      text: points.map((one) => hoverText(name, one.size, one.found, one.at, quantity, published)),
       hovertemplate: "%{text}<extra></extra>", showlegend: false,
     });
   }
@@ -110,18 +139,20 @@ function bars(rows, quantity, base) {
       x: [name], y: [at.mid], type: "scatter", mode: "markers", showlegend: false, customdata: [[row, 0]],
       marker: { symbol: index.symbols[one.stack % index.symbols.length], size: 9, color: colour(one.stack) },
       error_y: { type: "data", symmetric: false, array: [at.high - at.mid], arrayminus: [at.mid - at.low], color: colour(one.stack), thickness: 1.4, width: 6 },
-      text: [hoverText(name, null, found, at, quantity)], hovertemplate: "%{text}<extra></extra>",
+      text: [hoverText(name, null, found, at, quantity, [])], hovertemplate: "%{text}<extra></extra>",
     };
   }));
 }
 
 /** Range of an axis: one for all charts that show the same quantity of the same benchmark, so that they compare at a glance. */
-function rangeOf(rows, log) {
+function rangeOf(rows, log, published) {
   if (view.base !== null) return undefined;
   let low = Infinity, high = 0;
-  const all = view.facet === "measure" ? rows : facets().flatMap(({ measure, condition }) => curvesOf(measure, condition));
-  for (const row of all)
-      for (const values of row.y) for (const value of numbersOf(values)) if (!log || value > 0) { low = Math.min(low, value); high = Math.max(high, value); }
+  const shown = view.facet === "measure" ? null : facets();
+  const all = shown ? shown.flatMap(({ measure, condition }) => curvesOf(measure, condition)) : rows;
+  const others = shown ? shown.flatMap(({ measure, condition }) => publishedOf(measure, condition)) : published;
+  for (const row of [...all, ...others.map((one) => ({ y: one.y.map((value) => [value]) }))])
+    for (const values of row.y) for (const value of numbersOf(values)) if (!log || value > 0) { low = Math.min(low, value); high = Math.max(high, value); }
   if (!(high > 0)) return undefined;
   return log ? [Math.log10(low / 1.25), Math.log10(high * 1.25)] : [0, high * 1.06];
 }
@@ -133,7 +164,7 @@ function layout(rows, quantity, log, sizes, range) {
   const theme = themeColours();
   const axis = { gridcolor: theme.grid, linecolor: theme.grid, zeroline: false, color: theme.soft, automargin: true };
   const unit = quantity.unit ? ` (${quantity.unit})` : "";
-  const text = view.base === null ? `${quantity.title}${unit}` : `ratio to ${index.stacks[view.base]}`;
+  const text = view.base === null ? `${quantity.title}${unit}` : `ratio to ${baseName()}`;
   const measured = sizes.length > 0;
   const size = printing ? { autosize: false, width: 300, height: 195 } : { autosize: true };
   return {
@@ -164,16 +195,19 @@ function draw(figure) {
     plot.replaceChildren("No proven measurement under this condition.");
     return;
   }
-  const sizes = [...new Set(rows.flatMap((row) => row.x))].filter((size) => size !== null).sort((a, b) => a - b);
-  const base = baseOf(rows), log = quantity.log && !base;
-  const found = sizes.length ? traces(rows, quantity, base, log, zeroOf(sizes)) : bars(rows, quantity, base);
+  const published = publishedOf(measure, condition);
+  const sizes = [...new Set([...rows, ...published].flatMap((row) => row.x))].filter((size) => size !== null).sort((a, b) => a - b);
+  const base = baseOf(rows, published), log = quantity.log && !base;
+  const found = sizes.length ? traces(rows, quantity, base, log, zeroOf(sizes), published) : bars(rows, quantity, base);
+  figure.dataset.published = found.length ? published.length : 0;
+  if (found.length) found.unshift(...publishedTraces(published, quantity, base, log, zeroOf(sizes)));
   if (!found.length) {
     plot.classList.add("empty");
-    plot.replaceChildren(`Nothing of ${index.stacks[view.base]} to compare with.`);
+    plot.replaceChildren(`Nothing of ${baseName()} to compare with.`);
     return;
   }
-  plotly().newPlot(plot, found, layout(rows, quantity, log, sizes, rangeOf(rows, log)), { ...PLAIN, responsive: !printing });
-  plot.on("plotly_click", ({ points }) => clickPoint(measure, points[0].customdata));
+  plotly().newPlot(plot, found, layout(rows, quantity, log, sizes, rangeOf(rows, log, published)), { ...PLAIN, responsive: !printing });
+  plot.on("plotly_click", ({ points }) => { if (points[0].customdata) clickPoint(measure, points[0].customdata); });
 }
 function clickPoint(measure, [row, position]) {
   openCase(row.c, { label: measure.label, quantity: index.quantities[row.q], size: row.x[position], ranks: row.r, values: row.y[position] });
@@ -202,14 +236,25 @@ function toggleTable(figure, button) {
   const { measure, condition } = figure.facet;
   const rows = curvesOf(measure, condition);
   const quantity = index.quantities[quantityOf(measure)];
-  const sizes = [...new Set(rows.flatMap((row) => row.x))].sort((a, b) => a - b);
+  const published = publishedOf(measure, condition);
+  const sizes = [...new Set([...rows, ...published].flatMap((row) => row.x))].sort((a, b) => a - b);
+  const printed = (one, size) => { const at = one.x.indexOf(size); return at < 0 ? null : one.y[at]; };
+  const ratio = (row, one, size) => {
+    const position = row.x.indexOf(size), at = position < 0 ? null : spread(row.y[position]), by = printed(one, size);
+    return at && by ? (at.mid / by).toFixed(3) : "";
+  };
+  const beside = published.flatMap((one) => [
+    [`published: ${one.source}`, (size) => number(printed(one, size))],
+    ...rows.map((row) => [`${index.stacks[index.cases[row.c].stack]} over published`, (size) => ratio(row, one, size)]),
+  ]);
   const cell = (row, size) => {
     const position = row.x.indexOf(size), at = position < 0 ? null : spread(row.y[position]);
     if (!at) return "";
     return el("button", { type: "button", class: "plain", title: `${number(at.low)} to ${number(at.high)}`, on: { click: () => clickPoint(measure, [row, position]) } }, number(at.mid));
   };
-  figure.append(grid([`size; median in ${quantity.unit || "1"}`, ...rows.map((row) => index.stacks[index.cases[row.c].stack])],
-    sizes.map((size) => [sizeText(size), ...rows.map((row) => cell(row, size))]), rows.map((_, column) => column + 1)));
+  figure.append(grid([`size; median in ${quantity.unit || "1"}`, ...rows.map((row) => index.stacks[index.cases[row.c].stack]), ...beside.map(([title]) => title)],
+    sizes.map((size) => [sizeText(size), ...rows.map((row) => cell(row, size)), ...beside.map(([, text]) => text(size))]),
+    [...rows, ...beside].map((_, column) => column + 1)));
 }
 
 function showCharts() {
@@ -238,12 +283,15 @@ function showControls() {
   if (view.quantity !== "main" && !quantities.includes(view.quantity)) view.quantity = "main";
   const ranks = [...new Set(shown.flatMap((measure) => measure.ranks))].sort((a, b) => a - b);
   const nested = index.measures.some((measure) => measure.nested);
+  const sources = [...new Set(index.measures.flatMap((measure) => measure.published.map((one) => one.source)))];
   document.getElementById("curve-controls").replaceChildren(...[
     select("One chart per", [["measure", "benchmark"], ...many.map((name) => [name, DIMENSIONS[name].label.toLowerCase()])], view.facet, change("facet")),
     view.facet === "measure" ? null : select("Benchmark", index.measures.map((measure, position) => [position, measure.label]), view.measure, change("measure")),
     select("Quantity", [["main", "main quantity of each"], ...quantities.map((name) => [name, index.quantities[name].title])], view.quantity, change("quantity")),
     ...many.filter((name) => name !== view.facet).map((name) => select(DIMENSIONS[name].label, valuesOf(name).map((value) => [value, DIMENSIONS[name].text(value)]), view[name], change(name))),
-    index.stacks.length > 1 ? select("Show", [[null, "values"], ...index.stacks.map((name, stack) => [stack, `ratio to ${name}`])], view.base, change("base")) : null,
+    index.stacks.length > 1 || sources.length ? select("Show", [
+      [null, "values"], ...index.stacks.map((name, stack) => [stack, `ratio to ${name}`]), ...(sources.length ? [[PUBLISHED, "ratio to published figures"]] : []),
+    ], view.base, change("base")) : null,
     nested ? select("Ranks", [["most", "all of the job"], ...ranks.map((value) => [value, String(value)])], view.ranks, change("ranks")) : null,
     index.cases.every((one, position) => one.proven || !measuredCases.has(position)) ? null
       : el("label", { class: "check" }, el("input", { type: "checkbox", ...(view.unproven ? { checked: "" } : {}), on: { change: (event) => change("unproven")(event.target.checked) } }), "also without proof (dotted)"),
@@ -256,5 +304,8 @@ function showControls() {
   document.getElementById("legend").replaceChildren(...index.stacks.map((_, stack) => el("li", {}, el("button", {
     type: "button", "aria-pressed": String(!view.hidden.has(stack)), title: "show or hide",
     on: { click: () => { if (!view.hidden.delete(stack)) view.hidden.add(stack); showControls(); showCharts(); } },
-  }, stackName(stack)))));
+  }, stackName(stack)))), ...(sources.length ? [el("li", {}, el("button", {
+    type: "button", "aria-pressed": String(view.published), title: "show or hide",
+    on: { click: () => { view.published = !view.published; if (view.base === PUBLISHED) view.base = null; showControls(); showCharts(); } },
+  }, el("span", { class: "stack published" }, `published: ${sources.join(", ")}`)))] : []));
 }

@@ -1,0 +1,180 @@
+"""Published curves beside measured ones: which are chosen, how they are divided, and that none is taken for a measurement."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chromium
+import synthetic_session as synthetic
+from mpibench import published, published_curves, report, report_summary, sessions
+from reframe_tests.harness import site
+from synthetic_report import changed, refused, session_of
+
+SOURCE = "openhpc-mini/eth1g"
+
+
+def eth1g_case(factor: float = 2.0, **changes: Any) -> dict[str, Any]:
+    """A case of two nodes on eth1g whose PingPong values are the white paper's times ``factor``, three repeats each."""
+    plan = synthetic.case(ppn=1, pinning="default", **changes)
+    printed = published.select(published.read("openhpc-mini"), benchmark="PingPong", fabric="eth1g")
+    samples = {row["quantity"]: row for row in plan["samples"] if row["benchmark"] == "PingPong"}
+    plan["samples"] = [
+        {**samples[value["quantity"]], "message_bytes": value.message_bytes, "values": values}
+        for value in printed
+        if value["quantity"] in ("latency_us", "bandwidth_mb_per_s")
+        for values in [[factor * value.number * spread for spread in (0.5, 1.0, 3.0)]]
+    ]
+    where = {"fabric": "eth1g", "nodes": 2}
+    return {**plan, **where, "condition": {**plan["condition"], **where}}
+
+
+@pytest.fixture
+def session() -> sessions.Session:
+    return session_of(eth1g_case(2.0), eth1g_case(0.5, stack="mpich-wheels"))
+
+
+def chosen(session: sessions.Session) -> list[published_curves.Curve]:
+    return published_curves.choose(session, [f"eth1g={SOURCE}"])
+
+
+def test_curves_of_a_data_set_are_its_tables() -> None:
+    curves = published_curves.read(SOURCE, "eth1g")
+    assert [(one.benchmark, one.quantity, len(one.points)) for one in curves] == [
+        ("PingPong", "latency_us", 24),
+        ("PingPong", "bandwidth_mb_per_s", 24),
+        ("PingPong", "message_rate_per_s", 24),
+        ("osu_put_bw", "bandwidth_mb_per_s", 23),
+    ]
+    assert curves[1].points[4194304] == "115.62" and curves[3].points[4194304] == "116.96"
+    assert {(one.nodes, one.ppn, one.fabric) for one in curves} == {(2, 1, "eth1g")}
+
+
+def test_links_and_tasks_make_a_curve_another() -> None:
+    curves = published_curves.read("ibm-p5-575/ib4x", "ib")
+    exchange = [one for one in curves if one.benchmark == "Biband"]
+    assert len(exchange) == 12 and len({(one.title, one.ppn) for one in exchange}) == 12
+    assert all(len(one.points) == 3 for one in exchange)
+
+
+def test_ratio_is_median_over_published_and_nothing_is_divided_by_zero(session: sessions.Session) -> None:
+    latency, bandwidth, rate, put = chosen(session)
+    twice, half = published_curves.beside(session, latency)
+    assert (twice.case.stack, half.case.stack) == ("intelmpi-wheels", "mpich-wheels")
+    assert set(twice.ratios.values()) == {2.0} and set(half.ratios.values()) == {0.5}
+    assert twice.measured[0] == pytest.approx(2 * 49.81)
+    # 0.00 MB/s at 0 bytes divides nothing.
+    assert 0 not in published_curves.beside(session, bandwidth)[0].ratios
+    assert published_curves.beside(session, rate) == published_curves.beside(session, put) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"verdict": "contradicted", "reason": "wrong network", "end": "sanity"},
+        {"verdict": "replayed", "reason": ""},
+    ],
+)
+def test_only_proven_curves_stand_beside(changes: dict[str, Any]) -> None:
+    session = session_of(eth1g_case(**changes))
+    assert [published_curves.beside(session, curve) for curve in chosen(session)] == [[]] * 4
+
+
+@pytest.mark.parametrize(("key", "value"), [("nodes", 4), ("fabric", "eth10g"), ("ppn", 2)])
+def test_another_condition_is_not_compared(key: str, value: object) -> None:
+    plan = eth1g_case()
+    other = {**plan, key: value, "ppn_symbol": "2" if key == "ppn" else "1", "condition": {**plan["condition"], key: value}}
+    session = session_of(eth1g_case(), other)
+    assert [len(published_curves.beside(session, curve)) for curve in chosen(session)] == [1, 1, 0, 0]
+
+
+def test_the_site_says_what_a_fabric_stands_beside(session: sessions.Session) -> None:
+    described = site.read_system(site.ROOT / "site_configs" / "minicluster" / "system.py")
+    declared = [row["extras"]["fabrics"]["eth1g"].get("published") for row in described["partitions"] if "eth1g" in row["name"]]
+    assert declared == [[SOURCE]] * 2
+    assert published_curves.choose(session) == [], "its system is not described here"
+    there = sessions.Session(session.info, tuple(changed(case, system="minicluster") for case in session.cases))
+    assert published_curves.choose(there) == chosen(session), "each data set once, whatever the number of partitions"
+    [other, *_] = published_curves.choose(there, ["eth1g=openhpc-mini/opa100"])
+    assert other.source == "openhpc-mini/opa100", "the command line wins"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("eth1g=openhpc-mini/eth10g", "of openhpc-mini there are openhpc-mini/edr100"),
+        ("eth1g=openhpc-mini", "names no published curve"),
+        ("eth1g=nowhere/eth1g", "system 'nowhere' has no published data"),
+        ("eth2=" + SOURCE, "the session has no fabric 'eth2'; it has eth1g"),
+    ],
+)
+def test_a_choice_of_nothing_is_one_sentence(session: sessions.Session, given: str, wanted: str) -> None:
+    refused(lambda: published_curves.choose(session, [given]), wanted)
+
+
+def test_the_page_has_every_ratio_without_a_script(session: sessions.Session, tmp_path: Path) -> None:
+    page = report.render(session, tmp_path, (), chosen(session))
+    table = page.partition('<section id="published">')[2].partition("</section>")[0]
+    assert "eth1g: PingPong latency beside openhpc-mini/eth1g" in table and "it carries no proof" in table
+    assert len(re.findall(r">2\.000<", table)) == 24 + 23 and len(re.findall(r">0\.500<", table)) == 24 + 23
+    assert ">115.62<" in table, "as printed"
+    assert "osu_put_bw bandwidth" in table.partition("not measured here")[2]
+    assert 'id="published"' not in report.render(session, tmp_path)
+
+
+def test_published_figures_change_nothing_but_what_is_shown(session: sessions.Session, tmp_path: Path) -> None:
+    def facts(page: str) -> dict[str, Any]:
+        found = json.loads(re.search(r'id="index">(.*?)</script>', page)[1])
+        drawn = [one.pop("published") for one in found["measures"]]
+        return {"index": found, "published": drawn}
+
+    with_them, without = (facts(report.render(session, tmp_path, (), curves)) for curves in (chosen(session), ()))
+    assert with_them["index"] == without["index"]
+    assert [len(one) for one in with_them["published"]] == [3] and without["published"] == [[]]
+    assert report_summary.counts(session) == report_summary.counts(
+        session_of(eth1g_case(2.0), eth1g_case(0.5, stack="mpich-wheels"))
+    )
+
+
+def test_the_terminal_says_the_range(session: sessions.Session) -> None:
+    [first, *_] = published_curves.lines(session, chosen(session))
+    assert first.strip() == "intelmpi-wheels on p: PingPong latency is 2.00 to 2.00 times that of openhpc-mini/eth1g (24 sizes)"
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(chromium.find_browser() is None, reason="no Chromium on PATH: install chromium")
+def test_measured_and_published_curves_share_a_chart(session: sessions.Session, tmp_path: Path) -> None:
+    url = report.write_report(session, tmp_path / "report.html", (), chosen(session)).as_uri()
+    with chromium.open_browser(tmp_path / "profile") as page:
+        page.open(url)
+        page.evaluate("document.getElementById('curves').scrollIntoView()")
+        page.wait("document.querySelector('#charts figure').dataset.drawn")
+        first = "document.querySelector('#charts figure')"
+        assert page.evaluate(f"[{first}.dataset.curves, {first}.dataset.published]") == ["2", "1"]
+        plot = "document.querySelector('#charts .js-plotly-plot')"
+        names = page.evaluate(
+            f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => [one.name, one.line.dash])"
+        )
+        assert names == [[SOURCE, "dash"], ["intelmpi-wheels", "solid"], ["mpich-wheels", "solid"]]
+        assert page.evaluate(f"{plot}.data[0].y.length") == 24
+        assert "2.000 of openhpc-mini/eth1g" in page.evaluate(f"{plot}.data[2].text[0]")
+        page.evaluate(f"{first}.querySelector('figcaption button').click()")
+        cells = page.evaluate(
+            f"[...{first}.querySelectorAll('tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))"
+        )
+        assert cells[0] == ["0 B", "99.62", "24.91", "49.81", "2.000", "0.500"]
+        page.evaluate(
+            """(() => {
+                const node = document.querySelector('#curve-controls select[aria-label="Show"]');
+                node.value = [...node.options].find((option) => option.textContent === "ratio to published figures").value;
+                node.dispatchEvent(new Event("change"));
+            })()"""
+        )
+        page.wait("document.querySelector('#charts figure').dataset.drawn")
+        flat = page.evaluate(f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => [...new Set(one.y)])")
+        assert flat == [[1], [2], [0.5]]
+        assert page.problems == []
