@@ -2,17 +2,23 @@
 
 Writes 1.8 million rows (365 sessions, noise of 2 % with heavy tails, one metric in fifty 8 % slower from night 200 on)
 into a folder that is removed again, then runs ``drift`` on it in a process of its own and prints time and peak memory.
+Beside it ``reframe --performance-compare`` on the same values in ReFrame's own database: the means of two halves of the year
+(``--reframe-nights`` of it), which is one comparison and no search.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import resource
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 import uuid
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -88,6 +94,79 @@ def write_year(folder: Path, nights: int = NIGHTS, metrics: int = METRICS, syste
             frame.select(schema.names()).cast(dict(schema)).write_parquet(path)
 
 
+#: ReFrame 4.10, ``frontend/reporting/storage.py``.
+_TABLES = """
+CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, json_blob TEXT, report_file TEXT);
+CREATE TABLE testcases(name TEXT, system TEXT, partition TEXT, environ TEXT, job_completion_time_unix REAL, session_uuid TEXT,
+    uuid TEXT, FOREIGN KEY(session_uuid) REFERENCES sessions(uuid) ON DELETE CASCADE);
+CREATE TABLE metadata(schema_version TEXT);
+CREATE INDEX index_testcases_time on testcases(job_completion_time_unix);
+CREATE INDEX index_sessions_time on sessions(session_start_unix);
+INSERT INTO metadata VALUES('1.0');
+"""
+
+
+def write_reframe(folder: Path, db: Path, nights: int) -> tuple[datetime, datetime]:
+    """The first nights of :func:`write_year` as ReFrame stores them: only what a comparison reads. First and last start."""
+    files = sorted((folder / "samples").glob("system=*/date=*/*.parquet"))[:nights]
+    starts: list[datetime] = []
+    with closing(sqlite3.connect(db)) as connection:
+        connection.executescript(_TABLES)
+        for path in files:
+            table = pl.read_parquet(path).with_columns(name=pl.format("T %pinning={}", "pinning"))
+            started = table["started"][0]
+            seconds = started.timestamp()
+            cases = []
+            for number, part in enumerate(table.partition_by("case", maintain_order=True)):
+                values = zip(part["message_bytes"], part["value"], strict=True)
+                known = {"name": part["name"][0], "system": "year", "partition": "p", "environ": part["stack"][0]}
+                cases.append(
+                    {
+                        **known,
+                        **{"uuid": f"{path.stem}:0:{number}", "session_uuid": path.stem, "result": "pass", "run_index": 0},
+                        **{"job_completion_time_unix": seconds, "display_name": known["name"], "job_nodelist": ["n1"]},
+                        "perfvalues": {
+                            f"year:p:PingPong.latency.{size:010}": [value, 0, None, None, "us", "pass"]
+                            for size, value in values
+                        },
+                    }
+                )
+            info = {"uuid": path.stem, "data_version": "4.2", "time_start_unix": seconds, "time_elapsed": 1.0}
+            report = {"session_info": info, "runs": [{"run_index": 0, "testcases": cases}], "restored_cases": []}
+            connection.execute("INSERT INTO sessions VALUES(?,?,?,?,'')", (path.stem, seconds, seconds, json.dumps(report)))
+            rows = [(case["name"], "year", "p", case["environ"], seconds, path.stem, case["uuid"]) for case in cases]
+            connection.executemany("INSERT INTO testcases VALUES(?,?,?,?,?,?,?)", rows)
+            starts.append(started)
+        connection.commit()
+    return starts[0], starts[-1]
+
+
+def measure_reframe(folder: Path, nights: int) -> str:
+    """Seconds and peak memory of ``reframe --performance-compare`` of two halves of the first nights."""
+    db = folder / "reframe.db"
+    first, last = write_reframe(folder, db, nights)
+    middle = first + (last - first) / 2
+    periods = [f"{one:%Y%m%dT%H%M%S%z}" for one in (first - timedelta(hours=1), middle, last + timedelta(hours=1))]
+    spec = f"{periods[0]}:{periods[1]}/{periods[1]}:{periods[2]}/mean:/"
+    environ = {**os.environ, "RFM_SQLITE_DB_FILE": str(db), "RFM_ENABLE_RESULTS_STORAGE": "yes", "RFM_CONFIG_FILES": ""}
+    command = [str(Path(sys.executable).parent / "reframe"), f"--performance-compare={spec}", "--table-format=csv"]
+    began = time.perf_counter()
+    with tempfile.TemporaryFile() as out:
+        child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environ, cwd=folder)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        took = time.perf_counter() - began
+        out.seek(0)
+        said = out.read().decode().splitlines()
+    rows = [line for line in said if "PingPong.latency" in line]
+    if child.returncode or not rows:
+        return f"reframe --performance-compare failed: {' '.join(said[-3:])[:300]}"
+    return (
+        f"reframe --performance-compare over {nights} nights ({nights * METRICS} values, {db.stat().st_size / 1e6:.0f} MB): "
+        f"{took:.1f} s, peak {used.ru_maxrss / 1024:.0f} MiB, {len(rows)} rows, exit status {child.returncode}"
+    )
+
+
 def measure(folder: Path, recent: int | None) -> str:
     """Load and search; seconds, peak memory, what was found."""
     began = time.perf_counter()
@@ -106,13 +185,21 @@ def measure(folder: Path, recent: int | None) -> str:
 
 def main() -> None:
     """Print the figures."""
-    if len(sys.argv) == 3:
-        print(measure(Path(sys.argv[1]), None if sys.argv[2] == "all" else int(sys.argv[2])))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=1, help="how often each is measured")
+    parser.add_argument("--reframe-nights", type=int, default=NIGHTS, help="nights ReFrame compares; 0: it is left out")
+    parser.add_argument("--one", nargs=2, metavar=("FOLDER", "NIGHTS"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(measure(Path(options.one[0]), None if options.one[1] == "all" else int(options.one[1])))
         return
     with tempfile.TemporaryDirectory() as folder:
         write_year(Path(folder))
         for recent in ("14", "200", "all"):
-            subprocess.run([sys.executable, "-m", "mpibench.bench_drift", folder, recent], check=True)
+            for _ in range(options.repeats):
+                subprocess.run([sys.executable, "-m", "mpibench.bench_drift", "--one", folder, recent], check=True)
+        if options.reframe_nights:
+            print(measure_reframe(Path(folder), options.reframe_nights))
 
 
 if __name__ == "__main__":
