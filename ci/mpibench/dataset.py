@@ -293,13 +293,15 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
     return total
 
 
-def scan(out_dir: str | Path, table: str) -> pl.LazyFrame:
+def scan(out_dir: str | Path, table: str, systems: Sequence[str] | None = None) -> pl.LazyFrame:
     """All rows of a table, the partition columns included, whatever their evidence.
 
     :param table: ``samples`` or ``cases``.
+    :param systems: only these systems; files of others are not even looked at.
     :raises BadInput: no dataset there, or a file in it is damaged or of another layout.
     """
-    files = sorted((Path(out_dir) / table).glob("system=*/date=*/*.parquet"))
+    folder = Path(out_dir) / table
+    files = sorted(path for system in systems or ("*",) for path in folder.glob(f"system={system}/date=*/*.parquet"))
     if not files:
         raise BadInput(f"there is no dataset in {out_dir}: write one with `mpibench export`.")
     expected = SCHEMAS[table]
@@ -336,16 +338,13 @@ def load(
     unknown = sorted(set(evidence) - set(VERDICTS))
     if unknown:
         raise BadInput(f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(VERDICTS)}.")
-    frame = scan(out_dir, "samples").filter(pl.col("evidence").is_in(list(evidence)), pl.col("value").is_not_null())
-    for column, wanted in (("session", sessions), ("system", systems)):
-        if wanted is not None:
-            frame = frame.filter(pl.col(column).is_in(list(wanted)))
-    return frame
+    frame = scan(out_dir, "samples", systems).filter(pl.col("evidence").is_in(list(evidence)), pl.col("value").is_not_null())
+    return frame if sessions is None else frame.filter(pl.col("session").is_in(list(sessions)))
 
 
-def load_cases(out_dir: str | Path) -> pl.LazyFrame:
-    """All test cases of all sessions.
+def load_cases(out_dir: str | Path, systems: Sequence[str] | None = None) -> pl.LazyFrame:
+    """All test cases of all sessions, or of those on some systems.
 
     :raises BadInput: no dataset, or a damaged file.
     """
-    return scan(out_dir, "cases")
+    return scan(out_dir, "cases", systems)

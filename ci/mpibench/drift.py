@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 from otava.analysis import compute_change_points
 
-from reframe_tests.harness.vocabulary import LOWER, BadInput
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
 from . import dataset, session_selectors, usable, verdict_data, verdict_policy, verdict_text
 from . import verdict_statistics as statistics
@@ -102,7 +102,7 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     first = cases["started"].min()
     if first is not None and first < OLDEST:
         raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
-    dataset.scan(folder, "samples")  # refuses files that are cut off or of another layout
+    dataset.scan(folder, "samples", [name])  # refuses files that are cut off or of another layout
     nights = cases.select("session", "started").unique().sort("started", "session")
     numbers = {session: number for number, session in enumerate(nights["session"])}
     used = cases.select("case")
@@ -131,12 +131,27 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
 
 
 def _medians(path: Path, used: pl.DataFrame) -> pl.DataFrame:
-    """Median of each judged metric of one session, with a number for the metric (a hash of its name)."""
+    """Median of each judged metric of one session, with a number for the metric (a hash of its name).
+
+    :raises BadInput: a value that is no number, or in another unit than its quantity's.
+    """
+    table = pl.read_parquet(path, columns=[*METRIC, "direction", "unit", "case", "value"]).filter(
+        pl.col("quantity").is_in(JUDGED)
+    )
+    units = {one: QUANTITIES[one].unit for one in JUDGED}
+    odd = table.filter(
+        ~pl.col("value").is_finite() | (pl.col("unit") != pl.col("quantity").replace_strict(units, return_dtype=pl.String))
+    )
+    if odd.height:
+        row = odd.row(0, named=True)
+        raise BadInput(
+            f"{path}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, expected a number of "
+            f"{units[row['quantity']]}: export that session again."
+        )
     rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
     point = [column for column in METRIC if column != "quantity"]
     return (
-        pl.read_parquet(path, columns=[*METRIC, "direction", "case", "value"])
-        .filter(pl.col("quantity").is_in(JUDGED), pl.col("value") > 0, pl.col("value").is_finite())
+        table.filter(pl.col("value") > 0)
         .join(used, on="case", how="semi")
         .filter(rank == rank.min().over(point))
         .group_by(*METRIC, "direction")
@@ -260,6 +275,23 @@ def _changed(folder: Path, system: str, before: str | None, session: str, stack:
     table = cases.collect()
     sides: list[Mapping[str, Any]] = [verdict_data.facts(table.filter(pl.col("session") == one)) for one in (before, session)]
     return tuple(verdict_data.changes(sides[0], sides[1])) if all(sides) else ()
+
+
+def absent(history: History) -> list[str]:
+    """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last had and the last has not: a sentence per group."""
+    if history.nights.height <= FEWEST_CHANGED:
+        return []
+    there = ~np.isnan(history.logs[:, -1 - FEWEST_CHANGED :])
+    gone = history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1]))
+    keys = ["stack", "fabric", "benchmark"]
+    lines = []
+    for (stack, fabric, benchmark), rows in gone.group_by(keys, maintain_order=True):
+        sizes = verdict_text.sizes_text(rows["message_bytes"])
+        lines.append(
+            f"missing: {stack} on {fabric}, {benchmark}, {sizes}: {rows.height} metrics of the last {FEWEST_CHANGED} nights "
+            "were not measured, or have another name now"
+        )
+    return lines
 
 
 def watch(

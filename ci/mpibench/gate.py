@@ -48,7 +48,7 @@ def decide(folder: Path, system: str | None = None, session: str = "latest", rec
         .unnest("gates")
     )
     failed = gates.filter(pl.col("outcome") == "fail") if gates.height else gates
-    history, found = drift.watch(folder, name, recent=recent)
+    history, found = drift.watch(folder, name, selector=_alike(table, chosen[-1]), recent=recent)
     worse = [event for event in found if event.slower > 0]
     problems = [f"evidence: {_who(row)}: {_first(row['reason'])}" for row in unproven.to_dicts()]
     problems += [
@@ -57,6 +57,7 @@ def decide(folder: Path, system: str | None = None, session: str = "latest", rec
         for row in failed.to_dicts()
     ]
     problems += [f"drift: {event}" for event in worse]
+    problems += drift.absent(history)
     if not sorted_cases.usable.height:
         problems.insert(0, "evidence: no case of this session may be used")
     passed = not problems
@@ -72,6 +73,14 @@ def decide(folder: Path, system: str | None = None, session: str = "latest", rec
         left = len(body) - (MOST_LINES - 2)
         body = [*body[: MOST_LINES - 2], f"... and {left} more: see `mpibench report` and `mpibench drift`"]
     return Result(passed, (head, *body))
+
+
+def _alike(table: pl.LazyFrame, session: str) -> str:
+    """Selector of the sessions with the same labels up to this one: a smoke test is no night of the nightly series."""
+    sessions = session_selectors.sessions_table(table).filter(pl.col("started").is_not_null())
+    judged = sessions.filter(pl.col("session") == session).row(0, named=True)
+    alike = sessions.filter(pl.col("labels") == judged["labels"], pl.col("started") <= judged["started"])
+    return ",".join(alike["session"].unique(maintain_order=True))
 
 
 def _who(row: dict[str, object]) -> str:

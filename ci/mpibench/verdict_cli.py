@@ -80,15 +80,16 @@ def drift(
     """Say since when something is different, on which stack, fabric and sizes, and what changed that night.
 
     Change points by Apache Otava over the nights of every metric, grouped into events; prints nothing when nothing
-    happened. Margins: site_configs/<system>/policy.yaml. Exit status: 0 nothing or only better, 1 something is worse, 2 bad
-    input.
+    happened. Metrics that the nights before had and the last one lacks are told as well. Margins:
+    site_configs/<system>/policy.yaml. Exit status: 0 nothing or only better, 1 something is worse or missing, 2 bad input.
     """
     from mpibench import drift as watch
 
     _prepare(db, dataset)
-    _, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
-    _say(map(str, found))
-    raise typer.Exit(int(any(event.slower > 0 for event in found)))
+    history, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
+    absent = watch.absent(history)
+    _say([*map(str, found), *absent])
+    raise typer.Exit(int(bool(absent) or any(event.slower > 0 for event in found)))
 
 
 def gate(

@@ -72,7 +72,7 @@ def cases_of(folder: Path, system: str) -> pl.LazyFrame:
 
     :raises BadInput: no dataset, a damaged file, a session that is there twice.
     """
-    cases = dataset.load_cases(folder)
+    cases = dataset.load_cases(folder, [system])
     twice = cases.group_by("case").agg(count=pl.len(), session=pl.col("session").first()).filter(pl.col("count") > 1)
     found = twice.select("session").unique().sort("session").collect()
     if found.height:
@@ -80,7 +80,6 @@ def cases_of(folder: Path, system: str) -> pl.LazyFrame:
             f"session {found['session'][0]} is in the dataset {folder} twice: remove one copy and export it again"
             + (f" ({found.height - 1} more sessions likewise)." if found.height > 1 else ".")
         )
-    cases = cases.filter(pl.col("system") == system)
     ahead = cases.select(pl.col("started").max()).collect().item()
     if ahead is not None and ahead > datetime.now(timezone.utc) + CLOCK_TOLERANCE:
         raise BadInput(

@@ -78,6 +78,44 @@ def test_a_night_without_a_metric_is_bridged_and_bad_cases_are_left_out(tmp_path
     assert any("replays" in one for one in history.remarks)
 
 
+def test_what_the_last_night_lacks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A metric renamed between versions ends one series and begins another: that is no silence."""
+    for number in range(8):
+        name = "PingPongX" if number == 7 else "PingPong"
+        write_session(
+            tmp_path, number, edit=lambda row, name=name: {**row, "benchmark": row["benchmark"].replace("PingPong", name)}
+        )
+    assert run(tmp_path, "drift") == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("missing: openmpi-spack on eth1g, PingPong, 0 B to 4 MiB: 11 metrics of the last 3 nights ")
+    assert run(tmp_path, "gate") == 1
+    assert line in capsys.readouterr().out
+
+
+def test_the_gate_holds_a_session_against_its_like_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(12):
+        write_session(tmp_path, number, labels={"run": "nightly"})
+    write_session(tmp_path, 12, labels={"run": "smoke"}, sizes=(8,), change=lambda *_: 2.0)
+    assert run(tmp_path, "gate") == 0
+    assert "in 1 nights of 1" in capsys.readouterr().out
+    write_session(tmp_path, 13, labels={"run": "nightly"})
+    assert run(tmp_path, "gate") == 0
+    assert "of 13" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [({"value": float("nan")}, "is nan us"), ({"unit": "ms", "value": 0.005}, "is 0.005 ms, expected")]
+)
+def test_values_that_are_no_numbers_or_in_another_unit_are_refused(tmp_path: Path, change: dict, said: str) -> None:
+    def edit(row: dict) -> dict:
+        return {**row, **change} if (row["benchmark"], row["message_bytes"], row["repeat"]) == ("PingPong", 8, 2) else row
+
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, edit=edit)
+    with pytest.raises(BadInput, match=said):
+        drift.read(tmp_path)
+
+
 def test_a_clock_that_was_wrong_is_refused(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, started=datetime(1970, 1, 2, tzinfo=timezone.utc))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,24 @@ def test_jobs_that_differ_as_the_policy_says_are_no_regression(tmp_path: Path) -
     write_session(tmp_path, 1, noise=0.001, change=lambda *_: 1.06)
     assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=5)).verdict == verdicts.INCONCLUSIVE
     assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=0.2)).verdict == verdicts.REGRESSED
+
+
+def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
+    def small(benchmark: str, size: int, stack: str) -> float:
+        return 3.0 if size <= 1024 else 1.0
+
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, change=small)
+    policy = replace(POLICY, margins_percent={one: {"small": None} for one in ("latency_us", "bandwidth_mb_per_s")})
+    sides = [verdict_data.read(tmp_path, "testbed", one) for one in ("latest~1", "latest")]
+    judgement = verdicts.judge(*sides, policy)
+    assert judgement.verdict == verdicts.PASS
+    assert judgement.unjudged == 9  # five sizes of PingPong, four of Uniband
+    assert set(judgement.bands["band"]) == {"medium", "large"}
+    assert verdicts.judge(*sides, policy.judging_all()).verdict == verdicts.REGRESSED
+    write_session(tmp_path, 2, sizes=SIZES[2:])  # what is gone is missing all the same
+    sides[1] = verdict_data.read(tmp_path, "testbed", "latest")
+    assert verdicts.judge(*sides, policy).verdict == verdicts.MISSING
 
 
 def test_what_the_candidate_lacks_is_missing(tmp_path: Path) -> None:
