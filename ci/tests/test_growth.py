@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mpibench import bench_drift, bench_verdicts, drift, verdict_policy
-from synthetic_verdicts import write_session
+import pytest
 
-#: The documented query: yearly median of the 4 MiB bandwidth of each system and stack.
-QUERY = """
-SELECT system, stack, count(DISTINCT session) AS nights, median(value) AS mb_per_s
-FROM read_parquet('{folder}/samples/*/*/*.parquet', hive_partitioning = true)
-WHERE evidence = 'proven' AND quantity = 'bandwidth_mb_per_s' AND message_bytes = 4194304
-  AND date BETWEEN DATE '2026-01-01' AND DATE '2026-12-31'
-GROUP BY system, stack ORDER BY system
-"""
+from mpibench import bench_drift, bench_growth, bench_verdicts, drift, verdict_data, verdict_policy
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_verdicts import write_session
 
 
 def test_duckdb_reads_many_systems(tmp_path: Path) -> None:
@@ -22,13 +16,29 @@ def test_duckdb_reads_many_systems(tmp_path: Path) -> None:
 
     for number in range(6):
         write_session(tmp_path, number, system=f"system{number % 3}", evidence="proven" if number < 5 else "missing")
-    rows = duckdb.sql(QUERY.format(folder=tmp_path)).fetchall()
+    asked = {"quantity": "bandwidth_mb_per_s", "message_bytes": 4194304}
+    query = bench_growth.QUERY.format(folder=tmp_path, first="2026-01-01", last="2026-12-31", **asked)
+    rows = duckdb.sql(query).fetchall()
     assert [(system, stack, nights) for system, stack, nights, _ in rows] == [
         ("system0", "openmpi-spack", 2),
         ("system1", "openmpi-spack", 2),
         ("system2", "openmpi-spack", 1),
     ]
     assert all(900 < value < 1100 for *_, value in rows)
+    assert bench_growth.ask_polars(tmp_path, **asked).rows() == [pytest.approx(row) for row in rows]
+    assert duckdb.sql(query.replace("2026-12-31", "2026-01-05")).fetchall()[0][:3] == ("system0", "openmpi-spack", 1)
+
+
+def test_other_systems_files_are_not_looked_at(tmp_path: Path) -> None:
+    """One store for many systems: what is damaged on one of them stops nobody else."""
+    for number in range(2):
+        write_session(tmp_path, number, system=f"system{number}")
+    for path in tmp_path.glob("*/system=system1/*/*.parquet"):
+        path.write_bytes(path.read_bytes()[:-40])
+    assert verdict_data.read(tmp_path, "system0", "latest").values.height
+    assert drift.read(tmp_path, "system0").nights.height == 1
+    with pytest.raises(BadInput, match="cut off"):
+        verdict_data.read(tmp_path, "system1", "latest")
 
 
 def test_a_short_year_finds_what_was_changed_and_nothing_else(tmp_path: Path) -> None:
@@ -51,3 +61,13 @@ def test_rates_on_recorded_noise() -> None:
     assert rates["found 5% all sizes"].share >= 0.95
     assert rates["interval holds the truth"].share > 0.88
     assert rates["sizes found 5% all sizes, single run +-10%"].share < 0.2
+
+
+def test_nights_to_detection_on_recorded_noise() -> None:
+    curves = bench_verdicts.scale(bench_verdicts.load("eth1g"), 0.01)
+    quiet, *found = bench_verdicts.nights_to_detection(curves[:1], 1)
+    assert quiet.startswith("    drift, 40 quiet nights: 0.0 of 1,000")
+    assert [line.split(" is reported: ")[0] for line in found] == [
+        f"    nights until a slowdown of {pattern}" for pattern in bench_verdicts.PATTERNS
+    ]
+    assert "20%: 3 nights (100% of 1)" in found[0]
