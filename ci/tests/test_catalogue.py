@@ -169,6 +169,12 @@ def test_every_depth_has_gates(group, depth):
     assert any(metric.gated for metric in catalogue.metrics(launches(group, depth=depth)))
 
 
+@pytest.mark.parametrize("group", ["p2p", "p2p_mpi4py", "p2p_osu", "one_sided_osu"])
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_pair_is_held_against_the_line_rate_at_every_depth(group, depth):
+    assert any(metric.directions for metric in catalogue.metrics(launches(group, depth=depth)))
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.binary}-{row.name}")
 def test_gated_sizes_are_run(row):
     """A gate on a size that no depth measures would never be applied (a peer looks its references up under a wrong key)."""

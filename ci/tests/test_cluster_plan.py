@@ -55,6 +55,7 @@ def test_the_harness_understands_the_topology(layout: str) -> None:
     shown = json.loads(slurm.node_json(made))
     topology = Topology.from_processor(shown["processor"])
     assert shown["faked"] == (layout == "westmere")
+    assert shown["cores"] == len(made.host_cpus)
     assert {unit.cpu for unit in topology.units} == set(made.topology(made.node("c1")).cpus)
     assert len({unit.socket for unit in topology.units}) == made.topology(made.node("c1")).sockets
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 import cluster_reframe
 import live_cluster
+from mpibench.cluster import plan
 from mpibench.sessions import Case
 from reframe_tests.harness.evidence_traffic import OTHER_FLOOR_BYTES
 from reframe_tests.harness.stack import Stack
@@ -87,3 +89,12 @@ def test_the_fabric_and_nothing_else_carried_the_bytes(cases: list[Case]) -> Non
         launches = len({row.launch for row in case.proof.devices})
         for device in {*NETWORKS, "mgmt"} & set(sent):
             assert sent[device] <= launches * case.nodes * OTHER_FLOOR_BYTES, (case.name, device)
+
+
+def test_a_link_is_judged_where_each_rank_has_a_core(cases: list[Case]) -> None:
+    cores = len(plan.physical_cores(os.sched_getaffinity(0)))
+    for case in cases:
+        judged = {gate.metric.partition(".")[0] for gate in case.gates if gate.layer == "physics"}
+        large = {sample.benchmark for sample in case.samples if sample.message_bytes == 4 << 20}
+        limited = case.fabric in ("eth1g", "eth10g") and case.nodes * case.ppn <= cores
+        assert judged == (large if limited else set()), case.name

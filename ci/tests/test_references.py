@@ -33,6 +33,14 @@ def test_more_than_the_line_rate_fails() -> None:
     assert outcomes == ["fail", "pass", "pass", "fail"]
 
 
+@pytest.mark.parametrize(("depth", "slowest"), [("smoke", 0.372), ("nightly", 0.93), ("acceptance", 0.93)])
+def test_a_few_messages_tell_a_broken_link_only(depth: str, slowest: float) -> None:
+    reference = references.physics_reference(ETH1G, catalogue.DEPTHS[depth].link_share)
+    values = (0.235, slowest - 0.01, slowest + 0.01, 0.94, 1.02)
+    outcomes = [references.judge("m", "physics", value, reference, "1").outcome for value in values]
+    assert outcomes == ["fail", "fail", "pass", "pass", "fail"]
+
+
 def test_payload_limits() -> None:
     """117.69 MB/s of TCP payload on 1 Gbit/s Ethernet at an MTU of 1500; RDMA transports are not framed that way."""
     assert references.payload_limit(ETH1G) * 125 == pytest.approx(117.69, abs=0.005)

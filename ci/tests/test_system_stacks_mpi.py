@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import debian_stacks
 import live_cluster
 from mpibench import stack_probe, system_stacks
 from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
-
-#: Launchers of Debian's packages openmpi-bin and mpich, which ``ci/setup test`` installs where it may.
-LAUNCHERS = {"openmpi": "/usr/bin/mpirun.openmpi", "mpich": "/usr/bin/mpirun.mpich"}
 
 
 @pytest.fixture(scope="module")
@@ -30,18 +27,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def registered(place: Path, require_stack: Callable[[str], Stack]) -> dict[str, Stack]:
     """Both MPIs, registered as a site would; MPICH runs the IMB of the Intel wheel."""
     imb = require_stack("intelmpi-wheels")
-    made = {}
-    for mpi, launcher in LAUNCHERS.items():
-        if not shutil.which(launcher):
-            pytest.skip(f"no {launcher} here (Debian packages openmpi-bin and mpich)")
-        binaries = [Path(imb.prefix, "bin")] if mpi == imb.abi else []
-        made[mpi] = system_stacks.add(launcher, name=f"{mpi}-debian", binaries=binaries, into=place / mpi)
-    return made
-
-
-def named(place: Path) -> str:
-    """Value of MPIBENCH_STACKS."""
-    return ":".join(str(place / mpi) for mpi in LAUNCHERS)
+    if reason := debian_stacks.missing():
+        pytest.skip(reason)
+    return debian_stacks.register(place, {imb.abi: [Path(imb.prefix, "bin")]})
 
 
 def test_debians_libraries_are_what_they_say(registered: dict[str, Stack]) -> None:
@@ -91,7 +79,7 @@ def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stac
     case = "(PointToPoint|Mpi4pyPingPong)%nodes=1%ppn=2%pinning=bunch"
     done = run_reframe(
         *("-r", "--system=generic", "-p", "(openmpi|mpich)-debian", "-n", case, "-S", "depth=smoke", "-S", "repeats=1"),
-        environ={stack_metadata.EXTRA_STACKS: named(place)},
+        environ={stack_metadata.EXTRA_STACKS: debian_stacks.named(place)},
     )
     # lo and shm: mpi4py on both, IMB on MPICH. On one core two ranks are not placed, and nothing runs.
     assert done.returncode == 0, done.stdout
@@ -102,30 +90,36 @@ def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stac
 @pytest.fixture(scope="module")
 def cluster(place: Path, registered: dict[str, Stack], tmp_path_factory) -> Iterator[live_cluster.LiveCluster]:
     with live_cluster.running(tmp_path_factory.mktemp("cluster"), "--share", str(place)) as up:
-        up.environment |= {stack_metadata.EXTRA_STACKS: named(place), "RFM_COLORIZE": "no", "RFM_PREFIX": str(place / "rfm")}
+        up.environment |= {
+            stack_metadata.EXTRA_STACKS: debian_stacks.named(place),
+            "RFM_COLORIZE": "no",
+            "RFM_PREFIX": str(place / "rfm"),
+        }
         yield up
 
 
 def run_there(cluster: live_cluster.LiveCluster, root: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """ReFrame on the cluster's head."""
     reframe = Path(cluster.python).parent / "reframe"
-    words = ("-r", "-S", "depth=smoke", "-S", "repeats=1", "--system=minicluster:eth1g", *options)
+    words = ("-r", "-S", "depth=smoke", "-S", "repeats=1", *options)
     settings = f"RFM_CONFIG_FILES={root / 'site_configs' / 'settings.py'}"
     return cluster("exec", "--", "env", settings, str(reframe), "-c", str(root / "reframe_tests"), *words, timeout_s=500)
 
 
-CASE = "%fabric=eth1g%nodes=2%ppn=1%pinning=default"
+PAIR = "%nodes=2%ppn=1%pinning=default"
 
 
-def test_both_are_measured_with_proof_between_nodes(cluster, root: Path) -> None:
-    done = run_there(cluster, root, "-p", "(openmpi|mpich)-debian", "-n", f"Mpi4pyPingPong{CASE}")
+def test_both_are_measured_with_proof_over_every_fabric(cluster, root: Path) -> None:
+    """Between nodes over each network, by srun and over one also by their own mpirun; inside a node."""
+    pattern = f"Mpi4pyPingPong(%fabric=eth(1|10|40)g{PAIR}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
+    done = run_there(cluster, root, "--system=minicluster", "-p", "(openmpi|mpich)-debian", "-n", pattern)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert outcome(done) == {"ran": 2, "failed": 0, "aborted": 0}
+    assert outcome(done) == {"ran": 2 * 5, "failed": 0, "aborted": 0}
 
 
 def test_another_network_is_noticed(cluster, root: Path) -> None:
-    other = ("-S", "env_vars=OMPI_MCA_btl_tcp_if_include:eth40g")
-    done = run_there(cluster, root, "-p", "openmpi-debian", "-n", f"Mpi4pyPingPong{CASE}", *other)
+    other = ("--system=minicluster:eth1g", "-S", "env_vars=OMPI_MCA_btl_tcp_if_include:eth40g")
+    done = run_there(cluster, root, "-p", "openmpi-debian", "-n", f"Mpi4pyPingPong%fabric=eth1g{PAIR}", *other)
     assert done.returncode == 1
     assert outcome(done)["failed"] == 1
     assert "went elsewhere: eth1g carried" in done.stdout

@@ -254,7 +254,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     @run_before("performance")
     def set_metrics(self) -> None:
         """Declare every size of every metric, its reference where a layer has one, and the outcome of each gate."""
-        learned = self._learned_references()
+        learned, physics = self._learned_references(), self._physics_reference()
         values = {} if self.is_dry_run() else {sample.metric: sample for sample in self._samples}
         metrics: dict[str, Any] = {}
         bounds: dict[str, references.Reference] = {}
@@ -268,7 +268,6 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 bounds[row.name] = (0.0, None, None, row.unit)
             if value is not None and (row.gated or row.name in learned):
                 gates.append(references.judge(row.name, "learned", value, learned.get(row.name), row.unit))
-            physics = references.physics_reference(self._condition.fabric)
             if physics and row.directions:
                 name = catalogue.metric_name(row.benchmark, FRACTION.short, row.message_bytes)
                 fraction = (
@@ -287,6 +286,13 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.perf_variables = {
             name: sn.make_performance_function(sn.defer(value), unit) for name, (value, unit) in metrics.items()
         }
+
+    def _physics_reference(self) -> references.Reference | None:
+        """What a link must reach; nothing where ranks wait for each other's cores and not for the link."""
+        most = self.current_partition.extras.get("most_timed_ranks")
+        if most is not None and self._condition.ranks > most:
+            return None
+        return references.physics_reference(self._condition.fabric, catalogue.DEPTHS[self.depth].link_share)
 
     def _learned_references(self) -> dict[str, references.Reference]:
         """References ReFrame finds for this case in the system's references.yaml; empty where it knows none.

@@ -103,11 +103,14 @@ def above_line_rate(what: str, bandwidth_mb_per_s: float, fabric: Fabric, direct
     )
 
 
-def physics_reference(fabric: Fabric) -> Reference | None:
-    """Reference tuple of a line-rate fraction on this fabric: at least its minimum efficiency, at most the line rate."""
+def physics_reference(fabric: Fabric, share: float = 1.0) -> Reference | None:
+    """Reference tuple of a line-rate fraction on this fabric: at least its minimum efficiency, at most the line rate.
+
+    :param share: share of the minimum efficiency that is enough (``plans.Depth.link_share``).
+    """
     if fabric.line_rate_gbit_per_s is None or fabric.min_efficiency is None:
         return None
-    return (1.0, fabric.min_efficiency - 1.0, PHYSICS_EXCESS, "1")
+    return (1.0, fabric.min_efficiency * share - 1.0, PHYSICS_EXCESS, "1")
 
 
 def judge(metric: str, layer: str, value: float, reference: Reference | None, unit: str) -> Gate:

@@ -109,7 +109,7 @@ def node_json(plan: Plan) -> str:
     """What the site's ``system.py`` needs to know of a compute node, as JSON.
 
     ``processor``: its topology as ReFrame wants it (``systems.partitions.processor``); NUMA nodes are taken to be the sockets.
-    ``faked``: whether it shows cores that the machine does not have.
+    ``faked``: whether it shows cores that the machine does not have. ``cores``: those that all nodes share.
     """
     shown = plan.topology(plan.compute_nodes[0])
     sockets = [
@@ -129,7 +129,7 @@ def node_json(plan: Plan) -> str:
             "caches": [],
         },
     }
-    return json.dumps({"processor": row, "faked": not shown.real}, indent=1) + "\n"
+    return json.dumps({"processor": row, "faked": not shown.real, "cores": len(plan.host_cpus)}, indent=1) + "\n"
 
 
 def _mask(cpus: Sequence[int]) -> str:

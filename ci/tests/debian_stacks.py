@@ -1,0 +1,36 @@
+"""Debian's Open MPI and MPICH, registered as stacks of origin ``system`` as a site would do it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mpibench import system_stacks
+from reframe_tests.harness.stack import Stack
+
+#: Launchers of Debian's packages openmpi-bin and mpich, which ``ci/setup test`` installs where it may.
+LAUNCHERS = {"openmpi": "/usr/bin/mpirun.openmpi", "mpich": "/usr/bin/mpirun.mpich"}
+
+
+def missing() -> str:
+    """Why there are none here; empty where both are installed."""
+    lacking = [launcher for launcher in LAUNCHERS.values() if not shutil.which(launcher)]
+    return f"no {' and no '.join(lacking)} here (Debian packages openmpi-bin and mpich)" if lacking else ""
+
+
+def register(place: Path, binaries: Mapping[str, Sequence[Path]] | None = None) -> dict[str, Stack]:
+    """Both, by MPI, as ``openmpi-debian`` and ``mpich-debian``.
+
+    :param place: folder the metadata goes to, one folder per MPI.
+    :param binaries: folders with benchmarks, by MPI.
+    """
+    return {
+        mpi: system_stacks.add(launcher, name=f"{mpi}-debian", binaries=(binaries or {}).get(mpi, ()), into=place / mpi)
+        for mpi, launcher in LAUNCHERS.items()
+    }
+
+
+def named(place: Path) -> str:
+    """Value of ``MPIBENCH_STACKS`` that makes them known."""
+    return ":".join(str(place / mpi) for mpi in LAUNCHERS)
