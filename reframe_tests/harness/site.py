@@ -170,7 +170,12 @@ def configuration(root: Path = ROOT) -> tuple[dict[str, Any], list[str]]:
 
 
 def _logging() -> dict[str, Any]:
-    """ReFrame's built-in handlers without its performance logs: their one file per test holds one size, ours all."""
+    """ReFrame's built-in handlers without its performance logs: their one file per test holds one size, ours all.
+
+    The site's own monitoring gets the values if :mod:`.metrics_push` is told where it is.
+    """
+    from . import metrics_push
+
     return {
         "handlers$": [{"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}],
         "handlers": [
@@ -181,7 +186,7 @@ def _logging() -> dict[str, Any]:
                 "append": False,
             }
         ],
-        "handlers_perflog": [],
+        "handlers_perflog": metrics_push.handlers(),
     }
 
 
