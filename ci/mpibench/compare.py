@@ -7,21 +7,19 @@ What is not is refused by name; ``allow`` names what may differ, and the result 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
-from reframe_tests.harness.vocabulary import LOWER, BadInput
+from reframe_tests.harness.vocabulary import BadInput
 
-from . import verdict_data, verdict_page, verdict_policy, verdict_text, verdicts
-from .charts import PALETTE
+from . import compare_charts, verdict_data, verdict_page, verdict_policy, verdict_text, verdicts
 from .report import _plotly
-from .verdict_data import CONDITION, CURVE, METRIC, Selection
+from .verdict_data import CONDITION, METRIC, Selection
 
 #: What can be compared.
 SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
@@ -142,74 +140,34 @@ def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ..
     return found
 
 
-def best_of_all(values: pl.DataFrame, subject: str) -> pl.DataFrame:
-    """Which one for which call and size: per benchmark and size the best and how far the others are behind.
+def figures(values: pl.DataFrame, subject: str, sizes: Sequence[int]) -> list[go.Figure]:
+    """All pictures, the condensed ones first.
 
-    :param values: values of a selection. Conditions other than the subject are kept apart.
+    :param sizes: in bytes, of the Kiviat charts and of the maps of pinning x ppn.
     """
-    keys = [name for name in METRIC if name != subject]
-    medians = values.group_by([*keys, subject, "direction"], maintain_order=True).agg(pl.col("value").median())
-    best = pl.when(pl.col("direction") == LOWER).then(pl.col("value").min()).otherwise(pl.col("value").max()).over(keys)
-    behind = pl.when(pl.col("direction") == LOWER).then(pl.col("value") / best).otherwise(best / pl.col("value"))
-    return medians.with_columns(behind=behind - 1).sort([*keys, "behind"])
+    stars = [figure for size in sizes if (figure := compare_charts.kiviat(values, subject, size))]
+    maps = [figure for size in sizes for figure in compare_charts.placements(values, size)]
+    return [*stars, *compare_charts.winners(values, subject), *maps, *compare_charts.curves(values, subject)]
 
 
-def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure | None:
-    """Speed relative to the best (1 is the rim) of each collective at one size; ``None`` with fewer than 3 benchmarks."""
-    table = best_of_all(values.filter(pl.col("message_bytes") == message_bytes), subject)
-    names = sorted(set(table["benchmark"]))
-    if len(names) < 3:
-        return None
-    figure = go.Figure()
-    for place, (label, part) in enumerate(table.group_by(subject, maintain_order=True)):
-        speed = {
-            row["benchmark"]: row["speed"]
-            for row in part.group_by("benchmark").agg((1 / (1 + pl.col("behind"))).log().mean().exp().alias("speed")).to_dicts()
-        }
-        axis = [*names, names[0]]
-        colour = PALETTE["light"][place % len(PALETTE["light"])]
-        figure.add_scatterpolar(r=[speed.get(name) for name in axis], theta=axis, name=str(label[0]), line_color=colour)
-    figure.update_layout(
-        title=f"{verdict_text.size_text(message_bytes)}: speed relative to the best", polar_radialaxis_range=[0, 1], height=480
-    )
-    return figure
-
-
-def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
-    """One figure per benchmark: median over size with the range of the repeats, one line per subject and condition."""
-    for (benchmark, quantity), part in values.group_by("benchmark", "quantity", maintain_order=True):
-        figure = go.Figure()
-        for place, (key, rows) in enumerate(part.group_by(list(CURVE), maintain_order=True)):
-            shown = dict(zip(CURVE, key, strict=True))
-            line = rows.group_by("message_bytes").agg(
-                pl.col("value").median().alias("middle"), low=pl.col("value").min(), high=pl.col("value").max()
-            )
-            line = line.sort("message_bytes")
-            middle, low, high = (line[name].to_numpy() for name in ("middle", "low", "high"))
-            figure.add_scatter(
-                x=np.maximum(line["message_bytes"].fill_null(0).to_numpy(), 0.5),
-                y=middle,
-                error_y={"array": high - middle, "arrayminus": middle - low, "thickness": 1},
-                name=" ".join(str(shown[name]) for name in ("stack", "fabric", "nodes", "ppn", "pinning")),
-                line_color=PALETTE["light"][place % len(PALETTE["light"])],
-            )
-        figure.update_xaxes(type="log", title="message, bytes")
-        figure.update_yaxes(type="log", title=str(quantity))
-        figure.update_layout(title=str(benchmark), height=420)
-        yield figure
+def _drawn(figure: go.Figure) -> str:
+    """HTML of a figure; its tool bar saves it as SVG, which every ticket system shows and which prints well."""
+    options = {"responsive": True, "displaylogo": False, "toImageButtonOptions": {"format": "svg"}}
+    return figure.to_html(full_html=False, include_plotlyjs=False, config=options)
 
 
 def page(comparison: Comparison, values: pl.DataFrame, subject: str, kiviat_bytes: Sequence[int] = KIVIAT_BYTES) -> str:
     """The comparison as one HTML file with its charts."""
-    stars = [figure for size in kiviat_bytes if (figure := kiviat(values, subject, size))]
-    drawn = [figure.to_html(full_html=False, include_plotlyjs=False) for figure in (*stars, *curves(values, subject))]
+    drawn = [_drawn(figure) for figure in figures(values, subject, kiviat_bytes)]
     map_rows = [
         [
             verdict_data.describe_condition({**dict.fromkeys(CONDITION, ""), **rows.row(0, named=True)}),
             *(rows["benchmark"][0], verdict_text.size_text(rows["message_bytes"][0]), rows[subject][0]),
             "; ".join(f"{row[subject]} +{100 * row['behind']:.0f} %" for row in rows.to_dicts()[1:]),
         ]
-        for _, rows in best_of_all(values, subject).group_by([name for name in METRIC if name != subject], maintain_order=True)
+        for _, rows in compare_charts.best_of_all(values, subject).group_by(
+            [name for name in METRIC if name != subject], maintain_order=True
+        )
     ]
     band_rows = [
         [verdict_data.describe_condition(row), row["benchmark"], row["band"], *_cells(row), row["winner"]]

@@ -157,7 +157,9 @@ def compare(
     where: Where = None,
     allow: Annotated[list[str] | None, typer.Option(help="May differ: nodelist, placement or suites.")] = None,
     kiviat_bytes: Annotated[list[int] | None, typer.Option(help="Sizes of the Kiviat charts; default 32, 1048576.")] = None,
-    out: Annotated[Path, typer.Option(help="HTML page: curves, Kiviat charts, map of winners.")] = RESULTS / "compare.html",
+    out: Annotated[Path, typer.Option(help="HTML page: Kiviat charts, map of winners, pinning x ppn, curves.")] = RESULTS
+    / "compare.html",
+    pictures: Annotated[Path | None, typer.Option(help="Folder for all pictures as SVG and PNG, too.")] = None,
 ) -> None:
     """Compare stacks (or fabrics, ppn, pinning, sessions) on equal nodes and placement: ratio, interval, winner or tie.
 
@@ -174,12 +176,18 @@ def compare(
     name = verdict_data.system_of(dataset, system)
     chosen = f"{first},{second}" if by == "session" else sessions
     values = verdict_data.read(dataset, name, chosen, where=where).values
+    sizes = kiviat_bytes or comparing.KIVIAT_BYTES
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(comparing.page(result, values, by, kiviat_bytes or comparing.KIVIAT_BYTES), encoding="utf-8")
+        out.write_text(comparing.page(result, values, by, sizes), encoding="utf-8")
     except OSError as error:
         raise BadInput(f"cannot write {out}: {error.strerror}.") from None
     typer.echo(f"wrote {out}")
+    if pictures:
+        from mpibench import pictures as drawing
+
+        saved = drawing.save(comparing.figures(values, by, sizes), pictures)
+        typer.echo(f"wrote {len(saved)} pictures into {pictures}")
 
 
 def register(app: typer.Typer) -> None:

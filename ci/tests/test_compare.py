@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
+import polars as pl
 import pytest
 
-from mpibench import cli, compare, verdict_data
+import chromium
+from mpibench import cli, compare, compare_charts, pictures, verdict_data
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -69,12 +72,52 @@ def test_the_command_writes_a_page_with_charts_and_the_map(tmp_path: Path, capsy
     ):
         assert text in page
     assert "openmpi-spack +2" in page  # 25 % behind
+    assert "best stack: node, eth1g, 2, 1, bunch" in page
+
+
+def test_pinning_and_ppn_are_mapped(tmp_path: Path) -> None:
+    """Conditions of which there are several are a map; those compared here are made of one session's cases."""
+    write_session(tmp_path, 0)
+    values = verdict_data.read(tmp_path, "testbed", "latest").values
+    assert list(compare_charts.placements(values, 1048576)) == []
+    more = [values.with_columns(pinning=pl.lit("scatter"), value=2 * pl.col("value")), values]
+    found = list(compare_charts.placements(pl.concat(more), 1048576))
+    assert [figure.layout.title.text.split(",")[0] for figure in found] == ["PingPong", "Uniband"]
+    (trace,) = found[0].data
+    assert list(trace.y) == ["bunch", "scatter"]
+    assert trace.z[1][0] == pytest.approx(2 * trace.z[0][0])
+    assert (found[0].data[0].reversescale, found[1].data[0].reversescale) == (True, False)  # of both, yellow is better
+
+
+def test_sessions_have_lines_of_their_own(tmp_path: Path) -> None:
+    for number in range(2):
+        write_session(tmp_path, number)
+    values = verdict_data.read(tmp_path, "testbed", "latest,latest~1").values
+    assert [len(figure.data) for figure in compare_charts.curves(values, "session")] == [2, 2]
+
+
+def test_pictures_are_svg_and_png(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    write_session(tmp_path, 0, stacks=STACKS, benchmarks=MANY, sizes=(32, 1048576))
+    words = ["compare", *STACKS, "--db", str(tmp_path / "no.db"), "--dataset", str(tmp_path), "--out", str(tmp_path / "c.html")]
+    monkeypatch.setattr(pictures, "BROWSERS", ("no-such-browser",))
+    assert cli.main([*words, "--pictures", str(tmp_path / "p")]) == 2
+    assert "there is none (no-such-browser)" in capsys.readouterr().err
+    monkeypatch.undo()
+    if chromium.find_browser() is None:
+        pytest.skip("no Chromium here")
+    assert cli.main([*words, "--pictures", str(tmp_path / "p")]) == 0
+    saved = sorted((tmp_path / "p").iterdir())
+    assert [path.name for path in saved[:2]] == [f"01-32-b-speed-relative-to-the-best.{kind}" for kind in ("png", "svg")]
+    assert {path.read_bytes()[:8] for path in saved if path.suffix == ".png"} == {b"\x89PNG\r\n\x1a\n"}
+    for path in saved:
+        if path.suffix == ".svg":
+            assert ElementTree.fromstring(path.read_text()).tag.endswith("svg")
 
 
 def test_the_map_of_winners(tmp_path: Path) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, noise=0.0001)
     values = verdict_data.read(tmp_path, "testbed", "latest").values
-    table = compare.best_of_all(values, "stack")
+    table = compare_charts.best_of_all(values, "stack")
     row = next(row for row in table.to_dicts() if row["message_bytes"] == 1048576 and row["stack"] == "openmpi-spack")
     assert row["behind"] == pytest.approx(0.25, abs=0.005)
 
