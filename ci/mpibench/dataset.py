@@ -165,7 +165,9 @@ def _machine(case: Case) -> dict[str, Any]:
     said: dict[str, set[str]] = {}
     for node in nodes if isinstance(nodes, list) else ():
         for name, value in node.items() if isinstance(node, dict) else [("release", node)]:
-            said.setdefault(f"kernel {name}", set()).add(str(value))
+            if value is not None:
+                about = name if name.startswith(("driver of ", "firmware of ")) else f"kernel {name}"
+                said.setdefault(about, set()).add(str(value))
     return {"machine": {name: sorted(values) for name, values in said.items()}} if said else {}
 
 

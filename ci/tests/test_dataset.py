@@ -259,3 +259,12 @@ def test_names_cannot_leave_the_dataset(tmp_path: Path) -> None:
     session = session_of(synthetic.case(), uuid="../../escape")
     refused(lambda: dataset.export_session(session, tmp_path / "out"), "../../escape")
     assert not list(tmp_path.glob("**/*.parquet"))
+
+
+def test_what_an_upgrade_may_change_is_kept_by_name() -> None:
+    """Kernel settings, drivers and firmware of all nodes, each saying once."""
+    nodes = [{"release": "6.1", "driver of eth0": "ice 1.9 firmware 4.2"}, {"release": "6.2", "firmware of mlx5_0": None}]
+    entry = {"uuid": "u", "result": "pass", "system": "s", "proof": {"kernel": nodes}}
+    case = sessions.Case("u", 0, entry, {}, (), None, ())
+    said = {"kernel release": ["6.1", "6.2"], "driver of eth0": ["ice 1.9 firmware 4.2"]}
+    assert dataset._machine(case) == {"machine": said}

@@ -416,6 +416,7 @@ def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_p
         "infiniband/mlx5_0/ports/1/state": "4: ACTIVE",
         "infiniband/mlx5_0/ports/1/rate": "100 Gb/sec (4X EDR)",
         "infiniband/mlx5_0/ports/1/link_layer": "InfiniBand",
+        "infiniband/mlx5_0/fw_ver": "20.31.1014",
         "infiniband/efa_0/ports/1/hw_counters/tx_bytes": "77",
         "infiniband/efa_0/ports/1/hw_counters/rx_bytes": "78",
         "infiniband/dumb_0/ports/1/state": "4: ACTIVE",
@@ -426,14 +427,31 @@ def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_p
     for name, content in files.items():
         path = Path("/sys/class", name)
         lines += [f"mkdir -p {path.parent}", f"echo '{content}' > {path}"]
-    lines += ["ln -s ../../../../0000:3b:00.0 /sys/class/infiniband/mlx5_0/device"]
+    lines += ["mkdir -p /sys/class/drivers/0000:3b:00.0"]
+    lines += ["ln -s ../../drivers/0000:3b:00.0 /sys/class/infiniband/mlx5_0/device"]
+    lines += ["ln -s /sys/bus/pci/drivers/mlx5_core /sys/class/drivers/0000:3b:00.0/driver"]
     evidence_of = f"env LD_PRELOAD={built} MPIBENCH_EVIDENCE={tmp_path}"
     inside_namespace(tmp_path, *lines, f"{evidence_of} {programs / 'on-mpich'}")
     (rank,) = evidence.read(tmp_path)
     sent = {name: (count.rx, count.tx) for name, count in rank.init.ports.items()}
     assert sent == {"mlx5_0/1": (4000, 1000), "efa_0/1": (78, 77), "dumb_0/1": (None, None), "cxi0/1": (4712, 4711)}
     assert rank.ports["mlx5_0/1"].slot == "0000:3b:00.0"
+    assert rank.kernel["driver of mlx5_0"] == "mlx5_core"
+    assert rank.kernel["firmware of mlx5_0"] == "20.31.1014"
+    assert rank.kernel["firmware of efa_0"] is None
     assert rank.ports["mlx5_0/1"].rate == "100 Gb/sec (4X EDR)"
+
+
+def test_driver_and_firmware_of_interfaces_are_read(run, tmp_path: Path):
+    """What the kernel itself says of each interface that has a device; software interfaces have no driver worth telling."""
+    run()
+    (rank,) = evidence.read(tmp_path / "evidence")
+    told = {name.removeprefix("driver of "): line for name, line in rank.kernel.items() if name.startswith("driver of ")}
+    assert "lo" not in told
+    for name, line in told.items():
+        assert Path(f"/sys/class/net/{name}/device").exists()
+        assert len(line.split()) >= 2
+        assert line == line.strip()
 
 
 def test_file_is_plain_json(run, tmp_path: Path):

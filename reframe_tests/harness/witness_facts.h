@@ -5,9 +5,13 @@
 #include <dlfcn.h>
 #include <ifaddrs.h>
 #include <link.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <strings.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
 
 #include "witness_text.h"
@@ -310,6 +314,40 @@ static void put_device_facts(struct text *out, const char *device)
     each_entry(out, put_port_facts, "/sys/class/infiniband/%s/ports", device);
 }
 
+/* "driver of eth0": what an upgrade of driver or firmware changes (ioctl SIOCETHTOOL, ETHTOOL_GDRVINFO, <linux/ethtool.h>: open
+ * to every user). Interfaces without a device are software. */
+static void put_interface_driver(struct text *out, const char *name)
+{
+    struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
+    struct ifreq request = {0};
+    char path[PATH_MAX], key[NAME_MAX + 16], line[160];
+    snprintf(path, sizeof path, "/sys/class/net/%s/device", name);
+    if (access(path, F_OK) || strlen(name) >= sizeof request.ifr_name)
+        return;
+    strcpy(request.ifr_name, name);
+    request.ifr_data = (void *)&driver;
+    int file = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool known = file >= 0 && !ioctl(file, SIOCETHTOOL, &request);
+    if (file >= 0)
+        close(file);
+    if (!known)
+        return;
+    snprintf(key, sizeof key, "driver of %s", name);
+    snprintf(line, sizeof line, "%.31s %.31s%s%.31s", driver.driver, driver.version, *driver.fw_version ? " firmware " : "",
+             driver.fw_version);
+    put_member(out, key);
+    put_string(out, line);
+}
+
+static void put_rdma_firmware(struct text *out, const char *device)
+{
+    char key[NAME_MAX + 16];
+    snprintf(key, sizeof key, "driver of %s", device);
+    put_link(out, key, "/sys/class/infiniband/%s/device/driver", device);
+    snprintf(key, sizeof key, "firmware of %s", device);
+    put_line(out, key, read_line("/sys/class/infiniband/%s/fw_ver", device));
+}
+
 static void put_node(struct text *out)
 {
     struct utsname system;
@@ -319,6 +357,8 @@ static void put_node(struct text *out)
     put_line(out, "smt_active", read_line("/sys/devices/system/cpu/smt/active"));
     put_line(out, "zone_reclaim_mode", read_line("/proc/sys/vm/zone_reclaim_mode"));
     put_line(out, "numa_balancing", read_line("/proc/sys/kernel/numa_balancing"));
+    each_entry(out, put_interface_driver, "/sys/class/net");
+    each_entry(out, put_rdma_firmware, "/sys/class/infiniband");
     put_interfaces(out);
     put_member(out, "ports");
     put(out, "{");
