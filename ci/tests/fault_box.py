@@ -70,7 +70,7 @@ class Box:
         """Stage directory of a session."""
         return self.top / "results" / "stage" / STAMP
 
-    def begin(self, *options: str, names: str, system: str = "minicluster") -> subprocess.Popen[str]:
+    def begin(self, *options: str, names: str, system: str = "minicluster", depth: str = "smoke") -> subprocess.Popen[str]:
         """Start a session on the cluster's head."""
         settings = {
             "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
@@ -79,7 +79,14 @@ class Box:
         }
         words = [
             *("exec", "--", "env", *(f"{key}={value}" for key, value in settings.items())),
-            *(str(Path(sys.executable).parent / "reframe"), "-c", str(self.top / "reframe_tests"), "-r", "-S", "depth=smoke"),
+            *(
+                str(Path(sys.executable).parent / "reframe"),
+                "-c",
+                str(self.top / "reframe_tests"),
+                "-r",
+                "-S",
+                f"depth={depth}",
+            ),
             *(f"--system={system}", "-n", names, f"--timestamp={STAMP}", *options),
         ]
         return self.cluster.begin(*words)

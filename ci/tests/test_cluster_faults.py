@@ -70,15 +70,15 @@ def test_link_down_takes_one_link_only(cluster: LiveCluster) -> None:
     assert sorted(cluster.on(plan.HEAD, "srun", "-N", "2", "hostname").split()) == ["c1", "c2"]
     assert cluster.stream("eth10g") > 0
     cluster.good("fault", "heal")
-    assert cluster.stream("eth1g") > LIMIT / 2
+    assert cluster.reaches("eth1g", LIMIT / 2) > LIMIT / 2
 
 
 def test_slow_link_leaves_the_fraction(cluster: LiveCluster) -> None:
     cluster.good("fault", "slow-link", "eth1g")
     assert "246100Kbit" in broken(cluster)
-    assert LIMIT / 8 < cluster.stream("eth1g", 16) < LIMIT / 4 * EXCESS
+    assert LIMIT / 8 < cluster.reaches("eth1g", LIMIT / 8, 16) < LIMIT / 4 * EXCESS
     cluster.good("fault", "heal")
-    assert cluster.stream("eth1g") > LIMIT / 2
+    assert cluster.reaches("eth1g", LIMIT / 2) > LIMIT / 2
 
 
 def test_slow_link_gives_an_unshaped_fabric_a_rate_and_takes_it_away(cluster: LiveCluster) -> None:
@@ -121,7 +121,7 @@ def test_kill_node_takes_its_processes_and_cables_and_heal_makes_a_new_one(clust
     said = cluster.good("fault", "heal")
     assert "node c2 is back" in said
     assert sorted(cluster.on(plan.HEAD, "srun", "-N", "2", "hostname").split()) == ["c1", "c2"]
-    assert LIMIT / 2 < cluster.stream("eth1g") < LIMIT * EXCESS
+    assert LIMIT / 2 < cluster.reaches("eth1g", LIMIT / 2) < LIMIT * EXCESS
 
 
 def test_slurm_takes_a_dead_node_out_and_does_not_start_the_job_again(cluster: LiveCluster) -> None:
