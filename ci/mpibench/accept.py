@@ -130,6 +130,7 @@ def _side(selection: Selection, facts: Mapping[str, list[str]]) -> dict[str, Any
         "values": selection.values.height,
         "values_sha256": _fingerprint(selection),
         "facts": dict(facts),
+        "jobs": selection.jobs(),
         "remarks": list(selection.remarks),
     }
 

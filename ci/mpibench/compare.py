@@ -34,6 +34,7 @@ class Comparison:
 
     :param ratios: band verdicts of ``second`` against ``first`` (:class:`verdicts.Judgement`), with a column ``winner``.
     :param unequal: what was allowed to differ and does.
+    :param sides: what was compared.
     """
 
     first: str
@@ -41,6 +42,7 @@ class Comparison:
     judgement: verdicts.Judgement
     bands: pl.DataFrame
     unequal: tuple[str, ...]
+    sides: tuple[Selection, ...]
 
     def geometric_means(self) -> list[tuple[str, float, int]]:
         """Band, geometric mean of time ratios second / first over its curves, number of curves."""
@@ -92,7 +94,9 @@ def pair(
         .then(pl.when(pl.col("slower") > 0).then(pl.lit(first)).otherwise(pl.lit(second)))
         .otherwise(pl.lit(TIE))
     )
-    return Comparison(first, second, judgement, bands, tuple(text for _, text in differing))
+    order = {band: place for place, band in enumerate(policy.bands_bytes)}
+    bands = bands.sort([*CONDITION, "benchmark", pl.col("band").replace_strict(order, return_dtype=pl.Int32), "quantity"])
+    return Comparison(first, second, judgement, bands, tuple(text for _, text in differing), tuple(sides))
 
 
 def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
@@ -150,6 +154,10 @@ def figures(values: pl.DataFrame, subject: str, sizes: Sequence[int]) -> list[go
     return [*stars, *compare_charts.winners(values, subject), *maps, *compare_charts.curves(values, subject)]
 
 
+#: Tells a browser under test that every chart has been drawn.
+_READY = '<script>document.documentElement.dataset.ready = "yes";</script>'
+
+
 def _drawn(figure: go.Figure) -> str:
     """HTML of a figure; its tool bar saves it as SVG, which every ticket system shows and which prints well."""
     options = {"responsive": True, "displaylogo": False, "toImageButtonOptions": {"format": "svg"}}
@@ -183,11 +191,12 @@ def page(comparison: Comparison, values: pl.DataFrame, subject: str, kiviat_byte
                 "Bands",
                 verdict_page.table(("condition", "benchmark", "band", "ratio", "95 % interval", "winner"), band_rows, (3, 4)),
             ),
-            ("Charts", f"<script>{_plotly()}</script>" + "\n".join(drawn)),
+            ("Charts", f"<script>{_plotly()}</script>" + "\n".join(drawn) + _READY),
             (
                 f"Which {subject} for which call and size",
                 verdict_page.table(("condition", "benchmark", "size", "best", "behind"), map_rows, (2,)),
             ),
+            ("Jobs", verdict_page.jobs(dict(zip(names, (side.jobs() for side in comparison.sides), strict=True)))),
             (
                 "Metrics",
                 verdict_page.metric_table(comparison.judgement.metrics.to_dicts(), names),

@@ -8,11 +8,14 @@ import numpy as np
 import plotly.graph_objects as go
 import polars as pl
 
-from reframe_tests.harness.vocabulary import LOWER
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from . import verdict_text
-from .charts import PALETTE
+from .charts import PALETTE, TITLES, unit_text
 from .verdict_data import CURVE, METRIC
+
+#: Legend under the chart, so that a phone has room for the chart.
+BELOW = {"orientation": "h", "y": -0.25}
 
 
 def best_of_all(values: pl.DataFrame, subject: str) -> pl.DataFrame:
@@ -43,7 +46,10 @@ def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure 
         colour = PALETTE["light"][place % len(PALETTE["light"])]
         figure.add_scatterpolar(r=[speed.get(name) for name in axis], theta=axis, name=str(label[0]), line_color=colour)
     figure.update_layout(
-        title=f"{verdict_text.size_text(message_bytes)}: speed relative to the best", polar_radialaxis_range=[0, 1], height=480
+        title=f"{verdict_text.size_text(message_bytes)}: speed relative to the best",
+        polar_radialaxis_range=[0, 1],
+        height=480,
+        legend=BELOW,
     )
     return figure
 
@@ -64,7 +70,7 @@ def winners(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
             for row in part.filter(pl.col("behind") > 0).reverse().to_dicts()
         }
         cells = [[best.get((call, size)) for size in sizes] for call in calls]
-        ahead = [[100 * second.get((call, size), 0.0) for size in sizes] for call in calls]
+        ahead = [[100 * second.get((call, size), 0.0) if (call, size) in best else None for size in sizes] for call in calls]
         steps = [(place / len(names), (place + 1) / len(names)) for place in range(len(names))]
         scale = [(end, PALETTE["light"][place % 8]) for place, pair in enumerate(steps) for end in pair]
         figure = go.Figure(
@@ -75,8 +81,16 @@ def winners(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
                 zmin=-0.5,
                 zmax=len(names) - 0.5,
                 colorscale=scale,
-                colorbar={"tickvals": list(range(len(names))), "ticktext": names},
-                text=[[f"+{value:.0f} %" if value >= 1 else "=" for value in row] for row in ahead],
+                colorbar={
+                    "tickvals": list(range(len(names))),
+                    "ticktext": names,
+                    "orientation": "h",
+                    "thickness": 12,
+                    "y": 0,
+                    "ypad": 50,
+                    "yanchor": "top",
+                },
+                text=[["" if value is None else f"+{value:.0f} %" if value >= 1 else "=" for value in row] for row in ahead],
                 texttemplate="%{text}",
                 textfont_size=9,
                 xgap=1,
@@ -85,7 +99,7 @@ def winners(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
             )
         )
         title = ", ".join(str(one) for one in key)
-        figure.update_layout(title=f"best {subject}: {title}", height=200 + 26 * len(calls))
+        figure.update_layout(title=f"best {subject}: {title}", height=300 + 26 * len(calls), margin_b=150)
         yield figure
 
 
@@ -143,6 +157,6 @@ def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
                 line_color=PALETTE["light"][place % len(PALETTE["light"])],
             )
         figure.update_xaxes(type="log", title="message, bytes")
-        figure.update_yaxes(type="log", title=str(quantity))
-        figure.update_layout(title=str(benchmark), height=420)
+        figure.update_yaxes(type="log", title=f"{TITLES[str(quantity)]}, {unit_text(QUANTITIES[str(quantity)].unit)}")
+        figure.update_layout(title=f"{benchmark}, {TITLES[str(quantity)]}", height=420, legend=BELOW)
         yield figure

@@ -166,6 +166,8 @@ def compare(
     Per benchmark and band a ratio second / first with a 95 % interval and who wins; a page with all sizes. Sides measured
     under unequal conditions are refused by name. Exit status: 0 compared, 2 bad input.
     """
+    import polars as pl
+
     from mpibench import compare as comparing
     from mpibench import verdict_data
 
@@ -173,9 +175,11 @@ def compare(
     options = {"system": system, "where": where}
     result = comparing.pair(dataset, sessions, by, first, second, allow=allow or (), **options)
     _say(comparing.lines(result))
-    name = verdict_data.system_of(dataset, system)
-    chosen = f"{first},{second}" if by == "session" else sessions
-    values = verdict_data.read(dataset, name, chosen, where=where).values
+    if by == "session":  # the two sides under the names they were given
+        named = [side.values.with_columns(session=pl.lit(one)) for side, one in zip(result.sides, (first, second), strict=True)]
+        values = pl.concat(named)
+    else:
+        values = verdict_data.read(dataset, verdict_data.system_of(dataset, system), sessions, where=where).values
     sizes = kiviat_bytes or comparing.KIVIAT_BYTES
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -50,6 +51,12 @@ class Selection:
     cases: pl.DataFrame
     planned: pl.DataFrame
     remarks: tuple[str, ...]
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """The jobs behind the values: session, start (ISO), job id, nodes, condition, folder of script, outputs, evidence."""
+        told = ("session", "started", "job_id", "nodelist", *CONDITION, "outputdir")
+        rows = self.cases.select(told).unique(maintain_order=True).sort("started", "job_id").to_dicts()
+        return [{**row, "started": row["started"].isoformat(sep=" ")} for row in rows]
 
 
 def system_of(folder: Path, system: str | None) -> str:

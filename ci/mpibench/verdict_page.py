@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from . import verdict_text
@@ -93,6 +94,29 @@ def metric_table(rows: Iterable[Mapping[str, Any]], names: tuple[str, str] = ("b
     return table(head, cells, numeric=(2, 3, 4, 6, 7, 8), marked=9)
 
 
+JOBS_HEAD = ("side", "session", "started", "job", "nodes", "condition", "script, outputs, evidence")
+
+
+def jobs(sides: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
+    """Where every number comes from: each job of each side, with a link to the folder of its script, outputs and evidence.
+
+    :param sides: name to rows of ``cases``.
+    """
+    lines = []
+    for side, rows in sides.items():
+        for row in rows:
+            folder = row["outputdir"]
+            link = (
+                f'<a href="{escape(Path(folder).as_uri())}">{escape(folder)}</a>' if folder and folder.startswith("/") else ""
+            )
+            told = (side, row["session"][:8], str(row["started"])[:16], row["job_id"] or "", row["nodelist"] or "")
+            cells = [*(escape(str(one)) for one in (*told, describe_condition(row))), link or escape(folder or "")]
+            lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    head = "".join(f"<th>{name}</th>" for name in JOBS_HEAD)
+    inner = "\n".join(lines)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{inner}\n</tbody></table></div>'
+
+
 def acceptance(record: Mapping[str, Any]) -> str:
     """The signed-off record of an acceptance (``accept.as_dict``)."""
     facts = [(name, record["baseline"]["facts"], record["candidate"]["facts"]) for name in _names(record)]
@@ -124,6 +148,7 @@ def acceptance(record: Mapping[str, Any]) -> str:
             ("Not used", items(record["remarks"])),
             ("Bands", table(bands, _band_rows(record["bands"]), numeric=(3, 4, 5, 6, 7), marked=8)),
             ("Metrics", metric_table(record["metrics"])),
+            ("Jobs", jobs({side: record[side]["jobs"] for side in ("baseline", "candidate")})),
             ("Versions on both sides", table(("what", "before", "after"), known)),
             ("Signed off", table(("", ""), signing)),
         ],

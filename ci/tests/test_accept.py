@@ -57,6 +57,9 @@ def test_the_record_says_what_changed_and_signs_the_values(tmp_path: Path) -> No
     for text in ("ACCEPTED", "Linux 6.12.0-1", found["baseline"]["values_sha256"], "name, date, signature"):
         assert text in page
     assert "http" not in page.replace("http://www.w3.org", "")
+    (job,) = found["candidate"]["jobs"]
+    assert (job["job_id"], job["nodelist"], job["outputdir"]) == ("101", "n1,n2", "out")
+    assert "<td>101</td>" in page
     first = found["candidate"]["values_sha256"]
     assert run(tmp_path) == 0
     assert record(tmp_path)["candidate"]["values_sha256"] == first

@@ -134,3 +134,22 @@ def test_bad_input(tmp_path: Path, words: tuple[str, ...], sentence: str, capsys
     write_session(tmp_path, 0)
     assert cli.main(["compare", *words, "--db", str(tmp_path / "no.db"), "--dataset", str(tmp_path)]) == 2
     assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_draws_every_chart_and_fits_its_window(tmp_path: Path, width: int) -> None:
+    if chromium.find_browser() is None:
+        pytest.skip("no Chromium here")
+    write_session(tmp_path, 0, stacks=STACKS, benchmarks=MANY, sizes=(32, 1024, 65536, 1048576))
+    out = tmp_path / "compare.html"
+    words = ["compare", *STACKS, "--db", str(tmp_path / "no.db"), "--dataset", str(tmp_path), "--out", str(out)]
+    assert cli.main(words) == 0
+    with chromium.open_browser(tmp_path / "profile") as page:
+        page.open(out.as_uri(), width=width)
+        charts = page.evaluate("document.querySelectorAll('.js-plotly-plot .main-svg:first-of-type').length")
+        assert charts == 2 + 1 + 4  # two Kiviat charts, the map, four benchmarks
+        page.wait("document.querySelectorAll('.js-plotly-plot .plot-container').length >= 7")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("document.querySelector('a[href^=file]') === null")  # synthetic jobs have no folder
+        assert page.problems == []
+        assert set(page.requests) <= {out.as_uri()}
