@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import bench_drift, bench_growth, bench_verdicts, drift, verdict_data, verdict_policy
+from mpibench import (
+    bench_drift,
+    bench_growth,
+    bench_report,
+    bench_verdicts,
+    charts,
+    drift,
+    report,
+    verdict_data,
+    verdict_policy,
+)
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -71,3 +81,10 @@ def test_nights_to_detection_on_recorded_noise() -> None:
         f"    nights until a slowdown of {pattern}" for pattern in bench_verdicts.PATTERNS
     ]
     assert "20%: 3 nights (100% of 1)" in found[0]
+
+
+def test_the_large_session_has_the_curves_it_is_measured_with(tmp_path: Path) -> None:
+    large = bench_report.session(150)
+    assert sum(len(rows) for rows in charts.curves(large).values()) == 150
+    assert "data-ready" not in (page := report.write_report(large, tmp_path / "r.html").read_text())
+    assert page.count('id="case-') == 3
