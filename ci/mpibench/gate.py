@@ -6,6 +6,7 @@ Exit status: 0 all is well; 1 something is not; 2 bad input. "No reference" is s
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,10 +77,13 @@ def decide(folder: Path, system: str | None = None, session: str = "latest", rec
 
 
 def _alike(table: pl.LazyFrame, session: str) -> str:
-    """Selector of the sessions with the same labels up to this one: a smoke test is no night of the nightly series."""
-    sessions = session_selectors.sessions_table(table).filter(pl.col("started").is_not_null())
-    judged = sessions.filter(pl.col("session") == session).row(0, named=True)
-    alike = sessions.filter(pl.col("labels") == judged["labels"], pl.col("started") <= judged["started"])
+    """Selector of the sessions with the same label ``run`` up to this one: a smoke test is no night of the nightly series."""
+    sessions = session_selectors.sessions_table(table)
+    runs = sessions.with_columns(
+        run=pl.Series([json.loads(labels or "{}").get("run") for labels in sessions["labels"]], dtype=pl.String)
+    )
+    judged = runs.filter(pl.col("session") == session).row(0, named=True)
+    alike = runs.filter(pl.col("run").eq_missing(judged["run"]), pl.col("started") <= judged["started"])
     return ",".join(alike["session"].unique(maintain_order=True))
 
 

@@ -94,7 +94,7 @@ def test_what_the_last_night_lacks_is_told(tmp_path: Path, capsys: pytest.Captur
 
 def test_the_gate_holds_a_session_against_its_like_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(12):
-        write_session(tmp_path, number, labels={"run": "nightly"})
+        write_session(tmp_path, number, labels={"run": "nightly", "ci_job": str(number)})
     write_session(tmp_path, 12, labels={"run": "smoke"}, sizes=(8,), change=lambda *_: 2.0)
     assert run(tmp_path, "gate") == 0
     assert "in 1 nights of 1" in capsys.readouterr().out
