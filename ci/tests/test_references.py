@@ -39,6 +39,7 @@ def test_a_few_messages_tell_a_broken_link_only(depth: str, slowest: float) -> N
     values = (0.235, slowest - 0.01, slowest + 0.01, 0.94, 1.02)
     outcomes = [references.judge("m", "physics", value, reference, "1").outcome for value in values]
     assert outcomes == ["fail", "fail", "pass", "pass", "fail"]
+    assert reference is not None and reference[1] == round(slowest - 1.0, 3), "printed in failures"
 
 
 def test_payload_limits() -> None:

@@ -110,7 +110,7 @@ def physics_reference(fabric: Fabric, share: float = 1.0) -> Reference | None:
     """
     if fabric.line_rate_gbit_per_s is None or fabric.min_efficiency is None:
         return None
-    return (1.0, fabric.min_efficiency * share - 1.0, PHYSICS_EXCESS, "1")
+    return (1.0, round(fabric.min_efficiency * share - 1.0, 9), PHYSICS_EXCESS, "1")
 
 
 def judge(metric: str, layer: str, value: float, reference: Reference | None, unit: str) -> Gate:
