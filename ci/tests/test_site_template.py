@@ -35,7 +35,7 @@ def test_a_copy_is_valid_and_the_doctor_lists_what_is_to_be_filled_in(copied: Pa
     details = {row.subject.removeprefix("mysystem "): row.detail for row in findings}
     assert details["prefix"] == "still to be filled in: folder all nodes see"
     assert "partitions.0.access.0" in details
-    assert "partitions.4.extras.fabrics.ss200.rails.0.device" in details
+    assert "partitions.5.extras.fabrics.ss200.rails.0.device" in details
     # Name, description and one prefix; two options per partition and a device each; one interface.
     assert len(findings) == 3 + 3 * len(system["partitions"]) + 1
 
@@ -51,9 +51,9 @@ def test_a_filled_copy_lacks_nothing(copied: Path) -> None:
 @pytest.mark.parametrize(
     ("mpi", "version", "device", "fabrics"),
     [
-        ("openmpi", "5.0.11", "", {"hdr200", "ndr400", "roce100", "opa100", "ss200"}),
-        ("intelmpi", "2021.18.1", "", {"hdr200", "ndr400", "roce100", "opa100", "ss200"}),
-        ("mpich", "5.0.2", "ch4:ofi", {"opa100", "ss200"}),
+        ("openmpi", "5.0.11", "", {"hdr200", "ndr400", "roce100", "opa100", "opx400", "ss200"}),
+        ("intelmpi", "2021.18.1", "", {"hdr200", "ndr400", "roce100", "opa100", "opx400", "ss200"}),
+        ("mpich", "5.0.2", "ch4:ofi", {"opa100", "opx400", "ss200"}),
         ("mpich", "5.0.2", "ch4:ucx", {"hdr200", "ndr400", "roce100"}),
     ],
 )

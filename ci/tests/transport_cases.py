@@ -33,6 +33,7 @@ RAILS = {
     "verbs": (Rail("mlx5_0", port=2),),
     "ucx": (Rail("mlx5_0", port=2),),
     "psm2": (Rail("hfi1_1"),),
+    "opx": (Rail("hfi1_1"),),
     "efa": (Rail("rdmap0s6"),),
     "cxi": (Rail("cxi0"),),
 }

@@ -43,6 +43,12 @@ PSM2_RAILS = {
     STRIPED: {"PSM2_MULTIRAIL": "1", "PSM2_MULTIRAIL_MAP": "{unit_ports}"},
 }
 PSM2_MANUAL = "Intel PSM2 Programmer's Guide, 'Environment Variables' (HFI_UNIT, PSM2_DEVICES, PSM2_MULTIRAIL)"
+#: Omni-Path Express: the provider takes the adapter next to the rank's core unless told its number.
+OPX_RAILS = {ONE_RAIL: {"FI_OPX_HFI_SELECT": "{unit}"}, MANY_RAILS: {}}
+OPX_MANUAL = "fi_opx(7) (FI_OPX_HFI_SELECT, FI_OPX_SHM_ENABLE)"
+#: Between ranks on one and the same adapter the provider keeps to memory all the same; counters then show it.
+OPX_NODE = {"FI_OPX_SHM_ENABLE": "0"}
+
 #: With ``shm`` in the list ranks of one node talk through memory.
 PSM2_NODE = {"PSM2_DEVICES": "self,hfi"}
 PSM2_CLUSTER = {"PSM2_DEVICES": "self,hfi,shm"}

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .transport_evidence import (
+    OPX_MANUAL,
+    OPX_NODE,
+    OPX_RAILS,
     PSM2_CLUSTER,
     PSM2_MANUAL,
     PSM2_NODE,
@@ -198,6 +201,15 @@ ROWS: tuple[TransportRow, ...] = (
         by_rails=PSM2_RAILS,
     ),
     _ofi_row(
+        "opx",
+        "opx",
+        "libfabric, " + OPX_MANUAL,
+        since=(2021,),
+        node=OPX_NODE,
+        by_rails=OPX_RAILS,
+        note="The provider comes with the system's libfabric, which must be first on the library path of the stack.",
+    ),
+    _ofi_row(
         "efa",
         "efa",
         "libfabric, fi_efa(7) (FI_EFA_IFACE from libfabric 2.0 on, FI_EFA_ENABLE_SHM_TRANSFER)",
@@ -228,6 +240,7 @@ GAPS: tuple[Gap, ...] = (
     ),
     Gap(_MPI, "psm2", Range((4,), (5, 1)), "Intel MPI before 5.1 has no psm2 provider: use 5.1 or newer."),
     Gap(_MPI, "ucx", Range((0,), (2019, 5)), "Intel MPI before 2019 Update 5 has no mlx provider: use transport verbs."),
+    Gap(_MPI, "opx", Range((0,), (2021,)), "Intel MPI before 2021 is not used with the opx provider: use transport psm2."),
     Gap(_MPI, "efa", Range((0,), (2019, 5)), "Intel MPI before 2019 Update 5 has no efa provider: use transport tcp."),
     Gap(_MPI, "cxi", Range((0,), (2021,)), "Intel MPI before 2021 is not used with the cxi provider: use transport tcp."),
 )

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from .transport_evidence import (
+    OPX_MANUAL,
+    OPX_NODE,
+    OPX_RAILS,
     PSM2_CLUSTER,
     PSM2_MANUAL,
     PSM2_NODE,
@@ -106,6 +109,7 @@ def _ofi_rows(mpi: str, versions: Range, debug: Mapping[str, str]) -> Iterator[T
         node={"FI_EFA_ENABLE_SHM_TRANSFER": "0"},
     )
     if versions.until is None or versions.until > (4,):
+        yield row("opx", "opx", OPX_MANUAL, node=OPX_NODE, by_rails=OPX_RAILS)
         yield row("cxi", "cxi", "fi_cxi(7) (FI_CXI_DEVICE_NAME)", env={"FI_CXI_DEVICE_NAME": "{devices}"})
 
 
@@ -181,6 +185,8 @@ GAPS: tuple[Gap, ...] = (
         )
         for transport in TRANSPORTS
     ),
+    Gap("mpich", "opx", Range((3, 4), (4,)), "MPICH before 4.0 is not used with the opx provider: use 4.0 or newer."),
+    Gap("mvapich", "opx", Range((3,), (4,)), "MVAPICH 3 is not used with the opx provider here: use 4.0 or newer."),
     Gap("mpich", "cxi", Range((3, 4), (4,)), "MPICH before 4.0 is not used with the cxi provider: use 4.0 or newer."),
     Gap("mvapich", "cxi", Range((3,), (4,)), "MVAPICH 3 is not used with the cxi provider here: use 4.0 or newer."),
     *(

@@ -85,7 +85,7 @@ ROWS: tuple[TransportRow, ...] = (
     ),
 )
 
-_NEWER = {"ucx": "MVAPICH 3", "cxi": "MVAPICH 4", "efa": "MVAPICH 3"}
+_NEWER = {"ucx": "MVAPICH 3", "opx": "MVAPICH 4", "cxi": "MVAPICH 4", "efa": "MVAPICH 3"}
 
 GAPS: tuple[Gap, ...] = (
     *(

@@ -7,9 +7,12 @@ pointed at the fabric it would be counted as the benchmark's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from .transport_evidence import (
+    OPX_MANUAL,
+    OPX_NODE,
+    OPX_RAILS,
     PSM2_CLUSTER,
     PSM2_MANUAL,
     PSM2_NODE,
@@ -89,7 +92,14 @@ def _openib_row(versions: Range, memory: str, level: str) -> TransportRow:
     )
 
 
-def _ofi_row(transport: str, since: Version, manual: str, env: dict[str, str], node: dict[str, str]) -> TransportRow:
+def _ofi_row(
+    transport: str,
+    since: Version,
+    manual: str,
+    env: dict[str, str],
+    node: dict[str, str],
+    by_rails: Mapping[str, Mapping[str, str]] | None = None,
+) -> TransportRow:
     """The ofi MTL on one libfabric provider of the transport's name."""
     return TransportRow(
         _MPI,
@@ -100,6 +110,7 @@ def _ofi_row(transport: str, since: Version, manual: str, env: dict[str, str], n
         # Up to 4.x the MTL's own verbosity prints "mtl:ofi:prov: efa", in 5.x the common one "mtl:ofi:provider: efa".
         debug_env={"OMPI_MCA_mtl_base_verbose": "1", "OMPI_MCA_opal_common_ofi_verbose": "1"},
         by_scope=scoped(node=node),
+        by_rails=by_rails or {},
         proofs=(Proof("libfabric provider", r"mtl:ofi:prov(?:ider)?: (\S+)", (transport,)),),
     )
 
@@ -152,6 +163,7 @@ ROWS: tuple[TransportRow, ...] = (
         {"FI_EFA_IFACE": "{devices}"},
         {"FI_EFA_ENABLE_SHM_TRANSFER": "0"},
     ),
+    _ofi_row("opx", (4, 1), OPX_MANUAL, {}, OPX_NODE, OPX_RAILS),
     _ofi_row("cxi", (5,), "fi_cxi(7) (FI_CXI_DEVICE_NAME)", {"FI_CXI_DEVICE_NAME": "{devices}"}, {}),
 )
 
@@ -164,5 +176,6 @@ GAPS: tuple[Gap, ...] = (
     Gap(_MPI, "ucx", Range((0,), (3,)), "Open MPI before 3.0 has no supported ucx PML: use transport verbs."),
     Gap(_MPI, "psm2", Range((0,), (1, 10)), "Open MPI before 1.10 has no psm2 MTL: use 1.10 or newer."),
     Gap(_MPI, "efa", Range((0,), (4,)), "Open MPI before 4.0 is not used with the efa provider: use 4.0 or newer."),
+    Gap(_MPI, "opx", Range((0,), (4, 1)), "Open MPI before 4.1 is not used with the opx provider: use transport psm2."),
     Gap(_MPI, "cxi", Range((0,), (5,)), "Open MPI before 5.0 is not used with the cxi provider: use 5.0 or newer."),
 )

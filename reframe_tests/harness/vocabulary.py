@@ -54,7 +54,7 @@ ORIGINS = ("spack", "wheels", "system", "replay")
 LAUNCHER_FAMILIES = ("hydra-intel", "hydra", "prrte", "orterun", "mpirun_rsh", "poe")
 
 #: Transports a fabric may name.
-TRANSPORTS = ("shm", "tcp", "verbs", "ucx", "psm2", "efa", "cxi")
+TRANSPORTS = ("shm", "tcp", "verbs", "ucx", "psm2", "opx", "efa", "cxi")
 
 #: Pinning policies. The first two are the stack's own behaviour and no binding at all; the others are
 #: resolved to an explicit core list per rank and handed to every stack in its own dialect.

@@ -4,8 +4,7 @@
     mpibench doctor --system mysystem        # lists what is still to be filled in
 
 Nothing is loaded from this folder, because the file is not called system.py. Replace every text that begins with FILL_IN and
-delete the partitions you do not have. Variables of each MPI come from the transport table; set none here. Omni-Path Express is
-described as psm2, which its adapters still speak; libfabric's opx provider has no row in the table yet.
+delete the partitions you do not have. Variables of each MPI come from the transport table; set none here.
 """
 
 _SHM = {"transport": "shm", "scope": "node"}
@@ -53,6 +52,9 @@ system = {
                 )
             },
         ),
+        # Omni-Path Express: CN5000 is 400; adapters of the 100 series under the same software are 100.
+        _partition("opx", "Omni-Path Express", {"opx400": _fabric("opx", 400, {"FILL_IN: hfi1_0 (opainfo)": 0})}),
+        # The 100 series with the PSM2 library.
         _partition("opa", "Omni-Path 100", {"opa100": _fabric("psm2", 100, {"FILL_IN: hfi1_0 (opainfo)": 0})}),
         # Slingshot 11: 200 Gbit/s per Cassini adapter, up to four a node.
         _partition("slingshot", "Slingshot 11", {"ss200": _fabric("cxi", 200, {"FILL_IN: cxi0 (fi_info -p cxi)": 0})}),
