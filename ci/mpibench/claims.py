@@ -82,6 +82,23 @@ def ask(claim: Claim, rows: Iterable[Mapping[str, Any]]) -> Answer:
     return Answer(claim, HOLDS if low and high else FAILS, ratio)
 
 
+def lines(system: str, root: Path = ROOT) -> list[str]:
+    """What the published figures of a system say of its paper's claims, for a terminal: sentence, answer, bounds, remark.
+
+    :raises BadInput: if there are no claims.
+    """
+    told = []
+    rows = published_rows(system, root)
+    for claim in read(system, root):
+        answer = ask(claim, rows)
+        wanted = {"at least": claim.at_least, "at most": claim.at_most}
+        bounds = ", ".join(f"{word} {bound:g}" for word, bound in wanted.items() if bound is not None)
+        ratio = "" if answer.ratio is None else f" {answer.ratio:.3f},"
+        told += [f"{claim.id}: {answer.outcome},{ratio} wanted {bounds} ({claim.bounds})"]
+        told += [f'  "{claim.sentence}" ({claim.section})', *([f"  note: {claim.note}"] if claim.note else [])]
+    return told
+
+
 def _figure(claim: Claim, wanted: Mapping[str, Any], rows: list[Mapping[str, Any]]) -> float | None:
     fitting = [row for row in rows if all(str(row.get(column, "")) == str(value) for column, value in wanted.items())]
     if len(fitting) > 1:

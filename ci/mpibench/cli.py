@@ -166,6 +166,18 @@ verdict_cli.register(app)
 
 
 @app.command()
+def claims(system: Annotated[str, typer.Argument(help="A published system, e.g. openhpc-mini.")]) -> None:
+    """Ask a paper's claims of the figures it prints: each sentence with its ratio, the bounds and whose they are.
+
+    Where a paper draws its figures and prints none the answer is 'no figures', never that the claim holds.
+    """
+    from mpibench import claims as asked
+
+    for line in asked.lines(system):
+        typer.echo(line)
+
+
+@app.command()
 def replay(system: Annotated[str, typer.Argument(help="A published system, e.g. openhpc-mini.")]) -> None:
     """Run a session on a published system from the outputs its paper prints; a replay, never a measurement.
 

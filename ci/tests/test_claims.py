@@ -146,3 +146,20 @@ def test_two_figures_for_one_selection_are_refused() -> None:
 def test_a_system_without_claims_is_one_sentence() -> None:
     with pytest.raises(BadInput, match="no claims are known for system 'generic'"):
         claims.read("generic")
+
+
+def test_tuning_is_named_as_the_reason_for_78_91() -> None:
+    [claim] = [claim for claim in claims.read("openhpc-mini") if claim.id == "untuned-omni-path"]
+    answer = claims.ask(claim, claims.published_rows("openhpc-mini"))
+    assert f"{(answer.ratio or 0) * 100:.2f}" == "78.91", "Gbit/s of 100"
+    reason = "performance optimizations such as fabric tuning and process binding is beyond the scope of this document"
+    assert reason in claim.note
+    assert any(reason in line for line in papers.blocks(papers.OPENHPC)["sentences"])
+
+
+def test_the_command_says_sentence_ratio_and_remark() -> None:
+    told = claims.lines("openhpc-mini")
+    assert sum(": holds," in line for line in told) == len(claims.read("openhpc-mini")) == 5
+    assert any("39.89Gbs is near the theoretical peak" in line for line in told)
+    assert any("beyond the scope" in line for line in told)
+    assert all(": no figures," in line for line in claims.lines("opa-dual-rail")[::2])
