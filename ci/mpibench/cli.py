@@ -112,7 +112,7 @@ def catalogue(
 
 @app.command()
 def parse(
-    files: Annotated[list[Path], typer.Argument(help="Outputs of IMB or mpi4py.bench; - reads standard input.")],
+    files: Annotated[list[Path], typer.Argument(help="Outputs of IMB, OSU, mpi4py.bench or perftest; - reads standard input.")],
     format: Annotated[TableFormat, typer.Option("--format", "-f", help="How to print the records.")] = TableFormat.table,
 ) -> None:
     """Read benchmark outputs into records: benchmark, ranks, groups, message_bytes, repetitions, one field per column.

@@ -33,7 +33,7 @@ class Benchmark:
     """One benchmark.
 
     :param name: as the suite prints it.
-    :param suite: ``imb``, ``mpi4py`` or ``osu``; also the feature a stack must have.
+    :param suite: ``imb``, ``mpi4py``, ``osu`` or ``perftest``; also the feature a stack must have.
     :param binary: binary or command in the stack's metadata.
     :param group: key of :data:`catalogue.GROUPS`.
     :param ranks: key of :data:`RANK_RULES`.

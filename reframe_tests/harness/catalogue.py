@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from . import catalogue_imb, catalogue_osu, traffic
+from . import catalogue_imb, catalogue_osu, catalogue_perftest, traffic
 from .benchmark import ELEMENT, RANK_RULES, SIZELESS, Benchmark, doubling_sizes
 from .plans import DEPTHS, FAN_BUFFER_BYTES, PLANS, PROBES, UNBOUNDED, Amount, Pace, Plan
 from .stack import Stack
@@ -56,7 +56,9 @@ MPI4PY_PINGPONG = Benchmark(
 
 #: Every row, in the order groups run them.
 ROWS: tuple[Benchmark, ...] = (*catalogue_imb.ROWS, *catalogue_osu.ROWS, MPI4PY_PINGPONG)
-_BY_NAME = {(row.binary, row.name): row for row in ROWS}
+#: Those no test starts: their outputs are read and replayed.
+READ_ONLY: tuple[Benchmark, ...] = catalogue_perftest.ROWS
+_BY_NAME = {(row.binary, row.name): row for row in (*ROWS, *READ_ONLY)}
 
 #: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
 SIZE_DIGITS = 10

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from . import imb_output, mpi4py_output, osu_output
+from . import imb_output, mpi4py_output, osu_output, perftest_output
 from .catalogue import Expected
 from .records import OutputError, Record
 
@@ -20,11 +20,13 @@ _READERS = (
     (re.compile(r"^[ \t]*# +Intel ?\(R\) MPI Benchmarks ", re.MULTILINE), imb_output.parse),
     (re.compile(r"^[ \t]*# MPI PingPong Test[ \t\r]*$", re.MULTILINE), mpi4py_output.parse),
     (re.compile(r"^[ \t]*# OSU ", re.MULTILINE), osu_output.parse),
+    (re.compile(perftest_output.TITLE.pattern, re.MULTILINE), perftest_output.parse),
 )
 
 
 def parse(text: str, *, source: str = "<text>") -> list[Record]:
-    """Records of one output of IMB (five binaries, 2018 to 2021.11), OSU (5.6 to 7.5) or mpi4py.bench pingpong, as printed.
+    """Records of one output of IMB (five binaries, 2018 to 2021.11), OSU (5.6 to 7.5), mpi4py.bench pingpong or perftest's
+    bandwidth tests.
 
     :param source: name of the output, for messages.
     :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up.
@@ -35,7 +37,8 @@ def parse(text: str, *, source: str = "<text>") -> list[Record]:
     if known:
         return min(known, key=lambda item: item[0])[1](text, source)
     raise OutputError(
-        f"{source}: this is no output of IMB, OSU or mpi4py.bench; give the whole output of a benchmark, from its title on."
+        f"{source}: this is no output of IMB, OSU, mpi4py.bench or perftest; give the whole output of a benchmark, from its "
+        "title on."
     )
 
 
