@@ -175,8 +175,7 @@ def test_measured_and_published_curves_share_a_chart(session: sessions.Session, 
             })()"""
         )
         page.wait("document.querySelector('#charts figure').dataset.drawn")
-        flat = page.evaluate(
-            f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => [...new Set(one.y.map((value) => value.toFixed(3)))])"
-        )
+        ratios = "[...new Set(one.y.map((value) => value.toFixed(3)))]"
+        flat = page.evaluate(f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => {ratios})")
         assert flat == [["1.000"], ["2.000"], ["0.500"]], "curves keep six digits"
         assert page.problems == []
