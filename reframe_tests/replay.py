@@ -4,7 +4,7 @@ import reframe as rfm
 import yaml
 from reframe.core.builtins import run_after
 
-from reframe_tests.harness import catalogue, condition, references, replay, site
+from reframe_tests.harness import catalogue, references, replay, site
 from reframe_tests.harness.fabric_test import FabricTest
 
 if replay.system():
@@ -14,20 +14,22 @@ if replay.system():
         """PingPong of IMB-P2P, as printed in a paper."""
 
         group = "p2p_pairs"
+        suite = "imb"
+        subject = "PingPong of IMB-P2P"
         #: Test whose references hold for the recording.
         like = "PointToPoint"
         repeats = 1
 
         @run_after("init")
         def select_cases(self) -> None:
-            self.descr = f"Replay of a recorded output, no measurement: {catalogue.GROUPS[self.group]}"
+            self.descr = f"Replay of a recorded output, no measurement: {self.subject}"
             self.valid_systems = [f"+{self.fabric}"]
-            suite = catalogue.suites(self.group)[0]
-            self.valid_prog_environs = [f"+{replay.FEATURE} +{suite}"]
+            self.valid_prog_environs = [f"+{replay.FEATURE} +{self.suite}"]
             self.keep_files = ["*.out"]
             self.tags = {"replay"}
 
-        def plan_launches(self, pace: catalogue.Pace, where: condition.Condition | None = None) -> tuple[catalogue.Launch, ...]:
+        # In the body of a test `condition` is a variable of the test, so the annotation cannot name the module's class.
+        def plan_launches(self, pace: catalogue.Pace, where: object = None) -> tuple[catalogue.Launch, ...]:
             return replay.launches(self._stack, self._condition.ranks)
 
         def _learned_references(self) -> dict[str, references.Reference]:
@@ -43,4 +45,15 @@ if replay.system():
         """One-sided bandwidth of OSU, as printed in a paper."""
 
         group = "one_sided_osu"
+        suite = "osu"
+        subject = "osu_put_bw"
         like = "OsuOneSided"
+
+    @rfm.simple_test
+    class ReplayVerbs(Replay):
+        """Bandwidth of two adapters by perftest, without MPI, as printed in a paper."""
+
+        group = "verbs"
+        suite = "perftest"
+        subject = "ib_send_bw of perftest"
+        like = "Verbs"

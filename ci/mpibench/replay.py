@@ -18,7 +18,8 @@ from reframe_tests.harness import replay as mode
 from reframe_tests.harness.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import published
+from . import published, sessions
+from .samples import REPLAYED
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,12 @@ RECORDINGS: dict[str, tuple[Recording, ...]] = {
             "osu-put-bw-eth1g",
             ("allocate,flush",),
         ),
+        # perftest uses no MPI; the stack is that of the machine, because a stack must have one.
+        Recording(
+            *("edr100", "perftest-ohpc", "openmpi", "4.0.5", "orterun", "perftest", "CentOS 8.3", "ib_send_bw", "ib_send_bw"),
+            ("-d", "mlx5_0", "-D", "30", "--cpu_util"),
+            "ib-send-bw-edr100",
+        ),
     ),
 }
 
@@ -66,6 +73,10 @@ RECORDINGS: dict[str, tuple[Recording, ...]] = {
 def text_of(system: str, recording: Recording) -> str:
     """The output: rows as the paper prints them, in the frame of the benchmark."""
     rows = [value for value in published.read(system) if Path(value.file).stem == recording.table]
+    if recording.suite == "perftest":
+        [average, rate] = rows
+        # The paper's text lost iterations and CPU use; -D prints no peak (perftest.1, -D). All are 0 and nobody reads them.
+        return _PERFTEST_FRAME.format(size=average["message_bytes"], average=average["value"], rate=rate["value"])
     if recording.suite == "osu":
         head = "# OSU MPI_Put Bandwidth Test v5.8\n# Window creation: MPI_Win_allocate\n# Synchronization: MPI_Win_flush\n"
         lines = [f"{row['message_bytes']:<10}{row['value']:>18}" for row in rows]
@@ -76,6 +87,26 @@ def text_of(system: str, recording: Recording) -> str:
     table = [" " + " ".join(f"{text:>12}" for text in (size, *(cells[str(size), name] for name in columns))) for size in sizes]
     return _IMB_FRAME.format(largest=sizes[-1], rows="\n".join(table))
 
+
+_RULE = "-" * 87
+_PERFTEST_FRAME = f"""{_RULE}
+                    Send BW Test
+ Number of qps   : 1            Transport type : IB
+ Connection type : RC           Using SRQ      : OFF
+ RX depth        : 512
+ CQ Moderation   : 100
+ Mtu             : 4096[B]
+ Link type       : IB
+ Max inline data : 0[B]
+ Data ex. method : Ethernet
+{_RULE}
+ local address: LID 0x01 QPN 0x0089 PSN 0xe0a26b
+ remote address: LID 0x02 QPN 0x0089 PSN 0xf9b29
+{_RULE}
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]    CPU_Util[%]
+ {{size:<7}}    0                0.00               {{average}}             {{rate}}          0.00
+{_RULE}
+"""
 
 _IMB_FRAME = """#------------------------------------------------------------
 #    Intel(R) MPI Benchmarks 2021.3, IMB-P2P part
@@ -113,6 +144,10 @@ _IMB_FRAME = """#------------------------------------------------------------
 """
 
 
+#: What a reader of the stack's metadata must know beside that it is a replay.
+_REMARKS = {"perftest": "; perftest uses no MPI"}
+
+
 def write_stack(system: str, recording: Recording, folder: Path) -> Path:
     """Write recording, player and metadata into ``folder``; returns the metadata file."""
     text = text_of(system, recording)
@@ -145,7 +180,12 @@ def write_stack(system: str, recording: Recording, folder: Path) -> Path:
         "library_version_pattern": "replay",
         "binaries": {recording.binary: str(player)},
         "commands": {"mpirun": [str(player)]},
-        "suites": {recording.suite: {"version": recording.suite_version, "built_with": "replay of a published table"}},
+        "suites": {
+            recording.suite: {
+                "version": recording.suite_version,
+                "built_with": f"replay of a published table{_REMARKS.get(recording.suite, '')}",
+            }
+        },
         "env_vars": {},
         "prepend_path": {},
         "build": {"lock_hash": "replay0", "replay": played},
@@ -158,7 +198,7 @@ def write_stack(system: str, recording: Recording, folder: Path) -> Path:
 def run(system: str, options: Sequence[str] = (), root: Path = ROOT, results: Path | None = None) -> int:
     """Replay everything a system has; returns ReFrame's exit status (1 where the papers' own figures fail a gate).
 
-    :raises BadInput: if nothing of the system can be replayed.
+    :raises BadInput: if nothing of the system can be replayed, or not all of it was.
     """
     if system not in RECORDINGS:
         raise BadInput(f"nothing of system '{system}' can be replayed; there are recordings for {', '.join(RECORDINGS)}.")
@@ -176,4 +216,13 @@ def run(system: str, options: Sequence[str] = (), root: Path = ROOT, results: Pa
     words = [str(reframe), "-c", str(root / "reframe_tests" / "replay.py"), f"--system={system}", "-r"]
     folder.mkdir(parents=True, exist_ok=True)
     words += ["-P", "nodes=2", "-P", "ppn=1", "-P", "pinning=default", "--session-extras", "run=replay", *options]
-    return subprocess.run(words, env=environ, cwd=root, check=False).returncode
+    database = results / "results.db"
+    before = len(sessions.list_sessions(database)) if database.exists() else 0
+    status = subprocess.run(words, env=environ, cwd=root, check=False).returncode
+    # ReFrame passes a session without tests, as when it could not load the file.
+    stored = sessions.list_sessions(database) if database.exists() else []
+    told = sessions.read_session(database).cases if len(stored) > before else ()
+    played = sum(case.evidence == REPLAYED for case in told)
+    if played != len(files):
+        raise BadInput(f"{played} of {len(files)} recordings of '{system}' were replayed: see ReFrame's messages above.")
+    return status

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from .samples import PROVEN
+from .samples import PROVEN, REPLAYED
 
 #: Keys of the stored condition or labels of the session that say, with a value other than no or nothing, that the numbers
 #: were played back from a record.
@@ -21,7 +21,8 @@ _NOT_SET = _REPLAY_KEYS + r'(?:""|null|false|\{\}|\[\]|"false"|"no"|0)\s*[,}]'
 
 def _is_replay() -> pl.Expr:
     text = pl.concat_str([pl.col("condition").fill_null(""), pl.col("labels").fill_null("")])
-    return text.str.count_matches(_REPLAY_KEYS) > text.str.count_matches(_NOT_SET)
+    marked = text.str.count_matches(_REPLAY_KEYS) > text.str.count_matches(_NOT_SET)
+    return marked | (pl.col("evidence") == REPLAYED).fill_null(False)
 
 
 #: Why a case is not used; the first that applies, in this order. Each is a polars expression over ``dataset.cases``.

@@ -59,8 +59,13 @@ def run_reframe(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
     written = tmp_path_factory.mktemp("reframe")
 
     def run(
-        *options: str, top: Path | None = None, config: Path | None = None, environ: dict[str, str] | None = None
+        *options: str,
+        top: Path | None = None,
+        config: Path | None = None,
+        environ: dict[str, str] | None = None,
+        only: str = "",
     ) -> subprocess.CompletedProcess[str]:
+        # only: the one test file to load, where the others would cost time for nothing.
         settings = {
             "RFM_CONFIG_FILES": str(config or (top or root) / "site_configs" / "settings.py"),
             "RFM_COLORIZE": "no",
@@ -68,7 +73,7 @@ def run_reframe(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
         }
         reframe = Path(sys.executable).parent / "reframe"
         return subprocess.run(
-            [str(reframe), "-c", str((top or root) / "reframe_tests"), *options],
+            [str(reframe), "-c", str((top or root) / "reframe_tests" / only), *options],
             cwd=root,
             env={**os.environ, **settings, **(environ or {})},
             text=True,

@@ -54,6 +54,7 @@ def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: P
         *("--dry-run", f"--system={system}", "-S", "depth=smoke", f"--stage={tmp_path}", "--keep-stage-files"),
         *("-P", "nodes=2", "-P", f"ppn={ppn}", "-P", f"pinning={pinning}", "-n", f"PointToPoint%fabric={fabrics}%"),
         environ={"MPIBENCH_STACKS": stacks_variable},
+        only="point_to_point.py",
     )
     assert result.returncode == 0, result.stdout[-3000:]
     assert "WARNING" not in result.stdout, result.stdout[-3000:]
@@ -154,22 +155,51 @@ def test_bootstrap_rows_are_whole() -> None:
     assert "I_MPI_HYDRA_BOOTSTRAP_EXEC" in bootstrap.find("hydra-intel", (2018,), "pbs", 2).env
 
 
+#: Units of a paper in MB/s, where it prints others: (system, benchmark) to MB/s in one of them. Both ways at once count twice.
+IN_MB_PER_S = {
+    ("cambridge-westmere", "PingPong"): 1e3,
+    ("openhpc-mini", "ib_send_bw"): 1.048576,
+    ("opa-dual-rail", "Uniband"): 125.0,
+    ("opa-dual-rail", "Biband"): 250.0,
+}
+
+
+def learned(system: str) -> list[tuple[tuple, list]]:
+    """Entries of a system's references.yaml: (test, partition, stack, fabric, nodes, ppn, pinning, metric) and value."""
+    content = yaml.safe_load(site.references_file(system).read_text()) or {}
+    references.check_file(system, content)
+    return [leaf for test, node in content.items() if test != "provenance" for leaf in _leaves(node, (test,))]
+
+
 @pytest.mark.parametrize("system", CASES)
 def test_references_of_a_paper_are_its_numbers(system: str) -> None:
     """Every learned reference of these systems is a published value, with unit, origin and whose bounds they are."""
-    content = yaml.safe_load(site.references_file(system).read_text()) or {}
-    references.check_file(system, content)
     printed = {
         (row["benchmark"], row["message_bytes"], row.number) for row in published.read(system) if _is_number(row["value"])
     }
-    entries = [leaf for test, node in content.items() if test != "provenance" for leaf in _leaves(node)]
-    assert entries or system == "opa-dual-rail"
+    entries = learned(system)
+    assert entries
     for keys, value in entries:
         benchmark, _, size = keys[-1].split(".")
-        scale = 1e3 if system == "cambridge-westmere" else 1.0
-        wanted = round(value[0] / scale, 6)
+        wanted = round(value[0] / IN_MB_PER_S.get((system, benchmark), 1.0), 6)
         sizes = {message for name, message, number in printed if name == benchmark and number == wanted}
         assert str(int(size)) in sizes or sizes == {""}, (keys, value)
+
+
+@pytest.mark.parametrize("system", CASES)
+def test_every_number_of_a_paper_that_can_be_a_reference_is_one(system: str) -> None:
+    """Latencies and bandwidths under a condition the tests can ask for; IMB-P2P's rates are those latencies once more."""
+    known = {
+        (keys[-1].rpartition(".")[0], int(keys[-1].rpartition(".")[2]), keys[4], keys[5], value[0])
+        for keys, value in learned(system)
+    }
+    short = {"latency_us": "latency", "bandwidth_mb_per_s": "bandwidth", "bandwidth_mib_per_s": "bandwidth"}
+    for row in published.read(system):
+        if row["quantity"] in short and row["nodes"]:
+            scale = 1.048576 if row["quantity"] == "bandwidth_mib_per_s" else 1.0
+            metric = f"{row['benchmark']}.{short[row['quantity']]}"
+            wanted = (metric, row.message_bytes or 0, int(row["nodes"]), int(row["ppn"]), row.number * scale)
+            assert any(entry[:4] == wanted[:4] and entry[4] == pytest.approx(wanted[4], rel=1e-9) for entry in known), wanted
 
 
 def _is_number(text: str) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from mpibench import dataset, published, replay, report_summary, sessions
-from reframe_tests.harness import catalogue, parsers, stack_metadata
+from mpibench import accept, compare, dataset, drift, gate, published, rebaseline, replay, report, report_summary, sessions
+from reframe_tests.harness import catalogue, parsers, references, stack_metadata
 from reframe_tests.harness import replay as mode
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -43,20 +44,69 @@ def test_a_recording_is_read_by_the_strict_parser_to_the_last_digit(recording: r
     printed = [value for value in published.read(SYSTEM) if Path(value.file).stem == recording.table]
     read = {(record.message_bytes, name): value for record in records for name, value in record.values.items()}
     for value in printed:
-        if value["quantity"] == "repetitions":
-            continue
-        assert f"{read[value.message_bytes, value['quantity']]:.{value.decimals}f}" == value["value"]
+        if value["quantity"] != "repetitions":
+            assert as_printed(read, value) == value["value"]
     assert len(read) == sum(value["quantity"] != "repetitions" for value in printed)
+
+
+#: perftest's units: quantity as printed to quantity as stored, and how many of the stored unit make one.
+UNITS = {
+    "bandwidth_mib_per_s": ("bandwidth_mb_per_s", 1.048576),
+    "message_rate_mega_per_s": ("message_rate_per_s", 1e6),
+}
+
+
+def as_printed(read: dict[tuple[int | None, str], float], value: published.Value) -> str:
+    """What was read for a published value, in the paper's unit and with its digits."""
+    quantity, scale = UNITS.get(value["quantity"], (value["quantity"], 1.0))
+    return f"{read[value.message_bytes, quantity] / scale:.{value.decimals}f}"
+
+
+GROUPS = {"osu": "one_sided_osu", "imb": "p2p_pairs", "perftest": "verbs"}
 
 
 def test_every_replayed_number_is_the_papers(session: sessions.Session) -> None:
     for recording in replay.RECORDINGS[SYSTEM]:
-        group = "one_sided_osu" if recording.suite == "osu" else "p2p_pairs"
-        case = case_of(session, recording.partition, group)
+        case = case_of(session, recording.partition, GROUPS[recording.suite])
         stored = {(sample.message_bytes, sample.quantity): sample.values for sample in case.samples}
+        assert {len(values) for values in stored.values()} == {1}
+        single = {key: values[0] for key, values in stored.items()}
         for value in published.read(SYSTEM):
             if Path(value.file).stem == recording.table and value["quantity"] != "repetitions":
-                assert stored[value.message_bytes, value["quantity"]] == (value.number,)
+                assert as_printed(single, value) == value["value"]
+
+
+@pytest.mark.parametrize(
+    ("fabric", "suite", "size", "printed"),
+    [
+        ("eth1g", "osu", 4194304, "0.9357"),
+        ("eth1g", "imb", 4194304, "0.925"),
+        ("eth40g", "imb", 262144, "39.89"),
+        ("opa100", "imb", 65536, "78.91"),
+    ],
+)
+def test_figures_of_the_paper_come_out_of_the_session(
+    session: sessions.Session, fabric: str, suite: str, size: int, printed: str
+) -> None:
+    """From the database, in Gbit/s, to the last printed digit."""
+    samples = case_of(session, fabric, GROUPS[suite]).samples
+    [value] = [one.values[0] for one in samples if (one.message_bytes, one.quantity) == (size, "bandwidth_mb_per_s")]
+    assert value is not None
+    assert f"{value * references.GBIT_PER_MB:.{len(printed.split('.')[1])}f}" == printed
+    best = max(one.values[0] or 0.0 for one in samples if one.quantity == "bandwidth_mb_per_s")
+    assert value == best, "the paper quotes the largest"
+
+
+def test_edr_is_92_09_as_the_paper_counts_and_96_57_as_perftest_does(session: sessions.Session) -> None:
+    """The paper takes MiB for MB and cuts 92.09824 to 92.09; the gate holds the true bandwidth against the line rate."""
+    case = case_of(session, "edr100", "verbs")
+    [value] = [one.values[0] for one in case.samples if one.quantity == "bandwidth_mb_per_s"]
+    assert value is not None
+    assert int(value / 1.048576 * references.GBIT_PER_MB * 100) / 100 == 92.09
+    assert value * references.GBIT_PER_MB == pytest.approx(96.572, abs=1e-3)
+    assert case.result == "pass"
+    [gate] = [gate for gate in case.gates if gate.layer == "physics"]
+    assert gate.outcome == "pass" and gate.value == pytest.approx(0.96572, abs=1e-5)
 
 
 def test_what_holds_and_what_does_not(session: sessions.Session) -> None:
@@ -91,6 +141,42 @@ def test_the_dataset_marks_every_value_and_leaves_it_out_unless_asked(results: P
     rows = dataset.load(out, evidence=("replayed",)).collect()
     assert rows.height > 200
     assert set(rows["origin"]) == {"replay"}
+
+
+COMMANDS = {
+    "accept": lambda folder: accept.decide(folder, "latest", "latest", system=SYSTEM),
+    "compare": lambda folder: compare.pair(
+        folder, "latest", "stack", "intelmpi-oneapi-eth1g-replay", "openmpi-ohpc-eth1g-replay", system=SYSTEM
+    ),
+    "rebaseline": lambda folder: rebaseline.propose(folder, "latest", system=SYSTEM),
+    "drift": lambda folder: drift.watch(folder, SYSTEM),
+    "gate": lambda folder: gate.decide(folder, SYSTEM),
+}
+#: What a command says of sessions that hold replays only; the last two look at all of a system's nights.
+LEFT_OUT = {"drift": "hold no metric that is judged", "gate": "hold no metric that is judged"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_verdict_and_no_reference_comes_from_a_replay(results: Path, tmp_path: Path, command: str) -> None:
+    """Not even where somebody exports a replay into a dataset and asks."""
+    dataset.export(results / "results.db", tmp_path / "dataset")
+    with pytest.raises(BadInput) as caught:
+        COMMANDS[command](tmp_path / "dataset")
+    assert LEFT_OUT.get(command, "replays a record instead of measuring") in str(caught.value)
+
+
+def test_a_replay_that_plays_nothing_is_no_success(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """ReFrame passes a session without tests; that once let a broken test file through."""
+    monkeypatch.setattr(replay.subprocess, "run", lambda *words, **more: subprocess.CompletedProcess(words, 0))
+    with pytest.raises(BadInput, match="0 of 5 recordings of 'openhpc-mini' were replayed"):
+        replay.run(SYSTEM, results=tmp_path)
+
+
+def test_the_report_of_a_replay_says_so_first(session: sessions.Session, tmp_path: Path) -> None:
+    page = report.render(session, tmp_path)
+    head = page.partition("<main>")[0]
+    assert "REPLAY of recorded outputs: nothing was measured here" in head
+    assert "replay of a recorded output (site_configs/openhpc-mini/published/ib-send-bw-edr100.csv" in page
 
 
 def test_replay_stacks_exist_in_replays_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,9 @@ SRUN_MPI = {"intelmpi": "pmi2", "mpich": "pmi2", "openmpi": "pmix", "mvapich2": 
 EXPORTING = ("prrte", "orterun")
 #: Launcher families that learn the number of ranks from variables, not from ``-np``.
 COUNTED_BY_VARIABLES = ("poe",)
+#: Launcher families that take options of the whole job only in front of ``-np``, which begins a program's own: the MPD of Intel
+#: MPI 4.0 (``mpiexec <g-options> <l-options> <program>``; Cambridge paper, appendix A: ``mpirun -ppn $ppn -np $np``).
+COUNTED_LAST = ("hydra-intel",)
 #: Variables mpirun takes along by itself.
 OWN_VARIABLES = ("OMPI_", "PMIX_", "PRTE_")
 
@@ -104,9 +107,11 @@ class Condition:
             words = [*command, f"--mpi={self.srun_mpi}", f"--nodes={self.nodes}", f"--ntasks={self.ranks}"]
         else:
             # The absolute path: another MPI's mpirun may come first on PATH.
-            counted = self.stack.launcher_family in COUNTED_BY_VARIABLES
-            words = [*self.stack.mpirun, *(() if counted else ("-np", str(self.ranks)))]
-        words += [*options, *self.binding.options]
+            words = [*self.stack.mpirun]
+        counted = bool(self.srun_mpi) or self.stack.launcher_family in COUNTED_BY_VARIABLES
+        count = () if counted else ("-np", str(self.ranks))
+        options = [*options, *self.binding.options]
+        words += [*options, *count] if self.stack.launcher_family in COUNTED_LAST else [*count, *options]
         if not self.srun_mpi and self.stack.launcher_family in EXPORTING and self.nodes > 1:
             names = [*self.setting.env, *self.stack.env_vars, *self.stack.prepend_path]
             words += [word for name in names if not name.startswith(OWN_VARIABLES) for word in ("-x", name)]

@@ -11,9 +11,11 @@ _NODE = describe(sockets=2, cores_per_socket=6, numbering="alternating", arch="w
 for _masks in (_NODE["topology"]["sockets"], _NODE["topology"]["numa_nodes"], _NODE["topology"]["caches"][0]["cpusets"]):
     _masks.reverse()
 
-#: Appendix B.2 and B.3 for Intel MPI 4.0.1. Fabric, provider, fallback and the way in through TM belong to the condition and
-#: come from the tables; published/environment.csv has the whole list.
+#: Section 2.2 for Open MPI 1.4.2, appendix B.2 and B.3 for Intel MPI 4.0.1. Fabric, provider, fallback and the way in through
+#: TM belong to the condition and come from the tables; published/environment.csv has the whole list.
 _RECOMMENDED = [
+    # "we set the OpenMPIs mpi_leave_pinned parameter to 1, which is recommended for benchmarking"
+    {"section": "2.2", "stacks": ["openmpi-*"], "env_vars": {"OMPI_MCA_mpi_leave_pinned": "1"}},
     {
         "section": "Appendix B.2",
         "stacks": ["intelmpi-*"],
