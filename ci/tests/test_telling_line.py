@@ -30,6 +30,13 @@ def test_the_same_trouble_reads_the_same_in_every_repeat() -> None:
     assert telling_line(again) == telling_line(LINK_DOWN)
 
 
+def test_the_end_that_lost_its_device_is_quoted_and_not_the_one_that_could_not_reach_it() -> None:
+    other = "[1795272961.090000] [c1:29  :0]          select.c:639  UCX  ERROR no active messages transport to <peer>: "
+    other += "self/memory - iface id differs (1 vs 2), tcp/eth1g - not available\n"
+    for text in (other + LINK_DOWN, LINK_DOWN + other):
+        assert telling_line(text) == telling_line(LINK_DOWN)
+
+
 def test_slurm_names_the_node() -> None:
     assert "failed on node c2" in telling_line(NO_SLURMD)
 

@@ -8,8 +8,10 @@ import re
 _UCX = re.compile(r"^\[\d+\.\d+\]\s+\[(?P<host>[^:\]]+):\d+\s*:\d+\]\s+\S+:\d+\s+UCX\s+(?P<level>[A-Z]+)\s+(?P<said>.*)")
 #: Levels below a warning tell what was tried on the way; a failure there is none of the launch.
 _CHATTER = ("DIAG", "INFO", "DEBUG", "TRACE", "REQ", "DATA", "ASYNC", "FUNC", "POLL")
-#: What a telling line looks like, the more telling first: a cause, then any complaint.
+#: What a telling line looks like, the more telling first: a device by its name, a cause, then any complaint. Nodes complain in
+#: any order, and the other end of a link that is down only lists what it tried.
 _TELLING = (
+    re.compile(r"no space left|\bdevice '?\w\S* is not available|no such device: \S", re.IGNORECASE),
     re.compile(
         r"no space left|disk quota|node failure|not available|unreachable|no route to host|link is down|refused|timed out|"
         r"out of memory|oom.kill|no such file|not found|no such device|launch .*failed|invalid job credential|"
