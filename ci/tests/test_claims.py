@@ -163,3 +163,11 @@ def test_the_command_says_sentence_ratio_and_remark() -> None:
     assert any("39.89Gbs is near the theoretical peak" in line for line in told)
     assert any("beyond the scope" in line for line in told)
     assert all(": no figures," in line for line in claims.lines("opa-dual-rail")[::2])
+
+
+def test_latency_grows_with_every_doubling_of_tasks() -> None:
+    """Table 1: from one task on one link to 16 tasks on four, never downwards and by a seventh in all."""
+    rows = published.select(published.read("ibm-p5-575"), table="Table 1", quantity="latency_us")
+    by_tasks = [value.number for value in sorted(rows, key=lambda value: int(value["ppn"]))]
+    assert by_tasks == sorted(set(by_tasks)) and len(by_tasks) == 5
+    assert by_tasks[-1] / by_tasks[0] == pytest.approx(1.143, abs=5e-4)
