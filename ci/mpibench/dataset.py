@@ -304,9 +304,11 @@ def scan(out_dir: str | Path, table: str, systems: Sequence[str] | None = None) 
     """
     folder = Path(out_dir) / table
     files = sorted(path for system in systems or ("*",) for path in folder.glob(f"system={system}/date=*/*.parquet"))
+    expected = SCHEMAS[table]
+    if not files and systems and any(folder.glob("system=*")):
+        return pl.LazyFrame(schema={**expected, **PARTITION_SCHEMA})
     if not files:
         raise BadInput(f"there is no dataset in {out_dir}: write one with `mpibench export`.")
-    expected = SCHEMAS[table]
     for path in files:
         try:
             found = pl.read_parquet_schema(path)
