@@ -53,7 +53,7 @@ class Beside:
     """A measured curve beside a published one of the same benchmark, quantity, nodes and processes per node.
 
     :param measured: message size in bytes to the median of the repeats.
-    :param ratios: measured over published, at the sizes both have; none where the published value is 0.
+    :param ratios: measured over published, at the sizes both have; none where either was printed as 0.
     """
 
     case: Case
@@ -138,7 +138,7 @@ def beside(session: Session, curve: Curve) -> list[Beside]:
             if same and sample.message_bytes is not None and sample.measured:
                 medians.setdefault(sample.variant, {})[sample.message_bytes] = statistics.median(sample.measured)
         for variant, measured in medians.items():
-            shared = [size for size in curve.points if size in measured and curve.number(size)]
+            shared = [size for size in curve.points if measured.get(size) and curve.number(size)]
             ratios = {size: measured[size] / curve.number(size) for size in shared}
             if ratios:
                 found.append(Beside(case, variant, measured, ratios))

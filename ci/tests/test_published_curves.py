@@ -67,8 +67,9 @@ def test_ratio_is_median_over_published_and_nothing_is_divided_by_zero(session: 
     assert (twice.case.stack, half.case.stack) == ("intelmpi-wheels", "mpich-wheels")
     assert set(twice.ratios.values()) == {2.0} and set(half.ratios.values()) == {0.5}
     assert twice.measured[0] == pytest.approx(2 * 49.81)
-    # 0.00 MB/s at 0 bytes divides nothing.
+    # 0.00 MB/s at 0 bytes divides nothing, and measured 0.00 are too few digits for a ratio.
     assert 0 not in published_curves.beside(session, bandwidth)[0].ratios
+    assert published_curves.beside(session_of(eth1g_case(0.0)), bandwidth) == []
     assert published_curves.beside(session, rate) == published_curves.beside(session, put) == []
 
 

@@ -241,7 +241,7 @@ function toggleTable(figure, button) {
   const printed = (one, size) => { const at = one.x.indexOf(size); return at < 0 ? null : one.y[at]; };
   const ratio = (row, one, size) => {
     const position = row.x.indexOf(size), at = position < 0 ? null : spread(row.y[position]), by = printed(one, size);
-    return at && by ? (at.mid / by).toFixed(3) : "";
+    return at && at.mid && by ? (at.mid / by).toFixed(3) : "";
   };
   const beside = published.flatMap((one) => [
     [`published: ${one.source}`, (size) => number(printed(one, size))],
