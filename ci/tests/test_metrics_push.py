@@ -90,6 +90,7 @@ def test_a_real_session_is_sent(
     url, got = collector
     environ = {"MPIBENCH_METRICS": f"{kind}{url}/metrics/job/mpibench", "RFM_PREFIX": str(tmp_path)}
     environ["RFM_SQLITE_DB_FILE"] = str(tmp_path / "results.db")
+    environ["NO_PROXY"] = environ["no_proxy"] = "127.0.0.1"
     done = run_reframe("-r", "-n", ONE, "-p", "mpich-wheels", "-S", "depth=smoke", "--system=generic", environ=environ)
     if "[    SKIP ]" in done.stdout:
         pytest.skip("two ranks in one node are not measured here")
