@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,10 @@ import pytest
 from mpibench import stack_probe
 from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
+
+# A shell starts what it runs in the background with SIGINT ignored, and children inherit that; tests interrupt both.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
