@@ -105,6 +105,11 @@ def decide(
     policy = verdict_policy.load(name)
     judgement = verdicts.judge(before, after, policy)
     if not judgement.metrics.filter(pl.col("verdict") != verdicts.MISSING).height:
+        if judgement.unjudged:
+            raise BadInput(
+                f"{policy.source} gives none of the {judgement.unjudged} metrics that both sides have a margin, so nothing can "
+                "be decided; give those you mean to judge one."
+            )
         raise BadInput(
             f"the sides have no metric in common: {verdict_data.describe_condition(before.values.row(0, named=True))} "
             f"against {verdict_data.describe_condition(after.values.row(0, named=True))}."
@@ -159,7 +164,10 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
 
 
 def junit(acceptance: Acceptance) -> str:
-    """JUnit XML: one suite per condition, one test per metric; inconclusive is an error, so that CI does not go green."""
+    """JUnit XML: one suite per condition, one test per metric, and the decision as a test of its own.
+
+    An inconclusive metric is skipped with the repeats it needs; the decision fails unless accepted: CI does not go green.
+    """
     table = acceptance.judgement.metrics
     root = ElementTree.Element("testsuites", name=f"acceptance of {acceptance.baseline.system}")
     for _, rows in table.group_by(verdict_data.CONDITION, maintain_order=True):

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mpibench import accept, cli
+from mpibench import accept, cli, verdict_policy
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 
@@ -63,6 +63,16 @@ def test_the_record_says_what_changed_and_signs_the_values(tmp_path: Path) -> No
     first = found["candidate"]["values_sha256"]
     assert run(tmp_path) == 0
     assert record(tmp_path)["candidate"]["values_sha256"] == first
+
+
+def test_a_policy_that_judges_nothing_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bands = dict.fromkeys(verdict_policy.Policy().bands_bytes)
+    policy = verdict_policy.Policy(margins_percent=dict.fromkeys(verdict_policy.Policy().margins_percent, bands))
+    monkeypatch.setattr(verdict_policy, "load", lambda name: policy)
+    for number in range(2):
+        write_session(tmp_path, number)
+    with pytest.raises(BadInput, match="gives none of the 21 metrics that both sides have a margin"):
+        accept.decide(tmp_path, "latest~1", "latest")
 
 
 def test_junit_has_a_failure_per_regressed_or_missing_metric(tmp_path: Path) -> None:
