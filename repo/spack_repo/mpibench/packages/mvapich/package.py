@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from spack.package import Executable, test_part, which
+from spack.package import test_part, which
 from spack_repo.builtin.packages.mvapich.package import Mvapich as BuiltinMvapich
-from spack_repo.mpibench.mpi_checks import RING_SOURCE, run_two_ranks
+from spack_repo.mpibench.mpi_checks import FLOOD_PASSED, FLOOD_SOURCE, RING_SOURCE, run_program
 
 #: Value of ``netmod`` -> (package that carries it, its configure option, library that libmpi must load from it).
 NETWORK_LIBRARIES = {
@@ -26,10 +26,13 @@ class Mvapich(BuiltinMvapich):
 
     def test_ring(self):
         """compile a program with mpicc and pass a token round two ranks"""
-        Path("ring.c").write_text(RING_SOURCE)
-        Executable(str(self.prefix.bin.mpicc))("ring.c", "-o", "ring")
-        printed = run_two_ranks(self.spec, str(Path("ring").resolve()))
+        printed = run_program(self.spec, "ring", RING_SOURCE)
         assert "ring of 2 closed" in printed, printed
+
+    def test_flood(self):
+        """both ranks send more short messages than fit into the library's buffers"""
+        printed = run_program(self.spec, "flood", FLOOD_SOURCE)
+        assert FLOOD_PASSED in printed, printed
 
     def test_network_library(self):
         """libmpi loads the network library that Spack chose, not a bundled one"""
