@@ -27,6 +27,7 @@ from transport_cases import (
     OPENMPI_4,
     every_stack,
     fabric_of,
+    make_stack,
     setting_of,
 )
 
@@ -118,6 +119,9 @@ def test_inside_a_node_the_shortcut_is_off_between_nodes_it_is_on() -> None:
     assert setting_of(INTEL, between).env["I_MPI_FABRICS"] == "shm:ofi"
     assert setting_of(MPICH, LO).env["MPIR_CVAR_NOLOCAL"] == "1"
     assert "MPIR_CVAR_NOLOCAL" not in setting_of(MPICH, between).env
+    nemesis = make_stack("mvapich2", "2.3.7", "ch3:nemesis")
+    assert setting_of(nemesis, LO).env["MPIR_CVAR_CH3_NOLOCAL"] == "1"
+    assert "MPIR_CVAR_CH3_NOLOCAL" not in setting_of(nemesis, between).env
     assert setting_of(MPICH_UCX, LO).env["UCX_TLS"] == "self,tcp"
     assert setting_of(MPICH_UCX, between).env["UCX_TLS"] == "self,sm,tcp"
     assert setting_of(OPENMPI, LO).env["OMPI_MCA_btl"] == "self,tcp"

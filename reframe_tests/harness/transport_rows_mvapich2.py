@@ -66,11 +66,13 @@ ROWS: tuple[TransportRow, ...] = (
     TransportRow(
         _MPI,
         "tcp",
-        _VERSIONS,
-        _GUIDE + "4.11 'Configuring a build for TCP/IP-Nemesis', 5.2.10 'Run using IPoIB'; MPICH README.envvar",
+        Range((2, 0)),
+        _GUIDE
+        + "4.11 'Configuring a build for TCP/IP-Nemesis', 5.2.10 'Run using IPoIB'; `mpivars` (src/mpid/ch3/src/mpid_vc.c: ch3 "
+        "does not read MPICH 4's MPIR_CVAR_NOLOCAL)",
         device=NEMESIS,
         env={"MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE": "{device}"},
-        by_scope=scoped(node={"MPIR_CVAR_NOLOCAL": "1"}),
+        by_scope=scoped(node={"MPIR_CVAR_CH3_NOLOCAL": "1"}),
         proofs=(_NO_RDMA,),
         note=_COUNTERS,
     ),
@@ -94,6 +96,7 @@ GAPS: tuple[Gap, ...] = (
         if transport not in ("verbs", "psm2", *_NEWER)
     ),
     Gap(_MPI, "verbs", Range((0,), (1, 2)), "MVAPICH2 before 1.2 has no row here: use 1.2 or newer."),
+    Gap(_MPI, "tcp", Range((1, 9), (2, 0)), "MVAPICH2 1.9 names its network settings otherwise: use 2.0 or newer for TCP."),
     Gap(_MPI, "psm2", Range((0,), (2, 2)), "MVAPICH2 before 2.2 has no PSM2 channel: use 2.2 or newer."),
     *(
         Gap(_MPI, transport, Range((0,)), f"MVAPICH2 cannot use {transport}: use {newer} or newer.")
