@@ -9,11 +9,11 @@ the number of series searched (Benjamini and Hochberg), or 5,000 metrics would r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -37,6 +37,8 @@ MAX_P_VALUE = 0.001
 FEWEST_CHANGED = 3
 #: Fewest nights in which a change can be found.
 FEWEST_NIGHTS = 6
+#: Sessions read together.
+NIGHTS_AT_ONCE = 16
 #: No clock of a machine that runs this was ever right before.
 OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
 
@@ -104,40 +106,37 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
         raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
     dataset.scan(folder, "samples", [name])  # refuses files that are cut off or of another layout
     nights = cases.select("session", "started").unique().sort("started", "session")
-    numbers = {session: number for number, session in enumerate(nights["session"])}
-    used = cases.select("case")
-    seen: list[pl.DataFrame] = []
-    known = pl.DataFrame(schema={"id": pl.UInt64})
-    points: list[pl.DataFrame] = []
-    # Night by night, so that a year needs the memory of its medians and not of its repeats.
-    for path in sorted((folder / "samples").glob(f"system={name}/date=*/*.parquet")):
-        if path.stem not in numbers:
-            continue
-        night = _medians(path, used).with_columns(night=pl.lit(numbers[path.stem], pl.Int32))
-        fresh = night.join(known, on="id", how="anti")
-        if fresh.height:
-            seen.append(fresh.select("id", *METRIC, "direction"))
-            known = pl.concat([known, fresh.select("id")])
-        points.append(night.select("id", "night", "value", "direction"))
-    if not seen:
+    numbered = nights.select("session").with_row_index("night")
+    used, known = cases.select("case", "session").join(numbered, on="session").select("case", "night"), set(nights["session"])
+    paths = [path for path in sorted((folder / "samples").glob(f"system={name}/date=*/*.parquet")) if path.stem in known]
+    # Some nights at a time, so that a year needs the memory of its medians and not of its repeats.
+    points = [_medians(paths[start : start + NIGHTS_AT_ONCE], used) for start in range(0, len(paths), NIGHTS_AT_ONCE)]
+    table = pl.concat([part.metrics for part in points]).unique("id") if points else pl.DataFrame()
+    if not table.height:
         raise BadInput(f"the nights of {name} hold no metric that is judged.")
-    metrics = pl.concat(seen).sort(METRIC)
-    placed = pl.concat(points).join(metrics.select("id").with_row_index("row"), on="id")
+    metrics = table.sort(METRIC)
+    placed = pl.concat([part.values for part in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
     logs = np.full((metrics.height, nights.height), np.nan)
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
     logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
-    metrics = metrics.drop("id")
-    return History(name, nights, metrics, logs, tuple(sorted_cases.sentences()))
+    return History(name, nights, metrics.drop("id"), logs, tuple(sorted_cases.sentences()))
 
 
-def _medians(path: Path, used: pl.DataFrame) -> pl.DataFrame:
-    """Median of each judged metric of one session, with a number for the metric (a hash of its name).
+class _Medians(NamedTuple):
+    """Of some nights: ``metrics`` (:data:`METRIC`, ``direction``, ``id``) and ``values`` (``id``, ``night``, ``value``)."""
 
+    metrics: pl.DataFrame
+    values: pl.DataFrame
+
+
+def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
+    """Median of each judged metric of each session; the metric's ``id`` is a hash of its name.
+
+    :param used: ``case`` and ``night`` of the cases that may be used.
     :raises BadInput: a value that is no number, or in another unit than its quantity's.
     """
-    table = pl.read_parquet(path, columns=[*METRIC, "direction", "unit", "case", "value"]).filter(
-        pl.col("quantity").is_in(JUDGED)
-    )
+    columns = [*METRIC, "direction", "unit", "case", "session", "value"]
+    table = pl.read_parquet(paths, columns=columns, hive_partitioning=False).filter(pl.col("quantity").is_in(JUDGED))
     units = {one: QUANTITIES[one].unit for one in JUDGED}
     odd = table.filter(
         ~pl.col("value").is_finite() | (pl.col("unit") != pl.col("quantity").replace_strict(units, return_dtype=pl.String))
@@ -145,18 +144,20 @@ def _medians(path: Path, used: pl.DataFrame) -> pl.DataFrame:
     if odd.height:
         row = odd.row(0, named=True)
         raise BadInput(
-            f"{path}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, expected a number of "
-            f"{units[row['quantity']]}: export that session again."
+            f"session {row['session']}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, expected a "
+            f"number of {units[row['quantity']]}: export that session again."
         )
-    rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
     point = [column for column in METRIC if column != "quantity"]
-    return (
+    rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
+    named = (
         table.filter(pl.col("value") > 0)
-        .join(used, on="case", how="semi")
-        .filter(rank == rank.min().over(point))
-        .group_by(*METRIC, "direction")
-        .agg(pl.col("value").median())
-        .with_columns(id=pl.struct(METRIC).hash(seed=1))
+        .join(used, on="case")
+        .with_columns(id=pl.struct(METRIC).hash(seed=1), point=pl.struct(point).hash(seed=1))
+        .filter(rank == rank.min().over("point", "night"))
+    )
+    return _Medians(
+        named.select("id", *METRIC, "direction").unique("id"),
+        named.group_by("id", "night").agg(pl.col("value").median()),
     )
 
 
