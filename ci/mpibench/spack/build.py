@@ -268,21 +268,18 @@ def find_installed(project: Project, name: str) -> dict[str, Path | None]:
 
 def show(solved: Mapping[str, Lock], installed: Mapping[str, Mapping[str, Path | None]], console: Console) -> None:
     """Print what each stack will consist of, and how much of it has to be installed."""
-    table = Table(box=None, pad_edge=False)
-    for title in ("stack", "MPI", "compiler, target", "benchmarks", "to install"):
-        table.add_column(title, overflow="fold")
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column()
     for name, lock in solved.items():
         nodes = [node for package in BENCHMARKS if (node := lock.find(package))]
         compilers = sorted({text for node in nodes for text in lock.compilers(node).values()})
         # Build tools of what is installed already are not installed again.
         missing = [node.name for node in lock.at_run_time() if not installed[name].get(node.hash)]
-        table.add_row(
-            description.name_of(lock),
-            f"{lock.mpi}" + (" (the site's own)" if lock.mpi.external else ""),
-            f"{', '.join(compilers)}, {lock.suite.target}",
-            ", ".join(map(str, nodes)),
-            ", ".join(missing) or "nothing",
-        )
+        table.add_row(f"{description.name_of(lock)}:", f"{lock.mpi}" + (" (the site's own)" if lock.mpi.external else ""))
+        table.add_row("", f"{', '.join(map(str, nodes))}")
+        table.add_row("", f"built with {', '.join(compilers)} for {lock.suite.target}")
+        table.add_row("", f"to install: {', '.join(missing) or 'nothing'}")
     console.print(table)
 
 
