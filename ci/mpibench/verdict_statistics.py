@@ -32,6 +32,9 @@ TRIM = 0.2
 #: What neighbours may add to a spread's own degrees of freedom; repeats of one job share their disturbances, so that the
 #: spreads of its metrics are not as independent as the formula takes them for. Chosen on recorded noise (bench_verdicts).
 MOST_BORROWED = 4.0
+#: What a borrowed degree of freedom counts when an interval is drawn, for the same reason: with 1.0 nominal 95 % intervals
+#: held the truth in 92.4 to 94.4 % of recorded noise with 3, 5 and 10 repeats, with 0.7 in 93.1 to 95.0 %.
+BORROWED_WORTH = 0.7
 #: Relative resolution of printed values (IMB prints two decimals): a spread of zero is a rounding, no certainty.
 LEAST_SPREAD = 0.001
 
@@ -139,11 +142,11 @@ def _inverse_trigamma(value: float) -> float:
 
 
 def moderate(side: Side, d0: float, s0: float) -> Side:
-    """Draw each row's spread towards the common one."""
+    """Draw each row's spread towards the common one; borrowed degrees of freedom count :data:`BORROWED_WORTH`."""
     own = np.maximum(np.where(side.df > 0, side.variance, 0.0), LEAST_SPREAD**2)
     if d0 <= 0:
         return Side(side.location, own, side.df, side.count)
-    return Side(side.location, (d0 * s0 + side.df * own) / (d0 + side.df), side.df + d0, side.count)
+    return Side(side.location, (d0 * s0 + side.df * own) / (d0 + side.df), side.df + BORROWED_WORTH * d0, side.count)
 
 
 def contrast(baseline: Side, candidate: Side, between: Array | float = 0.0) -> Effects:
