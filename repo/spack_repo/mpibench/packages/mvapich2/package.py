@@ -210,7 +210,7 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
         """compile a program with mpicc and pass a token round two ranks"""
         printed = run_program(self.spec, "ring", RING_SOURCE)
         assert "ring of 2 closed" in printed, printed
-        assert f"MVAPICH2 Version      :\t{self.version}" in printed, printed
+        assert f"MVAPICH2 Version      :\t{self.version.up_to(3)}\n" in printed, printed  # the tarball's "-1" is not said
 
     def test_flood(self):
         """both ranks send more short messages than fit into the library's buffers"""
