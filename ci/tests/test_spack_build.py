@@ -32,22 +32,24 @@ class Site:
 
     def __init__(self, top: Path, root: Path) -> None:
         self.top, self.plan_file = top, top / "fake" / "plan.json"
-        for name in ("openmpi", "mpich", "common"):
-            shutil.copytree(
-                root / "environments" / name, top / "environments" / name, ignore=shutil.ignore_patterns("*.lock", ".*")
-            )
-            (top / "environments" / name / "stack.json").unlink(missing_ok=True)
         (top / "repo").mkdir()
         (top / "repo" / "recipe.py").write_text("version = 1\n")
         shutil.copytree(root / "site_configs" / "generic", top / "site_configs" / "generic")
         (top / "fake").mkdir()
         self.plan: dict[str, Any] = {"packages": packages(**COMPILERS), "locks": {}, "prefixes": {}}
-        for name in ("openmpi", "mpich"):
-            self.plan["locks"][name] = str(HERE / "golden" / "spack" / f"{name}.lock.json")
+        for name in ("openmpi", "mpich", "common"):
+            self.add(name, root)
         self.said: list[str] = []
         self.environ = {"PATH": "/usr/bin:/bin", "SPACK_ROOT": str(top / "spack"), "FAKE_SPACK": str(self.plan_file)}
         (top / "spack" / "bin").mkdir(parents=True)
         (top / "spack" / "bin" / "spack").symlink_to(PROGRAM)
+
+    def add(self, name: str, root: Path) -> None:
+        """An environment of the project, with the solution recorded for it."""
+        folder = self.top / "environments" / name
+        shutil.copytree(root / "environments" / name, folder, ignore=shutil.ignore_patterns("*.lock", ".*"))
+        (folder / "stack.json").unlink(missing_ok=True)
+        self.plan["locks"][name] = str(HERE / "golden" / "spack" / f"{name}.lock.json")
 
     def build(self, *names: str, system: str | None = None, **options: Any) -> list[str]:
         self.plan_file.write_text(json.dumps(self.plan))
@@ -123,6 +125,13 @@ def test_a_stack_is_solved_installed_tested_and_registered_once(place: Site) -> 
     assert place.build("openmpi") == []
     assert place.asked() == ["config get", "python"], "nothing is solved or installed a second time"
     assert any("openmpi-spack: up to date" in line for line in place.said)
+
+
+def test_an_mpi_built_by_a_recipe_of_this_project_is_tested_too(place: Site, root: Path) -> None:
+    place.add("mvapich2", root)
+    place.build("mvapich2")
+    [test_run] = [row["words"] for row in place.journal() if row["command"] == "test run"]
+    assert [word.split("/")[0] for word in test_run[3:]] == ["mvapich2", "intel-mpi-benchmarks", "osu-micro-benchmarks"]
 
 
 @pytest.mark.parametrize(

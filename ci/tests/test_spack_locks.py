@@ -52,6 +52,12 @@ def test_a_recorded_lock_tells_the_stack(name: str, mpi: str) -> None:
     assert found.suite.hash in found.roots
 
 
+def test_a_recorded_lock_of_an_mpi_that_spack_builds() -> None:
+    found = parsed(document("mvapich2"), "mvapich2").mpi
+    assert (str(found), found.external, found.namespace) == ("mvapich2@2.3.7-1", "", "mpibench")
+    assert parsed(document("openmpi")).mpi.namespace == "builtin"
+
+
 def test_the_order_of_the_roots_does_not_matter() -> None:
     found = document()
     other = copy.deepcopy(found)

@@ -36,6 +36,8 @@ SCOPE = "MPIBENCH_SPACK_SCOPE"
 #: File in Spack's own folder of an environment: hash of what its lock file was solved from.
 SOLVED = ".spack-env/mpibench-solved"
 QUERY = Path(__file__).with_name("list_installed.py")
+#: Name of the package repository in ``repo/``.
+REPOSITORY = "mpibench"
 #: Lines of Spack 1.x's installer worth showing.
 PROGRESS = re.compile(r"==> (?:Installing (?P<building>\S+)|Extracting (?P<cached>\S+?)(?:-\w{32})? from binary cache)")
 
@@ -329,10 +331,11 @@ def _current(path: Path, stamp: str) -> Stack | None:
 
 
 def run_tests(project: Project, name: str, lock: Lock) -> None:
-    """Run the install-time tests of the benchmark packages.
+    """Run the install-time tests of what this project's recipes built: the benchmarks, and some MPIs.
 
     :raises BadInput: when one fails.
     """
-    specs = [f"{node.name}/{node.hash}" for package in BENCHMARKS if (node := lock.find(package)) and not node.external]
+    nodes = [lock.mpi, *(lock.find(package) for package in BENCHMARKS)]
+    specs = [f"{node.name}/{node.hash}" for node in nodes if node and node.namespace == REPOSITORY and not node.external]
     project.echo(f"{name}: running the install-time tests of {', '.join(spec.split('/')[0] for spec in specs)}")
-    project.run(name, "testing", "test", "run", "--fail-first", *specs, remedy="a benchmark does not run on this MPI")
+    project.run(name, "testing", "test", "run", "--fail-first", *specs, remedy="the MPI or a benchmark on it does not work")

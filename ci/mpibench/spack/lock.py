@@ -41,6 +41,7 @@ class Node:
 
     :param variants: name to value as Spack writes it (``+verbs``, ``fabrics=ofi,ucx``), flags left out.
     :param flags: the flags that are set, name to words.
+    :param namespace: package repository its recipe is from.
     :param recipe: hash of the recipe it is built by (``package_hash``).
     :param external: prefix of an installation of the site's, empty for what Spack builds.
     """
@@ -52,6 +53,7 @@ class Node:
     target: str
     variants: Mapping[str, str]
     flags: Mapping[str, str]
+    namespace: str
     recipe: str
     external: str
     edges: tuple[Edge, ...]
@@ -173,6 +175,7 @@ def _node(key: str, row: Mapping[str, Any]) -> Node:
         target=target["name"] if isinstance(target, dict) else target,
         variants={name: _variant(name, value) for name, value in parameters.items() if name not in FLAGS},
         flags={name: " ".join(parameters[name]) for name in FLAGS if parameters.get(name)},
+        namespace=row["namespace"],
         recipe=row.get("package_hash", "").rstrip("="),
         external=(row.get("external") or {}).get("path") or "",
         edges=tuple(
