@@ -8,8 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,6 @@ from reframe_tests.harness.stack import Stack
 
 #: Name of the timestamped folder below stage and output, fixed so that a test knows it beforehand.
 STAMP = "now"
-
-
-def wait_for(condition: Callable[[], bool], timeout_s: float = 120) -> bool:
-    """Poll until true; whether it came true in time."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 class Box:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -142,3 +143,13 @@ def running(tmp: Path, *options: str) -> Iterator[LiveCluster]:
         yield cluster
     finally:
         cluster("down")
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float = 120) -> bool:
+    """Poll until true; whether it came true in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

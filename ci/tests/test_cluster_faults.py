@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import live_cluster
-from live_cluster import LiveCluster
+from live_cluster import LiveCluster, wait_for
 from mpibench.cluster import daemons, faults, plan, state
 from mpibench.cluster_cli import fault_app
 from reframe_tests.harness.stack import Stack
@@ -34,15 +34,6 @@ def cluster(up: LiveCluster) -> Iterator[LiveCluster]:
     yield up
     up.good("fault", "heal")
     assert "no fault in force" in up.good("status")
-
-
-def wait_for(condition: Callable[[], bool], timeout_s: float = 120) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()
 
 
 def broken(cluster: LiveCluster) -> str:

@@ -10,14 +10,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import live_cluster
-from live_cluster import LiveCluster
+from live_cluster import LiveCluster, wait_for
 from mpibench.cluster import daemons, packages, plan, state
 from mpibench.cluster.namespaces import INIT
 from reframe_tests.harness.site import ROOT
@@ -30,15 +29,6 @@ LIMIT, EXCESS = 117.69, 1.03
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     with live_cluster.running(tmp_path_factory.mktemp("cluster")) as up:
         yield up
-
-
-def wait_for(condition: Callable[[], bool], timeout_s: float = 120) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return condition()
 
 
 def test_status_is_healthy_and_names_every_link(cluster: LiveCluster) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import live_cluster
-from fault_box import STAMP, Box, end_of, wait_for
-from live_cluster import LiveCluster
+from fault_box import STAMP, Box, end_of
+from live_cluster import LiveCluster, wait_for
 from mpibench import sessions
 from mpibench.cluster.plan import HEAD
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import live_cluster
-from fault_box import Box, end_of, wait_for
-from live_cluster import LiveCluster
+from fault_box import Box, end_of
+from live_cluster import LiveCluster, wait_for
 from mpibench.cluster import daemons, faults, state
 
 pytestmark = pytest.mark.mpi
