@@ -13,6 +13,14 @@ LINK_DOWN = """\
 [1795272961.145571] [c2:208  :0]       rdmacm_cm.c:953  UCX  DIAG  rdma_create_event_channel failed: No such device
 Abort(473056527) on node 0: Fatal error in internal_Init_thread: Other MPI error, error stack:
 """
+#: MVAPICH2 2.3.7, shortened: two settings that exclude each other.
+STACK = """\
+Fatal error in PMPI_Init_thread: Other MPI error, error stack:
+MPIR_Init_thread(493)..............: 
+MPID_Init(419).....................: channel initialization failed
+MPID_nem_tcp_get_business_card(436): 
+MPID_nem_tcp_init(314).............: Only one of A and B environment variables are allowed, but both were set.
+"""
 #: Slurm 22.05: slurmd of one node is dead.
 NO_SLURMD = """\
 srun: error: Task launch for StepId=5.1 failed on node c2: Communication connection failure
@@ -35,6 +43,13 @@ def test_the_end_that_lost_its_device_is_quoted_and_not_the_one_that_could_not_r
     other += "self/memory - iface id differs (1 vs 2), tcp/eth1g - not available\n"
     for text in (other + LINK_DOWN, LINK_DOWN + other):
         assert telling_line(text) == telling_line(LINK_DOWN)
+
+
+def test_of_an_error_stack_the_innermost_function_is_quoted() -> None:
+    said = "Fatal error in PMPI_Init_thread: Only one of A and B environment variables are allowed, but both were set."
+    assert telling_line(STACK + STACK) == said
+    assert telling_line(STACK + "MPI_Finalize failed\n") == said
+    assert telling_line(STACK.splitlines()[0]) == STACK.splitlines()[0], "a stack that was cut off"
 
 
 def test_slurm_names_the_node() -> None:

@@ -121,6 +121,7 @@ def test_inside_a_node_the_shortcut_is_off_between_nodes_it_is_on() -> None:
     assert "MPIR_CVAR_NOLOCAL" not in setting_of(MPICH, between).env
     nemesis = make_stack("mvapich2", "2.3.7", "ch3:nemesis")
     assert setting_of(nemesis, LO).env["MPIR_CVAR_CH3_NOLOCAL"] == "1"
+    assert setting_of(nemesis, between).env["HYDRA_HOSTNAME_PROPAGATION"] == "0", "else Hydra names another interface"
     assert "MPIR_CVAR_CH3_NOLOCAL" not in setting_of(nemesis, between).env
     assert setting_of(MPICH_UCX, LO).env["UCX_TLS"] == "self,tcp"
     assert setting_of(MPICH_UCX, between).env["UCX_TLS"] == "self,sm,tcp"

@@ -8,6 +8,10 @@ import re
 _UCX = re.compile(r"^\[\d+\.\d+\]\s+\[(?P<host>[^:\]]+):\d+\s*:\d+\]\s+\S+:\d+\s+UCX\s+(?P<level>[A-Z]+)\s+(?P<said>.*)")
 #: Levels below a warning tell what was tried on the way; a failure there is none of the launch.
 _CHATTER = ("DIAG", "INFO", "DEBUG", "TRACE", "REQ", "DATA", "ASYNC", "FUNC", "POLL")
+#: MPICH and what descends from it: a heading, then one line per function, the one that failed last
+#: (src/mpi/errhan/errutil.c, ``MPIR_Err_print_stack_string_ext``); most have nothing to say.
+_STACK_HEAD = re.compile(r"^(?P<call>.*\berror in \w+): .*error stack:$")
+_STACK_FRAME = re.compile(r"^(?:\w+|\(unknown\))\(\d*\)\.*:\s*(?P<said>.*)$")
 #: What a telling line looks like, the more telling first: a device by its name, a cause, then any complaint. Nodes complain in
 #: any order, and the other end of a link that is down only lists what it tried.
 _TELLING = (
@@ -28,12 +32,28 @@ def telling_line(text: str) -> str:
 
     Time stamps and process numbers go, so that the same trouble in two repeats reads the same.
     """
-    lines = [line for raw in text.splitlines() if (line := _cleaned(raw.strip()))]
+    lines = _without_stacks([line for raw in text.splitlines() if (line := _cleaned(raw.strip()))])
     for pattern in _TELLING:
         for line in lines:
             if pattern.search(line):
                 return line[:_LONGEST]
     return lines[-1][:_LONGEST] if lines else ""
+
+
+def _without_stacks(lines: list[str]) -> list[str]:
+    """The lines, each error stack in one: what was called, and what its innermost function said."""
+    short: list[str] = []
+    call = ""
+    for line in lines:
+        frame = _STACK_FRAME.match(line) if call else None
+        if frame:
+            if frame["said"]:
+                short[-1] = f"{call}: {frame['said']}"
+            continue
+        head = _STACK_HEAD.match(line)
+        call = head["call"] if head else ""
+        short.append(line)
+    return short
 
 
 def _cleaned(line: str) -> str:

@@ -71,7 +71,8 @@ ROWS: tuple[TransportRow, ...] = (
         + "4.11 'Configuring a build for TCP/IP-Nemesis', 5.2.10 'Run using IPoIB'; `mpivars` (src/mpid/ch3/src/mpid_vc.c: ch3 "
         "does not read MPICH 4's MPIR_CVAR_NOLOCAL)",
         device=NEMESIS,
-        env={"MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE": "{device}"},
+        # Hydra gives each rank MPIR_CVAR_CH3_INTERFACE_HOSTNAME, which excludes the other (src/pm/hydra/ui/mpich/utils.c).
+        env={"MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE": "{device}", "HYDRA_HOSTNAME_PROPAGATION": "0"},
         by_scope=scoped(node={"MPIR_CVAR_CH3_NOLOCAL": "1"}),
         proofs=(_NO_RDMA,),
         note=_COUNTERS,
