@@ -13,7 +13,7 @@ from test_catalogue import OSU, launches, stack_of
 def test_arguments_of_osu():
     first, middle, last = [launch for launch in launches("p2p_osu") if launch.binary == "osu_bw"]
     assert first.words(stack_of()) == [
-        *("/opt/mpi/bin/osu_bw", "-m", "1:8192", "-i", "100", "-x", "10", "-W", "64"),
+        *("/opt/mpi/bin/osu_bw", "-m", "1:8192", "-i", "100", "-x", "31", "-W", "64"),
     ]
     assert [launch.expected[0].repetitions for launch in (first, middle, last)] == [100, 16, 4]
     assert [size for launch in (first, middle, last) for size in launch.expected[0].sizes] == [1 << log for log in range(21)]
@@ -22,6 +22,21 @@ def test_arguments_of_osu():
     assert put.expected[0].variants == ("create,flush",)
     barrier = next(launch for launch in launches("collectives_osu") if launch.binary == "osu_barrier")
     assert barrier.args == ("-i", "500", "-x", "50", "-f")
+
+
+def test_a_pair_is_warm_before_small_messages_are_timed():
+    """Else the first size of a run carries what the MPI does once."""
+
+    def warm_up(binary: str, group: str = "p2p_osu", depth: str = "nightly", number: int = 0) -> int:
+        args = [launch for launch in launches(group, depth=depth) if launch.binary == binary][number].args
+        return int(args[args.index("-x") + 1])
+
+    assert warm_up("osu_latency") == warm_up("osu_latency", depth="smoke") == 1000
+    assert warm_up("osu_bibw") * 2 * traffic.WINDOW <= catalogue.WARM_UP_MESSAGES
+    assert warm_up("osu_put_latency", "one_sided_osu") == 2000
+    assert warm_up("osu_multi_lat", "transfer_osu") == 1000
+    assert warm_up("osu_latency", number=2) == 2, "large messages are warm after a few"
+    assert warm_up("osu_bcast", "collectives_osu") == 50
 
 
 def test_osu_over_a_slow_link_makes_fewer_repetitions():
