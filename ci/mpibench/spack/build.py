@@ -39,7 +39,9 @@ QUERY = Path(__file__).with_name("list_installed.py")
 #: Name of the package repository in ``repo/``.
 REPOSITORY = "mpibench"
 #: Lines of Spack 1.x's installer worth showing.
-PROGRESS = re.compile(r"==> (?:Installing (?P<building>\S+)|Extracting (?P<cached>\S+?)(?:-\w{32})? from binary cache)")
+PROGRESS = re.compile(
+    r"==> (?:Installing (?P<new>\S+?)(?:-\w{32})?(?:\s|$)|Extracting (?P<cached>\S+?)(?:-\w{32})? from binary cache)"
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def _progress(name: str, line: str) -> str:
     found = PROGRESS.match(line)
     if not found:
         return ""
-    return f"{name}: building {found['building']}" if found["building"] else f"{name}: {found['cached']} from the build cache"
+    return f"{name}: installing {found['new']}" if found["new"] else f"{name}: {found['cached']} from the build cache"
 
 
 def list_environments(root: Path = stack_metadata.ROOT) -> list[str]:
