@@ -98,9 +98,11 @@ def test_cancelled_timed_out_and_requeued_jobs(box: Box) -> None:
     assert "disabled" in box.cluster("exec", "--", "scontrol", "requeue", job).stderr
     box.cluster.on(HEAD, "scontrol", "update", f"JobId={job}", "Requeue=1")
     box.cluster.on(HEAD, "scontrol", "requeue", job)
-    assert wait_for(lambda: bool(job_on(box, "eth40g", "PD,R")))
-    box.cluster("exec", "--", "scontrol", "update", f"JobId={job}", "StartTime=now")
-    assert wait_for(lambda: any(len(path.read_text().splitlines()) == 2 for path in box.files("eth40g", "starts.txt")), 240)
+    # Slurm would let it wait for minutes, so that the nodes are done with its first run: started before, it fails at once.
+    assert wait_for(lambda: job_on(box, "eth40g", "PD") == job and not job_on(box, "eth40g", "CG"))
+    later = ("exec", "--", "scontrol", "update", f"JobId={job}", "StartTime=now+5")
+    assert wait_for(lambda: box.cluster(*later).returncode == 0)
+    assert wait_for(lambda: any(len(path.read_text().splitlines()) == 2 for path in box.files("eth40g", "starts.txt")), 400)
     go.touch()
     status, output = end_of(session)
     assert status == 1, output
