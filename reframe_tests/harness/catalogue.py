@@ -63,7 +63,8 @@ _BY_NAME = {(row.binary, row.name): row for row in (*ROWS, *READ_ONLY)}
 #: Messages a pair of OSU exchanges before each small size is timed: Intel MPI 2021.18 takes some 700 round trips over shared
 #: memory to get to its pace, and until then 2 us instead of 0.2. IMB times a size without data first, OSU has none.
 WARM_UP_MESSAGES = 2000
-#: Up to this message size, where so many take no time worth speaking of.
+#: Up to this message size in bytes, and never more than five times what is timed: 33 MB at most for the small sizes of one
+#: pair's run together, 0.3 s at 1 Gbit/s.
 WARM_UP_BYTES = 8192
 
 #: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
@@ -346,7 +347,10 @@ def _mpi4py_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) 
 
 
 def _osu_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) -> list[str]:
-    """OSU: one benchmark, the same repetitions at every size, so those the largest allows (README of OMB)."""
+    """OSU: one benchmark, the same repetitions at every size, so those the largest allows (README of OMB).
+
+    Repetitions before each size (``-x``): a tenth, and for small messages of pairs :data:`WARM_UP_MESSAGES`.
+    """
     sizes = ["-m", f"{1 << amount.sizes[0]}:{1 << amount.sizes[1]}"]
     row = find(plan.binary, plan.binary)
     repetitions = amount.repetitions

@@ -340,4 +340,5 @@ def run_tests(project: Project, name: str, lock: Lock) -> None:
     nodes = [lock.mpi, *(lock.find(package) for package in BENCHMARKS)]
     specs = [f"{node.name}/{node.hash}" for node in nodes if node and node.namespace == REPOSITORY and not node.external]
     project.echo(f"{name}: running the install-time tests of {', '.join(spec.split('/')[0] for spec in specs)}")
-    project.run(name, "testing", "test", "run", "--fail-first", *specs, remedy="the MPI or a benchmark on it does not work")
+    remedy = "read what it printed; until it passes the stack is not registered"
+    project.run(name, "testing", "test", "run", "--fail-first", *specs, remedy=remedy)
