@@ -1,0 +1,74 @@
+"""The published schemas: what a pattern lets through, as the validator in use reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reframe_tests.harness import stack_metadata
+
+ROOT = stack_metadata.ROOT
+SCHEMAS = sorted(
+    path for folder in ("environments", "site_configs") for path in (ROOT / folder).rglob("*.schema.json") if path.is_file()
+)
+#: What ends a pattern: Python's ``$`` alone also matches before a newline that ends the text (``re``), which ECMA 262, the
+#: language of JSON Schema's patterns, does not; with the look-ahead both mean the same.
+END = "$(?!\\n)"
+
+
+def patterns(node: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Every ``pattern`` of a schema with its place; a property that is called so is none."""
+    if isinstance(node, dict):
+        for key, inner in node.items():
+            if key == "pattern" and isinstance(inner, str):
+                yield place, inner
+            else:
+                yield from patterns(inner, f"{place}/{key}")
+            if key == "patternProperties":
+                yield from ((f"{place}/{key}", one) for one in inner)
+    elif isinstance(node, list):
+        for number, inner in enumerate(node):
+            yield from patterns(inner, f"{place}/{number}")
+
+
+FOUND = [(f"{path.name}{place}", text) for path in SCHEMAS for place, text in patterns(json.loads(path.read_text()))]
+ANCHORED = sorted({text for _, text in FOUND if text.endswith(("$", END))})
+
+
+def test_all_schemas_and_their_patterns_are_found() -> None:
+    names = {path.name for path in SCHEMAS}
+    assert names >= {"system.schema.json", "policy.schema.json", "stack.schema.json", "stacks.schema.json", "spack.schema.json"}
+    assert len(FOUND) > 25
+    assert len(ANCHORED) > 10
+
+
+@pytest.mark.parametrize("pattern", ANCHORED)
+def test_no_pattern_lets_a_newline_in_at_the_end(pattern: str) -> None:
+    accepts = jsonschema.Draft202012Validator({"pattern": pattern}).is_valid
+
+    @settings(max_examples=30, deadline=None)
+    @given(st.from_regex(pattern.removesuffix("(?!\\n)"), fullmatch=True))
+    def check(text: str) -> None:
+        assert accepts(text) == ("\n" not in text)
+        assert not accepts(f"{text}\n")
+
+    check()
+
+
+def test_a_system_and_a_fabric_keep_no_newline_in_their_names() -> None:
+    """The whole way, with the files themselves: names become folders and lines of job scripts."""
+    schema = json.loads((ROOT / "site_configs" / "system.schema.json").read_text())
+    check = jsonschema.Draft202012Validator(schema)
+    fabric = {"transport": "shm", "scope": "node"}
+    part = {"name": "p", "scheduler": "local", "launcher": "mpirun", "extras": {"fabrics": {"shm": fabric}}}
+    system = {"name": "s", "descr": "d", "hostnames": ["h"], "partitions": [part]}
+    assert check.is_valid(system)
+    assert not check.is_valid({**system, "name": "s\n"})
+    assert not check.is_valid({**system, "partitions": [{**part, "name": "p\n"}]})
+    assert not check.is_valid({**system, "partitions": [{**part, "extras": {"fabrics": {"shm\n": fabric}}}]})
