@@ -14,6 +14,7 @@ from typing import Any
 
 from . import catalogue, evidence, evidence_clock, job_end, jobscript, parsers, references, transports
 from .condition import Condition
+from .printable import printable, printable_data
 from .records import Record
 from .telling_line import telling_line
 from .vocabulary import ORIGINS, QUANTITIES
@@ -95,8 +96,8 @@ class Outcome:
     proof: dict[str, Any] = field(default_factory=dict)
 
     def add(self, launch: str, repeat: int, verdict: str, sentences: Iterable[str]) -> None:
-        """Add what was found in one repeat of one launch."""
-        self.findings += [Finding(launch, repeat, verdict, sentence) for sentence in sentences]
+        """Add what was found in one repeat of one launch; sentences quote programs, whose colour codes end here."""
+        self.findings += [Finding(launch, repeat, verdict, printable(sentence)) for sentence in sentences]
 
     @property
     def verdict(self) -> str:
@@ -327,7 +328,7 @@ def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> l
 
 def _proof(outcome: Outcome, setting_summary: str, details: Sequence[tuple[str, int, dict[str, Any]]]) -> dict[str, Any]:
     """The evidence as the database keeps it: verdict, sentences, ranks, library, bytes per repeat, seconds."""
-    heard = [(launch, repeat, facts) for launch, repeat, facts in details if facts]
+    heard = [(launch, repeat, printable_data(facts)) for launch, repeat, facts in details if facts]
     first = heard[0][2] if heard else {}
     library = (first.get("library") or [{}])[0]
     return {

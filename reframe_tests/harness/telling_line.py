@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .printable import printable
+
 #: UCX's log lines (UCX 1.20, ``ucs_log_default_handler``): ``[time] [host:pid:thread] file.c:line  UCX  LEVEL message``.
 _UCX = re.compile(r"^\[\d+\.\d+\]\s+\[(?P<host>[^:\]]+):\d+\s*:\d+\]\s+\S+:\d+\s+UCX\s+(?P<level>[A-Z]+)\s+(?P<said>.*)")
 #: Levels below a warning tell what was tried on the way; a failure there is none of the launch.
@@ -30,9 +32,9 @@ _LONGEST = 300
 def telling_line(text: str) -> str:
     """The line of a standard error that tells most, at most 300 characters; empty if there is none.
 
-    Time stamps and process numbers go, so that the same trouble in two repeats reads the same.
+    Time stamps and process numbers go, so that the same trouble in two repeats reads the same; so do colours.
     """
-    lines = _without_stacks([line for raw in text.splitlines() if (line := _cleaned(raw.strip()))])
+    lines = _without_stacks([line for raw in printable(text).splitlines() if (line := _cleaned(raw.strip()))])
     for pattern in _TELLING:
         for line in lines:
             if pattern.search(line):

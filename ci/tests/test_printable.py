@@ -1,0 +1,85 @@
+"""Colour codes and control characters of programs never reach a sentence, and ReFrame's JUnit stays well-formed XML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reframe_tests.harness import measurement
+from reframe_tests.harness.printable import printable, printable_data
+from reframe_tests.harness.telling_line import telling_line
+from synthetic_stack import write_stack
+
+ONE = "PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=none"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("plain, \u00b5s, tab\tand\nnewline", "plain, \u00b5s, tab\tand\nnewline"),
+        ("\x1b[1;31merror:\x1b[0m no such device", "error: no such device"),
+        ("\x1b[38;2;255;0;0mred\x1b[m", "red"),
+        ("\x1b]0;title of the window\x07said", "said"),
+        ("\x1b]8;;http://x/\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b(Bcharset\x1b7", "charset"),
+        ("\x9b31mred", "red"),
+        ("bell\x07 back\x08 null\x00 return\r delete\x7f", "bell back null return delete"),
+        ("half a pair \ud800, no character \uffff", "half a pair , no character "),
+        ("cut off \x1b", "cut off "),
+        ("cut off \x1b[31", "cut off 31"),
+    ],
+)
+def test_what_is_taken_out(text: str, wanted: str) -> None:
+    assert printable(text) == wanted
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=40))
+def test_whatever_is_left_is_valid_xml(text: str) -> None:
+    left = printable(text)
+    root = ElementTree.Element("x", said=left)
+    root.text = left
+    read = ElementTree.fromstring(ElementTree.tostring(root, encoding="unicode"))
+    assert read.text == (left or None)
+    assert printable(left) == left
+
+
+def test_all_texts_of_plain_data() -> None:
+    assert printable_data({"a": ["\x1b[1mb", 1, None], "c": ("d\x00",)}) == {"a": ["b", 1, None], "c": ["d"]}
+
+
+def test_a_coloured_line_is_known_for_what_it_is() -> None:
+    coloured = (
+        "\x1b[2m[1795272961.092024] [c2:208  :0]  ucp_context.c:1381 UCX  WARN  network device 'e' is not available\x1b[0m"
+    )
+    assert telling_line(f"{coloured}\nlater\n") == "c2: UCX WARN network device 'e' is not available"
+
+
+def test_no_finding_has_a_colour() -> None:
+    outcome = measurement.Outcome(1)
+    outcome.add("pair", 1, measurement.MISSING, ["pair.1.out: '\x1b[31mred' is not a line of IMB"])
+    assert outcome.sentences == ["pair: pair.1.out: 'red' is not a line of IMB"]
+
+
+def test_reframes_junit_is_read_by_others(
+    tmp_path: Path, run_reframe: Callable[..., CompletedProcess[str]], root: Path
+) -> None:
+    """A stack whose launcher fails in colours, run by the real ReFrame."""
+    path = write_stack(tmp_path / "stack", name="colour-system")
+    launcher = tmp_path / "stack" / "bin" / "mpirun"
+    said = "\\033[1;31mfatal error:\\033[0m no such device: \\001mlx5_9\\033[0m\\n"
+    launcher.write_text(f"#!/bin/sh\nprintf '{said}' >&2\nexit 1\n")
+    launcher.chmod(0o755)
+    junit = tmp_path / "night.xml"
+    environ = {"MPIBENCH_STACKS": str(path), "RFM_PREFIX": str(tmp_path), "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db")}
+    options = ("-S", "depth=smoke", "--system=generic", f"--report-junit={junit}")
+    done = run_reframe("-r", "-n", ONE, "-p", "colour-system", *options, environ=environ, only="point_to_point.py")
+    assert done.returncode == 1, done.stdout[-2000:]
+    found = ElementTree.parse(junit).getroot().findall(".//failure")
+    assert len(found) == 1
+    assert "it said: fatal error: no such device: mlx5_9" in (found[0].text or "")

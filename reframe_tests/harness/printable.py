@@ -1,0 +1,32 @@
+"""What programs printed, made fit for a sentence: no colour codes and no characters that JUnit, JSON and terminals choke on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+#: Escape sequences (ECMA-48, sections 5.3 to 5.6): control sequences such as colours, control strings such as window titles
+#: with their text, and what else begins with ESC.
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+#: Characters that no XML 1.0 document may hold (section 2.2, ``Char``), and the other controls but tabulator and newline.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def printable(text: str) -> str:
+    """The text without escape sequences and control characters; tabulators and newlines stay."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", text))
+
+
+def printable_data(value: Any) -> Any:
+    """Plain data (dictionaries, lists, texts) with all its texts :func:`printable`; keys stay as they are."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {key: printable_data(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [printable_data(inner) for inner in value]
+    return value
