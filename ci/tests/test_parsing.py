@@ -125,3 +125,35 @@ def test_the_benchmark_of_the_parser_sees_a_loss(monkeypatch, capsys):
     monkeypatch.setattr(bench_parser, "read", lambda name, text, original: whole[name][:-1])
     assert bench_parser.main(["--seconds", "0.01", "--mutations", "10"]) == 1
     assert "10 silent losses" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("golden", "row", "damaged", "words"),
+    [
+        (
+            "osu/osu-7.5-mpich-n2-latency.txt",
+            "128                     7.21",
+            "128                     0.00",
+            "latency_us = 0, which nothing can take",
+        ),
+        (
+            "imb-mpi1-2021.11-n2-4mib.txt",
+            "100         0.11        17.87",
+            "100         0.00        17.87",
+            "do not fit the rows above",
+        ),
+    ],
+)
+def test_a_message_that_took_no_time_is_a_damaged_output(golden: str, row: str, damaged: str, words: str) -> None:
+    """As the shortest of all latencies it would be the best: no machine could ever be as good again."""
+    text = (GOLDEN / golden).read_text()
+    assert parsers.parse(text)
+    assert text.count(row) == 1
+    with pytest.raises(BadInput, match=f"{words}.* damaged"):
+        parsers.parse(text.replace(row, damaged))
+
+
+def test_a_bandwidth_of_nothing_is_read_as_it_is() -> None:
+    """osu_bw prints 0.00 where a byte took more than 200 us; what it is worth is decided where it is judged."""
+    text = (GOLDEN / "osu" / "osu-5.9-openmpi-n2-bw.txt").read_text()
+    assert min(record.values["bandwidth_mb_per_s"] for record in parsers.parse(text)) == 0.0

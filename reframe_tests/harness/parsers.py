@@ -12,6 +12,7 @@ from dataclasses import replace
 from . import imb_output, mpi4py_output, osu_output, perftest_output
 from .catalogue import Expected
 from .records import OutputError, Record
+from .vocabulary import POSITIVE_TIMES
 
 __all__ = ["OutputError", "check_complete", "complete", "parse", "require_sizes"]
 
@@ -29,17 +30,31 @@ def parse(text: str, *, source: str = "<text>") -> list[Record]:
     bandwidth tests.
 
     :param source: name of the output, for messages.
-    :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up.
+    :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up, or holds a value that
+        nothing can take (:data:`vocabulary.POSITIVE_TIMES`).
     """
     if not text.strip():
         raise OutputError(f"{source}: the output is empty; the benchmark printed nothing, see its standard error.")
     known = [(found.start(), reader) for pattern, reader in _READERS if (found := pattern.search(text))]
     if known:
-        return min(known, key=lambda item: item[0])[1](text, source)
+        return _possible(min(known, key=lambda item: item[0])[1](text, source), source)
     raise OutputError(
         f"{source}: this is no output of IMB, OSU, mpi4py.bench or perftest; give the whole output of a benchmark, from its "
         "title on."
     )
+
+
+def _possible(records: list[Record], source: str) -> list[Record]:
+    """The records, none of them with a time of nothing or a negative value."""
+    for record in records:
+        for name, value in record.values.items():
+            if value < 0 or (value == 0 and name in POSITIVE_TIMES):
+                where = "" if record.message_bytes is None else f" at {record.message_bytes} bytes"
+                raise OutputError(
+                    f"{source}: {_label(record.benchmark, record.variant)}{where} has {name} = {value:g}, which nothing can "
+                    "take; the output is damaged, run it again."
+                )
+    return records
 
 
 def require_sizes(records: Sequence[Record], sizes: Iterable[int | None], *, source: str = "<records>") -> None:

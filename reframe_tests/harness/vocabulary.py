@@ -44,6 +44,10 @@ QUANTITIES: dict[str, Quantity] = {
     )
 }
 
+#: Times that no call takes none of: at the two decimals that suites print, the fastest call is 0.01 us. Others may be 0
+#: (``t_min_us`` of a rank that only posts, ``t_ovrl_us`` of IMB's Truly_passive_put).
+POSITIVE_TIMES = ("latency_us", "t_avg_us", "t_max_us")
+
 #: MPI implementations the tables know, as they appear in stack metadata (``mpi.name``).
 MPIS = ("intelmpi", "mpich", "openmpi", "mvapich2", "mvapich", "pempi")
 
