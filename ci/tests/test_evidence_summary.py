@@ -31,6 +31,18 @@ def test_ranks_that_lose_their_core_are_remarked():
     ]
 
 
+OURS = "/site/results/witness/witness-x86_64-0123456789ab.so"
+
+
+def test_what_else_was_preloaded_is_remarked():
+    alone = make_rank(0, environment={"LD_PRELOAD": OURS})
+    beside = make_rank(1, environment={"LD_PRELOAD": f"{OURS}:/opt/xalt/libxalt_init.so libm.so.6"})
+    assert evidence.notes([alone]) == evidence.notes([make_rank(0, environment={})]) == []
+    said = "preloaded /opt/xalt/libxalt_init.so, libm.so.6 beside the evidence library (LD_PRELOAD of the job or its nodes)"
+    assert evidence.notes([beside, beside]) == [f"all ranks {said}"]
+    assert evidence.notes([alone, beside]) == [f"rank 1 on c1 {said}"]
+
+
 def test_summary_is_plain_data_with_the_facts():
     ranks = exchange({"lo": 2 * GB}, ((HOME, HOME, 2 * GB),))
     finding = evidence.check_traffic(ranks, LO, 2 * GB)

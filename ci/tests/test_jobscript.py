@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -12,10 +13,14 @@ from reframe_tests.harness import jobscript
 REPEATS = 3
 
 
-def run_body(folder: Path, commands: list[jobscript.Command], **options: object) -> subprocess.CompletedProcess[str]:
+def run_body(
+    folder: Path, commands: list[jobscript.Command], environ: dict[str, str] | None = None, **options: object
+) -> subprocess.CompletedProcess[str]:
     settings = {"repeats": REPEATS, "limit_s": 20, "witness": "", "debug_env": {}, **options}
     body = "\n".join([*jobscript.write_body(commands, **settings), "measure"])
-    return subprocess.run(["bash", "-c", body], cwd=folder, text=True, capture_output=True, timeout=60, check=False)
+    return subprocess.run(
+        ["bash", "-c", body], cwd=folder, env=environ, text=True, capture_output=True, timeout=60, check=False
+    )
 
 
 def sh(name: str, text: str) -> jobscript.Command:
@@ -37,6 +42,31 @@ def test_repeats_are_interleaved_and_kept_apart(tmp_path: Path) -> None:
 def test_each_rank_is_told_where_to_testify(tmp_path: Path) -> None:
     run_body(tmp_path, [sh("one", 'echo "$LD_PRELOAD|$MPIBENCH_EVIDENCE"')], witness="")
     assert (tmp_path / "one.2.out").read_text() == f"|{tmp_path}/evidence/one.2\n"
+
+
+#: What this process has; a preload of the machine the tests run on would be counted.
+PLAIN = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
+def test_what_was_to_be_preloaded_already_still_is(tmp_path: Path) -> None:
+    """The job's own, as a module or the user's ``env_vars`` set it, and what a launcher adds on the node."""
+    show = sh("job", 'echo "$LD_PRELOAD"')
+    adds = jobscript.Command("node", ["env", "LD_PRELOAD=libm.so.6 libdl.so.2"], show.program)
+    run_body(tmp_path, [show, adds], {**PLAIN, "LD_PRELOAD": "libm.so.6"}, witness="libc.so.6", repeats=1)
+    assert (tmp_path / "job.1.out").read_text() == "libc.so.6:libm.so.6\n"
+    assert (tmp_path / "node.1.out").read_text() == "libc.so.6:libm.so.6 libdl.so.2\n"
+    run_body(tmp_path, [show], PLAIN, witness="libc.so.6", repeats=1)
+    assert (tmp_path / "job.1.out").read_text() == "libc.so.6\n"
+
+
+def test_words_and_paths_with_blanks_reach_the_program_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    show = jobscript.Command(
+        "one", [], ["sh", "-c", 'printf "%s|" "$MPIBENCH_EVIDENCE" "$@"', "x", "c d", "$HOME", "*", "e'f\"g"]
+    )
+    run_body(folder, [show], PLAIN, repeats=1)
+    assert (folder / "one.1.out").read_text() == f"{folder}/evidence/one.1|c d|$HOME|*|e'f\"g|"
 
 
 def test_debug_file_is_the_launchs_own_and_values_are_literal(tmp_path: Path) -> None:

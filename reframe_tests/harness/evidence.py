@@ -42,6 +42,8 @@ __all__ = [
 #: Involuntary context switches per second of one rank worth a remark. A rank that loses its core waits up to a
 #: scheduler slice, about 3 ms (Linux, kernel/sched/fair.c, sysctl_sched_base_slice, 8 and more CPUs): 10/s are 3 %.
 CONTENTION_PER_S = 10.0
+#: File name of the evidence library (``witness.path_in``).
+WITNESS = re.compile(r"witness-\w+-[0-9a-f]{12}\.so")
 #: Ranks on several nodes that are named one by one in a sentence.
 MOST_NAMED = 4
 #: Names of the MPIs in sentences.
@@ -320,8 +322,30 @@ def contention_per_s(rank: RankEvidence) -> float | None:
     return (rank.finalize.involuntary_switches - rank.init.involuntary_switches) / rank.seconds
 
 
+def preloaded(rank: RankEvidence) -> tuple[str, ...]:
+    """Libraries a rank was told to preload beside the evidence library: ``LD_PRELOAD``, colons or blanks between (ld.so(8))."""
+    named = re.split(r"[:\s]+", rank.environment.get("LD_PRELOAD", ""))
+    return tuple(name for name in named if name and not WITNESS.fullmatch(Path(name).name))
+
+
 def notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    """Remarks that disprove nothing: ranks that often lost their core to others."""
+    """Remarks that disprove nothing: libraries somebody else preloaded, ranks that often lost their core to others."""
+    return [*_preload_notes(ranks), *_contention_notes(ranks)]
+
+
+def _preload_notes(ranks: Sequence[RankEvidence]) -> list[str]:
+    groups: dict[tuple[str, ...], list[RankEvidence]] = {}
+    for rank in ranks:
+        groups.setdefault(preloaded(rank), []).append(rank)
+    return [
+        f"{'all ranks' if len(same) == len(ranks) else _name_ranks(same)} preloaded {', '.join(names)} beside the evidence "
+        "library (LD_PRELOAD of the job or its nodes)"
+        for names, same in groups.items()
+        if names
+    ]
+
+
+def _contention_notes(ranks: Sequence[RankEvidence]) -> list[str]:
     rates = [(rate, rank) for rank in ranks if (rate := contention_per_s(rank)) is not None]
     busy = [(rate, rank) for rate, rank in rates if rate >= CONTENTION_PER_S]
     if not busy:

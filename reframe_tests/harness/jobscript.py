@@ -19,6 +19,8 @@ START_LOG = "starts.txt"
 GRACE_S = 10
 #: Exit status of coreutils' ``timeout`` when it had to end the command (timeout(1)).
 TIMED_OUT = 124
+#: Script that each rank is started through: it preloads the evidence library and says where evidence belongs.
+TESTIFY = "testify.sh"
 #: Placeholder for the file one launch's MPI writes its debug lines to.
 DEBUG_FILE = "{debug_file}"
 
@@ -88,13 +90,19 @@ def write_body(
         "measure() {",
         "    local repeat hung=",
         # What an earlier start of the same job left here would be counted with what this one measures.
-        f"    rm -rf evidence {LAUNCH_LOG} {' '.join(_left_by(command.name) for command in commands)}",
+        f"    rm -rf evidence {LAUNCH_LOG} {TESTIFY} {' '.join(_left_by(command.name) for command in commands)}",
         f'    echo "$(date -u +%FT%TZ) $(hostname)" >>{START_LOG}',
+        # On the rank's own node, so that what a user, a module or a launcher preloads there is kept, behind ours. A file and
+        # not `sh -c`: some launchers join the words of a command and part them again.
+        f"    cat >{TESTIFY} <<'END_OF_TESTIFY'",
+        f"export MPIBENCH_EVIDENCE=$1 LD_PRELOAD={shlex.quote(witness)}${{LD_PRELOAD:+:$LD_PRELOAD}}",
+        "shift",
+        'exec "$@"',
+        "END_OF_TESTIFY",
         f"    for repeat in {' '.join(str(r) for r in range(1, repeats + 1))}; do",
     ]
     for command in commands:
-        # `env` hands both variables to every rank under every launcher, also those that forward nothing.
-        testify = f'env LD_PRELOAD={shlex.quote(witness)} MPIBENCH_EVIDENCE="$PWD/evidence/{command.name}.$repeat"'
+        testify = f'sh "$PWD/{TESTIFY}" "$PWD/evidence/{command.name}.$repeat"'
         lines += [
             f'        launch {command.name} "$repeat" \\',
             *([f"            {command.enter} \\"] if command.enter else []),
