@@ -8,7 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
+    # At the end: ReFrame 4.10 puts this folder at the end of the path while it loads this file, and afterwards takes out
+    # what is at that position (utility/__init__.py, temp_sys_path). Put in front, ROOT would push site-packages there.
+    sys.path.append(str(ROOT))
 
 from reframe_tests.harness import site  # noqa: E402
 
