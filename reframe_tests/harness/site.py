@@ -10,9 +10,11 @@ from __future__ import annotations
 import fnmatch
 import json
 import logging
+import os
 import re
 import runpy
 import socket
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -157,8 +159,6 @@ def configuration(root: Path = ROOT) -> tuple[dict[str, Any], list[str]]:
                 # A finished local job is noticed within 0.2 s; the default backs off to 10 s.
                 "poll_rate_max": 20,
                 "poll_rate_min": 5,
-                # Each session keeps its files, so that a number of any night leads back to its job and its proof.
-                "timestamp_dirs": "%Y%m%dT%H%M%S",
                 "topology_prefix": str(results / "topology" / socket.gethostname()),
                 "report_file": str(results / "reports" / "run-{sessionid}.json"),
                 "generate_file_reports": False,
@@ -181,9 +181,10 @@ def _logging() -> dict[str, Any]:
         "handlers": [
             {
                 "type": "file",
+                "name": os.devnull,  # load() names the file of this start
                 "level": "debug",
                 "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
-                "append": False,
+                "append": True,
             }
         ],
         "handlers_perflog": metrics_push.handlers(),
@@ -193,17 +194,26 @@ def _logging() -> dict[str, Any]:
 def load(root: Path = ROOT) -> dict[str, Any]:
     """The configuration for ReFrame's ``site_configuration``; what is wrong is said in ReFrame's own way.
 
+    From here on this start of ReFrame has folders and a log of its own (:mod:`.session_folder`).
+
     :raises reframe.core.exceptions.ConfigError: ReFrame prints its one sentence and stops.
     """
     from reframe.core.exceptions import ConfigError
     from reframe.core.logging import getlogger
 
+    from . import replay, session_folder
+
+    # ReFrame opens its database there before it would make the folder.
+    (root / "results").mkdir(exist_ok=True)
+    name = session_folder.new_name()
+    session_folder.separate(name)
+    log = session_folder.log_file(replay.results() or root / "results", name, sys.argv[1:])
+    session_folder.redirect_first_log(log, getlogger().logger.handlers)
     try:
         site_configuration, problems = configuration(root)
     except BadInput as error:
         raise ConfigError(str(error)) from error
-    # ReFrame opens its database there before it would make the folder.
-    (root / "results").mkdir(exist_ok=True)
+    site_configuration["logging"][0]["handlers"][0]["name"] = str(log)
     Path(site_configuration["storage"][0]["sqlite_db_file"]).parent.mkdir(exist_ok=True)
     for problem in problems:
         getlogger().warning(problem)
