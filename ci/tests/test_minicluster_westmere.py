@@ -78,8 +78,7 @@ def scripts(shared: Shared, known: list[str]) -> dict[tuple[str, ...], str]:
     )
     found = {}
     for ppn, pinning, test, partition, stack in lines:
-        script = folder / "stage" / "minicluster" / partition / stack / f"Placement_{test}" / "rfm_job.sh"
-        if script.exists():
+        for script in (folder / "stage").glob(f"*/minicluster/{partition}/{stack}/Placement_{test}/rfm_job.sh"):
             found[partition, stack, ppn, pinning] = script.read_text()
     return found
 
