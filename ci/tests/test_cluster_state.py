@@ -8,11 +8,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from mpibench.cluster import namespaces, plan, state
+from mpibench.cluster import lifecycle, namespaces, plan, state
 from reframe_tests.harness.vocabulary import BadInput
 
 
@@ -21,6 +22,25 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "runtime"
     monkeypatch.setenv(state.RUNTIME_VARIABLE, str(path))
     return path
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Callable[[str], state.Process]]:
+    """Starts processes of a given name, which end with the test."""
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str) -> state.Process:
+        program = tmp_path / name
+        program.symlink_to(Path("/bin/sleep").resolve())
+        begun.append(subprocess.Popen([str(program), "60"], executable=str(program)))
+        process = state.Process.observe(begun[-1].pid)
+        assert process is not None
+        return process
+
+    yield start
+    for child in begun:
+        child.kill()
+        child.wait()
 
 
 def a_state(pid: int, start_ticks: int) -> state.State:
@@ -82,11 +102,10 @@ def test_a_dead_cluster_is_not_up(runtime: Path) -> None:
         state.running()
 
 
-def test_a_half_built_cluster_cannot_be_used(runtime: Path) -> None:
-    me = state.Process.observe(os.getpid())
-    assert me is not None
+def test_a_half_built_cluster_cannot_be_used(runtime: Path, begin: Callable[[str], state.Process]) -> None:
+    init = begin(state.INIT)
     with state.locked():
-        state.save(a_state(me.pid, me.start_ticks))
+        state.save(a_state(init.pid, init.start_ticks))
     with pytest.raises(BadInput, match="did not come up completely"):
         state.running()
 
@@ -108,18 +127,180 @@ def test_a_lock_on_a_directory_removed_meanwhile_does_not_count(runtime: Path) -
             assert again.exists()
 
 
-def test_a_directory_others_can_write_to_is_refused(runtime: Path) -> None:
-    runtime.mkdir()
+def _of_somebody_else(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+
+
+def _writable_directory(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime.chmod(0o777)
+
+
+def _linked_directory(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime.rename(runtime.with_name("elsewhere"))
+    runtime.symlink_to(runtime.with_name("elsewhere"))
+
+
+def _file_in_place_of_the_directory(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime.rename(runtime.with_name("elsewhere"))
+    runtime.touch()
+
+
+def _writable_file(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (runtime / "state.json").chmod(0o620)
+
+
+def _linked_file(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (runtime / "state.json").rename(runtime / "state.new")
+    (runtime / "state.json").symlink_to("state.new")
+
+
+def _pipe_in_place_of_the_file(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (runtime / "state.json").unlink()
+    os.mkfifo(runtime / "state.json", 0o600)
+
+
+_DIRECTORY_TRICKS = (_of_somebody_else, _writable_directory, _linked_directory, _file_in_place_of_the_directory)
+
+
+@pytest.mark.parametrize("trick", _DIRECTORY_TRICKS)
+def test_a_directory_that_others_control_is_refused(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch, trick: Callable[[Path, pytest.MonkeyPatch], None]
+) -> None:
+    runtime.mkdir()
+    trick(runtime, monkeypatch)
     with pytest.raises(BadInput, match="only you can write to"), state.locked():
+        pass
+    with pytest.raises(BadInput, match="only you can write to"):
+        state.load()
+
+
+@pytest.mark.parametrize("trick", [*_DIRECTORY_TRICKS, _writable_file, _linked_file, _pipe_in_place_of_the_file])
+def test_a_state_file_that_others_control_is_believed_by_no_command(
+    runtime: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    begin: Callable[[str], state.Process],
+    trick: Callable[[Path, pytest.MonkeyPatch], None],
+) -> None:
+    """Whoever writes the state file chooses whose namespaces root enters, and so what root executes there."""
+    init = begin(state.INIT)
+    made = a_state(init.pid, init.start_ticks)
+    made.ready = True
+    with state.locked():
+        state.save(made)
+    assert state.running() == made
+    trick(runtime, monkeypatch)
+    for command in (state.running, lambda: lifecycle.status(print), lambda: lifecycle.down(print)):
+        with pytest.raises(BadInput, match="remove it"):
+            command()
+    assert init.alive
+
+
+def test_only_an_init_of_the_callers_own_is_entered(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch, begin: Callable[[str], state.Process]
+) -> None:
+    other = begin("sleepy")
+    with state.locked():
+        state.save(a_state(other.pid, other.start_ticks))
+    with pytest.raises(BadInput, match=f"process {other.pid}, which is not the mc-init"):
+        state.load()
+    made = a_state(os.getpid(), 1)  # this one is dead
+    made.nodes["c1"] = other
+    with state.locked():
+        state.save(made)
+    with pytest.raises(BadInput, match=f"process {other.pid}, which is not the mc-c1"):
+        state.load()
+    # The name alone is no proof: anybody can call a process of his own mc-init.
+    named = begin(state.INIT)
+    assert named.is_own(state.INIT)
+    mine = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    assert not named.is_own(state.INIT)
+
+
+def test_what_is_read_of_a_held_process_is_never_another_ones(begin: Callable[[str], state.Process]) -> None:
+    process = begin("first")
+    with process.held() as folder:
+        assert os.readlink("exe", dir_fd=folder) == str(Path("/bin/sleep").resolve())
+        os.kill(process.pid, signal.SIGKILL)
+        os.waitpid(process.pid, 0)
+        with pytest.raises(OSError):
+            os.readlink("exe", dir_fd=folder)
+    with pytest.raises(ProcessLookupError), process.held():
+        pass
+    mine = state.Process.observe(os.getpid())
+    assert mine is not None
+    with pytest.raises(ProcessLookupError), state.Process(mine.pid, mine.start_ticks - 1).held():
         pass
 
 
-def test_a_link_in_place_of_the_directory_is_refused(runtime: Path, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    runtime.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(BadInput, match="only you can write to"), state.locked():
-        pass
+def test_root_keeps_its_cluster_where_nobody_else_can_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(state.RUNTIME_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")  # as sudo may keep it
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert state.runtime_dir() == Path("/run/mpibench-cluster")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert state.runtime_dir() == Path("/run/user/1000/mpibench-cluster")
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o077])
+def test_what_is_written_is_believed_under_any_umask(runtime: Path, mask: int) -> None:
+    previous = os.umask(mask)
+    try:
+        with state.locked():
+            state.save(a_state(os.getpid(), 1))
+            (runtime / state.ETC).mkdir()
+        assert state.load() == a_state(os.getpid(), 1)
+        assert not (runtime / state.ETC).stat().st_mode & 0o022  # what the nodes' daemons are told
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(previous)
+
+
+def everything(folder: Path) -> dict[str, bytes | None]:
+    return {str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes() for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("with_names_of_a_cluster", [False, True])
+def test_a_directory_with_something_else_in_it_stays_as_it_is(runtime: Path, with_names_of_a_cluster: bool) -> None:
+    (runtime / "etc").mkdir(parents=True)
+    (runtime / "etc" / "precious.conf").write_text("years of work")
+    if with_names_of_a_cluster:
+        (runtime / "state.json").write_text("{}")
+        (runtime / "log").mkdir()
+    before = everything(runtime)
+    for command in (lifecycle.down, lambda say: lifecycle.up(2, "spread", [], say)):
+        with pytest.raises(BadInput, match=r"no runtime directory of a cluster: it holds etc .* nothing in it is touched"):
+            command(print)
+    state.remove()
+    assert everything(runtime) == before
+
+
+def test_down_removes_what_a_cluster_makes_and_nothing_else(runtime: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    with state.locked():
+        state.save(a_state(os.getpid(), 1))
+        (runtime / "log").mkdir()
+        (runtime / "log" / "init.log").touch()
+        (runtime / "etc").symlink_to(outside)
+        (runtime / "thesis.tex").write_text("mine")
+    said: list[str] = []
+    lifecycle.down(said.append)
+    assert said == ["the cluster was not up", f"left in {runtime}, because it is none of the cluster's: thesis.tex"]
+    assert everything(runtime) == {state.MARK: b"", "thesis.tex": b"mine"}
+    assert (outside / "kept").exists()
+    (runtime / "thesis.tex").unlink()
+    lifecycle.down(print)
+    assert not runtime.exists()
+
+
+def test_down_makes_no_directories_for_a_cluster_that_never_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(state.RUNTIME_VARIABLE, str(tmp_path / "mistyped" / "cluster"))
+    with pytest.raises(BadInput, match="parent exists"):
+        lifecycle.down(print)
+    assert not (tmp_path / "mistyped").exists()
 
 
 def test_inside_a_node_every_command_is_refused(runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,8 +334,6 @@ def test_exit_statuses_are_a_shells(status: int, wanted: int) -> None:
 
 def test_an_interrupt_that_python_dropped_is_not_lost() -> None:
     """A KeyboardInterrupt inside a hook of os.fork is printed and dropped; the next check raises it."""
-    from mpibench.cluster import lifecycle
-
     with lifecycle._interruptible() as check:
         check()
         with contextlib.suppress(KeyboardInterrupt):

@@ -130,7 +130,7 @@ def _usual_disk(cluster: State, record: Record) -> None:
 def _clock_jump(cluster: State, record: Record) -> None:
     node = cluster.plan.node(record["node"])
     process = cluster.node_process(node.name)
-    folder = state.runtime_dir() / "clock" / node.name
+    folder = state.runtime_dir() / state.CLOCK / node.name
     folder.mkdir(parents=True, exist_ok=True)
     # libfaketime reads the file again every 10 s: processes that already run with it follow a second jump.
     (folder / _OFFSET).write_text(f"{record['seconds']:+d}\n")

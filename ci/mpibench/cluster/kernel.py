@@ -53,15 +53,16 @@ def unshare(names: Iterable[str]) -> None:
     _check(_libc.unshare(flags), f"new namespaces ({', '.join(names)})")
 
 
-def join(pid: int, names: Iterable[str]) -> None:
+def join(folder: int, names: Iterable[str]) -> None:
     """Join namespaces of a process (``setns(2)``); after ``pid``, only children are inside.
 
+    :param folder: descriptor of the process' ``/proc/<pid>``.
     :raises OSError: if the process is gone or belongs to someone else.
     """
     # All descriptors first: after joining the mount namespace, /proc is another one.
-    descriptors = [(name, os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY)) for name in names]
+    descriptors = [(name, os.open(f"ns/{name}", os.O_RDONLY, dir_fd=folder)) for name in names]
     for name, descriptor in sorted(descriptors, key=lambda row: list(NAMESPACES).index(row[0])):
-        _check(_libc.setns(descriptor, NAMESPACES[name]), f"joining the {name} namespace of process {pid}")
+        _check(_libc.setns(descriptor, NAMESPACES[name]), f"joining the {name} namespace of a process")
         os.close(descriptor)
 
 

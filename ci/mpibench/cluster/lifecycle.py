@@ -28,7 +28,7 @@ _REGISTRATION_S = 90
 
 def log_dir() -> Path:
     """Where daemons write."""
-    return state.runtime_dir() / "log"
+    return state.runtime_dir() / state.LOG
 
 
 def init_log() -> Path:
@@ -51,7 +51,6 @@ def up(compute: int, layout: str, share: Sequence[Path], say: Say) -> State:
             return found
         _tear_down(found)
         package_root = packages.provide(say)
-        state.runtime_dir().mkdir(mode=0o700, exist_ok=True)
         try:
             with _interruptible() as check_interrupt:
 
@@ -109,7 +108,7 @@ def _expect_same(running: Plan, wanted: Plan) -> None:
 def _build(plan: Plan, package_root: Path | None, say: Say) -> State:
     log = log_dir()
     log.mkdir(exist_ok=True)
-    etc = state.runtime_dir() / "etc"
+    etc = state.runtime_dir() / state.ETC
     _write_etc(plan, etc, log)
     own_user = not kernel.privileged()
     init, lifeline = namespaces.create_cluster(etc, package_root, own_user, init_log())
@@ -236,11 +235,16 @@ def await_nodes(cluster: State) -> None:
 
 
 def down(say: Say) -> None:
-    """Take the cluster down: every process, mount, link, namespace and file of it."""
+    """Take the cluster down: every process, mount, link, namespace and file of it, and nothing else.
+
+    :raises BadInput: if the runtime directory is somebody else's or holds something else; it is left as it is.
+    """
     with state.locked():
         was_up = _tear_down(state.load())
-        state.remove()
+        left = state.remove()
     say("the cluster is down" if was_up else "the cluster was not up")
+    if left:
+        say(f"left in {state.runtime_dir()}, because it is none of the cluster's: {', '.join(left)}")
 
 
 def _tear_down(found: State | None) -> bool:

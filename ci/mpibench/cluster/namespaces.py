@@ -24,12 +24,10 @@ from reframe_tests.harness.vocabulary import BadInput
 from . import kernel
 from .packages import SEARCH_PATH
 from .plan import Node
-from .state import Process, State
+from .state import INIT, Process, State, init_name
 
 #: Paths each node has for itself, with their mode.
 PRIVATE = {"/tmp": 0o1777, "/dev/shm": 0o1777, "/run": 0o755}
-#: Name of the cluster's init in the process table.
-INIT = "mc-init"
 _NODE_NAMESPACES = ("net", "mnt", "uts", "ipc", "pid")
 _TOOL_ENVIRONMENT = {"PATH": os.pathsep.join(SEARCH_PATH), "LC_ALL": "C", "HOME": "/root"}
 _READY = b"ready"
@@ -97,7 +95,7 @@ def inits_logging_to(log: Path) -> set[Process]:
             if entry.name.isdigit() and (entry / "comm").read_text().strip() == INIT:
                 out = str((entry / "fd/1").readlink()).removesuffix(" (deleted)")
                 process = Process.observe(int(entry.name))
-                if out == str(log) and process:
+                if out == str(log) and process and process.is_own(INIT):
                     found.add(process)
         except OSError:
             continue
@@ -111,7 +109,7 @@ def create_node(state: State, node: Node, log: Path) -> Process:
     """
 
     def enter() -> None:
-        kernel.join(state.init.pid, namespaces_of(state))
+        _join(state, state.init)
         _continue_in_child()
         kernel.unshare(_NODE_NAMESPACES)
 
@@ -128,7 +126,12 @@ def create_node(state: State, node: Node, log: Path) -> Process:
             os.close(descriptor)
         kernel.set_hostname(node.name)
 
-    return _spawn(f"mc-{node.name}", enter, set_up, log)
+    return _spawn(init_name(node.name), enter, set_up, log)
+
+
+def _join(state: State, process: Process) -> None:
+    with process.held() as folder:
+        kernel.join(folder, namespaces_of(state))
 
 
 def _mount_proc() -> None:
@@ -234,7 +237,7 @@ def _entering(state: State, process: Process, detach: bool) -> Callable[[], None
 
     def enter() -> None:
         denied = Path(f"/proc/{process.pid}/setgroups").read_text().startswith("deny")
-        kernel.join(process.pid, namespaces_of(state))
+        _join(state, process)
         if denied:
             kernel.ignore_setgroups()
         child = os.fork()
@@ -314,7 +317,7 @@ def execute(state: State, process: Process, words: Sequence[str], environment: M
         try:
             os.close(read_end)
             kernel.die_with_parent(signal.SIGKILL)
-            kernel.join(process.pid, namespaces_of(state))
+            _join(state, process)
             child = os.fork()
             if child:
                 os.close(write_end)

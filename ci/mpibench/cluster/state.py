@@ -1,6 +1,8 @@
 """What is up: one runtime directory with a state file, configuration and logs. Removed by ``down``.
 
-A process is remembered with its start time, so that another one that got the same number later is never touched.
+The state file says which processes' namespaces are entered, which for root means: what runs as root. It is believed only in a
+directory and a file that belong to the caller and that nobody else can write to, and only about inits that the caller
+started. A process is remembered with its start time, so that another one that got the same number later is never touched.
 """
 
 from __future__ import annotations
@@ -25,7 +27,17 @@ from .plan import Plan
 RUNTIME_VARIABLE = "MPIBENCH_CLUSTER_DIR"
 #: Lies over ``/etc`` on every node.
 _NODE_MARK = Path("/etc/mpibench/node.json")
-_STATE_FILE = "state.json"
+#: Name of the cluster's init in the process table; a node's is ``mc-`` and its name (:func:`init_name`).
+INIT = "mc-init"
+#: Directories of the runtime directory: what lies over the nodes' ``/etc``, logs, and the files of the clock fault.
+ETC, LOG, CLOCK = "etc", "log", "clock"
+#: Says that a directory is a cluster's runtime directory; without it nothing there is written or removed.
+MARK = ".mpibench-cluster"
+_STATE_FILE, _SCRATCH_FILE = "state.json", "state.new"
+_OWN_NAMES = (_STATE_FILE, _SCRATCH_FILE, ETC, LOG, CLOCK)
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+#: Longest name the kernel keeps of a process (``TASK_COMM_LEN`` of ``linux/sched.h``, less the zero byte).
+_LONGEST_NAME = 15
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,36 @@ class Process:
     def alive(self) -> bool:
         """Whether it still runs."""
         return Process.observe(self.pid) == self
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[int]:
+        """A descriptor of ``/proc/<pid>`` of this very process: nothing read through it is ever another process'.
+
+        :raises ProcessLookupError: if it has ended.
+        """
+        try:
+            folder = os.open(f"/proc/{self.pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise ProcessLookupError(f"process {self.pid} has ended") from None
+        try:
+            # Asked after opening: were it another process by now, its start time would tell.
+            if not self.alive:
+                raise ProcessLookupError(f"process {self.pid} has ended")
+            yield folder
+        finally:
+            os.close(folder)
+
+    def is_own(self, name: str) -> bool:
+        """Whether it has this name and runs wholly as the caller: a user can give any name to a process of his own.
+
+        ``proc(5)``, ``status``: ``Uid`` has real, effective, saved and file system user; a set-user-ID program that somebody
+        else started differs in the first.
+        """
+        try:
+            rows = dict(line.split(":", 1) for line in Path(f"/proc/{self.pid}/status").read_text().splitlines())
+        except OSError:
+            return False
+        return rows["Name"].strip() == name and {int(word) for word in rows["Uid"].split()} == {os.getuid()}
 
     @property
     def pid_in_parent(self) -> int:
@@ -106,35 +148,109 @@ def expect_host() -> None:
         raise BadInput("this is a node of the cluster; run 'mpibench cluster' on the machine that carries it.")
 
 
+def init_name(node: str) -> str:
+    """Name of a node's init in the process table."""
+    return f"mc-{node}"[:_LONGEST_NAME]
+
+
 def runtime_dir() -> Path:
-    """Where state, configuration and logs live: ``$MPIBENCH_CLUSTER_DIR``, else below ``$XDG_RUNTIME_DIR`` or ``/tmp``."""
+    """Where state, configuration and logs live: ``$MPIBENCH_CLUSTER_DIR``; else ``/run`` for root, for others
+    ``$XDG_RUNTIME_DIR`` or a folder of the user's own name in the place for temporary files."""
     if named := os.environ.get(RUNTIME_VARIABLE):
         return Path(named).absolute()
+    # Nobody but root can make anything in /run; root's XDG_RUNTIME_DIR may be what sudo kept of somebody else.
+    if os.geteuid() == 0:
+        return Path("/run/mpibench-cluster")
     if base := os.environ.get("XDG_RUNTIME_DIR"):
         return Path(base).absolute() / "mpibench-cluster"
     return Path(tempfile.gettempdir()).absolute() / f"mpibench-cluster-{os.getuid()}"
 
 
-def _directory(path: Path) -> None:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+def _open_directory(path: Path) -> int | None:
+    """A descriptor of a directory of the caller's own; ``None`` if nothing is there.
+
+    :raises BadInput: if it is a link, belongs to someone else, or others can write to it.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError:  # a link, a file, or not for us to read
+        descriptor = -1
+    if descriptor >= 0:
+        found = os.fstat(descriptor)
+        if found.st_uid == os.getuid() and not found.st_mode & _OTHERS_WRITE:
+            return descriptor
+        os.close(descriptor)
+    raise BadInput(
+        f"{path} is not a directory of yours that only you can write to; remove it or set {RUNTIME_VARIABLE} to another."
+    )
+
+
+def _read_state_file() -> str | None:
+    """Text of the state file, if directory and file belong to the caller; ``None`` if there is none.
+
+    :raises BadInput: if either could have been written by somebody else.
+    """
+    directory = _open_directory(runtime_dir())
+    if directory is None:
+        return None
+    try:
+        descriptor = os.open(_STATE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadInput(f"{runtime_dir() / _STATE_FILE} cannot be read ({error.strerror}); remove it.") from None
+    finally:
+        os.close(directory)
+    with os.fdopen(descriptor, encoding="utf-8", errors="replace") as stream:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & _OTHERS_WRITE:
+            raise BadInput(
+                f"{runtime_dir() / _STATE_FILE} is not a file of yours that only you can write to, so it is not believed; "
+                "remove it, then run 'mpibench cluster down'."
+            )
+        return stream.read()
+
+
+def _make_directory(path: Path) -> int:
+    try:
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+    except OSError as error:
         raise BadInput(
-            f"{path} is not a directory of yours that only you can write to; remove it or set {RUNTIME_VARIABLE} to another."
+            f"{path} cannot be made ({error.strerror}); set {RUNTIME_VARIABLE} to a directory whose parent exists."
+        ) from None
+    while (descriptor := _open_directory(path)) is None:  # removed again by another command's `down`
+        path.mkdir(mode=0o700, exist_ok=True)
+    return descriptor
+
+
+def _mark(path: Path) -> None:
+    """Mark an empty directory as a cluster's; one with a mark is.
+
+    :raises BadInput: if something else is kept there.
+    """
+    if (path / MARK).exists():
+        return
+    if kept := sorted(os.listdir(path)):  # noqa: PTH208
+        raise BadInput(
+            f"{path} is no runtime directory of a cluster: it holds {kept[0]} and no {MARK}; nothing in it is touched. "
+            f"Set {RUNTIME_VARIABLE} to a new or empty directory."
         )
+    (path / MARK).touch(mode=0o600)
 
 
 @contextlib.contextmanager
 def locked() -> Iterator[Path]:
     """The runtime directory, made if missing and locked against other commands that change the cluster.
 
-    :raises BadInput: if it belongs to someone else, or another command holds it.
+    :raises BadInput: if it belongs to someone else, holds something else, or another command holds it.
     """
     expect_host()
     path = runtime_dir()
     while True:
-        _directory(path)
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = _make_directory(path)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -144,15 +260,36 @@ def locked() -> Iterator[Path]:
         if path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino:
             break
         os.close(descriptor)
+    # Nobody else may write to what is made meanwhile: the nodes' daemons read their configuration from it.
+    umask = os.umask(_OTHERS_WRITE)
+    os.umask(umask | _OTHERS_WRITE)
     try:
+        _mark(path)
         yield path
     finally:
+        os.umask(umask)
         os.close(descriptor)
 
 
-def remove() -> None:
-    """Remove the runtime directory with all in it."""
-    shutil.rmtree(runtime_dir(), ignore_errors=True)
+def remove() -> list[str]:
+    """Remove what a cluster makes in its runtime directory, and the directory unless something else is in it.
+
+    Names of what was left, because it is none of the cluster's or could not be removed.
+    """
+    path = runtime_dir()
+    if not (path / MARK).exists():
+        return []
+    for name in _OWN_NAMES:
+        target = path / name
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target, ignore_errors=True)
+        else:
+            target.unlink(missing_ok=True)
+    left = sorted(set(os.listdir(path)) - {MARK})  # noqa: PTH208
+    if not left:
+        (path / MARK).unlink()
+        path.rmdir()
+    return left
 
 
 def forget() -> None:
@@ -164,25 +301,38 @@ def save(state: State) -> None:
     """Write the state file at once or not at all."""
     path = runtime_dir() / _STATE_FILE
     row = {**asdict(state), "plan": state.plan.as_dict()}
-    scratch = path.with_suffix(".new")
+    scratch = path.with_name(_SCRATCH_FILE)
+    scratch.unlink(missing_ok=True)
+    scratch.touch(mode=0o600, exist_ok=False)
     scratch.write_text(json.dumps(row, indent=1))
     scratch.replace(path)
 
 
 def load() -> State | None:
-    """The state file's content, or ``None`` if there is none."""
-    try:
-        row = json.loads((runtime_dir() / _STATE_FILE).read_text())
-    except FileNotFoundError:
+    """The state file's content, or ``None`` if there is none.
+
+    :raises BadInput: if it is damaged, could be somebody else's, or names a process that is no init of the caller's.
+    """
+    text = _read_state_file()
+    if text is None:
         return None
-    except ValueError as error:
+    try:
+        row = json.loads(text)
+        row["plan"] = Plan.from_dict(row["plan"])
+        row["init"] = Process(**row["init"])
+        row["nodes"] = {name: Process(**process) for name, process in row["nodes"].items()}
+        found = State(**row)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(
-            f"{runtime_dir() / _STATE_FILE} is damaged ({error}); remove it, then run 'mpibench cluster down'."
+            f"{runtime_dir() / _STATE_FILE} is damaged ({error!r}); remove it, then run 'mpibench cluster down'."
         ) from None
-    row["plan"] = Plan.from_dict(row["plan"])
-    row["init"] = Process(**row["init"])
-    row["nodes"] = {name: Process(**process) for name, process in row["nodes"].items()}
-    return State(**row)
+    for name, process in {INIT: found.init, **{init_name(node): process for node, process in found.nodes.items()}}.items():
+        if process.alive and not process.is_own(name):
+            raise BadInput(
+                f"{runtime_dir() / _STATE_FILE} names process {process.pid}, which is not the {name} of a cluster of yours; "
+                "remove the file, then run 'mpibench cluster down'."
+            )
+    return found
 
 
 def running() -> State:
