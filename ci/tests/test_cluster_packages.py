@@ -1,9 +1,14 @@
-"""Fetching Debian's Slurm without installing it, against a stand-in for apt and dpkg."""
+"""Fetching Debian's Slurm without installing it: against a stand-in for apt and dpkg, and with apt itself on an archive of
+our own."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import os
+import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -12,13 +17,16 @@ import pytest
 from mpibench.cluster import packages
 from reframe_tests.harness.vocabulary import BadInput
 
-#: apt-get as far as it is used: lists two packages, and "downloads" them; without lists it must be updated first.
+#: apt-get as far as it is used: lists packages that the machine lacks, and "downloads" them; without lists it must be
+#: updated first.
 APT = r"""#!/bin/sh
 case "$*" in
     *update) touch "$APT_STATE/updated" ;;
     *install*--simulate*)
         [ -z "$NEED_UPDATE" ] || [ -e "$APT_STATE/updated" ] || { echo "E: Unable to locate package slurmd" >&2; exit 100; }
         echo "Reading package lists..."
+        echo "Inst libc6 (2.36-9 Debian:12/stable [amd64])"
+        case "$*" in *slurmd*) ;; *) exit ;; esac
         echo "Inst slurmd (22.05.8-4 Debian:12/stable [amd64])"
         echo "Inst libevent-2.1-7 [2.1.12-7] (2.1.12-8 Debian:12/stable [amd64]) []"
         echo "Conf slurmd (22.05.8-4 Debian:12/stable [amd64])" ;;
@@ -75,7 +83,8 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_packages_are_unpacked_below_usr_and_nothing_else(apt: Path, tmp_path: Path) -> None:
     said: list[str] = []
     root = packages.provide(said.append)
-    assert root == tmp_path / "cache/mpibench/cluster-packages"
+    assert root is not None
+    assert root.parent == tmp_path / "cache/mpibench"
     files = {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()}
     assert files == {
         "packages.json",
@@ -130,4 +139,167 @@ def test_what_is_installed_is_used(apt: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_without_apt_the_missing_programs_are_named(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(BadInput, match=r"lacks slurmctld, slurmd and has no apt-get"):
+        packages.provide(print)
+
+
+# ---- with apt itself ------------------------------------------------------------------------------------------------
+
+#: An archive: package to what it depends on. libpmix2 stands for any library that other packages bring as well.
+ARCHIVE = {
+    "libc6": [],
+    "dpkg": ["libc6"],
+    "apt": ["dpkg"],
+    "libpmix2": ["libc6", "libevent"],
+    "libevent": ["libc6"],
+    "openmpi-bin": ["libpmix2"],
+    "slurmctld": ["libc6"],
+    "slurmd": ["libc6", "libevent"],
+    "slurmdbd": ["libc6"],
+    "slurm-client": ["libc6"],
+    "munge": ["libc6"],
+    "mariadb-server-core": ["libc6"],
+    "iproute2": ["libc6"],
+    "slurm-wlm-mysql-plugin": ["slurmdbd"],
+    "libfaketime": ["libc6"],
+}
+
+
+@pytest.fixture(scope="module")
+def archive_of_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of real packages with an index, as ``deb [trusted=yes] copy:FOLDER ./`` wants it."""
+    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+        pytest.skip("this machine has no apt")
+    folder = tmp_path_factory.mktemp("archive")
+    index = []
+    for name, needed in ARCHIVE.items():
+        made = folder / name
+        (made / "DEBIAN").mkdir(parents=True)
+        file = made / ("usr/lib/x/pmix2/lib/libpmix.so.2" if name == "libpmix2" else f"usr/share/{name}")
+        file.parent.mkdir(parents=True)
+        file.write_text(name)
+        fields = f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n"
+        fields += f"Depends: {', '.join(needed)}\n" if needed else ""
+        (made / "DEBIAN/control").write_text(fields)
+        subprocess.run(["dpkg-deb", "--build", str(made), str(folder)], check=True, capture_output=True)
+        [package] = folder.glob(f"{name}_*.deb")
+        shutil.rmtree(made)
+        content = package.read_bytes()
+        index.append(f"{fields}Filename: {package.name}\nSize: {len(content)}\nSHA256: {hashlib.sha256(content).hexdigest()}\n")
+    (folder / "Packages").write_text("\n".join(index))
+    return folder
+
+
+def machine_with(installed: list[str], archive: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let apt take this for a machine where exactly these packages are installed (``apt.conf(5)``); its dpkg status."""
+    place.mkdir()
+    rows = [
+        f"Package: {name}\nStatus: install ok installed\nVersion: 1.0\nArchitecture: all\nMaintainer: x\nDescription: x\n"
+        + (f"Depends: {', '.join(ARCHIVE[name])}\n" if ARCHIVE[name] else "")
+        for name in installed
+    ]
+    (place / "status").write_text("\n".join(rows))
+    (place / "sources.list").write_text(f"deb [trusted=yes] copy:{archive} ./\n")
+    for folder in ("lists/partial", "parts"):
+        (place / folder).mkdir(parents=True)
+    (place / "apt.conf").write_text(
+        f'Dir::State::status "{place}/status"; Dir::State::lists "{place}/lists"; Dir::Etc::sourcelist "{place}/sources.list";'
+        f'Dir::Etc::sourceparts "{place}/parts"; Dir::Etc::preferencesparts "{place}/parts"; APT::Sandbox::User "";'
+    )
+    monkeypatch.setenv("APT_CONFIG", str(place / "apt.conf"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    monkeypatch.setattr(packages, "missing_programs", lambda: ["slurmctld"])
+    return place / "status"
+
+
+BASE = ["libc6", "dpkg", "apt"]
+
+
+@pytest.mark.parametrize(
+    "installed",
+    [BASE, [*BASE, "libevent", "libpmix2", "openmpi-bin"], [*BASE, "libevent", "slurmd"], list(ARCHIVE)],
+    ids=["bare machine", "Open MPI before", "half of Slurm", "everything but Slurm's programs"],
+)
+def test_the_packages_do_not_depend_on_what_is_installed(
+    archive_of_packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: list[str]
+) -> None:
+    status = machine_with(installed, archive_of_packages, tmp_path / "machine", monkeypatch)
+    before = status.read_text()
+    root = packages.provide(print)
+    assert root is not None
+    names = {row.partition("=")[0] for row in json.loads((root / "packages.json").read_text())}
+    assert names == set(ARCHIVE) - {"openmpi-bin", *BASE}
+    # Slurm's plugin opens PMIx by this name, which is made for an unpacked library only.
+    assert (root / "usr/lib/x/pmix2/lib/libpmix.so").read_text() == "libpmix2"
+    assert status.read_text() == before
+
+
+# ---- programs that somebody else could change are not run -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o077])
+def test_nobody_else_can_write_what_was_unpacked_whatever_the_umask(apt: Path, tmp_path: Path, mask: int) -> None:
+    previous = os.umask(mask)
+    try:
+        root = packages.provide(print)
+    finally:
+        os.umask(previous)
+    assert root is not None
+    for path in [tmp_path / "cache", root.parent, root, *root.rglob("*")]:
+        assert path.is_symlink() or not path.stat().st_mode & 0o022, path
+    assert packages.provide(print) == root
+
+
+def test_no_program_keeps_a_set_user_id_bit(apt: Path) -> None:
+    with tarfile.open(apt / "setuid.deb", "w") as tar:
+        row = tarfile.TarInfo("./usr/bin/su")
+        row.mode = 0o6777
+        tar.addfile(row)
+    root = packages.provide(print)
+    assert root is not None
+    assert (root / "usr/bin/su").stat().st_mode & 0o7777 == 0o755
+
+
+@pytest.mark.parametrize("place", ["usr/sbin/slurmd-wlm", "usr/sbin", "packages.json"])
+def test_a_file_that_others_can_write_is_not_run(apt: Path, place: str) -> None:
+    root = packages.provide(print)
+    assert root is not None
+    (root / place).chmod(0o775)
+    with pytest.raises(BadInput, match=rf"{place} is somebody else's .* remove {root}, it will be fetched again"):
+        packages.provide(print)
+
+
+@pytest.mark.parametrize("place", ["cache", "cache/mpibench", ""])
+def test_a_directory_that_others_can_write_is_no_place_for_programs(apt: Path, tmp_path: Path, place: str) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "mpibench").mkdir()
+    for _ in range(2):
+        (tmp_path / place).chmod(0o777)
+        with pytest.raises(BadInput, match=f"'chmod go-w {tmp_path / place}'"):
+            packages.provide(print)
+        (tmp_path / place).chmod(0o755)
+        packages.provide(print)  # now they are there, and the second time are looked at as well
+
+
+def test_somebody_elses_programs_are_not_run(apt: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with root's HOME kept by sudo: the cache is a user's, who would choose what root runs."""
+    root = packages.provide(print)
+    assert root is not None
+    mine = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    with pytest.raises(BadInput, match=r"somebody else's|XDG_CACHE_HOME to a directory of your own"):
+        packages.provide(print)
+
+
+def test_a_cache_behind_a_link_is_looked_at_where_it_lies(apt: Path, tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "cache").symlink_to(tmp_path / "scratch")
+    assert packages.provide(print) is not None
+    (tmp_path / "scratch").chmod(0o777)
+    with pytest.raises(BadInput, match=f"'chmod go-w {tmp_path}/scratch'"):
+        packages.provide(print)
+
+
+def test_a_cache_that_cannot_be_made_is_one_sentence(apt: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(BadInput, match=r"cannot be made .* set XDG_CACHE_HOME"):
         packages.provide(print)

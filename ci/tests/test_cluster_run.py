@@ -335,7 +335,7 @@ def test_an_ordinary_user_gets_a_cluster_too(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="mpibench-user-") as home:
         cache = Path(home, "cache/mpibench")
         if packages.root().exists():
-            shutil.copytree(packages.root(), cache / "cluster-packages", symlinks=True)
+            shutil.copytree(packages.root(), cache / packages.root().name, symlinks=True)
         subprocess.run(["chown", "-R", "65534:65534", home], check=True)
         folders = [str(ROOT / "ci"), str(ROOT), *(path for path in sys.path if path.endswith("site-packages"))]
         found = {"HOME": home, "XDG_CACHE_HOME": f"{home}/cache", "PYTHONPATH": os.pathsep.join(folders)}

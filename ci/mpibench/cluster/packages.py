@@ -1,17 +1,21 @@
 """Slurm, munge and MariaDB for the cluster's nodes: the host's own, or Debian's packages unpacked beside the system.
 
 Unpacking installs nothing: no maintainer script runs, no daemon starts, no user is made, ``/etc`` and ``/usr`` stay as
-they are, and no privilege is needed. The nodes see the unpacked files over their ``/usr``.
+they are, and no privilege is needed. The nodes see the unpacked files over their ``/usr``, and the caller runs them, so that
+nobody else may own or write them. Which packages these are depends on the distribution and not on what is installed: a
+library that some other package brought could go again, and lies without the name Slurm opens it by.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
+import platform
 import shutil
+import stat
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
@@ -32,14 +36,32 @@ PROGRAMS = {
 }
 #: Packages without a program of their own: Slurm's MySQL storage, its PMIx plugin's library, the clock fault's library.
 LIBRARIES = ("slurm-wlm-mysql-plugin", "libpmix2", "libfaketime")
+#: What a machine with apt has in any case, these with their dependencies (the C library is among them), is left as it is.
+BASE = ("apt", "dpkg")
 SEARCH_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _MANIFEST = "packages.json"
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def wanted() -> list[str]:
+    """Packages asked for by name."""
+    return [*dict.fromkeys(PROGRAMS.values()), *LIBRARIES]
 
 
 def root() -> Path:
-    """Where packages are unpacked: ``$XDG_CACHE_HOME/mpibench/cluster-packages``, by default below ``~/.cache``."""
+    """Where packages are unpacked: a folder in ``$XDG_CACHE_HOME/mpibench``, by default below ``~/.cache``.
+
+    It is named for distribution, machine and the packages asked for: a home directory may be seen by several machines, and
+    what a running cluster uses is never replaced.
+    """
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base).absolute() / "mpibench" / "cluster-packages"
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        release = {}
+    made_for = [release.get("ID", "unknown"), release.get("VERSION_ID", "rolling"), platform.machine()]
+    asked = hashlib.sha256(" ".join([*wanted(), "without", *BASE]).encode()).hexdigest()[:8]
+    return Path(base).absolute() / "mpibench" / "-".join(["cluster-packages", *made_for, asked])
 
 
 def missing_programs() -> list[str]:
@@ -51,24 +73,80 @@ def missing_programs() -> list[str]:
 def provide(say: Callable[[str], None]) -> Path | None:
     """The directory to lay over ``/usr``, fetching packages if need be; ``None`` if the machine has all programs itself.
 
-    :raises BadInput: if programs are missing and cannot be had, saying which.
+    :raises BadInput: if programs are missing and cannot be had, saying which; or if somebody else could have changed them.
     """
-    if (root() / _MANIFEST).exists():
-        return root()
-    missing = missing_programs()
-    if not missing:
-        return None
-    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        raise BadInput(
-            f"this machine lacks {', '.join(missing)} and has no apt-get to fetch them; install Slurm 22.05 or newer with "
-            "slurmdbd, munge and MariaDB, or use a Debian-like machine."
-        )
-    root().parent.mkdir(parents=True, exist_ok=True)
-    with (root().parent / "cluster-packages.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (root() / _MANIFEST).exists():
-            _fetch(missing, say)
+    if not (root() / _MANIFEST).exists():
+        missing = missing_programs()
+        if not missing:
+            return None
+        if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
+            raise BadInput(
+                f"this machine lacks {', '.join(missing)} and has no apt-get to fetch them; install Slurm 22.05 or newer with "
+                "slurmdbd, munge and MariaDB, or use a Debian-like machine."
+            )
+        _make_private(root().parent)
+        _expect_unreachable(root().parent)
+        with (root().parent / "cluster-packages.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (root() / _MANIFEST).exists():
+                _fetch(missing, say)
+    _expect_unreachable(root())
+    _expect_own(root())
     return root()
+
+
+def _make_private(folder: Path) -> None:
+    """A directory, and what is missing above it, for the caller alone (XDG base directory specification: mode 0700).
+
+    :raises BadInput: if it cannot be made.
+    """
+    try:
+        for path in reversed([folder, *folder.parents]):
+            path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be made ({error.strerror}); set XDG_CACHE_HOME to a directory of yours.") from None
+
+
+def _expect_unreachable(folder: Path) -> None:
+    """Nobody but the caller and root can replace a directory, or one above it, by another.
+
+    :raises BadInput: naming the directory that somebody else could use for that.
+    """
+    # Whoever owns "/" can change everything anyway; that is root, by another number in a user namespace.
+    trusted = (os.getuid(), Path("/").stat().st_uid)
+    for path in (folder, *folder.parents):
+        found = path.lstat()
+        # In a directory with the sticky bit, /tmp say, only owners rename and remove (inode(7)).
+        shared = found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX
+        if found.st_uid in trusted and stat.S_ISLNK(found.st_mode):
+            _expect_unreachable(path.resolve())
+        elif found.st_uid not in trusted or not stat.S_ISDIR(found.st_mode) or shared:
+            raise BadInput(
+                f"{path} is not a directory that only you can write to, and programs below it are run; "
+                f"'chmod go-w {path}' if it is yours, otherwise set XDG_CACHE_HOME to a directory of your own."
+            )
+
+
+def _expect_own(folder: Path) -> None:
+    """Every file and directory below is the caller's, and nobody else can write to it.
+
+    :raises BadInput: naming the first that is not.
+    """
+    for path, entry in _entries(folder):
+        found = entry.stat(follow_symlinks=False)
+        if found.st_uid != os.getuid() or (not entry.is_symlink() and found.st_mode & _OTHERS_WRITE):
+            raise BadInput(
+                f"{path} is somebody else's or can be written by others, so it is not run; remove {folder}, "
+                "it will be fetched again."
+            )
+
+
+def _entries(folder: Path) -> Iterator[tuple[Path, os.DirEntry[str]]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            yield Path(entry.path), entry
+            if entry.is_dir(follow_symlinks=False):
+                yield from _entries(Path(entry.path))
 
 
 def _fetch(missing: list[str], say: Callable[[str], None]) -> None:
@@ -84,6 +162,9 @@ def _fetch(missing: list[str], say: Callable[[str], None]) -> None:
             _unpack(package, unpacked)
         _complete(unpacked)
         (unpacked / _MANIFEST).write_text(json.dumps(names, indent=1) + "\n")
+        # Directories that no package names came under the caller's umask.
+        for path in (unpacked, *(path for path, entry in _entries(unpacked) if not entry.is_symlink())):
+            path.chmod(path.stat().st_mode & 0o755)
         shutil.rmtree(root(), ignore_errors=True)
         unpacked.rename(root())
     say(f"unpacked {len(names)} packages")
@@ -98,29 +179,31 @@ def _run(command: list[str], cwd: Path) -> str:
 
 
 def _download(folder: Path) -> list[str]:
-    """Download what is missing, dependencies included; names and versions of the packages.
+    """Download the packages with their dependencies; their names and versions.
 
     With the machine's package lists if it has some, otherwise with lists of our own.
     """
-    wanted = [*dict.fromkeys(PROGRAMS.values()), *LIBRARIES]
+    (folder / "lists" / "partial").mkdir(parents=True)
+    (folder / "cache" / "archives" / "partial").mkdir(parents=True)
+    # Nothing counts as installed, and apt's index of that is none of the machine's (apt.conf(5), "Dir").
+    options = ["-o", "Dir::State::status=/dev/null", "-o", f"Dir::Cache={folder / 'cache'}"]
     try:
-        options: list[str] = []
-        names = _resolve(wanted, options, folder)
+        names = _resolve(wanted(), options, folder)
     except BadInput:
-        (folder / "lists" / "partial").mkdir(parents=True)
-        (folder / "cache" / "archives" / "partial").mkdir(parents=True)
-        places = {"Dir::State::lists": folder / "lists", "Dir::Cache": folder / "cache", "Debug::NoLocking": "1"}
-        options = [word for key, value in places.items() for word in ("-o", f"{key}={value}")]
+        options += ["-o", f"Dir::State::lists={folder / 'lists'}", "-o", "Debug::NoLocking=1"]
         _run(["apt-get", *options, "update"], folder)
-        names = _resolve(wanted, options, folder)
+        names = _resolve(wanted(), options, folder)
+    base = set(_resolve(list(BASE), options, folder))
+    names = [name for name in names if name not in base]
     # apt's own download user may not write here; it then says so and downloads as the caller.
     _run(["apt-get", *options, "download", *names], folder)
     return names
 
 
-def _resolve(wanted: list[str], options: list[str], folder: Path) -> list[str]:
-    listing = _run(["apt-get", *options, "install", "--simulate", "--no-install-recommends", *wanted], folder)
-    # Inst slurmd [installed] (22.05.8-4 Debian:12/stable [amd64]): apt-get(8), option --simulate.
+def _resolve(asked: list[str], options: list[str], folder: Path) -> list[str]:
+    """Packages and versions that an empty machine would need for these, recommendations left out."""
+    listing = _run(["apt-get", *options, "install", "--simulate", "--no-install-recommends", *asked], folder)
+    # Inst slurmd (22.05.8-4 Debian:12/stable [amd64]): apt-get(8), option --simulate.
     rows = [line.split() for line in listing.splitlines() if line.startswith("Inst ")]
     return [f"{row[1]}={next(word for word in row[2:] if word.startswith('('))[1:]}" for row in rows]
 
@@ -131,7 +214,7 @@ def _unpack(package: Path, target: Path) -> None:
         assert process.stdout is not None
         with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
             for member in _members(archive):
-                if sys.version_info >= (3, 12):
+                if hasattr(tarfile, "tar_filter"):
                     archive.extract(member, target, filter="tar")
                 else:
                     archive.extract(member, target)
@@ -147,8 +230,9 @@ def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         if not parts or parts[0] != "usr" or ".." in parts or parts[:3] in (("usr", "share", "doc"), ("usr", "share", "man")):
             continue
         member.name = str(PurePosixPath(*parts))
-        # Owned by whoever unpacks: there may be no right to give files away.
+        # Owned by whoever unpacks: there may be no right to give files away. Nobody else writes them; no set-user-ID program.
         member.uid, member.gid = os.getuid(), os.getgid()
+        member.mode &= 0o755
         member.uname = member.gname = ""
         yield member
 
