@@ -118,11 +118,12 @@ def parse(
     """Read benchmark outputs into records: benchmark, ranks, groups, message_bytes, repetitions, one field per column.
 
     Field names carry the unit (latency_us, bandwidth_mb_per_s with 1 MB = 1e6 bytes). A truncated, mixed-up or empty
-    output is an error that names file and line; nothing of it is printed. Exits 2 if any file could not be read.
+    output is an error that names file and line; nothing of it is printed. Known lines of MPI library, launcher and batch
+    system before the title are set aside, and standard error says how many. Exits 2 if any file could not be read.
     """
     from mpibench import parsing
 
-    sys.stdout.write(parsing.parse_files(files, format.value))
+    sys.stdout.write(parsing.parse_files(files, format.value, lambda text: typer.echo(text, err=True)))
 
 
 @app.command()

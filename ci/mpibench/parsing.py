@@ -6,11 +6,11 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from reframe_tests.harness import parsers
+from reframe_tests.harness import parsers, preamble
 from reframe_tests.harness.records import Record
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
@@ -23,16 +23,22 @@ KEYS = ("source", "suite", "benchmark", "ranks", "groups", "variant", "message_b
 Row = dict[str, Any]
 
 
-def parse_files(paths: Sequence[Path], format: str) -> str:
+def parse_files(paths: Sequence[Path], format: str, note: Callable[[str], None] = lambda text: None) -> str:
     """Records of all files, formatted.
 
     ``json`` is a list of objects with only the quantities a benchmark prints; ``csv`` has a column for every quantity that
     occurs; ``table`` is for reading, one table per file and set of columns.
 
     :param format: one of :data:`FORMATS`.
+    :param note: told of each file in which other programs' lines stood before the benchmark's and were set aside.
     :raises BadInput: for a file that cannot be read as text, or holds no complete output; nothing is formatted then.
     """
-    rows = [as_row(str(path), record) for path in paths for record in parsers.parse(read_text(path), source=str(path))]
+    rows: list[Row] = []
+    for path in paths:
+        reading = parsers.read(read_text(path), source=str(path))
+        rows += [as_row(str(path), record) for record in reading.records]
+        if reading.set_aside:
+            note(f"{path}: set aside before the title: {preamble.say(reading.set_aside)}")
     if format == "json":
         return json.dumps(rows, indent=1) + "\n"
     return _csv(rows) if format == "csv" else _tables(rows)

@@ -99,6 +99,15 @@ def test_the_proof_is_plain_data(healthy: Job) -> None:
     json.dumps([sample.as_dict() for sample in outcome.samples])
 
 
+def test_other_programs_lines_before_a_title_are_counted_in_the_notes(damaged: Job) -> None:
+    output = damaged.directory / first_launch(damaged).output
+    output.write_text(f"srun: job 7 queued and waiting for resources\n{output.read_text()}")
+    outcome = damaged.judge()
+    assert (outcome.verdict, outcome.sentences) == (measurement.PROVEN, [])
+    assert "before the benchmarks' titles stood 1 line of Slurm, set aside" in outcome.proof["notes"]
+    assert all(None not in sample.values for sample in outcome.samples)
+
+
 def first_launch(job: Job, repeat: int = 2) -> jobscript.LaunchFiles:
     return jobscript.files_of(job.launches[0].name, repeat)
 

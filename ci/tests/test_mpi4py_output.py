@@ -106,5 +106,5 @@ def test_a_table_without_rows():
 
 
 def test_lines_of_other_programs():
-    refuse("MPI startup(): hello\n" + golden(MPICH), "stands before")
+    refuse("hello from the prologue\n" + golden(MPICH), "stands before")
     refuse(golden(MPICH) + "done\n", "no row")

@@ -79,7 +79,7 @@ class Header:
         elif line == "#":
             # IMB-P2P ends both blocks with a lone "#", and starts them with one.
             self._block = "" if (self.words if self._block == "call" else self.benchmarks) else self._block
-        elif self._block == "call":
+        elif self._block == "call" and line.startswith("#"):
             self.words += line.removeprefix("#").split()
         elif self._block == "list" and not line.startswith("#   "):
             self._list(number, line)

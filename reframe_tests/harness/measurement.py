@@ -7,12 +7,13 @@ against the condition yields sentences; a measurement with any sentence is no re
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from . import catalogue, evidence, evidence_clock, job_end, jobscript, parsers, references, transports
+from . import catalogue, evidence, evidence_clock, job_end, jobscript, parsers, preamble, references, transports
 from .condition import Condition
 from .printable import printable, printable_data
 from .records import Record
@@ -144,13 +145,14 @@ def evaluate(
     hung = next((launch for launch, status in statuses.items() if status == jobscript.TIMED_OUT), None)
     records: dict[tuple[str, int], list[Record]] = {}
     details: list[tuple[str, int, dict[str, Any]]] = []
+    set_aside: Counter[str] = Counter()
     for repeat in range(1, repeats + 1):
         for launch in launches:
             files = jobscript.files_of(launch.name, repeat)
             ended = _judge_end(statuses.get((launch.name, repeat)), limit_s, directory, files, hung)
             printed, debug = transports.strip_debug(condition.stack, _text(directory / files.output))
             debug = "\n".join([debug, _text(directory / files.debug), _text(directory / files.error)])
-            parsed, broken = _parse(launch, printed, files.output)
+            parsed, broken = _parse(launch, printed, files.output, set_aside)
             # A launch that ended badly is reported by its end, not also by the hole it left in its output.
             outcome.add(launch.name, repeat, MISSING, [ended] if ended else broken)
             records[launch.name, repeat] = parsed
@@ -168,6 +170,8 @@ def evaluate(
     if outcome.replayed:
         source = condition.stack.build["replay"]["source"]
         outcome.proof["notes"].insert(0, f"replay of a recorded output ({source}): nothing was run, nothing is proven")
+    if set_aside:
+        outcome.proof["notes"].append(f"before the benchmarks' titles stood {preamble.say(set_aside)}, set aside")
     starts = _text(directory / jobscript.START_LOG).splitlines()
     if len(starts) > 1:
         note = f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run is counted"
@@ -208,13 +212,17 @@ def _text(path: Path) -> str:
     return path.read_text(errors="replace") if path.exists() else ""
 
 
-def _parse(launch: catalogue.Launch, printed: str, source: str) -> tuple[list[Record], list[str]]:
-    """Records of one output, or the sentence why it is not used."""
+def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str]) -> tuple[list[Record], list[str]]:
+    """Records of one output, or the sentence why it is not used.
+
+    :param set_aside: counts, by whose they are, the lines that stood before the benchmark's own.
+    """
     if not launch.expected:
         return [], []
     try:
-        records = parsers.parse(printed, source=source)
-        return parsers.complete(records, launch.expected, source=source), []
+        reading = parsers.read(printed, source=source)
+        set_aside.update(reading.set_aside)
+        return parsers.complete(reading.records, launch.expected, source=source), []
     except parsers.OutputError as error:
         return [], [str(error)]
 

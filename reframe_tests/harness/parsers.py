@@ -6,15 +6,15 @@ All or nothing: either every number of a complete output, or an :class:`records.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from . import imb_output, mpi4py_output, osu_output, perftest_output
+from . import imb_output, mpi4py_output, osu_output, perftest_output, preamble
 from .catalogue import Expected
 from .records import OutputError, Record
 from .vocabulary import POSITIVE_TIMES
 
-__all__ = ["OutputError", "check_complete", "complete", "parse", "require_sizes"]
+__all__ = ["OutputError", "Reading", "check_complete", "complete", "parse", "read", "require_sizes"]
 
 #: First line that tells the suite, and its reader.
 _READERS = (
@@ -25,9 +25,21 @@ _READERS = (
 )
 
 
-def parse(text: str, *, source: str = "<text>") -> list[Record]:
-    """Records of one output of IMB (five binaries, 2018 to 2021.11), OSU (5.6 to 7.5), mpi4py.bench pingpong or perftest's
-    bandwidth tests.
+@dataclass(frozen=True)
+class Reading:
+    """One output, read.
+
+    :param records: in printed order.
+    :param set_aside: how many known lines stood before the title, by whose they are (:mod:`preamble`).
+    """
+
+    records: list[Record]
+    set_aside: Mapping[str, int]
+
+
+def read(text: str, *, source: str = "<text>") -> Reading:
+    """Read one output of IMB (five binaries, 2018 to 2021.11), OSU (5.6 to 7.5), mpi4py.bench pingpong or perftest's
+    bandwidth tests. Known lines of MPI library, launcher and batch system before its title are set aside and counted.
 
     :param source: name of the output, for messages.
     :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up, or holds a value that
@@ -37,11 +49,21 @@ def parse(text: str, *, source: str = "<text>") -> list[Record]:
         raise OutputError(f"{source}: the output is empty; the benchmark printed nothing, see its standard error.")
     known = [(found.start(), reader) for pattern, reader in _READERS if (found := pattern.search(text))]
     if known:
-        return _possible(min(known, key=lambda item: item[0])[1](text, source), source)
+        title, reader = min(known, key=lambda item: item[0])
+        parted = preamble.part(text, title)
+        return Reading(_possible(reader(parted.text, source), source), parted.counts)
     raise OutputError(
         f"{source}: this is no output of IMB, OSU, mpi4py.bench or perftest; give the whole output of a benchmark, from its "
         "title on."
     )
+
+
+def parse(text: str, *, source: str = "<text>") -> list[Record]:
+    """Records of one output, as :func:`read`.
+
+    :raises OutputError: as :func:`read`.
+    """
+    return read(text, source=source).records
 
 
 def _possible(records: list[Record], source: str) -> list[Record]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from .transport_evidence import (
@@ -29,6 +30,10 @@ _FABRICS = _REFERENCE + "'Communication Fabrics Control' (I_MPI_FABRICS)"
 _OFI = _FABRICS + " and 'OFI-capable Network Fabrics Control' (I_MPI_OFI_PROVIDER); "
 _OLD = "Intel MPI Library for Linux Reference Manual 4.0 to 2018, 'Communication Fabrics Control'; "
 _DEBUG = {"I_MPI_DEBUG": "5"}
+
+#: Lines it prints on stdout, among the benchmark's: "[0] MPI startup(): ..." and the like, each with function and, but for a
+#: few of "MPI startup()", with rank. Not among them: that there is no process manager, so that each rank is alone.
+STDOUT_LINES = {"intelmpi": re.compile(r"(?:\[\d+\] \w[\w ]*|MPI startup)\(\): (?!PMI server not found).*")}
 _CONTEXT = r"MPI startup\(\): (I_MPI_FABRICS=\S+)"
 
 

@@ -6,6 +6,7 @@ remote, so that every byte goes through the netmod.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from .transport_evidence import (
@@ -36,6 +37,24 @@ _NOLOCAL = {"MPIR_CVAR_NOLOCAL": "1"}
 _CAPABILITY = "MPIR_CVAR_CH4_OFI_CAPABILITY_SETS_DEBUG"
 _SUMMARY = "MPIR_CVAR_DEBUG_SUMMARY"
 _NIC_SINCE: Version = (4, 3)
+
+#: Lines of those summaries (src/mpi/init/mpir_init.c, src/mpid/ch4/src/ch4_init.c, src/mpid/ch4/netmod/ofi/ofi_init.c,
+#: init_provider.c; 3.4 to 5.0), on stdout, among the benchmark's.
+_SUMMARY_LINE = re.compile(
+    r"=={3,}(?: [\w ()/]+ ={4,})?"
+    r"|(?:MPIR|MPID|MPID/shm)(?: \(GPU\))?: \S+"
+    r"|(?:MPIR_CVAR|MPIDI_OFI|MPIDI_UCX|MPIDI_CH4)_\w+: .*"
+    r"|MAXIMUM (?:SUPPORTED RANKS|TAG): \d+"
+    r"|(?:max_(?:buffered_(?:send|write)|msg_size|order_(?:raw|war|waw)|mr_key_size)|(?:tx|rx|rma)_iov_limit"
+    r"|num_(?:vcis|vnis|nics)|tag_bits|(?:sub)?device_count|sizeof\(\w+\)): -?\d+"
+    r"|Required minimum FI_VERSION: .*"
+    r"|provider: [^,]+, score = .*"
+    r"|libfabric provider: .*"
+    r"|MPICH \d\S* - .*"
+    r"|(?:error checking|QMPI|debugger support|thread level|thread CS|threadcomm) *: .*"
+    r"|Rank: \d+, Local_rank: \d+(?:, NIC: \S+| \[[ \d,]+\])"
+)
+STDOUT_LINES = {"mpich": _SUMMARY_LINE, "mvapich": _SUMMARY_LINE}
 
 
 def _per_rank(mpi: str, subject: str, pattern: str, expect: str) -> Proof:

@@ -1,6 +1,9 @@
-"""The transport table: every row and every gap, one file per MPI."""
+"""The transport table: every row and every gap, and what a library prints on stdout; one file per MPI."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
 
 from . import (
     transport_rows_intelmpi,
@@ -26,3 +29,6 @@ GAPS: tuple[Gap, ...] = (
     *transport_rows_mvapich2.GAPS,
     *transport_rows_pempi.GAPS,
 )
+
+#: MPI to a pattern of whole lines that it can print on stdout only, among the benchmark's.
+STDOUT_LINES: Mapping[str, re.Pattern[str]] = {**transport_rows_intelmpi.STDOUT_LINES, **transport_rows_mpich.STDOUT_LINES}

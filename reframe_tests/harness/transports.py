@@ -29,27 +29,6 @@ DISPLAY_NAMES = dict(zip(MPIS, ("Intel MPI", "MPICH", "Open MPI", "MVAPICH2", "M
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _UNIT = re.compile(r"_(\d+)$")
 
-#: Lines an MPI can print on stdout only, among the benchmark's. Intel MPI: "[0] MPI startup(): ..." and the like, each
-#: line with rank and function. MPICH and MVAPICH 3 and 4: the summaries of MPIR_CVAR_DEBUG_SUMMARY and
-#: MPIR_CVAR_CH4_OFI_CAPABILITY_SETS_DEBUG (src/mpi/init/mpir_init.c, src/mpid/ch4/src/ch4_init.c,
-#: src/mpid/ch4/netmod/ofi/ofi_init.c, init_provider.c; 3.4 to 5.0).
-_INTEL_LINE = re.compile(r"\[\d+\] \w[\w ]*\(\): .*")
-_MPICH_LINE = re.compile(
-    r"=={3,}(?: [\w ()/]+ ={4,})?"
-    r"|(?:MPIR|MPID|MPID/shm)(?: \(GPU\))?: \S+"
-    r"|(?:MPIR_CVAR|MPIDI_OFI|MPIDI_UCX|MPIDI_CH4)_\w+: .*"
-    r"|MAXIMUM (?:SUPPORTED RANKS|TAG): \d+"
-    r"|(?:max_(?:buffered_(?:send|write)|msg_size|order_(?:raw|war|waw)|mr_key_size)|(?:tx|rx|rma)_iov_limit"
-    r"|num_(?:vcis|vnis|nics)|tag_bits|(?:sub)?device_count|sizeof\(\w+\)): -?\d+"
-    r"|Required minimum FI_VERSION: .*"
-    r"|provider: [^,]+, score = .*"
-    r"|libfabric provider: .*"
-    r"|MPICH \d\S* - .*"
-    r"|(?:error checking|QMPI|debugger support|thread level|thread CS|threadcomm) *: .*"
-    r"|Rank: \d+, Local_rank: \d+(?:, NIC: \S+| \[[ \d,]+\])"
-)
-_STDOUT_LINES = {"intelmpi": _INTEL_LINE, "mpich": _MPICH_LINE, "mvapich": _MPICH_LINE}
-
 
 @dataclass(frozen=True)
 class Unsupported:
@@ -147,7 +126,7 @@ def strip_debug(stack: Stack, stdout: str) -> tuple[str, str]:
 
     :returns: ``(clean, debug)``; line ends are kept, and no other line is touched.
     """
-    known = _STDOUT_LINES.get(stack.mpi)
+    known = transport_table.STDOUT_LINES.get(stack.mpi)
     if known is None:
         return stdout, ""
     clean: list[str] = []

@@ -1,0 +1,114 @@
+"""Other programs' lines before a benchmark's title: known ones are set aside and counted, all others are errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mpibench.output_damage import golden
+from reframe_tests.harness import parsers, preamble
+from reframe_tests.harness.records import OutputError
+
+RECORDED = Path(__file__).parent / "golden_transports"
+#: Recorded outputs of an MPI that says what it does: lines of it before the title.
+TALKATIVE = {
+    "intelmpi-2021.18.1-lo.out.txt": {"Intel MPI": 23},
+    "intelmpi-2021.18.1-two-nodes.out.txt": {"Intel MPI": 25},
+    "intelmpi-2021.18.1-lo-mpi4py.out.txt": {"Intel MPI": 23},
+    "mpich-5.0.2-lo.out.txt": {"MPICH": 89},
+    "mpich-5.0.2-lo-mpi4py.out.txt": {"MPICH": 89},
+}
+OUTPUTS = {
+    "imb": golden("imb-mpi1-2021.11-n2-mpich.txt"),
+    "osu": golden("osu/osu-7.0-mpich-n2-latency.txt"),
+    "mpi4py": golden("mpi4py-pingpong-mpich-n2.txt"),
+}
+REMOVED = (
+    "[0] MPI startup(): I_MPI_DAPL_DIRECT_COPY_THRESHOLD variable has been removed from the product, its value is ignored\n"
+)
+KNOWN = {
+    REMOVED: "Intel MPI",
+    "MPI startup(): Warning: I_MPI_PMI_LIBRARY will be ignored since the hydra process manager was found\n": "Intel MPI",
+    "srun: job 4901 queued and waiting for resources\n": "Slurm",
+    "srun: job 4901 has been allocated resources\n": "Slurm",
+    "salloc: Granted job allocation 46116226\n": "Slurm",
+    "Submitted batch job 728155\n": "Slurm",
+    "Warning: no access to tty (Bad file descriptor).\n": "the batch shell",
+    "Thus no job control in this shell.\n": "the batch shell",
+    ":: initializing oneAPI environment ...\n": "setvars.sh",
+    "   slurm_script: BASH_VERSION = 4.4.20(1)-release\n": "setvars.sh",
+    '   args: Using "$@" for setvars.sh arguments: --force\n': "setvars.sh",
+    ":: dpcpp-ct -- latest\r\n": "setvars.sh",
+    ":: oneAPI environment initialized ::\n": "setvars.sh",
+}
+NO_RESULT = (
+    "[0] MPI startup(): PMI server not found. Please set I_MPI_PMI_LIBRARY variable if it is not a singleton case.\n",
+    "srun: error: Unable to create step for job 7: More processors requested than permitted\n",
+    "srun: Warning: can't run 1 processes on 2 nodes, setting nnodes to 1\n",
+    "slurmstepd: error: *** STEP 7.0 ON c1 CANCELLED ***\n",
+    "hello from the prologue\n",
+)
+
+
+@pytest.mark.parametrize("name", TALKATIVE)
+def test_recorded_outputs_of_talkative_libraries_are_read(name: str) -> None:
+    text = (RECORDED / name).read_text()
+    read = parsers.read(text, source=name)
+    assert dict(read.set_aside) == TALKATIVE[name]
+    lines = text.splitlines(keepends=True)
+    assert read.records == parsers.parse("".join(lines[sum(TALKATIVE[name].values()) :])) != []
+
+
+def test_a_line_of_the_library_inside_the_output_stays_an_error() -> None:
+    name = "mpich-5.0.2-lo-but-local.out.txt"
+    with pytest.raises(OutputError, match=r"line 121: 'Rank: 1, Local_rank: 1 .* is not the name of a benchmark"):
+        parsers.parse((RECORDED / name).read_text(), source=name)
+
+
+@pytest.mark.parametrize("suite", OUTPUTS)
+@pytest.mark.parametrize("line", KNOWN, ids=lambda line: line.strip()[:40])
+def test_known_lines_before_the_title_are_counted_and_nothing_else_changes(suite: str, line: str) -> None:
+    text = OUTPUTS[suite]
+    whole = parsers.read(text)
+    assert not whole.set_aside
+    read = parsers.read(2 * line + text)
+    assert dict(read.set_aside) == {KNOWN[line]: 2}
+    assert read.records == whole.records
+
+
+@pytest.mark.parametrize("suite", OUTPUTS)
+@pytest.mark.parametrize("line", NO_RESULT, ids=lambda line: line[:40])
+def test_a_line_that_is_not_known_to_be_harmless_is_an_error_and_is_named(suite: str, line: str) -> None:
+    with pytest.raises(OutputError, match=r"job\.out, line 2"):
+        parsers.parse(REMOVED + line + OUTPUTS[suite], source="job.out")
+
+
+@pytest.mark.parametrize("suite", OUTPUTS)
+@pytest.mark.parametrize("line", KNOWN, ids=lambda line: line.strip()[:40])
+def test_the_same_line_after_the_title_is_an_error(suite: str, line: str) -> None:
+    lines = OUTPUTS[suite].splitlines(keepends=True)
+    title = next(index for index, row in enumerate(lines) if row.strip("# \n").startswith(("Intel", "OSU", "MPI PingPong")))
+    for place in range(title + 1, len(lines)):
+        with pytest.raises(OutputError):
+            parsers.parse("".join([*lines[:place], line, *lines[place:]]))
+
+
+def test_a_title_alone_says_where_the_preamble_ends() -> None:
+    parted = preamble.part(f"{REMOVED}keep\r\n{REMOVED}title\n{REMOVED}", len(REMOVED) * 2 + len("keep\r\n"))
+    assert parted.text == f"\nkeep\r\n\ntitle\n{REMOVED}"
+    assert preamble.say(parted.counts) == "2 lines of Intel MPI"
+    assert preamble.say({"Slurm": 1, "MPICH": 12}) == "1 line of Slurm, 12 lines of MPICH"
+
+
+def test_the_command_says_what_was_set_aside_and_keeps_it_out_of_the_data(tmp_path: Path) -> None:
+    (tmp_path / "job.out").write_text(f"{REMOVED}srun: job 7 has been allocated resources\n{OUTPUTS['imb']}")
+    command = Path(sys.executable).parent / "mpibench"
+    done = subprocess.run(
+        [command, "parse", "job.out", "--format", "json"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "job.out: set aside before the title: 1 line of Intel MPI, 1 line of Slurm\n"
+    assert len(json.loads(done.stdout)) == len(parsers.parse(OUTPUTS["imb"]))

@@ -1,0 +1,81 @@
+"""Lines that stand before a benchmark's title, because the MPI library, the launcher or the batch system share its output.
+
+Only lines of this table are set aside, only before the title, and they are counted: anything else there, and anything at all
+inside a table, is an error of the reader. What a library can print on stdout is kept with each MPI
+(``transport_rows_<mpi>.STDOUT_LINES``). Lines that say that something failed, or that ranks did not find each other, belong to
+none of these: an output that begins with one is no result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from . import transport_table
+from .transports import DISPLAY_NAMES
+
+#: Who prints what, as a whole line: the MPI libraries, then
+#:
+#: - Slurm: ``info()`` of src/srun/libsrun/allocate.c and launch.c, src/salloc/salloc.c, src/sbatch/sbatch.c (22.05); without
+#:   ``error:`` and ``warning:``.
+#: - Shells under PBS and Torque without a terminal (tcsh and bash say so before a job's first command).
+#: - Intel oneAPI's ``setvars.sh`` (2021 to 2026), sourced in the job.
+_LINES: Mapping[str, re.Pattern[str]] = {
+    **{DISPLAY_NAMES[mpi]: lines for mpi, lines in transport_table.STDOUT_LINES.items()},
+    "Slurm": re.compile(
+        r"(?:srun|salloc): (?:[Jj]ob \d+ (?:queued and waiting for resources|has been allocated resources)"
+        r"|Job (?:\d+ )?step creation (?:temporarily disabled, retrying.*|still disabled, retrying.*)|Step created for \S+"
+        r"|Pending job allocation \d+|Granted job allocation \d+|Waiting for resource configuration"
+        r"|Nodes \S+ are ready for job)"
+        r"|Submitted batch job \d+(?: on cluster \S+)?"
+    ),
+    "the batch shell": re.compile(
+        r"Warning: no access to tty \(.*\)\.|Thus no job control in this shell\."
+        r"|-?bash: cannot set terminal process group \(-?\d+\): .*|-?bash: no job control in this shell"
+    ),
+    "setvars.sh": re.compile(
+        r" *:: initializing oneAPI environment \.\.\. *| *\S+: BASH_VERSION = \S+ *"
+        r"| *args: Using \"\$@\" for setvars\.sh arguments:.*"
+        r"| *:: [\w.-]+ -- [\w.-]+ *| *:: oneAPI environment initialized :: *"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Preamble:
+    """An output without its preamble.
+
+    :param text: the output; a line that was set aside is left blank, so that line numbers stay.
+    :param counts: who printed how many of the lines that were set aside.
+    """
+
+    text: str
+    counts: Mapping[str, int]
+
+
+def say(counts: Mapping[str, int]) -> str:
+    """``3 lines of Slurm, 1 line of Intel MPI``; empty if there were none."""
+    return ", ".join(f"{count} line{'s' if count > 1 else ''} of {name}" for name, count in counts.items())
+
+
+def part(text: str, title: int) -> Preamble:
+    """Set known lines aside.
+
+    :param title: where the benchmark's title begins; from its line on nothing is touched.
+    """
+    end = text.rfind("\n", 0, title) + 1
+    counts: Counter[str] = Counter()
+    kept = []
+    for line in text[:end].splitlines(keepends=True):
+        name = _speaker(line.rstrip("\r\n"))
+        if name:
+            counts[name] += 1
+        kept.append("\n" if name else line)
+    return Preamble("".join(kept) + text[end:], counts)
+
+
+def _speaker(line: str) -> str:
+    """Who prints such a line; empty for nobody known. Of two that print the same, the first of the table."""
+    return next((name for name, pattern in _LINES.items() if pattern.fullmatch(line)), "")
