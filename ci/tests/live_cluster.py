@@ -89,16 +89,12 @@ class LiveCluster:
         )
 
     def state(self) -> state.State:
-        """The state file."""
-        previous = os.environ.get(state.RUNTIME_VARIABLE)
-        os.environ[state.RUNTIME_VARIABLE] = str(self.runtime)
-        try:
+        """The state file, as the user sees it whose cluster it is: nobody else believes it."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(state.RUNTIME_VARIABLE, str(self.runtime))
+            owner = self.runtime.stat().st_uid
+            patch.setattr(os, "getuid", lambda: owner)
             found = state.load()
-        finally:
-            if previous is None:
-                del os.environ[state.RUNTIME_VARIABLE]
-            else:
-                os.environ[state.RUNTIME_VARIABLE] = previous
         assert found is not None
         return found
 

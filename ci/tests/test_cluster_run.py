@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import os
 import shutil
@@ -198,10 +199,11 @@ def inside(cluster: LiveCluster) -> tuple[set[state.Process], set[str]]:
 
 
 def left_of(processes: set[state.Process], spaces: set[str]) -> list[str]:
+    """What is left of a cluster. A process that has ended is not, even if its parent never asks for its exit status."""
     left = [f"process {process.pid}" for process in processes if process.alive]
     for entry in Path("/proc").glob("[0-9]*/ns/*"):
         with contextlib.suppress(OSError):
-            if str(entry.readlink()) in spaces:
+            if str(entry.readlink()) in spaces and state.Process.observe(int(entry.parts[2])):
                 left.append(f"{entry} in {entry.readlink()}")
     return left
 
@@ -248,6 +250,44 @@ def test_down_leaves_nothing(lone: LiveCluster) -> None:
     assert machine() == before
     assert lone("status").returncode == 3
     assert "was not up" in lone.good("down")
+
+
+@pytest.fixture
+def orphans_stay() -> Iterator[None]:
+    """Orphans come to this process, which never asks for their exit status, as process 1 of some containers."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    set_child_subreaper = 36  # linux/prctl.h
+    assert libc.prctl(set_child_subreaper, 1, 0, 0, 0) == 0
+    try:
+        yield
+    finally:
+        assert libc.prctl(set_child_subreaper, 0, 0, 0, 0) == 0
+        for corpse in corpses():
+            os.waitpid(corpse, 0)
+
+
+def corpses() -> list[int]:
+    """Children of this process that have ended."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            text = entry.read_text()
+            state_and_parent = text[text.rindex(")") + 2 :].split()[:2]
+            if state_and_parent == ["Z", str(os.getpid())]:
+                found.append(int(entry.parts[2]))
+    return found
+
+
+def test_an_ended_process_that_nobody_asks_for_is_not_left_behind(orphans_stay: None, lone: LiveCluster) -> None:
+    lone.good("up")
+    everything = inside(lone)
+    assert "the cluster is down" in lone.good("down")
+    assert corpses(), "the cluster's init has ended, and its exit status waits here"
+    assert wait_for(lambda: not left_of(*everything)), left_of(*everything)
+    assert lone("status").returncode == 3
+    assert "was not up" in lone.good("down")
+    lone.good("up")
+    lone.good("status")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
