@@ -2,7 +2,8 @@
 
 ``python -m mpibench.wheels [FOLDER...]``. Safe to repeat and to interrupt: a prefix appears under its name only when it
 is complete, gets its ``stack.json`` only when its programs have been seen to start, and is left alone while the
-stamp in that file (hash of everything that went in) still fits. Exit status 1 when a stack could not be installed.
+stamp in that file (hash of everything that went in) still fits. Exit status 3 when a stack could not be installed, 2 for a
+bad table or name.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ PYTHON_PART = "mpi4py"
 #: Settings that would send files elsewhere, or ask for checksums of files already checked.
 DIVERTING_SETTINGS = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_HASHES", "PYTHONPATH", "PYTHONHOME")
 HEARTBEAT_S = 15.0
+#: Exit status when some stack could not be installed; ``ci/setup`` tells it from an accident (1) and goes on.
+STACK_FAILED = 3
 
 Echo = Callable[[str], None]
 
@@ -356,7 +359,7 @@ def main(arguments: Sequence[str]) -> int:
         return 130
     for failure in failures:
         print(failure, file=sys.stderr)
-    return 1 if failures else 0
+    return STACK_FAILED if failures else 0
 
 
 if __name__ == "__main__":

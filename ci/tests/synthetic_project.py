@@ -44,13 +44,16 @@ FILES = {
     "pyproject.toml": PYPROJECT,
     "backend.py": BACKEND,
     "METADATA": METADATA,
+    "requirements.lock": "",
+    "requirements-test.lock": "",
+    "requirements-compiler.lock": "",
     "ci/mpibench/__init__.py": "",
     "ci/mpibench/wheels.py": 'print("wheels ran")\n',
     "ci/pytest.py": 'import sys\nprint("pytest ran with", sys.argv[1:])\nsys.exit("-x" in sys.argv)\n',
     "reframe_tests/harness/witness.py": 'def locate():\n    print("witness ran")\n',
 }
 #: Programs beside bash that ci/setup may count on; anything else would be missing on a bare machine.
-TOOLS = ("env", "cat", "dirname", "flock", "grep", "mkdir", "readlink", "rm", "sed", "sha256sum", "tail")
+TOOLS = ("env", "cat", "dirname", "find", "flock", "grep", "mkdir", "readlink", "rm", "sed", "sha256sum", "tail")
 
 
 class Project:
@@ -61,7 +64,7 @@ class Project:
     """
 
     def __init__(self, folder: Path, scripts: Path) -> None:
-        self.root, self.tools = folder / "my project", folder / "tools"
+        self.root, self.tools = folder / "project", folder / "tools"
         for name, text in FILES.items():
             self.write(name, text)
         for name in ("ci/setup", "ci/test", ".ci/run"):

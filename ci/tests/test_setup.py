@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import pwd
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pip
 import pytest
 
+from mpibench.wheels import STACK_FAILED
 from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
-from synthetic_project import METADATA, PYPROJECT, Project
+from synthetic_project import PYPROJECT, Project
+from synthetic_wheels import make_wheel
 
 ROOT = stack_metadata.ROOT
 READY = re.compile(r"setup: ready: source (.*)/bin/activate, then reframe -c reframe_tests -l\n$")
@@ -40,7 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project.environ |= {"PYTHONPATH": str(folder), "PIP_USER": "1"}
     status, output = project.run("link", cwd=folder)
     assert status == 0, output
-    assert re.findall("(?m)^setup: (?!  )(.*?) (?:with|and)", output)[:2] == ["making .venv", "installing the project"]
+    assert re.findall("(?m)^setup: (?!  )(.*?) (?:with|the|$)", output)[:3] == ["making .venv", "installing what", "installing"]
     assert "wheels ran\nwitness ran\n" in output
     assert READY.search(output)[1] == str(project.root / ".venv")
     project.environ["MPIBENCH_PYTHON"] = quick
@@ -69,20 +75,81 @@ def test_the_environment_finds_the_configuration_unless_told_otherwise(made: Pro
 def test_what_tests_need_is_installed_on_request_and_covers_the_rest(made: Project) -> None:
     status, output = made.run("ci/setup", "test")
     assert status == 0
-    assert "installing the project and what it needs (test)" in output
-    assert "no chromium here and no way to install it: the browser tests will be skipped" in output
-    assert "the tests of system stacks on them will be skipped" in output
+    assert "installing what the project needs (test)" in output
     for mode in (["test"], []):
         assert "installing" not in made.run("ci/setup", *mode)[1]
+
+
+@pytest.mark.parametrize(
+    ("wish", "installed"), [({}, False), ({"CI": "true"}, True), ({"MPIBENCH_INSTALL": "yes"}, True)], ids=["", "ci", "yes"]
+)
+@pytest.mark.parametrize("user", ["root", "sudo"])
+def test_host_packages_are_installed_only_when_asked(bare: Project, wish: dict[str, str], installed: bool, user: str) -> None:
+    """Whether this is root or somebody whose sudo needs no password."""
+    asked = bare.tools / "asked"
+    bare.add_tool("apt-get", f'#!/bin/bash\necho "apt-get $*" >>{asked}\n')
+    bare.add_tool("sudo", '#!/bin/bash\n[[ $1 == -n ]] && shift\nexec "$@"\n')
+    bare.add_tool("true", "#!/bin/bash\n")
+    if user == "sudo":
+        setup = bare.root / "ci" / "setup"
+        setup.write_text(setup.read_text().replace("EUID", "UID_OF_THE_TEST"))
+        bare.environ["UID_OF_THE_TEST"] = "1000"
+    bare.environ |= wish
+    status, output = bare.run("ci/setup", "test")
+    assert status == 0, output
+    lines = asked.read_text().splitlines() if asked.exists() else []
+    wanted = [["chromium"], ["openmpi-bin", "mpich"]] if installed else []
+    assert [line.split()[4:] for line in lines if line.split()[1] == "install"] == wanted
+    if not installed:
+        for packages in ("chromium", "openmpi-bin mpich"):
+            assert (
+                f"will be skipped (as root: apt-get install {packages}; or MPIBENCH_INSTALL=yes lets ci/setup do it)" in output
+            )
+    # Asked for later, they are installed although nothing else has changed.
+    asked.unlink(missing_ok=True)
+    bare.environ |= {"MPIBENCH_INSTALL": "yes"}
+    assert bare.run("ci/setup", "test")[0] == 0
+    assert "install --yes --no-install-recommends chromium" in asked.read_text()
+
+
+def test_a_wish_that_is_not_understood_is_refused(bare: Project) -> None:
+    bare.environ["MPIBENCH_INSTALL"] = "1"
+    said = "setup: MPIBENCH_INSTALL=1 is neither 'yes' nor 'no'; say whether host packages may be installed.\n"
+    assert bare.run("ci/setup") == (1, said)
+
+
+def pin(wheel: Path) -> str:
+    """A line of a lock file."""
+    name, version, *_ = wheel.name.split("-")
+    return f"{name}=={version} \\\n    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n    # via something\n"
+
+
+def test_what_is_pinned_is_installed_and_nothing_else(made: Project, tmp_path: Path) -> None:
+    """The lock files decide, also where the index has something newer or a file with another content."""
+    wheels = {version: make_wheel(tmp_path, "pinned", version, {"pinned.py": f"V = {version!r}"}) for version in ("1.0", "2.0")}
+    made.environ["PIP_FIND_LINKS"] = str(tmp_path)
+    made.write("requirements.lock", pin(wheels["1.0"]))
+    status, output = made.run("ci/setup")
+    assert status == 0, output
+    assert made.python("import pinned; print(pinned.V)") == "1.0"
+    made.write("requirements.lock", pin(wheels["2.0"]))
+    make_wheel(tmp_path, "pinned", "2.0", {"pinned.py": "V = 'not what was pinned'"})
+    status, output = made.run("ci/setup")
+    assert status == 1 and "pip could not install what the project needs (" in output
+    assert made.python("import pinned; print(pinned.V)") == "1.0"
+    made.write("requirements.lock", "")
+    assert made.run("ci/setup")[0] == 0
 
 
 def test_a_change_of_requirements_or_compiler_is_noticed(made: Project) -> None:
     made.write("pyproject.toml", PYPROJECT + "# changed\n")
     status, output = made.run("ci/setup")
     assert status == 0 and "installing the project" in output and "making .venv" not in output
+    made.write("requirements-test.lock", "# changed\n")
+    assert "installing what the project needs;" in made.run("ci/setup")[1]
     (made.tools / "cc").rename(made.tools / "not-cc")
     status, output = made.run("ci/setup")
-    assert status == 0 and "what it needs (compiler)" in output
+    assert status == 0 and "what the project needs (compiler)" in output
     (made.tools / "not-cc").rename(made.tools / "cc")
     assert made.run("ci/setup")[0] == 0
 
@@ -95,17 +162,63 @@ def test_a_broken_environment_is_made_again(made: Project) -> None:
     assert "making .venv" not in made.run("ci/setup")[1]
 
 
-def test_failing_stacks_or_witness_fail_the_set_up(made: Project) -> None:
-    wheels = made.write("ci/mpibench/wheels.py", "import sys\nsys.exit('mpich-wheels: no.')\n")
+def test_a_failed_stack_is_told_and_stops_nothing(made: Project) -> None:
+    """The other stacks, the evidence library and who waits for the exit status get on."""
+    wheels = made.write("ci/mpibench/wheels.py", "import sys\nprint('mpich-wheels: no.')\nsys.exit(3)\n")
     status, output = made.run("ci/setup")
-    assert (status, output) == (1, "mpich-wheels: no.\n")
+    assert status == STACK_FAILED == 3
+    first, second, last = output.splitlines()
+    assert (first, second) == ("mpich-wheels: no.", "witness ran")
+    assert last.startswith("setup: ready, but for the stacks named above: source ")
+    for accident in ("sys.exit('no table')", "1 / 0", "sys.exit(2)"):
+        wheels.write_text(f"import sys\n{accident}\n")
+        status, output = made.run("ci/setup")
+        assert status == 1 and "ready" not in output
     wheels.write_text("")
+    assert made.run("ci/setup")[0] == 0
+
+
+@pytest.mark.parametrize(("set_up", "measured"), [(0, True), (STACK_FAILED, True), (1, False), (2, False)])
+def test_a_night_without_one_stack_measures_the_others_and_is_not_accepted(tmp_path: Path, set_up: int, measured: bool) -> None:
+    nightly = tmp_path / "ci" / "nightly"
+    nightly.parent.mkdir()
+    shutil.copy(ROOT / "ci" / "nightly", nightly)
+    programs = {
+        "ci/setup": f"exit {set_up}",
+        ".venv/bin/activate": f'export PATH="{tmp_path}/.venv/bin:$PATH"',
+        ".venv/bin/reframe": "echo reframe in $HOME",
+        ".venv/bin/mpibench": "exit 0",
+    }
+    for name, line in programs.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/bash\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    environ = {name: value for name, value in os.environ.items() if name != "HOME"}
+    done = subprocess.run([nightly], env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    assert done.returncode == 1  # also where all was installed: the stand-in measures no case
+    assert (f"reframe in {pwd.getpwuid(os.getuid()).pw_dir}\n" in done.stdout) == measured
+    assert ("a stack could not be installed and was not measured" in done.stdout) == (set_up == STACK_FAILED)
+
+
+def test_a_failing_witness_fails_the_set_up(made: Project) -> None:
     witness = made.write("reframe_tests/harness/witness.py", "def locate():\n    raise ValueError('no compiler')\n")
     status, output = made.run("ci/setup")
     assert status == 1
-    assert output.startswith("setup: the evidence library could not be built (ValueError: no compiler); its log is ")
+    assert output.splitlines()[-1].startswith(
+        "setup: the evidence library could not be built (ValueError: no compiler); its log is "
+    )
     witness.write_text("def locate(): ...\n")
     assert made.run("ci/setup")[0] == 0
+
+
+def test_without_a_home_the_users_own_is_told_to_the_programs(made: Project) -> None:
+    made.write("ci/mpibench/wheels.py", "import os\nprint('home', os.environ['HOME'])\n")
+    home = made.environ.pop("HOME")
+    try:
+        assert made.run("ci/setup")[1].splitlines()[0] == f"home {pwd.getpwuid(os.getuid()).pw_dir}"
+    finally:
+        made.environ["HOME"] = home
+        made.write("ci/mpibench/wheels.py", 'print("wheels ran")\n')
 
 
 def test_set_ups_take_turns(made: Project) -> None:
@@ -164,10 +277,13 @@ def test_without_a_suitable_python(bare: Project) -> None:
     assert bare.run("ci/setup") == (1, said)
 
 
-def test_a_colon_in_the_path_is_refused(bare: Project) -> None:
-    bare.root = bare.root.rename(bare.root.with_name("a:b"))
+@pytest.mark.parametrize("name", ["a:b", "a b", "a\tb"])
+def test_a_path_that_cannot_be_preloaded_from_is_refused(bare: Project, name: str) -> None:
+    bare.root = bare.root.rename(bare.root.with_name(name))
     status, output = bare.run("ci/setup")
-    assert status == 1 and output.endswith("has a colon in its path, which separates search paths; move the project.\n")
+    said = "has a blank or a colon in its path, and both separate the libraries that are preloaded; move the project.\n"
+    assert status == 1 and output == f"setup: {bare.root} {said}"
+    assert not (bare.root / ".venv").exists()
 
 
 def replace_python(project: Project, cases: dict[str, str]) -> None:
@@ -181,11 +297,42 @@ def test_without_ensurepip_and_without_rights_the_package_is_named(bare: Project
     status, output = bare.run("ci/setup")
     assert status == 1
     version = f"python3.{sys.version_info.minor}"
-    assert output.splitlines()[-1].endswith(f"as root: apt-get install {version}-venv.")
+    said = f"; as root: apt-get install {version}-venv; or MPIBENCH_INSTALL=yes lets ci/setup do it."
+    assert output.splitlines()[-1].endswith(said)
     assert "ensurepip is not available" in (bare.root / "results" / "setup.log").read_text()
 
 
-def test_without_ensurepip_the_package_is_installed_where_that_is_allowed(bare: Project) -> None:
+def test_without_ensurepip_and_without_rights_debians_own_wheel_brings_pip(bare: Project, tmp_path: Path) -> None:
+    """As on a bare Debian: apt-get hands packages out to anybody, and nothing is installed."""
+    replace_python(bare, {"'-m venv --clear /'* | '-m virtualenv '* | '-m pip --version'": "exit 1"})
+    debian = tmp_path / "debian"
+    wheel = "usr/share/python-wheels/pip-1.0-py3-none-any.whl/pip/__main__.py"
+    (debian / wheel).parent.mkdir(parents=True)
+    said, version = tmp_path / "said", f"python3.{sys.version_info.minor}"
+    (debian / wheel).write_text(
+        "import os, pathlib, sys\n"
+        f"pathlib.Path({str(said)!r}).write_text(' '.join(sys.argv[1:]) + chr(10) + pathlib.Path(sys.argv[-1]).read_text())\n"
+        f"os.symlink({str(Path(pip.__file__).parent)!r}, f'{{sys.prefix}}/lib/{version}/site-packages/pip')\n"
+    )
+    (debian / "usr/share/ca-certificates/mozilla").mkdir(parents=True)
+    (debian / "usr/share/ca-certificates/mozilla/one.crt").write_text("a certificate\n")
+    bare.add_tool(
+        "apt-get", '#!/bin/bash\n[[ " $* " != *" install "* && $* == *-o* ]] || exit 1\n[[ $* != *download* ]] || : >x.deb\n'
+    )
+    bare.add_tool("dpkg-deb", f'#!/bin/bash\n[[ $1 == --extract ]] && exec /bin/cp -r {debian}/. "$3"\n')
+    bare.environ["PIP_CERT"] = "/none.pem"
+    bare.write("requirements.lock", "pip==9 \\\n    --hash=sha256:12 \\\n    --hash=sha256:34\n    # via something\n")
+    _, output = bare.run("ci/setup")
+    assert "setup: fetching pip from Debian's packages (nothing is installed)\n" in output
+    assert "setup: putting pip into .venv\n" in output and "setup: installing what the project needs" in output
+    command, *lines = said.read_text().splitlines()
+    assert command.startswith("--no-input install --require-hashes --requirement ")
+    assert lines == ["pip==9 \\", "    --hash=sha256:12 \\", "    --hash=sha256:34"]
+    assert not (bare.root / "results" / "debian-pip").exists()
+
+
+def test_without_ensurepip_the_package_is_installed_where_that_is_asked_for(bare: Project) -> None:
+    bare.environ["MPIBENCH_INSTALL"] = "yes"
     replace_python(bare, {"'-m venv'*": f"[[ -e {bare.tools}/installed ]] || exit 1"})
     bare.add_tool("sudo", '#!/bin/bash\n[[ $1 == -n ]] && shift\nexec "$@"\n')
     bare.add_tool("true", "#!/bin/bash\n")
@@ -203,23 +350,25 @@ def test_without_ensurepip_the_systems_own_pip_is_used(bare: Project) -> None:
     cases = {
         "'-m venv --clear /'* | '-m virtualenv '*": "exit 1",
         "'-m pip --version'": "exit 0",
-        "'-m pip install --target '*": 'mkdir -p "$5/pip"; echo >"$5/pip/__main__.py"; exit 0',
+        "'-m pip install --require-hashes --target '*": 'mkdir -p "$6/pip"; echo >"$6/pip/__main__.py"; exit 0',
     }
     replace_python(bare, cases)
     _, output = bare.run("ci/setup")
     assert "setup: putting pip into .venv\n" in output
-    assert "setup: installing the project" in output
+    assert "setup: installing what the project needs" in output
 
 
 def test_without_network_the_reason_and_the_log_are_named(bare: Project) -> None:
-    bare.write("METADATA", METADATA + "Requires-Dist: not-to-be-found\n")
+    bare.write("requirements.lock", f"not-to-be-found==1 --hash=sha256:{64 * '0'}\n")
     status, output = bare.run("ci/setup")
     assert status == 1
     log = bare.root / "results" / "setup.log"
     sentence = output.splitlines()[-1]
-    assert sentence.startswith("setup: pip could not install the project (No matching distribution found for not-to-be-found)")
+    assert sentence.startswith(
+        "setup: pip could not install what the project needs (No matching distribution found for not-to-be-found"
+    )
     assert sentence.endswith(f"its log is {log}.") and log.exists()
-    bare.write("METADATA", METADATA)
+    bare.write("requirements.lock", "")
     status, output = bare.run("ci/setup")
     assert status == 0 and "making .venv" not in output
 

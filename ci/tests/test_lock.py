@@ -1,0 +1,156 @@
+"""requirements*.lock: what pyproject.toml asks for, each file with its checksum, in the same versions everywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.markers import Marker
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from reframe_tests.harness import stack_metadata
+from synthetic_project import Project
+
+ROOT = stack_metadata.ROOT
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+#: Lock file to the optional dependencies it has beside those of running and building.
+LOCKS = {"requirements.lock": (), "requirements-test.lock": ("test",), "requirements-compiler.lock": ("compiler",)}
+#: Variables of uv that stand for settings of pip.
+SETTINGS = ("UV_DEFAULT_INDEX", "UV_INDEX", "SSL_CERT_FILE")
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One entry of a lock file; ``via`` are the names that need it."""
+
+    name: str
+    version: str
+    marker: str
+    hashes: tuple[str, ...]
+    via: str
+
+    def holds(self, python: str) -> bool:
+        environment = {"python_version": python, "python_full_version": f"{python}.1"}
+        return not self.marker or Marker(self.marker).evaluate(environment)
+
+
+def read(path: Path) -> Iterator[Pin]:
+    text = path.read_text()
+    head = r"(?P<name>[a-z0-9-]+)==(?P<version>[^\s;]+)(?: ; (?P<marker>.*?))?"
+    entry = re.compile(rf"(?m)^{head} \\\n(?P<hashes>(?:    --hash=\S+(?: \\)?\n)+)(?P<via>(?:    #.*\n)*)")
+    rest = "".join(line for line in entry.sub("", text).splitlines(keepends=True) if not line.startswith("#"))
+    assert not rest.strip(), f"{path.name} has something else: {rest[:200]}"
+    for found in entry.finditer(text):
+        hashes = tuple(re.findall(r"--hash=(\S+)", found["hashes"]))
+        yield Pin(found["name"], found["version"], found["marker"] or "", hashes, found["via"])
+
+
+def section(name: str) -> list[Requirement]:
+    """Requirements of a list in pyproject.toml; the parser for TOML came with Python 3.11."""
+    text = re.search(rf"(?ms)^{name} = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text())[1]
+    return [Requirement(words) for words in re.findall(r'(?m)^ +"([^"]+)"', text)]
+
+
+def wanted(lock: str) -> list[Requirement]:
+    return [need for part in ("dependencies", "build", *LOCKS[lock]) for need in section(part)]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("python", PYTHONS)
+def test_what_the_project_asks_for_is_pinned(lock: str, python: str) -> None:
+    """If this fails after a change of dependencies: ci/lock --keep."""
+    pins = {pin.name: pin for pin in read(ROOT / lock) if pin.holds(python)}
+    for need in wanted(lock):
+        pin = pins[canonicalize_name(need.name)]
+        assert need.specifier.contains(pin.version), f"{lock} has {pin.name} {pin.version}, pyproject.toml asks for {need}"
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_nothing_is_pinned_for_a_dependency_that_is_gone(lock: str) -> None:
+    asked = {pin.name for pin in read(ROOT / lock) if "mpibench (pyproject.toml)" in pin.via}
+    assert asked == {canonicalize_name(need.name) for need in wanted(lock)}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_file_has_a_checksum_and_comes_from_no_place_in_particular(lock: str) -> None:
+    pins = list(read(ROOT / lock))
+    assert len(pins) > 20
+    assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for pin in pins for value in pin.hashes)
+    assert "://" not in (ROOT / lock).read_text()
+
+
+@pytest.mark.parametrize("lock", [name for name, extras in LOCKS.items() if extras])
+def test_tests_run_with_what_users_run_with(lock: str) -> None:
+    users = {(pin.name, pin.version, pin.marker) for pin in read(ROOT / "requirements.lock")}
+    assert users <= {(pin.name, pin.version, pin.marker) for pin in read(ROOT / lock)}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_one_version_of_each(python: str) -> None:
+    names = [pin.name for pin in read(ROOT / "requirements-test.lock") if pin.holds(python)]
+    assert len(names) == len(set(names))
+
+
+def test_the_build_is_done_with_what_is_pinned() -> None:
+    """The project is built without isolation; what it is built with is in the lock."""
+    line = re.search(r"(?m)^requires = \[(.*)\]$", (ROOT / "pyproject.toml").read_text())[1]
+    assert {str(Requirement(words)) for words in re.findall(r'"([^"]+)"', line)} <= {str(need) for need in section("build")}
+
+
+def test_this_environment_has_what_is_pinned() -> None:
+    """Everything installed here that the lock knows is what the lock says."""
+    here = {canonicalize_name(found.metadata["Name"]): found.version for found in metadata.distributions()}
+    pins = [pin for pin in read(ROOT / "requirements-test.lock") if not pin.marker or Marker(pin.marker).evaluate()]
+    assert {pin.name: here.get(pin.name) for pin in pins} == {pin.name: pin.version for pin in pins}
+
+
+@pytest.fixture
+def locking(tmp_path: Path) -> Project:
+    """A project whose pip brings a uv that only tells how it was called."""
+    project = Project(tmp_path, ROOT)
+    (project.root / "ci/lock").write_text((ROOT / "ci/lock").read_text())
+    (project.root / "ci/lock").chmod(0o755)
+    said = project.root / "said"
+    (project.root / ".venv/bin").mkdir(parents=True)
+    python = project.write(
+        ".venv/bin/python",
+        "#!/bin/bash\n"
+        f'if [[ $* == *" install "* ]]; then\n'
+        f'    mkdir -p "$7/bin"; echo "$*" >>{said}; cp {project.tools}/uv "$7/bin/uv"\n'
+        "    exit\nfi\n"
+        '[[ $* == "-m pip config get global.index-url" ]] && echo https://configured/simple\n',
+    )
+    python.chmod(0o755)
+    values = " ".join(f"{name}=${name}" for name in SETTINGS)
+    project.add_tool("uv", f'#!/bin/bash\necho "{values} $*" >>{said}\n')
+    for tool in ("cp", "mktemp"):
+        (project.tools / tool).symlink_to(f"/bin/{tool}")
+    return project
+
+
+@pytest.mark.parametrize(
+    ("words", "choice"),
+    [((), " --upgrade "), (("--keep",), " "), (("--upgrade-package", "numpy"), " --upgrade-package numpy ")],
+)
+def test_locking_asks_the_index_that_pip_asks(locking: Project, words: tuple[str, ...], choice: str) -> None:
+    locking.environ["PIP_CERT"] = "/own.pem"
+    status, output = locking.run("ci/lock", *words)
+    assert status == 0, output
+    first, *calls = (locking.root / "said").read_text().splitlines()
+    assert re.search(r" install --target \S+ uv==[0-9.]+$", first)
+    assert [re.search(r"--output-file (\S+)", call)[1] for call in calls] == list(LOCKS)
+    for call in calls:
+        assert "UV_DEFAULT_INDEX=https://configured/simple UV_INDEX= SSL_CERT_FILE=/own.pem pip compile " in call
+        assert f" ci/lock{choice}" in call and "--no-emit-index-url" in call
+
+
+def test_locking_refuses_what_it_does_not_know(locking: Project) -> None:
+    assert locking.run("ci/lock", "all") == (2, "usage: ci/lock [--keep | --upgrade-package NAME]\n")
+    (locking.root / ".venv/bin/python").unlink()
+    status, output = locking.run("ci/lock")
+    assert status == 1 and output.endswith("/.venv/bin/python; run ci/setup first.\n")
