@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 
 from . import drift, verdict_policy
-from .dataset import CASES_SCHEMA, SAMPLES_SCHEMA
+from .dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA
 
 NIGHTS, METRICS, SIZES = 365, 5000, 25
 CHANGED_FROM = 200

@@ -17,6 +17,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,83 +25,10 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from . import unreadable
+from .dataset_layout import CASE_COLUMNS, CASES_SCHEMA, LAYOUT, SAMPLES_SCHEMA, VERSION_KEY, scan
 from .samples import PROVEN, VERDICTS
-from .sessions import Case, Session, list_sessions, read_session
-
-#: Columns that come from the path.
-PARTITION_SCHEMA = pl.Schema({"system": pl.String, "date": pl.Date})
-
-#: Columns that say which case a row belongs to, the same in both tables.
-_CASE_COLUMNS: dict[str, Any] = {
-    "session": pl.String,  # ReFrame's session id
-    "started": pl.Datetime("ms", "UTC"),  # start of the session
-    "labels": pl.String,  # JSON object of the labels given with --session-extras
-    "case": pl.String,  # ReFrame's <session>:<run>:<index>
-    "run": pl.Int32,  # above 0 for retries and reruns
-    "partition": pl.String,
-    "stack": pl.String,
-    "mpi": pl.String,
-    "mpi_version": pl.String,
-    "origin": pl.String,
-    "lock_hash": pl.String,
-    "fabric": pl.String,
-    "nodes": pl.Int32,
-    "ppn": pl.Int32,  # processes per node as resolved
-    "ppn_symbol": pl.String,  # as asked for
-    "pinning": pl.String,
-    "group": pl.String,
-    "result": pl.String,  # ReFrame's: pass, fail, abort, skip, fail_deps, xfail, xpass
-    "evidence": pl.String,  # proven, contradicted, missing, dry-run; null for a skipped case
-    "job_id": pl.String,
-    "nodelist": pl.String,
-    "outputdir": pl.String,  # where script, outputs and evidence of the job are
-}
-
-#: ``samples``: one row per repeat x metric x message size.
-SAMPLES_SCHEMA = pl.Schema(
-    {
-        **_CASE_COLUMNS,
-        "suite": pl.String,
-        "benchmark": pl.String,
-        "variant": pl.String,
-        "ranks": pl.Int32,  # processes active in the benchmark
-        "groups": pl.Int32,
-        "message_bytes": pl.Int64,  # null where the benchmark has none
-        "repetitions": pl.Int64,  # repetitions a value averages over; null where the suite prints none
-        "quantity": pl.String,
-        "unit": pl.String,
-        "direction": pl.String,  # lower, higher or none: which way is better
-        "repeat": pl.Int32,  # from 1, in the order they ran
-        "value": pl.Float64,  # in unit; null where this repeat gave none
-    }
-)
-
-_GATE = pl.Struct(
-    {
-        **dict.fromkeys(("metric", "layer"), pl.String),
-        **dict.fromkeys(("value", "reference", "lower", "upper"), pl.Float64),
-        **dict.fromkeys(("unit", "outcome"), pl.String),
-    }
-)
-
-#: ``cases``: one row per test case.
-CASES_SCHEMA = pl.Schema(
-    {
-        **_CASE_COLUMNS,
-        "name": pl.String,
-        "superseded": pl.Boolean,  # failed, and was run again in the same session
-        "fail_phase": pl.String,
-        "reason": pl.String,  # of the failure or of the skip
-        "sentences": pl.List(pl.String),  # what the evidence lacks or contradicts
-        "library": pl.String,
-        "library_version": pl.String,
-        "condition": pl.String,  # JSON object as the test stored it, and `machine`: what the nodes said of themselves
-        "samples": pl.Int32,  # metrics x sizes measured
-        "gates": pl.List(_GATE),
-    }
-)
-
-SCHEMAS = {"samples": SAMPLES_SCHEMA, "cases": CASES_SCHEMA}
+from .sessions import Case, Session, read_session, session_starts, systems_of
 
 
 @dataclass(frozen=True)
@@ -193,7 +121,7 @@ def _samples_table(session: Session, cases: Sequence[Case]) -> pl.DataFrame:
         for repeat, value in enumerate(sample.values, start=1)
     ]
     measured = pl.DataFrame(rows, schema=schema, orient="row")
-    beside = {name: dtype for name, dtype in _CASE_COLUMNS.items() if name not in _SAMPLE_FIELDS}
+    beside = {name: dtype for name, dtype in CASE_COLUMNS.items() if name not in _SAMPLE_FIELDS}
     described = pl.DataFrame([_case_values(session, case) for case in cases], schema=beside, orient="row")
     return measured.hstack(described[measured["case_number"]]).select(SAMPLES_SCHEMA.names())
 
@@ -204,6 +132,8 @@ def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
             **_case_values(session, case),
             "name": case.name,
             "superseded": case.uuid in session.superseded,
+            "measurement": case.is_measurement,
+            "cmdline": session.command_line,
             "fail_phase": case.fail_phase or None,
             "reason": case.reason or None,
             "sentences": list(case.proof.sentences) if case.proof else [],
@@ -231,7 +161,7 @@ def _replace(frame: pl.DataFrame, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        frame.write_parquet(partial, compression="zstd", statistics=True)
+        frame.write_parquet(partial, compression="zstd", statistics=True, metadata={VERSION_KEY: LAYOUT})
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -279,11 +209,16 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
     """
     done: list[Summary] = []
     refused = []
-    for uuid in sessions or list_sessions(db_path):
+    starts = session_starts(db_path)
+    for uuid in sessions or list(starts):
         try:
-            done.append(export_session(read_session(db_path, uuid), out_dir))
+            session = read_session(db_path, uuid)
+            done.append(export_session(session, out_dir))
+            unreadable.forget(Path(out_dir), [session.uuid])
         except BadInput as err:
             refused.append(str(err))
+            for one in [name for name in starts if name == uuid] or [name for name in starts if name.startswith(uuid)]:
+                _record_refusal(db_path, Path(out_dir), one, starts[one], str(err))
     total = Summary(
         Path(out_dir),
         len(done),
@@ -295,34 +230,12 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
     return total
 
 
-def scan(out_dir: str | Path, table: str, systems: Sequence[str] | None = None) -> pl.LazyFrame:
-    """All rows of a table, the partition columns included, whatever their evidence.
-
-    :param table: ``samples`` or ``cases``.
-    :param systems: only these systems; files of others are not even looked at.
-    :raises BadInput: no dataset there, or a file in it is damaged or of another layout.
-    """
-    folder = Path(out_dir) / table
-    files = sorted(path for system in systems or ("*",) for path in folder.glob(f"system={system}/date=*/*.parquet"))
-    expected = SCHEMAS[table]
-    if not files and systems and any(folder.glob("system=*")):
-        return pl.LazyFrame(schema={**expected, **PARTITION_SCHEMA})
-    if not files:
-        raise BadInput(f"there is no dataset in {out_dir}: write one with `mpibench export`.")
-    for path in files:
-        try:
-            found = pl.read_parquet_schema(path)
-        except (pl.exceptions.PolarsError, OSError) as err:
-            raise BadInput(f"{path} is cut off or no Parquet file ({_first_line(err)}): export that session again.") from None
-        if found != expected:
-            odd = sorted(set(expected.items()) ^ set(found.items()), key=str)
-            column = odd[0][0] if odd else "order"
-            raise BadInput(f"{path} has another layout (column {column}): export that session again.")
-    return pl.scan_parquet(files, hive_partitioning=True, hive_schema=PARTITION_SCHEMA)
-
-
-def _first_line(err: Exception) -> str:
-    return (str(err).strip().splitlines() or [type(err).__name__])[0]
+def _record_refusal(db_path: str | Path, folder: Path, session: str, started: datetime, why: str) -> None:
+    """Keep what is known of a session that could not be exported."""
+    try:
+        unreadable.record(folder, unreadable.Unreadable(session, started, systems_of(db_path, session), why))
+    except OSError as err:
+        raise BadInput(f"cannot write the dataset in {folder}: {err.strerror}.") from None
 
 
 def load(

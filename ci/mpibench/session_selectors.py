@@ -30,6 +30,8 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from .unreadable import Unreadable
+
 #: ReFrame 4.10, ``frontend/reporting/utility.py::_parse_timestamp``.
 TIME_FORMATS = ("%Y%m%d", "%Y%m%dT%H%M", "%Y%m%dT%H%M%S", "%Y%m%dT%H%M%S%z")
 _OFFSET = re.compile(r"(?P<time>.*?)(?P<amount>[+-]\d+)(?P<unit>[mhdw])")
@@ -156,6 +158,32 @@ def sessions_table(cases: pl.LazyFrame) -> pl.DataFrame:
     return found.sort("started", "session", "system").collect()
 
 
+@dataclass(frozen=True)
+class Alike:
+    """The series a session belongs to: a smoke test is no night of the nightly series.
+
+    :param run: label ``run`` of the session; ``None`` without one.
+    :param earlier: ids of the sessions with that label that started before, oldest first.
+    :param runs: all labels on that system.
+    """
+
+    run: str | None
+    earlier: tuple[str, ...]
+    runs: frozenset[str]
+
+
+def alike(sessions: pl.DataFrame, session: str) -> Alike:
+    """Sessions with the same label as one of them.
+
+    :param sessions: :func:`sessions_table` of one system.
+    """
+    rows = [{**row, "run": json.loads(row["labels"] or "{}").get("run")} for row in sessions.to_dicts()]
+    judged = next(row for row in rows if row["session"] == session)
+    place = rows.index(judged)
+    earlier = tuple(row["session"] for row in rows[:place] if row["run"] == judged["run"])
+    return Alike(judged["run"], earlier, frozenset(row["run"] for row in rows if row["run"] is not None))
+
+
 def split(text: str) -> list[str]:
     """Parts of a selector, separated by commas outside quotes, parentheses and brackets."""
     parts, depth, quote = [""], 0, ""
@@ -175,16 +203,21 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def select(selector: str, sessions: pl.DataFrame, *, now: datetime | None = None) -> list[str]:
+def select(
+    selector: str, sessions: pl.DataFrame, *, now: datetime | None = None, unreadable: Sequence[Unreadable] = ()
+) -> list[str]:
     """Ids of the sessions a selector means, oldest first, each once.
 
     :param sessions: :func:`sessions_table`.
-    :raises BadInput: it cannot be read, or selects nothing.
+    :param unreadable: sessions that exist and cannot be judged. ``latest`` counts them, and none of them is passed over in
+        favour of an older one.
+    :raises BadInput: it cannot be read, selects nothing, or the newest it means is unreadable.
     """
     rows = sessions.to_dicts()
     now = now or datetime.now(timezone.utc)
     chosen: set[str] = set()
     for part in split(selector):
+        _refuse_unreadable(part, rows, unreadable, now)
         found = _select_one(part, rows, now)
         if not found:
             span = f"{rows[0]['started']:%Y-%m-%d} to {rows[-1]['started']:%Y-%m-%d}" if rows else "none"
@@ -192,6 +225,25 @@ def select(selector: str, sessions: pl.DataFrame, *, now: datetime | None = None
             raise BadInput(f"selector {part!r} selects none of the {count} sessions in the dataset ({span}).")
         chosen |= found
     return list(dict.fromkeys(row["session"] for row in rows if row["session"] in chosen))
+
+
+def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable: Sequence[Unreadable], now: datetime) -> None:
+    """Refuse a part that means an unreadable session by its place or id, or whose newest session may be one."""
+    if not unreadable:
+        return
+    lost = {one.session: one for one in unreadable}
+    beside = [{"session": one.session, "started": one.started, "labels": "{}", "system": ""} for one in unreadable]
+    everything = sorted([*rows, *beside], key=lambda row: (row["started"], row["session"]))
+    period, mark, _ = part.partition("?")
+    # What labels an unreadable session has is not known: it may be meant.
+    meant = _select_one(period, everything, now) if period else {row["session"] for row in everything}
+    if not mark and ":" not in part:
+        refused = sorted(meant & set(lost))
+    else:
+        newest = [row["session"] for row in everything if row["session"] in meant][-1:]
+        refused = [one for one in newest if one in lost]
+    if refused:
+        raise BadInput(f"selector {part!r} means session {refused[0][:8]}, which cannot be read: {lost[refused[0]].why}")
 
 
 def _select_one(part: str, rows: Sequence[Mapping[str, Any]], now: datetime) -> set[str]:

@@ -209,6 +209,12 @@ class Session:
         return {key: str(value) for key, value in sorted(self.info.items()) if key not in SESSION_KEYS}
 
     @property
+    def command_line(self) -> str | None:
+        """ReFrame's command line as a shell would take it; ``None`` if it was not stored."""
+        text = self.info.get("cmdline")
+        return text if isinstance(text, str) else None
+
+    @property
     def systems(self) -> list[str]:
         """Systems of its cases (ReFrame runs one system a session)."""
         return sorted({case.system for case in self.cases})
@@ -355,12 +361,36 @@ def _select(path: Path, mode: str, query: str, arguments: Iterable[str]) -> list
         return connection.execute(query, tuple(arguments)).fetchall()
 
 
+def session_starts(path: str | Path) -> dict[str, datetime]:
+    """Session ids of a results database with their start (UTC), oldest first; no report is decoded.
+
+    :raises BadInput: no database, or a damaged one.
+    """
+    rows = _rows(Path(path), "SELECT uuid, session_start_unix FROM sessions ORDER BY session_start_unix, uuid")
+    return {str(uuid): _time(seconds) for uuid, seconds in rows}
+
+
+def _time(seconds: Any) -> datetime:
+    """A stored start; one that is no time counts as now, so that it is not overlooked as old."""
+    good = isinstance(seconds, (int, float)) and 0 <= seconds <= _LAST_SECOND
+    return datetime.fromtimestamp(seconds, timezone.utc) if good else datetime.now(timezone.utc)
+
+
+def systems_of(path: str | Path, uuid: str) -> tuple[str, ...]:
+    """Systems of a session as the database's index of test cases has them; empty where it has none.
+
+    :raises BadInput: no database, or a damaged one.
+    """
+    rows = _rows(Path(path), "SELECT DISTINCT system FROM testcases WHERE session_uuid = ? ORDER BY system", [uuid])
+    return tuple(str(row[0]) for row in rows)
+
+
 def list_sessions(path: str | Path) -> list[str]:
     """Session ids in a results database, oldest first.
 
     :raises BadInput: no database, or a damaged one.
     """
-    return [row[0] for row in _rows(Path(path), "SELECT uuid FROM sessions ORDER BY session_start_unix, uuid")]
+    return list(session_starts(path))
 
 
 def read_session(path: str | Path, uuid: str | None = None) -> Session:

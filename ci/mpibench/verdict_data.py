@@ -18,8 +18,8 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER, BadInput
 
-from . import dataset, session_selectors, usable
-from .sessions import list_sessions
+from . import dataset, session_selectors, unreadable, usable
+from .sessions import session_starts
 from .verdict_policy import JUDGED
 
 #: What makes two conditions the same.
@@ -74,12 +74,43 @@ def system_of(folder: Path, system: str | None) -> str:
     return system or known[0]
 
 
+def find_session(folder: Path, selector: str, system: str | None = None) -> tuple[str, str]:
+    """The one session a selector means, and its system.
+
+    The system is derived from the session; it must be named only where the session has cases on several.
+
+    :returns: system and session id.
+    :raises BadInput: no such session, several, or one that cannot be read.
+    """
+    if not (folder / "cases").is_dir():
+        lost = unreadable.find(folder)
+        raise BadInput(lost[-1].why if lost else f"there is no dataset in {folder}: write one with `mpibench export`.")
+    known = sorted({path.name.removeprefix("system=") for path in (folder / "cases").glob("system=*")})
+    if system is not None and system not in known:
+        raise BadInput(f"the dataset holds no system {system!r}; it holds {', '.join(known)}.")
+    systems = [system] if system else known
+    named = [path for path in folder.glob("cases/system=*/date=*/*.parquet") if path.stem.startswith(selector)]
+    if named and not system:
+        systems = sorted({path.parents[1].name.removeprefix("system=") for path in named})
+    lost = unreadable.find(folder, systems)
+    readable = ~pl.col("session").is_in([one.session for one in lost])
+    sessions = session_selectors.sessions_table(dataset.load_cases(folder, systems).filter(readable))
+    chosen = session_selectors.select(selector, sessions, unreadable=lost)
+    if len(chosen) > 1:
+        raise BadInput(f"{selector!r} means {len(chosen)} sessions and one is judged at a time: give its id.")
+    on = sorted(set(sessions.filter(pl.col("session") == chosen[0])["system"]))
+    if len(on) > 1:
+        raise BadInput(f"session {chosen[0]} has cases on {len(on)} systems ({', '.join(on)}): name one with --system.")
+    return on[0], chosen[0]
+
+
 def cases_of(folder: Path, system: str) -> pl.LazyFrame:
     """Table ``cases`` of one system, checked: each session once, under one system, its clock not ahead of ours.
 
     :raises BadInput: no dataset, a damaged file, a session that is there twice.
     """
-    cases = dataset.load_cases(folder, [system])
+    lost = [one.session for one in unreadable.find(folder, [system])]
+    cases = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in(lost))
     twice = cases.group_by("case").agg(count=pl.len(), session=pl.col("session").first()).filter(pl.col("count") > 1)
     found = twice.select("session").unique().sort("session").collect()
     if found.height:
@@ -111,10 +142,11 @@ def read(
     :raises BadInput: nothing is selected, nothing of it may be used, or it cannot be used together.
     """
     table = cases_of(folder, system)
-    sessions = session_selectors.select(selector, session_selectors.sessions_table(table))
+    lost = unreadable.find(folder, [system])
+    sessions = session_selectors.select(selector, session_selectors.sessions_table(table), unreadable=lost)
     cases = session_selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
     sorted_cases = usable.sort_cases(cases, for_learning=for_learning)
-    remarks = sorted_cases.sentences()
+    remarks = [*sorted_cases.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
     if not sorted_cases.usable.height:
         why = "; ".join(remarks) or "every case was skipped"
         raise BadInput(f"selector {selector!r} gives no case that may be used ({why}).")
@@ -219,17 +251,26 @@ def changes(before: Mapping[str, list[str]], after: Mapping[str, list[str]]) -> 
     return [pair for pair in pairs if pair[1] != pair[2]]
 
 
-def bring_up_to_date(db: Path, folder: Path) -> list[str]:
-    """Export the sessions of a results database that the dataset lacks; says which it had to leave out.
+def bring_up_to_date(db: Path, folder: Path, *, without_db: bool = False) -> list[str]:
+    """Export the sessions of a results database that the dataset lacks or cannot read; says which it had to leave out.
 
-    :raises BadInput: there is neither a database nor a dataset.
+    :param without_db: the dataset is all there is; nothing newer is expected.
+    :raises BadInput: no database, or a damaged one.
     """
+    if without_db:
+        if not (folder / "cases").is_dir():
+            raise BadInput(f"there is no dataset in {folder}: write one with `mpibench export`.")
+        return []
     if not db.is_file():
-        if (folder / "cases").is_dir():
-            return []
-        raise BadInput(f"there is neither a results database {db} nor a dataset {folder}: measure first, or name them.")
+        raise BadInput(
+            f"there is no results database {db}, so nobody knows which session is the newest: name it with --db, or say "
+            f"--dataset-only to judge what {folder} holds."
+        )
+    known = session_starts(db)
+    unreadable.keep_only(folder, known)
     there = {path.stem for path in folder.glob("cases/system=*/date=*/*.parquet")}
-    lacking = [uuid for uuid in list_sessions(db) if uuid not in there]
+    there -= {one.session for one in unreadable.find(folder)}
+    lacking = [uuid for uuid in known if uuid not in there]
     if not lacking:
         return []
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from mpibench.dataset import CASES_SCHEMA, SAMPLES_SCHEMA
+from mpibench.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 SIZES = (0, 8, 64, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
@@ -49,31 +50,38 @@ def write_session(
     started: datetime | None = None,
     night: int | None = None,
     edit: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda row: row,
+    where: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
+    command_line: str | None = "reframe -c reframe_tests -r",
 ) -> str:
     """Write one session; returns its id. Times are (5 us + size / 1000 MB/s) x change x log-normal noise.
 
     :param number: seeds the noise and makes the id; the session starts ``night`` (default: number) days after FIRST.
+    :param where: replaces columns of all cases: partition, fabric, group, pinning, reason, ...; several: a case of each
     :param edit: changes each row of ``samples``, or drops it by returning ``None``.
     """
     rng = np.random.default_rng(number)
     name = str(uuid.UUID(int=(number + 1) << 96 | 0x4000 << 64 | number))
     started = started or FIRST + timedelta(days=number if night is None else night)
     samples, cases = [], []
-    for place, (stack, _) in enumerate((stack, job) for stack in stacks for job in range(jobs)):
+    wheres = [where] if isinstance(where, Mapping) else where or [{}]
+    for place, (own, stack, _) in enumerate(itertools.product(wheres, stacks, range(jobs))):
         case = {
             **{"session": name, "started": started, "labels": json.dumps(dict(labels or {}), sort_keys=True)},
             **{"case": f"{name}:0:{place}", "run": 0, "partition": "node", "stack": stack, "mpi": "openmpi"},
             **{"mpi_version": mpi_version, "origin": "spack", "lock_hash": f"hash-{mpi_version}", "fabric": "eth1g"},
             **{"nodes": 2, "ppn": 1, "ppn_symbol": "1", "pinning": "bunch", "group": "p2p", "result": result},
             **{"evidence": evidence, "job_id": str(100 + number), "nodelist": "n1,n2", "outputdir": "out"},
+            **{key: value for key, value in own.items() if key in SAMPLES_SCHEMA},
         }
         stored = {"suites": {"imb": {"version": "2021.11"}}, "transport": "tcp", **(condition or {})}
         cases.append(
             {
                 **case,
-                **{"name": f"PointToPoint_{stack}", "superseded": False, "reason": None, "sentences": []},
+                **{"name": f"PointToPoint_{stack}", "superseded": False, "measurement": True, "reason": None, "sentences": []},
                 **{"fail_phase": None if result == "pass" else "performance", "library": "libmpi.so"},
                 **{"library_version": f"Open MPI v{mpi_version}", "condition": json.dumps(stored), "samples": 1, "gates": []},
+                "cmdline": command_line,
+                **own,
             }
         )
         for benchmark, quantity in benchmarks.items():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import sqlite3
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import polars as pl
 import pytest
 
 import synthetic_session as synthetic
-from mpibench import dataset, samples, sessions
+from mpibench import dataset, dataset_layout, samples, sessions, unreadable
 from synthetic_report import refused, session_of
 
 #: Columns the project promises to whoever reads the dataset.
@@ -47,8 +50,10 @@ def everything(out: Path) -> pl.DataFrame:
 def test_columns_and_types(exported: Path) -> None:
     frame = dataset.scan(exported, "samples").collect()
     assert set(PROMISED) <= set(frame.columns)
-    assert frame.schema == pl.Schema({**dataset.SAMPLES_SCHEMA, **dataset.PARTITION_SCHEMA})
-    assert dataset.load_cases(exported).collect().schema == pl.Schema({**dataset.CASES_SCHEMA, **dataset.PARTITION_SCHEMA})
+    assert frame.schema == pl.Schema({**dataset_layout.SAMPLES_SCHEMA, **dataset_layout.PARTITION_SCHEMA})
+    assert dataset.load_cases(exported).collect().schema == pl.Schema(
+        {**dataset_layout.CASES_SCHEMA, **dataset_layout.PARTITION_SCHEMA}
+    )
 
 
 def test_every_value_comes_back(exported: Path, plan: list[dict[str, Any]]) -> None:
@@ -268,3 +273,62 @@ def test_what_an_upgrade_may_change_is_kept_by_name() -> None:
     case = sessions.Case("u", 0, entry, {}, (), None, ())
     said = {"kernel release": ["6.1", "6.2"], "driver of eth0": ["ice 1.9 firmware 4.2"]}
     assert dataset._machine(case) == {"machine": said}
+
+
+def in_layout(path: Path, table: pl.DataFrame, version: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table.write_parquet(path, metadata={dataset_layout.VERSION_KEY: version})
+
+
+def test_files_say_their_layout(exported: Path) -> None:
+    for path in exported.glob("*/system=*/date=*/*.parquet"):
+        assert pl.read_parquet_metadata(path)[dataset_layout.VERSION_KEY] == dataset_layout.LAYOUT
+
+
+def test_an_older_layout_is_read_with_nulls_and_a_newer_minor_one_without_what_it_adds(exported: Path, tmp_path: Path) -> None:
+    for table in dataset_layout.SCHEMAS:
+        path = next(exported.glob(f"{table}/system=*/date=*/*.parquet"))
+        whole = pl.read_parquet(path, hive_partitioning=False)
+        folder = tmp_path / table / "system=testbed" / "date=2026-01-01"
+        added = [name for name in ("cmdline", "measurement", "lock_hash") if name in whole.columns]
+        in_layout(folder / "older.parquet", whole.drop(added).with_columns(session=pl.lit("older")), "1.0")
+        newer = whole.with_columns(session=pl.lit("newer"), humidity_percent=pl.lit(40.0))
+        in_layout(folder / "newer.parquet", newer.select(reversed(newer.columns)), "1.99")
+        rows = dataset.scan(tmp_path, table).collect()
+        assert rows.schema == pl.Schema({**dataset_layout.SCHEMAS[table], **dataset_layout.PARTITION_SCHEMA})
+        assert set(rows["session"]) == {"older", "newer"}
+        for name in added:
+            assert rows.filter(session="older")[name].null_count() == whole.height
+            assert rows.filter(session="newer")[name].to_list() == whole[name].to_list()
+    assert unreadable.find(tmp_path) == ()
+
+
+def test_only_a_newer_major_layout_is_refused_and_only_that_file(exported: Path, tmp_path: Path) -> None:
+    path = next(exported.glob("cases/system=*/date=*/*.parquet"))
+    whole = pl.read_parquet(path, hive_partitioning=False)
+    for day, version in (("2026-01-01", "1.0"), ("2026-01-02", "2.0"), ("2026-01-03", "1.0")):
+        table = whole.with_columns(session=pl.lit(day))
+        if day.endswith("3"):
+            table = table.with_columns(pl.col("samples").cast(pl.String))
+        in_layout(tmp_path / "cases" / "system=testbed" / f"date={day}" / f"{day}.parquet", table, version)
+    assert set(dataset.load_cases(tmp_path).collect()["session"]) == {"2026-01-01"}
+    major, other = unreadable.find(tmp_path)
+    assert major.session == "2026-01-02" and "has layout 2.0, this program reads up to 1.x" in major.why
+    assert other.session == "2026-01-03" and "column samples is String, expected Int32" in other.why
+
+
+def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_path: Path) -> None:
+    mine = Path(shutil.copy(db, tmp_path / "results.db"))
+    (uuid,) = sessions.list_sessions(mine)
+    with closing(sqlite3.connect(mine)) as connection:
+        (whole,) = connection.execute("SELECT json_blob FROM sessions").fetchone()
+        connection.execute("UPDATE sessions SET json_blob = substr(json_blob, 1, 100)")
+        connection.commit()
+        refused(lambda: dataset.export(mine, tmp_path / "out"), uuid)
+        (lost,) = unreadable.find(tmp_path / "out", ["testbed"])
+        assert (lost.session, lost.systems) == (uuid, ("testbed",))
+        assert unreadable.find(tmp_path / "out", ["elsewhere"]) == ()
+        connection.execute("UPDATE sessions SET json_blob = ?", [whole])
+        connection.commit()
+    dataset.export(mine, tmp_path / "out")
+    assert unreadable.find(tmp_path / "out") == ()

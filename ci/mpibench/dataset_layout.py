@@ -1,0 +1,197 @@
+"""Columns of the dataset's tables, the version of that layout, and which files of a dataset can be read.
+
+A file carries the version of its layout in its Parquet metadata (:data:`VERSION_KEY`). A reader takes every file of its own
+major version and of older ones: columns a file lacks are null, columns it has beyond ours are left alone. Only a newer major
+version, a column of another type, or a file without :data:`REQUIRED` columns is refused, and then that file alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.vocabulary import BadInput
+
+#: Version of the layout written here. The minor number counts added columns (1.1: ``cmdline`` and ``measurement`` of
+#: ``cases``); the major one changes when a column gets another meaning. Files without a version are 1.0.
+LAYOUT = "1.1"
+VERSION_KEY = "mpibench_layout"
+UNVERSIONED = "1.0"
+
+#: Columns that come from the path.
+PARTITION_SCHEMA = pl.Schema({"system": pl.String, "date": pl.Date})
+
+#: Columns that say which case a row belongs to, the same in both tables.
+CASE_COLUMNS: dict[str, Any] = {
+    "session": pl.String,  # ReFrame's session id
+    "started": pl.Datetime("ms", "UTC"),  # start of the session
+    "labels": pl.String,  # JSON object of the labels given with --session-extras
+    "case": pl.String,  # ReFrame's <session>:<run>:<index>
+    "run": pl.Int32,  # above 0 for retries and reruns
+    "partition": pl.String,
+    "stack": pl.String,
+    "mpi": pl.String,
+    "mpi_version": pl.String,
+    "origin": pl.String,
+    "lock_hash": pl.String,
+    "fabric": pl.String,
+    "nodes": pl.Int32,
+    "ppn": pl.Int32,  # processes per node as resolved
+    "ppn_symbol": pl.String,  # as asked for
+    "pinning": pl.String,
+    "group": pl.String,
+    "result": pl.String,  # ReFrame's: pass, fail, abort, skip, fail_deps, xfail, xpass
+    "evidence": pl.String,  # proven, contradicted, missing, dry-run; null for a skipped case
+    "job_id": pl.String,
+    "nodelist": pl.String,
+    "outputdir": pl.String,  # where script, outputs and evidence of the job are
+}
+
+#: ``samples``: one row per repeat x metric x message size.
+SAMPLES_SCHEMA = pl.Schema(
+    {
+        **CASE_COLUMNS,
+        "suite": pl.String,
+        "benchmark": pl.String,
+        "variant": pl.String,
+        "ranks": pl.Int32,  # processes active in the benchmark
+        "groups": pl.Int32,
+        "message_bytes": pl.Int64,  # null where the benchmark has none
+        "repetitions": pl.Int64,  # repetitions a value averages over; null where the suite prints none
+        "quantity": pl.String,
+        "unit": pl.String,
+        "direction": pl.String,  # lower, higher or none: which way is better
+        "repeat": pl.Int32,  # from 1, in the order they ran
+        "value": pl.Float64,  # in unit; null where this repeat gave none
+    }
+)
+
+_GATE = pl.Struct(
+    {
+        **dict.fromkeys(("metric", "layer"), pl.String),
+        **dict.fromkeys(("value", "reference", "lower", "upper"), pl.Float64),
+        **dict.fromkeys(("unit", "outcome"), pl.String),
+    }
+)
+
+#: ``cases``: one row per test case.
+CASES_SCHEMA = pl.Schema(
+    {
+        **CASE_COLUMNS,
+        "name": pl.String,
+        "superseded": pl.Boolean,  # failed, and was run again in the same session
+        "measurement": pl.Boolean,  # owes a proof; false for fixtures and foreign tests of the session; null before 1.1
+        "cmdline": pl.String,  # ReFrame's command line of the session; null before 1.1
+        "fail_phase": pl.String,
+        "reason": pl.String,  # of the failure or of the skip
+        "sentences": pl.List(pl.String),  # what the evidence lacks or contradicts
+        "library": pl.String,
+        "library_version": pl.String,
+        "condition": pl.String,  # JSON object as the test stored it, and `machine`: what the nodes said of themselves
+        "samples": pl.Int32,  # metrics x sizes measured
+        "gates": pl.List(_GATE),
+    }
+)
+
+SCHEMAS = {"samples": SAMPLES_SCHEMA, "cases": CASES_SCHEMA}
+
+#: Without these a row says nothing.
+REQUIRED = {
+    "samples": ("session", "started", "case", "evidence", "benchmark", "quantity", "unit", "value"),
+    "cases": ("session", "started", "case", "stack", "result", "evidence"),
+}
+
+
+@dataclass(frozen=True)
+class Files:
+    """Files of one table.
+
+    :param readable: files of this layout or an older one, sorted by path.
+    :param refused: each other file with the sentence that says why.
+    """
+
+    readable: tuple[Path, ...]
+    refused: dict[Path, str]
+
+
+def find_files(folder: Path, table: str, systems: Sequence[str] | None = None) -> Files:
+    """Look at the files of a table.
+
+    :param systems: only these systems; files of others are not even opened.
+    """
+    paths = sorted(path for system in systems or ("*",) for path in (folder / table).glob(f"system={system}/date=*/*.parquet"))
+    refused = {path: why for path in paths if (why := _refusal(path, table, *_identity(path)))}
+    return Files(tuple(path for path in paths if path not in refused), refused)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """What changes when a file is written again."""
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=4096)
+def _refusal(path: Path, table: str, changed_ns: int, size: int) -> str:
+    """Why a file cannot be read, as a sentence; empty if it can. The last two say which writing of it is meant."""
+    try:
+        found = pl.read_parquet_schema(path)
+        version = pl.read_parquet_metadata(path).get(VERSION_KEY, UNVERSIONED)
+    except (pl.exceptions.PolarsError, OSError) as err:
+        first = (str(err).strip().splitlines() or [type(err).__name__])[0]
+        return f"{path} is cut off or no Parquet file ({first}): export that session again."
+    if _major(version) > _major(LAYOUT):
+        return f"{path} has layout {version}, this program reads up to {_major(LAYOUT)}.x: read it with a newer mpibench."
+    lacking = [name for name in REQUIRED[table] if name not in found]
+    if lacking:
+        return f"{path} has another layout (no column {lacking[0]}): export that session again."
+    odd = [(name, dtype) for name, dtype in SCHEMAS[table].items() if name in found and found[name] != dtype]
+    if odd:
+        name, dtype = odd[0]
+        return f"{path} has another layout (column {name} is {found[name]}, expected {dtype}): export that session again."
+    return ""
+
+
+def _major(version: str) -> int:
+    major = version.partition(".")[0]
+    return int(major) if major.isdigit() else 10**9
+
+
+def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
+    """Rows of readable files, the partition columns included."""
+    whole = pl.Schema({**SCHEMAS[table], **PARTITION_SCHEMA})
+    if not paths:
+        return pl.LazyFrame(schema=whole)
+    return pl.scan_parquet(
+        list(paths),
+        hive_partitioning=True,
+        hive_schema=PARTITION_SCHEMA,
+        schema=SCHEMAS[table],
+        missing_columns="insert",
+        extra_columns="ignore",
+    ).select(whole.names())
+
+
+def scan(folder: str | Path, table: str, systems: Sequence[str] | None = None) -> pl.LazyFrame:
+    """All readable rows of a table, the partition columns included, whatever their evidence.
+
+    Files that are refused are left out; :func:`.unreadable.find` names their sessions, and a selector that means one of them
+    is refused.
+
+    :param table: ``samples`` or ``cases``.
+    :param systems: only these systems; files of others are not even looked at.
+    :raises BadInput: no dataset there, or not one file of it can be read.
+    """
+    found = find_files(Path(folder), table, systems)
+    if not found.readable and found.refused:
+        raise BadInput(next(iter(found.refused.values())))
+    if not found.readable and not (systems and any((Path(folder) / table).glob("system=*"))):
+        raise BadInput(f"there is no dataset in {folder}: write one with `mpibench export`.")
+    return scan_files(found.readable, table)
