@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import usable
 from .samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, REPLAYED, Gate, Sample
 from .sessions import Case, Session, label_of
 
@@ -57,7 +58,7 @@ def outcome_of(session: Session, case: Case) -> str:
         return "known"
     if case.evidence == REPLAYED and case.result == "pass" and FAIL not in {gate.outcome for gate in case.gates}:
         return "replayed"
-    if case.result != "pass" or (case.is_measurement and case.evidence != PROVEN):
+    if case.result != "pass" or (case.is_measurement and not usable.is_proven(usable.facts_of(session, case))):
         return "failed"
     outcomes = {gate.outcome for gate in case.gates}
     if FAIL in outcomes:
@@ -200,12 +201,12 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
 
     The size is the smallest (largest) that any case of the session measured for that figure, so that rows compare.
     """
-    usable = [case for case in session.cases if case.evidence == PROVEN and case.uuid not in session.superseded]
+    usable_cases = [case for case in session.cases if usable.why_not(usable.facts_of(session, case)) is None]
     table: dict[tuple[str, str, int], dict[KeyFigure, Best]] = {}
     for figure in KEY_FIGURES:
         found = [
             (case, sample)
-            for case in usable
+            for case in usable_cases
             for sample in case.samples
             if (sample.suite, sample.benchmark, sample.quantity) == (figure.suite, figure.benchmark, figure.quantity)
             and sample.measured

@@ -1,22 +1,47 @@
-"""May the numbers of this case be used? The one place where that is decided, for every verdict.
+"""May the numbers of this case be used? The one place where that is decided, for every verdict, the report and the gate.
 
 A case is used if it measured, on a machine, under a condition it proved. A case that missed a reference is a proven
 measurement and is compared like any other - dropping it would hide what a comparison is for - but nothing is learned
-from it (:data:`LEARNING`).
+from it (:data:`LEARNING`). A case that proved its condition and times nothing (placement) is proven and holds no
+measurement.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
 from .samples import PROVEN, REPLAYED
+from .sessions import Case, Session
 
 #: Keys of the stored condition or labels of the session that say, with a value other than no or nothing, that the numbers
 #: were played back from a record.
 _REPLAY_KEYS = r'"(?:replay|replayed|replay_of|recorded|synthetic)": *'
 _NOT_SET = _REPLAY_KEYS + r'(?:""|null|false|\{\}|\[\]|"false"|"no"|0)\s*[,}]'
+
+
+class Facts(NamedTuple):
+    """What the decision rests on.
+
+    :param measured: it holds at least one metric.
+    """
+
+    result: str
+    fail_phase: str
+    evidence: str
+    superseded: bool
+    replayed: bool
+    measured: bool
+
+    @property
+    def missed_reference(self) -> bool:
+        """It failed for nothing but a reference."""
+        return self.result == "fail" and self.fail_phase == "performance"
 
 
 def _is_replay() -> pl.Expr:
@@ -25,21 +50,55 @@ def _is_replay() -> pl.Expr:
     return marked | (pl.col("evidence") == REPLAYED).fill_null(False)
 
 
-#: Why a case is not used; the first that applies, in this order. Each is a polars expression over ``dataset.cases``.
-REASONS: tuple[tuple[str, pl.Expr], ...] = (
-    ("was skipped", pl.col("result") == "skip"),
-    ("replays a record instead of measuring", _is_replay()),
-    ("was run again later in its session", pl.col("superseded").fill_null(False)),
-    ("has no proof of its condition", pl.col("evidence").ne_missing(PROVEN)),
-    (
-        "failed",
-        ~pl.col("result").is_in(["pass", "xfail", "xpass"])
-        & ~((pl.col("result") == "fail") & (pl.col("fail_phase") == "performance").fill_null(False)),
-    ),
-    ("holds no measurement", pl.col("samples") == 0),
+#: The facts as expressions over the table ``cases``.
+_FACTS = {
+    "result": pl.col("result").fill_null(""),
+    "fail_phase": pl.col("fail_phase").fill_null(""),
+    "evidence": pl.col("evidence").fill_null(""),
+    "superseded": pl.col("superseded").fill_null(False),
+    "replayed": _is_replay(),
+    "measured": (pl.col("samples") > 0).fill_null(False),
+}
+
+
+def facts_of(session: Session, case: Case) -> Facts:
+    """The facts of a case of a session that is not in the dataset."""
+    text = json.dumps(case.condition, sort_keys=True) + json.dumps(session.labels, sort_keys=True)
+    marked = len(re.findall(_REPLAY_KEYS, text)) > len(re.findall(_NOT_SET, text))
+    return Facts(
+        result=case.result,
+        fail_phase=case.fail_phase,
+        evidence=case.evidence,
+        superseded=case.uuid in session.superseded,
+        replayed=marked or case.evidence == REPLAYED,
+        measured=bool(case.samples),
+    )
+
+
+NO_MEASUREMENT = "holds no measurement"
+NO_PROOF = "has no proof of its condition"
+#: Why a case is not used; the first that applies, in this order.
+REASONS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
+    ("was skipped", lambda facts: facts.result == "skip"),
+    ("replays a record instead of measuring", lambda facts: facts.replayed),
+    ("was run again later in its session", lambda facts: facts.superseded),
+    (NO_PROOF, lambda facts: facts.evidence != PROVEN),
+    ("failed", lambda facts: facts.result not in ("pass", "xfail", "xpass") and not facts.missed_reference),
+    (NO_MEASUREMENT, lambda facts: not facts.measured),
 )
 #: What keeps a usable case from becoming a reference.
-LEARNING: tuple[tuple[str, pl.Expr], ...] = (("missed a reference", pl.col("result") != "pass"),)
+LEARNING: tuple[tuple[str, Callable[[Facts], bool]], ...] = (("missed a reference", lambda facts: facts.result != "pass"),)
+
+
+def why_not(facts: Facts, *, for_learning: bool = False) -> str | None:
+    """Why a case is not used; ``None`` if it is."""
+    reasons = (*REASONS, *(LEARNING if for_learning else ()))
+    return next((sentence for sentence, applies in reasons if applies(facts)), None)
+
+
+def is_proven(facts: Facts) -> bool:
+    """Whether a case ran and proved its condition, also if it times nothing."""
+    return why_not(facts) in (None, NO_MEASUREMENT)
 
 
 @dataclass(frozen=True)
@@ -53,20 +112,35 @@ class Sorted:
     usable: pl.DataFrame
     left_out: pl.DataFrame
 
+    @property
+    def proven(self) -> pl.DataFrame:
+        """Rows of ``cases`` that proved their condition: the usable ones, and those that time nothing."""
+        return pl.concat([self.usable, self.left_out.filter(pl.col("why") == NO_MEASUREMENT).drop("why")])
+
     def sentences(self) -> list[str]:
         """One line per reason, with the number of cases; those that were not to measure are no loss."""
-        counted = self.left_out.filter(~pl.col("why").is_in([REASONS[0][0], REASONS[-1][0]]))["why"].value_counts(sort=True)
+        counted = self.left_out.filter(~pl.col("why").is_in([REASONS[0][0], NO_MEASUREMENT]))["why"].value_counts(sort=True)
         return [f"{row['count']} cases not used: each {row['why']}" for row in counted.to_dicts()]
 
 
 def sort_cases(cases: pl.DataFrame, *, for_learning: bool = False) -> Sorted:
     """Divide the cases of a selection.
 
-    :param cases: rows of the table ``cases`` (:data:`dataset.CASES_SCHEMA`).
+    :param cases: rows of the table ``cases`` (:data:`dataset_layout.CASES_SCHEMA`).
     :param for_learning: references are to be made from them.
     """
-    why = pl.lit(None, dtype=pl.String)
-    for sentence, when in reversed((*REASONS, *(LEARNING if for_learning else ()))):
-        why = pl.when(when).then(pl.lit(sentence)).otherwise(why)
-    marked = cases.with_columns(why=why)
+    facts = cases.select(**_FACTS)
+    # One look per distinct combination: a year of cases has few.
+    distinct = facts.unique()
+    whys = [why_not(Facts(*row), for_learning=for_learning) for row in distinct.select(Facts._fields).iter_rows()]
+    judged = facts.join(
+        distinct.with_columns(why=pl.Series(whys, dtype=pl.String)), on=list(Facts._fields), how="left", maintain_order="left"
+    )
+    marked = cases.with_columns(judged["why"])
     return Sorted(marked.filter(pl.col("why").is_null()).drop("why"), marked.filter(pl.col("why").is_not_null()))
+
+
+def owed_proof(cases: pl.DataFrame) -> pl.DataFrame:
+    """Cases that were to run and prove something: neither skipped nor run again later, and no fixture or foreign test."""
+    known = pl.col("measurement").fill_null(pl.col("group").is_not_null())
+    return cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False), known)

@@ -6,10 +6,11 @@ import re
 import statistics
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import synthetic_session as synthetic
-from mpibench import report, report_summary, sessions
+from mpibench import dataset, report, report_summary, sessions, usable
 from page_reader import Reader
 from synthetic_report import changed, hostile_session, only, session_of
 
@@ -194,3 +195,19 @@ def test_markdown_lists_failures_and_skips(session: sessions.Session, tmp_path: 
 )
 def test_numbers(value: float | None, text: str) -> None:
     assert report_summary.format_number(value) == text
+
+
+def test_what_the_report_calls_failed_is_what_no_verdict_uses() -> None:
+    """A case that passed without proof, or replays a record, is no measurement for anybody."""
+    good = synthetic.case()
+    lacking = {**synthetic.case("mpich-wheels"), "proof": {}}
+    session = session_of(good, lacking)
+    assert [report_summary.outcome_of(session, case) for case in session.cases] == ["recorded", "failed"]
+    table = dataset.tables(session, "a")["cases"]
+    assert usable.sort_cases(table).proven["case"].to_list() == [session.cases[0].uuid]
+    assert {stack for stack, _, _ in report_summary.key_figures(session)} == {"intelmpi-wheels"}
+    for case, row in zip(session.cases, table.to_dicts(), strict=True):
+        alone = usable.sort_cases(table.filter(pl.col("case") == row["case"]))
+        assert (usable.why_not(usable.facts_of(session, case)) is None) == bool(alone.usable.height)
+    replayed = session_of(good, replay="white paper")
+    assert not report_summary.key_figures(replayed)
