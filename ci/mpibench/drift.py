@@ -1,6 +1,7 @@
 """The nightly watch: since when is something different, on what, and what changed that night. Silent when nothing is.
 
-Each session is a night and gives each metric one value, the median of its usable repeats. Change points are found by Apache
+A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day stands for it. It gives each
+metric one value, the median of its usable repeats. Change points are found by Apache
 Otava (E-divisive with t-test merging; Fleming et al. 2023, doi:10.1145/3578244.3583719). Otava looks at one series
 at a time and takes about 10 ms for a year, so that thousands of metrics are screened first: a series in which no
 moving mean moves by two thirds of the margin has no change point of the margin's size. What Otava finds is then held against
@@ -21,7 +22,16 @@ from otava.analysis import compute_change_points
 
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
-from . import dataset, session_selectors, usable, verdict_data, verdict_policy, verdict_text
+from . import (
+    dataset_layout,
+    selection_options,
+    session_selectors,
+    unreadable,
+    usable,
+    verdict_data,
+    verdict_policy,
+    verdict_text,
+)
 from . import verdict_statistics as statistics
 from .verdict_data import METRIC
 from .verdict_policy import JUDGED, Policy
@@ -43,11 +53,15 @@ NIGHTS_AT_ONCE = 16
 OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
 
 
+class NothingJudged(BadInput):
+    """No night holds a metric that could change: only placement was proven, say."""
+
+
 @dataclass(frozen=True)
 class History:
     """A system's nights.
 
-    :param nights: session and start of each, oldest first.
+    :param nights: session and start of each, oldest first; one session a calendar day.
     :param metrics: one row per series: :data:`METRIC`, ``direction``.
     :param logs: slowness in log, shape (metrics, nights), NaN where a night lacks it.
     """
@@ -57,6 +71,21 @@ class History:
     metrics: pl.DataFrame
     logs: Array
     remarks: tuple[str, ...]
+
+    @property
+    def too_few(self) -> str:
+        """Says that no change could have been found; empty where one could."""
+        count = self.nights.height
+        return "" if count >= FEWEST_NIGHTS else f"too few nights: {count} of {FEWEST_NIGHTS}"
+
+    @property
+    def young(self) -> str:
+        """Says how many metrics of the last night are too new for a change to be found; empty where none is."""
+        if self.too_few or not len(self.logs):
+            return ""
+        known = ~np.isnan(self.logs)
+        young = int((known[:, -1] & (known.sum(axis=1) < FEWEST_NIGHTS)).sum())
+        return f"{young} of {int(known[:, -1].sum())} metrics have too few nights: fewer than {FEWEST_NIGHTS}" if young else ""
 
 
 @dataclass(frozen=True)
@@ -92,34 +121,58 @@ class Event:
 def read(folder: Path, system: str | None = None, selector: str | None = None, where: str | None = None) -> History:
     """All usable nights of a system.
 
-    :raises BadInput: no dataset, a damaged one, or a clock that was wrong.
+    :param selector: only these sessions; by default those with the label of the newest one.
+    :raises BadInput: no dataset, a damaged one, a newest session that cannot be read, or a clock that was wrong.
     """
     name = verdict_data.system_of(folder, system)
     table = verdict_data.cases_of(folder, name)
-    if selector:
-        chosen = session_selectors.select(selector, session_selectors.sessions_table(table))
-        table = table.filter(pl.col("session").is_in(chosen))
+    lost = unreadable.find(folder, [name])
+    sessions = session_selectors.sessions_table(table)
+    if selector is None:
+        newest = session_selectors.select("latest", sessions, unreadable=lost)[0]
+        chosen = [*session_selectors.alike(sessions, newest).earlier, newest]
+    else:
+        chosen = session_selectors.select(selector, sessions, unreadable=lost)
+    table = table.filter(pl.col("session").is_in(chosen))
     sorted_cases = usable.sort_cases(session_selectors.filter_cases(table.collect(), where))
     cases = sorted_cases.usable
     first = cases["started"].min()
     if first is not None and first < OLDEST:
         raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
-    dataset.scan(folder, "samples", [name])  # refuses files that are cut off or of another layout
-    nights = cases.select("session", "started").unique().sort("started", "session")
+    nights, second = _nights(cases)
     numbered = nights.select("session").with_row_index("night")
     used, known = cases.select("case", "session").join(numbered, on="session").select("case", "night"), set(nights["session"])
-    paths = [path for path in sorted((folder / "samples").glob(f"system={name}/date=*/*.parquet")) if path.stem in known]
+    files = dataset_layout.find_files(folder, "samples", [name]).readable
+    paths = [path for path in files if path.stem in known]
     # Some nights at a time, so that a year needs the memory of its medians and not of its repeats.
     points = [_medians(paths[start : start + NIGHTS_AT_ONCE], used) for start in range(0, len(paths), NIGHTS_AT_ONCE)]
     table = pl.concat([part.metrics for part in points]).unique("id") if points else pl.DataFrame()
     if not table.height:
-        raise BadInput(f"the nights of {name} hold no metric that is judged.")
+        raise NothingJudged(f"the nights of {name} hold no metric that is judged.")
     metrics = table.sort(METRIC)
     placed = pl.concat([part.values for part in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
     logs = np.full((metrics.height, nights.height), np.nan)
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
     logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
-    return History(name, nights, metrics.drop("id"), logs, tuple(sorted_cases.sentences()))
+    remarks = [*sorted_cases.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
+    if second:
+        remarks.append(f"{second} sessions not used: another session of the same day (UTC) stands for that night")
+    return History(name, nights, metrics.drop("id"), logs, tuple(remarks))
+
+
+def _nights(cases: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Session and start of each calendar day's session, oldest first, and how many other sessions there were.
+
+    The newest of all stands for its day; of the others a partial one does so only where the day has no whole one.
+    """
+    sessions = cases.group_by("session").agg(pl.col("started").first(), pl.col("cmdline").first()).sort("started", "session")
+    ranks = [0 if line and selection_options.narrowing(line) else 1 for line in sessions["cmdline"]]
+    ranks[-1:] = [2] * bool(ranks)
+    ranked = sessions.with_columns(day=pl.col("started").dt.date(), rank=pl.Series(ranks, dtype=pl.Int8)).with_row_index(
+        "place"
+    )
+    kept = ranked.sort("rank", "place").unique("day", keep="last").sort("place")
+    return kept.select("session", "started"), sessions.height - kept.height
 
 
 class _Medians(NamedTuple):
@@ -136,7 +189,7 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
     :raises BadInput: a value that is no number, or in another unit than its quantity's.
     """
     columns = [*METRIC, "direction", "unit", "case", "session", "value"]
-    table = pl.read_parquet(paths, columns=columns, hive_partitioning=False).filter(pl.col("quantity").is_in(JUDGED))
+    table = dataset_layout.scan_files(paths, "samples").select(columns).filter(pl.col("quantity").is_in(JUDGED)).collect()
     units = {one: QUANTITIES[one].unit for one in JUDGED}
     odd = table.filter(
         ~pl.col("value").is_finite() | (pl.col("unit") != pl.col("quantity").replace_strict(units, return_dtype=pl.String))
@@ -278,13 +331,18 @@ def _changed(folder: Path, system: str, before: str | None, session: str, stack:
     return tuple(verdict_data.changes(sides[0], sides[1])) if all(sides) else ()
 
 
-def absent(history: History) -> list[str]:
-    """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last had and the last has not: a sentence per group."""
+def absent(history: History, *, whole: bool = True) -> list[str]:
+    """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last had and the last has not: a sentence per group.
+
+    :param whole: also benchmarks of which the last night has nothing at all.
+    """
     if history.nights.height <= FEWEST_CHANGED:
         return []
     there = ~np.isnan(history.logs[:, -1 - FEWEST_CHANGED :])
     gone = history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1]))
     keys = ["stack", "fabric", "benchmark"]
+    if not whole:
+        gone = gone.join(history.metrics.filter(pl.Series(there[:, -1])), on=["partition", *keys], how="semi")
     lines = []
     for (stack, fabric, benchmark), rows in gone.group_by(keys, maintain_order=True):
         sizes = verdict_text.sizes_text(rows["message_bytes"])

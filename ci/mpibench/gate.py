@@ -1,18 +1,21 @@
-"""What nightly CI calls: evidence, references and drift of the newest session -> at most ten lines and one exit status.
+"""What nightly CI calls: is one session whole, proven, young enough, within its references and without drift?
 
-Exit status: 0 all is well; 1 something is not; 2 bad input. "No reference" is said and is no failure (`acceptance` mode and
+At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. Each answer says how old the session is,
+what was expected of it, and which sessions could not be read. "No reference" is said and is no failure (`acceptance` mode and
 ``accept`` are the places that insist).
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import polars as pl
 
-from . import drift, session_selectors, usable, verdict_data
+from reframe_tests.harness.site import ROOT
+
+from . import drift, expected, session_selectors, unreadable, usable, verdict_data, verdict_policy
 
 #: Lines at most.
 MOST_LINES = 10
@@ -29,70 +32,127 @@ class Result:
     lines: tuple[str, ...]
 
 
-def decide(folder: Path, system: str | None = None, session: str = "latest", recent: int = 14) -> Result:
+@dataclass(frozen=True)
+class Finding:
+    """One question the gate asks of a session.
+
+    :param told: the answer in counts, for the head.
+    :param problems: what is not as it must be, one line each.
+    """
+
+    told: str
+    problems: tuple[str, ...] = ()
+
+
+def decide(
+    folder: Path,
+    system: str | None = None,
+    session: str = "latest",
+    recent: int = 14,
+    *,
+    max_age_hours: float | None = None,
+    partial: bool = False,
+    root: Path = ROOT,
+    now: datetime | None = None,
+) -> Result:
     """Judge one session.
 
+    :param system: needed only if the session has cases on several.
     :param recent: nights back to which a change counts as new.
-    :raises BadInput: no dataset, a damaged one, or a selector that means no session.
+    :param max_age_hours: in place of the policy's.
+    :param partial: a partial session is judged by what it was asked for.
+    :raises BadInput: no dataset, a damaged one, or a selector that does not mean one session that can be read.
     """
-    name = verdict_data.system_of(folder, system)
+    name, chosen = verdict_data.find_session(folder, session, system)
     table = verdict_data.cases_of(folder, name)
-    chosen = session_selectors.select(session, session_selectors.sessions_table(table))
-    cases = table.filter(pl.col("session").is_in(chosen)).collect()
-    sorted_cases = usable.sort_cases(cases)
-    measured = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
-    unproven = measured.filter(~pl.col("case").is_in(sorted_cases.usable["case"].to_list()), pl.col("result") != "pass")
-    gates = (
-        sorted_cases.usable.select("stack", "fabric", "gates")
-        .explode("gates", empty_as_null=True)
-        .drop_nulls("gates")
-        .unnest("gates")
+    cases = table.filter(pl.col("session") == chosen).collect()
+    whole = expected.judge(folder, name, chosen, partial=partial, root=root)
+    limit = max_age_hours or verdict_policy.load(name, root).max_age_hours
+    age = _age(whole.started, limit, now or datetime.now(timezone.utc))
+    evidence, references = _evidence(cases), _references(cases)
+    sessions = session_selectors.sessions_table(table)
+    watched, better = _drift(folder, name, sessions, chosen, recent, partial=bool(whole.options))
+    lost = unreadable.find(folder, [name])
+    refused = f"{len(lost)} ({lost[-1].why})" if lost else "none"
+    questions = (age, Finding(whole.summary, whole.missing), evidence, references, watched)
+    problems = [line for question in questions for line in question.problems]
+    label = f"run={whole.run}" if whole.run is not None else "no label"
+    decision = "FAIL" if problems else "PASS"
+    head = (
+        f"{decision}: {name}, session {chosen[:8]} ({label}, {age.told}): {evidence.told}; {whole.summary}",
+        f"{references.told}; {watched.told}; sessions that could not be read: {refused}",
     )
-    failed = gates.filter(pl.col("outcome") == "fail") if gates.height else gates
-    history, found = drift.watch(folder, name, selector=_alike(table, chosen[-1]), recent=recent)
-    worse = [event for event in found if event.slower > 0]
-    problems = [f"evidence: {_who(row)}: {_first(row['reason'])}" for row in unproven.to_dicts()]
-    problems += [
+    body = [*problems, *(f"note: {line}" for line in whole.notes), *better]
+    room = MOST_LINES - len(head)
+    if len(body) > room:
+        rest = f"... and {len(body) - room + 1} more: see `mpibench expected`, `mpibench report` and `mpibench drift`"
+        body = [*body[: room - 1], rest]
+    return Result(not problems, (*head, *body))
+
+
+def _age(started: datetime, limit_hours: float, now: datetime) -> Finding:
+    """How long ago the session started."""
+    age = max(now - started, timedelta(0))
+    hours = age / timedelta(hours=1)
+    text = f"{hours:.0f} h" if hours < 72 else f"{age.days} days"
+    told = f"{started:%Y-%m-%d %H:%M} UTC, {text} old"
+    if hours <= limit_hours:
+        return Finding(told)
+    return Finding(
+        told, (f"age: the session is {text} old, more than {limit_hours:g} h (max_age_hours of the policy): measure",)
+    )
+
+
+def _evidence(cases: pl.DataFrame) -> Finding:
+    """Is every case that ran proven?"""
+    ran = usable.owed_proof(cases)
+    sorted_cases = usable.sort_cases(ran)
+    proven = sorted_cases.proven
+    problems = [] if proven.height else ["evidence: no case of this session is proven"]
+    unproven = ran.join(proven.select("case"), on="case", how="anti", maintain_order="left")
+    problems += [f"evidence: {row['name']} [{row['stack']}]: {_first(row)}" for row in unproven.to_dicts()]
+    return Finding(f"{proven.height} of {ran.height} cases proven, {sorted_cases.usable.height} measured", tuple(problems))
+
+
+def _references(cases: pl.DataFrame) -> Finding:
+    """Are the references held that usable cases have?"""
+    gates = usable.sort_cases(cases).usable.select("stack", "fabric", "gates")
+    rows = gates.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
+    failed = [row for row in rows if row["outcome"] == "fail"]
+    without = sum(row["outcome"] == "no reference" for row in rows)
+    problems = tuple(
         f"reference: {row['stack']} on {row['fabric']}: {row['metric']} is {row['value']:g} {row['unit']}, "
         f"must be {_bounds(row['lower'], row['upper'])} ({row['layer']})"
-        for row in failed.to_dicts()
-    ]
-    problems += [f"drift: {event}" for event in worse]
-    problems += drift.absent(history)
-    if not sorted_cases.usable.height:
-        problems.insert(0, "evidence: no case of this session may be used")
-    passed = not problems
-    without = gates.filter(pl.col("outcome") == "no reference").height if gates.height else 0
-    head = (
-        f"{'PASS' if passed else 'FAIL'}: {name}, session {chosen[-1][:8]}: {sorted_cases.usable.height} of {measured.height} "
-        f"cases proven, {gates.height - without - failed.height} references held, {failed.height} missed, {without} without; "
-        f"{len(worse)} changes for the worse in {min(recent, history.nights.height)} nights of {history.nights.height}"
+        for row in failed
     )
-    notes = [f"better: {event}" for event in found if event.slower <= 0]
-    body = [*problems, *notes]
-    if len(body) > MOST_LINES - 1:
-        left = len(body) - (MOST_LINES - 2)
-        body = [*body[: MOST_LINES - 2], f"... and {left} more: see `mpibench report` and `mpibench drift`"]
-    return Result(passed, (head, *body))
+    held = len(rows) - without - len(failed)
+    return Finding(f"{held} references held, {len(failed)} missed, {without} without", problems)
 
 
-def _alike(table: pl.LazyFrame, session: str) -> str:
-    """Selector of the sessions with the same label ``run`` up to this one: a smoke test is no night of the nightly series."""
-    sessions = session_selectors.sessions_table(table)
-    runs = sessions.with_columns(
-        run=pl.Series([json.loads(labels or "{}").get("run") for labels in sessions["labels"]], dtype=pl.String)
-    )
-    judged = runs.filter(pl.col("session") == session).row(0, named=True)
-    alike = runs.filter(pl.col("run").eq_missing(judged["run"]), pl.col("started") <= judged["started"])
-    return ",".join(alike["session"].unique(maintain_order=True))
+def _drift(
+    folder: Path, system: str, sessions: pl.DataFrame, session: str, recent: int, *, partial: bool
+) -> tuple[Finding, list[str]]:
+    """Has anything changed in the nights of its label up to this session? And what became better."""
+    series = ",".join([*session_selectors.alike(sessions, session).earlier, session])
+    try:
+        history, found = drift.watch(folder, system, selector=series, recent=recent)
+    except drift.NothingJudged as nothing:
+        return Finding(f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
+    worse = [event for event in found if event.slower > 0]
+    # What is missing as a whole is told by what was expected, and may be retired.
+    absent = [] if partial else drift.absent(history, whole=False)
+    nights = history.nights.height
+    told = f"{len(worse)} changes for the worse in {min(recent, nights)} nights of {nights}"
+    short = history.too_few or history.young
+    problems = (*(f"drift: {event}" for event in worse), *absent)
+    return Finding(f"{told} ({short})" if short else told, problems), [f"better: {one}" for one in found if one.slower <= 0]
 
 
-def _who(row: dict[str, object]) -> str:
-    return f"{row['name']} [{row['stack']}]"
-
-
-def _first(reason: object) -> str:
-    return (str(reason or "failed without a reason").splitlines() or [""])[0][:200]
+def _first(row: dict[str, object]) -> str:
+    """Why a case is not proven."""
+    if row["result"] == "pass":
+        return "passed, but no proof of its condition was stored"
+    return (str(row["reason"] or "failed without a reason").splitlines() or [""])[0][:200]
 
 
 def _bounds(lower: float | None, upper: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The commands that decide: accept, compare, drift, rebaseline, gate. Thin; their modules do the work."""
+"""The commands that decide: accept, compare, drift, expected, gate, rebaseline. Thin; their modules do the work."""
 
 from __future__ import annotations
 
@@ -22,10 +22,18 @@ Rename = Annotated[
 ]
 
 
-def _prepare(db: Path, folder: Path) -> None:
+DatasetOnly = Annotated[
+    bool, typer.Option("--dataset-only", help="There is no results database: the dataset is all that is judged.")
+]
+Partial = Annotated[
+    bool, typer.Option("--partial", help="Judge a session started with selection options by what it was asked for.")
+]
+
+
+def _prepare(db: Path, folder: Path, dataset_only: bool) -> None:
     from mpibench import verdict_data
 
-    _say(verdict_data.bring_up_to_date(db, folder))
+    _say(verdict_data.bring_up_to_date(db, folder, without_db=dataset_only))
 
 
 def _say(lines: Iterable[str]) -> None:
@@ -45,6 +53,7 @@ def accept(
     candidate: Annotated[str, typer.Option(help="Sessions after; a selector.")] = "latest",
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
+    dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
     rename: Rename = None,
@@ -59,7 +68,7 @@ def accept(
     from mpibench import accept as acceptance
     from mpibench import verdict_text
 
-    _prepare(db, dataset)
+    _prepare(db, dataset, dataset_only)
     result = acceptance.decide(dataset, baseline, candidate, system=system, where=where, rename=_renames(rename))
     _say([result.headline, *(f"  {line}" for line in verdict_text.sentences(result.judgement)[:20])])
     for name, before, after in result.changed:
@@ -69,52 +78,92 @@ def accept(
     raise typer.Exit(acceptance.STATUS[result.decision])
 
 
+#: Exit status of ``drift`` where no change could have been found.
+TOO_FEW_NIGHTS = 3
+
+
 def drift(
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
+    dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
-    sessions: Annotated[str | None, typer.Option(help="Only these sessions; a selector, e.g. ?'run == \"nightly\"'.")] = None,
+    sessions: Annotated[
+        str | None, typer.Option(help="Only these sessions; a selector. Default: those with the label of the newest.")
+    ] = None,
     recent: Annotated[int, typer.Option(min=1, help="Report changes of the last so many nights.")] = 14,
 ) -> None:
     """Say since when something is different, on which stack, fabric and sizes, and what changed that night.
 
-    Change points by Apache Otava over the nights of every metric, grouped into events; prints nothing when nothing
+    Change points over the nights (calendar days, UTC) of every metric, grouped into events; prints nothing when nothing
     happened. Metrics that the nights before had and the last one lacks are told as well. Margins:
-    site_configs/<system>/policy.yaml. Exit status: 0 nothing or only better, 1 something is worse or missing, 2 bad input.
+    site_configs/<system>/policy.yaml. Exit status: 0 nothing or only better, 1 something is worse or missing, 2 bad input,
+    3 too few nights for any change to be found.
     """
     from mpibench import drift as watch
 
-    _prepare(db, dataset)
+    _prepare(db, dataset, dataset_only)
     history, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
     absent = watch.absent(history)
-    _say([*map(str, found), *absent])
-    raise typer.Exit(int(bool(absent) or any(event.slower > 0 for event in found)))
+    _say([*map(str, found), *absent, *filter(None, [history.too_few, history.young])])
+    worse = bool(absent) or any(event.slower > 0 for event in found)
+    raise typer.Exit(1 if worse else TOO_FEW_NIGHTS if history.too_few else 0)
 
 
 def gate(
+    session: Annotated[str, typer.Option(help="Session to judge: its id; latest is the newest in the database.")] = "latest",
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
-    system: System = None,
-    session: Annotated[str, typer.Option(help="Session to judge; a selector.")] = "latest",
+    dataset_only: DatasetOnly = False,
+    system: Annotated[str | None, typer.Option(help="System, where the session has cases on several.")] = None,
     recent: Annotated[int, typer.Option(min=1, help="Nights back to which a change counts as new.")] = 14,
+    max_age: Annotated[
+        float | None, typer.Option(min=0.01, help="Hours since its start; default: max_age_hours of policy.yaml, 36.")
+    ] = None,
+    partial: Partial = False,
 ) -> None:
-    """Judge the newest session in at most ten lines: is all proven, are references held, has anything drifted?
+    """Judge one session in at most ten lines: is it whole, proven, young, within its references, and without drift?
 
-    For CI, after ci/nightly. Exit status: 0 all is well, 1 something is not, 2 bad input.
+    For CI, after ci/nightly: `mpibench gate --session "$(cat results/session-id)"`. What is expected of it: see `mpibench
+    expected`. Exit status: 0 all is well, 1 something is not, 2 bad input (also: the newest session cannot be read).
     """
     from mpibench import gate as gates
 
-    _prepare(db, dataset)
-    result = gates.decide(dataset, system, session, recent)
+    _prepare(db, dataset, dataset_only)
+    result = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial)
     _say(result.lines)
     raise typer.Exit(int(not result.passed))
+
+
+def expected(
+    session: Annotated[str, typer.Option(help="Session to look at: its id; latest is the newest in the database.")] = "latest",
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    dataset_only: DatasetOnly = False,
+    system: Annotated[str | None, typer.Option(help="System, where the session has cases on several.")] = None,
+    partial: Partial = False,
+) -> None:
+    """Say whether a session holds, proven, all that is expected of it, and what is missing.
+
+    Expected is what was ever proven in a session of the same label until site_configs/<system>/expected.yaml retires it, what
+    that file names, each registered stack on each partition it fits, and each fabric of each partition. A session started
+    with selection options (-n, -p, ...) is partial and not complete; with --partial it is judged by what it was asked for.
+    Exit status: 0 complete, 1 something is missing, 2 bad input.
+    """
+    from mpibench import expected as expectation
+    from mpibench import verdict_data
+
+    _prepare(db, dataset, dataset_only)
+    answer = expectation.judge(dataset, *verdict_data.find_session(dataset, session, system), partial=partial)
+    _say(answer.lines())
+    raise typer.Exit(int(not answer.complete))
 
 
 def rebaseline(
     sessions: Annotated[str, typer.Option(help="Sessions to learn from; a selector, e.g. now-30d:now.")],
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
+    dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
     out: Annotated[Path, typer.Option(help="Diff to write.")] = RESULTS / "references.diff",
@@ -127,7 +176,7 @@ def rebaseline(
     """
     from mpibench import rebaseline as references
 
-    _prepare(db, dataset)
+    _prepare(db, dataset, dataset_only)
     proposal = references.propose(dataset, sessions, system=system, where=where)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -153,6 +202,7 @@ def compare(
     sessions: Annotated[str, typer.Option(help="Sessions both are taken from; a selector.")] = "latest",
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
+    dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
     allow: Annotated[list[str] | None, typer.Option(help="May differ: nodelist, placement or suites.")] = None,
@@ -171,7 +221,7 @@ def compare(
     from mpibench import compare as comparing
     from mpibench import verdict_data
 
-    _prepare(db, dataset)
+    _prepare(db, dataset, dataset_only)
     options = {"system": system, "where": where}
     result = comparing.pair(dataset, sessions, by, first, second, allow=allow or (), **options)
     _say(comparing.lines(result))
@@ -196,5 +246,5 @@ def compare(
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (accept, compare, drift, gate, rebaseline):
+    for command in (accept, compare, drift, expected, gate, rebaseline):
         app.command()(command)

@@ -46,6 +46,7 @@ class Policy:
     :param power: probability with which the number of repeats asked for would decide.
     :param reference_jobs: jobs below which no reference is learned.
     :param drift_window_nights: window of the change point search.
+    :param max_age_hours: age of a session beyond which the gate no longer takes it for an answer.
     :param source: file, for messages.
     """
 
@@ -58,6 +59,7 @@ class Policy:
     power: float = 0.9
     reference_jobs: int = 5
     drift_window_nights: int = 30
+    max_age_hours: float = 36.0
     source: str = "defaults"
 
     def band(self, message_bytes: int | None) -> str:

@@ -14,7 +14,7 @@ from synthetic_verdicts import SIZES, write_session
 
 
 def run(folder: Path, *words: str, baseline: str = "latest~1") -> int:
-    options = ["--db", str(folder / "none.db"), "--dataset", str(folder), "--out", str(folder / "out")]
+    options = ["--dataset-only", "--dataset", str(folder), "--out", str(folder / "out")]
     return cli.main(["accept", "--baseline", baseline, *options, *words])
 
 

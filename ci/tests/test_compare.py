@@ -60,7 +60,7 @@ def test_unequal_conditions_are_refused_by_name(tmp_path: Path, first: dict, sec
 def test_the_command_writes_a_page_with_charts_and_the_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, benchmarks=MANY, sizes=(32, 1024, 65536, 1048576))
     out = tmp_path / "compare.html"
-    words = ["compare", "openmpi-spack", "mpich-spack", "--db", str(tmp_path / "no.db"), "--dataset", str(tmp_path)]
+    words = ["compare", "openmpi-spack", "mpich-spack", "--dataset-only", "--dataset", str(tmp_path)]
     assert cli.main([*words, "--out", str(out)]) == 0
     assert "mpich-spack" in capsys.readouterr().out
     page = out.read_text()
@@ -98,7 +98,7 @@ def test_sessions_have_lines_of_their_own(tmp_path: Path) -> None:
 
 def test_pictures_are_svg_and_png(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     write_session(tmp_path, 0, stacks=STACKS, benchmarks=MANY, sizes=(32, 1048576))
-    words = ["compare", *STACKS, "--db", str(tmp_path / "no.db"), "--dataset", str(tmp_path), "--out", str(tmp_path / "c.html")]
+    words = ["compare", *STACKS, "--dataset-only", "--dataset", str(tmp_path), "--out", str(tmp_path / "c.html")]
     monkeypatch.setattr(pictures, "BROWSERS", ("no-such-browser",))
     assert cli.main([*words, "--pictures", str(tmp_path / "p")]) == 2
     assert "there is none (no-such-browser)" in capsys.readouterr().err
@@ -132,7 +132,7 @@ def test_the_map_of_winners(tmp_path: Path) -> None:
 )
 def test_bad_input(tmp_path: Path, words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     write_session(tmp_path, 0)
-    assert cli.main(["compare", *words, "--db", str(tmp_path / "no.db"), "--dataset", str(tmp_path)]) == 2
+    assert cli.main(["compare", *words, "--dataset-only", "--dataset", str(tmp_path)]) == 2
     assert sentence in capsys.readouterr().err
 
 
@@ -142,7 +142,7 @@ def test_the_page_draws_every_chart_and_fits_its_window(tmp_path: Path, width: i
         pytest.skip("no Chromium here")
     write_session(tmp_path, 0, stacks=STACKS, benchmarks=MANY, sizes=(32, 1024, 65536, 1048576))
     out = tmp_path / "compare.html"
-    words = ["compare", *STACKS, "--db", str(tmp_path / "no.db"), "--dataset", str(tmp_path), "--out", str(out)]
+    words = ["compare", *STACKS, "--dataset-only", "--dataset", str(tmp_path), "--out", str(out)]
     assert cli.main(words) == 0
     with chromium.open_browser(tmp_path / "profile") as page:
         page.open(out.as_uri(), width=width)

@@ -1,8 +1,8 @@
-"""The nightly watch and the gate: silent when nothing happened, one event for one cause, in few nights."""
+"""The nightly watch: silent when nothing happened, one event for one cause, in few nights."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 from mpibench import cli, drift, verdict_policy
 from mpibench.verdict_data import METRIC
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_verdicts import write_session
+from synthetic_verdicts import FIRST, write_session
 
 BEFORE = {"machine": {"kernel release": ["6.1.0-40"]}}
 AFTER = {"machine": {"kernel release": ["6.1.0-41"]}}
@@ -32,15 +32,13 @@ def nights(folder: Path, count: int, changed: int = 0) -> None:
 
 
 def run(folder: Path, command: str, *words: str) -> int:
-    return cli.main([command, "--db", str(folder / "none.db"), "--dataset", str(folder), *words])
+    return cli.main([command, "--dataset-only", "--dataset", str(folder), *words])
 
 
 def test_quiet_nights_are_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nights(tmp_path, 24)
     assert run(tmp_path, "drift", "--recent", "24") == 0
     assert capsys.readouterr().out == ""
-    assert run(tmp_path, "gate") == 0
-    assert capsys.readouterr().out.startswith("PASS: testbed, session ")
 
 
 def test_one_cause_is_one_event_with_what_changed_that_night(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,16 +49,12 @@ def test_one_cause_is_one_event_with_what_changed_that_night(tmp_path: Path, cap
     assert out.startswith("since 25 Jan 2026, openmpi-spack on eth1g, 64 KiB to 4 MiB: ")
     assert "8 metrics (PingPong, Uniband); that night: kernel release 6.1.0-40 -> 6.1.0-41" in out
     assert run(tmp_path, "drift", "--where", "stack == 'mpich-spack'") == 0
-    assert run(tmp_path, "gate") == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("FAIL: testbed")
-    assert lines[1].startswith("drift: since 25 Jan 2026")
-    assert len(lines) <= 10
 
 
-def test_few_nights_say_nothing_and_an_empty_choice_is_refused(tmp_path: Path) -> None:
+def test_too_few_nights_are_told_and_an_empty_choice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nights(tmp_path, 3)
-    assert drift.watch(tmp_path)[1] == []
+    assert run(tmp_path, "drift") == 3
+    assert capsys.readouterr().out == "too few nights: 3 of 6\n"
     with pytest.raises(BadInput, match="selects none"):
         drift.watch(tmp_path, selector="now-1h:now")
 
@@ -86,21 +80,39 @@ def test_what_the_last_night_lacks_is_told(tmp_path: Path, capsys: pytest.Captur
             tmp_path, number, edit=lambda row, name=name: {**row, "benchmark": row["benchmark"].replace("PingPong", name)}
         )
     assert run(tmp_path, "drift") == 1
-    (line,) = capsys.readouterr().out.splitlines()
+    line, young = capsys.readouterr().out.splitlines()
+    assert young == "11 of 21 metrics have too few nights: fewer than 6"
     assert line.startswith("missing: openmpi-spack on eth1g, PingPong, 0 B to 4 MiB: 11 metrics of the last 3 nights ")
-    assert run(tmp_path, "gate") == 1
-    assert line in capsys.readouterr().out
 
 
-def test_the_gate_holds_a_session_against_its_like_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_young_metric_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A stack of three nights in a history of twelve is not watched yet."""
     for number in range(12):
-        write_session(tmp_path, number, labels={"run": "nightly", "ci_job": str(number)})
-    write_session(tmp_path, 12, labels={"run": "smoke"}, sizes=(8,), change=lambda *_: 2.0)
-    assert run(tmp_path, "gate") == 0
-    assert "in 1 nights of 1" in capsys.readouterr().out
-    write_session(tmp_path, 13, labels={"run": "nightly"})
-    assert run(tmp_path, "gate") == 0
-    assert "of 13" in capsys.readouterr().out
+        write_session(tmp_path, number, stacks=STACKS if number > 8 else STACKS[:1])
+    assert run(tmp_path, "drift") == 0
+    assert capsys.readouterr().out == "21 of 42 metrics have too few nights: fewer than 6\n"
+
+
+def test_a_night_is_a_calendar_day_and_its_last_whole_session(tmp_path: Path) -> None:
+    for number in range(4):
+        write_session(tmp_path, number, change=lambda *_: 3.0)
+        started = FIRST + timedelta(days=number, minutes=2)
+        write_session(tmp_path, 10 + number, started=started)
+        partial = {"started": started + timedelta(hours=1), "command_line": "reframe -c reframe_tests -r -n PointToPoint"}
+        write_session(tmp_path, 20 + number, change=lambda *_: 5.0, **partial)
+    history = drift.read(tmp_path)
+    assert history.nights.height == 4 and history.too_few == "too few nights: 4 of 6"
+    assert [session[:8] for session in history.nights["session"]] == ["0000000b", "0000000c", "0000000d", "00000018"]
+    assert any("8 sessions not used: another session of the same day" in line for line in history.remarks)
+
+
+def test_drift_watches_the_sessions_with_the_label_of_the_newest(tmp_path: Path) -> None:
+    for number in range(7):
+        write_session(tmp_path, number, labels={"run": "nightly"})
+        write_session(tmp_path, 20 + number, labels={"run": "smoke"}, night=number, sizes=(8,), change=lambda *_: 2.0)
+    write_session(tmp_path, 40, labels={"run": "nightly"}, night=7)
+    assert drift.read(tmp_path).nights.height == 8
+    assert run(tmp_path, "drift") == 0
 
 
 @pytest.mark.parametrize(
@@ -144,26 +156,3 @@ def test_the_screen_loses_no_change_of_the_margins_size() -> None:
     assert screened.sort("row", "night").equals(whole.sort("row", "night"))
     assert set(range(40)) == set(screened["row"])
     assert drift.screen(logs, np.full(120, 0.05)).sum() < 70
-
-
-def test_the_gate_tells_what_failed_and_what_was_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_session(tmp_path, 0)
-    path = next((tmp_path / "cases").rglob("*.parquet"))
-    table = pl.read_parquet(path)
-    bound = {"metric": "PingPong.latency.8", "layer": "learned", "value": 9.0, "reference": 5.0, "lower": None, "upper": 6.0}
-    gates = [{**bound, "unit": "us", "outcome": "fail"}, {**bound, "upper": None, "unit": "us", "outcome": "no reference"}]
-    missed = table.with_columns(gates=pl.Series([gates], dtype=table.schema["gates"]), result=pl.lit("fail"))
-    broken = table.with_columns(
-        case=pl.lit("other"),
-        result=pl.lit("fail"),
-        fail_phase=pl.lit("sanity"),
-        evidence=pl.lit("contradicted"),
-        reason=pl.lit("asked for lo, went over shm"),
-    )
-    pl.concat([missed.with_columns(fail_phase=pl.lit("performance")), broken]).write_parquet(path)
-    assert run(tmp_path, "gate") == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert "1 of 2 cases proven, 0 references held, 1 missed, 1 without" in lines[0]
-    assert lines[1] == "evidence: PointToPoint_openmpi-spack [openmpi-spack]: asked for lo, went over shm"
-    assert lines[2].endswith("PingPong.latency.8 is 9 us, must be at most 6 (learned)")
-    assert run(tmp_path, "gate", "--session", "latest~4") == 2

@@ -150,10 +150,9 @@ COMMANDS = {
     ),
     "rebaseline": lambda folder: rebaseline.propose(folder, "latest", system=SYSTEM),
     "drift": lambda folder: drift.watch(folder, SYSTEM),
-    "gate": lambda folder: gate.decide(folder, SYSTEM),
 }
-#: What a command says of sessions that hold replays only; the last two look at all of a system's nights.
-LEFT_OUT = {"drift": "hold no metric that is judged", "gate": "hold no metric that is judged"}
+#: What a command says of sessions that hold replays only; the last one looks at all of a system's nights.
+LEFT_OUT = {"drift": "hold no metric that is judged"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -163,6 +162,14 @@ def test_no_verdict_and_no_reference_comes_from_a_replay(results: Path, tmp_path
     with pytest.raises(BadInput) as caught:
         COMMANDS[command](tmp_path / "dataset")
     assert LEFT_OUT.get(command, "replays a record instead of measuring") in str(caught.value)
+
+
+def test_a_replay_does_not_pass_the_gate(results: Path, tmp_path: Path) -> None:
+    dataset.export(results / "results.db", tmp_path / "dataset")
+    answer = gate.decide(tmp_path / "dataset", SYSTEM)
+    assert not answer.passed
+    assert "0 of 5 cases proven, 0 measured" in answer.lines[0]
+    assert any("no case of this session is proven" in line for line in answer.lines)
 
 
 def test_a_replay_that_plays_nothing_is_no_success(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""Which options of ReFrame's command line make a session smaller than a whole one of its mode.
+
+The options are those of ReFrame 4.10, ``reframe/frontend/cli.py`` (group "Options for selecting checks" and the others named
+below). Long options may be cut short, as ``argparse`` allows.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import PurePath
+
+#: Folder of the tests; a search path that ends in it is all of them.
+WHOLE_SUITE = "reframe_tests"
+_PATH = "--checkpath"
+#: Test variables that say where a test may run.
+_PLACES = ("valid_systems", "valid_prog_environs")
+
+
+def _always(_: str) -> bool:
+    return True
+
+
+#: Long option to: its short form, whether it takes a value, and which values make a session partial.
+NARROWING: dict[str, tuple[str, bool, Callable[[str], bool]]] = {
+    "--cpu-only": ("", False, _always),
+    "--exclude": ("-x", True, _always),
+    "--exclude-tag": ("-T", True, _always),
+    "--failed": ("", False, _always),
+    "--filter-expr": ("-E", True, _always),
+    "--gpu-only": ("", False, _always),
+    "--maintainer": ("", True, _always),
+    "--name": ("-n", True, _always),
+    "--prgenv": ("-p", True, lambda value: value != ".*"),
+    "--tag": ("-t", True, _always),
+    _PATH: ("-c", True, lambda value: PurePath(value).name != WHOLE_SUITE),
+    "--maxfail": ("", True, _always),
+    "--parameterize": ("-P", True, _always),
+    "--restore-session": ("", True, _always),
+    "--setvar": ("-S", True, lambda value: value.partition("=")[0].rpartition(".")[2] in _PLACES),
+    "--system": ("", True, lambda value: ":" in value),  # SYSTEM:PARTITION
+}
+_LONG = {short: long for long, (short, _, _) in NARROWING.items() if short}
+#: Short options without a value, which may stand before another in one word (``-rn NAME``).
+_FLAGS = "rRvqVlL"
+
+
+def narrowing(command_line: str) -> tuple[str, ...]:
+    """The options that make a session partial, each as ``--name=PointToPoint``, in order.
+
+    :param command_line: ReFrame's, quoted as for a shell.
+    """
+    try:
+        words = shlex.split(command_line)[1:]
+    except ValueError:
+        return (command_line,)  # no shell would take it: nobody knows what was asked for
+    given = list(_options(words))
+    counting = [(long, value) for long, value in given if NARROWING[long][2](value)]
+    # Search paths add up: beside the whole suite another one takes nothing away.
+    whole = any(option == _PATH and (option, value) not in counting for option, value in given)
+    shown = [f"{long}={value}" if NARROWING[long][1] else long for long, value in counting if not (whole and long == _PATH)]
+    return tuple(shown)
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Options of :data:`NARROWING` with their values."""
+    rest = iter(words)
+    for word in rest:
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            known = next((long for long in NARROWING if len(name) > 3 and long.startswith(name)), None)
+        else:
+            letters = word[1:].lstrip(_FLAGS) if word.startswith("-") else ""
+            known = _LONG.get(f"-{letters[:1]}")
+            value = letters[1:].removeprefix("=")
+            equals = value
+        if known is None:
+            continue
+        if NARROWING[known][1] and not equals:
+            value = next(rest, "")
+        yield known, value

@@ -1,0 +1,239 @@
+"""What a session must hold: holes are found however old they are, and only a reviewed line closes one."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reframe.frontend import cli as reframe_cli
+
+from mpibench import cli, expected, expected_file, selection_options
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_stack import write_stack
+from synthetic_verdicts import write_session
+
+NIGHTLY = {"run": "nightly"}
+BOTH = ("a-spack", "b-spack")
+
+
+def judge(folder: Path, session: str, **options: Any) -> expected.Answer:
+    return expected.judge(folder / "set", "testbed", session, root=folder, **options)
+
+
+def night(folder: Path, number: int, **options: Any) -> str:
+    return write_session(folder / "set", number, sizes=(8,), **{"labels": NIGHTLY, "stacks": BOTH, **options})
+
+
+def groups(folder: Path, number: int, places: Mapping[str, str]) -> str:
+    """A night with one case per stack and group, each group on a fabric."""
+    return night(folder, number, where=[{"group": group, "fabric": fabric} for group, fabric in places.items()])
+
+
+def write_file(folder: Path, text: str) -> None:
+    path = expected_file.path_of("testbed", folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_a_stack_that_vanished_is_missing_every_night_until_it_is_retired(tmp_path: Path) -> None:
+    for number in range(3):
+        night(tmp_path, number)
+    for number in range(3, 9):
+        gone = night(tmp_path, number, stacks=BOTH[:1])
+    answer = judge(tmp_path, gone)
+    assert not answer.complete
+    assert (answer.expected, answer.there) == (4, 2)
+    (line,) = answer.missing
+    assert line == (
+        "missing: stack b-spack: nothing of it is proven (2 expected); not among the cases of this session; "
+        "last proven 2026-01-07 in session 00000003"
+    )
+    write_file(tmp_path, "retired: [{stack: b-*, date: 2026-01-07, reason: licence ended}]")
+    answer = judge(tmp_path, gone)
+    assert answer.complete and answer.expected == 2
+    assert "2 retired" in answer.summary
+
+
+def test_a_retired_stack_that_comes_back_is_expected_again(tmp_path: Path) -> None:
+    for number in range(4):
+        night(tmp_path, number)
+    write_file(tmp_path, "retired: [{stack: b-spack, date: 2026-01-06, reason: replaced}]")
+    assert not judge(tmp_path, night(tmp_path, 5, stacks=BOTH[:1])).complete
+
+
+def test_what_failed_the_night_before_is_still_expected(tmp_path: Path) -> None:
+    """A hole after a failure is no silence: the failure was never a proof, the night before it was."""
+    night(tmp_path, 0)
+    night(tmp_path, 1, evidence="contradicted", result="fail")
+    gone = night(tmp_path, 2, stacks=BOTH[:1])
+    assert "last proven 2026-01-05" in judge(tmp_path, gone).missing[0]
+    failed = night(tmp_path, 3, evidence="contradicted", result="fail", where={"reason": "asked for a, went over b"})
+    answer = judge(tmp_path, failed)
+    assert answer.there == 0 and "failed: asked for a, went over b" in answer.missing[0]
+    skipped = night(tmp_path, 4, result="skip", evidence="", where={"reason": "no topology"})
+    assert "skipped: no topology" in judge(tmp_path, skipped).missing[0]
+
+
+def test_fabric_group_and_benchmark_are_missed_by_name(tmp_path: Path) -> None:
+    groups(tmp_path, 0, {"p2p": "eth1g", "transfer": "hdr200", "collectives": "hdr200"})
+    assert judge(tmp_path, groups(tmp_path, 1, {"p2p": "eth1g", "transfer": "hdr200", "collectives": "hdr200"})).complete
+    (line,) = judge(tmp_path, groups(tmp_path, 2, {"p2p": "eth1g"})).missing
+    assert line.startswith("missing: fabric hdr200: nothing of it is proven (8 expected)")
+    (line,) = judge(tmp_path, groups(tmp_path, 3, {"p2p": "eth1g", "transfer": "hdr200"})).missing
+    assert line.startswith("missing: group collectives: nothing of it is proven (4 expected)")
+    lacking = night(tmp_path, 4, benchmarks={"PingPong": "latency_us"}, where={"fabric": "eth1g"})
+    lines = judge(tmp_path, lacking).missing
+    assert "missing: partition node, stack a-spack, fabric eth1g, group p2p: benchmark Uniband; " in "\n".join(lines)
+
+
+def test_another_label_or_system_is_another_series(tmp_path: Path) -> None:
+    night(tmp_path, 0)
+    night(tmp_path, 1, stacks=("c-spack",), system="elsewhere")
+    night(tmp_path, 2, labels={"run": "smoke"}, stacks=BOTH[:1])
+    answer = judge(tmp_path, night(tmp_path, 3, labels={"run": "smoke"}, stacks=BOTH[:1]))
+    assert answer.complete and "2 of 2 expected there (1 earlier session of its label" in answer.summary
+
+
+def test_a_session_of_which_nothing_is_known_is_not_complete(tmp_path: Path) -> None:
+    first = night(tmp_path, 0)
+    assert judge(tmp_path, first).missing == (
+        "missing: nothing says what this session must hold: no earlier session, expected.yaml or system.py",
+    )
+
+
+def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Path) -> None:
+    night(tmp_path, 0)
+    command = "reframe -c reframe_tests -r -p a-spack"
+    partial = night(tmp_path, 1, stacks=BOTH[:1], command_line=command)
+    answer = judge(tmp_path, partial)
+    assert [line.partition(":")[0] for line in answer.missing] == ["partial", "missing"]
+    answer = judge(tmp_path, partial, partial=True)
+    assert answer.complete
+    assert answer.summary.startswith("partial (started with --prgenv=a-spack): 2 of 2 expected there (")
+    assert answer.summary.endswith(", 2 more not asked for")
+    everything = night(tmp_path, 2, command_line=command)
+    assert not judge(tmp_path, everything).complete, "it had all, but nobody can know what it would have had"
+    lacking = night(tmp_path, 3, stacks=BOTH[:1], benchmarks={"PingPong": "latency_us"}, command_line=command)
+    assert "benchmark Uniband" in judge(tmp_path, lacking, partial=True).missing[0]
+    write_file(tmp_path, "runs: {nightly: {options: [-p a-spack]}}")
+    assert [line.partition(":")[0] for line in judge(tmp_path, partial).missing] == ["missing"]
+
+
+def test_the_file_names_what_must_be_there(tmp_path: Path) -> None:
+    night(tmp_path, 0, stacks=BOTH[:1])
+    first = night(tmp_path, 1, stacks=BOTH[:1])
+    assert judge(tmp_path, first).complete
+    write_file(tmp_path, "runs: {nightly: {expected: [{stack: [a-spack, c-spack], fabric: eth*}]}}")
+    answer = judge(tmp_path, first)
+    assert answer.missing == ("missing: stack c-spack, fabric eth*; not among the cases of this session",)
+    write_file(tmp_path, "runs: {nightly: {expected: [{stack: a-*, benchmark: Uniband}]}, nigthly: {expected: [{stack: x}]}}")
+    answer = judge(tmp_path, first)
+    assert answer.complete
+    assert answer.notes == ("site_configs/testbed/expected.yaml: runs.nigthly: no session carries this label",)
+    write_file(tmp_path, "history: false\nruns: {nightly: {expected: [{stack: a-spack}]}}")
+    night(tmp_path, 2)
+    answer = judge(tmp_path, night(tmp_path, 3, stacks=BOTH[:1]))
+    assert answer.complete and "without history" in answer.summary
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("runs: [", "is not YAML"),
+        ("run: {}", "'run' was unexpected"),
+        ("runs: {nightly: {expected: [{stak: a}]}}", "runs.nightly.expected.0"),
+        ("runs: {nightly: {expected: [{stack: []}]}}", "runs.nightly.expected.0.stack"),
+        ("runs: {nightly: {options: [--nocolor]}}", "'--nocolor' selects nothing"),
+        ("retired: [{stack: a, date: 2026-01-01}]", "retired.0"),
+        ("retired: [{stack: a, date: 2026-01-01, reason: ''}]", "retired.0"),
+        ("retired: [{stack: a, date: soon, reason: x}]", "retired.0.date is 'soon'"),
+        ("retired: [{run: nightly, date: 2026-01-01, reason: x}]", "names nothing that is retired"),
+    ],
+)
+def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str, part: str) -> None:
+    write_file(tmp_path, text)
+    with pytest.raises(BadInput) as caught:
+        expected_file.load("testbed", tmp_path)
+    assert part in str(caught.value) and "\n" not in str(caught.value)
+
+
+SYSTEM = """
+system = {"name": "testbed", "descr": "d", "hostnames": ["x"], "partitions": [{
+    "name": "node", "descr": "d", "scheduler": "local", "launcher": "local",
+    "extras": {"stacks": ["*-spack"], "fabrics": {"eth1g": {"transport": "tcp", "scope": "cluster",
+        "rails": [{"device": "eth0"}]}, "shm": {"transport": "shm", "scope": "node"}}}}]}
+"""
+
+
+def test_a_first_night_is_held_against_registered_stacks_and_described_fabrics(tmp_path: Path) -> None:
+    path = tmp_path / "site_configs" / "testbed" / "system.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(SYSTEM)
+    for name in ("a-spack", "b-spack", "c-wheels"):
+        write_stack(tmp_path / "environments" / name, name=name)
+    answer = judge(tmp_path, night(tmp_path, 0, stacks=BOTH[:1]))
+    assert answer.missing == (
+        "missing: partition node, stack b-spack; not among the cases of this session",
+        "missing: partition node, fabric shm; not among the cases of this session",
+    )
+    write_file(tmp_path, "retired: [{fabric: shm, date: 2026-01-01, reason: measured by hand}]")
+    assert judge(tmp_path, night(tmp_path, 1)).complete
+    (tmp_path / "environments" / "b-spack" / "lib" / "libmpi.so.12").unlink()
+    answer = judge(tmp_path, night(tmp_path, 2, stacks=BOTH[:1]))
+    assert any("stack 'b-spack' is left out" in line for line in answer.missing)
+
+
+def test_the_command_tells_and_exits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["expected", "--dataset-only", "--dataset", str(tmp_path / "set"), "--session"]
+    night(tmp_path, 0)
+    assert cli.main([*words, night(tmp_path, 1)]) == 0
+    assert capsys.readouterr().out.startswith(
+        "complete: testbed, session 00000002 (run=nightly, 2026-01-06 02:00 UTC): 4 of 4 "
+    )
+    gone = night(tmp_path, 2, stacks=BOTH[:1])
+    assert cli.main([*words, gone]) == 1
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.startswith("INCOMPLETE: testbed") and "missing: stack b-spack" in line
+    assert cli.main([*words, "ffff0000"]) == 2
+    assert cli.main(["gate", *words[1:], gone, "--max-age", "100000"]) == 1
+    assert "missing: stack b-spack" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("reframe --nocolor -c reframe_tests -r --mode=nightly --session-extras run=nightly", ()),
+        ("reframe -c /opt/mpibench/reframe_tests -r --report-junit=results/nightly.xml --system=minicluster", ()),
+        ("reframe -c reframe_tests -rn PointToPoint", ("--name=PointToPoint",)),
+        ("reframe -c reframe_tests -r -nPointToPoint -p '.*'", ("--name=PointToPoint",)),
+        ("reframe -c reframe_tests -r --na 'A B' -E 'x == 1'", ("--name=A B", "--filter-expr=x == 1")),
+        ("reframe -c reframe_tests -r --system=minicluster:eth1g", ("--system=minicluster:eth1g",)),
+        ("reframe -c reframe_tests/placement.py -r", ("--checkpath=reframe_tests/placement.py",)),
+        ("reframe -c reframe_tests -c more.py -r", ()),
+        ("reframe -c reframe_tests -r -S depth=smoke -S valid_systems=a:b", ("--setvar=valid_systems=a:b",)),
+        ("reframe -c reframe_tests -r --cpu-only --restore-session=x", ("--cpu-only", "--restore-session=x")),
+        ("reframe -c reframe_tests -r --exec-policy=serial --timestamp --max-retries=1", ()),
+        ("reframe 'unfinished", ("reframe 'unfinished",)),
+    ],
+)
+def test_options_that_make_a_session_partial(line: str, found: tuple[str, ...]) -> None:
+    assert selection_options.narrowing(line) == found
+
+
+def test_every_selection_option_of_reframe_is_known() -> None:
+    """The group ``select_options`` of ReFrame's own parser, name by name."""
+    given = {}
+    for call in ast.walk(ast.parse(inspect.getsource(reframe_cli))):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
+            names = [word.value for word in call.args if isinstance(word, ast.Constant) and str(word.value).startswith("-")]
+            if not names:
+                continue
+            given[names[-1]] = (getattr(call.func.value, "id", ""), names)
+    assert len(given) > 60
+    ours = {long: {long, short} - {""} for long, (short, _, _) in selection_options.NARROWING.items()}
+    assert {long: set(names) for long, (group, names) in given.items() if group == "select_options"}.items() <= ours.items()
+    assert {long: set(given[long][1]) for long in ours} == ours

@@ -1,0 +1,245 @@
+"""The gate: one session, its age, what it must hold, its proof, its references, and what changed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import synthetic_session as synthetic
+from mpibench import cli, dataset_layout, gate, sessions
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_verdicts import FIRST, write_session
+
+#: The sessions here are of January 2026; whoever asks about their age says so.
+OLD = ("--max-age", "100000")
+
+
+def run(folder: Path, *words: str, command: str = "gate") -> int:
+    return cli.main([command, "--dataset-only", "--dataset", str(folder), *words])
+
+
+def the_night_before(folder: Path, **options: Any) -> None:
+    """Something to hold the first session of a test against."""
+    write_session(folder, 500, **{"started": FIRST - timedelta(days=1), **options})
+
+
+def last_cases(folder: Path) -> Path:
+    """Table of cases of the newest session."""
+    return max((folder / "cases").rglob("*.parquet"), key=lambda path: path.parent.name)
+
+
+def slower(*_: object) -> float:
+    return 1.3
+
+
+def test_a_quiet_session_passes_and_says_what_that_rests_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(8):
+        name = write_session(tmp_path, number, labels={"run": "nightly"})
+    assert run(tmp_path, "--session", name, *OLD) == 0
+    head, more = capsys.readouterr().out.splitlines()
+    assert head.startswith(f"PASS: testbed, session {name[:8]} (run=nightly, 2026-01-12 02:00 UTC, ")
+    assert "1 of 1 cases proven, 1 measured; 2 of 2 expected there (7 earlier sessions of its label" in head
+    assert more.startswith("0 references held, 0 missed, 0 without; 0 changes for the worse in 8 nights of 8; ")
+    assert more.endswith("; sessions that could not be read: none")
+
+
+def test_a_change_for_the_worse_fails_in_at_most_ten_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(24):
+        write_session(tmp_path, number, stacks=("a", "b"), noise=0.01, change=slower if number > 19 else lambda *_: 1.0)
+    assert run(tmp_path, *OLD) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("FAIL: testbed")
+    assert lines[2].startswith("drift: since 25 Jan 2026")
+    assert len(lines) <= 10
+
+
+def test_too_few_nights_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(3):
+        write_session(tmp_path, number)
+    assert run(tmp_path, *OLD) == 0
+    assert "0 changes for the worse in 3 nights of 3 (too few nights: 3 of 6)" in capsys.readouterr().out
+
+
+def test_a_session_is_held_against_its_like_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(12):
+        write_session(tmp_path, number, labels={"run": "nightly", "ci_job": str(number)})
+    the_night_before(tmp_path, labels={"run": "smoke"}, sizes=(8,))
+    write_session(tmp_path, 12, labels={"run": "smoke"}, sizes=(8,), change=lambda *_: 2.0)
+    assert run(tmp_path, *OLD) == 0
+    assert "in 2 nights of 2" in capsys.readouterr().out
+    write_session(tmp_path, 13, labels={"run": "nightly"})
+    assert run(tmp_path, *OLD) == 0
+    assert "of 13" in capsys.readouterr().out
+
+
+def test_what_failed_and_what_was_missed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    the_night_before(tmp_path)
+    write_session(tmp_path, 0)
+    path = last_cases(tmp_path)
+    table = pl.read_parquet(path)
+    bound = {"metric": "PingPong.latency.8", "layer": "learned", "value": 9.0, "reference": 5.0, "lower": None, "upper": 6.0}
+    gates = [{**bound, "unit": "us", "outcome": "fail"}, {**bound, "upper": None, "unit": "us", "outcome": "no reference"}]
+    missed = table.with_columns(gates=pl.Series([gates], dtype=table.schema["gates"]), result=pl.lit("fail"))
+    broken = table.with_columns(
+        case=pl.lit("other"),
+        result=pl.lit("fail"),
+        fail_phase=pl.lit("sanity"),
+        evidence=pl.lit("contradicted"),
+        reason=pl.lit("asked for lo, went over shm"),
+    )
+    pl.concat([missed.with_columns(fail_phase=pl.lit("performance")), broken]).write_parquet(path)
+    assert run(tmp_path, *OLD) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "1 of 2 cases proven, 1 measured" in lines[0]
+    assert lines[1].startswith("0 references held, 1 missed, 1 without")
+    assert lines[2] == "evidence: PointToPoint_openmpi-spack [openmpi-spack]: asked for lo, went over shm"
+    assert lines[3].endswith("PingPong.latency.8 is 9 us, must be at most 6 (learned)")
+    assert run(tmp_path, "--session", "latest~4") == 2
+
+
+def test_proven_and_measured_are_two_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A case that only places its ranks is proven and measures nothing."""
+    the_night_before(tmp_path, stacks=("a", "b"))
+    write_session(tmp_path, 0, stacks=("a", "b"))
+    path = last_cases(tmp_path)
+    table = pl.read_parquet(path)
+    times_nothing = pl.when(pl.col("stack") == "b").then(0).otherwise(pl.col("samples")).cast(pl.Int32)
+    table.with_columns(samples=times_nothing).write_parquet(path)
+    assert run(tmp_path, *OLD) == 0
+    assert "2 of 2 cases proven, 1 measured" in capsys.readouterr().out
+
+
+def test_a_case_that_passed_without_proof_fails_the_gate_as_it_fails_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    the_night_before(tmp_path, stacks=("a", "b"))
+    write_session(tmp_path, 0, stacks=("a", "b"))
+    path = last_cases(tmp_path)
+    table = pl.read_parquet(path)
+    lacks = pl.when(pl.col("stack") == "b").then(pl.lit("missing")).otherwise(pl.col("evidence"))
+    table.with_columns(evidence=lacks).write_parquet(path)
+    assert run(tmp_path, *OLD) == 1
+    assert "evidence: PointToPoint_b [b]: passed, but no proof of its condition was stored" in capsys.readouterr().out
+
+
+def test_an_old_session_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    now = datetime.now(timezone.utc)
+    the_night_before(tmp_path)
+    write_session(tmp_path, 0, started=now - timedelta(hours=35))
+    assert run(tmp_path) == 0
+    assert "35 h old" in capsys.readouterr().out
+    assert run(tmp_path, "--max-age", "12") == 1
+    write_session(tmp_path, 0, system="older", started=now - timedelta(days=61))
+    assert run(tmp_path, "--system", "older") == 1
+    assert "age: the session is 61 days old, more than 36 h" in capsys.readouterr().out
+
+
+def test_the_policy_says_how_old_a_session_may_be(tmp_path: Path) -> None:
+    the_night_before(tmp_path / "set")
+    write_session(tmp_path / "set", 0, started=datetime.now(timezone.utc) - timedelta(hours=35))
+    path = tmp_path / "site_configs" / "testbed" / "policy.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("max_age_hours: 30\n")
+    assert not gate.decide(tmp_path / "set", root=tmp_path).passed
+    path.write_text("max_age_hours: 40\n")
+    assert gate.decide(tmp_path / "set", root=tmp_path).passed
+
+
+def test_the_system_is_that_of_the_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another system in the dataset, however new or damaged, changes nothing for a session given by its id."""
+    for system in ("mine", "other"):
+        the_night_before(tmp_path, system=system)
+    mine = write_session(tmp_path, 0, system="mine")
+    other = write_session(tmp_path, 1, system="other")
+    assert run(tmp_path, "--session", mine, *OLD) == 0
+    assert capsys.readouterr().out.startswith("PASS: mine, session")
+    assert run(tmp_path, *OLD) == 0
+    assert capsys.readouterr().out.startswith(f"PASS: other, session {other[:8]}")
+    for path in tmp_path.glob("*/system=other/*/*.parquet"):
+        path.write_bytes(path.read_bytes()[:-40])
+    assert run(tmp_path, "--session", mine, *OLD) == 0
+    assert run(tmp_path, *OLD) == 2
+    assert "cut off" in capsys.readouterr().err
+    with pytest.raises(BadInput, match="means 2 sessions"):
+        gate.decide(tmp_path, "mine", f"{mine},{write_session(tmp_path, 2, system='mine')}")
+
+
+def test_a_damaged_older_session_stops_nobody_and_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(3):
+        write_session(tmp_path, number)
+    path = sorted(tmp_path.glob("samples/*/*/*.parquet"))[1]
+    path.write_bytes(path.read_bytes()[:-40])
+    assert run(tmp_path, *OLD) == 0
+    out = capsys.readouterr().out
+    assert "in 2 nights of 2" in out
+    assert f"sessions that could not be read: 1 ({path} is cut off" in out
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Path:
+    """Folder with ReFrame's database of three sessions; of the project's tests they run none, so that they are partial."""
+    for _ in range(3):
+        synthetic.run_session([synthetic.case(group="barrier")], tmp_path, ["run=nightly"])
+    return tmp_path
+
+
+def on_database(folder: Path, *words: str, command: str = "gate") -> int:
+    partial = [] if command == "drift" else ["--partial"]
+    return cli.main([command, "--db", str(folder / "results.db"), "--dataset", str(folder / "set"), *partial, *words])
+
+
+def test_an_unreadable_newest_session_is_refused_and_no_older_one_judged(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, before, newest = sessions.list_sessions(measured / "results.db")
+    assert on_database(measured) == 0
+    assert f"session {newest[:8]}" in capsys.readouterr().out
+    for path in measured.glob(f"set/*/*/*/{newest}.parquet"):
+        path.unlink()
+    with closing(sqlite3.connect(measured / "results.db")) as connection:
+        ((blob,),) = connection.execute("SELECT json_blob FROM sessions WHERE uuid = ?", [newest]).fetchall()
+        report = json.loads(blob)
+        report["session_info"]["data_version"] = "9.0"
+        connection.execute("UPDATE sessions SET json_blob = ? WHERE uuid = ?", [json.dumps(report), newest])
+        connection.commit()
+    for command in ("gate", "expected", "drift"):
+        assert on_database(measured, command=command) == 2, command
+        assert "data version 9.0" in capsys.readouterr().err
+    accept = [
+        *("accept", "--baseline", before, "--db", str(measured / "results.db"), "--dataset", str(measured / "set")),
+        *("--out", str(measured / "out")),
+    ]
+    assert cli.main(accept) == 2
+    assert f"'latest' means session {newest[:8]}, which cannot be read" in capsys.readouterr().err
+    assert on_database(measured, "--session", newest) == 2
+    assert on_database(measured, "--session", before) == 0, "a session named by its id is judged, and the refused one told"
+    assert "sessions that could not be read: 1 (" in capsys.readouterr().out
+    with closing(sqlite3.connect(measured / "results.db")) as connection:
+        connection.execute("DELETE FROM sessions WHERE uuid = ?", [newest])
+        connection.commit()
+    assert on_database(measured) == 0, "a session that was removed is no longer waited for"
+
+
+def test_without_a_database_nobody_knows_the_newest(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert on_database(measured) == 0
+    (measured / "results.db").unlink()
+    capsys.readouterr()
+    assert on_database(measured) == 2
+    assert "there is no results database" in capsys.readouterr().err
+    assert on_database(measured, "--dataset-only") == 0
+
+
+def test_a_damaged_file_is_exported_again(measured: Path) -> None:
+    assert on_database(measured) == 0
+    path = sorted(measured.glob("set/samples/*/*/*.parquet"))[-1]
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    assert on_database(measured) == 0
+    assert dataset_layout.scan(measured / "set", "samples").collect()["session"].n_unique() == 3
