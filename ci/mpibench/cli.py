@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +31,10 @@ app.add_typer(cluster_app, name="cluster")
 RESULTS = ROOT / "results"
 #: Exit status for bad input, as typer uses it for bad usage.
 BAD_INPUT = 2
+#: Exit status where the program itself fails (``sysexits(3)``, EX_SOFTWARE): never one that a command uses for an answer.
+CRASHED = 70
+#: Exit status where nobody reads the output to its end: 128 + SIGPIPE, as of a program that the signal ends.
+UNREAD = 141
 
 
 class TableFormat(str, enum.Enum):
@@ -190,14 +195,28 @@ def replay(system: Annotated[str, typer.Argument(help="A published system, e.g. 
 
 
 def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int:
-    """Entry point: bad input is one sentence on standard error and exit status 2, never a traceback."""
+    """Entry point: bad input is one sentence on standard error and exit status 2, never a traceback.
+
+    Status 0, 1 and 3 are answers of a command. What is none has another status: 2 bad input, 70 a defect of this program
+    (with its traceback), 130 interrupted, 141 the output was not read to its end.
+    """
     try:
         run(args=argv, standalone_mode=True)
     except BadInput as error:
         typer.echo(f"mpibench: {error}", err=True)
         return BAD_INPUT
     except BrokenPipeError:
-        return 0
+        return UNREAD
+    except KeyboardInterrupt:
+        return 130
     except SystemExit as end:
-        return int(end.code or 0)
+        # typer ends with 1 here, which commands use for "refused".
+        return UNREAD if isinstance(end.__context__, BrokenPipeError) else int(end.code or 0)
+    except Exception as error:
+        traceback.print_exc()
+        typer.echo(
+            f"mpibench: this is a defect of mpibench and no answer ({type(error).__name__}); report it with the lines above.",
+            err=True,
+        )
+        return CRASHED
     return 0
