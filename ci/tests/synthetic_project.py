@@ -47,6 +47,7 @@ FILES = {
     "requirements.lock": "",
     "requirements-test.lock": "",
     "requirements-compiler.lock": "",
+    "ci/bare-machine": '#!/bin/bash\necho "bare machine: CI=$CI"\nexit ${BARE:-0}\n',
     "ci/mpibench/__init__.py": "",
     "ci/mpibench/wheels.py": 'print("wheels ran")\n',
     "ci/pytest.py": 'import sys\nprint("pytest ran with", sys.argv[1:])\nsys.exit("-x" in sys.argv)\n',
@@ -67,6 +68,7 @@ class Project:
         self.root, self.tools = folder / "project", folder / "tools"
         for name, text in FILES.items():
             self.write(name, text)
+        (self.root / "ci/bare-machine").chmod(0o755)
         for name in ("ci/setup", "ci/test", ".ci/run"):
             (self.root / name).parent.mkdir(exist_ok=True)
             shutil.copy(scripts / name, self.root / name)

@@ -134,3 +134,17 @@ def ignore_setgroups() -> None:
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in program))
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), ctypes.addressof(code)))
     _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0), "installing the setgroups filter")
+
+
+def enter_root(folder: Path) -> None:
+    """Make a directory the root of this mount namespace and let go of the old one (``pivot_root(2)``, "pivot_root(".", ".")").
+
+    Unlike after ``chroot``, users may make namespaces of their own inside (``user_namespaces(7)``, ``clone(2)``: EPERM).
+
+    :raises OSError: naming the step the kernel refused.
+    """
+    mount(str(folder), folder, flags=MS_BIND | MS_REC)
+    os.chdir(folder)
+    _check(_libc.pivot_root(b".", b"."), f"making {folder} the root")
+    unmount(".")
+    os.chdir("/")
