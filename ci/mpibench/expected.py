@@ -149,6 +149,15 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     )
 
 
+def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[Place, Proof]:
+    """Everything that is proven in some sessions, each with its newest proof.
+
+    :raises BadInput: a damaged dataset.
+    """
+    cases = verdict_data.cases_of(folder, system).filter(pl.col("session").is_in(list(sessions))).collect()
+    return _places(_proofs(folder, system, usable.sort_cases(cases).proven))
+
+
 def _options(tonight: pl.DataFrame, usual: Sequence[str]) -> tuple[str, ...]:
     """Selection options of the session, unless its label is always measured with just these."""
     line = tonight["cmdline"].drop_nulls().to_list()[:1]

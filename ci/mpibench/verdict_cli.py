@@ -166,23 +166,28 @@ def rebaseline(
     dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
-    out: Annotated[Path, typer.Option(help="Diff to write.")] = RESULTS / "references.diff",
+    out: Annotated[Path, typer.Option(help="Diff of references.yaml to write.")] = RESULTS / "references.diff",
+    expected_out: Annotated[Path, typer.Option(help="Diff of expected.yaml to write.")] = RESULTS / "expected.diff",
 ) -> None:
-    """Propose references from history, as a diff of site_configs/<system>/references.yaml with its effect on past sessions.
+    """Propose references.yaml and expected.yaml from history, as diffs of site_configs/<system>/ to review.
 
-    Medians and robust quantiles of jobs with n, spread and dates; never from cases that failed, lack proof or missed a
-    reference, nor from too few jobs (reference_jobs in policy.yaml). Hand-set entries (provenance session: hand) stay.
-    Nothing is changed: review the diff, then `patch -p1 <FILE`.
+    References: medians and robust quantiles of jobs with n, spread and dates, and their effect on past sessions; never from
+    cases that failed, lack proof or missed a reference, nor from too few jobs (reference_jobs in policy.yaml). Hand-set
+    entries (provenance session: hand) stay. Expected: what is proven and not named yet, and what is no longer proven, as
+    lines to retire that are refused until somebody writes the reason. Nothing is changed: review,
+    then `patch -p1 <FILE`.
     """
+    from mpibench import expected_proposal
     from mpibench import rebaseline as references
 
     _prepare(db, dataset, dataset_only)
+    if not where:
+        change = expected_proposal.propose(dataset, sessions, system=system)
+        typer.echo(
+            f"{change.added} expected things to name, {change.retired} lines to retire, each with a reason to be written"
+        )
+        _write(expected_out, change.diff())
     proposal = references.propose(dataset, sessions, system=system, where=where)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(proposal.diff(), encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"cannot write {out}: {error.strerror}.") from None
     typer.echo(
         f"{proposal.learned} references learned, {proposal.kept} set by hand kept, {proposal.refused} metrics with too few jobs"
         + (f", {proposal.unjudged} the policy does not judge" if proposal.unjudged else "")
@@ -192,7 +197,16 @@ def rebaseline(
             f"  {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]}: {row['values']} values, "
             f"{row['failed_before']} failed before, {row['failed_after']} would fail"
         )
-    typer.echo(f"wrote {out}")
+    _write(out, proposal.diff())
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
+    typer.echo(f"wrote {path}")
 
 
 def compare(
