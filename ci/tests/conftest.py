@@ -15,6 +15,9 @@ from mpibench import stack_probe
 from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
 
+#: What was not tested is told at the end.
+pytest_plugins = ["untested"]
+
 # A shell starts what it runs in the background with SIGINT ignored, and children inherit that; tests interrupt both.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

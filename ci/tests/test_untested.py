@@ -1,0 +1,124 @@
+"""What was not tested is told in one table, and fails the run of continuous integration unless allowed by name."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import untested
+from reframe_tests.harness import stack_metadata
+from untested import Skip
+
+TESTS = stack_metadata.ROOT / "ci" / "tests"
+MODULE = """
+import pytest
+
+@pytest.mark.parametrize("number", range(3))
+def test_on_the_cluster(number):
+    pytest.skip("no mini-cluster here: this machine refuses")
+
+def test_of_papers():
+    pytest.skip("the full texts of the papers are not here (MPIBENCH_PAPERS)")
+
+def test_strange():
+    pytest.skip("for a reason of its own")
+
+@pytest.mark.xfail
+def test_expected_to_fail():
+    assert False
+
+def test_that_passes(): ...
+"""
+
+
+def test_skips_are_grouped_by_what_was_missing() -> None:
+    rows = [
+        ("test_a.py", "Skipped: no Chromium here"),
+        ("test_b.py", "no Chromium here"),
+        ("test_c.py", "this machine has one core"),
+    ]
+    expected = [Skip("browser", "no Chromium here", 2), Skip("cores", "this machine has one core", 1)]
+    assert untested.group(rows) == expected
+
+
+def sources() -> list[tuple[str, str]]:
+    """Reasons as the tests give them: file and the text in ``pytest.skip`` or ``reason=``."""
+    found = []
+    for path in sorted(TESTS.glob("*.py")):
+        if path.name != Path(__file__).name:
+            text = path.read_text()
+            found += [(path.name, reason) for reason in re.findall(r'(?:pytest\.skip\(|reason=|return )f?"([^"]+)"', text)]
+    return found
+
+
+def test_every_lane_is_that_of_some_test() -> None:
+    """A lane whose words no test says any more would never be seen."""
+    texts = [*sources(), ("test_x.py", "no mpirun.openmpi here (Debian packages openmpi-bin and mpich)")]
+    assert {untested.lane_of(*text) for text in texts} >= set(untested.LANES)
+
+
+@pytest.mark.parametrize(
+    ("environ", "root", "names"),
+    [
+        ({"CI": "true"}, True, ["cluster", "other", "papers"]),
+        ({"CI": "true", "MPIBENCH_MAY_SKIP": "papers  other"}, True, ["cluster"]),
+        ({"CI": "true"}, False, []),
+        ({}, True, []),
+    ],
+)
+def test_a_lane_must_be_tested_where_everything_can_be_had(environ: dict[str, str], root: bool, names: list[str]) -> None:
+    skips = [Skip("cluster", "x", 3), Skip("papers", "y", 1), Skip("other", "z", 1)]
+    assert untested.refused(skips, environ, root) == names
+
+
+def run(folder: Path, module: str, **environ: str) -> tuple[int, str]:
+    (folder / "test_module.py").write_text(module)
+    clean = {name: value for name, value in os.environ.items() if name not in ("CI", untested.ALLOWED)}
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "untested",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(folder),
+        str(folder),
+    ]
+    done = subprocess.run(
+        words, cwd=folder, env={**clean, "PYTHONPATH": str(TESTS), **environ}, capture_output=True, text=True, timeout=120
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_table_and_the_exit_status(tmp_path: Path) -> None:
+    status, output = run(tmp_path, MODULE)
+    assert status == 0
+    table = output[output.index(" not tested ") :].splitlines()[1:4]
+    assert table == [
+        "    3  cluster  no mini-cluster here: this machine refuses",
+        "    1  other    for a reason of its own",
+        "    1  papers   the full texts of the papers are not here (MPIBENCH_PAPERS)",
+    ]
+    assert "FAILED" not in output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is asked for everything")
+def test_continuous_integration_fails(tmp_path: Path) -> None:
+    status, output = run(tmp_path, MODULE, CI="true", MPIBENCH_MAY_SKIP="papers")
+    assert status == 1
+    assert "this was skipped: cluster (the mini-cluster), other (see above)." in output
+    assert run(tmp_path, MODULE, CI="true", MPIBENCH_MAY_SKIP="papers cluster other")[0] == 0
+    assert run(tmp_path, "def test_that_passes(): ...\n", CI="true")[0] == 0
+
+
+def test_a_name_that_is_no_lane_is_told_at_once(tmp_path: Path) -> None:
+    status, output = run(tmp_path, MODULE, MPIBENCH_MAY_SKIP="spak")
+    assert status == 4 and "MPIBENCH_MAY_SKIP names 'spak'; lanes are cluster, spack," in output

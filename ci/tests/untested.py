@@ -1,0 +1,127 @@
+"""At the end of a test run: what was not tested, and why. Plugin of pytest, loaded by ``conftest``.
+
+A test that is skipped says nothing, and hundreds of them look like success. So they are counted by what was missing, each a
+*lane*; and where continuous integration runs as root, which can have everything, a lane that was skipped fails the run unless
+``MPIBENCH_MAY_SKIP`` allows it by name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+#: Variable with the names of lanes that may be skipped, separated by blanks.
+ALLOWED = "MPIBENCH_MAY_SKIP"
+#: Lane of a skip that no other lane knows.
+OTHER = "other"
+#: Lane to what is missing (a remedy is in each test's own reason), and to the reasons or test files that tell of it.
+LANES: dict[str, tuple[str, str]] = {
+    "cluster": ("the mini-cluster", r"no mini-cluster here"),
+    "spack": ("a Spack, or what is built with it", r"^test_spack_\w+\.py: |has the suite osu"),
+    "papers": ("the papers' full texts", r"full texts of the papers"),
+    "stacks": ("the wheels stacks", r"not (all wheels stacks are |been )?built here|stack (has been|is) built here"),
+    "host-mpi": ("Debian's Open MPI and MPICH", r"Debian packages openmpi-bin and mpich|mpirun\.(openmpi|mpich)"),
+    "browser": ("a browser", r"(?i)chromium|browser"),
+    "compiler": ("a C compiler", r"no C compiler"),
+    "cores": ("enough cores", r"one core|(two|needs a) (CPUs?|cores?)|not measured here"),
+    "pushgateway": ("a Prometheus Pushgateway", r"no Pushgateway"),
+    "python": ("a Python for every user", r"no Python here"),
+    "debian": ("a Debian-like machine", r"has no apt|no lscpu"),
+    "busy": ("a quiet machine", r"too busy"),
+    "namespaces": ("namespaces", r"namespace|unshare"),
+    "root": ("root", r"only root|needs root|without root"),
+}
+
+
+@dataclass(frozen=True)
+class Skip:
+    """Skipped tests of one lane that gave the same reason."""
+
+    lane: str
+    reason: str
+    tests: int
+
+
+def lane_of(file: str, reason: str) -> str:
+    """Name of the lane a skipped test belongs to."""
+    text = f"{file}: {reason}"
+    return next((name for name, (_, pattern) in LANES.items() if re.search(pattern, text)), OTHER)
+
+
+def group(skipped: Iterable[tuple[str, str]]) -> list[Skip]:
+    """Skipped tests (file, reason) by lane and reason, the largest groups first."""
+    counts: dict[tuple[str, str], int] = {}
+    for file, reason in skipped:
+        reason = reason.removeprefix("Skipped: ")
+        key = lane_of(file, reason), reason
+        counts[key] = counts.get(key, 0) + 1
+    return sorted(
+        (Skip(lane, reason, tests) for (lane, reason), tests in counts.items()), key=lambda row: (-row.tests, row.reason)
+    )
+
+
+def allowed(environ: Mapping[str, str]) -> set[str]:
+    """Lanes that may be skipped.
+
+    :raises pytest.UsageError: for a name that is no lane.
+    """
+    names = set(environ.get(ALLOWED, "").split())
+    if unknown := names - {*LANES, OTHER}:
+        raise pytest.UsageError(f"{ALLOWED} names {min(unknown)!r}; lanes are {', '.join([*LANES, OTHER])}")
+    return names
+
+
+def must_be_whole(environ: Mapping[str, str], root: bool) -> bool:
+    """Whether a skipped lane fails the run: in continuous integration, as root."""
+    return environ.get("CI") == "true" and root
+
+
+def refused(skips: Iterable[Skip], environ: Mapping[str, str], root: bool) -> list[str]:
+    """Lanes that were skipped and had to be tested."""
+    if not must_be_whole(environ, root):
+        return []
+    return sorted({skip.lane for skip in skips} - allowed(environ))
+
+
+def _skips(config: pytest.Config) -> list[Skip]:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reports = reporter.stats.get("skipped", []) if reporter else []
+    # Of a skipped test, longrepr is (path, line, reason); of one expected to fail (xfail), something else.
+    return group(
+        (report.nodeid.split("::")[0].split("/")[-1], report.longrepr[2])
+        for report in reports
+        if isinstance(report.longrepr, tuple)
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A misspelt name is told before an hour of tests."""
+    allowed(os.environ)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A lane that had to be tested and was skipped makes the run fail."""
+    if refused(_skips(session.config), os.environ, os.geteuid() == 0) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The table."""
+    skips = _skips(config)
+    if not skips:
+        return
+    terminalreporter.section("not tested")
+    width = max(len(skip.lane) for skip in skips)
+    for skip in skips:
+        terminalreporter.write_line(f"{skip.tests:5d}  {skip.lane:{width}}  {skip.reason}")
+    if names := refused(skips, os.environ, os.geteuid() == 0):
+        missing = ", ".join(f"{name} ({LANES[name][0] if name in LANES else 'see above'})" for name in names)
+        terminalreporter.write_line(
+            f"FAILED: continuous integration as root must test everything, and this was skipped: {missing}. "
+            f"Provide it, or allow it by name: {ALLOWED}='{' '.join(sorted(names))}'.",
+            red=True,
+        )
