@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,20 @@ def test_common_settings_pin_what_stacks_must_agree_in() -> None:
     for name in ("all", "c", "cxx", "fortran", "intel-mpi-benchmarks", "osu-micro-benchmarks"):
         assert packages[name]["require"], name
     for name in ("ucx", "libfabric", "hwloc", "pmix", "prrte"):
-        assert packages[name]["require"][0].startswith("@"), f"the version of {name} is pinned"
+        assert packages[name]["require"][0].startswith("@="), f"the version of {name} is pinned"
     assert packages["gcc"] == {"buildable": False}
+
+
+def test_a_pin_is_one_version() -> None:
+    """In Spack ``@7.5`` is every 7.5.x; only ``@=7.5`` is one release."""
+    for name, settings in load(COMMON)["packages"].items():
+        for spec in (*settings.get("require", ()), *settings.get("prefer", ())):
+            assert not re.search(r"@(?!=)", spec), f"{name}: {spec}"
+
+
+def test_an_mpi_brings_no_batch_system_of_its_own() -> None:
+    [spec] = load(COMMON)["packages"]["openmpi"]["prefer"]
+    assert {"schedulers=none", "~rsh"} <= set(spec.split())
 
 
 def test_infiniband_is_switched_on_where_upstream_leaves_it_out() -> None:
@@ -106,5 +119,5 @@ def test_infiniband_is_switched_on_where_upstream_leaves_it_out() -> None:
 
 def test_the_remedies_name_what_is_pinned() -> None:
     assert f"--branch={tool.TAG} " in tool.GET[0] and tool.TAG.startswith("v1.")
-    assert "SCOPE" in complaints.FIND_COMPILERS
+    assert complaints.FIND_COMPILERS == "'mpibench build --find'"
     assert load("common/repos.yaml")["repos"]["builtin"]["tag"].startswith("v20")

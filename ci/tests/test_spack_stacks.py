@@ -29,7 +29,7 @@ MPIS = {"openmpi": "openmpi-spack", "mpich": "mpich-spack", "intel-oneapi-mpi": 
 #: libraries of a distribution in place of the pinned ones.
 SCOPE = {
     "packages": {
-        "osu-micro-benchmarks": {"require": ["@=7.5"]},
+        "osu-micro-benchmarks": {"require:": ["@=7.5", 'cflags="-O2" cxxflags="-O2"']},
         "ucx": {"require:": ["@1.13:"]},
         "libfabric": {"require:": ["@1.17:"]},
         "hwloc": {"require:": ["@2.9:"]},
