@@ -295,13 +295,18 @@ def build(recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack
 
 @contextmanager
 def hold_lock(path: Path, echo: Echo) -> Iterator[None]:
-    """Let one installer at a time work on a folder."""
-    with path.open("w") as stream:
+    """Let one installer at a time work on a folder; the lock file says who does, for whoever waits."""
+    with path.open("a+") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            echo("waiting for another installation in the same folder")
+            stream.seek(0)
+            owner = stream.read().strip() or "another installation"
+            echo(f"waiting for {owner}, which works in {path.parent}")
             fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.truncate(0)
+        stream.write(f"process {os.getpid()} of user {os.getuid()} on {platform.node()}\n")
+        stream.flush()
         yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -299,7 +300,8 @@ def test_two_installers_take_turns(site: Site) -> None:
         second.start()
         second.join(0.5)
         assert second.is_alive()
-        assert site.said == ["waiting for another installation in the same folder"]
+        owner = f"process {os.getpid()} of user {os.getuid()} on {platform.node()}"
+        assert site.said == [f"waiting for {owner}, which works in {site.wheels}"]
     second.join(60)
     assert not second.is_alive() and site.stacks()
 
