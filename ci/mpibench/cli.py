@@ -76,6 +76,12 @@ def build(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Solve and show what would be built; build nothing.")] = False,
     skip_tests: Annotated[bool, typer.Option("--skip-tests", help="Leave out the install-time tests.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes per build; 0: Spack's default.")] = 0,
+    find: Annotated[
+        bool,
+        typer.Option(
+            "--find", help="Write the compilers and build tools of this machine into the site's Spack scope; build nothing."
+        ),
+    ] = False,
 ) -> None:
     """Build MPI stacks with Spack: solve, show, install, test, register. Safe to repeat and to interrupt.
 
@@ -83,7 +89,13 @@ def build(
     Exits 1 if a stack could not be built; the others are built all the same.
     """
     from mpibench.spack import build as builder
+    from mpibench.spack import scope
 
+    if find:
+        if stacks:
+            raise BadInput(f"--find builds nothing; leave out {' '.join(stacks)}, or build them with a second command.")
+        scope.write_found(system=system, echo=typer.echo)
+        return
     options = builder.Options(tuple(mirror or ()), cache_only, fresh, dry_run, skip_tests, jobs)
     failures = builder.build(stacks or (), options, system=system, echo=typer.echo)
     for failure in failures:

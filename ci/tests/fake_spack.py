@@ -26,7 +26,8 @@ environment = Path(options["-e"])
 command = " ".join(words[:2]) if words[0] in ("config", "test") else words[0]
 with state.with_name("journal").open("a") as journal:
     settings = {name: os.environ.get(name, "") for name in ("MPIBENCH_SPACK_SCOPE", "SPACK_DISABLE_LOCAL_CONFIG")}
-    journal.write(json.dumps({"stack": environment.name, "command": command, "words": words, **options, **settings}) + "\n")
+    row = {"stack": environment.name, "command": command, "words": words, "lock": (environment / "spack.lock").exists()}
+    journal.write(json.dumps({**row, **options, **settings}) + "\n")
 
 failure = plan.get("fail", {}).get(f"{environment.name} {command}") or plan.get("fail", {}).get(command)
 if failure:

@@ -1,47 +1,44 @@
 """``mpibench build``: solve, show, install, test and register the stacks of ``environments/``; Spack does the work.
 
 Each step leaves what the next run starts from: the lock file with a stamp of everything it was solved from, Spack's own
-store, and at the very end ``stack.json``. A stack is registered only when all of it is installed, tested and seen to run.
+store, and at the very end ``stack.json`` with its lock file. A stack is registered only when all of it is installed, tested
+and seen to run.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import socket
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from rich.console import Console
 from rich.table import Table
 
-from reframe_tests.harness import site, stack_metadata
+from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import stack_writer, wheels
-from . import description, tool
+from . import complaints, description, tool
 from . import lock as lock_file
 from .consistency import BENCHMARKS
 from .lock import Lock
-from .tool import Echo, Spack
+from .project import Project, list_environments
+from .scope import SCOPE, check_compiler, find_scope
+from .tool import Echo
 
-#: Variable the environments include the site's scope by.
-SCOPE = "MPIBENCH_SPACK_SCOPE"
-#: File in Spack's own folder of an environment: hash of what its lock file was solved from.
-SOLVED = ".spack-env/mpibench-solved"
+#: File of an environment's working folder: hash of what its lock file was solved from, and of that lock file.
+SOLVED = "solved"
 QUERY = Path(__file__).with_name("list_installed.py")
 #: Name of the package repository in ``repo/``.
 REPOSITORY = "mpibench"
-#: Lines of Spack 1.x's installer worth showing.
-PROGRESS = re.compile(
-    r"==> (?:Installing (?P<new>\S+?)(?:-\w{32})?(?:\s|$)|Extracting (?P<cached>\S+?)(?:-\w{32})? from binary cache)"
-)
+#: Exit status of a program that SIGINT ended, as shells have it.
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
@@ -64,77 +61,6 @@ class Options:
     jobs: int = 0
 
 
-@dataclass
-class Project:
-    """Where things are, and what everything is told through.
-
-    :param scope: the site's Spack scope, or none.
-    :param extra: words before every Spack command (the mirrors' own scope).
-    """
-
-    root: Path
-    spack: Spack
-    scope: Path | None
-    echo: Echo
-    extra: tuple[str, ...] = ()
-    configured: str = ""
-    solved: dict[str, Lock] = field(default_factory=dict)
-
-    def folder(self, name: str) -> Path:
-        """Folder of an environment."""
-        return self.root / "environments" / name
-
-    def log(self, name: str) -> Path:
-        """Log file of an environment's build."""
-        return self.root / "results" / "spack" / f"{name}.log"
-
-    def run(self, name: str, what: str, *words: str, remedy: str = "", show: bool = False) -> str:
-        """Run Spack in an environment; see :meth:`tool.Spack.run`."""
-        progress = (lambda line: _progress(name, line)) if show else (lambda line: "")
-        return self.spack.run(
-            [*self.extra, "-e", str(self.folder(name)), *words],
-            log=self.log(name),
-            what=f"{name}: {what}",
-            echo=self.echo,
-            progress=progress,
-            remedy=remedy,
-        )
-
-
-def _progress(name: str, line: str) -> str:
-    found = PROGRESS.match(line)
-    if not found:
-        return ""
-    return f"{name}: installing {found['new']}" if found["new"] else f"{name}: {found['cached']} from the build cache"
-
-
-def list_environments(root: Path = stack_metadata.ROOT) -> list[str]:
-    """Names of the environments Spack can build, in alphabetical order."""
-    return [path.parent.name for path in sorted((root / "environments").glob("*/spack.yaml"))]
-
-
-def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The site's Spack scope: ``MPIBENCH_SPACK_SCOPE``, else ``site_configs/<system>/spack`` if there is one.
-
-    :param system: name of the system; the one whose host names fit this machine by default.
-    :raises BadInput: for an unknown system, or a variable that names no folder.
-    """
-    named = environ.get(SCOPE, "")
-    if named and not system:
-        path = Path(named).expanduser().absolute()
-        if not path.is_dir():
-            raise BadInput(f"{SCOPE} is {named}, which is no folder; name the folder of the site's Spack scope, or unset it.")
-        return path
-    host = socket.gethostname()
-    for path in site.system_files(root):
-        name = path.parent.name
-        if name == system or (not system and any(re.match(p, host) for p in site.read_system(path)["hostnames"])):
-            scope = path.parent / "spack"
-            return scope if scope.is_dir() else None
-    known = ", ".join(path.parent.name for path in site.system_files(root))
-    raise BadInput(f"there is no system '{system or host}' under site_configs/; known are {known}.")
-
-
 def build(
     names: Sequence[str],
     options: Options,
@@ -147,7 +73,10 @@ def build(
 ) -> list[str]:
     """Build environments (all by default); one sentence per stack that could not be built, the others are done.
 
-    :raises BadInput: when nothing can be built at all: no Spack, an unknown name, no compiler.
+    Each stack is checked, solved and built by itself: what is wrong with one keeps no other from being built.
+
+    :raises BadInput: when nothing can be built at all: no Spack, an unknown name or system.
+    :raises SystemExit: with 130, when the user interrupts it.
     """
     known = list_environments(root)
     for name in names:
@@ -155,36 +84,46 @@ def build(
             raise BadInput(f"environments/ has no stack '{name}' for Spack; known are {', '.join(known)}.")
     scope = find_scope(system, root, environ)
     inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
-    project = Project(root, tool.find(inside), scope, echo)
+    project = Project(root, tool.find(inside), scope, echo, system)
     echo(f"Spack {project.spack.version} ({project.spack.program}), site scope {scope or 'none'}")
-    wanted = list(names) or known
-    (root / "results" / "spack").mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="mpibench-mirrors-") as made,
-        wheels.hold_lock(root / "results" / "spack" / ".lock", echo),
-    ):
-        if options.mirrors:
-            project.extra = ("-C", write_mirrors(options.mirrors, Path(made)))
-        for name in wanted:
-            project.log(name).unlink(missing_ok=True)
-        project.configured = check_compiler(project, wanted[0])
-        failures = []
-        for name in wanted:
-            try:
-                solve(project, name, options.fresh)
-            except BadInput as error:
-                failures.append(str(error))
-        installed = {name: find_installed(project, name) for name in project.solved}
-        if project.solved:
-            show(project.solved, installed, console or Console(highlight=False))
-        if options.solve_only:
-            return failures
-        for name in project.solved:
-            try:
-                finish(project, name, options)
-            except BadInput as error:
-                failures.append(str(error))
-    return failures
+    project.place.mkdir(parents=True, exist_ok=True)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="mpibench-mirrors-") as made,
+            wheels.hold_lock(project.place / ".lock", echo),
+        ):
+            if options.mirrors:
+                project.extra = ("-C", write_mirrors(options.mirrors, Path(made)))
+            return _build_each(project, list(names) or known, options, console or Console(highlight=False))
+    except KeyboardInterrupt:
+        echo("interrupted: what was registered still is; the same command goes on from here")
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _build_each(project: Project, names: Sequence[str], options: Options, console: Console) -> list[str]:
+    failures: list[str] = []
+    rows: dict[str, dict[str, Path | None]] = {}
+    for name in names:
+        project.log(name).unlink(missing_ok=True)
+        try:
+            project.check_files(name)
+            project.prepare(name)
+            if not _is_ours(project, name):
+                project.lock(name).unlink(missing_ok=True)
+            project.configured[name] = check_compiler(project, name)
+            solve(project, name, options.fresh)
+            rows[name] = find_installed(project, name)
+        except BadInput as error:
+            project.solved.pop(name, None)
+            failures.append(str(error))
+    if project.solved:
+        show(project, rows, console)
+    for name in () if options.solve_only else project.solved:
+        try:
+            finish(project, name, options, rows[name])
+        except BadInput as error:
+            failures.append(str(error))
+    return list(dict.fromkeys(failures))
 
 
 def write_mirrors(mirrors: Sequence[str], folder: Path) -> str:
@@ -206,61 +145,53 @@ def write_mirrors(mirrors: Sequence[str], folder: Path) -> str:
     return str(folder)
 
 
-def check_compiler(project: Project, name: str) -> str:
-    """All package settings in effect, as text, once they are known to name a compiler.
-
-    Without one Spack would look for compilers itself and write what it finds into the environment's ``spack.yaml``.
-
-    :raises BadInput: when none is named.
-    """
-    text = project.run(name, "reading its configuration", "config", "get", "packages", remedy="correct the configuration")
-    settings = yaml.safe_load(text[text.index("packages:") :] if "packages:" in text else "") or {}
-    packages = settings.get("packages", {})
-    named = (packages.get("c") or {}).get("require") or ["gcc"]
-    compiler = re.match(r"[\w-]+", named[0] if isinstance(named, list) else named)
-    wanted = compiler[0] if compiler else "gcc"
-    rows = [row.get("extra_attributes", {}) for row in (packages.get(wanted) or {}).get("externals") or []]
-    missing = [path for row in rows for path in row.get("compilers", {}).values() if not os.access(path, os.X_OK)]
-    scope = project.scope or project.root / "site_configs" / "generic" / "spack"
-    if missing:
-        raise BadInput(
-            f"compiler {missing[0]} is named in Spack's packages.yaml and is not there; correct or remove its entry."
-        )
-    if not any(row.get("compilers") for row in rows):
-        raise BadInput(
-            f"Spack knows no {wanted}; install it, then run "
-            f"'mkdir -p {scope} && {project.spack.program} -C {scope} compiler find'."
-        )
-    return text
-
-
 def compute_stamp(project: Project, name: str) -> str:
     """Hash of everything a solution follows from: environment, common files, site scope, recipes, Spack, its settings."""
-    folders = [project.folder(name), project.root / "environments" / "common", project.root / "repo"]
-    files = [project.folder(name) / "spack.yaml", *sorted(folders[1].glob("*.yaml"))]
-    files += sorted(path for path in folders[2].rglob("*") if path.suffix in (".py", ".yaml", ".patch"))
-    texts = {str(path.relative_to(project.root)): path.read_text() for path in files}
-    if project.scope:
-        texts |= {f"scope/{path.name}": path.read_text() for path in sorted(project.scope.glob("*.yaml"))}
-    return stack_writer.compute_hash([project.spack.version, project.configured, texts])
+    recipes = sorted(path for path in (project.root / "repo").rglob("*") if path.suffix in (".py", ".yaml", ".patch"))
+    scope = set(project.scope.glob("*.yaml")) if project.scope else set()
+    texts = {
+        f"scope/{path.name}" if path in scope else str(path.relative_to(project.root)): path.read_text()
+        for path in (*project.files(name), *recipes)
+    }
+    return stack_writer.compute_hash([project.spack.version, project.configured[name], texts])
+
+
+def _record(project: Project, name: str, stamp: str) -> str:
+    """What is written down of a solution: what it was solved from, and the lock file as it was then."""
+    text = project.lock(name).read_text(errors="replace")
+    return f"{stamp} {stack_writer.compute_hash(text)}\n"
+
+
+def _recorded(project: Project, name: str) -> tuple[str, str]:
+    """Hashes of inputs and lock file written down at the last solution; empty where there is none."""
+    path = project.work(name) / SOLVED
+    words = path.read_text().split() if path.exists() else []
+    return (words[0], words[1]) if len(words) == 2 else ("", "")
+
+
+def _is_ours(project: Project, name: str) -> bool:
+    """Whether the lock file is what the last solution left: none that somebody else wrote, none that was cut short."""
+    if not project.lock(name).exists():
+        return False
+    return _record(project, name, "x").split()[1] == _recorded(project, name)[1]
 
 
 def solve(project: Project, name: str, fresh: bool) -> None:
-    """Bring an environment's lock file up to date.
+    """Bring the solution of an environment up to date; a stack that is registered keeps the lock file it was built from.
 
     :raises BadInput: when there is no solution.
     """
-    folder, stamp = project.folder(name), compute_stamp(project, name)
-    record = folder / SOLVED
-    if fresh or not (folder / lock_file.LOCK).exists() or not record.exists() or record.read_text() != stamp:
+    stamp = compute_stamp(project, name)
+    if fresh or not _is_ours(project, name) or _recorded(project, name)[0] != stamp:
         began = time.monotonic()
         project.echo(f"{name}: solving")
-        remedy = f"correct {project.scope or 'the configuration'}" if project.scope else "correct environments/common"
-        project.run(name, "solving", "concretize", "--force", "--fresh", remedy=remedy)
-        record.parent.mkdir(exist_ok=True)
-        record.write_text(stamp)
+        (project.work(name) / SOLVED).unlink(missing_ok=True)
+        project.run(name, "solving", "concretize", "--force", "--fresh", remedy=f"correct {complaints.ANYWHERE}")
+        (project.work(name) / SOLVED).write_text(_record(project, name, stamp))
         project.echo(f"{name}: solved after {time.monotonic() - began:.1f} s")
-    project.solved[name] = lock_file.read(folder / lock_file.LOCK)
+    lock = lock_file.read(project.lock(name))
+    description.name_of(lock)  # refuses a solution without a suite or with an unknown MPI
+    project.solved[name] = lock
 
 
 def find_installed(project: Project, name: str) -> dict[str, Path | None]:
@@ -270,66 +201,98 @@ def find_installed(project: Project, name: str) -> dict[str, Path | None]:
     return {key: Path(row["prefix"]) if row["installed"] else None for key, row in rows.items()}
 
 
-def show(solved: Mapping[str, Lock], installed: Mapping[str, Mapping[str, Path | None]], console: Console) -> None:
+def show(project: Project, installed: Mapping[str, Mapping[str, Path | None]], console: Console) -> None:
     """Print what each stack will consist of, and how much of it has to be installed."""
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column()
-    for name, lock in solved.items():
+    for name, lock in project.solved.items():
         nodes = [node for package in BENCHMARKS if (node := lock.find(package))]
         compilers = sorted({text for node in nodes for text in lock.compilers(node).values()})
         # Build tools of what is installed already are not installed again.
         missing = [node.name for node in lock.at_run_time() if not installed[name].get(node.hash)]
+        registered = _current(project, name)
         table.add_row(f"{description.name_of(lock)}:", f"{lock.mpi}" + (" (the site's own)" if lock.mpi.external else ""))
         table.add_row("", f"{', '.join(map(str, nodes))}")
         table.add_row("", f"built with {', '.join(compilers)} for {lock.suite.target}")
-        table.add_row("", f"to install: {', '.join(missing) or 'nothing'}")
+        table.add_row("", "registered as it is" if registered else f"to install: {', '.join(missing) or 'nothing'}")
     console.print(table)
 
 
-def finish(project: Project, name: str, options: Options) -> Stack:
+def finish(project: Project, name: str, options: Options, installed: Mapping[str, Path | None]) -> Stack:
     """Install, test and register one solved stack; nothing is done where all of it is as it should be.
 
+    :param installed: what was installed when it had been solved.
     :raises BadInput: with one sentence; the stack is then not registered, or stays registered as it was.
     """
     lock, path = project.solved[name], project.folder(name) / stack_writer.METADATA
-    stamp = stack_writer.compute_hash([lock.suite.hash, description.name_of(lock)])
-    current = _current(path, stamp)
+    current = _current(project, name)
     if current:
+        keep_lock(project, name)
         project.echo(f"{current.name}: up to date ({lock.suite.hash[:7]})")
         return current
     began = time.monotonic()
+    if lock.mpi.external:
+        description.check_external(lock, Path(lock.mpi.external))
+    forget_gone(project, name, installed)
     words = ["install", "--only-concrete", "--fail-fast"]
     words += ["--cache-only"] if options.cache_only else []
     words += ["--jobs", str(options.jobs)] if options.jobs else []
     project.run(name, "installing", *words, show=True)
     prefixes = find_installed(project, name)
-    absent = [str(node) for node in lock.at_run_time() if not prefixes.get(node.hash)]
+    absent = [node for node in lock.at_run_time() if not prefixes.get(node.hash)]
     if absent:
         raise BadInput(f"{name}: Spack ended without an error and {absent[0]} is not installed (log: {project.log(name)}).")
     there = {key: prefix for key, prefix in prefixes.items() if prefix}
     gone = next((node for node in lock.at_run_time() if not there[node.hash].is_dir()), None)
     if gone:
-        mend = f"run 'spack uninstall --force /{gone.hash[:7]}' and this command again"
-        if gone.external:
-            mend = "correct its prefix in the site's packages.yaml"
+        mend = "correct its prefix in the site's packages.yaml" if gone.external else f"see {project.log(name)}"
         raise BadInput(f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {mend}.")
-    document = description.describe(lock, there, stamp, project.root)
+    document = description.describe(lock, there, _finished(lock), project.root)
     if not options.skip_tests:
         run_tests(project, name, lock)
     with project.log(name).open("a") as stream:
         stack = stack_writer.register(document, path, root=project.root, contradict=description.contradict, record=stream.write)
+    keep_lock(project, name)
     project.echo(f"{stack.name}: ready after {time.monotonic() - began:.1f} s, {len(stack.binaries)} programs, {path}")
     return stack
 
 
-def _current(path: Path, stamp: str) -> Stack | None:
+def keep_lock(project: Project, name: str) -> None:
+    """Lay the lock file a stack was built from beside its metadata, whoever has written there since."""
+    kept, text = project.folder(name) / lock_file.LOCK, project.lock(name).read_text()
+    if not kept.exists() or kept.read_text(errors="replace") != text:
+        part = kept.with_suffix(".part")
+        part.write_text(text)
+        part.replace(kept)
+
+
+def forget_gone(project: Project, name: str, installed: Mapping[str, Path | None]) -> None:
+    """Have Spack forget what it has as installed and is gone from its store, so that it installs it again.
+
+    :raises BadInput: when Spack does not.
+    """
+    nodes = project.solved[name].nodes.values()
+    prefixes = {node.hash: (node, prefix) for node in nodes if not node.external and (prefix := installed.get(node.hash))}
+    gone = {key: node for key, (node, prefix) in prefixes.items() if not prefix.is_dir()}
+    if gone:
+        project.echo(f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone.values()))}")
+        hashes = [f"/{key}" for key in gone]
+        project.run(name, "forgetting what is gone", "uninstall", "--force", "--yes-to-all", *hashes)
+
+
+def _finished(lock: Lock) -> str:
+    return stack_writer.compute_hash([lock.suite.hash, description.name_of(lock)])
+
+
+def _current(project: Project, name: str) -> Stack | None:
     """The registered stack when it is the one asked for and all of it is there."""
     try:
-        stack = stack_metadata.read(path)
+        stack = stack_metadata.read(project.folder(name) / stack_writer.METADATA)
     except stack_metadata.StackError:
         return None
-    return stack if stack.build.get("stamp") == stamp and not stack_metadata.find_damage(stack) else None
+    asked = stack.build.get("stamp") == _finished(project.solved[name])
+    return stack if asked and not stack_metadata.find_damage(stack) else None
 
 
 def run_tests(project: Project, name: str, lock: Lock) -> None:

@@ -6,11 +6,14 @@ Patterns were taken from Spack 1.1.0's own output (ci/tests/spack_output.py hold
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-#: How to make Spack write the compilers it finds into a scope.
-FIND_COMPILERS = "'spack -C SCOPE compiler find' with SCOPE the folder of the site's scope"
+#: How to write the compilers of this machine into the site's scope.
+FIND_COMPILERS = "'mpibench build --find'"
+#: Where what is asked for may stand, when no file has a word of the complaint.
+ANYWHERE = "the environment's spack.yaml, environments/common or the site's scope"
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Row:
 
     :param pattern: regular expression for its line; groups may be used in ``meaning`` as ``{1}``.
     :param meaning: what it means, ending without a full stop.
-    :param remedy: what to do; groups may be used in it too.
+    :param remedy: what to do; groups may be used in it too, and ``{place}``: the file and line that ask for what cannot be.
     """
 
     pattern: str
@@ -41,7 +44,7 @@ ROWS = (
     Row(
         r"(?:no compiler configured|cannot find working compilers|No compilers? (?:available|found))",
         "Spack knows no compiler",
-        f"name one in the site's scope: {FIND_COMPILERS}",
+        f"install one and run {FIND_COMPILERS}",
     ),
     Row(
         r"(?:cannot bootstrap|failed to bootstrap|Cannot find (?:clingo|version))",
@@ -74,10 +77,15 @@ ROWS = (
         "name a mirror or build cache that has it with --mirror",
     ),
     Row(
+        r"since '(\S+)' does not exist$",
+        "no repository has a package {1}",
+        "correct {place}",
+    ),
+    Row(
         r"(requirement .* cannot match .*|.*[Rr]equire.*cannot be satisfied.*|[Cc]annot satisfy .*|"
         r"concretiz\w* failed.*|.*unsatisfiable.*)$",
         "what the environment and the site's scope ask for cannot be had together ({1})",
-        "change the site's scope",
+        "correct {place}",
     ),
     Row(
         r"(?s)Testing package (\S+)\n[^\n]*TestFailure.*?See test log for details:\s+(\S+)",
@@ -97,18 +105,42 @@ ROWS = (
 )
 
 
-def explain(what: str, output: str, status: int, log: Path, remedy: str = "") -> str:
+def explain(what: str, output: str, status: int, log: Path, remedy: str = "", files: Sequence[Path] = ()) -> str:
     """One sentence for an end of Spack with an error: what it was doing, what it means, what to do, where its log is.
 
     :param remedy: what to do where no row fits.
+    :param files: Spack files the cause may stand in, the one that counts most first.
     """
     for row in ROWS:
         found = re.search(row.pattern, output, re.M)
         if found:
             words = [(word or "a package").strip().rstrip(".") for word in found.groups()]
-            return f"{what}: {row.meaning.format('', *words)}; {row.remedy.format('', *words)} (log: {log})."
+            place = find_place(found[0], files)
+            return f"{what}: {row.meaning.format('', *words)}; {row.remedy.format('', *words, place=place)} (log: {log})."
     reason = first_error(output) or f"Spack ended with status {status}"
     return f"{what}: {reason.rstrip('.')}; {remedy or 'see the log'} (log: {log})."
+
+
+def find_place(message: str, files: Sequence[Path]) -> str:
+    """File and line that have the rarest words of a complaint, as ``FILE, line N``; a general answer where none has any."""
+    words = {word.rstrip(".") for word in re.findall(r"[A-Za-z0-9][\w.-]+", message)}
+    patterns = [re.compile(rf"(?<![\w.-]){re.escape(word)}(?![\w-]|\.\d)") for word in words]
+    lines = [
+        (path, number, line.split("#")[0])
+        for path in files
+        if path.is_file()
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+    ]
+    scores = [0.0] * len(lines)
+    for pattern in patterns:
+        having = [index for index, (_, _, line) in enumerate(lines) if pattern.search(line)]
+        for index in having:
+            # A bare key only says which package a value below it is for.
+            scores[index] += (0.1 if lines[index][2].rstrip().endswith(":") else 1) / len(having)
+    if not any(scores):
+        return ANYWHERE
+    path, number, _ = lines[scores.index(max(scores))]
+    return f"{path}, line {number}"
 
 
 def first_error(output: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +43,13 @@ PROVIDERS: Mapping[str, Provider] = {
     "mvapich": Provider("mvapich"),
     "intel-oneapi-mpi": Provider("intelmpi", ("mpi/{version}", "mpi/{short}", "mpi/latest", ""), ("lib", "lib/release")),
 }
+#: What to do about an MPI of the site's own that is another than its entry says.
+LINKS = (
+    "correct its prefix in the site's packages.yaml; where two MPIs share one, each needs a folder of links to its "
+    "programs (bin/mpicc, bin/mpirun, ...)"
+)
+#: How long an empty program may take to compile.
+COMPILE_S = 120
 #: Where a benchmark package has its programs, and what they are called.
 PROGRAMS: Mapping[str, tuple[str, str]] = {
     "intel-mpi-benchmarks": ("bin", "IMB-*"),
@@ -131,6 +140,67 @@ def find_home(lock: Lock, prefix: Path) -> Path:
     raise BadInput(f"{lock.mpi} has no bin/mpirun below {prefix}; {remedy}.")
 
 
+def find_library_folders(lock: Lock, home: Path) -> list[str]:
+    """Folders of an MPI that its programs need on the library search path."""
+    return [str(home / folder) for folder in _provider(lock).libraries if (home / folder).is_dir()]
+
+
+def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> installed_mpi.Installation:
+    """The MPI a compiled program loads, once it is known to be the one the lock names.
+
+    :param home: folder that has its ``bin/mpirun``; see :func:`find_home`.
+    :param remedy: what to do where it is another.
+    :raises BadInput: when the program finds no MPI, or another one.
+    """
+    clean = installed_mpi.clean_environment()
+    libraries = find_library_folders(lock, home)
+    if libraries:
+        clean["LD_LIBRARY_PATH"] = ":".join(libraries)
+    library = find_library(program, clean)
+    try:
+        installed = installed_mpi.examine(str(home / "bin" / "mpirun"), library, clean)
+    except BadInput as error:
+        if not remedy:
+            raise
+        raise BadInput(f"{lock.mpi} at {home}: {str(error).rstrip('.')}; {remedy}.") from error
+    _agree(lock, installed, remedy)
+    return installed
+
+
+def check_external(lock: Lock, prefix: Path) -> None:
+    """See that an MPI of the site's own is what its entry says, before anything is compiled for it.
+
+    Its ``mpicc`` compiles an empty program, as it will compile the benchmarks: below a prefix that two MPIs share (Debian's
+    /usr) it is often the other's.
+
+    :raises BadInput: naming what it is instead.
+    """
+    home = find_home(lock, prefix)
+    remedy = (
+        "correct its prefix in the site's packages.yaml; where MPIs share a prefix each needs one of links to its own programs"
+    )
+    compiler, clean = home / "bin" / "mpicc", installed_mpi.clean_environment()
+    clean["PATH"] = f"{home / 'bin'}:{clean['PATH']}"
+    with tempfile.TemporaryDirectory(prefix="mpibench-mpicc-") as folder:
+        source, program = Path(folder) / "probe.c", Path(folder) / "probe"
+        source.write_text("#include <mpi.h>\nint main(void) { return MPI_Finalize(); }\n")
+        try:
+            done = subprocess.run(
+                [compiler, "-o", program, source],
+                env=clean,
+                text=True,
+                errors="replace",
+                capture_output=True,
+                timeout=COMPILE_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BadInput(f"{lock.mpi}: {compiler} cannot be run ({error}); {remedy}.") from error
+        if done.returncode:
+            said = (done.stderr + done.stdout).strip().splitlines()
+            raise BadInput(f"{lock.mpi}: {compiler} compiles nothing ({said[0] if said else done.returncode}); {remedy}.")
+        check_mpi(lock, home, str(program), remedy)
+
+
 def describe(lock: Lock, prefixes: Mapping[str, Path], stamp: str, root: Path) -> dict[str, Any]:
     """The content of ``stack.json``.
 
@@ -140,7 +210,7 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], stamp: str, root: Path) -
     """
     mpi = lock.mpi
     home = find_home(lock, prefixes[mpi.hash])
-    libraries = [str(home / folder) for folder in _provider(lock).libraries if (home / folder).is_dir()]
+    libraries = find_library_folders(lock, home)
     binaries: dict[str, str] = {}
     suites: dict[str, dict[str, str]] = {}
     for package, suite in BENCHMARKS.items():
@@ -151,11 +221,7 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], stamp: str, root: Path) -
     of_mpi = [path for name, path in binaries.items() if not name.startswith("ib_")]
     if not of_mpi:
         raise BadInput(f"{lock.path} has none of {', '.join(BENCHMARKS)}; correct the spack.yaml beside it.")
-    clean = installed_mpi.clean_environment()
-    if libraries:
-        clean["LD_LIBRARY_PATH"] = ":".join(libraries)
-    installed = installed_mpi.examine(str(home / "bin" / "mpirun"), find_library(of_mpi[0], clean), clean)
-    _agree(lock, installed)
+    installed = check_mpi(lock, home, of_mpi[0])
     paths = {"LD_LIBRARY_PATH": libraries} if libraries else {}
     document = system_stacks.compose(name_of(lock), installed, {}, paths, system_stacks.find_mpi4py(root))
     search = {**document["prepend_path"], "PATH": [str(home / "bin")]}
@@ -187,11 +253,11 @@ def _built_with(lock: Lock, node: Node) -> str:
     return " ".join(filter(None, [f"{compilers} for {node.target},", flags and f"{flags},", f"on {lock.mpi} by Spack"]))
 
 
-def _agree(lock: Lock, installed: installed_mpi.Installation) -> None:
+def _agree(lock: Lock, installed: installed_mpi.Installation, remedy: str = "") -> None:
     """Refuse an MPI that is not the one the lock names: an external that has been updated since it was written down."""
     wanted, found = _provider(lock).mpi, installed.identity
     if found.mpi != wanted or not _same_version(lock.mpi.version, found.version):
-        remedy = "correct its spec in the site's packages.yaml" if lock.mpi.external else "install it anew"
+        remedy = remedy or ("correct its spec in the site's packages.yaml" if lock.mpi.external else "install it anew")
         raise BadInput(f"{installed.library} is {found.mpi} {found.version} and the lock file says {lock.mpi}; {remedy}.")
     own = lock.mpi.external or str(installed.library.resolve()).startswith(str(Path(installed.prefix).resolve()))
     if not own:

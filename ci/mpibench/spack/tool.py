@@ -51,14 +51,14 @@ class Spack:
         what: str,
         echo: Echo,
         progress: Callable[[str], str] = lambda line: "",
-        remedy: str = "",
+        explain: Callable[[str, int], str] | None = None,
     ) -> str:
         """Run it to its end; returns what it wrote to both streams.
 
         :param log: file the output is appended to as it comes.
         :param what: what it is doing, for lines and sentences (``openmpi: solving``).
         :param progress: a line for the user for a line of Spack's, or nothing.
-        :param remedy: end of the sentence where the table of complaints knows none.
+        :param explain: one sentence for what it wrote and its exit status, when it fails.
         :raises BadInput: with one sentence, when it fails.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ class Spack:
                 process.wait()
         output = "".join(lines)
         if status:
-            raise BadInput(complaints.explain(what, output, status, log, remedy))
+            raise BadInput(explain(output, status) if explain else complaints.explain(what, output, status, log))
         return output
 
 

@@ -1,0 +1,133 @@
+"""Where a build happens: Spack works in copies of the environments, so that it changes neither what is committed nor what a
+registered stack was built from.
+
+``results/spack/environments/<name>/`` has the environment's ``spack.yaml`` and the solution being worked with. The lock file
+beside ``stack.json`` in ``environments/<name>/`` is written when the stack is registered, and by nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.vocabulary import BadInput
+
+from . import complaints
+from . import lock as lock_file
+from .lock import Lock
+from .tool import Echo, Spack
+
+ENVIRONMENT = "spack.yaml"
+#: Lines of Spack 1.x's installer worth showing.
+PROGRESS = re.compile(
+    r"==> (?:Installing (?P<new>\S+?)(?:-\w{32})?(?:\s|$)|Extracting (?P<cached>\S+?)(?:-\w{32})? from binary cache)"
+)
+
+
+@dataclass
+class Project:
+    """Where things are, and what everything is told through.
+
+    :param scope: the site's Spack scope, or none.
+    :param system: name of the system, where the user gave one.
+    :param extra: words before every Spack command (the mirrors' own scope).
+    :param configured: all package settings in effect, as text, by environment.
+    """
+
+    root: Path
+    spack: Spack
+    scope: Path | None
+    echo: Echo
+    system: str | None = None
+    extra: tuple[str, ...] = ()
+    configured: dict[str, str] = field(default_factory=dict)
+    solved: dict[str, Lock] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Path:
+        """Folder for everything that building leaves and that can be thrown away."""
+        return self.root / "results" / "spack"
+
+    def folder(self, name: str) -> Path:
+        """Folder of an environment as committed, and of its stack's metadata."""
+        return self.root / "environments" / name
+
+    def work(self, name: str) -> Path:
+        """Folder Spack works in for an environment."""
+        return self.place / "environments" / name
+
+    def lock(self, name: str) -> Path:
+        """The solution that is worked with."""
+        return self.work(name) / lock_file.LOCK
+
+    def log(self, name: str) -> Path:
+        """Log file of an environment's build."""
+        return self.place / f"{name}.log"
+
+    def files(self, name: str) -> list[Path]:
+        """Every Spack file a solution follows from, the one that counts most first."""
+        scope = sorted(self.scope.glob("*.yaml")) if self.scope else []
+        common = sorted((self.root / "environments" / "common").glob("*.yaml"))
+        return [*scope, self.folder(name) / ENVIRONMENT, *common]
+
+    def check_files(self, name: str) -> None:
+        """Refuse a file that is no YAML; Spack names its first line, whatever line is wrong.
+
+        :raises BadInput: naming file and line.
+        """
+        for path in self.files(name):
+            try:
+                yaml.compose(path.read_text())
+            except (OSError, UnicodeDecodeError) as error:
+                raise BadInput(f"{name}: {path} cannot be read ({error}); mend or remove it.") from error
+            except yaml.MarkedYAMLError as error:
+                line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+                raise BadInput(f"{name}: {path}{line} is no YAML ({error.problem}); correct it.") from error
+            except yaml.YAMLError as error:
+                raise BadInput(f"{name}: {path} is no YAML ({' '.join(str(error).split())}); correct it.") from error
+
+    def prepare(self, name: str) -> Path:
+        """The folder Spack works in, with the environment as it is now and the way to what it refers to."""
+        folder = self.work(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        for link, target in ((folder.parent / "common", "../../../environments/common"), (self.place / "repo", "../../repo")):
+            if not link.is_symlink():
+                link.symlink_to(target)
+        text, copy = (self.folder(name) / ENVIRONMENT).read_text(), folder / ENVIRONMENT
+        if not copy.exists() or copy.read_text() != text:
+            copy.write_text(text)
+        return folder
+
+    def run(self, name: str, what: str, *words: str, remedy: str = "", show: bool = False) -> str:
+        """Run Spack in an environment; see :meth:`tool.Spack.run`."""
+        folder = self.prepare(name)
+        return self.spack.run(
+            [*self.extra, "-e", str(folder), *words],
+            log=self.log(name),
+            what=f"{name}: {what}",
+            echo=self.echo,
+            progress=(lambda line: _progress(name, line)) if show else (lambda line: ""),
+            explain=lambda output, status: complaints.explain(
+                f"{name}: {what}", self._committed(output), status, self.log(name), remedy, self.files(name)
+            ),
+        )
+
+    def _committed(self, output: str) -> str:
+        """Output in which the files of the working folder are called by the names of the files they come from."""
+        return output.replace(str(self.place / "environments"), str(self.root / "environments"))
+
+
+def _progress(name: str, line: str) -> str:
+    found = PROGRESS.match(line)
+    if not found:
+        return ""
+    return f"{name}: installing {found['new']}" if found["new"] else f"{name}: {found['cached']} from the build cache"
+
+
+def list_environments(root: Path = stack_metadata.ROOT) -> list[str]:
+    """Names of the environments Spack can build, in alphabetical order."""
+    return [path.parent.name for path in sorted((root / "environments").glob(f"*/{ENVIRONMENT}"))]

@@ -1,0 +1,266 @@
+"""`mpibench build` with a stand-in for Spack: each bad input, and each end of Spack with an error, is one sentence."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+import spack_output
+from mpibench.spack import build, complaints, description, tool
+from synthetic_spack import COMPILERS, Site, one_sentence, packages
+
+
+@pytest.fixture
+def place(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    made = Site(tmp_path, root)
+    made.fake_mpi(monkeypatch)
+    return made
+
+
+# ---- no Spack, or one that cannot be used ----
+
+
+def test_without_spack_the_two_commands_that_get_it_are_named(place: Site) -> None:
+    del place.environ["SPACK_ROOT"]
+    sentence = place.refusal("openmpi")
+    assert sentence.startswith("Spack is neither in SPACK_ROOT nor on PATH")
+    assert "git clone --depth=1 --branch=v1.1.0 https://" in sentence and "export SPACK_ROOT=$PWD/spack" in sentence
+
+
+def test_a_spack_root_without_spack_is_said(place: Site) -> None:
+    place.environ["SPACK_ROOT"] = str(place.top / "nowhere")
+    assert f"there is no {place.top}/nowhere/bin/spack; unset it, or get it with" in place.refusal("openmpi")
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [("0.23.1", "is Spack 0.23.1 and 1.0 or newer is needed"), ("1", "gives no version (1)")]
+)
+def test_an_old_or_mute_spack_is_refused(place: Site, version: str, said: str) -> None:
+    place.plan["version"] = version
+    sentence = place.refusal("openmpi")
+    assert said in sentence and "--branch=v1.1.0" in sentence
+    assert place.journal() == []
+
+
+def test_a_spack_that_ends_with_an_error_is_refused(place: Site) -> None:
+    place.plan |= {"version": "==> Error: Python 3.5 is too old", "version_status": 1}
+    assert "gives no version (Python 3.5 is too old)" in place.refusal("openmpi")
+
+
+def test_development_versions_are_new_enough(place: Site) -> None:
+    place.plan["version"] = "1.2.0.dev0 (abcdef)"
+    assert place.build("openmpi") == []
+
+
+def test_an_unknown_stack_system_or_scope_is_refused(place: Site) -> None:
+    assert place.refusal("lam") == "environments/ has no stack 'lam' for Spack; known are mpich, openmpi."
+    assert "there is no system 'atlantis'" in place.refusal("openmpi", system="atlantis")
+    place.environ["MPIBENCH_SPACK_SCOPE"] = "/nowhere"
+    assert "MPIBENCH_SPACK_SCOPE is /nowhere, which is no folder" in place.refusal("openmpi")
+
+
+# ---- no compiler ----
+
+
+def test_without_a_compiler_spack_is_not_left_to_write_into_the_environment(place: Site) -> None:
+    place.plan["packages"] = packages()
+    [sentence] = place.build()
+    assert one_sentence(sentence).startswith("Spack knows no gcc; install it, then run 'mpibench build --find', which")
+    assert place.asked() == ["config get"], "a solution would make Spack add compilers to spack.yaml"
+    [sentence] = place.build("openmpi", system="generic")
+    assert "'mpibench build --find --system generic'" in sentence
+
+
+def test_a_compiler_that_is_gone_is_named(place: Site) -> None:
+    place.plan["packages"] = packages(**COMPILERS, d="/nowhere/gdc")
+    [sentence] = place.build("openmpi")
+    assert "compiler /nowhere/gdc is named in Spack's own packages.yaml and is not there" in one_sentence(sentence)
+    scope = place.top / "scope"
+    scope.mkdir()
+    (scope / "packages.yaml").write_text("packages:\n  gcc:\n    externals:\n    - spec: gcc@1\n      c: /nowhere/gdc\n")
+    place.environ["MPIBENCH_SPACK_SCOPE"] = str(scope)
+    [sentence] = place.build("openmpi")
+    assert f"is named in {scope}/packages.yaml, line 5 and is not there" in sentence
+
+
+# ---- what Spack refuses ----
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        (spack_output.NO_SUCH_VERSION, "cannot be had together (requirement 9.9 on openmpi for openmpi cannot match"),
+        (spack_output.WRONG_TYPE, "a configuration file is wrong (/site/spack/packages.yaml:3: 7 is not of type 'array')"),
+        (spack_output.NO_YAML, "a configuration file is no YAML (/site/spack/packages.yaml, line 1: expected the node content"),
+        (spack_output.NO_RECIPES, "the package recipes cannot be fetched (no network?)"),
+        (spack_output.LOCKED, "another Spack holds its lock; wait for it to end"),
+        (
+            "==> Error: something new\n  more of it",
+            "something new; correct the environment's spack.yaml, environments/common or",
+        ),
+        ("", "Spack ended with status 1"),
+    ],
+)
+def test_what_cannot_be_solved_is_one_sentence_and_the_others_are_built(place: Site, printed: str, said: str) -> None:
+    place.plan["fail"] = {"mpich concretize": printed or "\n"}
+    [sentence] = place.build()
+    assert said in one_sentence(sentence)
+    assert sentence.startswith("mpich: solving: ") and f"(log: {place.top}/results/spack/mpich.log)" in sentence
+    assert place.registered() == ["openmpi"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        (spack_output.NO_SOURCE, "the source of intel-mpi-benchmarks-2021.11 cannot be fetched (no network?); name a mirror"),
+        (spack_output.NOT_CACHED, "no build cache has gcc-runtime as it is asked for"),
+        (
+            spack_output.BUILD_FAILED,
+            "a build failed (ProcessError: Command exited with status 2: make: *** /nowhere: No such file",
+        ),
+    ],
+)
+def test_what_cannot_be_installed_is_one_sentence_and_nothing_is_registered(place: Site, printed: str, said: str) -> None:
+    place.plan["fail"] = {"install": printed}
+    [sentence] = place.build("openmpi")
+    assert said in one_sentence(sentence)
+    assert place.registered() == []
+
+
+def test_a_half_built_environment_is_not_registered_and_the_next_run_goes_on(place: Site) -> None:
+    place.plan["absent"] = ["osu-micro-benchmarks"]
+    [sentence] = place.build("openmpi")
+    assert "osu-micro-benchmarks@7.5 is not installed" in one_sentence(sentence)
+    assert place.registered() == []
+    place.plan["absent"] = []
+    place.forget()
+    assert place.build("openmpi") == []
+    assert "concretize" not in place.asked() and "install" in place.asked()
+    assert place.registered() == ["openmpi"]
+
+
+def test_a_package_deleted_from_the_store_is_installed_again(place: Site) -> None:
+    assert place.build("openmpi") == []
+    place.forget()
+    (place.top / "environments" / "openmpi" / "stack.json").unlink()
+    place.plan["prefixes"] = {"intel-mpi-benchmarks": "/nowhere/imb"}
+    [sentence] = place.build("openmpi")
+    [words] = [row["words"] for row in place.journal() if row["command"] == "uninstall"]
+    assert words[1:3] == ["--force", "--yes-to-all"] and [word[:1] for word in words[3:]] == ["/"]
+    assert "openmpi: gone from Spack's store and installed again: intel-mpi-benchmarks@2021.11" in place.said
+    assert place.asked().index("uninstall") < place.asked().index("install")
+    # The stand-in does not bring it back.
+    assert "has intel-mpi-benchmarks@2021.11 as installed and /nowhere/imb is gone" in one_sentence(sentence)
+    assert place.registered() == []
+
+
+def test_an_mpi_of_the_sites_own_that_is_gone_is_the_sites_matter(place: Site) -> None:
+    place.plan["prefixes"] = {"openmpi": "/nowhere/openmpi"}
+    [sentence] = place.build("openmpi")
+    assert "openmpi@4.1.4 as installed and /nowhere/openmpi is gone; correct its prefix in the site's packages.yaml" in sentence
+
+
+def test_a_failed_install_time_test_keeps_a_stack_out(place: Site) -> None:
+    place.plan["fail"] = {"test run": spack_output.TEST_FAILED}
+    [sentence] = place.build("openmpi")
+    assert "openmpi: testing: the install-time test of intel-mpi-benchmarks-2021.11-w3s3n42 failed" in one_sentence(sentence)
+    assert "see /site/test/intel-mpi-benchmarks-2021.11-w3s3n42-test-out.txt" in sentence
+    assert place.registered() == []
+
+
+def test_a_stack_that_contradicts_its_lock_is_not_registered(place: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(description, "contradict", lambda stack, record: "osu_latency of openmpi-spack: it loads another.")
+    [sentence] = place.build("openmpi")
+    assert sentence == "osu_latency of openmpi-spack: it loads another." and place.registered() == []
+
+
+def test_each_stack_is_checked_by_itself(place: Site) -> None:
+    place.plan["fail"] = {"mpich config get": "==> Error: /site/environments/mpich/spack.yaml:3: 7 is not of type 'array'"}
+    [sentence] = place.build()
+    assert sentence.startswith("mpich: reading its configuration: ") and place.registered() == ["openmpi"]
+    place.plan["fail"] = {"openmpi python": "==> Error: no"}
+    assert len(place.build(fresh=True)) == 1 and place.registered() == ["mpich", "openmpi"]
+
+
+@pytest.mark.parametrize(
+    "file", ["environments/openmpi/spack.yaml", "environments/common/packages.yaml", "scope/packages.yaml"]
+)
+def test_a_file_that_is_no_yaml_is_named_with_the_line_that_is_wrong(place: Site, file: str) -> None:
+    (place.top / "scope").mkdir()
+    (place.top / "scope" / "packages.yaml").write_text("packages: {}\n")
+    place.environ["MPIBENCH_SPACK_SCOPE"] = str(place.top / "scope")
+    lines = (place.top / file).read_text().splitlines()
+    (place.top / file).write_text("\n".join([*lines, "a: 1", "b: [1", "c: 2", ""]))
+    [sentence] = place.build("openmpi")
+    assert f"openmpi: {place.top / file}, line {len(lines) + 3} is no YAML" in one_sentence(sentence)
+    assert place.asked() == []
+
+
+@pytest.mark.parametrize(
+    ("printed", "file", "old", "new"),
+    [
+        (
+            "==> Error: cannot concretize 'mpibench-suite ^mpi=opnmpi', since 'opnmpi' does not exist",
+            "environments/openmpi/spack.yaml", "] openmpi", "] opnmpi",
+        ),
+        (
+            "==> Error: Version requirement 2021.12 on intel-mpi-benchmarks for intel-mpi-benchmarks cannot match any known "
+            "version from package.py or externals",
+            "environments/common/packages.yaml", "@=2021.11", "@=2021.12",
+        ),
+        (spack_output.NO_SUCH_VERSION, "scope/packages.yaml", "{}", "\n  openmpi:\n    require:\n    - '@9.9'"),
+    ],
+    ids=("environment", "common", "scope"),
+)  # fmt: skip
+def test_the_remedy_names_the_file_that_has_the_word(place: Site, printed: str, file: str, old: str, new: str) -> None:
+    (place.top / "scope").mkdir()
+    (place.top / "scope" / "packages.yaml").write_text("packages: {}\n")
+    place.environ["MPIBENCH_SPACK_SCOPE"] = str(place.top / "scope")
+    text = (place.top / file).read_text()
+    assert old in text
+    (place.top / file).write_text(text.replace(old, new))
+    line = next(n for n, line in enumerate((place.top / file).read_text().splitlines(), 1) if new.splitlines()[-1] in line)
+    place.plan["fail"] = {"concretize": printed}
+    [sentence] = place.build("openmpi")
+    assert f"; correct {place.top / file}, line {line} (log: " in one_sentence(sentence)
+
+
+def test_an_interruption_is_said(place: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*words: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "solve", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        place.build("openmpi")
+    assert ended.value.code == 130 and place.said[-1].startswith("interrupted: ")
+
+
+def test_what_is_registered_is_not_said_to_be_installed(place: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    place.build("openmpi")
+    assert "to install: mpibench-suite" in capsys.readouterr().out
+    place.top.joinpath("fake", "installed-openmpi").unlink()  # another Spack, with nothing in its store
+    place.build("openmpi")
+    printed = capsys.readouterr().out
+    assert "registered as it is" in printed and "to install" not in printed
+
+
+def test_every_complaint_has_a_remedy() -> None:
+    for row in complaints.ROWS:
+        assert row.remedy and not row.meaning.endswith(".") and not row.remedy.endswith(".")
+
+
+def test_silence_is_broken_by_lines_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool, "HEARTBEAT_S", 0.05)
+    program = tmp_path / "slow"
+    program.write_text("#!/bin/sh\nsleep 1\necho done\nprintf 'no newline at the end'\n")
+    program.chmod(0o755)
+    said: list[str] = []
+    began = time.monotonic()
+    output = tool.Spack(str(program), "1.1.0", {"PATH": "/usr/bin:/bin"}).run(
+        [], log=tmp_path / "log", what="x: solving", echo=said.append
+    )
+    assert time.monotonic() - began >= 1
+    assert output == "done\nno newline at the end" and output in (tmp_path / "log").read_text()
+    assert said and said[0].startswith("x: solving: still at it after")
