@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from reframe_tests.harness import site, stack_metadata, witness
+from reframe_tests.harness import references, site, stack_metadata, witness
 from reframe_tests.harness.fabric import Fabric
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -105,16 +105,34 @@ def _system(name: str | None, root: Path) -> Iterator[Finding]:
     yield Finding("system", OK, f"{system['name']}: {system['descr']}")
     for key, text in unfilled(system):
         yield Finding(f"{system['name']} {key}", MISSING, f"still to be filled in: {text}")
-    references = site.references_file(system["name"], root)
-    if not references.exists():
-        yield Finding("references", NOTE, f"{references} does not exist: numbers are recorded, no learned gate is applied")
     here = _matches(system)
+    yield from check_references(system["name"], here, root)
     for partition in system["partitions"]:
         label = f"{system['name']}:{partition['name']}"
         if "processor" not in partition and partition["scheduler"] != "local":
             yield Finding(label, NOTE, "has no 'processor': ReFrame must detect its topology (general.remote_detect)")
         for fabric in site.fabrics_of(partition["extras"]).values():
             yield from _fabric(f"{label} {fabric.name}", fabric, here and partition["scheduler"] == "local")
+
+
+def check_references(system: str, here: bool, root: Path) -> Iterator[Finding]:
+    """Whether the system's learned references can be used, and are ever asked for."""
+    path = site.references_file(system, root)
+    if not path.exists():
+        yield Finding("references", NOTE, f"{path} does not exist: numbers are recorded, no learned gate is applied")
+        return
+    try:
+        named = references.stacks_of(site.read_references(system, root))
+    except BadInput as error:
+        yield Finding("references", MISSING, str(error))
+        return
+    registered = {stack.name for stack in stack_metadata.discover(root)[0]}
+    for stack, count in named.items():
+        if stack not in registered:
+            what = f"{path}: no stack '{stack}' is registered, so its {count} references hold nothing"
+            yield Finding("references", MISSING if here else NOTE, f"{what}; build it, correct the name or remove them")
+    if named and registered >= named.keys():
+        yield Finding("references", OK, f"{sum(named.values())} for {', '.join(named)}")
 
 
 def unfilled(node: Any, key: str = "") -> Iterator[tuple[str, str]]:

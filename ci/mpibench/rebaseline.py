@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 import yaml
 
-from reframe_tests.harness import catalogue, references
+from reframe_tests.harness import catalogue, references, site
 from reframe_tests.harness.site import ROOT
 from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES, BadInput
 
@@ -40,7 +40,8 @@ class Proposal:
     :param path: references.yaml they are for.
     :param before: its text; ``after``: proposed text.
     :param effect: one row per session: values judged, failing before and after.
-    :param learned: entries learned; ``kept`` by hand; ``refused`` for too few jobs; ``unjudged`` by the policy.
+    :param learned: entries learned; ``kept`` by hand; ``refused`` for too few jobs, or values that often double;
+        ``unjudged`` by the policy.
     """
 
     path: Path
@@ -76,7 +77,8 @@ def propose(folder: Path, selector: str, *, system: str | None = None, where: st
         present = yaml.safe_load(before) or {}
     except yaml.YAMLError as error:
         raise BadInput(f"{path} is no YAML: {str(error).splitlines()[0]}.") from None
-    references.check_file(str(path), present)
+    described = site.read_system(path.with_name("system.py")) if path.with_name("system.py").exists() else None
+    references.check_file(str(path), present, described)
     after = copy.deepcopy(present)
     learned = kept = refused = unjudged = 0
     for (*key, _direction, _quantity), rows in jobs.group_by([*_INDEX, "metric", "direction", "quantity"], maintain_order=True):
@@ -95,6 +97,9 @@ def propose(folder: Path, selector: str, *, system: str | None = None, where: st
             continue
         margin = policy.margin(first["quantity"], band)
         entry, spread = _entry(rows["value"].to_numpy(), first["direction"], margin, first["unit"])
+        if entry[2] is not None and entry[2] >= 1:
+            refused += 1  # what takes twice as long in one night of twenty has no reference
+            continue
         _set(after, keys, entry)
         after[test]["$index"] = list(references.INDEX)
         last = rows.sort("started").row(-1, named=True)
@@ -107,7 +112,7 @@ def propose(folder: Path, selector: str, *, system: str | None = None, where: st
             "fewer): select more nights."
         )
     text = _comments(before) + yaml.safe_dump(_ordered(after), sort_keys=False, width=200, default_flow_style=None)
-    references.check_file(str(path), yaml.safe_load(text))
+    references.check_file(str(path), yaml.safe_load(text), described)
     effect = _effect(jobs, name, present, after)
     return Proposal(path, before, text, effect, learned, kept, refused, unjudged)
 

@@ -77,7 +77,13 @@ def write_session(
         cases.append(
             {
                 **case,
-                **{"name": f"PointToPoint_{stack}", "superseded": False, "measurement": True, "reason": None, "sentences": []},
+                **{
+                    "name": f"PointToPoint %stack={stack}",
+                    "superseded": False,
+                    "measurement": True,
+                    "reason": None,
+                    "sentences": [],
+                },
                 **{"fail_phase": None if result == "pass" else "performance", "library": "libmpi.so"},
                 **{"library_version": f"Open MPI v{mpi_version}", "condition": json.dumps(stored), "samples": 1, "gates": []},
                 "cmdline": command_line,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
 ALL = "20260101:now"
+#: Sessions of one test that gives both metrics: a reference is kept for what its test gives, and for nothing else.
+write = partial(write_session, benchmarks={"PingPong": "latency_us", "PingPing": "bandwidth_mb_per_s"})
 
 
 def root_with(folder: Path, text: str = "# ours\n{}\n") -> Path:
@@ -25,19 +28,19 @@ def root_with(folder: Path, text: str = "# ours\n{}\n") -> Path:
 
 def test_references_are_medians_with_bounds_and_origin(tmp_path: Path) -> None:
     for number in range(8):
-        write_session(tmp_path / "data", number, noise=0.01)
+        write(tmp_path / "data", number, noise=0.01)
     root = root_with(tmp_path)
     proposal = rebaseline.propose(tmp_path / "data", ALL, root=root)
     assert (proposal.learned, proposal.kept, proposal.refused) == (21, 0, 0)
     tree = yaml.safe_load(proposal.after)
     references.check_file("x", tree)
-    names = tree["PointToPoint_openmpi"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
+    names = tree["PointToPoint"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
     value, lower, upper, unit = names["PingPong.latency.0000000008"]
     assert (value, lower, unit) == (pytest.approx(5.008, rel=0.02), None, "us")
     assert upper >= 0.05  # never inside the margin
-    value, lower, upper, unit = names["Uniband.bandwidth.0004194304"]
+    value, lower, upper, unit = names["PingPing.bandwidth.0004194304"]
     assert (upper, unit) == (None, "MB/s") and lower <= -0.03
-    origin = tree["provenance"]["PointToPoint_openmpi"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
+    origin = tree["provenance"]["PointToPoint"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
     assert origin["PingPong.latency.0000000008"]["n"] == 8
     assert str(origin["PingPong.latency.0000000008"]["date"]) == "2026-01-12"
     assert proposal.effect["failed_after"].sum() == 0
@@ -46,7 +49,7 @@ def test_references_are_medians_with_bounds_and_origin(tmp_path: Path) -> None:
 
 def test_the_diff_applies_and_says_what_past_sessions_would_have_done(tmp_path: Path) -> None:
     for number in range(6):
-        write_session(tmp_path / "data", number, noise=0.01)
+        write(tmp_path / "data", number, noise=0.01)
     root = root_with(tmp_path)
     proposal = rebaseline.propose(tmp_path / "data", ALL, root=root)
     path = root / "site_configs" / "testbed" / "references.yaml"
@@ -54,7 +57,7 @@ def test_the_diff_applies_and_says_what_past_sessions_would_have_done(tmp_path: 
     assert done.returncode == 0, done.stdout + done.stderr
     assert path.read_text() == proposal.after
     for number in range(6, 9):
-        write_session(tmp_path / "data", number, noise=0.01, change=lambda *_: 1.3)
+        write(tmp_path / "data", number, noise=0.01, change=lambda *_: 1.3)
     again = rebaseline.propose(tmp_path / "data", ALL, root=root)
     assert again.effect["failed_before"].to_list() == [0] * 6 + [21] * 3
     assert again.effect["failed_after"].sum() < 21  # the slow sessions are part of the history now
@@ -62,10 +65,10 @@ def test_the_diff_applies_and_says_what_past_sessions_would_have_done(tmp_path: 
 
 def test_hand_set_entries_stay(tmp_path: Path) -> None:
     for number in range(6):
-        write_session(tmp_path / "data", number, noise=0.01)
+        write(tmp_path / "data", number, noise=0.01)
     root = root_with(tmp_path)
     tree = yaml.safe_load(rebaseline.propose(tmp_path / "data", ALL, root=root).after)
-    place = ["PointToPoint_openmpi", "testbed:node", "openmpi-spack", "eth1g", 2, 1, "bunch"]
+    place = ["PointToPoint", "testbed:node", "openmpi-spack", "eth1g", 2, 1, "bunch"]
     entries, origins = tree, tree["provenance"]
     for key in place:
         entries, origins = entries[key], origins[key]
@@ -83,18 +86,31 @@ def test_hand_set_entries_stay(tmp_path: Path) -> None:
 def test_nothing_is_learned_from_too_few_failed_or_replayed_jobs(tmp_path: Path) -> None:
     root = root_with(tmp_path)
     for number in range(4):
-        write_session(tmp_path / "data", number)
+        write(tmp_path / "data", number)
     with pytest.raises(BadInput, match=r"no metric has 5 jobs .*21 metrics have fewer"):
         rebaseline.propose(tmp_path / "data", ALL, root=root)
     for number in range(4, 7):
-        write_session(tmp_path / "data", number, evidence="contradicted")
-        write_session(tmp_path / "data", number + 10, result="fail")
-        write_session(tmp_path / "data", number + 20, condition={"replay": "x"})
+        write(tmp_path / "data", number, evidence="contradicted")
+        write(tmp_path / "data", number + 10, result="fail")
+        write(tmp_path / "data", number + 20, condition={"replay": "x"})
     with pytest.raises(BadInput, match="no metric has 5 jobs"):
         rebaseline.propose(tmp_path / "data", ALL, root=root)
     with pytest.raises(BadInput, match="no case that may be used"):
         rebaseline.propose(tmp_path / "data", "latest", root=root)
-    write_session(tmp_path / "data", 40)
+    write(tmp_path / "data", 40)
     root_with(tmp_path, "PointToPoint: {x: [")
     with pytest.raises(BadInput, match="no YAML"):
         rebaseline.propose(tmp_path / "data", ALL, root=root)
+
+
+def test_what_often_takes_twice_as_long_gets_no_reference(tmp_path: Path) -> None:
+    """A bound of 100 % would be refused as a percentage, and would hold nothing."""
+    for number in range(8):
+        write(
+            tmp_path / "data", number, noise=0.01, change=lambda b, size, stack, n=number: 2.5 if size == 8 and n < 2 else 1.0
+        )
+    proposal = rebaseline.propose(tmp_path / "data", ALL, root=root_with(tmp_path))
+    metrics = yaml.safe_load(proposal.after)["PointToPoint"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
+    assert "PingPong.latency.0000000008" not in metrics
+    assert "PingPing.bandwidth.0000000008" in metrics
+    assert (proposal.learned, proposal.refused) == (20, 1)

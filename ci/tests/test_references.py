@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
 
-from reframe_tests.harness import catalogue, references, site
+from mpibench import doctor
+from reframe_tests.harness import catalogue, reference_keys, references, site, stack_metadata
 from reframe_tests.harness.fabric import Fabric, Rail
+from reframe_tests.harness.vocabulary import NotMeasured
+from synthetic_stack import write_stack
 
 ETH1G = Fabric("eth1g", "tcp", "cluster", (Rail("eth1", 1.0),), 1500, 0.93)
 DUAL_OPA = Fabric("opa", "psm2", "cluster", (Rail("hfi1_0", 100.0, 0), Rail("hfi1_1", 100.0, 1)), None, 0.9)
@@ -115,6 +121,207 @@ def good() -> dict:
 def test_a_good_file_is_good() -> None:
     references.check_file("references.yaml", good())
     references.check_file("references.yaml", None)
+
+
+#: The system that ``good`` is a file of.
+SYSTEM = {
+    "name": "sys",
+    "partitions": [
+        {
+            "name": "part",
+            "extras": {
+                "stacks": ["*-spack"],
+                "node_counts": [2, 4],
+                "fabrics": {"hdr200": {"transport": "ucx", "scope": "cluster"}, "shm": {"transport": "shm", "scope": "node"}},
+            },
+        }
+    ],
+}
+#: Each level's key, misspelt or never measured, and what is said of it.
+NEVER_LOOKED_UP = {
+    "test": (0, "PointToPiont", r"no test 'PointToPiont' \(did you mean 'PointToPoint'\?\)"),
+    "system": (1, "sis:part", r"no partition 'sis:part' \(did you mean 'sys:part'"),
+    "partition": (1, "sys:prat", r"no partition 'sys:prat' \(did you mean 'sys:part'"),
+    "stack": (2, "openmpi-wheels", r"partition 'sys:part' enters no stack 'openmpi-wheels' \(its stacks: \*-spack\)"),
+    "fabric": (3, "hdr20", r"has no fabric 'hdr20' \(did you mean 'hdr200'"),
+    "nodes": (4, 3, "'hdr200' of partition 'sys:part' is measured on 2, 4 nodes, not on 3"),
+    "nodes as text": (4, "2", "'hdr200' of partition 'sys:part' is measured on 2, 4 nodes|'2' is no number of nodes"),
+    "symbolic ppn": (5, "full", "'full' is no number of processes per node; symbolic names are resolved"),
+    "no ppn": (5, 0, "'0' is no number of processes per node"),
+    "pinning": (6, "bumch", r"no pinning policy 'bumch' \(did you mean 'bunch'"),
+    "benchmark": (
+        7,
+        "PingPang.latency.0000000008",
+        r"never gives a metric 'PingPang.*did you mean 'PingPong.latency.0000000008'",
+    ),
+    "another test's": (7, "Allreduce.t_avg.0000000008", "PointToPoint never gives a metric 'Allreduce"),
+    "quantity": (7, "PingPong.lattency.0000000008", "never gives a metric"),
+    "physics": (7, "PingPong.line_rate_fraction.0004194304", "never gives a metric"),
+    "size": (7, "PingPong.latency.8", "never gives a metric"),
+    "odd size": (7, "PingPong.latency.0000000009", "never gives a metric"),
+    "too large": (7, "PingPong.latency.0008388608", "never gives a metric"),
+    "no size": (7, "PingPong.latency", "never gives a metric"),
+    "size of a sizeless": (7, "Barrier.t_avg.0000000008", "never gives a metric"),
+    "number": (7, 8, "never gives a metric '8'"),
+}
+
+
+@pytest.mark.parametrize("level", NEVER_LOOKED_UP)
+def test_a_key_that_nothing_looks_up_is_an_error(level: str) -> None:
+    place, word, wanted = NEVER_LOOKED_UP[level]
+    path = (*PATH[:place], word, *PATH[place + 1 :])
+    content = nest(path, [1.12, None, 0.1, "us"])
+    content[path[0]]["$index"] = list(references.INDEX)
+    content["provenance"] = nest(path, {"session": "4f2a", "date": "2026-11-02", "n": 25, "spread": 0.03})
+    with pytest.raises(references.ReferenceError, match=f"would never be looked up: .*{wanted}"):
+        references.check_file("references.yaml", content, SYSTEM)
+    references.check_file("references.yaml", good(), SYSTEM)
+
+
+def test_a_fabric_of_one_node_has_one_node() -> None:
+    path = (*PATH[:3], "shm", 1, *PATH[5:])
+    content = nest(path, [1.12, None, 0.1, "us"])
+    content["PointToPoint"]["$index"] = list(references.INDEX)
+    content["provenance"] = nest(path, {"session": "4f2a", "date": "2026-11-02", "n": 25, "spread": 0.03})
+    references.check_file("references.yaml", content, SYSTEM)
+
+
+NAN, INFINITE = float("nan"), float("inf")
+BANDWIDTH = "PingPong.bandwidth.0004194304"
+#: Values that would let everything pass, or compare what cannot be compared.
+HOLDS_NOTHING = {
+    "another unit": (BANDWIDTH, [50, -0.1, None, "GB/s"], "its unit is 'GB/s', but the metric is in 'MB/s'"),
+    "unit of another quantity": (METRIC, [1.12, None, 0.1, "MB/s"], "its unit is 'MB/s', but the metric is in 'us'"),
+    "NaN": (METRIC, [NAN, None, 0.1, "us"], "must be finite"),
+    "NaN as bound": (METRIC, [1.12, None, NAN, "us"], "must be finite"),
+    "infinite bound": (METRIC, [1.12, None, INFINITE, "us"], "must be finite"),
+    "percent": (METRIC, [1.12, None, 10, "us"], "write -0.05 or 0.05 for 5 %"),
+    "percent below": (BANDWIDTH, [12000, -5, None, "MB/s"], "write -0.05 or 0.05 for 5 %"),
+    "everything down to nothing": (BANDWIDTH, [12000, -1, None, "MB/s"], "down to more than -1"),
+    "wrong sign below": (BANDWIDTH, [12000, 0.1, None, "MB/s"], "the lower from 0 down"),
+    "wrong sign above": (METRIC, [1.12, None, -0.1, "us"], "the upper from 0 up"),
+    "latency bounded below": (METRIC, [1.12, -0.1, None, "us"], "latency_us is better low, so it needs an upper bound"),
+    "bandwidth bounded above": (BANDWIDTH, [12000, None, 0.1, "MB/s"], "is better high, so it needs a lower bound"),
+    "nothing": (METRIC, [0, None, 0.1, "us"], "must be above 0"),
+    "negative": (BANDWIDTH, [-12000, -0.1, None, "MB/s"], "must be above 0"),
+    "truth value": (METRIC, [True, None, 0.1, "us"], "must be .value, lower"),
+    "text as bound": (METRIC, [1.12, None, "0.1", "us"], "write fractions of the value, or null"),
+    "expected failure in another unit": (METRIC, ["$xfail", "slow cable", [1.12, None, 0.1, "ms"]], "its unit is 'ms'"),
+}
+
+
+def with_value(metric: str, value: object) -> dict:
+    path = (*PATH[:-1], metric)
+    content = nest(path, value)
+    content["PointToPoint"]["$index"] = list(references.INDEX)
+    content["provenance"] = nest(path, {"session": "4f2a", "date": "2026-11-02", "n": 25, "spread": 0.03})
+    return content
+
+
+@pytest.mark.parametrize("case", HOLDS_NOTHING)
+def test_a_value_that_can_hold_nothing_is_an_error(case: str) -> None:
+    metric, value, wanted = HOLDS_NOTHING[case]
+    with pytest.raises(references.ReferenceError, match=wanted) as error:
+        references.check_file("references.yaml", with_value(metric, value), SYSTEM)
+    assert metric in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        (BANDWIDTH, [12000, -0.1, None, "MB/s"]),
+        (BANDWIDTH, [12000, -0.1, 0.01, "MB/s"]),
+        (METRIC, [1.12, -0.5, 0, "us"]),
+        (METRIC, [1.12, None, None, "us"]),
+        ("PingPong.bandwidth.0000000000", [0.0, None, None, "MB/s"]),
+        (METRIC, ["$xfail", "slow cable", [1.12, None, 0.1, "us"]]),
+    ],
+)
+def test_a_value_that_holds_something_or_nothing_on_purpose_is_none(metric: str, value: list) -> None:
+    references.check_file("references.yaml", with_value(metric, value), SYSTEM)
+
+
+def test_the_tests_of_the_project_are_known_with_their_groups() -> None:
+    known = reference_keys.tests()
+    assert {"PointToPoint": "p2p", "OsuCollectives": "collectives_osu", "Placement": "placement"}.items() <= known.items()
+    for test, group in known.items():
+        for metric in catalogue.planned_metrics(group):
+            size = next(iter(catalogue.planned_metrics(group)[metric][1]))
+            name = metric.replace("*", "2x2") + ("" if size is None else f".{size:010d}")
+            assert reference_keys.quantity_of(test, name) == catalogue.planned_metrics(group)[metric][0]
+
+
+@pytest.mark.parametrize(
+    "group", ["p2p", "transfer", "collectives", "p2p_osu", "one_sided_osu", "collectives_osu", "p2p_mpi4py"]
+)
+@pytest.mark.parametrize("depth", catalogue.DEPTHS)
+def test_every_metric_of_a_launch_could_have_a_reference(group: str, depth: str, tmp_path: Path) -> None:
+    """What a real launch gives is among what a key may name: no good reference is ever refused."""
+    every = {row.binary: f"/opt/{row.binary}" for row in catalogue.ROWS}
+    path = write_stack(tmp_path / "stack")
+    stack = replace(stack_metadata.read(path), binaries=every)
+    known = catalogue.planned_metrics(group)
+    for ranks in (2, 24):
+        with contextlib.suppress(NotMeasured):
+            for metric in catalogue.metrics(catalogue.launches(group, stack, ranks, depth)):
+                name = metric.name if metric.message_bytes is None else metric.name.rpartition(".")[0]
+                quantity, sizes = known[name]
+                assert (quantity.unit, quantity.direction) == (metric.unit, metric.direction)
+                assert metric.message_bytes in sizes
+
+
+def write_site(root: Path, references_text: str) -> None:
+    folder = root / "site_configs" / "sys"
+    folder.mkdir(parents=True)
+    (folder / "references.yaml").write_text(references_text)
+    partition = {
+        "name": "part",
+        "scheduler": "slurm",
+        "launcher": "srun",
+        "extras": {
+            "stacks": ["*-spack"],
+            "fabrics": {
+                "hdr200": {"transport": "ucx", "scope": "cluster", "rails": [{"device": "mlx5_0", "line_rate_gbit_per_s": 200}]}
+            },
+        },
+    }
+    described = {"name": "sys", "descr": "A system", "hostnames": ["^sys$"], "partitions": [partition]}
+    (folder / "system.py").write_text(f"system = {described!r}\n")
+
+
+def test_a_file_is_read_checked_and_read_again_when_it_changes(tmp_path: Path) -> None:
+    write_site(tmp_path, yaml.safe_dump(good()))
+    assert references.stacks_of(site.read_references("sys", tmp_path)) == {"openmpi-spack": 1}
+    file = site.references_file("sys", tmp_path)
+    file.write_text(file.read_text().replace("hdr200", "hdr100"))
+    with pytest.raises(references.ReferenceError, match="has no fabric 'hdr100'"):
+        site.read_references("sys", tmp_path)
+    file.write_text("PointToPoint: [\n")
+    with pytest.raises(references.ReferenceError, match="cannot be read") as error:
+        site.read_references("sys", tmp_path)
+    assert "\n" not in str(error.value)
+    file.unlink()
+    assert site.read_references("sys", tmp_path) == {}
+
+
+def test_doctor_names_references_that_cannot_be_used_or_hold_nothing(tmp_path: Path) -> None:
+    write_site(tmp_path, yaml.safe_dump(good()))
+    [finding] = doctor.check_references("sys", True, tmp_path)
+    assert finding.state == doctor.MISSING
+    assert "no stack 'openmpi-spack' is registered, so its 1 references hold nothing" in finding.detail
+    [finding] = doctor.check_references("sys", False, tmp_path)
+    assert finding.state == doctor.NOTE, "another machine's stacks are not here"
+    write_stack(tmp_path / "environments" / "openmpi", name="openmpi-spack", origin="spack")
+    [finding] = doctor.check_references("sys", True, tmp_path)
+    assert (finding.state, finding.detail) == (doctor.OK, "1 for openmpi-spack")
+    site.references_file("sys", tmp_path).write_text("PointToPiont: {}\n")
+    [finding] = doctor.check_references("sys", True, tmp_path)
+    assert finding.state == doctor.MISSING and "PointToPiont" in finding.detail
+
+
+@pytest.mark.parametrize("system", [path.parent.name for path in site.system_files()])
+def test_references_of_every_bundled_system_can_be_looked_up(system: str) -> None:
+    site.read_references(system)
 
 
 def spoil(change: str) -> dict:

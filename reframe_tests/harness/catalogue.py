@@ -15,7 +15,7 @@ from . import catalogue_imb, catalogue_osu, catalogue_perftest, traffic
 from .benchmark import ELEMENT, RANK_RULES, SIZELESS, Benchmark, doubling_sizes
 from .plans import DEPTHS, FAN_BUFFER_BYTES, PLANS, PROBES, UNBOUNDED, Amount, Pace, Plan
 from .stack import Stack
-from .vocabulary import QUANTITIES, BadInput, NotMeasured
+from .vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
 
 __all__ = ["DEPTHS", "GROUPS", "RANK_RULES", "Benchmark", "Expected", "Launch", "Metric", "NotMeasured", "Pace"]
 
@@ -231,6 +231,25 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
                             size in row.gates.get(quantity.name, ()),
                             row.directions if _shows_line_rate(row, quantity.name, size) else 0,
                         )
+
+
+def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | None]]]:
+    """What a group can give at any depth on any stack: metric name without its size, to quantity and message sizes.
+
+    The sides of a stencil's grid follow from the number of ranks, so ``*`` stands for them.
+
+    :raises BadInput: if there is no such group.
+    """
+    _known(group)
+    found: dict[str, tuple[Quantity, frozenset[int | None]]] = {}
+    for plan in PLANS.get(group, ()):
+        for row in (find(plan.binary, name) for name in plan.benchmarks):
+            sizes = frozenset(size for amount in plan.amounts.values() for size in _sizes(row, plan, amount))
+            for variant in ("grid=*",) if row.ranks in ("grid2d", "grid3d") else _variants(row, plan, row.min_ranks):
+                for quantity in (QUANTITIES[name] for name in row.quantities):
+                    name = metric_name(row.name, quantity.short, None, variant)
+                    found[name] = (quantity, sizes | found.get(name, (quantity, frozenset()))[1])
+    return found
 
 
 def _shows_line_rate(row: Benchmark, quantity: str, size: int | None) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 import reframe as rfm
 import reframe.core.runtime as rt
 import reframe.utility.sanity as sn
-import yaml
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
@@ -297,16 +296,14 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     def _learned_references(self) -> dict[str, references.Reference]:
         """References ReFrame finds for this case in the system's references.yaml; empty where it knows none.
 
-        :raises ReframeError: for a file that is damaged or has an entry without provenance; nothing of it is used.
+        :raises ReframeError: for a file that is damaged, or an entry that could hold nothing; nothing of it is used.
         """
-        path = site.references_file(self.current_system.name)
-        if not path.exists():
-            return {}
         try:
-            references.check_file(str(path), yaml.safe_load(path.read_text()))
-        except (references.ReferenceError, yaml.YAMLError) as error:
-            raise ReframeError(f"{path}: {error}" if isinstance(error, yaml.YAMLError) else str(error)) from error
-        self.reference = {"$ref": str(path)}
+            if not site.read_references(self.current_system.name):
+                return {}
+        except references.ReferenceError as error:
+            raise ReframeError(str(error)) from error
+        self.reference = {"$ref": str(site.references_file(self.current_system.name))}
         try:
             return dict(self.reference[self])
         except KeyError:

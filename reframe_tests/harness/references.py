@@ -11,12 +11,14 @@ A metric that no layer knows is recorded; that is never called a pass of a gate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from . import reference_keys
 from .fabric import Fabric
-from .vocabulary import BadInput
+from .vocabulary import HIGHER, LOWER, BadInput, Quantity
 
 #: Attributes of a test that index its learned references, outermost first (``$index`` of references.yaml).
 INDEX = ("$partition", "$environ", "fabric", "nodes", "ranks_per_node", "pinning")
@@ -133,9 +135,10 @@ def judge(metric: str, layer: str, value: float, reference: Reference | None, un
     return Gate(metric, layer, value, ref, lower, upper, unit, "fail" if fails else "pass")
 
 
-def check_file(path: str, content: Any) -> None:
-    """Check a parsed references.yaml: indices as the tests use them, an entry's provenance beside each reference.
+def check_file(path: str, content: Any, system: Mapping[str, Any] | None = None) -> None:
+    """Check a parsed references.yaml: every key names something that is measured, every value can be held against it.
 
+    :param system: the system's description (``site.read_system``), to resolve partitions, stacks, fabrics and node counts.
     :raises ReferenceError: naming file, key and remedy.
     """
     if content is None:
@@ -146,12 +149,22 @@ def check_file(path: str, content: Any) -> None:
     for test, entries in content.items():
         if test == "provenance":
             continue
-        if not isinstance(entries, Mapping) or tuple(entries.get("$index", ())) != INDEX:
+        if not isinstance(entries, Mapping) or tuple(entries.get("$index") or ()) != INDEX:
             raise ReferenceError(f"{path}: key '{test}.$index' must be {list(INDEX)}; the tests are looked up by it.")
         for keys, value in _leaves(entries, (test,)):
             if keys[1:] and keys[1] == "$index":
                 continue
-            _check_entry(path, keys, value, provenance)
+            _check_entry(path, keys, value, provenance, system)
+
+
+def stacks_of(content: Any) -> dict[str, int]:
+    """Stacks a checked references.yaml names, with the number of their references."""
+    found: dict[str, int] = {}
+    for test, entries in (content or {}).items():
+        for keys, _ in _leaves(entries, (test,)) if test != "provenance" else ():
+            if keys[1] != "$index":
+                found[keys[2]] = found.get(keys[2], 0) + 1
+    return found
 
 
 def _leaves(node: Any, keys: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], Any]]:
@@ -160,17 +173,25 @@ def _leaves(node: Any, keys: tuple[Any, ...]) -> list[tuple[tuple[Any, ...], Any
     return [leaf for key, value in node.items() for leaf in _leaves(value, (*keys, key))]
 
 
-def _check_entry(path: str, keys: tuple[Any, ...], value: Any, provenance: Mapping[str, Any]) -> None:
+def _check_entry(
+    path: str, keys: tuple[Any, ...], value: Any, provenance: Mapping[str, Any], system: Mapping[str, Any] | None
+) -> None:
     name = ".".join(str(key) for key in keys)
     depth = len(INDEX) + 2
     if len(keys) != depth:
         raise ReferenceError(
             f"{path}: '{name}' is {len(keys)} levels deep, expected {depth}: test, {', '.join(INDEX)}, metric."
         )
+    for problem in reference_keys.problems(keys, system):
+        raise ReferenceError(f"{path}: '{name}' would never be looked up: {problem}; correct the key or remove the entry.")
     if isinstance(value, list) and value and value[0] == "$xfail":
         value = value[-1]
-    if not (isinstance(value, list) and len(value) == 4 and isinstance(value[0], (int, float)) and isinstance(value[3], str)):
+    if not (isinstance(value, list) and len(value) == 4 and _is_number(value[0]) and isinstance(value[3], str)):
         raise ReferenceError(f"{path}: '{name}' must be [value, lower fraction or null, upper fraction or null, unit].")
+    quantity = reference_keys.quantity_of(keys[0], keys[-1])
+    assert quantity is not None  # or the key would have been a problem
+    if problem := _wrong_value(value, quantity):
+        raise ReferenceError(f"{path}: '{name}': {problem}.")
     source: Any = provenance
     for key in keys:
         source = source.get(key) if isinstance(source, Mapping) else None
@@ -179,3 +200,33 @@ def _check_entry(path: str, keys: tuple[Any, ...], value: Any, provenance: Mappi
         raise ReferenceError(
             f"{path}: 'provenance.{name}' must say {', '.join(sorted(wanted))}: a reference without its origin is not used."
         )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _wrong_value(value: list[Any], quantity: Quantity) -> str:
+    """What makes a reference no gate of its quantity; empty if it is one, or has no bounds and is none on purpose."""
+    number, lower, upper, unit = value
+    if unit != quantity.unit:
+        return f"its unit is '{unit}', but the metric is in '{quantity.unit}'; convert the value"
+    if not all(bound is None or _is_number(bound) for bound in (lower, upper)):
+        return f"its bounds are {lower!r} and {upper!r}; write fractions of the value, or null for none"
+    if not all(math.isfinite(part) for part in (number, lower, upper) if part is not None):
+        return "value and bounds must be finite: nothing is above or below NaN, and everything is below infinity"
+    if lower is None and upper is None:
+        return ""
+    if number <= 0:
+        return f"a bound of {number:g} is none: bounds are fractions of the value, which must be above 0"
+    if (lower is not None and not -1 < lower <= 0) or (upper is not None and not 0 <= upper < 1):
+        return (
+            f"its bounds are {lower!r} and {upper!r}; they are fractions of the value, the lower from 0 down to more than -1, "
+            "the upper from 0 up to less than 1: write -0.05 or 0.05 for 5 %"
+        )
+    needed = {HIGHER: (lower, "a lower bound"), LOWER: (upper, "an upper bound")}.get(quantity.direction)
+    if needed is None:
+        return f"{quantity.name} is neither better high nor low, so it can have no bounds; write null for both"
+    if needed[0] is None:
+        return f"{quantity.name} is better {'high' if quantity.direction == HIGHER else 'low'}, so it needs {needed[1]}"
+    return ""

@@ -16,9 +16,13 @@ import runpy
 import socket
 import sys
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from . import references
 from .fabric import Fabric, Rail
 from .vocabulary import PINNING_POLICIES, BadInput
 
@@ -112,6 +116,30 @@ def policies_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
 def references_file(system_name: str, root: Path = ROOT) -> Path:
     """Where a system keeps its learned references."""
     return root / "site_configs" / system_name / "references.yaml"
+
+
+def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
+    """A system's learned references, checked against its description; empty where it keeps none.
+
+    Read again only when a file has changed, because every case of a session asks.
+
+    :raises ReferenceError: if it cannot be read, or an entry would never be looked up or can hold nothing.
+    """
+    path = references_file(system_name, root)
+    described = path.with_name("system.py")
+    stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in (path, described))
+    return _read_references(path, described, stamps) if path.exists() else {}
+
+
+@lru_cache(maxsize=16)
+def _read_references(path: Path, described: Path, stamps: tuple[object, ...]) -> Mapping[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise references.ReferenceError(f"{path} cannot be read ({reason}); correct it, or remove it.") from error
+    references.check_file(str(path), content, read_system(described) if described.exists() else None)
+    return content or {}
 
 
 def _completed(system: dict[str, Any], environment_names: Iterable[str], root: Path) -> dict[str, Any]:
