@@ -136,7 +136,7 @@ def test_a_clock_that_was_wrong_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_screen_loses_no_change_of_the_margins_size() -> None:
-    """What Otava finds without the screen is found with it."""
+    """What is found without the screen is found with it."""
     rng = np.random.default_rng(2)
     policy = verdict_policy.Policy()
     logs = 0.012 * rng.standard_normal((120, 60))
