@@ -107,10 +107,10 @@ def build(
 def orphans(
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel them.")] = False,
 ) -> None:
-    """List Slurm jobs whose ReFrame was killed: they go on until their time limit, and nobody reads what they measure.
+    """List Slurm jobs, and launches on this machine, whose ReFrame was killed: nobody reads what they measure.
 
-    A job tells the host and process of the ReFrame that waits for it; only jobs submitted from this host can be told to be
-    orphans. Their files stay in the stage directory. Exits 1 if there are any that were not cancelled.
+    Each tells the host and process of the ReFrame that waits for it; only those started from this host, by this user, can be
+    told to be orphans. Their files stay in the stage directory. Exits 1 if there are any that were not cancelled.
     """
     from mpibench import orphans as search
 

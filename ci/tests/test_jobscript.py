@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -119,3 +121,131 @@ def test_a_failing_launch_does_not_end_a_script_under_errexit(tmp_path: Path) ->
     )
     assert subprocess.run(["bash", "-c", body], cwd=tmp_path, timeout=60, check=False).returncode == 0
     assert len(jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())) == 2
+
+
+def test_output_without_end_is_cut_and_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobscript, "MOST_OUTPUT_BYTES", 1 << 20)
+    commands = [sh("calm", "echo calm"), sh("wild", "yes >&2"), sh("late", "touch started")]
+    assert run_body(tmp_path, commands).stderr == ""
+    log = jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())
+    assert log == {("calm", 1): 0, ("wild", 1): jobscript.TOO_MUCH_OUTPUT}
+    assert (tmp_path / "calm.1.out").read_text() == "calm\n"
+    assert (tmp_path / "wild.1.err").stat().st_size == 1 << 20
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize(("size", "status"), [(1 << 16, 0), ((1 << 16) + 1, jobscript.TOO_MUCH_OUTPUT)])
+def test_the_limit_of_an_output_is_exact(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, status: int) -> None:
+    monkeypatch.setattr(jobscript, "MOST_OUTPUT_BYTES", 1 << 16)
+    run_body(tmp_path, [sh("one", f"head -c {size} /dev/zero")], repeats=1)
+    assert jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text()) == {("one", 1): status}
+
+
+def test_what_outlives_a_launch_does_not_hold_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that left the launch's group keeps its output open; what the launch printed is there all the same."""
+    monkeypatch.setattr(jobscript, "GRACE_S", 1)
+    # Not to this test's own pipe, which would be held as well.
+    text = "setsid sleep 30 & echo $! >stray; echo done"
+    body = "\n".join([*jobscript.write_body([sh("one", text)], repeats=1, limit_s=20, witness="", debug_env={}), "measure"])
+    subprocess.run(["bash", "-c", body], cwd=tmp_path, timeout=25, check=True, stdout=subprocess.DEVNULL)
+    assert (tmp_path / "one.1.out").read_text() == "done\n"
+    os.kill(int((tmp_path / "stray").read_text()), signal.SIGKILL)
+
+
+LONG = "trap '' HUP INT; echo $$ >rank; sleep 300 & wait"
+
+
+def start_job(folder: Path, **options: object) -> subprocess.Popen[bytes]:
+    """A job as ReFrame's local scheduler starts it: the leader of its own session; one rank of it runs."""
+    settings = {"repeats": 2, "limit_s": 300, "witness": "", "debug_env": {}, **options}
+    body = jobscript.write_body([sh("long", LONG), sh("late", "touch started")], **settings)
+    job = subprocess.Popen(["bash", "-c", "\n".join([*body, "measure"])], cwd=folder, start_new_session=True)
+    wait_for(lambda: (folder / "rank").exists() and (folder / "rank").read_text().strip())
+    return job
+
+
+def wait_for(condition: object, seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < until, "what was waited for did not come"
+        time.sleep(0.05)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return True
+    return state == "Z"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_job_that_is_told_to_end_ends_its_launch(tmp_path: Path, number: int) -> None:
+    job = start_job(tmp_path)
+    rank = int((tmp_path / "rank").read_text())
+    os.killpg(job.pid, number)
+    assert job.wait(timeout=60) == 143
+    wait_for(lambda: is_gone(rank))
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_job_ends_when_its_reframe_is_gone(tmp_path: Path, number: int) -> None:
+    """Killed, the owner can tell nobody."""
+    owner = subprocess.Popen(["sleep", "300"])
+    ticks = int(Path(f"/proc/{owner.pid}/stat").read_text().rpartition(")")[2].split()[19])
+    job = start_job(tmp_path, owner=jobscript.Owner("here", owner.pid, ticks))
+    rank = int((tmp_path / "rank").read_text())
+    time.sleep(jobscript.OWNER_CHECK_S + 0.5)
+    assert job.poll() is None and not is_gone(rank), "its owner is alive"
+    owner.send_signal(number)  # not waited for: a zombie waits for no job either
+    assert job.wait(timeout=60) == 143
+    wait_for(lambda: is_gone(rank))
+    owner.wait()
+
+
+def test_another_process_with_the_number_of_the_owner_is_not_the_owner(tmp_path: Path) -> None:
+    owner = jobscript.Owner("here", os.getpid(), 1)
+    body = jobscript.write_body([sh("long", LONG)], repeats=1, limit_s=300, witness="", debug_env={}, owner=owner)
+    done = subprocess.run(
+        ["bash", "-c", "\n".join([*body, "measure"])], cwd=tmp_path, timeout=60, start_new_session=True, check=False
+    )
+    assert done.returncode == 143
+
+
+def test_a_job_with_an_owner_runs_to_its_end_and_leaves_nothing(tmp_path: Path) -> None:
+    owner = jobscript.Owner.this_process()
+    result = run_body(tmp_path, [sh("one", f"echo ${jobscript.OWNER_VARIABLE}")], owner=owner)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert (tmp_path / "one.3.out").read_text() == f"{owner.text}\n"
+
+
+def test_a_launch_that_runs_once_comes_first(tmp_path: Path) -> None:
+    first = jobscript.Command("first", ["env"], ["true"], once=True)
+    run_body(tmp_path, [sh("one", "true"), first], repeats=2)
+    assert list(jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())) == [
+        ("first", 1),
+        ("one", 1),
+        ("one", 2),
+    ]
+
+
+def test_the_ranks_learn_which_variables_are_asked_for(tmp_path: Path) -> None:
+    command = jobscript.Command("one", ["env"], ["sh", "-c", f"echo ${jobscript.ASKED_VARIABLE}"], asked=("A", "B_C"))
+    run_body(tmp_path, [command], repeats=1)
+    assert (tmp_path / "one.1.out").read_text() == ":A:B_C:\n"
+
+
+@pytest.mark.parametrize(
+    "value", ["1:0-4096;2:4097-", "$(touch made)`touch made`$HOME", 'it\'s "so" \\ & | *', "two\nlines", ""]
+)
+def test_a_quoted_value_is_literal(tmp_path: Path, value: str) -> None:
+    script = f"export V={jobscript.quote(value)}; printenv V"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == value + "\n"
+    assert not (tmp_path / "made").exists()
+
+
+def test_only_the_harness_names_files_of_the_job(tmp_path: Path) -> None:
+    assert jobscript.quote("$PWD/a b", of_job=True) == "\"$PWD\"/'a b'"
+    assert jobscript.quote("$PWD/a b") == "'$PWD/a b'"

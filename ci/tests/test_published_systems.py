@@ -35,7 +35,7 @@ def stacks_variable(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def normalised(script: str) -> str:
     """The parts of a job script that depend on system, stack and condition."""
-    text = re.sub(r"^launch\(\) \{.*?^\}\n", "", script, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^(?:keep|end_launch|launch)\(\) \{.*?^\}.*?\n", "", script, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^measure\(\) \{.*?^ +launch (.*?)^ +done.*\Z", r"\1", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"\A#!/bin/bash\n", "", text)
     text = re.sub(r"^#SBATCH --(comment|time)=.*\n|^#PBS -l walltime=.*\n", "", text, flags=re.MULTILINE)
@@ -90,7 +90,7 @@ def lines_of(name: str) -> list[str]:
         ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_FABRICS=shm:dapl"),
         ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_DAPL_PROVIDER=ofa-v2-mlx4_0-1"),
         ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_FALLBACK=0"),
-        ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_MPD_RSH=$PWD/pbsdsh_rsh"),
+        ("cambridge-westmere/connectx2-intelmpi-401-qdr", 'export I_MPI_MPD_RSH="$PWD"/pbsdsh_rsh'),
         ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_ADJUST_ALLTOALLV=2"),
         # Eight ranks scattered: socket 0 has the odd cores, socket 1 the even ones (section 3.3), in turn.
         ("cambridge-westmere/connectx2-intelmpi-401-qdr", "export I_MPI_PIN_PROCESSOR_LIST=1,0,3,2,7,6,9,8"),
@@ -110,7 +110,7 @@ def lines_of(name: str) -> list[str]:
         ("openhpc-mini/edr100-openmpi-ohpc-edr100", "export UCX_NET_DEVICES=mlx5_0:1"),
         # One rank per NUMA node and adapter needs no PSM2_MULTIRAIL ("How to Use Dual Rail?", 1).
         ("opa-dual-rail/dual-intelmpi-2019-opa200", "export PSM2_MULTIRAIL=0"),
-        ("opa-dual-rail/dual-intelmpi-2019-opa200", "export I_MPI_PIN_DOMAIN=[0x1,0x1000000]"),
+        ("opa-dual-rail/dual-intelmpi-2019-opa200", "export I_MPI_PIN_DOMAIN='[0x1,0x1000000]'"),
         ("opa-dual-rail/dual-intelmpi-2019-opa100", "export HFI_UNIT=0"),
         # "Environments that use only one link (port) are described as sn_single" (appendix A).
         ("ibm-p5-575/links1-pempi-43-ib4x", "export MP_EUIDEVICE=sn_single"),

@@ -19,6 +19,9 @@ from .vocabulary import BadInput
 #: Version of the layout this reader understands (``FORMAT`` in witness.c).
 FORMAT = 1
 
+#: Bytes of the largest record that is read; one of a node with 1,000 interfaces and 64 threads has some 300 kB.
+MOST_BYTES = 16 << 20
+
 Cpus = frozenset[int]
 
 
@@ -193,6 +196,9 @@ def read_rank(path: Path) -> RankEvidence:
     :raises EvidenceError: when it cannot be read, is damaged or of another layout.
     """
     try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise EvidenceError(f"The evidence {path} has {size} bytes, more than any rank writes; run the case again.")
         text = path.read_text(encoding="ascii")
     except (OSError, UnicodeError) as error:
         raise EvidenceError(f"The evidence {path} cannot be read ({error}); run the case again.") from error

@@ -6,11 +6,12 @@ ReFrame waits until a job is over and then asks only the test; the state itself 
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from . import jobscript
 
 #: Job states that are no normal end, and what they mean. Slurm's: ``squeue(1)``, "JOB STATE CODES"; ``TIMEOUT`` also of
 #: ReFrame's local scheduler. A state that is not here says nothing against the job.
@@ -55,10 +56,8 @@ def submit_options(scheduler: str) -> list[str]:
     """Options for a job of this process: started once only, and marked as its own where the scheduler keeps comments."""
     options = list(NO_REQUEUE.get(scheduler, ()))
     if scheduler in _COMMENT:
-        pid = os.getpid()
-        text = Path(f"/proc/{pid}/stat").read_text()
-        ticks = int(text[text.rindex(")") + 2 :].split()[19])
-        options.append(f"{_COMMENT[scheduler]}={owner_comment(pid, ticks, socket.gethostname())}")
+        owner = jobscript.Owner.this_process()
+        options.append(f"{_COMMENT[scheduler]}={owner_comment(owner.pid, owner.start_ticks, owner.host)}")
     return options
 
 

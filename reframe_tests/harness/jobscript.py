@@ -2,14 +2,18 @@
 
 One job measures one group under one condition. The repeats are interleaved (all launches once, then all again),
 so that a disturbance of some seconds hits one repeat of everything and not every repeat of one benchmark. After a launch that
-had to be ended by its limit nothing more is started: the case has failed, and the nodes are free for the next one.
+had to be ended, by its time limit or for printing without end, nothing more is started: the case has failed, and the nodes are
+free for the next one. A job that is told to end, or whose ReFrame is gone, ends its launch first.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 #: Log with one line per finished launch: name, repeat, exit status, wall time in seconds.
 LAUNCH_LOG = "launches.txt"
@@ -21,8 +25,23 @@ GRACE_S = 10
 TIMED_OUT = 124
 #: Script that each rank is started through: it preloads the evidence library and says where evidence belongs.
 TESTIFY = "testify.sh"
+#: Exit status noted for a launch that was ended for printing too much: that of a process that exceeded ``ulimit -f``
+#: (128 + SIGXFSZ, signal(7)).
+TOO_MUCH_OUTPUT = 153
+#: Bytes of each of a launch's two streams that are kept; with one byte more the launch is ended. Whole nightly outputs take up
+#: to 100 kB, and an MPI that prints a line of 100 bytes for each of 10,000 ranks takes 1 MB. A real ``ulimit -f`` would
+#: also bind what ranks write to shared memory files.
+MOST_OUTPUT_BYTES = 16 << 20
 #: Placeholder for the file one launch's MPI writes its debug lines to.
 DEBUG_FILE = "{debug_file}"
+#: Begins a value, among those the harness itself sets, that names a file in the job's directory.
+JOB_DIRECTORY = "$PWD/"
+#: Variable that names, to the evidence library, further variables to record: ``:A:B:``.
+ASKED_VARIABLE = "MPIBENCH_ASKED"
+#: Variable in every process of a job on this machine: host, number and start of the ReFrame that waits for it.
+OWNER_VARIABLE = "MPIBENCH_OWNER"
+#: Seconds between two looks at whether that ReFrame is still there.
+OWNER_CHECK_S = 2
 
 
 @dataclass(frozen=True)
@@ -49,12 +68,50 @@ class Command:
     :param launcher: launcher and its options, as words.
     :param program: benchmark and its arguments, as words.
     :param enter: shell text before the launcher, for a launch that needs another environment than the job's.
+    :param asked: names of the variables whose values each rank is asked for.
+    :param once: run it once, before the repeats of the others.
     """
 
     name: str
     launcher: Sequence[str]
     program: Sequence[str]
     enter: str = ""
+    asked: Sequence[str] = ()
+    once: bool = False
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The ReFrame process that waits for a job on the same machine.
+
+    :param start_ticks: start of the process in clock ticks after boot (``proc(5)``, field 22 of ``/proc/<pid>/stat``).
+    """
+
+    host: str
+    pid: int
+    start_ticks: int
+
+    @classmethod
+    def this_process(cls) -> Owner:
+        """The process that asks."""
+        text = Path("/proc/self/stat").read_text()
+        # The name, in parentheses, may hold anything.
+        return cls(socket.gethostname(), os.getpid(), int(text[text.rindex(")") + 2 :].split()[19]))
+
+    @property
+    def text(self) -> str:
+        """Value of :data:`OWNER_VARIABLE`."""
+        return f"{self.host}:{self.pid}:{self.start_ticks}"
+
+
+def quote(value: str, *, of_job: bool = False) -> str:
+    """Shell word of a value that nothing expands.
+
+    :param of_job: the value is the harness's own, so that :data:`JOB_DIRECTORY` at its front stands for the job's directory.
+    """
+    if of_job and value.startswith(JOB_DIRECTORY):
+        return f'"$PWD"/{shlex.quote(value.removeprefix(JOB_DIRECTORY))}'
+    return shlex.quote(value)
 
 
 def write_body(
@@ -64,6 +121,7 @@ def write_body(
     limit_s: int,
     witness: str,
     debug_env: Mapping[str, str],
+    owner: Owner | None = None,
 ) -> list[str]:
     """Shell lines that define ``measure``, which runs everything.
 
@@ -71,47 +129,136 @@ def write_body(
     :param limit_s: seconds after which one launch is taken for hung and ended.
     :param witness: path of the library preloaded into each rank.
     :param debug_env: variables whose value names the launch's own debug file (:data:`DEBUG_FILE`).
+    :param owner: the process on the same machine without which the job must not go on.
     """
-    lines = [
-        "launch() {  # NAME REPEAT COMMAND...",
-        '    [ -z "$hung" ] || return 0',
-        "    local name=$1 repeat=$2 started=$SECONDS status=0; shift 2",
-        '    export MPIBENCH_DEBUG="$PWD/$name.$repeat.debug"',
-    ]
-    lines += [f'    export {key}="{_quoted(value)}"' for key, value in debug_env.items()]
-    lines += [
-        '    mkdir -p "evidence/$name.$repeat"',
-        f'    timeout --kill-after={GRACE_S} {limit_s} "$@" >"$name.$repeat.out" 2>"$name.$repeat.err" </dev/null || status=$?',
-        # A launch that had to be killed after the grace takes `timeout` with it: 128 + SIGKILL (timeout(1)).
-        f"    [ $status -ne 137 ] || [ $((SECONDS - started)) -lt {limit_s} ] || status={TIMED_OUT}",
-        f"    [ $status -ne {TIMED_OUT} ] || hung=$name.$repeat",
-        f'    echo "$name $repeat $status $((SECONDS - started))" >>{LAUNCH_LOG}',
-        "}",
+    once, again = ([command for command in commands if command.once is first] for first in (True, False))
+    return [
+        *_write_ends(),
+        *_write_launch(limit_s, debug_env),
         "measure() {",
-        "    local repeat hung=",
+        "    local repeat pipes running= stopped= watcher=",
         # What an earlier start of the same job left here would be counted with what this one measures.
         f"    rm -rf evidence {LAUNCH_LOG} {TESTIFY} {' '.join(_left_by(command.name) for command in commands)}",
         f'    echo "$(date -u +%FT%TZ) $(hostname)" >>{START_LOG}',
         # On the rank's own node, so that what a user, a module or a launcher preloads there is kept, behind ours. A file and
         # not `sh -c`: some launchers join the words of a command and part them again.
         f"    cat >{TESTIFY} <<'END_OF_TESTIFY'",
-        f"export MPIBENCH_EVIDENCE=$1 LD_PRELOAD={shlex.quote(witness)}${{LD_PRELOAD:+:$LD_PRELOAD}}",
-        "shift",
+        f"export MPIBENCH_EVIDENCE=$1 {ASKED_VARIABLE}=$2 LD_PRELOAD={shlex.quote(witness)}${{LD_PRELOAD:+:$LD_PRELOAD}}",
+        "shift 2",
         'exec "$@"',
         "END_OF_TESTIFY",
+        "    pipes=$(mktemp -d) || return",
+        '    mkfifo "$pipes/out" "$pipes/err" "$pipes/never" || return',
+        "    trap 'end_launch 143' TERM INT HUP",
+        *(_watch(owner) if owner else ()),
+        *(["    repeat=1"] if once else ()),
+        *(line for command in once for line in _start(command, witness)),
         f"    for repeat in {' '.join(str(r) for r in range(1, repeats + 1))}; do",
+        *(line for command in again for line in _start(command, witness)),
+        "    done",
+        "    trap - TERM INT HUP",
+        *(['    kill "$watcher" 2>/dev/null || true'] if owner else ()),
+        '    rm -rf "$pipes"',
+        "}",
     ]
-    for command in commands:
-        testify = f'sh "$PWD/{TESTIFY}" "$PWD/evidence/{command.name}.$repeat"'
-        lines += [
-            f'        launch {command.name} "$repeat" \\',
-            *([f"            {command.enter} \\"] if command.enter else []),
-            f"            {shlex.join(command.launcher)} \\",
-            f"            {testify} \\",
-            f"            {shlex.join(command.program)}",
-        ]
-    lines += ["    done", "}"]
-    return lines
+
+
+def _write_ends() -> list[str]:
+    """Shell functions that bound what a launch prints, and that end it before its time."""
+    return [
+        # What cannot be written, or is too much, is still read, so that the launcher can end in order. cat writes what it has
+        # read at once, so that nothing is lost if the job is killed (head would keep some back).
+        "keep() {  # FILE PROCESS",
+        "    local status=0",
+        f'    (ulimit -c 0; ulimit -Sf {MOST_OUTPUT_BYTES // 1024}; exec cat >"$1") || status=$?',
+        f"    if [ $status -eq {TOO_MUCH_OUTPUT} ]; then",
+        '        : >"$pipes/full"',
+        '        kill -TERM "$2"',
+        "    fi",
+        "    [ $status -eq 0 ] || exec cat >/dev/null",
+        "} 2>/dev/null",
+        # `timeout` leads a process group of its own, which a signal to the job's group does not reach; it hands TERM on, and
+        # kills after the grace (timeout(1)), but what outlives its own child is left to us.
+        "end_launch() {  # STATUS",
+        "    trap '' TERM INT HUP",
+        '    if [ -n "$running" ]; then',
+        '        kill -TERM "$running" 2>/dev/null || true',
+        '        wait "$running" 2>/dev/null || true',
+        '        kill -KILL -- "-$running" 2>/dev/null || true',
+        "    fi",
+        '    rm -rf "$pipes"',
+        '    exit "$1"',
+        "}",
+    ]
+
+
+def _write_launch(limit_s: int, debug_env: Mapping[str, str]) -> list[str]:
+    """Shell function that runs one repeat of one launch."""
+    return [
+        "launch() {  # NAME REPEAT COMMAND...",
+        '    [ -z "$stopped" ] || return 0',
+        "    local name=$1 repeat=$2 started=$SECONDS status=0 out err late; shift 2",
+        '    export MPIBENCH_DEBUG="$PWD/$name.$repeat.debug"',
+        *(f'    export {key}="{_quoted(value)}"' for key, value in debug_env.items()),
+        '    mkdir -p "evidence/$name.$repeat"',
+        # In the background, because a shell heeds a signal only after what runs in its foreground.
+        f'    timeout --kill-after={GRACE_S} {limit_s} "$@" >"$pipes/out" 2>"$pipes/err" </dev/null &',
+        "    running=$!",
+        '    keep "$name.$repeat.out" "$running" <"$pipes/out" & out=$!',
+        '    keep "$name.$repeat.err" "$running" <"$pipes/err" & err=$!',
+        '    wait "$running" || status=$?',
+        # A launch that had to be killed after the grace takes `timeout` with it: 128 + SIGKILL (timeout(1)).
+        f"    [ $status -ne 137 ] || [ $((SECONDS - started)) -lt {limit_s} ] || status={TIMED_OUT}",
+        f'    [ $status -ne {TIMED_OUT} ] && [ ! -e "$pipes/full" ] || kill -KILL -- "-$running" 2>/dev/null || true',
+        "    running=",
+        # Something that left the launch's process group may hold the pipes open for ever.
+        f'    {{ read -r -t {GRACE_S} <>"$pipes/never"; kill "$out" "$err"; }} 2>/dev/null & late=$!',
+        '    wait "$out" "$err" 2>/dev/null || true',
+        '    kill "$late" 2>/dev/null || true',
+        f'    [ ! -e "$pipes/full" ] || status={TOO_MUCH_OUTPUT}',
+        f"    case $status in {TIMED_OUT}|{TOO_MUCH_OUTPUT}) stopped=$name.$repeat ;; esac",
+        f'    echo "$name $repeat $status $((SECONDS - started))" >>{LAUNCH_LOG}',
+        "}",
+    ]
+
+
+def _start(command: Command, witness: str) -> list[str]:
+    """Shell lines that start one repeat of a launch."""
+    # Never an empty word: launchers that join a command's words lose it.
+    asked = "".join(f":{name}" for name in command.asked) + ":"
+    testify = f'sh "$PWD/{TESTIFY}" "$PWD/evidence/{command.name}.$repeat" {asked}'
+    return [
+        f'        launch {command.name} "$repeat" \\',
+        *([f"            {command.enter} \\"] if command.enter else []),
+        f"            {shlex.join(command.launcher)} \\",
+        f"            {testify} \\",
+        f"            {shlex.join(command.program)}",
+    ]
+
+
+def _watch(owner: Owner) -> list[str]:
+    """Shell lines that end the job when its owner is gone: killed, ReFrame can tell nobody.
+
+    Nothing is started for a look, so that it costs the ranks no core: ``read`` waits on a pipe that nobody writes to, and the
+    start of the process, which tells it from a later one of the same number, is read by the shell itself.
+    """
+    return [
+        f"    export {OWNER_VARIABLE}={shlex.quote(owner.text)}",
+        "    {",
+        "        trap - TERM INT HUP",
+        '        exec {never}<> "$pipes/never"',
+        "        while :; do",
+        f"            line=gone; read -r line </proc/{owner.pid}/stat || true",
+        "            set -- ${line##*) }",
+        f'            [ "${{20:-}}" != {owner.start_ticks} ] || [ "$1" = Z ] || line=',
+        "            read -r own </proc/$BASHPID/stat; set -- ${own##*) }",
+        # Without its script the watcher has nobody to end, and the script's number may be another process's by now.
+        '            [ "$2" = $$ ] || exit',
+        '            [ -z "$line" ] || kill -TERM $$',
+        f"            read -r -t {OWNER_CHECK_S} -u $never || true",
+        "        done",
+        "    } 2>/dev/null & watcher=$!",
+    ]
 
 
 def _left_by(name: str) -> str:

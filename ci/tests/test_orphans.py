@@ -1,0 +1,125 @@
+"""Launches on this machine whose ReFrame was killed: found by what they carry, ended, and nobody else's touched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mpibench import orphans
+from mpibench.cluster.state import Process
+from reframe_tests.harness import jobscript
+
+HOST = socket.gethostname()
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a process with a variable that names an owner; what is left is killed in the end."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(owner: str, *words: str) -> subprocess.Popen[bytes]:
+        environ = {**os.environ, **({jobscript.OWNER_VARIABLE: owner} if owner else {})}
+        process = subprocess.Popen(words or ("sleep", "600"), cwd=tmp_path, env=environ, start_new_session=True)
+        started.append(process)
+        # Between fork and exec a process still has its parent's environment.
+        until = time.monotonic() + 30
+        while owner and owner.encode() not in Path(f"/proc/{process.pid}/environ").read_bytes():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def dead() -> str:
+    """An owner that has ended; nobody else has its number and its start."""
+    done = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True)
+    return f"{HOST}:{int(done.stdout)}:1"
+
+
+def found() -> set[int]:
+    return {launch.process.pid for launch in orphans.read_processes(HOST) if not launch.owner.alive}
+
+
+def test_orphans_are_those_whose_own_reframe_is_gone(start: Start, dead: str) -> None:
+    orphan = start(dead)
+    others = [
+        start(jobscript.Owner.this_process().text),
+        start(dead.replace(HOST, "elsewhere", 1)),
+        start("nonsense"),
+        start(f"{HOST}:x:1"),
+        start(""),
+    ]
+    pids = found()
+    assert orphan.pid in pids
+    assert not pids & {process.pid for process in others}
+
+
+def test_a_number_that_another_process_has_now_is_no_owner(start: Start) -> None:
+    owner = jobscript.Owner.this_process()
+    orphan = start(f"{HOST}:{owner.pid}:{owner.start_ticks - 1}")
+    assert orphan.pid in found()
+
+
+def test_processes_of_others_are_left_out(start: Start, dead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    orphan = start(dead)
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    assert orphan.pid not in found()
+
+
+def test_processes_of_another_pid_namespace_are_left_out(tmp_path: Path) -> None:
+    """There the owner's number means another process: a container may bear its host's name."""
+    for name, namespace in (("self", "pid:[1]"), ("123456", "pid:[2]")):
+        (tmp_path / name / "ns").mkdir(parents=True)
+        (tmp_path / name / "ns" / "pid").symlink_to(namespace)
+    (tmp_path / "123456" / "environ").write_text(f"{jobscript.OWNER_VARIABLE}={HOST}:1:1\0")
+    assert orphans.read_processes(HOST, tmp_path) == []
+
+
+def test_orphans_are_named_and_ended(start: Start, dead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orphans.shutil, "which", lambda name: None)
+    monkeypatch.setattr(orphans, "_GRACE_S", 1)
+    # Only those of this test: another session on this machine may have left some.
+    everything = orphans.read_processes
+    monkeypatch.setattr(orphans, "read_processes", lambda host: [x for x in everything(host) if x.directory == str(tmp_path)])
+    gentle = start(dead)
+    deaf = start(dead, "sh", "-c", "trap '' TERM; touch ready; while :; do sleep 0.1; done")
+    living = start(jobscript.Owner.this_process().text)
+    until = time.monotonic() + 30
+    while not (tmp_path / "ready").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    said: list[str] = []
+    assert orphans.report(False, said.append) == 1
+    [line] = said
+    number = dead.split(":")[1]
+    assert f"{gentle.pid} (sleep)" in line and f"{deaf.pid} (sh)" in line
+    assert line.endswith(f"their ReFrame, process {number}, is gone; files in {tmp_path}")
+    assert orphans.report(True, said.append) == 0
+    assert said[-1] == "all of them are ended"
+    assert (gentle.wait(30), deaf.wait(30)) == (-signal.SIGTERM, -signal.SIGKILL)
+    assert living.poll() is None
+    said.clear()
+    assert orphans.report(True, said.append) == 0
+    assert said == ["no process on this machine is an orphan; no Slurm here, so no jobs in a queue"]
+
+
+def test_a_recycled_number_is_never_signalled(start: Start) -> None:
+    bystander = start("")
+    now = Process.observe(bystander.pid)
+    assert now
+    orphans.end([Process(now.pid, now.start_ticks - 1), Process(2**22 + 1, 1)])
+    assert bystander.poll() is None and now.alive
