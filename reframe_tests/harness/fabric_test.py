@@ -5,6 +5,7 @@ A test file adds a leaf of a few lines that names its group. Everything else is 
 
 from __future__ import annotations
 
+import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             )
         self._stack = stack_metadata.read(Path(self.current_environ.extras["stack"]))
         self._rival = None
+        # ReFrame would expand the values (osext.expandvars runs what stands in $(), even in a dry run) and write them into the
+        # script as they stand. The script sets them itself, quoted; what the user sets (-S env_vars=...) wins over the rest.
+        self._chosen, self.env_vars = dict(self.env_vars), {}
+        unusable = [name for name in self._chosen if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]
+        if unusable:
+            raise ReframeError(f"env_vars: '{unusable[0]}' is no name of a variable; use letters, digits and _")
         try:
             self._condition = self._resolve(self._stack)
             pace = catalogue.Pace(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
@@ -188,6 +195,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             pinning_order=list(space["pinning"].values),
             here=partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False),
             scheduler=partition.scheduler.registered_name,
+            chosen=self._chosen,
         )
 
     def plan_launches(self, pace: catalogue.Pace, where: condition.Condition | None = None) -> tuple[catalogue.Launch, ...]:
@@ -200,14 +208,14 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         """Write the interleaved repeats into the job script; the job itself starts the stack's own launcher."""
         self.limit_s = self.limit_s or catalogue.DEPTHS[self.depth].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
-        commands = [jobscript.Command(row.name, launcher, row.words(self._stack)) for row in self._launches]
+        asked = self._condition.recorded
+        commands = [jobscript.Command(row.name, launcher, row.words(self._stack), asked=asked) for row in self._launches]
         if self._rival:
             commands += self._rival.commands(self._condition, self.job.launcher.command(self.job), self.job.launcher.options)
-        # What the user sets wins (-S env_vars=...): the evidence then says what came of it.
-        self.env_vars = {**self._condition.job_env, **self.env_vars}
         self.time_limit = f"{self._executions * len(commands) * self.limit_s + 60}s"
         self.job.options += job_end.submit_options(self.current_partition.scheduler.registered_name)
         self.prerun_cmds = [
+            *(f"export {name}={word}" for name, word in self._condition.assignments.items()),
             *self._condition.prepare,
             *(self._rival.condition.prepare if self._rival else ()),
             *jobscript.write_body(
@@ -216,10 +224,11 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 limit_s=self.limit_s,
                 witness=str(witness.locate()),
                 debug_env=self._condition.debug_env,
+                owner=jobscript.Owner.this_process() if self.current_partition.scheduler.registered_name == "local" else None,
             ),
         ]
         self.job.launcher = getlauncher("local")()
-        self.condition = {**self._condition.as_dict(), "environment": dict(self.env_vars), "launcher": " ".join(launcher)}
+        self.condition = {**self._condition.as_dict(), "launcher": " ".join(launcher)}
         if self._rival:
             self.condition["in_turn_with"] = self.rival
             self.rival_run = {"condition": {**self._rival.condition.as_dict(), "in_turn_with": self._stack.name}}

@@ -13,7 +13,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from . import catalogue, evidence, evidence_clock, job_end, jobscript, parsers, preamble, references, transports
+from . import (
+    catalogue,
+    evidence,
+    evidence_clock,
+    evidence_settings,
+    job_end,
+    jobscript,
+    parsers,
+    preamble,
+    references,
+    transports,
+)
 from .condition import Condition
 from .printable import printable, printable_data
 from .records import Record
@@ -26,6 +37,10 @@ PROVEN, CONTRADICTED, MISSING = "proven", "contradicted", "missing"
 REPLAYED = "replayed"
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
+#: Exit status of a launch after which the job starts nothing more, and what the launch did.
+WHY_STOPPED = {jobscript.TIMED_OUT: "hung", jobscript.TOO_MUCH_OUTPUT: "printed without end"}
+#: Bytes that are looked at, at either end, of an output without end.
+_ENDLESS_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -142,16 +157,18 @@ def evaluate(
     outcome.add(end.name, WHOLE_JOB, MISSING, job_end.judge(end))
     log = directory / jobscript.LAUNCH_LOG
     statuses = jobscript.read_launch_log(_text(log))
-    hung = next((launch for launch, status in statuses.items() if status == jobscript.TIMED_OUT), None)
+    stopped = next(((launch, WHY_STOPPED[status]) for launch, status in statuses.items() if status in WHY_STOPPED), None)
     records: dict[tuple[str, int], list[Record]] = {}
     details: list[tuple[str, int, dict[str, Any]]] = []
     set_aside: Counter[str] = Counter()
     for repeat in range(1, repeats + 1):
         for launch in launches:
             files = jobscript.files_of(launch.name, repeat)
-            ended = _judge_end(statuses.get((launch.name, repeat)), limit_s, directory, files, hung)
-            printed, debug = transports.strip_debug(condition.stack, _text(directory / files.output))
-            debug = "\n".join([debug, _text(directory / files.debug), _text(directory / files.error)])
+            status = statuses.get((launch.name, repeat))
+            ended = _judge_end(status, limit_s, directory, files, stopped)
+            most = _ENDLESS_BYTES if status == jobscript.TOO_MUCH_OUTPUT else jobscript.MOST_OUTPUT_BYTES
+            printed, debug = transports.strip_debug(condition.stack, _text(directory / files.output, most))
+            debug = "\n".join([debug, _text(directory / files.debug, most), _text(directory / files.error, most)])
             parsed, broken = _parse(launch, printed, files.output, set_aside)
             # A launch that ended badly is reported by its end, not also by the hole it left in its output.
             outcome.add(launch.name, repeat, MISSING, [ended] if ended else broken)
@@ -180,20 +197,28 @@ def evaluate(
 
 
 def _judge_end(
-    status: int | None, limit_s: int, directory: Path, files: jobscript.LaunchFiles, hung: tuple[str, int] | None
+    status: int | None,
+    limit_s: int,
+    directory: Path,
+    files: jobscript.LaunchFiles,
+    stopped: tuple[tuple[str, int], str] | None,
 ) -> str:
     """Sentence on how a launch ended; empty if it ended well.
 
-    :param hung: the launch, and its repeat, after which the job started nothing more.
+    :param stopped: the launch, and its repeat, after which the job started nothing more, and what it did.
     """
     if status == 0:
         return ""
-    if status is None and hung:
-        return f"not started, because {hung[0]}.{hung[1]} hung."
+    if status is None and stopped:
+        (launch, repeat), reason = stopped
+        return f"not started, because {launch}.{repeat} {reason}."
     if status is None:
         return "the job ended before this launch did; its output is not used."
     if status == jobscript.TIMED_OUT:
         return f"still running after {limit_s} s and ended by the test's own limit (hung?){_last_words(directory, files)}."
+    if status == jobscript.TOO_MUCH_OUTPUT:
+        mib = jobscript.MOST_OUTPUT_BYTES >> 20
+        return f"printed more than {mib} MiB and was ended for it{_last_words(directory, files)}."
     telling = telling_line(_text(directory / files.error))
     said = f"; it said: {telling}" if telling else " and said nothing"
     return f"ended with exit status {status}{said}."
@@ -203,13 +228,26 @@ def _last_words(directory: Path, files: jobscript.LaunchFiles) -> str:
     """How far a hung launch got: the last line it printed."""
     if not any((directory / files.evidence).glob("*.json")):
         return "; no rank left evidence, so none got through MPI_Init"
-    lines = [" ".join(line.split()) for line in _text(directory / files.output).splitlines()]
+    lines = [" ".join(line.split()) for line in _end_of(directory / files.output).splitlines()]
     last = next((line for line in reversed(lines) if line.strip("#- ")), "")
     return f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
 
 
-def _text(path: Path) -> str:
-    return path.read_text(errors="replace") if path.exists() else ""
+def _text(path: Path, most: int = jobscript.MOST_OUTPUT_BYTES) -> str:
+    """Content of a file, of a longer one its beginning (``most`` characters); empty if there is none."""
+    if not path.exists():
+        return ""
+    with path.open(errors="replace") as file:
+        return file.read(most)
+
+
+def _end_of(path: Path) -> str:
+    """The last :data:`_ENDLESS_BYTES` of a file; empty if there is none."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _ENDLESS_BYTES))
+        return file.read(_ENDLESS_BYTES).decode(errors="replace")
 
 
 def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str]) -> tuple[list[Record], list[str]]:
@@ -253,6 +291,7 @@ def _testify(
     wrong = evidence.check_library(ranks, condition.stack)
     wrong += evidence.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
     wrong += evidence_clock.check_clocks(ranks)
+    wrong += evidence_settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
     traffic = None
     if whole and not absent:
         traffic = evidence.check_traffic(ranks, condition.fabric, _bytes_between(condition, launch, records))

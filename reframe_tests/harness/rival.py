@@ -36,8 +36,9 @@ class Rival:
         :param site_launcher: what the site's launcher would start; ``options``: what the user gave it.
         """
         launcher = self.condition.launcher_words(site_launcher, options)
+        stack, asked = self.condition.stack, self.condition.recorded
         return [
-            jobscript.Command(row.name, launcher, row.words(self.condition.stack), _enter(row.name, own, self.condition))
+            jobscript.Command(row.name, launcher, row.words(stack), _enter(row.name, own, self.condition), asked)
             for row in self.launches
         ]
 
@@ -73,10 +74,10 @@ def pair(own: Condition, theirs: Condition, launches: Sequence[catalogue.Launch]
 
 def _enter(launch: str, own: Condition, theirs: Condition) -> str:
     """Shell words before the launcher that leave the job's own stack and enter the other one."""
-    variables = {**theirs.stack.env_vars, **theirs.job_env}
+    variables = {name: shlex.quote(value) for name, value in theirs.stack.env_vars.items()} | theirs.assignments
     left = sorted({*own.stack.env_vars, *own.job_env, *own.debug_env} - set(variables) - set(theirs.debug_env))
     words = ["env", *(word for name in left for word in ("-u", shlex.quote(name)))]
-    words += [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
+    words += [f"{name}={word}" for name, word in variables.items()]
     for name in dict.fromkeys([*own.stack.prepend_path, *theirs.stack.prepend_path]):
         words.append(
             f"{name}={_search_path(name, own.stack.prepend_path.get(name, ()), theirs.stack.prepend_path.get(name, ()))}"

@@ -208,6 +208,19 @@ static bool may_be_secret(const char *name, size_t width)
     return false;
 }
 
+/* Whether MPIBENCH_ASKED, ":A:B:", names the variable: the condition set it, so it is recorded whatever its name and length. */
+static bool is_asked(const char *name, size_t width)
+{
+    const char *at = getenv("MPIBENCH_ASKED");
+    while (at && *at == ':') {
+        const char *end = strchr(++at, ':');
+        if (end && (size_t)(end - at) == width && !strncmp(at, name, width))
+            return true;
+        at = end;
+    }
+    return false;
+}
+
 static void put_environment(struct text *out)
 {
     put_member(out, "environment");
@@ -216,14 +229,17 @@ static void put_environment(struct text *out)
         const char *equals = strchr(*variable, '=');
         size_t width = equals ? (size_t)(equals - *variable) : 0;
         char name[256];
-        if (!width || width >= sizeof name || may_be_secret(*variable, width) ||
-            !starts_with_one(*variable, SETTINGS, sizeof SETTINGS / sizeof *SETTINGS) ||
-            starts_with_one(*variable, BOOKKEEPING, sizeof BOOKKEEPING / sizeof *BOOKKEEPING))
+        bool asked = is_asked(*variable, width);
+        if (!width || width >= sizeof name)
+            continue;
+        if (!asked && (may_be_secret(*variable, width) ||
+                       !starts_with_one(*variable, SETTINGS, sizeof SETTINGS / sizeof *SETTINGS) ||
+                       starts_with_one(*variable, BOOKKEEPING, sizeof BOOKKEEPING / sizeof *BOOKKEEPING)))
             continue;
         memcpy(name, *variable, width);
         name[width] = '\0';
         put_member(out, name);
-        put_limited(out, equals + 1, MAX_VALUE);
+        put_limited(out, equals + 1, asked ? SIZE_MAX : MAX_VALUE);
     }
     put(out, "}");
 }

@@ -1,0 +1,57 @@
+"""The check that every rank had the variables the condition set: what was asked for is compared with what arrived.
+
+A launcher may drop a variable on the way to another node, a shell may cut its value, a user's profile may set it again. The
+number would then stand for another setting than the one stored beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .evidence import name_ranks
+from .evidence_rank import RankEvidence
+
+#: Characters of a value that are shown in a sentence.
+_SHOWN = 160
+#: Beginnings of the names of variables that only a launcher reads: it need not hand them on (mpiexec(1) of Hydra, PRRTE's
+#: prterun(1), Open MPI's mpirun(1) for ``plm`` and ``rmaps``).
+LAUNCHERS_OWN = (
+    "HYDRA_",
+    "I_MPI_HYDRA_",
+    "I_MPI_JOB_",
+    "I_MPI_MPD_",
+    "PRTE_",
+    "OMPI_MCA_plm",
+    "OMPI_MCA_rmaps",
+    "OMPI_MCA_orte_",
+    "SLURM_",
+    "SRUN_",
+)
+
+
+def check_settings(
+    ranks: Sequence[RankEvidence], asked: Mapping[str, str], by_launcher: Mapping[str, str] | None = None
+) -> list[str]:
+    """Sentences unless every rank had each variable with the value that was asked for.
+
+    :param asked: name to value, taken literally.
+    :param by_launcher: likewise, for variables the launcher reads; a rank may be without, but not have another value.
+    """
+    optional = {**(by_launcher or {}), **{name: value for name, value in asked.items() if name.startswith(LAUNCHERS_OWN)}}
+    sentences = []
+    for name, value in {**asked, **optional}.items():
+        wrong: dict[str | None, list[RankEvidence]] = {}
+        for rank in ranks:
+            had = rank.environment.get(name)
+            if had != value and not (had is None and name in optional):
+                wrong.setdefault(had, []).append(rank)
+        sentences += [
+            f"asked for {name}={_show(value)}, but {name_ranks(there)} had {'none' if had is None else _show(had)}."
+            for had, there in wrong.items()
+        ]
+    return sentences
+
+
+def _show(value: str) -> str:
+    """A value in quotes, cut where it is long: around the place that differs it would not fit a sentence anyway."""
+    return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}... ({len(value)} characters)"
