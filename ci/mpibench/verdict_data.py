@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness.vocabulary import LOWER, BadInput
+from reframe_tests.harness.vocabulary import HIGHER, LOWER, POSITIVE_TIMES, BadInput
 
 from . import dataset, session_selectors, unreadable, usable
 from .sessions import session_starts
@@ -43,6 +43,9 @@ class Selection:
     :param cases: rows of ``cases`` that were used.
     :param planned: rows of ``cases`` of these sessions that were to be measured, used or not.
     :param remarks: what was not used and why, one sentence each.
+    :param zeros: columns as ``values``: bandwidths and rates of nothing, which have no ratio and are no loss either.
+    :param unproven: rows of ``cases`` that were to prove their condition and did not (:func:`usable.owed_proof`).
+    :param selector: as given.
     """
 
     system: str
@@ -51,6 +54,14 @@ class Selection:
     cases: pl.DataFrame
     planned: pl.DataFrame
     remarks: tuple[str, ...]
+    zeros: pl.DataFrame
+    unproven: pl.DataFrame
+    selector: str
+
+    @property
+    def measured(self) -> pl.DataFrame:
+        """``values`` and ``zeros``."""
+        return pl.concat([self.values, self.zeros])
 
     def jobs(self) -> list[dict[str, Any]]:
         """The jobs behind the values: session, start (ISO), job id, nodes, condition, folder of script, outputs, evidence."""
@@ -150,19 +161,30 @@ def read(
     if not sorted_cases.usable.height:
         why = "; ".join(remarks) or "every case was skipped"
         raise BadInput(f"selector {selector!r} gives no case that may be used ({why}).")
-    values, more = _values(folder, system, sorted_cases.usable)
+    measured, more = _values(folder, system, sorted_cases.usable)
+    unproven = usable.owed_proof(cases).join(sorted_cases.proven, on="case", how="anti")
     planned = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
     for old, new in (rename or {}).items():
-        columns = [name for name in ("stack", "benchmark", "fabric", "partition") if name in values.columns]
-        if not any(values[name].eq(old).any() for name in columns):
+        columns = [name for name in ("stack", "benchmark", "fabric", "partition") if name in measured.columns]
+        if not any(measured[name].eq(old).any() for name in columns):
             raise BadInput(f"--rename {old}={new}: {selector!r} has no stack, benchmark, fabric or partition {old!r}.")
-        values = values.with_columns(pl.col(columns).replace(old, new))
+        measured = measured.with_columns(pl.col(columns).replace(old, new))
         planned = planned.with_columns(pl.col("stack", "fabric", "partition").replace(old, new))
-    return Selection(system, tuple(sessions), values, sorted_cases.usable, planned, (*remarks, *more))
+    return Selection(
+        system=system,
+        sessions=tuple(sessions),
+        values=measured.filter(pl.col("value") > 0),
+        cases=sorted_cases.usable,
+        planned=planned,
+        remarks=(*remarks, *more),
+        zeros=measured.filter(pl.col("value") == 0),
+        unproven=unproven,
+        selector=selector,
+    )
 
 
 def _values(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Judged values of some cases, and what was left out."""
+    """Judged values of some cases, zeros among them, and what was left out."""
     wanted = cases["case"].to_list()
     columns = [*METRIC, *UNIT, "unit", "direction", "value", "started"]
     samples = (
@@ -188,15 +210,27 @@ def _values(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFram
     if repeated.any():
         row = samples.filter(repeated).row(0, named=True)
         raise BadInput(f"{row['benchmark']} {row['quantity']} of case {row['case']} is there twice: export that session again.")
-    remarks = []
-    order = {quantity: rank for rank, quantity in enumerate(JUDGED)}
-    positive = samples.filter(pl.col("value") > 0)
+    impossible = samples.filter(
+        (pl.col("value") < 0) | ((pl.col("value") == 0) & pl.col("quantity").is_in(POSITIVE_TIMES)),
+    )
+    if impossible.height:
+        row = impossible.row(0, named=True)
+        raise BadInput(
+            f"{row['benchmark']} {row['quantity']} of case {row['case']} is {row['value']:g}, which nothing can take: its "
+            f"output was damaged; leave the case out with --where 'case != \"{row['case']}\"' and measure it again."
+        )
+    # A message of no bytes has no bandwidth; a larger one that has none is the worst there is.
+    zero = (pl.col("direction") == HIGHER) & (pl.col("value") == 0) & (pl.col("message_bytes") > 0).fill_null(False)
+    kept = samples.filter((pl.col("value") > 0) | zero)
     point = [name for name in METRIC if name != "quantity"]
-    rank = pl.col("quantity").replace_strict(order, return_dtype=pl.Int32)
-    judged = positive.filter(rank == rank.min().over(*point))
-    zero = samples.filter(pl.col("value") <= 0).join(judged.select(point).unique(), on=point, how="anti", nulls_equal=True)
-    if zero.height:
-        remarks.append(f"{zero.height} values of zero not used: a ratio to nothing says nothing")
+    rank = pl.col("quantity").replace_strict({quantity: rank for rank, quantity in enumerate(JUDGED)}, return_dtype=pl.Int32)
+    judged = kept.filter(rank == rank.min().over(*point))
+    left = samples.filter(pl.col("value") == 0).join(judged.select(point).unique(), on=point, how="anti", nulls_equal=True)
+    remarks = [f"{left.height} values of zero not used: a ratio to nothing says nothing"] if left.height else []
+    zeros = judged.filter(pl.col("value") == 0)
+    if zeros.height:
+        names = ", ".join(sorted(set(zeros["benchmark"])))
+        remarks.append(f"{zeros.height} values are zero where bytes were sent ({names}): the worst value there is")
     return judged, remarks
 
 

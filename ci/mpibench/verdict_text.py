@@ -7,8 +7,10 @@ from typing import Any
 
 import polars as pl
 
+from .charts import TITLES
 from .verdict_data import CONDITION, describe_condition
-from .verdicts import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED, Judgement
+from .verdict_words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
+from .verdicts import Judgement
 
 
 def size_text(message_bytes: int | None) -> str:
@@ -29,6 +31,18 @@ def sizes_text(sizes: Iterable[int | None]) -> str:
     return f"{size_text(ordered[0])} to {size_text(ordered[-1])}"
 
 
+def benchmark_text(row: Mapping[str, Any]) -> str:
+    """A benchmark with what tells it from others of its name: suite, variant, ranks, groups."""
+    groups = f" x {row['groups']} groups" if (row["groups"] or 1) > 1 else ""
+    ranks = f"{row['ranks']} ranks{groups}" if row["ranks"] else ""
+    return f"{row['benchmark']} ({', '.join(filter(None, [row['suite'], row['variant'], ranks]))})"
+
+
+def quantity_text(quantity: str) -> str:
+    """A quantity as axes call it."""
+    return TITLES[quantity]
+
+
 def change_text(slower: float) -> str:
     """A change for the worse (positive) or better, as a fraction of time."""
     return f"{abs(100 * slower):.1f} % {'slower' if slower > 0 else 'faster'}"
@@ -42,25 +56,22 @@ def _groups(table: pl.DataFrame, verdict: str) -> list[tuple[tuple[Any, ...], pl
 def sentences(judgement: Judgement) -> list[str]:
     """What stops acceptance, the worst first: one sentence per benchmark and condition."""
     found: list[tuple[float, str]] = []
-    for _, rows in _groups(judgement.metrics, REGRESSED):
+    for _, rows in _groups(judgement.metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
         first = rows.row(0, named=True)
-        worst = float(rows["slower"].max() or 0)
-        middle = float(rows["slower"].median() or 0)
+        worst, middle = float(rows["slower"].max()), float(rows["slower"].median())
         count = f"{rows.height} metrics" if rows.height > 1 else "1 metric"
         span = f"{change_text(middle)} (worst {change_text(worst)})" if rows.height > 1 else _with_interval(first)
         where = f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
         found.append((worst, f"regressed: {where} is {span}, {count}"))
-    lines = [text for _, text in sorted(found, reverse=True)]
+    lines = [_because(REGRESSED, rows) for rows in _unmeasured(judgement.metrics, REGRESSED)]
+    lines += [text for _, text in sorted(found, reverse=True)]
     regressed = judgement.metrics.filter(pl.col("verdict") == REGRESSED)
     keys = [*CONDITION, "benchmark", "quantity"]
     lone = judgement.bands.filter(pl.col("verdict") == REGRESSED).join(regressed, on=keys, how="anti", nulls_equal=True)
     for row in lone.to_dicts():
         lines.append(f"regressed: {describe_condition(row)}: {row['benchmark']}, {row['band']} messages: {_with_interval(row)}")
-    for _, rows in _groups(judgement.metrics, MISSING):
-        first = rows.row(0, named=True)
-        lines.append(
-            f"missing: {describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}: {first['why']}"
-        )
+    lines += [_because(MISSING, rows) for _, rows in _groups(judgement.metrics, MISSING)]
+    lines += [_because("undecided", rows) for rows in _unmeasured(judgement.metrics, INCONCLUSIVE)]
     for _, rows in _groups(judgement.bands, INCONCLUSIVE):
         first = rows.row(0, named=True)
         lines.append(
@@ -70,14 +81,44 @@ def sentences(judgement: Judgement) -> list[str]:
     return lines
 
 
+def _unmeasured(metrics: pl.DataFrame, verdict: str) -> list[pl.DataFrame]:
+    """Metrics with a verdict that rests on no ratio, by benchmark and condition."""
+    return [rows for _, rows in _groups(metrics.filter(pl.col("ratio").is_null()), verdict)]
+
+
+def _because(what: str, rows: pl.DataFrame) -> str:
+    first = rows.row(0, named=True)
+    return f"{what}: {describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}: {first['why']}"
+
+
+def repeats_sentence(judgement: Judgement, minimum: int) -> str:
+    """What is to be done where a side has too few values for any verdict; empty where it has enough.
+
+    :param minimum: of the policy.
+    """
+    counts = judgement.metrics.filter(pl.col("verdict") == INCONCLUSIVE).select("baseline_repeats", "candidate_repeats")
+    few = counts.filter(pl.min_horizontal(pl.all()) < minimum)
+    if not few.height:
+        return ""
+    least = few.min().row(0, named=True)
+    return (
+        f"too few repeats: {few.height} metrics have only {least['baseline_repeats']} (baseline) or "
+        f"{least['candidate_repeats']} (candidate) values, and fewer than {minimum} a side are no ground for a verdict; "
+        f"measure again with -S repeats={max(minimum, 5)}"
+    )
+
+
 def _with_interval(row: Mapping[str, Any]) -> str:
     if row["slower"] is None:
         return "not compared"
-    return f"{change_text(row['slower'])}, ratio {row['ratio']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+    interval = "no interval" if row["low"] is None else f"[{row['low']:.3f}, {row['high']:.3f}]"
+    return f"{change_text(row['slower'])}, ratio {row['ratio']:.3f} {interval}"
 
 
 def needed_text(row: Mapping[str, Any]) -> str:
-    """How much more measuring would decide."""
+    """How much more measuring would decide, or why none would."""
+    if row["ratio"] is None:
+        return row["why"]
     spread = (
         f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %" if row["spread_percent"] else ""
     )

@@ -29,12 +29,13 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER
 
 from . import verdict_statistics as statistics
+from . import verdict_zeros
 from .sessions import RIVAL
 from .verdict_data import CURVE, METRIC, Selection, slowness
 from .verdict_policy import Policy
 from .verdict_statistics import Array
+from .verdict_words import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
 
-PASS, REGRESSED, IMPROVED, INCONCLUSIVE, MISSING = "pass", "regressed", "improved", "inconclusive", "missing"
 ORDER = (REGRESSED, MISSING, INCONCLUSIVE, IMPROVED, PASS)
 #: Jobs a side needs before jobs, and not repeats, are the units.
 ENOUGH_JOBS = 3
@@ -101,9 +102,12 @@ def judge(baseline: Selection, candidate: Selection, policy: Policy, *, paired: 
     :param paired: where both took turns in the same jobs, repeats are compared pair by pair.
     """
     sides = [_sized(side.values) for side in (baseline, candidate)]
-    metrics = [side.select(METRIC).unique() for side in sides]
+    measured = [side.measured for side in (baseline, candidate)]
+    metrics = [side.select(METRIC).unique() for side in measured]
     common = metrics[0].join(metrics[1], on=METRIC, how="semi", nulls_equal=True)
-    both = common.filter(_judged(common, policy))
+    margined = common.filter(_judged(common, policy))
+    zeros = verdict_zeros.judge(margined, measured, policy)
+    both = margined.join(zeros, on=METRIC, how="anti", nulls_equal=True)
     curves = both.select(CURVE).unique(maintain_order=True).sort(CURVE)
     directions = sides[0].select(*CURVE, "direction", "unit").unique(subset=list(CURVE))
     curves = curves.join(directions, on=CURVE, how="left", nulls_equal=True, maintain_order="left")
@@ -118,12 +122,12 @@ def judge(baseline: Selection, candidate: Selection, policy: Policy, *, paired: 
     rows, bands = _rows(curves, points, tests, results, policy)
     absent = metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True)
     new = metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True)
-    table = _with_values(rows, sides)
+    table = _with_values(pl.concat([rows, zeros], how="diagonal_relaxed"), measured)
     return Judgement(
         _with_missing(table, absent, candidate, policy),
         _bands_with_missing(bands, absent, policy),
         new,
-        common.height - both.height,
+        common.height - margined.height,
     )
 
 
@@ -364,11 +368,14 @@ def _needed(results: Results, margins: Array, place: int, policy: Policy) -> int
     return int(max(policy.minimum_repeats, results.count[place] + 1, np.ceil(results.variance[place] / room)))
 
 
-def _shown(results: Results, place: int, direction: str) -> dict[str, float]:
-    """Effect as the ratio of values, candidate / baseline, with its interval; ``slower`` is the change for the worse."""
+def _shown(results: Results, place: int, direction: str) -> dict[str, float | None]:
+    """Effect as the ratio of values, candidate / baseline, with its interval; ``slower`` is the change for the worse.
+
+    ``None`` where too few units tell nothing.
+    """
     sign = 1.0 if direction == LOWER else -1.0
     ends = sorted(np.exp(sign * np.array([results.low[place], results.high[place]])))
-    return {
+    shown = {
         "ratio": float(np.exp(sign * results.effect[place])),
         "low": float(ends[0]),
         "high": float(ends[1]),
@@ -376,6 +383,7 @@ def _shown(results: Results, place: int, direction: str) -> dict[str, float]:
         "p": float(results.p[place]),
         "spread_percent": 100 * float(np.sqrt(results.variance[place] / 2)),
     }
+    return {name: value if np.isfinite(value) else None for name, value in shown.items()}
 
 
 def _with_values(rows: pl.DataFrame, sides: list[pl.DataFrame]) -> pl.DataFrame:
@@ -406,11 +414,7 @@ def _with_missing(table: pl.DataFrame, absent: pl.DataFrame, candidate: Selectio
 
 
 def _why_missing(reason: str | None) -> str:
-    return (
-        "the candidate does not have it"
-        if reason is None
-        else f"the candidate's case failed: {reason.splitlines()[0] if reason else ''}"
-    )
+    return ABSENT if reason is None else f"the candidate's case failed: {reason.splitlines()[0] if reason else ''}"
 
 
 def _bands_with_missing(bands: pl.DataFrame, absent: pl.DataFrame, policy: Policy) -> pl.DataFrame:

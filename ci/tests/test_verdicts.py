@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench import usable, verdict_data, verdict_policy, verdicts
+from mpibench import usable, verdict_data, verdict_policy, verdict_text, verdicts
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 
@@ -271,3 +271,66 @@ def test_the_bundled_policies_are_good(root: Path) -> None:
     assert here.margin("bandwidth_mb_per_s", here.band(65536)) == pytest.approx(0.04)
     assert here.judges("latency_us", here.band(4 << 20)) and not here.judges("latency_us", here.band(1 << 20))
     assert verdict_policy.load("nonsuch").margin("t_avg_us", "small") == pytest.approx(0.05)
+
+
+def zero_at(repeats: tuple[int, ...], benchmark: str = "Uniband", size: int = 65536) -> Any:
+    """Changes some repeats of one metric to zero."""
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        hit = (row["benchmark"], row["message_bytes"]) == (benchmark, size) and row["repeat"] in repeats
+        return {**row, "value": 0.0} if hit else row
+
+    return edit
+
+
+@pytest.mark.parametrize("repeats", [(2, 3, 4, 5), (5,), (1, 2, 3, 4, 5)])
+def test_a_bandwidth_of_zero_is_the_worst_value_and_not_left_out(tmp_path: Path, repeats: tuple[int, ...]) -> None:
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, edit=zero_at(repeats))
+    judgement = judge(tmp_path)
+    (row,) = judgement.metrics.filter(pl.col("verdict") == "regressed").to_dicts()
+    assert (row["benchmark"], row["message_bytes"], row["why"]) == (
+        *("Uniband", 65536),
+        f"{len(repeats)} of 5 values of the candidate are zero",
+    )
+    assert row["candidate_repeats"] == 5
+    assert judgement.verdict == "regressed"
+    assert f"at 64 KiB: {len(repeats)} of 5 values of the candidate are zero" in verdict_text.sentences(judgement)[0]
+
+
+def test_a_bandwidth_of_zero_is_not_replaced_by_the_rate_beside_it(tmp_path: Path) -> None:
+    """Benchmarks that print both: only the bandwidth is judged, also where it is zero."""
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, edit=zero_at((1, 2)))
+    for path in tmp_path.glob("samples/*/*/*.parquet"):
+        table = pl.read_parquet(path)
+        rates = table.filter(pl.col("benchmark") == "Uniband").with_columns(
+            quantity=pl.lit("message_rate_per_s"), unit=pl.lit("msg/s"), value=1e5 + pl.col("repeat")
+        )
+        pl.concat([table, rates]).write_parquet(path)
+    judgement = judge(tmp_path)
+    assert judgement.verdict == "regressed"
+    assert sizes_of(judgement, "regressed", "Uniband") == [65536]
+
+
+def test_a_baseline_of_zero_never_helps_the_candidate(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, edit=zero_at((1, 2)))
+    write_session(tmp_path, 1)
+    judgement = judge(tmp_path)
+    (row,) = judgement.metrics.filter(pl.col("message_bytes") == 65536, pl.col("benchmark") == "Uniband").to_dicts()
+    assert row["verdict"] == "inconclusive"
+    assert row["why"].startswith("2 of 5 values of the baseline are zero: no ground to compare with")
+    assert judgement.counts()["improved"] == 0
+
+
+def test_a_message_of_no_bytes_has_no_bandwidth_and_that_is_no_loss(tmp_path: Path) -> None:
+    for number in range(2):
+        write_session(tmp_path, number, edit=zero_at((1, 2, 3, 4, 5), size=0))
+    assert judge(tmp_path).verdict == "pass"
+
+
+def test_a_stored_latency_of_zero_is_damage(tmp_path: Path) -> None:
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, edit=zero_at((2,), benchmark="PingPong"))
+    with pytest.raises(BadInput, match=r"PingPong latency_us of case .* is 0, which nothing can take.*leave the case out with"):
+        judge(tmp_path)
