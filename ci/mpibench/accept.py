@@ -1,42 +1,47 @@
 """Site acceptance: is the machine after the upgrade as good as before? One sentence, one exit code, one signed-off record.
 
-Exit status: 0 accepted; 1 refused (something regressed or is missing); 3 undecided (more repeats are needed); 2 bad input.
-The record is three files with the same content: ``accept.html`` for people, ``accept.json`` for programs,
-``accept.xml`` (JUnit) for CI. The JSON carries the SHA-256 of all values judged, so that a record can be checked against
-the dataset later.
+Exit status: 0 accepted; 1 refused (something regressed or is missing, or a case of the candidate is not proven); 3 undecided
+(more repeats are needed, or unproven cases were allowed for); 2 bad input. What the baseline could not prove the candidate is
+not held to; that is told and is never a point in its favour.
+
+The record is three files with the same content (:mod:`acceptance_record`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
 
 import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import verdict_data, verdict_page, verdict_policy, verdict_text, verdicts
-from .verdict_data import METRIC, UNIT, Selection
+from . import verdict_data, verdict_policy, verdict_sides, verdict_text, verdict_words, verdicts
+from .verdict_data import Selection
+from .verdict_words import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
 
 ACCEPTED, REFUSED, UNDECIDED = "accepted", "refused", "undecided"
 #: Exit status per decision; 2 is bad input, as for every command.
 STATUS = {ACCEPTED: 0, REFUSED: 1, UNDECIDED: 3}
 #: Overall verdict to decision.
-DECISIONS = {
-    verdicts.PASS: ACCEPTED,
-    verdicts.IMPROVED: ACCEPTED,
-    verdicts.REGRESSED: REFUSED,
-    verdicts.MISSING: REFUSED,
-    verdicts.INCONCLUSIVE: UNDECIDED,
-}
+DECISIONS = {PASS: ACCEPTED, IMPROVED: ACCEPTED, REGRESSED: REFUSED, MISSING: REFUSED, INCONCLUSIVE: UNDECIDED}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for beside the two sides; part of the record.
+
+    :param where: only cases that fulfil it, on both sides.
+    :param rename: names of the baseline to new ones.
+    :param allow_unproven: cases of the candidate without proof leave it undecided and do not refuse it.
+    """
+
+    system: str | None = None
+    where: str | None = None
+    rename: Mapping[str, str] | None = None
+    allow_unproven: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Acceptance:
 
     :param changed: facts that differ between the sides: name, before, after.
     :param facts: all facts of both sides.
+    :param unlike: sentences on what makes the sides unlike as a whole, such as their depth; they explain what follows.
+    :param absence: what that says of the metrics the candidate lacks.
     """
 
     baseline: Selection
@@ -54,24 +61,48 @@ class Acceptance:
     changed: list[tuple[str, str, str]]
     facts: tuple[Mapping[str, list[str]], Mapping[str, list[str]]]
     decided: datetime
+    unlike: tuple[str, ...] = ()
+    absence: str = ""
+    options: Options = Options()
 
     @property
     def decision(self) -> str:
         """``accepted``, ``refused`` or ``undecided``."""
-        return DECISIONS[self.judgement.verdict]
+        judged = DECISIONS[self.judgement.verdict]
+        if not self.candidate.unproven.height or judged == REFUSED:
+            return judged
+        return UNDECIDED if self.options.allow_unproven else REFUSED
 
     @property
     def headline(self) -> str:
         """The decision in one sentence."""
         words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", UNDECIDED: "UNDECIDED, hence not accepted"}
-        return f"{words[self.decision]}: {verdict_text.summary(self.judgement)}"
+        proofs = (verdict_sides.count_unproven(name, side) for name, side in self._sides)
+        return f"{words[self.decision]}: {'; '.join(filter(None, [*proofs, verdict_text.summary(self.judgement)]))}"
+
+    @property
+    def _sides(self) -> tuple[tuple[str, Selection], ...]:
+        return ("candidate", self.candidate), ("baseline", self.baseline)
+
+    @property
+    def sentences(self) -> list[str]:
+        """Why, the weightiest first: what is unlike, what is unproven, too few repeats, then the verdicts."""
+        few = verdict_text.repeats_sentence(self.judgement, self.policy.minimum_repeats)
+        unproven = [f"not proven: {text}" for text in verdict_sides.unproven_sentences(self.candidate)]
+        known = verdict_sides.explained(self.absence)
+        count = self.judgement.metrics.filter(known).height
+        lost = [f"missing: {count} metrics: {verdict_words.ABSENT}: {self.absence}"] if count else []
+        others = replace(self.judgement, metrics=self.judgement.metrics.filter(~known))
+        return [*self.unlike, *unproven, *filter(None, [few]), *verdict_text.sentences(others), *lost]
 
     @property
     def remarks(self) -> list[str]:
         """What was not used on either side, and what is new."""
-        lines = [f"baseline: {text}" for text in self.baseline.remarks] + [
-            f"candidate: {text}" for text in self.candidate.remarks
+        lines = [
+            f"baseline, not proven, so that the candidate is not held to it: {text}"
+            for text in verdict_sides.unproven_sentences(self.baseline)
         ]
+        lines += [f"{name}: {text}" for name, side in reversed(self._sides) for text in side.remarks]
         if self.judgement.unjudged:
             lines.append(f"{self.judgement.unjudged} metrics are not judged: {self.policy.source} gives them no margin")
         if self.judgement.new.height:
@@ -83,144 +114,31 @@ class Acceptance:
         return lines
 
 
-def decide(
-    folder: Path,
-    baseline: str,
-    candidate: str,
-    *,
-    system: str | None = None,
-    where: str | None = None,
-    rename: Mapping[str, str] | None = None,
-) -> Acceptance:
+def decide(folder: Path, baseline: str, candidate: str, options: Options = Options()) -> Acceptance:
     """Compare two selections of sessions.
 
     :raises BadInput: a side selects nothing that may be used, the sides share a session, or they have nothing in common.
     """
-    name = verdict_data.system_of(folder, system)
-    before = verdict_data.read(folder, name, baseline, where=where, rename=rename)
-    after = verdict_data.read(folder, name, candidate, where=where)
+    name = verdict_data.system_of(folder, options.system)
+    before = verdict_data.read(folder, name, baseline, where=options.where, rename=options.rename)
+    after = verdict_data.read(folder, name, candidate, where=options.where)
     shared = sorted(set(before.sessions) & set(after.sessions))
     if shared:
         raise BadInput(f"session {shared[0]} is on both sides: a machine is not accepted against itself.")
     policy = verdict_policy.load(name)
     judgement = verdicts.judge(before, after, policy)
-    if not judgement.metrics.filter(pl.col("verdict") != verdicts.MISSING).height:
+    if not judgement.metrics.filter(pl.col("verdict") != MISSING).height:
         if judgement.unjudged:
             raise BadInput(
                 f"{policy.source} gives none of the {judgement.unjudged} metrics that both sides have a margin, so nothing can "
                 "be decided; give those you mean to judge one."
             )
         raise BadInput(
-            f"the sides have no metric in common: {verdict_data.describe_condition(before.values.row(0, named=True))} "
-            f"against {verdict_data.describe_condition(after.values.row(0, named=True))}."
+            f"the sides have no metric in common: {verdict_data.describe_condition(before.measured.row(0, named=True))} "
+            f"against {verdict_data.describe_condition(after.measured.row(0, named=True))}."
         )
-    facts = verdict_data.facts(before.cases), verdict_data.facts(after.cases)
+    unlike, reason = verdict_sides.unlike(before, after, judgement.counts()[MISSING])
+    judgement = replace(judgement, metrics=verdict_sides.with_reason(judgement.metrics, reason))
+    facts = verdict_sides.facts(before), verdict_sides.facts(after)
     changed = verdict_data.changes(*facts)
-    return Acceptance(before, after, policy, judgement, changed, facts, datetime.now(timezone.utc))
-
-
-def _fingerprint(selection: Selection) -> str:
-    """SHA-256 over all values of a side, in a fixed order."""
-    rows = selection.values.select(*METRIC, *UNIT, "value").sort([*METRIC, *UNIT])
-    return hashlib.sha256(rows.write_csv(float_scientific=True, float_precision=17).encode()).hexdigest()
-
-
-def _side(selection: Selection, facts: Mapping[str, list[str]]) -> dict[str, Any]:
-    started = selection.cases["started"]
-    return {
-        "sessions": list(selection.sessions),
-        "first": started.min().isoformat(),
-        "last": started.max().isoformat(),
-        "cases": selection.cases.height,
-        "values": selection.values.height,
-        "values_sha256": _fingerprint(selection),
-        "facts": dict(facts),
-        "jobs": selection.jobs(),
-        "remarks": list(selection.remarks),
-    }
-
-
-def as_dict(acceptance: Acceptance) -> dict[str, Any]:
-    """The record as plain data."""
-    judgement = acceptance.judgement
-    return {
-        "decision": acceptance.decision,
-        "headline": acceptance.headline,
-        "sentences": verdict_text.sentences(judgement),
-        "decided": acceptance.decided.isoformat(timespec="seconds"),
-        "decided_on": platform.node(),
-        "mpibench": version("mpibench"),
-        "system": acceptance.baseline.system,
-        "policy": {**vars(acceptance.policy)},
-        "changed": [{"what": name, "before": old, "after": new} for name, old, new in acceptance.changed],
-        "baseline": _side(acceptance.baseline, acceptance.facts[0]),
-        "candidate": _side(acceptance.candidate, acceptance.facts[1]),
-        "remarks": acceptance.remarks,
-        "counts": judgement.counts(),
-        "bands": judgement.bands.to_dicts(),
-        "metrics": judgement.metrics.to_dicts(),
-        "new": judgement.new.to_dicts(),
-    }
-
-
-def junit(acceptance: Acceptance) -> str:
-    """JUnit XML: one suite per condition, one test per metric, and the decision as a test of its own.
-
-    An inconclusive metric is skipped with the repeats it needs; the decision fails unless accepted: CI does not go green.
-    """
-    table = acceptance.judgement.metrics
-    root = ElementTree.Element("testsuites", name=f"acceptance of {acceptance.baseline.system}")
-    for _, rows in table.group_by(verdict_data.CONDITION, maintain_order=True):
-        dicts = rows.to_dicts()
-        failures = sum(row["verdict"] in (verdicts.REGRESSED, verdicts.MISSING) for row in dicts)
-        suite = ElementTree.SubElement(
-            root,
-            "testsuite",
-            name=verdict_data.describe_condition(dicts[0]),
-            tests=str(len(dicts)),
-            failures=str(failures),
-            errors="0",
-            skipped=str(sum(row["verdict"] == verdicts.INCONCLUSIVE for row in dicts)),
-        )
-        for row in dicts:
-            name = f"{row['benchmark']} {row['quantity']} {verdict_text.size_text(row['message_bytes'])}"
-            case = ElementTree.SubElement(suite, "testcase", classname=row["benchmark"], name=name)
-            if row["verdict"] in (verdicts.REGRESSED, verdicts.MISSING):
-                text = row["why"] if row["verdict"] == verdicts.MISSING else verdict_text.change_text(row["slower"])
-                ElementTree.SubElement(case, "failure", type=row["verdict"], message=f"{row['verdict']}: {text}")
-            elif row["verdict"] == verdicts.INCONCLUSIVE:
-                ElementTree.SubElement(case, "skipped", message=f"inconclusive: {verdict_text.needed_text(row)}")
-    decision = ElementTree.SubElement(
-        root,
-        "testsuite",
-        name="decision",
-        tests="1",
-        failures=str(int(acceptance.decision != ACCEPTED)),
-        errors="0",
-        skipped="0",
-    )
-    case = ElementTree.SubElement(decision, "testcase", classname="acceptance", name="decision")
-    if acceptance.decision != ACCEPTED:
-        ElementTree.SubElement(case, "failure", type=acceptance.decision, message=acceptance.headline)
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def write(acceptance: Acceptance, out: Path) -> list[Path]:
-    """Write the record into a folder.
-
-    :raises BadInput: it cannot be written.
-    """
-    record = as_dict(acceptance)
-    content = {
-        "accept.json": json.dumps(record, indent=1, default=str, allow_nan=False) + "\n",
-        "accept.xml": junit(acceptance),
-        "accept.html": verdict_page.acceptance(record),
-    }
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, text in content.items():
-            (out / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"cannot write the record into {out}: {error.strerror}.") from None
-    return [out / name for name in content]
+    return Acceptance(before, after, policy, judgement, changed, facts, datetime.now(timezone.utc), unlike, reason, options)

@@ -18,7 +18,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import compare_charts, verdict_data, verdict_page, verdict_policy, verdict_text, verdicts
-from .report import _plotly
+from .report import plotly_source
 from .verdict_data import CONDITION, METRIC, Selection
 
 #: What can be compared.
@@ -191,7 +191,7 @@ def page(comparison: Comparison, values: pl.DataFrame, subject: str, kiviat_byte
                 "Bands",
                 verdict_page.table(("condition", "benchmark", "band", "ratio", "95 % interval", "winner"), band_rows, (3, 4)),
             ),
-            ("Charts", f"<script>{_plotly()}</script>" + "\n".join(drawn) + _READY),
+            ("Charts", f"<script>{plotly_source()}</script>" + "\n".join(drawn) + _READY),
             (
                 f"Which {subject} for which call and size",
                 verdict_page.table(("condition", "benchmark", "size", "best", "behind"), map_rows, (2,)),

@@ -22,7 +22,7 @@ import plotly.graph_objects as go
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from .report import _plotly
+from .report import plotly_source
 
 #: What a Chromium is called, as it may be installed.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -54,7 +54,7 @@ def save(figures: Sequence[go.Figure], folder: Path) -> list[Path]:
         raise BadInput(f"pictures are drawn by a Chromium and there is none ({', '.join(BROWSERS)}): install one.")
     drawn = [json.loads(figure.to_json()) for figure in figures]
     text = json.dumps(drawn).replace("<", "\\u003c")
-    page = _PAGE.format(plotly=_plotly(), figures=text, width=_WIDTH, scale=_SCALE)
+    page = _PAGE.format(plotly=plotly_source(), figures=text, width=_WIDTH, scale=_SCALE)
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "figures.html"
         source.write_text(page, encoding="utf-8")

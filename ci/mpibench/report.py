@@ -24,6 +24,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from . import published_curves
 from .charts import PALETTE, SYMBOLS, curves, index
+from .page_policy import content_security_policy
 from .published_curves import Curve
 from .report_cases import details, place_of
 from .report_published import section
@@ -45,7 +46,8 @@ def _json_block(name: str, value: Any) -> str:
     return f'<script type="application/json" id="{name}">{text}</script>'
 
 
-def _style() -> str:
+def page_style() -> str:
+    """Style sheet of all pages, with the colours of the stacks."""
     colours = {theme: " ".join(f"--s{number}: {colour};" for number, colour in enumerate(PALETTE[theme])) for theme in PALETTE}
     signs = "\n".join(
         f'.s{number}::before {{ content: "{sign}"; color: var(--s{number}); }}' for number, sign in enumerate(SYMBOLS.values())
@@ -58,7 +60,7 @@ def _script() -> str:
     return f'(() => {{\n"use strict";\n{parts}\n}})();'
 
 
-def _plotly() -> str:
+def plotly_source() -> str:
     """Source of plotly.js from the plotly package.
 
     :raises BadInput: a release of plotly.js that cannot be embedded.
@@ -87,10 +89,12 @@ def render(session: Session, base: Path, stacks: Iterable[Stack] = (), published
         _json_block(f"case-{number}", details(session, case, place))
         for number, (case, place) in enumerate(zip(session.cases, places, strict=True))
     ]
+    nonce = secrets.token_urlsafe(16)
     return Template(_template("report.html")).substitute(
-        nonce=secrets.token_urlsafe(16),
+        nonce=nonce,
+        policy=content_security_policy(nonce),
         title=escape(f"{', '.join(session.systems)}: {label_of(session)}, {session.started:%Y-%m-%d}"),
-        style=_style(),
+        style=page_style(),
         heading=tables.heading(),
         verdict=tables.verdict(),
         failures=tables.failures(),
@@ -103,7 +107,7 @@ def render(session: Session, base: Path, stacks: Iterable[Stack] = (), published
         provenance=tables.provenance(),
         words=words(),
         chunks="\n".join(blocks),
-        plotly=_plotly(),
+        plotly=plotly_source(),
         script=_script(),
     )
 

@@ -30,6 +30,10 @@ Partial = Annotated[
 ]
 
 
+#: Sentences that ``accept`` prints; the record has all of them.
+MOST_SENTENCES = 20
+
+
 def _prepare(db: Path, folder: Path, dataset_only: bool) -> None:
     from mpibench import verdict_data
 
@@ -57,24 +61,38 @@ def accept(
     system: System = None,
     where: Where = None,
     rename: Rename = None,
-    out: Annotated[Path, typer.Option(help="Folder for the record.")] = RESULTS / "accept",
+    allow_unproven: Annotated[
+        bool, typer.Option("--allow-unproven", help="Unproven cases of the candidate leave it undecided and do not refuse it.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the record; an earlier one in it is kept aside.")] = RESULTS / "accept",
 ) -> None:
     """Decide whether the machine after an upgrade is as good as before; write a signed-off record (HTML, JSON, JUnit).
 
     Selectors: a session id or its beginning, latest, latest~1, a period 20261101:20261115 or now-7d:now, labels
     ?'run == "nightly"', or several joined with commas. Margins and error rates: site_configs/<system>/policy.yaml.
-    Exit status: 0 accepted, 1 refused (regressed or missing), 2 bad input, 3 undecided (says how many repeats would decide).
+    Exit status: 0 accepted, 1 refused (regressed, missing, or a case of the candidate is not proven), 2 bad input, 3 undecided
+    (says how many repeats would decide); 70 is a defect of this program and no decision.
     """
     from mpibench import accept as acceptance
-    from mpibench import verdict_text
+    from mpibench import acceptance_record, verdict_sides
 
+    earlier = acceptance_record.move_aside(out)
+    if earlier:
+        typer.echo(f"mpibench: moved the earlier record to {earlier}", err=True)
     _prepare(db, dataset, dataset_only)
-    result = acceptance.decide(dataset, baseline, candidate, system=system, where=where, rename=_renames(rename))
-    _say([result.headline, *(f"  {line}" for line in verdict_text.sentences(result.judgement)[:20])])
+    options = acceptance.Options(system, where, _renames(rename), allow_unproven)
+    result = acceptance.decide(dataset, baseline, candidate, options)
+    written = acceptance_record.write(result, out)
+    typer.echo(result.headline)
+    for name, side in (("baseline", result.baseline), ("candidate", result.candidate)):
+        _say(f"  {line}" for line in verdict_sides.identity_lines(name, side, result.decided))
+    _say(f"  {line}" for line in result.sentences[:MOST_SENTENCES])
+    if len(result.sentences) > MOST_SENTENCES:
+        typer.echo(f"  ... and {len(result.sentences) - MOST_SENTENCES} more in the record")
     for name, before, after in result.changed:
         typer.echo(f"  changed: {name}: {before} -> {after}")
     _say(f"  note: {line}" for line in result.remarks)
-    _say(f"wrote {path}" for path in acceptance.write(result, out))
+    _say(f"wrote {path}" for path in written)
     raise typer.Exit(acceptance.STATUS[result.decision])
 
 

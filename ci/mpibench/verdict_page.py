@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from . import verdict_text
-from .report import _style
+from .page_policy import content_security_policy
+from .report import page_style
 from .verdict_data import describe_condition
 
 _PAGE = """<!DOCTYPE html>
@@ -17,6 +18,7 @@ _PAGE = """<!DOCTYPE html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{title}</title>
 <style>
 {style}
@@ -33,10 +35,15 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
-def page(kind: str, title: str, sections: Iterable[tuple[str, str]]) -> str:
-    """A page from sections of (heading, inner HTML)."""
+def page(kind: str, title: str, sections: Iterable[tuple[str, str]], nonce: str = "") -> str:
+    """A page from sections of (heading, inner HTML).
+
+    :param nonce: of the scripts in the sections; without one none of them runs.
+    """
     body = "\n".join(f"<section>{f'<h2>{escape(name)}</h2>' if name else ''}{inner}</section>" for name, inner in sections)
-    return _PAGE.format(title=escape(title), kind=escape(kind), style=_style(), body=body)
+    return _PAGE.format(
+        title=escape(title), kind=escape(kind), style=page_style(), body=body, policy=content_security_policy(nonce)
+    )
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], numeric: Sequence[int] = (), marked: int | None = None) -> str:
@@ -63,12 +70,24 @@ def number(value: float | None, digits: int = 3) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
+def _interval(row: Mapping[str, Any]) -> str:
+    return "" if row["low"] is None else f"{number(row['low'])} to {number(row['high'])}"
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return verdict_text.benchmark_text(row)
+
+
+def _quantity(row: Mapping[str, Any]) -> str:
+    return verdict_text.quantity_text(row["quantity"])
+
+
 def _band_rows(rows: Iterable[Mapping[str, Any]]) -> list[list[object]]:
     return [
         [
             describe_condition(row),
-            *(row["benchmark"], row["band"], row["sizes"] or "", number(row["ratio"])),
-            f"{number(row['low'])} to {number(row['high'])}" if row["ratio"] is not None else "",
+            *(_name(row), _quantity(row), row["band"], row["sizes"] or "", number(row["ratio"])),
+            _interval(row),
             *(number(row["margin_percent"], 0), number(row["spread_percent"], 1), row["verdict"]),
             row["why"] or (verdict_text.needed_text(row) if row["verdict"] == "inconclusive" else ""),
         ]
@@ -81,17 +100,17 @@ def metric_table(rows: Iterable[Mapping[str, Any]], names: tuple[str, str] = ("b
     cells = [
         [
             describe_condition(row),
-            *(row["benchmark"], verdict_text.size_text(row["message_bytes"]), number(row.get("baseline"), 2)),
+            *(_name(row), _quantity(row), verdict_text.size_text(row["message_bytes"]), number(row.get("baseline"), 2)),
             *(number(row.get("candidate"), 2), row.get("unit") or "", number(row["ratio"])),
-            f"{number(row['low'])} to {number(row['high'])}" if row["ratio"] is not None else "",
+            _interval(row),
             f"{row.get('baseline_repeats') or 0} / {row.get('candidate_repeats') or 0}",
             row["verdict"],
             row["why"] or (verdict_text.needed_text(row) if row["verdict"] == "inconclusive" else ""),
         ]
         for row in rows
     ]
-    head = ("condition", "benchmark", "size", *names, "unit", "ratio", "95 % interval", "repeats", "verdict", "why")
-    return table(head, cells, numeric=(2, 3, 4, 6, 7, 8), marked=9)
+    head = ("condition", "benchmark", "quantity", "size", *names, "unit", "ratio", "95 % interval", "repeats", "verdict", "why")
+    return table(head, cells, numeric=(3, 4, 5, 7, 8, 9), marked=10)
 
 
 JOBS_HEAD = ("side", "session", "started", "job", "nodes", "condition", "script, outputs, evidence")
@@ -109,7 +128,7 @@ def jobs(sides: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
             link = (
                 f'<a href="{escape(Path(folder).as_uri())}">{escape(folder)}</a>' if folder and folder.startswith("/") else ""
             )
-            told = (side, row["session"][:8], str(row["started"])[:16], row["job_id"] or "", row["nodelist"] or "")
+            told = (side, row["session"], str(row["started"])[:16], row["job_id"] or "", row["nodelist"] or "")
             cells = [*(escape(str(one)) for one in (*told, describe_condition(row))), link or escape(folder or "")]
             lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     head = "".join(f"<th>{name}</th>" for name in JOBS_HEAD)
@@ -118,12 +137,15 @@ def jobs(sides: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
 
 
 def acceptance(record: Mapping[str, Any]) -> str:
-    """The signed-off record of an acceptance (``accept.as_dict``)."""
-    facts = [(name, record["baseline"]["facts"], record["candidate"]["facts"]) for name in _names(record)]
-    known = [[name, ", ".join(one.get(name, ["-"])), ", ".join(two.get(name, ["-"]))] for name, one, two in facts]
+    """The signed-off record of an acceptance (``acceptance_record.as_dict``)."""
+    sides = ("baseline", "candidate")
+    facts = [(name, *(record[side]["facts"].get(name, ["-"]) for side in sides)) for name in _names(record)]
+    known = [[name, ", ".join(one), ", ".join(two)] for name, one, two in facts]
     changed = [[row["what"], row["before"], row["after"]] for row in record["changed"]]
+    asked = {name: value for name, value in record["options"].items() if value}
     signing = [
         ["decided", f"{record['decided']} on {record['decided_on']} by mpibench {record['mpibench']}"],
+        ["asked for", ", ".join(f"{name} {value}" for name, value in asked.items()) or "everything both sides have"],
         ["policy", f"{record['policy']['source']}: {record['policy']['margins_percent']}"],
         *(
             [
@@ -131,28 +153,64 @@ def acceptance(record: Mapping[str, Any]) -> str:
                 f"{', '.join(record[side]['sessions'])}; {record[side]['values']} values, "
                 f"SHA-256 {record[side]['values_sha256']}",
             ]
-            for side in ("baseline", "candidate")
+            for side in sides
         ),
         ["name, date, signature", "........................................................................"],
     ]
-    bands = ("condition", "benchmark", "band", "sizes", "ratio", "interval", "margin %", "spread %", "verdict", "why")
+    bands = (
+        "condition",
+        "benchmark",
+        "quantity",
+        "band",
+        "sizes",
+        "ratio",
+        "interval",
+        "margin %",
+        "spread %",
+        "verdict",
+        "why",
+    )
     return page(
         f"Acceptance of {record['system']}",
         record["headline"],
         [
+            ("Sessions", _sessions(record, sides)),
             ("Why", items(record["sentences"])),
+            *(
+                (f"Cases of the {side} that are not proven", _unproven(record[side]["unproven"]))
+                for side in reversed(sides)
+                if record[side]["unproven"]
+            ),
             (
                 "What changed between the sides",
                 table(("what", "before", "after"), changed) if changed else "<p>Nothing that is stored.</p>",
             ),
             ("Not used", items(record["remarks"])),
-            ("Bands", table(bands, _band_rows(record["bands"]), numeric=(3, 4, 5, 6, 7), marked=8)),
+            ("Bands", table((*bands, "verdict", "why"), _band_rows(record["bands"]), numeric=(4, 5, 6, 7, 8), marked=9)),
             ("Metrics", metric_table(record["metrics"])),
-            ("Jobs", jobs({side: record[side]["jobs"] for side in ("baseline", "candidate")})),
+            ("Jobs", jobs({side: record[side]["jobs"] for side in sides})),
             ("Versions on both sides", table(("what", "before", "after"), known)),
             ("Signed off", table(("", ""), signing)),
         ],
     )
+
+
+def _sessions(record: Mapping[str, Any], sides: Sequence[str]) -> str:
+    rows = [
+        [
+            *(side, record[side]["selector"], one["session"], one["started"][:16].replace("T", " "), f"{one['age_days']:g}"),
+            ", ".join(f"{key}={value}" for key, value in one["labels"].items()),
+            *(one["cases"], " ".join(one["options"])),
+        ]
+        for side in sides
+        for one in record[side]["identities"]
+    ]
+    return table(("side", "asked for", "session", "started, UTC", "age, days", "labels", "cases", "narrowed by"), rows, (4, 6))
+
+
+def _unproven(rows: Iterable[Mapping[str, Any]]) -> str:
+    cells = [[row["session"], row["name"], describe_condition(row), row["why"], row["outputdir"] or ""] for row in rows]
+    return table(("session", "case", "condition", "why", "folder"), cells)
 
 
 def _names(record: Mapping[str, Any]) -> list[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from mpibench import accept, cli, verdict_policy
+from mpibench import accept, acceptance_record, cli, verdict_policy
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 
@@ -56,7 +59,8 @@ def test_the_record_says_what_changed_and_signs_the_values(tmp_path: Path) -> No
     page = (tmp_path / "out" / "accept.html").read_text()
     for text in ("ACCEPTED", "Linux 6.12.0-1", found["baseline"]["values_sha256"], "name, date, signature"):
         assert text in page
-    assert "http" not in page.replace("http://www.w3.org", "")
+    assert "http:" not in page and "https:" not in page
+    assert "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'none';" in page
     (job,) = found["candidate"]["jobs"]
     assert (job["job_id"], job["nodelist"], job["outputdir"]) == ("101", "n1,n2", "out")
     assert "<td>101</td>" in page
@@ -142,3 +146,202 @@ def test_replayed_sessions_are_never_accepted(tmp_path: Path) -> None:
     write_session(tmp_path, 1, condition={"replay": "white paper, 2021"})
     with pytest.raises(BadInput, match="replays a record"):
         accept.decide(tmp_path, "latest~1", "latest")
+
+
+def contradicted(number: int, **changes: Any) -> dict[str, Any]:
+    """A case that measured over the wrong network, as one of several of a session."""
+    wrong = {"evidence": "contradicted", "result": "fail", "fail_phase": "sanity", "pinning": "none"}
+    return {**wrong, "sentences": [f"asked for eth1g, {number} GB went over mgmt"], **changes}
+
+
+def some(count: int, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A proven case and some others."""
+    return [{}, *({**row, "pinning": f"p{place}"} for place, row in enumerate(rows * count))]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        contradicted(2),
+        contradicted(2, evidence="missing", sentences=[], reason="[Errno 2] no mpirun", fail_phase="setup", samples=0),
+        contradicted(2, evidence="missing", sentences=[], reason=None, result="abort", fail_phase=None, samples=0),
+        contradicted(2, evidence="missing", sentences=[], reason=None, result="fail_deps", fail_phase=None, samples=0),
+        {"fail_phase": "cleanup", "result": "fail", "reason": "no room"},
+        {"evidence": "replayed"},
+        {"evidence": None},
+    ],
+)
+def test_a_candidate_with_unproven_cases_is_refused_whatever_the_others_say(
+    tmp_path: Path, case: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, where=some(3, [case]))
+    assert run(tmp_path) == 1
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.startswith("NOT ACCEPTED: 3 of 4 cases of the candidate are not proven; 21 metrics: ")
+    reasons = [line for line in lines if line.startswith("  not proven: ")]
+    assert len(reasons) == 3
+    assert lines.index(reasons[0]) == 2, "right behind the two lines that name the sessions"
+    found = record(tmp_path)
+    assert len(found["candidate"]["unproven"]) == 3
+    junit = ElementTree.parse(tmp_path / "out" / "accept.xml").getroot()
+    assert len(junit.findall(".//failure[@type='unproven']")) == 3
+    assert "Cases of the candidate that are not proven" in (tmp_path / "out" / "accept.html").read_text()
+    assert run(tmp_path, "--allow-unproven") == 3
+    assert capsys.readouterr().out.startswith("UNDECIDED, hence not accepted: 3 of 4 cases of the candidate are not proven")
+    assert record(tmp_path)["options"]["allow_unproven"] is True
+
+
+def test_skipped_repeated_and_placement_cases_owe_no_proof(tmp_path: Path) -> None:
+    write_session(tmp_path, 0)
+    skipped = {"result": "skip", "evidence": None, "samples": 0}
+    again = {**contradicted(2), "superseded": True}
+    placement = {"group": "placement", "samples": 0}
+    fixture = {"measurement": False, "evidence": "missing", "group": None, "fabric": None, "samples": 0}
+    write_session(tmp_path, 1, where=[{}, skipped, again, placement, fixture])
+    assert run(tmp_path) == 0
+    assert record(tmp_path)["candidate"]["unproven"] == []
+
+
+def test_allowing_unproven_cases_accepts_no_regression(tmp_path: Path) -> None:
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, where=some(1, [contradicted(2)]), change=lambda *_: 1.3)
+    assert run(tmp_path, "--allow-unproven") == 1
+
+
+def test_an_unproven_baseline_is_told_and_does_not_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the baseline could not prove the candidate is not held to; the headline says so."""
+    write_session(tmp_path, 0, where=[{}, contradicted(2, pinning="scatter")])
+    write_session(tmp_path, 1, where=[{}, {"pinning": "scatter"}])
+    assert run(tmp_path) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("ACCEPTED: 1 of 2 cases of the baseline are not proven; ")
+    assert (
+        "note: baseline, not proven, so that the candidate is not held to it: openmpi-spack on node, eth1g, 2 x 1, scatter"
+        in out
+    )
+    assert len(record(tmp_path)["baseline"]["unproven"]) == 1
+
+
+def test_unlike_depths_are_said_first_and_instead_of_a_hundred_absences(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = {f"Call{number}": "t_avg_us" for number in range(20)}
+    write_session(tmp_path, 0, condition={"depth": "nightly"}, benchmarks=many, labels={"run": "nightly"})
+    write_session(
+        tmp_path, 1, condition={"depth": "smoke"}, benchmarks={"Call0": "t_avg_us"}, sizes=(0, 8), labels={"run": "x"}
+    )
+    assert run(tmp_path) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3].startswith(
+        "  unlike: the baseline was measured as nightly, the candidate as smoke; 218 metrics are missing"
+    )
+    missing = [line for line in lines if line.startswith("  missing: ")]
+    assert missing == [
+        "  missing: 218 metrics: the candidate does not have it: it was measured as smoke, the baseline as nightly"
+    ]
+    assert any(line == "  changed: session label run: nightly -> x" for line in lines)
+
+
+def test_labels_stand_for_depths_that_were_not_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, run_label in enumerate(("nightly", "smoke")):
+        write_session(tmp_path, number, labels={"run": run_label})
+    assert run(tmp_path) == 0
+    assert "  unlike: the baseline was measured as nightly, the candidate as smoke: measure" in capsys.readouterr().out
+
+
+def test_a_partial_session_is_said_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_session(tmp_path, 0)
+    candidate = write_session(tmp_path, 1, sizes=SIZES[:3], command_line="reframe -c reframe_tests -r -n PointToPoint")
+    assert run(tmp_path) == 1
+    line = capsys.readouterr().out.splitlines()[3]
+    assert line == f"  unlike: candidate session {candidate} is a partial one, started with --name=PointToPoint"
+
+
+def test_the_output_names_the_sessions_that_latest_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    now = datetime.now(timezone.utc)
+    before = write_session(tmp_path, 0, started=now - timedelta(days=9), labels={"run": "nightly", "commit": "1111111"})
+    after = write_session(tmp_path, 1, started=now - timedelta(hours=1), labels={"run": "nightly", "commit": "2222222"})
+    assert run(tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith(f"  baseline latest~1: session {before} of 20")
+    assert lines[1].endswith("UTC, 9 days old, commit=1111111, run=nightly, 1 case")
+    assert lines[2].startswith(f"  candidate latest: session {after} of 20")
+    assert "  changed: session label commit: 1111111 -> 2222222" in lines
+    found = record(tmp_path)["candidate"]
+    assert found["selector"] == "latest"
+    assert (found["identities"][0]["session"], found["identities"][0]["labels"]["commit"]) == (after, "2222222")
+    page = (tmp_path / "out" / "accept.html").read_text()
+    assert before in page and after in page and "1111111" in page
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_too_few_repeats_are_a_sentence_and_no_accident(
+    tmp_path: Path, repeats: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(2):
+        write_session(tmp_path, number, repeats=repeats)
+    assert run(tmp_path) == 3
+    out = capsys.readouterr()
+    assert f"too few repeats: 21 metrics have only {repeats} (baseline) or {repeats} (candidate) values" in out.out
+    assert "nan" not in out.out and "Traceback" not in out.err
+    text = (tmp_path / "out" / "accept.json").read_text()
+    assert "NaN" not in text and "Infinity" not in text
+    assert json.loads(text)["decision"] == "undecided"
+    assert "nan" not in (tmp_path / "out" / "accept.html").read_text().replace("nanosecond", "")
+
+
+def test_an_earlier_record_is_kept_and_never_taken_for_todays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        write_session(tmp_path, number)
+    assert run(tmp_path) == 0
+    out = tmp_path / "out"
+    signed = (out / "accept.html").read_text()
+    assert run(tmp_path, baseline="rubbish") == 2
+    assert sorted(path.name for path in out.iterdir()) == ["earlier"]
+    (kept,) = (out / "earlier").iterdir()
+    assert (kept / "accept.html").read_text() == signed
+    assert f"moved the earlier record to {kept}" in capsys.readouterr().err
+
+    # The last of the three files cannot be made: none appears.
+    def fail(record: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(acceptance_record.verdict_page, "acceptance", fail)
+    assert run(tmp_path) != 0
+    assert sorted(path.name for path in out.iterdir()) == ["earlier"]
+    monkeypatch.undo()
+    assert run(tmp_path) == 0
+    assert run(tmp_path) == 0
+    assert len(list((out / "earlier").iterdir())) == 2
+
+
+def test_a_record_that_cannot_be_written_leaves_no_half_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2):
+        write_session(tmp_path, number)
+    write = Path.write_text
+
+    def fail(path: Path, *words: Any, **options: Any) -> int:
+        if "accept.html" in path.name:
+            raise OSError(28, "No space left on device")
+        return write(path, *words, **options)
+
+    monkeypatch.setattr(Path, "write_text", fail)
+    assert run(tmp_path) == 2
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_colours_in_what_programs_said_break_no_record(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, stacks=("openmpi-spack", "mpich-spack"))
+    said = "it said: \x1b[31mfatal\x1b[0m \x01error <&>"
+    failed = {"result": "fail", "fail_phase": "sanity", "evidence": "missing", "reason": said, "stack": "mpich-spack"}
+    write_session(tmp_path, 1, where=[{}, failed])
+    assert run(tmp_path) == 1
+    text = (tmp_path / "out" / "accept.xml").read_text()
+    root = ElementTree.fromstring(text)
+    messages = [failure.get("message") for failure in root.iter("failure")]
+    assert "not proven: missing, fail in phase sanity: it said: fatal error <&>" in messages
+    for name in acceptance_record.FILES:
+        assert not {"\x1b", "\x01"} & set((tmp_path / "out" / name).read_text())

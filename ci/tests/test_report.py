@@ -316,5 +316,5 @@ def test_whatever_is_read_can_be_reported(document: dict[str, Any]) -> None:
 
 def _render_bare(session: sessions.Session) -> str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "_plotly", str)
+        patch.setattr(report, "plotly_source", str)
         return report.render(session, Path())
