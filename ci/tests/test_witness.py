@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness import evidence, witness
+from reframe_tests.harness import evidence, evidence_rank, witness
 from reframe_tests.harness.vocabulary import BadInput
+from small_programs import compile_c, inside_namespace
 
 #: An MPI library: the PMPI_ names are the functions and the MPI_ names weak aliases, as in all MPIs.
 MPI_SOURCE = r"""
@@ -129,14 +129,6 @@ int main(int count, char **words)
 """
 
 
-def compile_c(target: Path, text: str, *options: str) -> Path:
-    source = target.with_suffix(target.suffix + ".c")
-    source.write_text(text)
-    command = [*witness.compilers()[0], "-o", str(target), str(source), *options, "-ldl", "-lpthread"]
-    subprocess.run(command, check=True, capture_output=True)
-    return target
-
-
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return witness.build(tmp_path_factory.mktemp("witness"))
@@ -176,18 +168,6 @@ def run(built: Path, programs: Path, tmp_path: Path):
         return evidence.read(asked)
 
     return run_
-
-
-def inside_namespace(folder: Path, *lines: str) -> None:
-    """Run shell lines where they may mount what they like, unseen by the machine; skip where a user may not."""
-    if shutil.which("unshare") is None:
-        pytest.skip("no unshare (util-linux) to mount in a namespace of its own")
-    trial = ["unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/mnt"]
-    if subprocess.run(trial, capture_output=True, check=False).returncode:
-        pytest.skip("this machine does not let a user mount in a namespace of his own")
-    script = folder / "script"
-    script.write_text("\n".join(("set -e", *lines)))
-    subprocess.run(["unshare", "-Urm", "sh", str(script)], check=True)
 
 
 # ---- building ----
@@ -445,6 +425,6 @@ def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_p
 def test_file_is_plain_json(run, tmp_path: Path):
     run()
     (path,) = (tmp_path / "evidence").glob("*.json")
-    assert path.name.split(".")[-1] == "json" and json.loads(path.read_bytes())["format"] == 1
+    assert path.name.split(".")[-1] == "json" and json.loads(path.read_bytes())["format"] == evidence_rank.FORMATS[-1]
     cards = [name.removeprefix("driver of ") for name in json.loads(path.read_bytes())["node"] if name.startswith("driver of ")]
     assert all(Path("/sys/class/net", card, "device").exists() for card in cards)

@@ -16,8 +16,8 @@ from typing import Any
 
 from .vocabulary import BadInput
 
-#: Version of the layout this reader understands (``FORMAT`` in witness.c).
-FORMAT = 1
+#: Versions of the layout this reader understands (``FORMAT`` in witness.c); the first knew nothing of the state of links.
+FORMATS = (1, 2)
 
 #: Bytes of the largest record that is read; one of a node with 1,000 interfaces and 64 threads has some 300 kB.
 MOST_BYTES = 16 << 20
@@ -42,6 +42,7 @@ class TcpPair:
     """The rank's TCP connections between two addresses: payload in bytes since they were opened.
 
     :param sent: acknowledged by the peer (``tcpi_bytes_acked``), so a lower bound of what went out.
+    :param wire: what went out and came in with everything that was sent again; ``None`` before Linux 4.19.
     """
 
     local: str
@@ -49,6 +50,23 @@ class TcpPair:
     count: int
     sent: int
     received: int
+    wire: TcpWire | None = None
+
+
+@dataclass(frozen=True)
+class TcpWire:
+    """A TCP connection as the wire has it, since it was opened.
+
+    :param out: payload in bytes, sent again or not (``tcpi_bytes_sent``).
+    :param again: payload in bytes sent again (``tcpi_bytes_retrans``).
+    :param segments_out: packets sent, acknowledgements among them (``tcpi_segs_out``).
+    :param segments_in: packets received, likewise (``tcpi_segs_in``).
+    """
+
+    out: int
+    again: int
+    segments_out: int
+    segments_in: int
 
 
 @dataclass(frozen=True)
@@ -68,6 +86,10 @@ class Snapshot:
     :param tcp_known: false when some of its IP sockets could not be counted.
     :param user_us: CPU time in user mode in us.
     :param system_us: CPU time in the kernel in us.
+    :param links: settings and counters of errors per interface and port, as witness_links.h names them; one rank of a node is
+        enough to read them, so ``None`` for the others.
+    :param errors: the kernel's counters of errors and drops per interface (``/proc/net/dev``).
+    :param tcp_node: TCP counters of all connections of the node, whoever's (``/proc/net/snmp``).
     """
 
     realtime_ns: int
@@ -86,6 +108,9 @@ class Snapshot:
     system_us: int
     voluntary_switches: int
     involuntary_switches: int
+    links: Mapping[str, Mapping[str, int | str]] | None = None
+    errors: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    tcp_node: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -134,6 +159,7 @@ class RankEvidence:
     :param online: CPUs online on the node.
     :param finalize: snapshot before MPI_Finalize; ``None`` if the rank never got there.
     :param source: name of the file.
+    :param layout: version of its layout.
     """
 
     host: str
@@ -158,6 +184,7 @@ class RankEvidence:
     init: Snapshot
     finalize: Snapshot | None
     source: str = field(default="", compare=False)
+    layout: int = FORMATS[-1]
 
     @property
     def name(self) -> str:
@@ -215,8 +242,9 @@ def parse_rank(text: str, source: str) -> RankEvidence:
     except ValueError as error:
         raise EvidenceError(f"The evidence {source} is cut short or damaged ({error}); run the case again.") from error
     layout = document.get("format") if isinstance(document, dict) else None
-    if layout != FORMAT:
-        raise EvidenceError(f"The evidence {source} has layout {layout}, not {FORMAT}; rebuild the evidence library.")
+    if layout not in FORMATS or isinstance(layout, bool):
+        known = " or ".join(map(str, FORMATS))
+        raise EvidenceError(f"The evidence {source} has layout {layout}, not {known}; rebuild the evidence library.")
     try:
         return _rank(_decode(document), source)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -291,6 +319,7 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
         init=_snapshot(_get(document, "init", dict)),
         finalize=_snapshot(_get(document, "finalize", dict)) if finalized else None,
         source=source,
+        layout=_get(document, "format", int),
     )
 
 
@@ -326,12 +355,25 @@ def _snapshot(row: dict[str, Any]) -> Snapshot:
         system_us=_get(usage, "system_us", int),
         voluntary_switches=_get(usage, "voluntary_switches", int),
         involuntary_switches=_get(usage, "involuntary_switches", int),
+        links=_links(_get(row, "links", dict)) if "links" in row else None,
+        errors={name: _errors(counters) for name, counters in _get(row, "interfaces", dict).items()},
+        tcp_node={key: _get(row["tcp_node"], key, int) for key in _get(row, "tcp_node", dict)} if "tcp_node" in row else {},
     )
+
+
+def _links(rows: dict[str, Any]) -> dict[str, dict[str, int | str]]:
+    return {name: {key: _get(row, key, int, str) for key in _get(rows, name, dict)} for name, row in rows.items()}
+
+
+def _errors(row: dict[str, Any]) -> dict[str, int]:
+    return {key: _get(row, key, int) for key in row if not key.endswith("_bytes")}
 
 
 def _tcp_pair(row: dict[str, Any]) -> TcpPair:
     local, peer = (_get(row, key, str) for key in ("local", "peer"))
-    return TcpPair(local, peer, *(_get(row, key, int) for key in ("count", "sent_bytes", "received_bytes")))
+    keys = ("out_bytes", "again_bytes", "segments_out", "segments_in")
+    wire = TcpWire(*(_get(row, key, int) for key in keys)) if keys[0] in row else None
+    return TcpPair(local, peer, *(_get(row, key, int) for key in ("count", "sent_bytes", "received_bytes")), wire)
 
 
 def _counters(rows: dict[str, Any]) -> dict[str, Bytes]:

@@ -12,7 +12,8 @@
  * profilers call the PMPI_ one; whichever is entered first testifies. No mpi.h is needed: one binary serves every MPI.
  * MPI_Session_init (no world, no ranks) is not covered.
  *
- * witness_text.h: JSON and small files. witness_facts.h: what is written once. witness_snapshot.h: what changes.
+ * witness_text.h: JSON and small files. witness_facts.h: what is written once. witness_links.h: the state of the node's links.
+ * witness_snapshot.h: what changes.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -21,7 +22,7 @@
 
 #include "witness_snapshot.h"
 
-#define FORMAT 1 /* version of the file's layout; evidence.py refuses others */
+#define FORMAT 2 /* version of the file's layout; evidence_rank.py says which it reads */
 
 static const char *directory; /* NULL: nobody asked, stay out of the way */
 static struct text load, facts, start;
@@ -73,11 +74,11 @@ static void write_testimony(const struct text *end)
     free(out.data);
 }
 
-static void take_snapshot(struct text *out, const char *name, bool at_start)
+static void take_snapshot(struct text *out, const char *name, bool at_start, bool with_links)
 {
     out->length = 0;
     put_member(out, name);
-    put_snapshot(out, at_start);
+    put_snapshot(out, at_start, with_links);
 }
 
 static void testify_start(void)
@@ -90,9 +91,9 @@ static void testify_start(void)
     put_library(&facts);
     put_environment(&facts);
     put_node(&facts);
-    take_snapshot(&start, "init", true);
+    take_snapshot(&start, "init", true, false); /* links are compared with the end, which this one may never see */
     write_testimony(NULL); /* a rank that hangs or is killed leaves this one */
-    take_snapshot(&start, "init", true); /* writing is not part of the run */
+    take_snapshot(&start, "init", true, true); /* writing is not part of the run */
     errno = saved;
 }
 
@@ -102,7 +103,7 @@ static void testify_end(void)
     if (!directory || witnessed != getpid() || atomic_flag_test_and_set(&finalized))
         return;
     int saved = errno;
-    take_snapshot(&end, "finalize", false);
+    take_snapshot(&end, "finalize", false, true);
     write_testimony(&end);
     free(end.data);
     errno = saved;

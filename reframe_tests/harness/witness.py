@@ -21,7 +21,7 @@ from .vocabulary import BadInput
 
 SOURCE = Path(__file__).with_name("witness.c")
 #: Files the library is made of; any change of one gives it another name.
-SOURCES = (SOURCE, *(SOURCE.with_name(f"witness_{part}.h") for part in ("text", "facts", "snapshot")))
+SOURCES = (SOURCE, *(SOURCE.with_name(f"witness_{part}.h") for part in ("text", "facts", "links", "snapshot")))
 #: Where the harness keeps the built library; on a cluster the checkout is on a file system the nodes share.
 DIRECTORY = Path(__file__).resolve().parents[2] / "results" / "witness"
 

@@ -3,12 +3,13 @@
 #define WITNESS_SNAPSHOT_H
 #include <ctype.h>
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "witness_facts.h"
+#include "witness_links.h"
 
 #define MAX_THREADS 64 /* threads listed one by one; all are counted */
 #define MAX_PAIRS 512  /* address pairs of TCP sockets listed; beyond it "complete" is false */
@@ -65,17 +66,23 @@ static void put_interface_counters(struct text *out)
     put_member(out, "interfaces");
     put(out, "{");
     for (char *line = table ? strtok_r(table, "\n", &state) : NULL; line; line = strtok_r(NULL, "\n", &state)) {
-        unsigned long long received, sent;
+        /* bytes, errs, drop, fifo and frame received; the same and carrier sent (net/core/net-procfs.c) */
+        unsigned long long in[5], sent[5];
         char *colon = strrchr(line, ':');
-        if (titles-- > 0 || !colon) /* nine columns of /proc/net/dev lead from received to transmitted bytes */
+        if (titles-- > 0 || !colon)
             continue;
         *colon = '\0';
-        if (sscanf(colon + 1, "%llu %*u %*u %*u %*u %*u %*u %*u %llu", &received, &sent) != 2) {
+        if (sscanf(colon + 1, "%llu %*u %llu %llu %llu %llu %*u %*u %llu %*u %llu %llu %llu %*u %llu", &in[0], &in[1], &in[2],
+                   &in[3], &in[4], &sent[0], &sent[1], &sent[2], &sent[3], &sent[4]) != 10) {
             out->bad = true;
             break;
         }
         put_member(out, line + strspn(line, " "));
-        put(out, "{\"rx_bytes\":%llu,\"tx_bytes\":%llu}", received, sent);
+        put(out, "{\"rx_bytes\":%llu,\"tx_bytes\":%llu,", in[0], sent[0]);
+        put(out, "\"rx_errors\":%llu,\"rx_dropped\":%llu,\"rx_fifo_errors\":%llu,\"rx_frame_errors\":%llu,", in[1], in[2],
+            in[3], in[4]);
+        put(out, "\"tx_errors\":%llu,\"tx_dropped\":%llu,\"tx_fifo_errors\":%llu,\"tx_carrier_errors\":%llu}", sent[1],
+            sent[2], sent[3], sent[4]);
     }
     put(out, "}");
     out->bad |= !table;
@@ -121,7 +128,9 @@ static void put_slingshot_counters(struct text *out, const char *device)
 struct pair {
     char local[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN];
     uint64_t sent, received;
+    uint64_t out, again, segments_out, segments_in; /* payload with what was sent again, that alone, segments with and without */
     unsigned count;
+    bool whole; /* the kernel told the second line for each connection */
 };
 
 struct pairs {
@@ -131,19 +140,25 @@ struct pairs {
     bool complete;
 };
 
-/* Head of the kernel's struct tcp_info; the libc's copy stops before the byte counters (<linux/tcp.h>, Linux 4.1). */
+/* Head of the kernel's struct tcp_info; the libc's copy stops before the byte counters (<linux/tcp.h>: acked and received
+ * since Linux 4.1, segments 4.2, sent and retransmitted 4.19). */
 struct tcp_bytes {
     uint8_t states[8];
     uint32_t metrics[24];
     uint64_t pacing[2];
     uint64_t acked, received;
+    uint32_t segments_out, segments_in, more_metrics[4];
+    uint64_t rates[4];
+    uint32_t delivered[2];
+    uint64_t sent, again;
 };
 
 static void count_socket(struct pairs *pairs, int file)
 {
     struct sockaddr_storage ends[2] = {{0}};
-    struct tcp_bytes bytes = {{0}, {0}, {0}, 0, 0};
-    struct pair found = {{0}, {0}, 0, 0, 1};
+    struct tcp_bytes bytes;
+    struct pair found = {.count = 1};
+    memset(&bytes, 0, sizeof bytes);
     socklen_t local = sizeof ends[0], peer = sizeof ends[1], size = sizeof bytes, width = sizeof(int);
     int protocol = 0;
     if (getsockname(file, (struct sockaddr *)&ends[0], &local) ||
@@ -155,18 +170,28 @@ static void count_socket(struct pairs *pairs, int file)
     }
     if (getpeername(file, (struct sockaddr *)&ends[1], &peer)) /* listening, or no longer connected */
         return;
-    if (getsockopt(file, IPPROTO_TCP, TCP_INFO, &bytes, &size) || size < sizeof bytes) {
+    if (getsockopt(file, IPPROTO_TCP, TCP_INFO, &bytes, &size) || size < offsetof(struct tcp_bytes, segments_out)) {
         pairs->uncounted++;
         return;
     }
     found.sent = bytes.acked;
     found.received = bytes.received;
+    found.whole = size >= sizeof bytes;
+    found.out = bytes.sent;
+    found.again = bytes.again;
+    found.segments_out = bytes.segments_out;
+    found.segments_in = bytes.segments_in;
     if (!address_text((struct sockaddr *)&ends[0], found.local) || !address_text((struct sockaddr *)&ends[1], found.peer))
         return;
     for (size_t i = 0; i < pairs->used; i++)
         if (!strcmp(pairs->list[i].local, found.local) && !strcmp(pairs->list[i].peer, found.peer)) {
             pairs->list[i].sent += found.sent;
             pairs->list[i].received += found.received;
+            pairs->list[i].out += found.out;
+            pairs->list[i].again += found.again;
+            pairs->list[i].segments_out += found.segments_out;
+            pairs->list[i].segments_in += found.segments_in;
+            pairs->list[i].whole &= found.whole;
             pairs->list[i].count++;
             return;
         }
@@ -192,8 +217,13 @@ static void put_sockets(struct text *out)
     for (size_t i = 0; pairs && i < pairs->used; i++) {
         const struct pair *at = &pairs->list[i];
         put_comma(out);
-        put(out, "{\"local\":\"%s\",\"peer\":\"%s\",\"count\":%u,\"sent_bytes\":%llu,\"received_bytes\":%llu}", at->local,
+        put(out, "{\"local\":\"%s\",\"peer\":\"%s\",\"count\":%u,\"sent_bytes\":%llu,\"received_bytes\":%llu", at->local,
             at->peer, at->count, (unsigned long long)at->sent, (unsigned long long)at->received);
+        if (at->whole)
+            put(out, ",\"out_bytes\":%llu,\"again_bytes\":%llu,\"segments_out\":%llu,\"segments_in\":%llu",
+                (unsigned long long)at->out, (unsigned long long)at->again, (unsigned long long)at->segments_out,
+                (unsigned long long)at->segments_in);
+        put(out, "}");
     }
     put(out, "],\"uncounted\":%u,\"complete\":%s}", pairs ? pairs->uncounted : 0,
         pairs && pairs->complete ? "true" : "false");
@@ -215,7 +245,7 @@ static void put_usage(struct text *out)
 }
 
 /* Clocks and usage are read on the benchmark's side of everything else: last at the start, first at the end. */
-static void put_snapshot(struct text *out, bool at_start)
+static void put_snapshot(struct text *out, bool at_start, bool with_links)
 {
     put(out, "{");
     for (int part = 0; part < 2; part++)
@@ -227,6 +257,8 @@ static void put_snapshot(struct text *out, bool at_start)
             put_place(out);
             put_sockets(out);
             put_interface_counters(out);
+            if (with_links)
+                put_links(out);
             put_member(out, "ports");
             put(out, "{");
             each_entry(out, put_device_counters, "/sys/class/infiniband");

@@ -1,0 +1,32 @@
+"""Programs made on the spot for tests, and shell lines in a mount namespace of their own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness import witness
+
+
+def compile_c(target: Path, text: str, *options: str) -> Path:
+    """Compile C with the first compiler of this machine."""
+    source = target.with_suffix(target.suffix + ".c")
+    source.write_text(text)
+    command = [*witness.compilers()[0], "-o", str(target), str(source), *options, "-ldl", "-lpthread"]
+    subprocess.run(command, check=True, capture_output=True)
+    return target
+
+
+def inside_namespace(folder: Path, *lines: str) -> None:
+    """Run shell lines where they may mount what they like, unseen by the machine; skip where a user may not."""
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare (util-linux) to mount in a namespace of its own")
+    trial = ["unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/mnt"]
+    if subprocess.run(trial, capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let a user mount in a namespace of his own")
+    script = folder / "script"
+    script.write_text("\n".join(("set -e", *lines)))
+    subprocess.run(["unshare", "-Urm", "sh", str(script)], check=True)
