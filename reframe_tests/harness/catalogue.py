@@ -36,6 +36,8 @@ GROUPS: Mapping[str, str] = {
     "threads": "Several threads of a rank communicating at the same time (IMB-MT)",
     "placement": "Where the ranks are; nothing is timed (mpi4py.bench helloworld or IMB-MPI1 Barrier)",
 }
+#: Groups with collectives, whose packets a switch may add up or multiply.
+WITH_COLLECTIVES = ("collectives", "collectives_osu", "nonblocking", "threads")
 #: Group without rows: its evidence is its result.
 PLACEMENT = "placement"
 #: Group made of rows of others, to compare suites.
