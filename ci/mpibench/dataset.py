@@ -23,6 +23,7 @@ from typing import Any
 
 import polars as pl
 
+from reframe_tests.harness import link_state
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import unreadable
@@ -96,6 +97,8 @@ def _machine(case: Case) -> dict[str, Any]:
             if value is not None:
                 about = name if name.startswith(("driver of ", "firmware of ")) else f"kernel {name}"
                 said.setdefault(about, set()).add(str(value))
+    for link in case.proof.links if case.proof else ():
+        said.setdefault(f"link {link['link']}", set()).add(link_state.describe(link))
     return {"machine": {name: sorted(values) for name, values in said.items()}} if said else {}
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from reframe_tests.harness import link_state
 
 from .report_summary import OUTCOMES, outcome_of, sentences, title_of
 from .samples import Proof
@@ -154,6 +156,7 @@ def _proof(proof: Proof) -> dict[str, Any]:
         "rank_count": len(proof.ranks),
         "notes": list(proof.notes),
         "kernel": list(dict.fromkeys(proof.kernel)),
+        "links": list(link_text(proof.links)),
         "traffic": [[one.launch, one.repeat, one.node, one.device, one.tx_bytes, one.rx_bytes] for one in proof.devices],
     }
 
@@ -187,6 +190,15 @@ def traffic_text(proof: Proof) -> Iterator[str]:
         total[1] += one.rx_bytes
     for device, (out, into) in totals.items():
         yield f"{device}: {bytes_text(out)} out, {bytes_text(into)} in"
+
+
+def link_text(links: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Links with the same settings on one line: ``eth1 on c1, c2: MTU 1500, state up``."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for link in links:
+        alike.setdefault((str(link["link"]), link_state.describe(link)), []).append(str(link["node"]))
+    for (name, settings), nodes in alike.items():
+        yield f"{name} on {', '.join(nodes)}: {settings or 'nothing known'}"
 
 
 def abbreviate_nodes(names: Sequence[str]) -> str:

@@ -82,6 +82,7 @@ class Proof:
     :param notes: what a reader should know and what is no contradiction.
     :param kernel: operating system of each node.
     :param seconds: the benchmarks' own time per launch, in seconds.
+    :param links: node, link and settings (MTU, speed, state, ...) of each of the fabric's links; empty in older records.
     """
 
     verdict: str
@@ -94,6 +95,7 @@ class Proof:
     seconds: tuple[float, ...]
     notes: tuple[str, ...] = ()
     kernel: tuple[str, ...] = ()
+    links: tuple[Mapping[str, Any], ...] = ()
 
 
 class _Reader:
@@ -248,7 +250,13 @@ def read_proof(value: Any, place: str) -> Proof | None:
         seconds=tuple(_finite(row, where) for row, where in _rows(value.get("seconds"), f"{reader.place}.seconds")),
         notes=reader.texts("notes"),
         kernel=reader.texts("kernel"),
+        links=tuple(_link(row, where) for row, where in _rows(value.get("links"), f"{reader.place}.links")),
     )
+
+
+def _link(row: Any, place: str) -> Mapping[str, Any]:
+    reader = _Reader(row, place)
+    return {**reader.row, "node": reader.text("node"), "link": reader.text("link")}
 
 
 def _traffic(value: Any, place: str, repeat: int | None = None) -> Iterator[Traffic]:

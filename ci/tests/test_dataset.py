@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import shutil
@@ -273,6 +274,10 @@ def test_what_an_upgrade_may_change_is_kept_by_name() -> None:
     case = sessions.Case("u", 0, entry, {}, (), None, ())
     said = {"kernel release": ["6.1", "6.2"], "driver of eth0": ["ice 1.9 firmware 4.2"]}
     assert dataset._machine(case) == {"machine": said}
+    links = [{"node": f"n{n}", "link": "eth0", "mtu_bytes": mtu, "state": "up"} for n, mtu in ((1, 9000), (2, 1500), (3, 9000))]
+    proof = samples.read_proof({"verdict": "contradicted", "links": links}, "case")
+    said["link eth0"] = ["MTU 1500, state up", "MTU 9000, state up"]
+    assert dataset._machine(dataclasses.replace(case, proof=proof)) == {"machine": said}
 
 
 def in_layout(path: Path, table: pl.DataFrame, version: str) -> None:

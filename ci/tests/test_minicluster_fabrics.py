@@ -91,6 +91,16 @@ def test_the_fabric_and_nothing_else_carried_the_bytes(cases: list[Case]) -> Non
             assert sent[device] <= launches * case.nodes * OTHER_FLOOR_BYTES, (case.name, device)
 
 
+def test_what_the_ranks_can_have_sent_is_known_and_bounds_what_was(cases: list[Case]) -> None:
+    """Every stack's connections are counted whole, so that somebody else's bytes would show; nobody else's do."""
+    for case in cases:
+        uses = case.entry["proof"]["link_use"]
+        assert {use["node"] for use in uses} == ({"c1", "c2"} if case.fabric in NETWORKS else set()), case.name
+        for use in uses:
+            for way in ("sent", "received"):
+                assert use[f"{way}_bytes"] <= use[f"most_{way}_bytes"] + use["allowed_bytes"], (case.name, use)
+
+
 def test_a_link_is_judged_where_each_rank_has_a_core(cases: list[Case]) -> None:
     cores = len(plan.physical_cores(os.sched_getaffinity(0)))
     for case in cases:

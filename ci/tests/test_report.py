@@ -77,13 +77,19 @@ def test_evidence_has_a_row_for_each_case_that_ran(read: Reader, session: sessio
 def test_evidence_counts_remarks_and_keeps_settings_out_of_the_way() -> None:
     plan = synthetic.case()
     plan["proof"].update(
-        notes=["a rank lost its core often", "twice"], transport="MPICH 5: lo over tcp (UCX_TLS=tcp), shown by UCX lane"
+        notes=["a rank lost its core often", "twice"],
+        transport="MPICH 5: lo over tcp (UCX_TLS=tcp), shown by UCX lane",
+        links=[
+            *({"node": f"n{n}", "link": "eth1", "mtu_bytes": 1500, "state": "up"} for n in (1, 2)),
+            {"node": "n3", "link": "eth1"},
+        ],
     )
     read = Reader(report.render(session_of(plan), Path()))
     assert "2 remarks" in read.text["evidence"]
     assert "MPICH 5: lo over tcp, shown by UCX lane" in read.text["evidence"]
     assert "UCX_TLS=tcp" in read.blocks["case-0"]["proof"]["transport"]
     assert read.blocks["case-0"]["proof"]["notes"] == ["a rank lost its core often", "twice"]
+    assert read.blocks["case-0"]["proof"]["links"] == ["eth1 on n1, n2: MTU 1500, state up", "eth1 on n3: nothing known"]
 
 
 def test_page_needs_nothing_else(page: str, read: Reader) -> None:

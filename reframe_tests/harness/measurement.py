@@ -20,6 +20,8 @@ from . import (
     evidence_settings,
     job_end,
     jobscript,
+    link_state,
+    link_use,
     parsers,
     preamble,
     references,
@@ -292,17 +294,33 @@ def _testify(
     wrong += evidence.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
     wrong += evidence_clock.check_clocks(ranks)
     wrong += evidence_settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
-    traffic = None
+    links = link_state.check_links(ranks, condition.fabric)
+    wrong += links.sentences
+    traffic, use = None, link_use.UseFinding()
     if whole and not absent:
         traffic = evidence.check_traffic(ranks, condition.fabric, _bytes_between(condition, launch, records))
         wrong += traffic.sentences
+        use = link_use.check_use(ranks, condition.fabric, balanced=_balanced(launch))
+        wrong += use.sentences
         if condition.ranks > 1:  # a rank alone has nobody to open a transport to
             # What the ranks had in their environment, which the user may have set otherwise than the table.
             asked = condition.setting.env
             setting = replace(condition.setting, env={name: ranks[0].environment.get(name, asked[name]) for name in asked})
             wrong += transports.check_proofs(setting, debug, {path for rank in ranks for path in rank.mapped})
     outcome.add(launch.name, repeat, CONTRADICTED, wrong)
-    return evidence.summarise(ranks, traffic, wrong)
+    facts = evidence.summarise(ranks, traffic, wrong)
+    return {
+        **facts,
+        "notes": [*facts["notes"], *links.notes],
+        "use": [node.as_dict() for node in use.nodes],
+        "links": link_state.settings_of(links.states),
+        "link_errors": links.errors,
+    }
+
+
+def _balanced(launch: catalogue.Launch) -> bool:
+    """Whether all a launch sends goes from one rank to another, so that nothing on the way adds up or multiplies it."""
+    return not any(row.group in catalogue.WITH_COLLECTIVES for row in launch.rows())
 
 
 def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> float:
@@ -377,11 +395,12 @@ def _proof(outcome: Outcome, setting_summary: str, details: Sequence[tuple[str, 
     """The evidence as the database keeps it: verdict, sentences, ranks, library, bytes per repeat, seconds."""
     heard = [(launch, repeat, printable_data(facts)) for launch, repeat, facts in details if facts]
     first = heard[0][2] if heard else {}
+    errors = [{"launch": launch, "repeat": repeat, **row} for launch, repeat, facts in heard for row in facts["link_errors"]]
     library = (first.get("library") or [{}])[0]
     return {
         "verdict": outcome.verdict,
         "sentences": outcome.sentences,
-        "notes": _remarks(note for _, _, facts in heard for note in facts["notes"]),
+        "notes": [*_remarks(note for _, _, facts in heard for note in facts["notes"]), *link_state.remarks(errors)],
         "ranks": [
             {
                 "rank": row["rank"],
@@ -404,6 +423,9 @@ def _proof(outcome: Outcome, setting_summary: str, details: Sequence[tuple[str, 
             for device, counted in node["counted"].items()
             if counted["tx_bytes"] or counted["rx_bytes"]
         ],
+        "links": first.get("links", []),
+        "link_errors": errors,
+        "link_use": [{"launch": launch, "repeat": repeat, **node} for launch, repeat, facts in heard for node in facts["use"]],
         "seconds": [facts["seconds"] for _, _, facts in heard if facts["seconds"] is not None],
     }
 

@@ -66,7 +66,7 @@ function proofBlock(proof) {
   return [
     title("Proof"),
     el("p", { class: `evidence ${proof.verdict}` }, `${good ? "✓" : "✕"} condition ${proof.verdict}`),
-    pairs([["transport", proof.transport], ["library", proof.library], ["kernel", proof.kernel.join("; ")], ["benchmark time", proof.seconds.map((value) => `${number(value)} s`).join(", ")]]),
+    pairs([["transport", proof.transport], ["library", proof.library], ["kernel", proof.kernel.join("; ")], ["links", proof.links.join("; ")], ["benchmark time", proof.seconds.map((value) => `${number(value)} s`).join(", ")]]),
     proof.notes.map((text) => el("p", { class: "note" }, text)),
     proof.version ? el("pre", {}, proof.version) : null,
     proof.ranks.length ? grid(["rank", "host", "may use CPUs", "ran on CPU", "NUMA node"], proof.ranks, [0, 3, 4]) : null,

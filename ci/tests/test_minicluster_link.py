@@ -1,0 +1,113 @@
+"""Links through Slurm and ReFrame: a neighbour on the link, a node with another MTU, and links that are well, told apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import live_cluster
+from fault_box import Box
+from live_cluster import LiveCluster
+
+pytestmark = pytest.mark.mpi
+STACK = "mpich-wheels"
+CASES = "PointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
+#: Sends 300 Mbit/s over one connection until it is killed, or takes what comes.
+NEIGHBOUR = """
+import socket, sys, time
+if len(sys.argv) == 1:
+    with socket.create_server(("", 7100)) as server:
+        print("ready", flush=True)
+        link, _ = server.accept()
+        while link.recv(1 << 20):
+            pass
+else:
+    link, block, began, sent = socket.create_connection((sys.argv[1], 7100), timeout=60), bytes(1 << 16), time.monotonic(), 0
+    while True:
+        link.sendall(block)
+        sent += len(block)
+        print("sending", flush=True) if sent == len(block) else None
+        time.sleep(max(0.0, sent / 37.5e6 - (time.monotonic() - began)))
+"""
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    tmp = tmp_path_factory.mktemp("links")
+    (tmp / "shared").mkdir()
+    with live_cluster.running(tmp, "--share", str(tmp / "shared")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def box(up: LiveCluster, require_stack, request) -> Box:
+    """A checkout of its own on a healthy cluster: one case on eth1g, one on eth10g."""
+    top = up.runtime.parent / "shared" / request.node.name
+    top.mkdir()
+    made = Box(up, top, [require_stack(STACK)])
+    made.keep_partitions("eth1g", "eth10g")
+    return made
+
+
+@contextmanager
+def neighbour(cluster: LiveCluster, fabric: str) -> Iterator[None]:
+    """Somebody who sends from c1 to c2 all the time."""
+    words = ("exec", "--node", "c2", "--", cluster.python, "-c", NEIGHBOUR)
+    receiver = cluster.begin(*words)
+    sender = None
+    try:
+        assert receiver.stdout is not None and receiver.stdout.readline() == "ready\n"
+        sender = cluster.begin(*(words[:2]), "c1", *words[3:], f"c2-{fabric}")
+        assert sender.stdout is not None and sender.stdout.readline() == "sending\n"
+        yield
+    finally:
+        for process in (sender, receiver):
+            if process is not None:
+                process.kill()
+                process.wait()
+
+
+def test_a_busy_neighbour_contradicts_and_the_link_is_not_blamed(box: Box) -> None:
+    with neighbour(box.cluster, "eth1g"):
+        status, output = box.run("-S", "repeats=1", "--exec-policy=serial", names=CASES)
+    assert status == 1, output
+    cases = box.cases()
+    busy = cases[f"eth1g {STACK}"]
+    assert (busy["result"], busy["fail_phase"], busy["proof"]["verdict"]) == ("fail", "sanity", "contradicted")
+    (sentence,) = busy["proof"]["sentences"]
+    found = re.search(r"somebody else used the link: .*eth1g of c1 sent ([0-9.]+) ([MG])B more than the .* its ranks", sentence)
+    assert found, sentence
+    assert "eth1g of c2 received " in sentence and "this says nothing about eth1g" in sentence
+    assert sentence in busy["fail_reason"]
+    assert busy["samples"] and not busy["gates"], "the numbers are kept, and nothing is held against the link"
+    quiet = cases[f"eth10g {STACK}"]
+    assert quiet["proof"]["verdict"] == "proven", quiet["fail_reason"]
+
+
+def test_a_node_with_another_mtu_is_told_and_healthy_links_are_stored(box: Box) -> None:
+    box.cluster.on("c2", "ip", "link", "set", "eth1g", "mtu", "1400")
+    try:
+        status, output = box.run("-S", "repeats=1", names=CASES)
+    finally:
+        box.cluster.on("c2", "ip", "link", "set", "eth1g", "mtu", "1500")
+    assert status == 1, output
+    cases = box.cases()
+    odd = cases[f"eth1g {STACK}"]["proof"]
+    assert odd["verdict"] == "contradicted"
+    assert odd["sentences"] == [
+        "pair: eth1g on c2 has an MTU of 1400, the site says 1500 for eth1g; set it, or correct system.py."
+    ]
+    well = cases[f"eth10g {STACK}"]
+    assert well["proof"]["verdict"] == "proven", well["fail_reason"]
+    # veth has no speed worth the name, so none is kept.
+    assert well["proof"]["links"] == [
+        {"node": node, "link": "eth10g", "mtu_bytes": 1500, "state": "up"} for node in ("c1", "c2")
+    ]
+    uses = well["proof"]["link_use"]
+    assert [use["node"] for use in uses] == ["c1", "c2"]
+    for use in uses:
+        assert 0.9 * use["sent_bytes"] < use["most_sent_bytes"], "what the ranks sent is known, headers and all"
+        assert use["sent_bytes"] < use["most_sent_bytes"] + use["allowed_bytes"]
