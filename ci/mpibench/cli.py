@@ -206,6 +206,18 @@ def replay(system: Annotated[str, typer.Argument(help="A published system, e.g. 
     raise typer.Exit(replays.run(system))
 
 
+def require_checkout(root: Path) -> None:
+    """Systems, stacks, schemas and results lie in the checkout; a copy of the modules alone knows none of them.
+
+    :raises BadInput: if the modules were installed apart from it.
+    """
+    if not (root / "site_configs" / "settings.py").is_file():
+        raise BadInput(
+            f"{root} has the program without the systems and stacks of its checkout; run ci/setup of a checkout, or in an "
+            "environment of your own pip install --editable CHECKOUT."
+        )
+
+
 def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int:
     """Entry point: bad input is one sentence on standard error and exit status 2, never a traceback.
 
@@ -213,6 +225,7 @@ def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int
     (with its traceback), 130 interrupted, 141 the output was not read to its end.
     """
     try:
+        require_checkout(ROOT)
         run(args=argv, standalone_mode=True)
     except BadInput as error:
         typer.echo(f"mpibench: {error}", err=True)

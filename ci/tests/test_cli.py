@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -131,3 +132,22 @@ def test_output_that_nobody_reads_is_no_answer(root: Path) -> None:
     process = subprocess.Popen([command, "catalogue"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     process.stdout.close()
     assert process.wait(timeout=120) == 141
+
+
+def test_a_plain_install_says_that_it_lacks_the_checkout(root: Path, tmp_path: Path) -> None:
+    """``pip install .`` copies the modules and leaves systems, stacks and schemas behind."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    for folder in ("ci/mpibench", "reframe_tests"):
+        shutil.copytree(root / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "LICENSE"):
+        shutil.copy(root / name, source / name)
+    pip = [sys.executable, "-m", "pip", "--quiet", "install", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "--target", str(target), str(source)], check=True, timeout=120)
+    for command in ("doctor", "report", "stacks"):
+        words = [sys.executable, "-c", f"import sys; from mpibench.cli import main; sys.exit(main([{command!r}]))"]
+        environ = {**os.environ, "PYTHONPATH": str(target)}
+        done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120)
+        said = (
+            f"mpibench: {target} has the program without the systems and stacks of its checkout; run ci/setup of "
+        )
+        assert done.returncode == 2 and done.stderr.startswith(said) and len(done.stderr.splitlines()) == 1, done.stderr
