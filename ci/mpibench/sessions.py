@@ -215,6 +215,12 @@ class Session:
         return text if isinstance(text, str) else None
 
     @property
+    def measured_with(self) -> Mapping[str, Any]:
+        """Commit, Python and versions it was measured with (``harness.provenance``); empty where no case tells."""
+        told = (case.entry.get("measured_with") for case in self.cases)
+        return next((facts for facts in told if isinstance(facts, Mapping) and facts), {})
+
+    @property
     def systems(self) -> list[str]:
         """Systems of its cases (ReFrame runs one system a session)."""
         return sorted({case.system for case in self.cases})

@@ -17,7 +17,20 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from . import agreement, catalogue, condition, job_end, jobscript, measurement, references, rival, site, stack_metadata, witness
+from . import (
+    agreement,
+    catalogue,
+    condition,
+    job_end,
+    jobscript,
+    measurement,
+    provenance,
+    references,
+    rival,
+    site,
+    stack_metadata,
+    witness,
+)
 from .stack import Stack
 from .vocabulary import PINNING_POLICIES, QUANTITIES, SYMBOLIC_PPN, NotMeasured
 
@@ -121,6 +134,9 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: The evidence and the verdict on it, as stored with the session.
     proof = variable(dict, value={}, loggable=True)
 
+    #: Commit of the tests and versions of what runs and judges them (``provenance``), as stored with the session.
+    measured_with = variable(dict, value={}, loggable=True)
+
     #: Why the case was not measured, as stored with the session.
     skip_reason = variable(str, value="", loggable=True)
 
@@ -206,6 +222,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     @run_before("run")
     def write_job(self) -> None:
         """Write the interleaved repeats into the job script; the job itself starts the stack's own launcher."""
+        self.measured_with = provenance.describe()
         self.limit_s = self.limit_s or catalogue.DEPTHS[self.depth].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         asked = self._condition.recorded

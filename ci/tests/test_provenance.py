@@ -1,0 +1,80 @@
+"""What a session was measured with is stored in it: commit, Python, versions."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mpibench import sessions
+from reframe_tests.harness import provenance
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A git checkout with one commit."""
+    root = tmp_path / "checkout"
+    subprocess.run(["git", "init", "--quiet", "--initial-branch=main", str(root)], check=True)
+    (root / "file").write_text("one\n")
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message=one")
+    return root
+
+
+def git(root: Path, *words: str) -> str:
+    command = ["git", "-C", str(root), "-c", "user.name=x", "-c", "user.email=x@x", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_commit_is_what_git_says(checkout: Path) -> None:
+    commit = git(checkout, "rev-parse", "HEAD")
+    assert provenance.read_commit(checkout) == commit
+    git(checkout, "pack-refs", "--all")
+    assert provenance.read_commit(checkout) == commit
+    git(checkout, "worktree", "add", "--quiet", "-b", "other", str(checkout.parent / "tree"))
+    (checkout / "file").write_text("two\n")
+    git(checkout, "commit", "--quiet", "--all", "--message=two")
+    assert provenance.read_commit(checkout) == git(checkout, "rev-parse", "HEAD") != commit
+    assert provenance.read_commit(checkout.parent / "tree") == commit
+    git(checkout, "checkout", "--quiet", "--detach", commit)
+    assert provenance.read_commit(checkout) == commit
+    assert provenance.read_commit(checkout.parent) == ""
+
+
+def test_changed_files_are_told(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert provenance.is_modified(checkout) is False
+    (checkout / "results").mkdir()
+    (checkout / "results/x").touch()
+    assert provenance.is_modified(checkout) is False
+    (checkout / "file").write_text("changed\n")
+    assert provenance.is_modified(checkout) is True
+    assert provenance.is_modified(checkout.parent) is None
+    monkeypatch.setenv("PATH", "")
+    assert provenance.is_modified(checkout) is None
+
+
+def test_versions_unlike_the_lock_are_named(checkout: Path) -> None:
+    here = provenance.installed("numpy")
+    lock = checkout / "requirements.lock"
+    lock.write_text(f"numpy==0.1 ; python_version < '3'\nnumpy=={here} \\\n    --hash=sha256:0\nnot-here-at-all==1\n")
+    assert provenance.describe(checkout)["unlike_lock"] == []
+    lock.write_text("numpy==0.1 \\\n    --hash=sha256:0\n")
+    assert provenance.differences(lock) == [f"numpy {here}"]
+    assert provenance.differences(checkout / "none") == []
+
+
+def test_a_session_knows_what_it_was_measured_with(tmp_path: Path, run_reframe, require_stack) -> None:
+    """Also a case that failed: the stack's library is not the one that answers."""
+    require_stack("mpich-wheels")
+    one = "Placement%fabric=shm%nodes=1%ppn=1%pinning=default"
+    run_reframe(
+        *("-r", "-n", one, "-p", "mpich-wheels", "-S", "depth=smoke", "--system=generic"),
+        only="placement.py",
+        environ={"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)},
+    )
+    session = sessions.read_session(tmp_path / "results.db")
+    expected = provenance.describe()
+    assert session.measured_with == expected
+    assert expected["commit"] == git(Path(provenance.ROOT), "rev-parse", "HEAD")
+    assert set(expected["packages"]) == set(provenance.DECISIVE)
