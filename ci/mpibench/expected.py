@@ -23,7 +23,7 @@ from pathlib import Path
 
 import polars as pl
 
-from reframe_tests.harness import replay, site, stack_metadata
+from reframe_tests.harness import site, stack_metadata
 from reframe_tests.harness.site import ROOT
 
 from . import dataset_layout, expected_file, selection_options, session_selectors, usable, verdict_data
@@ -202,7 +202,7 @@ def _registered(system: str, root: Path) -> tuple[list[Place], list[str], str]:
     if not path.exists():
         return [], [], f"no {path.relative_to(root)} here, so neither registered stacks nor fabrics"
     stacks, problems = stack_metadata.discover(root)
-    names = [stack.name for stack in replay.wanted(stacks)]
+    names = [stack.name for stack in stacks]
     found = []
     for partition in site.read_system(path)["partitions"]:
         extras = partition["extras"]

@@ -2,7 +2,7 @@
 
 The reference is the median of the jobs' medians; its bound is the worst 5 % of them (Hyndman and Fan's median-unbiased
 quantile, ``numpy`` ``method="median_unbiased"``), but never nearer than the policy's margin: a bound inside the noise is an
-alarm clock. Nothing is learned from cases that failed, lack proof, replay a record or missed a reference
+alarm clock. Nothing is learned from cases that failed, lack proof or missed a reference
 (:mod:`usable`), nor from fewer jobs than the policy says. Entries set by hand (provenance ``session: hand``) and ``$xfail``
 entries stay as they are; physics bounds are computed and never learned.
 """

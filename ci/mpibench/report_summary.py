@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import usable
-from .samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, REPLAYED, Gate, Sample
+from .samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, Gate, Sample
 from .sessions import Case, Session, label_of
 
 
@@ -40,7 +40,6 @@ OUTCOMES = {
         Outcome("known", "△", "known", "missed a reference that is declared as a known deviation"),
         Outcome("skipped", "\N{EN DASH}", "skipped", "not measured here, for the reason given"),
         Outcome("retried", "↻", "retried", "failed, and was run again in the same session; the last run counts"),
-        Outcome("replayed", "\N{RIGHTWARDS ARROW}", "replayed", "a recorded output was read again; nothing was measured here"),
         Outcome("dry", "·", "dry run", "prepared only; nothing was measured"),
     )
 }
@@ -56,8 +55,6 @@ def outcome_of(session: Session, case: Case) -> str:
         return "dry"
     if case.result == "xfail":
         return "known"
-    if case.evidence == REPLAYED and case.result == "pass" and FAIL not in {gate.outcome for gate in case.gates}:
-        return "replayed"
     if case.result != "pass" or (case.is_measurement and not usable.is_proven(usable.facts_of(session, case))):
         return "failed"
     outcomes = {gate.outcome for gate in case.gates}
@@ -132,7 +129,7 @@ def sentences(case: Case) -> list[str]:
     found += [gate_sentence(gate) for gate in case.gates if gate.outcome == FAIL]
     if not found and case.reason:
         found.append(plain_reason(case))
-    if not found and case.result == "pass" and case.is_measurement and case.evidence not in (PROVEN, DRY_RUN, REPLAYED):
+    if not found and case.result == "pass" and case.is_measurement and case.evidence not in (PROVEN, DRY_RUN):
         found.append("ReFrame passed it, but no proof of its condition was stored: its numbers are not used.")
     if not found and case.result == "fail_deps":
         found.append("a test it depends on failed.")
@@ -238,9 +235,6 @@ def size_text(size: int | None) -> str:
 def verdict_line(session: Session) -> str:
     """The session in one sentence; the word 'passed' only for cases whose references were reached."""
     number = counts(session)
-    if any(case.evidence == REPLAYED for case in session.cases):
-        told = f"{number['failed']} of {_cases(sum(number.values()) - number['skipped'])} failed"
-        return f"REPLAY of recorded outputs: nothing was measured here and nothing is proven. {told}."
     if number["failed"]:
         return f"{number['failed']} of {_cases(sum(number.values()) - number['retried'])} failed."
     if number["passed"]:

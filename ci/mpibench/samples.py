@@ -13,8 +13,8 @@ from typing import Any
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
 #: Verdicts a proof may carry; only the first makes a number usable.
-PROVEN, CONTRADICTED, MISSING, DRY_RUN, REPLAYED = "proven", "contradicted", "missing", "dry-run", "replayed"
-VERDICTS = (PROVEN, CONTRADICTED, MISSING, DRY_RUN, REPLAYED)
+PROVEN, CONTRADICTED, MISSING, DRY_RUN = "proven", "contradicted", "missing", "dry-run"
+VERDICTS = (PROVEN, CONTRADICTED, MISSING, DRY_RUN)
 #: What may come of a comparison with a reference.
 PASS, FAIL, NO_REFERENCE = "pass", "fail", "no reference"
 OUTCOMES = (PASS, FAIL, NO_REFERENCE)

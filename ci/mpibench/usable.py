@@ -8,21 +8,14 @@ measurement.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import polars as pl
 
-from .samples import PROVEN, REPLAYED
+from .samples import PROVEN
 from .sessions import Case, Session
-
-#: Keys of the stored condition or labels of the session that say, with a value other than no or nothing, that the numbers
-#: were played back from a record.
-_REPLAY_KEYS = r'"(?:replay|replayed|replay_of|recorded|synthetic)": *'
-_NOT_SET = _REPLAY_KEYS + r'(?:""|null|false|\{\}|\[\]|"false"|"no"|0)\s*[,}]'
 
 
 class Facts(NamedTuple):
@@ -35,7 +28,6 @@ class Facts(NamedTuple):
     fail_phase: str
     evidence: str
     superseded: bool
-    replayed: bool
     measured: bool
 
     @property
@@ -44,33 +36,23 @@ class Facts(NamedTuple):
         return self.result == "fail" and self.fail_phase == "performance"
 
 
-def _is_replay() -> pl.Expr:
-    text = pl.concat_str([pl.col("condition").fill_null(""), pl.col("labels").fill_null("")])
-    marked = text.str.count_matches(_REPLAY_KEYS) > text.str.count_matches(_NOT_SET)
-    return marked | (pl.col("evidence") == REPLAYED).fill_null(False)
-
-
 #: The facts as expressions over the table ``cases``.
 _FACTS = {
     "result": pl.col("result").fill_null(""),
     "fail_phase": pl.col("fail_phase").fill_null(""),
     "evidence": pl.col("evidence").fill_null(""),
     "superseded": pl.col("superseded").fill_null(False),
-    "replayed": _is_replay(),
     "measured": (pl.col("samples") > 0).fill_null(False),
 }
 
 
 def facts_of(session: Session, case: Case) -> Facts:
     """The facts of a case of a session that is not in the dataset."""
-    text = json.dumps(case.condition, sort_keys=True) + json.dumps(session.labels, sort_keys=True)
-    marked = len(re.findall(_REPLAY_KEYS, text)) > len(re.findall(_NOT_SET, text))
     return Facts(
         result=case.result,
         fail_phase=case.fail_phase,
         evidence=case.evidence,
         superseded=case.uuid in session.superseded,
-        replayed=marked or case.evidence == REPLAYED,
         measured=bool(case.samples),
     )
 
@@ -80,7 +62,6 @@ NO_PROOF = "has no proof of its condition"
 #: Why a case is not used; the first that applies, in this order.
 REASONS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
     ("was skipped", lambda facts: facts.result == "skip"),
-    ("replays a record instead of measuring", lambda facts: facts.replayed),
     ("was run again later in its session", lambda facts: facts.superseded),
     (NO_PROOF, lambda facts: facts.evidence != PROVEN),
     ("failed", lambda facts: facts.result not in ("pass", "xfail", "xpass") and not facts.missed_reference),

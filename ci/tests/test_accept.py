@@ -141,13 +141,6 @@ def test_nothing_in_common_and_no_data_are_refused(tmp_path: Path) -> None:
         accept.decide(tmp_path, "latest~1", "latest")
 
 
-def test_replayed_sessions_are_never_accepted(tmp_path: Path) -> None:
-    write_session(tmp_path, 0)
-    write_session(tmp_path, 1, condition={"replay": "white paper, 2021"})
-    with pytest.raises(BadInput, match="replays a record"):
-        accept.decide(tmp_path, "latest~1", "latest")
-
-
 def contradicted(number: int, **changes: Any) -> dict[str, Any]:
     """A case that measured over the wrong network, as one of several of a session."""
     wrong = {"evidence": "contradicted", "result": "fail", "fail_phase": "sanity", "pinning": "none"}

@@ -63,13 +63,13 @@ def test_a_night_without_a_metric_is_bridged_and_bad_cases_are_left_out(tmp_path
     for number in range(20):
         write_session(tmp_path, number, stacks=STACKS if number % 3 else STACKS[:1], noise=0.01)
     write_session(tmp_path, 20, evidence="contradicted", change=lambda *_: 5.0)
-    write_session(tmp_path, 21, condition={"replay": "yes"}, change=lambda *_: 5.0)
+    write_session(tmp_path, 21, result="abort", change=lambda *_: 5.0)
     history, found = drift.watch(tmp_path)
     assert found == []
     assert history.nights.height == 20
     assert np.isnan(history.logs).any()
     assert any("no proof" in one for one in history.remarks)
-    assert any("replays" in one for one in history.remarks)
+    assert any("failed" in one for one in history.remarks)
 
 
 def test_what_the_last_night_lacks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -200,7 +200,7 @@ def test_json_has_every_repeat() -> None:
     assert (row["stack"], row["values"], row["unit"]) == ('a"b\\', [1.5, None, 1.25], "us")
 
 
-@pytest.mark.parametrize("verdict", ["contradicted", "missing", "replayed", ""])
+@pytest.mark.parametrize("verdict", ["contradicted", "missing", ""])
 def test_what_is_not_proven_is_not_sent(verdict: str, gateway: tuple[str, Gateway]) -> None:
     url, kept = gateway
     assert metrics_push.as_json(record(verdict), None, ()) is None

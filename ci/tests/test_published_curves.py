@@ -77,7 +77,7 @@ def test_ratio_is_median_over_published_and_nothing_is_divided_by_zero(session: 
     "changes",
     [
         {"verdict": "contradicted", "reason": "wrong network", "end": "sanity"},
-        {"verdict": "replayed", "reason": ""},
+        {"verdict": "missing", "reason": "no evidence", "end": "sanity"},
     ],
 )
 def test_only_proven_curves_stand_beside(changes: dict[str, Any]) -> None:

@@ -101,7 +101,7 @@ def test_hand_set_entries_stay(tmp_path: Path) -> None:
     assert found["PingPong.latency.0000000008"] == [1.0, None, 0.1, "us"]
 
 
-def test_nothing_is_learned_from_too_few_failed_or_replayed_jobs(tmp_path: Path) -> None:
+def test_nothing_is_learned_from_too_few_or_failed_jobs(tmp_path: Path) -> None:
     root = root_with(tmp_path)
     for number in range(4):
         write(tmp_path / "data", number)
@@ -110,7 +110,6 @@ def test_nothing_is_learned_from_too_few_failed_or_replayed_jobs(tmp_path: Path)
     for number in range(4, 7):
         write(tmp_path / "data", number, evidence="contradicted")
         write(tmp_path / "data", number + 10, result="fail")
-        write(tmp_path / "data", number + 20, condition={"replay": "x"})
     with pytest.raises(BadInput, match="no metric has 5 jobs"):
         rebaseline.propose(tmp_path / "data", ALL, root=root)
     with pytest.raises(BadInput, match="no case that may be used"):

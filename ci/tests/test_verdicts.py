@@ -161,9 +161,6 @@ def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> Non
         ({"result": "fail", "fail_phase": "sanity"}, "failed"),
         ({"result": "abort"}, "failed"),
         ({"superseded": True}, "run again"),
-        ({"condition": '{"replay": "recorded 2021"}'}, "replays"),
-        ({"condition": '{"a": 1, "replay": {"of": "x"}}'}, "replays"),
-        ({"labels": '{"replay": "white-paper"}'}, "replays"),
         ({"samples": 0}, "no measurement"),
     ],
 )
@@ -176,10 +173,10 @@ def test_cases_that_are_never_used(tmp_path: Path, changes: dict[str, Any], why:
     assert why in found.left_out["why"][0]
 
 
-@pytest.mark.parametrize("text", ['{"replay": false}', '{"replay": null}', '{"replay": ""}', '{"x": "replay"}'])
-def test_a_case_that_says_it_is_no_replay_is_used(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ['{"recorded": "by hand"}', '{"replay": "of the outage"}', '{"synthetic": true}'])
+def test_a_label_takes_no_session_out_of_the_verdicts(tmp_path: Path, text: str) -> None:
     write_session(tmp_path, 0)
-    cases = verdict_data.cases_of(tmp_path, "testbed").collect().with_columns(condition=pl.lit(text))
+    cases = verdict_data.cases_of(tmp_path, "testbed").collect().with_columns(labels=pl.lit(text))
     assert usable.sort_cases(cases).usable.height == 1
 
 

@@ -58,7 +58,7 @@ MPI4PY_PINGPONG = Benchmark(
 
 #: Every row, in the order groups run them.
 ROWS: tuple[Benchmark, ...] = (*catalogue_imb.ROWS, *catalogue_osu.ROWS, MPI4PY_PINGPONG)
-#: Those no test starts: their outputs are read and replayed.
+#: Those no test starts: their outputs are read.
 READ_ONLY: tuple[Benchmark, ...] = catalogue_perftest.ROWS
 _BY_NAME = {(row.binary, row.name): row for row in (*ROWS, *READ_ONLY)}
 

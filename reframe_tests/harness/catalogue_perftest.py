@@ -1,4 +1,4 @@
-"""perftest: bandwidth of two adapters without an MPI (``ib_send_bw``). Read and replayed; no test starts it.
+"""perftest: bandwidth of two adapters without an MPI (``ib_send_bw``). Read; no test starts it.
 
 Its two processes are no MPI ranks: neither a launcher nor the evidence library reaches them, so nothing would be proven.
 """

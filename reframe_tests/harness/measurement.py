@@ -31,12 +31,10 @@ from .condition import Condition
 from .printable import printable, printable_data
 from .records import Record
 from .telling_line import telling_line
-from .vocabulary import ORIGINS, QUANTITIES
+from .vocabulary import QUANTITIES
 
 #: Verdicts on the conditions of a measurement.
 PROVEN, CONTRADICTED, MISSING = "proven", "contradicted", "missing"
-#: Verdict on everything a replay shows: somebody else measured it, nothing is proven.
-REPLAYED = "replayed"
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
 #: Exit status of a launch after which the job starts nothing more, and what the launch did.
@@ -110,7 +108,6 @@ class Outcome:
     repeats: int
     samples: list[Sample] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    replayed: bool = False
     proof: dict[str, Any] = field(default_factory=dict)
 
     def add(self, launch: str, repeat: int, verdict: str, sentences: Iterable[str]) -> None:
@@ -119,9 +116,7 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """``proven``, ``contradicted`` or ``missing``; ``replayed`` for a replay, whatever else is to be said."""
-        if self.replayed:
-            return REPLAYED
+        """``proven``, ``contradicted`` or ``missing``."""
         verdicts = {finding.verdict for finding in self.findings}
         return next((verdict for verdict in (CONTRADICTED, MISSING) if verdict in verdicts), PROVEN)
 
@@ -154,7 +149,7 @@ def evaluate(
     :param limit_s: seconds each launch was given.
     :param end: how the scheduler says the job ended.
     """
-    outcome = Outcome(repeats, replayed=condition.stack.origin == ORIGINS[-1])
+    outcome = Outcome(repeats)
     end = end or job_end.JobEnd()
     outcome.add(end.name, WHOLE_JOB, MISSING, job_end.judge(end))
     log = directory / jobscript.LAUNCH_LOG
@@ -176,9 +171,7 @@ def evaluate(
             outcome.add(launch.name, repeat, MISSING, [ended] if ended else broken)
             records[launch.name, repeat] = parsed
             whole = not ended and not broken
-            facts: dict[str, Any] = {}
-            if not outcome.replayed:
-                facts = _testify(outcome, condition, launch, repeat, parsed, debug, directory / files.evidence, whole)
+            facts = _testify(outcome, condition, launch, repeat, parsed, debug, directory / files.evidence, whole)
             details.append((launch.name, repeat, facts))
             outcome.add(launch.name, repeat, CONTRADICTED, _above_line_rate(condition, launch, parsed))
     for launch in launches:
@@ -186,9 +179,6 @@ def evaluate(
     if outcome.verdict == MISSING:
         outcome.add(end.name, WHOLE_JOB, MISSING, job_end.judge_room(directory))
     outcome.proof = _proof(outcome, condition.setting.summary, details)
-    if outcome.replayed:
-        source = condition.stack.build["replay"]["source"]
-        outcome.proof["notes"].insert(0, f"replay of a recorded output ({source}): nothing was run, nothing is proven")
     if set_aside:
         outcome.proof["notes"].append(f"before the benchmarks' titles stood {preamble.say(set_aside)}, set aside")
     starts = _text(directory / jobscript.START_LOG).splitlines()
@@ -344,14 +334,12 @@ def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iter
 def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> list[str]:
     """Sentence on the one bandwidth of a launch that exceeds the fabric's line rate most, if one does."""
     rows = {row.name: row for row in launch.rows()}
-    # A paper quotes its best size as the network's bandwidth, so each size of a replay is held against the line rate.
-    every_size = condition.stack.origin == ORIGINS[-1]
     bandwidths = [
         (record.values["bandwidth_mb_per_s"] * record.groups, rows[record.benchmark].directions, record)
         for record in records
         if "bandwidth_mb_per_s" in record.values
         and rows[record.benchmark].directions
-        and (every_size or (record.message_bytes or 0) >= rows[record.benchmark].line_rate_from_bytes)
+        and (record.message_bytes or 0) >= rows[record.benchmark].line_rate_from_bytes
     ]
     if not bandwidths:
         return []

@@ -167,14 +167,13 @@ def configuration(root: Path = ROOT) -> tuple[dict[str, Any], list[str]]:
 
     :raises SiteError: for a bad ``system.py``; the sentence names file, key and remedy.
     """
-    from . import replay, stack_metadata
+    from . import stack_metadata
 
     stacks, problems = stack_metadata.discover(root)
-    stacks = replay.wanted(stacks)
     environments = [stack_metadata.environment_of(stack) for stack in stacks]
     names = [environment["name"] for environment in environments]
-    systems = [_completed(replay.stage(read_system(path), stacks), names, root) for path in system_files(root)]
-    results = replay.results() or root / "results"
+    systems = [_completed(read_system(path), names, root) for path in system_files(root)]
+    results = root / "results"
     site_configuration = {
         "systems": systems,
         "environments": environments,
@@ -229,13 +228,13 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from reframe.core.exceptions import ConfigError
     from reframe.core.logging import getlogger
 
-    from . import replay, session_folder
+    from . import session_folder
 
     # ReFrame opens its database there before it would make the folder.
     (root / "results").mkdir(exist_ok=True)
     name = session_folder.new_name()
     session_folder.separate(name)
-    log = session_folder.log_file(replay.results() or root / "results", name, sys.argv[1:])
+    log = session_folder.log_file(root / "results", name, sys.argv[1:])
     session_folder.redirect_first_log(log, getlogger().logger.handlers)
     try:
         site_configuration, problems = configuration(root)

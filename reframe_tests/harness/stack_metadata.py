@@ -191,14 +191,14 @@ def discover(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> tupl
 def environment_of(stack: Stack) -> dict[str, Any]:
     """The ReFrame environment of a stack.
 
-    Features: the MPI's name, ``abi_<abi>``, the suites, and ``replay`` for a recording.
+    Features: the MPI's name, ``abi_<abi>``, the suites.
     Extras: ``mpi``, ``mpi_version``, ``origin`` and ``stack``,
     the path of the metadata file. ReFrame writes ``export NAME=VALUE`` into a bash script as it stands
     (reframe/core/runtime.py, ``loadenv``), so values are quoted here; bash splits no words after ``export NAME=``.
     """
     return {
         "name": stack.name,
-        "features": sorted({stack.mpi, f"abi_{stack.abi}", *stack.suites, *({"replay"} & {stack.origin})}),
+        "features": sorted({stack.mpi, f"abi_{stack.abi}", *stack.suites}),
         "extras": {
             "mpi": stack.mpi,
             "mpi_version": stack.mpi_version,

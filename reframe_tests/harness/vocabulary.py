@@ -52,7 +52,7 @@ POSITIVE_TIMES = ("latency_us", "t_avg_us", "t_max_us")
 MPIS = ("intelmpi", "mpich", "openmpi", "mvapich2", "mvapich", "pempi")
 
 #: Where a stack came from.
-ORIGINS = ("spack", "wheels", "system", "replay")
+ORIGINS = ("spack", "wheels", "system")
 
 #: Process managers a stack's own ``mpirun`` may be.
 LAUNCHER_FAMILIES = ("hydra-intel", "hydra", "prrte", "orterun", "mpirun_rsh", "poe")

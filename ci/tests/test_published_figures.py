@@ -1,0 +1,112 @@
+"""Printed bandwidths against the links of their machines: to the last digit, directly, and nothing is made up around them."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mpibench import published, published_figures
+from mpibench.published_figures import Curve
+from reframe_tests.harness import references, site
+from reframe_tests.harness.vocabulary import BadInput
+
+SYSTEM = "openhpc-mini"
+
+
+def curve_of(fabric: str, benchmark: str = "PingPong") -> Curve:
+    [curve] = [row for row in published_figures.curves(SYSTEM) if (row.fabric.name, row.benchmark) == (fabric, benchmark)]
+    return curve
+
+
+@pytest.mark.parametrize("system", ["openhpc-mini", "ibm-p5-575", "ibm-js21"])
+def test_every_printed_bandwidth_of_a_link_is_looked_at(system: str) -> None:
+    looked_at = sorted((size, value) for curve in published_figures.curves(system) for size, value in curve.points)
+    printed = sorted(
+        (value.message_bytes, value.number * published_figures.MB_PER_S[value["quantity"]])
+        for value in published.read(system)
+        if value["quantity"] in published_figures.MB_PER_S and value["fabric"] not in ("", "shm")
+    )
+    assert looked_at == printed != []
+
+
+@pytest.mark.parametrize(
+    ("fabric", "benchmark", "size", "printed"),
+    [
+        ("eth1g", "osu_put_bw", 4194304, "0.9357"),
+        ("eth1g", "PingPong", 4194304, "0.925"),
+        ("eth40g", "PingPong", 262144, "39.89"),
+        ("opa100", "PingPong", 65536, "78.91"),
+    ],
+)
+def test_the_largest_is_what_the_paper_quotes(fabric: str, benchmark: str, size: int, printed: str) -> None:
+    """In Gbit/s, to the last printed digit."""
+    found, value = curve_of(fabric, benchmark).best
+    assert found == size
+    assert f"{value * references.GBIT_PER_MB:.{len(printed.split('.')[1])}f}" == printed
+
+
+def test_edr_is_92_09_as_the_paper_counts_and_96_57_as_perftest_does() -> None:
+    """The paper takes MiB for MB and cuts 92.09824 to 92.09; the true bandwidth is held against the line rate."""
+    curve = curve_of("edr100", "ib_send_bw")
+    _, value = curve.best
+    assert int(value / 1.048576 * references.GBIT_PER_MB * 100) / 100 == 92.09
+    assert value * references.GBIT_PER_MB == pytest.approx(96.572, abs=1e-3)
+    assert curve.problem() == ""
+
+
+def test_what_holds_and_what_does_not() -> None:
+    assert curve_of("eth1g").problem() == curve_of("eth1g", "osu_put_bw").problem() == ""
+    # "While 39.89Gbs is near the theoretical peak of 40Gb/s, this is still a high number."
+    too_high = curve_of("eth40g").problem()
+    assert "PingPong of 262144 bytes shows 4986.1 MB/s, 1.06 times" in too_high
+    assert too_high.endswith("it is not the bandwidth of eth40g.")
+    # "78.91Gb/s is much less than the theoretical peak rate of 100Gb/s for the Omni-Path connection."
+    assert curve_of("opa100").problem() == (
+        "PingPong of 4194304 bytes shows 5567.7 MB/s, 0.445 of the line rate of opa100; at least 0.9 are asked for."
+    )
+
+
+@pytest.mark.parametrize(("factor", "words"), [(1.0, ""), (1.05, "can carry as payload"), (0.95, "at least 0.9 are asked for")])
+def test_another_figure_is_answered_otherwise(factor: float, words: str) -> None:
+    curve = curve_of("eth1g")
+    changed = dataclasses.replace(curve, points=tuple((size, value * factor) for size, value in curve.points))
+    assert bool(changed.problem()) == bool(words)
+    assert words in changed.problem()
+
+
+def test_links_count_together_and_both_ways_count_twice() -> None:
+    four = [curve for curve in published_figures.curves("ibm-p5-575") if len(curve.fabric.rails) == 4 and curve.ppn == "8"]
+    best = {curve.benchmark: curve.fraction(curve.best[1]) for curve in four}
+    assert best["Uniband"] == pytest.approx(3753 / 4000)
+    assert best["Biband"] == pytest.approx(6190 / 8000)
+
+
+@pytest.mark.parametrize("system", ["cambridge-westmere", "opa-dual-rail"])
+def test_where_a_paper_prints_no_figure_of_a_link_nothing_holds(system: str) -> None:
+    with pytest.raises(BadInput, match=f"prints no bandwidth of a size .* 'mpibench claims {system}'"):
+        published_figures.curves(system)
+
+
+def test_a_machine_that_nothing_was_published_of_is_one_sentence() -> None:
+    with pytest.raises(BadInput, match="'generic' has no published data"):
+        published_figures.curves("generic")
+
+
+@pytest.mark.parametrize(
+    ("system", "status", "last"),
+    [
+        ("openhpc-mini", 1, "3 of 5 printed curves agree with their links as system.py has them; nothing was measured here.\n"),
+        ("ibm-p5-575", 0, "25 of 25 printed curves agree with their links as system.py has them; nothing was measured here.\n"),
+        ("opa-dual-rail", 2, ""),
+    ],
+)
+def test_the_command_says_it_with_its_exit_status(system: str, status: int, last: str) -> None:
+    command = Path(sys.executable).parent / "mpibench"
+    done = subprocess.run([command, "published", system], capture_output=True, text=True, cwd=site.ROOT)
+    assert done.returncode == status, done.stderr
+    assert done.stdout.endswith(last)
+    assert len(done.stderr.splitlines()) == (status == 2)
