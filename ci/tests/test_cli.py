@@ -147,7 +147,5 @@ def test_a_plain_install_says_that_it_lacks_the_checkout(root: Path, tmp_path: P
         words = [sys.executable, "-c", f"import sys; from mpibench.cli import main; sys.exit(main([{command!r}]))"]
         environ = {**os.environ, "PYTHONPATH": str(target)}
         done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120)
-        said = (
-            f"mpibench: {target} has the program without the systems and stacks of its checkout; run ci/setup of "
-        )
+        said = f"mpibench: {target} has the program without the systems and stacks of its checkout; run ci/setup of "
         assert done.returncode == 2 and done.stderr.startswith(said) and len(done.stderr.splitlines()) == 1, done.stderr
