@@ -45,6 +45,8 @@ mpibench cluster exec -- reframe -c reframe_tests -r -S depth=smoke --system=min
 """
 )
 CLUSTER_SAYS = (r"Slurm: c1 idle, c2 idle", r"\[ +OK *\] \(2/2\)", r"\[ +PASSED +\] Ran 2/2", r"the cluster is down")
+#: Lanes of the test suite (ci/tests/untested.py) that a bare machine cannot have.
+MAY_SKIP = "spack papers pushgateway busy git"
 DEBIAN_MPI = "apt-get install --yes openmpi-bin mpich || { apt-get update; apt-get install --yes openmpi-bin mpich; }"
 
 
@@ -73,7 +75,9 @@ LANES: dict[str, tuple[Step, ...]] = {
         Step("cluster", CLUSTER, as_root=True, says=CLUSTER_SAYS),
         Step("doctor", f"{ACTIVATE}mpibench doctor", as_root=True, says=(r"mpich-wheels",)),
     ),
-    "whole": (Step("ci-test", "CI=true ci/test", as_root=True, says=(r"\d+ passed",), limit_s=5400),),
+    "whole": (
+        Step("ci-test", f"CI=true MPIBENCH_MAY_SKIP='{MAY_SKIP}' ci/test", as_root=True, says=(r"\d+ passed",), limit_s=5400),
+    ),
 }
 USUAL = ("user", "root")
 #: Steps that others stand on; --only leaves them in.
@@ -144,14 +148,15 @@ def run_lane(lane: str, steps: Sequence[Step], base: Path, cache: Path, logs: Pa
             fcntl.flock(held, fcntl.LOCK_EX)
             root = scratch / "root"
             bare_root.copy(base, root, os.environ)
-            home = "root" if steps[0].as_root else f"home/{bare_root.USER}"
-            bare_root.clone(PROJECT, root / home / "mpibench")
+            # Root's where everybody may read it, as a site would install it: some tests of root try it as somebody else.
+            place = "opt" if steps[0].as_root else f"home/{bare_root.USER}"
+            bare_root.clone(PROJECT, root / place / "mpibench")
             if not steps[0].as_root:
-                bare_root.give(root / home)
+                bare_root.give(root / place)
             files = [logs / f"{lane}-{re.sub('[^a-z]+', '-', step.title)}.log" for step in steps]
             say(f"{lane}: {steps[0].title}")
             variables = bare_root.carried_variables(os.environ)
-            outcomes = bare_box.run(root, f"/{home}/mpibench", steps, files, variables)
+            outcomes = bare_box.run(root, f"/{place}/mpibench", steps, files, variables)
             for i, outcome in enumerate(outcomes):
                 problem = judge(outcome, steps[i], files[i])
                 rows.append((lane, outcome.title, f"{outcome.seconds:.0f} s", problem or "ok"))

@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,8 +53,8 @@ class Source:
     keyring: str
 
 
-def _output(words: Sequence[str]) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+def _output(words: Sequence[str], **variables: str) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C", **variables})
     if done.returncode:
         reason = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
         raise BadInput(f"'{' '.join(words)}' failed: {reason[-1]}.")
@@ -202,12 +203,20 @@ def clone(project: Path, target: Path) -> None:
     """
     if not shutil.which("git") or not (project / ".git").exists():
         raise BadInput(f"{project} is no git checkout, or there is no git; what is committed is what would be tried.")
-    _output(["git", "clone", "--quiet", "--no-hardlinks", "--depth=1", f"file://{project}", str(target)])
+    _git("clone", "--quiet", "--no-hardlinks", "--depth=1", f"file://{project}", str(target))
 
 
 def uncommitted(project: Path) -> int:
     """Number of files that a clone does not have as they are here."""
-    return len(_output(["git", "-C", str(project), "status", "--porcelain"]).splitlines())
+    return len(_git("-C", str(project), "status", "--porcelain").splitlines())
+
+
+def _git(*words: str) -> str:
+    """Run git on a checkout that may be somebody else's, as those of continuous integration are (git-config(1))."""
+    with tempfile.NamedTemporaryFile("w", prefix="gitconfig-") as settings:
+        settings.write("[safe]\n\tdirectory = *\n")
+        settings.flush()
+        return _output(["git", *words], GIT_CONFIG_GLOBAL=settings.name)
 
 
 def install_debootstrap(environ: Mapping[str, str], say: Say) -> None:

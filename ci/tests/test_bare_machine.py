@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import untested
 from live_cluster import wait_for
 from mpibench import bare_box, bare_machine, bare_root
 from mpibench.bare_box import Outcome, Step
@@ -56,6 +57,7 @@ def test_the_tests_it_runs_exist() -> None:
     named = re.findall(r"ci/tests/(\w+\.py)", " ".join(step.command for lane in bare_machine.LANES.values() for step in lane))
     assert len(named) >= 2 * len(bare_machine.TESTS) - 1
     assert all((ROOT / "ci/tests" / name).is_file() for name in named)
+    assert set(bare_machine.MAY_SKIP.split()) <= set(untested.LANES)
 
 
 def test_some_steps_stand_on_others() -> None:
@@ -178,13 +180,19 @@ def test_a_copy_reaches_the_network_as_this_machine_does(apt: Path, tmp_path: Pa
     assert (base / "etc/passwd").read_text() == "root:x:0:0::/root:/bin/bash\n"
 
 
-def test_what_is_tried_is_what_is_committed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("owner", [0, 1000], ids=["own", "anothers"])
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git here")
+def test_what_is_tried_is_what_is_committed(tmp_path: Path, owner: int) -> None:
+    if owner and os.geteuid() != 0:
+        pytest.skip("only root can give a checkout to somebody else")
     project = tmp_path / "project"
     git = ["git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@x"]
     subprocess.run(["git", "init", "--quiet", str(project)], check=True)
     (project / "file").write_text("committed\n")
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "--quiet", "--message", "x"], check=True)
+    if owner:
+        subprocess.run(["chown", "-R", str(owner), str(project)], check=True)
     assert bare_root.uncommitted(project) == 0
     (project / "file").write_text("changed\n")
     assert bare_root.uncommitted(project) == 1

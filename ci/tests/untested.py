@@ -30,6 +30,7 @@ LANES: dict[str, tuple[str, str]] = {
     "cores": ("enough cores", r"one core|(two|needs a) (CPUs?|cores?)|not measured here"),
     "pushgateway": ("a Prometheus Pushgateway", r"no Pushgateway"),
     "python": ("a Python for every user", r"no Python here"),
+    "git": ("git", r"no git here"),
     "debian": ("a Debian-like machine", r"has no apt|no lscpu"),
     "busy": ("a quiet machine", r"too busy"),
     "namespaces": ("namespaces", r"namespace|unshare"),
