@@ -44,12 +44,10 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 
 @pytest.fixture
 def box(up: LiveCluster, require_stack, request) -> Box:
-    """A checkout of its own on a healthy cluster: one case on eth1g, one on eth10g."""
+    """A checkout of its own on a healthy cluster."""
     top = up.runtime.parent / "shared" / request.node.name
     top.mkdir()
-    made = Box(up, top, [require_stack(STACK)])
-    made.keep_partitions("eth1g", "eth10g")
-    return made
+    return Box(up, top, [require_stack(STACK)])
 
 
 @contextmanager
@@ -71,6 +69,7 @@ def neighbour(cluster: LiveCluster, fabric: str) -> Iterator[None]:
 
 
 def test_a_busy_neighbour_contradicts_and_the_link_is_not_blamed(box: Box) -> None:
+    box.keep_partitions("eth1g", "eth10g")
     with neighbour(box.cluster, "eth1g"):
         status, output = box.run("-S", "repeats=1", "--exec-policy=serial", names=CASES)
     assert status == 1, output
@@ -88,6 +87,7 @@ def test_a_busy_neighbour_contradicts_and_the_link_is_not_blamed(box: Box) -> No
 
 
 def test_a_node_with_another_mtu_is_told_and_healthy_links_are_stored(box: Box) -> None:
+    box.keep_partitions("eth1g", "eth10g")
     box.cluster.on("c2", "ip", "link", "set", "eth1g", "mtu", "1400")
     try:
         status, output = box.run("-S", "repeats=1", names=CASES)
@@ -111,3 +111,16 @@ def test_a_node_with_another_mtu_is_told_and_healthy_links_are_stored(box: Box) 
     for use in uses:
         assert 0.9 * use["sent_bytes"] < use["most_sent_bytes"], "what the ranks sent is known, headers and all"
         assert use["sent_bytes"] < use["most_sent_bytes"] + use["allowed_bytes"]
+
+
+def test_a_preloaded_library_survives_srun_and_mpirun(box: Box) -> None:
+    """As a user or a site's module sets it for the job; the evidence library comes in front of it on each node."""
+    box.keep_partitions("eth1g", "eth1g-mpirun")
+    names = "Placement%fabric=eth1g%nodes=2%ppn=1%pinning=default"
+    status, output = box.run("-S", "env_vars=LD_PRELOAD:libm.so.6", names=names)
+    assert status == 0, output
+    for partition in ("eth1g", "eth1g-mpirun"):
+        proof = box.cases()[f"{partition} {STACK}"]["proof"]
+        assert proof["verdict"] == "proven"
+        said = "all ranks preloaded libm.so.6 beside the evidence library (LD_PRELOAD of the job or its nodes)"
+        assert said in proof["notes"]

@@ -56,6 +56,16 @@ def test_a_long_value_is_cut_in_the_sentence_only() -> None:
     assert len(sentence) < 500 and "(5001 characters)" in sentence
 
 
+def test_the_evidence_library_in_front_is_no_other_preload() -> None:
+    ours = "/site/results/witness/witness-x86_64-0123456789ab.so"
+    asked = {"LD_PRELOAD": "libxalt.so:libm.so.6"}
+    assert check_settings(pair(environment={"LD_PRELOAD": f"{ours}:libxalt.so:libm.so.6"}), asked) == []
+    [sentence] = check_settings(pair(environment={"LD_PRELOAD": ours}), asked)
+    assert sentence == "asked for LD_PRELOAD='libxalt.so:libm.so.6', but ranks 0 and 1 on c1 had none."
+    [sentence] = check_settings(pair(environment={"LD_PRELOAD": f"{ours}:libm.so.6"}), asked)
+    assert sentence == "asked for LD_PRELOAD='libxalt.so:libm.so.6', but ranks 0 and 1 on c1 had 'libm.so.6'."
+
+
 # ---- what a condition asks for ----
 
 

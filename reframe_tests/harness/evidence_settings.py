@@ -7,8 +7,9 @@ number would then stand for another setting than the one stored beside it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from .evidence import name_ranks
+from .evidence import WITNESS, name_ranks
 from .evidence_rank import RankEvidence
 
 #: Characters of a value that are shown in a sentence.
@@ -42,7 +43,7 @@ def check_settings(
     for name, value in {**asked, **optional}.items():
         wrong: dict[str | None, list[RankEvidence]] = {}
         for rank in ranks:
-            had = rank.environment.get(name)
+            had = _had(rank, name)
             if had != value and not (had is None and name in optional):
                 wrong.setdefault(had, []).append(rank)
         sentences += [
@@ -50,6 +51,15 @@ def check_settings(
             for had, there in wrong.items()
         ]
     return sentences
+
+
+def _had(rank: RankEvidence, name: str) -> str | None:
+    """What a rank had of a variable; of ``LD_PRELOAD`` what stands behind the evidence library, which comes first."""
+    value = rank.environment.get(name)
+    if name != "LD_PRELOAD" or value is None:
+        return value
+    first, _, rest = value.partition(":")
+    return (rest or None) if WITNESS.fullmatch(Path(first).name) else value
 
 
 def _show(value: str) -> str:
