@@ -105,6 +105,18 @@ def test_the_speed_of_a_virtual_machines_adapter_is_not_its_own(driver: str) -> 
     assert (finding.sentences, finding.notes, "speed_mbit_per_s" in finding.states[0].settings) == ([], [], False)
 
 
+@pytest.mark.parametrize(
+    ("device", "layer", "known"),
+    [("mlx5_0", "Ethernet", True), ("mlx5_bond_0", "Ethernet", False), ("efa_0", "Unspecified", False)],
+)
+def test_the_rate_of_an_rdma_port_that_is_no_single_link(device: str, layer: str, known: bool) -> None:
+    name = f"{device}/1"
+    links = {name: {"state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)"}}
+    port = {"state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)", "link_layer": layer, "slot": "0000:01:00.0"}
+    rank = node(0, node={"interfaces": {}, "ports": {name: port}}, init__links=links, finalize__links=links)
+    assert bool(sentences(rank, fabric=Fabric("two", "ucx", "cluster", (Rail(device, 200.0),)))) == known
+
+
 def test_the_speed_of_software_is_nobodys() -> None:
     about = {"interfaces": {"eth1": INTERFACE}, "ports": {}}
     odd = {"speed_mbit_per_s": 10, "duplex": "half"}

@@ -31,7 +31,7 @@ class Fabric:
     :param transport: one of :data:`vocabulary.TRANSPORTS`.
     :param scope: ``node`` (inside one node; every byte must take this fabric) or ``cluster`` (between nodes).
     :param rails: ports, in the site's order; empty for ``shm``.
-    :param mtu_bytes: IP or link MTU; ``None`` where it does not bound anything.
+    :param mtu_bytes: IP or link MTU; ``None`` where it does not bound anything. With ``tcp`` every node's rails must have it.
     :param min_efficiency: smallest acceptable fraction of line rate x rails at large messages; ``None``: not gated.
     :param tcp_interfaces: for RDMA transports, interfaces whose counters may also grow (IP over the same link).
     """

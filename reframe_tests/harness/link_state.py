@@ -208,7 +208,8 @@ def _is_physical(rank: RankEvidence, name: str) -> bool:
     facts, port = rank.interfaces.get(name), rank.ports.get(name)
     if facts is not None:
         return facts.slot is not None and (rank.kernel.get(f"driver of {name}") or "").partition(" ")[0] not in VIRTUAL_DRIVERS
-    return port is None or port.link_layer in ("InfiniBand", "Ethernet")  # others: efa; Slingshot has no entry
+    # RDMA on a bond tells one member's rate or both's, efa one of its own making; Slingshot has no such entry.
+    return port is None or (port.link_layer in ("InfiniBand", "Ethernet") and "bond" not in name)
 
 
 def _facts(snapshot: Snapshot, name: str) -> dict[str, int | str]:
