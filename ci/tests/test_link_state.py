@@ -140,6 +140,18 @@ def test_a_link_that_changed_during_the_run() -> None:
     )
 
 
+def test_what_means_nothing_may_change() -> None:
+    software = {"interfaces": {"eth1": INTERFACE}, "ports": {}}
+    assert sentences(node(0, end={"speed_mbit_per_s": 10}, node=software)) == []
+    assert sentences(node(0, end={"duplex": "unknown"})) == []
+
+
+def test_a_node_that_shows_nothing_of_its_links_has_nothing_held_against_it() -> None:
+    """A container without /sys."""
+    finding = link_state.check_links([node(0), node(1, init__links={}, finalize__links={})], ETH1G)
+    assert (finding.sentences, finding.states[1].settings) == ([], {})
+
+
 def test_a_member_of_a_bond_that_fails_is_the_bonds_sentence() -> None:
     bond = Fabric("bond", "tcp", "cluster", (Rail("bond0", 2.0),))
     about = {"interfaces": {"bond0": {**INTERFACE, "lower": ["eth1"]}, "eth1": CARD}, "ports": {}}

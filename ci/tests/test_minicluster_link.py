@@ -116,11 +116,10 @@ def test_a_node_with_another_mtu_is_told_and_healthy_links_are_stored(box: Box) 
 def test_a_preloaded_library_survives_srun_and_mpirun(box: Box) -> None:
     """As a user or a site's module sets it for the job; the evidence library comes in front of it on each node."""
     box.keep_partitions("eth1g", "eth1g-mpirun")
-    names = "Placement%fabric=eth1g%nodes=2%ppn=1%pinning=default"
-    status, output = box.run("-S", "env_vars=LD_PRELOAD:libm.so.6", names=names)
-    assert status == 0, output
+    box.run("-S", "env_vars=LD_PRELOAD:libm.so.6", "-S", "repeats=1", "--exec-policy=serial", names=CASES)
+    cases = box.cases()
     for partition in ("eth1g", "eth1g-mpirun"):
-        proof = box.cases()[f"{partition} {STACK}"]["proof"]
-        assert proof["verdict"] == "proven"
+        case = cases[f"{partition} {STACK}"]
+        assert case["proof"]["verdict"] == "proven", case["fail_reason"]
         said = "all ranks preloaded libm.so.6 beside the evidence library (LD_PRELOAD of the job or its nodes)"
-        assert said in proof["notes"]
+        assert said in case["proof"]["notes"]

@@ -149,7 +149,7 @@ def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
     done = [rank for rank in ranks if rank.finalize is not None and rank.layout >= FORMATS[1]]
     hosts = {host: [rank for rank in done if rank.host == host] for host in dict.fromkeys(rank.host for rank in done)}
     for host, there in sorted(hosts.items()):
-        reader = next((rank for rank in there if rank.init.links is not None and rank.finalize and rank.finalize.links), None)
+        reader = next((rank for rank in there if rank.init.links is not None), None)
         if reader is None:
             finding.sentences.append(
                 f"no rank of {host} read the state of its links: the launcher numbers no rank of the node 0 "
@@ -186,15 +186,19 @@ def _state(rank: RankEvidence, name: str) -> LinkState:
     assert rank.finalize is not None
     start, end = _facts(rank.init, name), _facts(rank.finalize, name)
     physical = _is_physical(rank, name)
+    settings, later = (
+        {
+            key: value
+            for key, value in facts.items()
+            if key in SETTINGS and (key not in PHYSICAL or (physical and value != "unknown"))
+        }
+        for facts in (start, end)
+    )
     return LinkState(
         rank.host,
         name,
-        {
-            key: value
-            for key, value in start.items()
-            if key in SETTINGS and (key not in PHYSICAL or (physical and value != "unknown"))
-        },
-        {key: end[key] for key in MUST_STAY if key in start and key in end and start[key] != end[key]},
+        settings,
+        {key: later[key] for key in MUST_STAY if key in settings and key in later and settings[key] != later[key]},
         {
             key: value - before
             for key, value in end.items()
