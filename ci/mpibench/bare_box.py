@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 
 from mpibench.bare_root import USER, USER_ID
 from mpibench.cluster import kernel
@@ -85,8 +86,8 @@ def run(
                     )
                 yield Outcome(**message)
     finally:
-        # Process 1 is bound to this one's life, and everything inside to that of process 1.
-        os.kill(middle, signal.SIGKILL)
+        # Ends when process 1 has, and that when everything inside has: whoever comes next meets a quiet tree.
+        os.kill(middle, signal.SIGTERM)
         os.waitpid(middle, 0)
 
 
@@ -96,16 +97,27 @@ def _become_box(writing: int, work: Callable[[Callable[[object], None]], None]) 
     def report(message: object) -> None:
         os.write(writing, (json.dumps(message) + "\n").encode())
 
+    inits: list[int] = []
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        for pid in inits:
+            os.kill(pid, signal.SIGKILL)
+        if not inits:
+            os._exit(0)
+
     try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, end)
         os.setsid()
         kernel.die_with_parent(signal.SIGKILL)
         kernel.unshare(("ipc", "uts", "pid", "mnt"))
         init = os.fork()
         if init:
+            inits.append(init)
             os.waitpid(init, 0)
             os._exit(0)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         kernel.die_with_parent(signal.SIGKILL)
         kernel.set_process_name("bare-init")
         work(report)

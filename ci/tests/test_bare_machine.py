@@ -303,6 +303,19 @@ def holders(log: Path) -> list[str]:
     return found
 
 
+def test_who_gives_up_waiting_meets_a_quiet_tree(tiny: Path) -> None:
+    """As after Ctrl-C: the tree is removed next, and nobody may be writing in it."""
+    logs = [tiny.parent / "first", tiny.parent / "second"]
+    hang = Step("second", f"({SLEEP}) & echo begun; {SLEEP}")
+    box = bare_box.run(tiny, "/home/tester", [Step("first", "true"), hang], logs, {})
+    assert next(box).status == 0
+    assert wait_for(lambda: "begun" in logs[1].read_text(), 30)
+    assert holders(logs[1])
+    box.close()
+    assert not holders(logs[1])
+    bare_root.remove(tiny)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_command_leaves_no_process_and_no_mount(tiny: Path, number: int) -> None:
     log = tiny.parent / "log"
