@@ -152,11 +152,21 @@ def _refusal(path: Path, table: str, changed_ns: int, size: int) -> str:
     lacking = [name for name in REQUIRED[table] if name not in found]
     if lacking:
         return f"{path} has another layout (no column {lacking[0]}): export that session again."
-    odd = [(name, dtype) for name, dtype in SCHEMAS[table].items() if name in found and found[name] != dtype]
+    odd = [(name, dtype) for name, dtype in SCHEMAS[table].items() if name in found and not _fits(found[name], dtype)]
     if odd:
         name, dtype = odd[0]
         return f"{path} has another layout (column {name} is {found[name]}, expected {dtype}): export that session again."
     return ""
+
+
+def _fits(found: Any, wanted: Any) -> bool:
+    """Whether a column can be read as another type: the same, but for fields of records, which may be more or fewer."""
+    if isinstance(found, pl.List) and isinstance(wanted, pl.List):
+        return _fits(found.inner, wanted.inner)
+    if isinstance(found, pl.Struct) and isinstance(wanted, pl.Struct):
+        theirs = {field.name: field.dtype for field in found.fields}
+        return all(_fits(theirs[field.name], field.dtype) for field in wanted.fields if field.name in theirs)
+    return found == wanted
 
 
 def _major(version: str) -> int:
@@ -176,6 +186,7 @@ def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
         schema=SCHEMAS[table],
         missing_columns="insert",
         extra_columns="ignore",
+        cast_options=pl.ScanCastOptions(missing_struct_fields="insert", extra_struct_fields="ignore"),
     ).select(whole.names())
 
 

@@ -298,6 +298,9 @@ def test_an_older_layout_is_read_with_nulls_and_a_newer_minor_one_without_what_i
         added = [name for name in ("cmdline", "measurement", "lock_hash") if name in whole.columns]
         in_layout(folder / "older.parquet", whole.drop(added).with_columns(session=pl.lit("older")), "1.0")
         newer = whole.with_columns(session=pl.lit("newer"), humidity_percent=pl.lit(40.0))
+        if "gates" in newer.columns:
+            more = pl.element().struct.with_fields(confirmed=pl.lit(True))
+            newer = newer.with_columns(pl.col("gates").list.eval(more))
         in_layout(folder / "newer.parquet", newer.select(reversed(newer.columns)), "1.99")
         rows = dataset.scan(tmp_path, table).collect()
         assert rows.schema == pl.Schema({**dataset_layout.SCHEMAS[table], **dataset_layout.PARTITION_SCHEMA})
