@@ -43,8 +43,8 @@ SPANS = ((8, 2), (2, 8), (4, 4), (8, 8))
 #: Share of the margin by which some of these means must differ.
 SCREEN_SHARE = 2 / 3
 #: What a further change point costs in the fit, in variances times the logarithm of the number of nights; 2 is Schwarz's
-#: criterion. Of 1,680 series of 40 quiet nights drawn from recorded noise, 2 are called with 5 (10 with 2; 3 by E-divisive as in
-#: Apache Otava 0.8), and changes of 3 to 10 % that lasted 3 to 10 nights are found as often within 3 of 100.
+#: criterion. Of 1,680 series of 40 quiet nights drawn from recorded noise, 2 are called with 5 (10 with 2; 3 by E-divisive as
+#: in Apache Otava 0.8), and changes of 3 to 10 % that lasted 3 to 10 nights are found as often within 3 of 100.
 PENALTY = 5.0
 #: A wild night counts in the fit as this many standard deviations at most.
 MOST_DEVIATION = 8.0
@@ -207,16 +207,16 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
         )
     point = [column for column in METRIC if column != "quantity"]
     rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
+    # A zero is a repeat that failed: it counts in the median, and a night whose median is zero lacks the metric.
+    told = pl.when(pl.col("value") > 0).then(rank)
     named = (
-        table.filter(pl.col("value") > 0)
-        .join(used, on="case")
+        table.join(used, on="case")
         .with_columns(id=pl.struct(METRIC).hash(seed=1), point=pl.struct(point).hash(seed=1))
-        .filter(rank == rank.min().over("point", "night"))
+        .filter(rank == told.min().over("point", "night"))
     )
-    return _Medians(
-        named.select("id", *METRIC, "direction").unique("id"),
-        named.group_by("id", "night").agg(pl.col("value").median()),
-    )
+    medians = named.group_by("id", "night").agg(pl.col("value").median()).filter(pl.col("value") > 0)
+    metrics = named.select("id", *METRIC, "direction").unique("id").join(medians, on="id", how="semi")
+    return _Medians(metrics, medians)
 
 
 def split(series: Array) -> list[int]:

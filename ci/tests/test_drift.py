@@ -85,6 +85,19 @@ def test_what_the_last_night_lacks_is_told(tmp_path: Path, capsys: pytest.Captur
     assert line.startswith("missing: openmpi-spack on eth1g, PingPong, 0 B to 4 MiB: 11 metrics of the last 3 nights ")
 
 
+def test_a_bandwidth_of_zero_is_no_faster_night(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of three repeats two moved nothing: the third is not what the night measured."""
+
+    def edit(row: dict) -> dict:
+        dead = (row["benchmark"], row["message_bytes"]) == ("Uniband", 4096) and row["repeat"] > 1
+        return {**row, "value": 0.0} if dead else row
+
+    for number in range(8):
+        write_session(tmp_path, number, repeats=3, **({"edit": edit} if number == 7 else {}))
+    assert run(tmp_path, "drift") == 1
+    assert "missing: openmpi-spack on eth1g, Uniband, 4 KiB: 1 metrics of the last 3 nights" in capsys.readouterr().out
+
+
 def test_a_young_metric_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A stack of three nights in a history of twelve is not watched yet."""
     for number in range(12):
