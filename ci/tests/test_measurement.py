@@ -53,7 +53,10 @@ def run_job(folder: Path, stack: Stack, fabric: str, group: str = "p2p", repeats
     resolved = resolve(stack, fabric)
     launches = catalogue.launches(group, stack, resolved.ranks, "smoke")
     launcher = resolved.launcher_words([], [])
-    commands = [jobscript.Command(row.name, launcher, row.words(stack), asked=resolved.recorded) for row in launches]
+    commands = [
+        jobscript.Command(row.name, launcher, row.words(stack), asked=resolved.recorded, once=row.checks_data)
+        for row in launches
+    ]
     body = jobscript.write_body(
         commands,
         repeats=repeats,

@@ -97,6 +97,7 @@ class Launch:
     :param args: arguments after the binary.
     :param expected: what a complete output holds, for ``parsers.check_complete``.
     :param env: variables the binary needs.
+    :param checks_data: it times nothing and is run once: ``data_check`` reads what it prints.
     """
 
     name: str
@@ -105,10 +106,11 @@ class Launch:
     args: tuple[str, ...]
     expected: tuple[Expected, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    checks_data: bool = False
 
     def words(self, stack: Stack) -> list[str]:
         """Program and arguments, as words; variables are set through ``env`` so that every launcher hands them on."""
-        program = stack.commands[self.binary] if self.binary in stack.commands else (stack.binaries[self.binary],)
+        program = stack.commands.get(self.binary) or (stack.binaries.get(self.binary, self.binary),)
         assignments = [f"{key}={value}" for key, value in self.env.items()]
         return [*(["env", *assignments] if assignments else []), *program, *self.args]
 

