@@ -18,7 +18,6 @@ from types import FrameType
 
 from mpibench.bare_root import USER, USER_ID
 from mpibench.cluster import kernel
-from reframe_tests.harness.vocabulary import BadInput
 
 HEARTBEAT_S = 30.0
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -63,7 +62,7 @@ def run(
     :param project: the project's folder inside.
     :param logs: file per step, outside.
     :param environment: variables beside HOME, USER and PATH.
-    :raises BadInput: if the kernel refuses a namespace or a mount, or process 1 dies.
+    :raises Impossible: if the kernel refuses a namespace or a mount.
     """
     files = [os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) for log in logs]
     reading, writing = os.pipe()
@@ -81,7 +80,7 @@ def run(
             for line in lines:
                 message = json.loads(line)
                 if "refused" in message:
-                    raise BadInput(
+                    raise Impossible(
                         f"this machine refuses a namespace or a mount ({message['refused']}); start it as real root."
                     )
                 yield Outcome(**message)

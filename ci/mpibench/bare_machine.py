@@ -19,7 +19,6 @@ import fcntl
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -101,11 +100,11 @@ def choose(lanes: Sequence[str], words: Sequence[str]) -> dict[str, tuple[Step, 
     """
     unknown = [lane for lane in lanes if lane not in LANES]
     if unknown:
-        raise BadInput(f"there is no lane {unknown[0]!r}; there are {', '.join(LANES)}.")
+        raise bare_root.Impossible(f"there is no lane {unknown[0]!r}; there are {', '.join(LANES)}.")
     chosen = {lane: LANES[lane] for lane in lanes or USUAL}
     for word in words:
         if not any(word in step.title for steps in chosen.values() for step in steps):
-            raise BadInput(f"no step has {word!r} in its title; see ci/bare-machine --list.")
+            raise bare_root.Impossible(f"no step has {word!r} in its title; see ci/bare-machine --list.")
     if not words:
         return chosen
     first = {
@@ -228,10 +227,10 @@ def run(arguments: Sequence[str]) -> int:
         )
         return 0
     if os.geteuid() != 0:
-        raise BadInput("only root can make a root file system and enter it; run it with sudo.")
+        raise bare_root.Impossible("only root can make a root file system and enter it; run it with sudo.")
     bare_root.install_debootstrap(os.environ, say)
     if not (PROJECT / ".git").exists():
-        raise BadInput(f"{PROJECT} is no git checkout; what is committed is what would be tried.")
+        raise bare_root.Impossible(f"{PROJECT} is no git checkout; what is committed is what would be tried.")
     cache = (
         options.cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "mpibench/bare-machine")
     ).absolute()
@@ -261,10 +260,7 @@ def main(arguments: Sequence[str]) -> int:
         return run(arguments)
     except BadInput as error:
         print(f"bare-machine: {error}", file=sys.stderr)
-        return 2
-    except subprocess.SubprocessError as error:
-        print(f"bare-machine: {error}.", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, bare_root.Impossible) else 1
     except KeyboardInterrupt:
         print("bare-machine: interrupted; nothing is left mounted or running", file=sys.stderr)
         return 130

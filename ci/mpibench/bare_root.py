@@ -39,6 +39,10 @@ USER, USER_ID = "tester", 1000
 Say = Callable[[str], None]
 
 
+class Impossible(BadInput):
+    """This cannot be tried here; any other :class:`BadInput` means that it was tried and went wrong."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Where the base comes from.
@@ -70,7 +74,7 @@ def find_source(scratch: Path, os_release: Path = Path("/etc/os-release")) -> So
     words = dict(re.findall(r'(?m)^(\w+)="?(.*?)"?$', os_release.read_text() if os_release.exists() else ""))
     suite = words.get("VERSION_CODENAME", "")
     if not suite or not shutil.which("apt-get"):
-        raise BadInput("this machine is no Debian or Ubuntu (no apt-get, or no VERSION_CODENAME); run it on one.")
+        raise Impossible("this machine is no Debian or Ubuntu (no apt-get, or no VERSION_CODENAME); run it on one.")
     fields = "$(CODENAME)\t$(SUITE)\t$(COMPONENT)\t$(REPO_URI)\t$(SIGNED_BY)"
     ask = ["indextargets", "--format", fields, "Created-By: Packages"]
     own = ["-o", f"Dir::State::lists={scratch}", "-o", "Debug::NoLocking=1"]
@@ -202,7 +206,7 @@ def clone(project: Path, target: Path) -> None:
     :raises BadInput: if the project is no git checkout, or there is no git.
     """
     if not shutil.which("git") or not (project / ".git").exists():
-        raise BadInput(f"{project} is no git checkout, or there is no git; what is committed is what would be tried.")
+        raise Impossible(f"{project} is no git checkout, or there is no git; what is committed is what would be tried.")
     _git("clone", "--quiet", "--no-hardlinks", "--depth=1", f"file://{project}", str(target))
 
 
@@ -235,4 +239,4 @@ def install_debootstrap(environ: Mapping[str, str], say: Say) -> None:
             subprocess.run(["apt-get", "update"], **quiet)
             subprocess.run(words, **quiet)
     if not shutil.which("debootstrap"):
-        raise BadInput("there is no debootstrap here; apt-get install debootstrap, or MPIBENCH_INSTALL=yes lets this do it.")
+        raise Impossible("there is no debootstrap here; apt-get install debootstrap, or MPIBENCH_INSTALL=yes lets this do it.")

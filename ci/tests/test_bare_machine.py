@@ -120,6 +120,33 @@ def test_debootstrap_is_installed_only_when_asked(
     assert (tmp_path / "debootstrap").exists() == installed
 
 
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="this machine has no apt")
+def test_a_root_that_cannot_be_made_is_a_failure_and_no_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Continuous integration passes over what cannot be tried, not over what went wrong."""
+    source = bare_root.Source("bookworm", "http://127.0.0.1:9/debian/", "")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(bare_root, "find_source", lambda _: source)
+    monkeypatch.setattr(bare_root, "install_debootstrap", lambda *_: None)
+    monkeypatch.setattr(bare_machine, "PROJECT", tmp_path)
+    monkeypatch.setattr(bare_root, "uncommitted", lambda _: 0)
+    (tmp_path / ".git").mkdir()
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, line in {
+        "unshare": 'while [[ $1 == -* ]]; do shift; done; exec "$@"',
+        "debootstrap": "echo E: no archive; exit 1",
+    }.items():
+        (tools / name).write_text(f"#!/bin/bash\n{line}\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    assert bare_machine.main(["user", "--cache", str(tmp_path / "cache")]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("bare-machine: debootstrap failed (E: no archive); check apt's sources, its log is ")
+    assert not (tmp_path / "cache/base").exists()
+
+
 @pytest.fixture
 def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stand-ins for apt's programs; the file is what ``apt-get indextargets`` prints."""
