@@ -9,7 +9,7 @@ fabric with a line rate can be; what a paper says in words is asked by :mod:`cla
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +29,20 @@ _CURVE = ("table", "benchmark", "fabric", "node_type", "cores", "links", "nodes"
 class Curve:
     """Printed bandwidths of one benchmark under one condition.
 
+    :param row: catalogue row of the benchmark.
     :param points: (message size in bytes, bandwidth in MB/s), in printed order.
     """
 
     table: str
-    benchmark: str
     ppn: str
+    row: catalogue.Benchmark
     fabric: Fabric
     points: tuple[tuple[int, float], ...]
 
     @property
-    def row(self) -> catalogue.Benchmark:
-        """Catalogue row of the benchmark; several suites call one by the same name and mean the same."""
-        return next(row for row in (*catalogue.ROWS, *catalogue.READ_ONLY) if row.name == self.benchmark)
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+        return self.row.name
 
     @property
     def best(self) -> tuple[int, float]:
@@ -80,22 +81,28 @@ def curves(system: str, root: Path = site.ROOT) -> list[Curve]:
 
     :raises BadInput: if there are none.
     """
-    described = site.read_system(root / "site_configs" / system / "system.py") if system in published.systems(root) else {}
-    points: dict[tuple[str, ...], list[tuple[int, float]]] = {}
-    fabrics: dict[tuple[str, ...], Fabric] = {}
-    for value in published.read(system, root):
-        key = tuple(value[column] for column in _CURVE)
-        fabric = _fabric(described, value["fabric"], value["links"])
-        if value["quantity"] in MB_PER_S and value.message_bytes is not None and fabric:
-            points.setdefault(key, []).append((value.message_bytes, value.number * MB_PER_S[value["quantity"]]))
-            fabrics[key] = fabric
-    found = [Curve(key[0], key[1], key[7], fabrics[key], tuple(points[key])) for key in points]
+    printed = published.read(system, root)
+    described = site.read_system(root / "site_configs" / system / "system.py")
+    found: dict[tuple[str, ...], Curve] = {}
+    for value in printed:
+        row, fabric = _row(value["benchmark"]), _fabric(described, value["fabric"], value["links"])
+        if row and fabric and value["quantity"] in MB_PER_S and value.message_bytes is not None:
+            key = tuple(value[column] for column in _CURVE)
+            curve = found.setdefault(key, Curve(value["table"], value["ppn"], row, fabric, ()))
+            point = (value.message_bytes, value.number * MB_PER_S[value["quantity"]])
+            found[key] = replace(curve, points=(*curve.points, point))
     if not found:
         raise BadInput(
             f"the paper of '{system}' prints no bandwidth of a size on a link with a line rate; ask its sentences with "
             f"'mpibench claims {system}'."
         )
-    return found
+    return list(found.values())
+
+
+def _row(name: str) -> catalogue.Benchmark | None:
+    """Catalogue row of a benchmark that says something about a link; suites that share a name mean the same by it."""
+    rows = (row for row in (*catalogue.ROWS, *catalogue.READ_ONLY) if row.name == name and row.directions)
+    return next(rows, None)
 
 
 def _fabric(described: Mapping[str, Any], name: str, links: str) -> Fabric | None:
