@@ -228,7 +228,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from reframe.core.exceptions import ConfigError
     from reframe.core.logging import getlogger
 
-    from . import session_folder
+    from . import session_folder, stack_selection
 
     # ReFrame opens its database there before it would make the folder.
     (root / "results").mkdir(exist_ok=True)
@@ -238,6 +238,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     session_folder.redirect_first_log(log, getlogger().logger.handlers)
     try:
         site_configuration, problems = configuration(root)
+        stack_selection.check(sys.argv[1:], [row["name"] for row in site_configuration["environments"]], problems)
     except BadInput as error:
         raise ConfigError(str(error)) from error
     site_configuration["logging"][0]["handlers"][0]["name"] = str(log)

