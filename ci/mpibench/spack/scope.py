@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import tempfile
+import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from .tool import Echo
 #: Variable the environments include the site's scope by.
 SCOPE = "MPIBENCH_SPACK_SCOPE"
 FILE = "packages.yaml"
+HEAD = "# What this site has, for Spack; begun by 'mpibench build --find'.\npackages:\n"
 #: Tools of builds that every distribution has, so that no stack builds them first. MPIs are left out: two of them below one
 #: prefix (Debian's /usr) are told apart by a person; and Python, whose first on PATH is often a shim for several.
 BUILD_TOOLS = (
@@ -72,47 +74,95 @@ def write_found(
     environ: Mapping[str, str] = os.environ,
     echo: Echo = print,
 ) -> Path:
-    """Have Spack look for compilers and build tools and write what it finds into the site's scope; the file.
+    """Have Spack look for compilers and build tools and add what it finds to the site's scope; the file.
 
-    Entries that are there stay as they are. A scope named with Spack's ``-C`` is never written to, whatever the command; the
-    user's own is, wherever ``SPACK_USER_CONFIG_PATH`` says it is.
+    Spack writes into a scope that is thrown away, because it never writes to one named with ``-C`` and drops the comments of
+    a file it writes to. What stands in the site's file stays as it is.
 
-    :raises BadInput: when Spack fails, or finds no compiler.
+    :raises BadInput: when Spack fails, or something found has no place in the file that is there.
     """
     place = choose(system, root, environ)
     spack = tool.find(environ)
-    path = place / FILE
-    before = read_externals(path)
-    log = root / "results" / "spack" / "find.log"
-    place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="mpibench-no-configuration-") as nothing:
+    path, log = place / FILE, root / "results" / "spack" / "find.log"
+    read_externals(path)  # refuses a file that is none before the search
+    known = ("-C", str(place)) if place.is_dir() else ()
+    with tempfile.TemporaryDirectory(prefix="mpibench-find-") as made:
+        for name in ("user", "system"):
+            (Path(made) / name).mkdir()
         inside = {key: value for key, value in spack.environ.items() if key not in tool.ISOLATED}
-        inside |= {"SPACK_USER_CONFIG_PATH": str(place), "SPACK_SYSTEM_CONFIG_PATH": nothing}
-        writing = replace(spack, environ=inside)
-        for what, words in (("compilers", ("compiler",)), ("build tools", ("external",))):
-            command = [*words, "find", "--scope", "user", *(BUILD_TOOLS if what == "build tools" else ())]
-            writing.run(command, log=log, what=f"looking for {what}", echo=echo)
-    after = read_externals(path)
-    for name in sorted(after):
-        for spec in [spec for spec in after[name] if spec not in before.get(name, ())]:
-            echo(f"found {spec}")
-    echo(f"{path} names {', '.join(sorted(after))}" if after else f"nothing was found that Spack did not know; see {log}")
+        inside |= {"SPACK_USER_CONFIG_PATH": f"{made}/user", "SPACK_SYSTEM_CONFIG_PATH": f"{made}/system"}
+        looking = replace(spack, environ=inside)
+        for what, words in (("compilers", ("compiler", "find")), ("build tools", ("external", "find"))):
+            command = [*known, *words, "--scope", "user", *(BUILD_TOOLS if what == "build tools" else ())]
+            looking.run(command, log=log, what=f"looking for {what}", echo=echo)
+        written = Path(made) / "user" / FILE
+        found = (yaml.safe_load(written.read_text()) or {}).get("packages", {}) if written.exists() else {}
+    for settings in found.values():
+        for row in settings.get("externals", ()):
+            echo(f"found {row['spec']} ({row.get('prefix', 'a module')})")
+    if found:
+        add(path, found)
+    echo(f"{path}: {len(found)} packages added" if found else f"nothing was found that Spack did not know (log: {log})")
     return path
+
+
+def add(path: Path, found: Mapping[str, Any]) -> None:
+    """Add packages to a ``packages.yaml``, at its end and as text, so that what a person wrote stays to the letter.
+
+    :raises BadInput: when the file has an entry for one of them, or is not laid out so that lines can follow its last.
+    """
+    there = read(path)
+    text = path.read_text() if path.exists() else HEAD
+    indent = re.search(r"^packages::?[ \t]*\n(?:[ \t]*(?:#.*)?\n)*( +)\S", text, re.M)
+    if not there and not indent:
+        text = re.sub(r"^packages::?[ \t]*(\{\})?[ \t]*$", "packages:", text, flags=re.M)
+    block = yaml.safe_dump({name: found[name] for name in found if name not in there}, sort_keys=True)
+    text = text.rstrip("\n") + "\n" + textwrap.indent(block, indent[1] if indent else "  ")
+    wanted = {**there, **found}
+    clash = next((name for name in found if name in there), "")
+    try:
+        whole = not clash and (yaml.safe_load(text) or {}).get("packages") == wanted
+    except yaml.YAMLError:
+        whole = False
+    if not whole:
+        lines = " ".join(
+            yaml.safe_dump({clash: found[clash]} if clash else dict(found), default_flow_style=True, width=9999).split()
+        )
+        where = f"has an entry for {clash}" if clash else "is not laid out so that lines can follow its last"
+        raise BadInput(f"{path} {where}; add this to it by hand: {lines}.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(text)
+    part.replace(path)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The settings of each package in a ``packages.yaml``; empty where there is no file.
+
+    :raises BadInput: when it is none.
+    """
+    try:
+        found = ((yaml.safe_load(path.read_text()) or {}).get("packages") or {}) if path.exists() else {}
+    except (OSError, yaml.YAMLError, AttributeError) as error:
+        raise BadInput(f"{path} is no packages.yaml ({' '.join(str(error).split())}); correct or remove it.") from error
+    if not isinstance(found, dict):
+        raise BadInput(f"{path} is no packages.yaml (packages is {found!r}); correct or remove it.")
+    return found
 
 
 def read_externals(path: Path) -> dict[str, list[str]]:
     """Specs of the externals a ``packages.yaml`` names, by package; empty where there is no file.
 
-    :raises BadInput: when it is no YAML.
+    :raises BadInput: when it is none.
     """
-    if not path.exists():
-        return {}
     try:
-        rows = (yaml.safe_load(path.read_text()) or {}).get("packages") or {}
-        found = {name: [str(row["spec"]) for row in (settings.get("externals") or ())] for name, settings in rows.items()}
-    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
-        raise BadInput(f"{path} is no packages.yaml ({' '.join(str(error).split())}); correct or remove it.") from error
-    return {name: specs for name, specs in found.items() if specs}
+        return {
+            name: [str(row["spec"]) for row in settings["externals"]]
+            for name, settings in read(path).items()
+            if settings.get("externals")
+        }
+    except (AttributeError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} is no packages.yaml (an entry without {error}); correct or remove it.") from error
 
 
 def check_compiler(project: Project, name: str) -> str:

@@ -1,0 +1,170 @@
+"""`mpibench build --find`: the compilers of a machine get into the site's scope, and the next build knows them.
+
+With the real Spack, skipped by name where there is none: what it writes to and what it refuses to write to, no stand-in knows.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mpibench import cli
+from mpibench.spack import build, scope, tool
+from reframe_tests.harness.vocabulary import BadInput
+
+
+@dataclass
+class Newcomer:
+    """A checkout whose site has no scope, a Spack that has never been told of a compiler, and what was said."""
+
+    root: Path
+    environ: dict[str, str]
+    said: list[str]
+
+    def build(self, name: str) -> list[str]:
+        options = build.Options(solve_only=True)
+        return build.build([name], options, root=self.root, environ=self.environ, echo=self.said.append)
+
+    def find(self) -> Path:
+        return scope.write_found(root=self.root, environ=self.environ, echo=self.said.append)
+
+
+@pytest.fixture(scope="module")
+def spack() -> tool.Spack:
+    try:
+        return tool.find()
+    except BadInput as error:
+        pytest.skip(f"no Spack to look for compilers with: {error}")
+
+
+def ask(spack: tool.Spack, *words: str) -> str:
+    done = subprocess.run([spack.program, *words], env=dict(spack.environ), text=True, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().splitlines()[-1]
+
+
+@pytest.fixture
+def newcomer(spack: tool.Spack, root: Path, tmp_path: Path) -> Newcomer:
+    """The machine's Spack under another root: same program, recipes and solver, but no packages.yaml of its own."""
+    real, own = Path(ask(spack, "location", "-r")), tmp_path / "spack"
+    (own / "bin").mkdir(parents=True)
+    shutil.copy(real / "bin" / "spack", own / "bin" / "spack")
+    for name in ("lib", "share", "var"):
+        (own / name).symlink_to(real / name)
+    shutil.copytree(real / "etc", own / "etc", ignore=lambda folder, names: [] if "defaults" in folder else ["packages.yaml"])
+    top = tmp_path / "checkout"
+    for name in (*build.list_environments(root), "common"):
+        folder = top / "environments" / name
+        folder.mkdir(parents=True)
+        for path in (root / "environments" / name).glob("*.yaml"):
+            shutil.copy(path, folder)
+    (top / "repo").symlink_to(root / "repo")
+    shutil.copytree(root / "site_configs" / "generic", top / "site_configs" / "generic", ignore=shutil.ignore_patterns("spack"))
+    environ = {key: value for key, value in os.environ.items() if key != scope.SCOPE}
+    environ |= {
+        "SPACK_ROOT": str(own),
+        "SPACK_PYTHON": ask(spack, "python", "-c", "import sys; print(sys.executable)"),
+        "SPACK_USER_CACHE_PATH": str(tmp_path / "cache"),
+        "HOME": str(tmp_path),
+    }
+    return Newcomer(top, environ, [])
+
+
+def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
+    if not shutil.which("gcc") or not shutil.which("gfortran"):
+        pytest.skip("no gcc and gfortran here for Spack to find")
+    committed = {path: path.read_text() for path in newcomer.root.glob("environments/*/*.yaml")}
+    [sentence] = newcomer.build("openmpi")
+    assert sentence.startswith("Spack knows no gcc; install it, then run 'mpibench build --find', which")
+
+    path = newcomer.find()
+    assert path == newcomer.root / "site_configs" / "generic" / "spack" / "packages.yaml"
+    *_, gcc = yaml.safe_load(path.read_text())["packages"]["gcc"]["externals"]
+    assert {"c", "cxx", "fortran"} <= set(gcc["extra_attributes"]["compilers"])
+    found = scope.read_externals(path)
+    assert {"gmake", "perl"} & set(found), "no stack has to build make and perl"
+    assert not {"openmpi", "mpich", "python"} & set(found)
+
+    project = build.Project(newcomer.root, tool.find({**newcomer.environ, scope.SCOPE: str(path.parent)}), path.parent, print)
+    assert scope.check_compiler(project, "openmpi"), "the sentence does not come again"
+    # A second look adds nothing twice, keeps what a person wrote, and leaves the user's own configuration alone.
+    path.write_text("# by hand\n" + path.read_text())
+    before = scope.read_externals(path)
+    newcomer.find()
+    assert scope.read_externals(path) == before and "# by hand" in path.read_text()
+    assert not (Path(newcomer.environ["HOME"]) / ".spack").exists()
+    assert {path: path.read_text() for path in newcomer.root.glob("environments/*/*.yaml")} == committed
+    assert {path.name for path in newcomer.root.glob("environments/*/*")} == {path.name for path in committed}
+
+
+def test_the_scope_the_variable_names_is_made(root: Path, tmp_path: Path) -> None:
+    environ = {scope.SCOPE: str(tmp_path / "a" / "scope")}
+    with pytest.raises(BadInput, match=r"which is no folder; name the folder .* or let 'mpibench build --find' make it"):
+        scope.find_scope(None, root, environ)
+    assert scope.choose(None, root, environ) == tmp_path / "a" / "scope"
+    assert scope.choose("generic", root, environ) == root / "site_configs" / "generic" / "spack"
+    scope.add(tmp_path / "a" / "scope" / "packages.yaml", FOUND)
+    assert scope.find_scope(None, root, environ) == tmp_path / "a" / "scope"
+
+
+FOUND = {"gmake": {"externals": [{"spec": "gmake@4.3", "prefix": "/usr"}]}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# by hand\npackages:\n  openmpi:   # ours\n    externals:\n    - {spec: openmpi@4.1.4, prefix: /opt/mpi}\n",
+        "packages:\n    # four blanks\n\n    openmpi:\n        buildable: false",
+        "packages:: # replaces\n  openmpi: {buildable: false}\n",
+        "packages: {}\n",
+        "packages:\n",
+    ],
+)
+def test_what_a_person_wrote_stays_to_the_letter(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "packages.yaml"
+    path.write_text(text)
+    if "packages::" in text:
+        with pytest.raises(BadInput, match="by hand"):
+            scope.add(path, FOUND)
+        assert path.read_text() == text
+        return
+    before = scope.read(path)
+    scope.add(path, FOUND)
+    assert scope.read(path) == {**before, **FOUND}
+    assert not before or path.read_text().startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("packages:\n  gmake:\n    buildable: false\n", "has an entry for gmake"),
+        ("packages: {openmpi: {buildable: false}}\n", "is not laid out so that lines can follow its last"),
+        ("packages:\n  openmpi: {buildable: false}\nconfig:\n  a: 1\n", "is not laid out so that lines can follow its last"),
+    ],
+)
+def test_what_has_no_place_in_the_file_is_printed_to_add_by_hand(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "packages.yaml"
+    path.write_text(text)
+    with pytest.raises(BadInput) as refused:
+        scope.add(path, FOUND)
+    assert said in str(refused.value) and "gmake@4.3" in str(refused.value) and "\n" not in str(refused.value)
+    assert path.read_text() == text
+
+
+def test_find_builds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["build", "openmpi", "--find"]) == cli.BAD_INPUT
+    assert "--find builds nothing; leave out openmpi" in capsys.readouterr().err
+
+
+def test_a_scope_that_is_no_packages_yaml_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "packages.yaml"
+    for text in ("packages: [", "packages: 7", "packages: {gcc: {externals: [{prefix: /usr}]}}"):
+        path.write_text(text)
+        with pytest.raises(BadInput, match=r"is no packages\.yaml"):
+            scope.read_externals(path)
