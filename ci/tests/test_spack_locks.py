@@ -189,6 +189,16 @@ def test_every_difference_is_listed(edit: Callable[[dict[str, Any]], object], as
     assert aspect in consistency.table(facts)
 
 
+def test_a_recipe_is_a_row_of_its_own_only_where_nothing_else_tells_it() -> None:
+    """Another version has another recipe, as Spack counts it; a recipe changed between two builds shows nowhere else."""
+    left, right = document(), document("mpich")
+    for edit in (with_version, with_recipe):
+        edit(right)
+    facts = {"o": consistency.facts(parsed(left)), "m": consistency.facts(parsed(right))}
+    assert set(consistency.table(facts)) == {"imb version"}
+    assert [row.aspect for row in consistency.compare_facts(facts["o"], facts["m"])] == ["imb version"]
+
+
 def add_library(found: dict[str, Any], version: str, **variants: bool) -> None:
     """Let the MPI of a lock be built by Spack on a libfabric."""
     mpi = next(row for row in found["concrete_specs"].values() if "external" in row and row["name"] in NAMES)

@@ -50,6 +50,12 @@ def test_imports_are_named_and_spacks_own(recipe: spack_recorder.Recipe) -> None
 
 
 @each_recipe
+def test_nobody_is_named_who_is_no_account(recipe: spack_recorder.Recipe) -> None:
+    """Spack takes maintainers for accounts on GitHub and writes to them; a recipe derived from builtin's keeps its own."""
+    assert "mpibench" not in [name for words, _ in recipe.of("maintainers") for name in words]
+
+
+@each_recipe
 def test_versions_are_verifiable(recipe: spack_recorder.Recipe) -> None:
     rows = recipe.of("version")
     sums = [named.get("sha256", named.get("commit", "")) for _, named in rows]

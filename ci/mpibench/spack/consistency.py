@@ -6,7 +6,7 @@ difference: of an MPI the site had already, the lock says nothing but its versio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,7 +113,8 @@ def facts_of(stack: Stack) -> dict[str, str]:
 
 def compare_facts(left: Mapping[str, str], right: Mapping[str, str]) -> list[Difference]:
     """Aspects both have a value for and differ in."""
-    return [Difference(name, left[name], right[name]) for name in left if name in right and left[name] != right[name]]
+    differing = [name for name in left if name in right and left[name] != right[name]]
+    return [Difference(name, left[name], right[name]) for name in differing if not _follows(name, differing)]
 
 
 def differences(left: Stack, right: Stack) -> list[Difference]:
@@ -138,4 +139,10 @@ def table(stacks: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Sequen
                 values.setdefault(found[aspect], []).append(name)
         if len(values) > 1:
             rows[aspect] = dict(values)
-    return rows
+    return {aspect: values for aspect, values in rows.items() if not _follows(aspect, rows)}
+
+
+def _follows(aspect: str, others: Collection[str]) -> bool:
+    """Whether a difference says nothing beside others: Spack's hash of a recipe is of the part for one version and variant."""
+    suite, _, what = aspect.partition(" ")
+    return what == "recipe" and any(f"{suite} {cause}" in others for cause in ("version", "variants"))

@@ -176,9 +176,6 @@ def check_external(lock: Lock, prefix: Path) -> None:
     :raises BadInput: naming what it is instead.
     """
     home = find_home(lock, prefix)
-    remedy = (
-        "correct its prefix in the site's packages.yaml; where MPIs share a prefix each needs one of links to its own programs"
-    )
     compiler, clean = home / "bin" / "mpicc", installed_mpi.clean_environment()
     clean["PATH"] = f"{home / 'bin'}:{clean['PATH']}"
     with tempfile.TemporaryDirectory(prefix="mpibench-mpicc-") as folder:
@@ -194,11 +191,11 @@ def check_external(lock: Lock, prefix: Path) -> None:
                 timeout=COMPILE_S,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise BadInput(f"{lock.mpi}: {compiler} cannot be run ({error}); {remedy}.") from error
+            raise BadInput(f"{lock.mpi}: {compiler} cannot be run ({error}); {LINKS}.") from error
         if done.returncode:
             said = (done.stderr + done.stdout).strip().splitlines()
-            raise BadInput(f"{lock.mpi}: {compiler} compiles nothing ({said[0] if said else done.returncode}); {remedy}.")
-        check_mpi(lock, home, str(program), remedy)
+            raise BadInput(f"{lock.mpi}: {compiler} compiles nothing ({said[0] if said else done.returncode}); {LINKS}.")
+        check_mpi(lock, home, str(program), LINKS)
 
 
 def describe(lock: Lock, prefixes: Mapping[str, Path], stamp: str, root: Path) -> dict[str, Any]:

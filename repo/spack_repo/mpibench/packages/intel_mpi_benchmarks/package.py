@@ -11,7 +11,6 @@ from spack.package import (
     install,
     install_tree,
     license,
-    maintainers,
     mkdirp,
     test_part,
     variant,
@@ -71,7 +70,6 @@ class IntelMpiBenchmarks(MakefilePackage):
     url = "https://github.com/intel/mpi-benchmarks/archive/refs/tags/IMB-v2021.11.tar.gz"
     git = "https://github.com/intel/mpi-benchmarks.git"
 
-    maintainers("mpibench")
     license("BSD-3-Clause", when="@2021.7:")
     license("CPL-1.0", when="@:2021.6")
 

@@ -1,6 +1,6 @@
 """What one MPI stack consists of: an MPI and the benchmarks built on it."""
 
-from spack.package import conflicts, depends_on, license, maintainers, variant, version
+from spack.package import conflicts, depends_on, license, variant, version
 from spack_repo.builtin.build_systems.bundle import BundlePackage
 
 
@@ -13,7 +13,6 @@ class MpibenchSuite(BundlePackage):
 
     homepage = "https://github.com/intel/mpi-benchmarks"
 
-    maintainers("mpibench")
     license("BSD-3-Clause")
 
     version("1")

@@ -13,7 +13,6 @@ from spack.package import (
     filter_compiler_wrappers,
     find_libraries,
     license,
-    maintainers,
     patch,
     provides,
     variant,
@@ -50,7 +49,6 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
     url = "https://mvapich.cse.ohio-state.edu/download/mvapich/mv2/mvapich2-2.3.7-1.tar.gz"
     list_url = "https://mvapich.cse.ohio-state.edu/downloads/"
 
-    maintainers("mpibench")
     license("BSD-3-Clause")
 
     version("2.3.7-1", sha256="fdd971cf36d6476d007b5d63d19414546ca8a2937b66886f24a1d9ca154634e4", deprecated=True)

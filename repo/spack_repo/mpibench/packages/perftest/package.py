@@ -5,7 +5,6 @@ from spack.package import (
     conflicts,
     depends_on,
     license,
-    maintainers,
     test_part,
     variant,
     version,
@@ -23,7 +22,6 @@ class Perftest(AutotoolsPackage):
     homepage = "https://github.com/linux-rdma/perftest"
     git = "https://github.com/linux-rdma/perftest.git"
 
-    maintainers("mpibench")
     license("GPL-2.0-only OR BSD-2-Clause")
 
     # Taken by commit: upstream's release files carry a date of their own, tags do not move.

@@ -1,0 +1,70 @@
+"""An MPI of the site's own is what its entry in packages.yaml says, or is refused before anything is compiled for it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import debian_stacks
+from mpibench import installed_mpi
+from mpibench.spack import description, lock
+from reframe_tests.harness.vocabulary import BadInput
+
+RECORDED = Path(__file__).parent / "golden" / "spack" / "mpich.lock.json"
+NEEDS = shutil.which("mpicc.mpich") and shutil.which("mpicc.openmpi") and not debian_stacks.missing()
+
+pytestmark = pytest.mark.skipif(
+    not NEEDS, reason="needs Debian's Open MPI and MPICH with their compilers (libopenmpi-dev, libmpich-dev)"
+)
+
+
+@pytest.fixture(scope="module")
+def locked() -> lock.Lock:
+    """A lock file whose MPI is the MPICH that is installed here."""
+    document = json.loads(RECORDED.read_text())
+    version = installed_mpi.examine(debian_stacks.LAUNCHERS["mpich"]).identity.version
+    for node in document["concrete_specs"].values():
+        if node["name"] == "mpich":
+            node["version"] = version
+    return lock.parse(document, Path("/site/environments/mpich/spack.lock"))
+
+
+def links(folder: Path, **names: str) -> Path:
+    """A prefix of links: name in its bin/ to the program."""
+    (folder / "bin").mkdir(parents=True)
+    for name, program in names.items():
+        (folder / "bin" / name).symlink_to(program)
+    return folder
+
+
+def test_a_prefix_of_links_is_the_mpi_it_says(locked: lock.Lock, tmp_path: Path) -> None:
+    prefix = links(tmp_path / "mpich", mpicc="/usr/bin/mpicc.mpich", mpirun="/usr/bin/mpirun.mpich")
+    description.check_external(locked, prefix)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        # As Debian's /usr is where Open MPI owns the plain names.
+        ({"mpicc": "/usr/bin/mpicc.openmpi", "mpirun": "/usr/bin/mpirun.openmpi"}, " is openmpi "),
+        ({"mpicc": "/usr/bin/mpicc.openmpi", "mpirun": "/usr/bin/mpirun.mpich"}, "whose launcher is"),
+        ({"mpirun": "/usr/bin/mpirun.mpich"}, "cannot be run"),
+        ({"mpicc": "/bin/false", "mpirun": "/usr/bin/mpirun.mpich"}, "compiles nothing (1)"),
+    ],
+    ids=("the other MPI", "the other MPI's compiler", "no compiler", "a compiler that fails"),
+)
+def test_another_mpi_below_the_prefix_is_refused(locked: lock.Lock, tmp_path: Path, names: dict[str, str], said: str) -> None:
+    prefix = links(tmp_path / "shared", **names)
+    with pytest.raises(BadInput) as refused:
+        description.check_external(locked, prefix)
+    sentence = str(refused.value)
+    assert said in sentence and "each needs a folder of links to its programs" in sentence
+    assert "\n" not in sentence and sentence.endswith(".")
+
+
+def test_a_prefix_without_a_launcher_is_refused(locked: lock.Lock, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"has no bin/mpirun below .*; correct its prefix in the site's packages\.yaml"):
+        description.check_external(locked, tmp_path)
