@@ -168,3 +168,16 @@ def test_a_scope_that_is_no_packages_yaml_is_refused(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(BadInput, match=r"is no packages\.yaml"):
             scope.read_externals(path)
+
+
+def test_the_example_is_one_that_spack_takes(root: Path, spack: tool.Spack) -> None:
+    folder = root / "site_configs" / "template" / "spack"
+    assert set(scope.read_externals(folder / scope.FILE)) == {"openmpi", "mpich", "intel-oneapi-mpi", "slurm"}
+    done = subprocess.run(
+        [spack.program, "-C", str(folder), "config", "get", "packages"],
+        env=dict(spack.environ),
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0 and "/opt/mpi/mpich" in done.stdout, done.stderr

@@ -126,7 +126,7 @@ def test_two_solutions_have_equal_hashes(building: Callable[[str], Path], spack:
     environ = {**spack.environ, build.SCOPE: str(place / "site_configs" / "generic" / "spack")}
     project = build.Project(place, tool.Spack(spack.program, spack.version, environ), None, print)
     project.run("openmpi", "solving again", "concretize", "--force", "--fresh")
-    after = lock.read(folder / lock.LOCK)
+    after = lock.read(project.lock("openmpi"))
     assert after.roots == before.roots and set(after.nodes) == set(before.nodes)
 
 
@@ -143,7 +143,7 @@ def test_a_changed_recipe_is_built_anew(spack: tool.Spack, place: Path, root: Pa
         recipe = next(tmp_path.glob("repo/*/*/packages/intel_mpi_benchmarks/package.py"))
         recipe.write_text(recipe.read_text() + change)
         project.run(name, "solving", "concretize", "--force", "--fresh")
-        locked = lock.read(tmp_path / "environments" / name / lock.LOCK)
+        locked = lock.read(project.lock(name))
         hashes.append({key for key, node in locked.nodes.items() if node.name == "intel-mpi-benchmarks"})
     assert len(hashes[0]) == len(hashes[1]) == 1 and hashes[0] != hashes[1]
 
@@ -185,13 +185,18 @@ def test_the_stacks_differ_in_their_mpi_only(building: Callable[[str], Path], kn
     assert check(place) == 0
 
 
-def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(place: Path, known: dict[str, str]) -> None:
+def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(
+    spack: tool.Spack, place: Path, known: dict[str, str]
+) -> None:
     """Also of those whose MPI would have to be built first."""
     names = build.list_environments(place)
     options = build.Options(solve_only=True)
+    kept = {path: path.read_text() for path in place.glob("environments/*/spack.*")}
     said = build.build(names, options, system="generic", root=place, environ=environ_without_scope(), echo=print)
     assert said == []
-    solved = {name: lock.read(place / "environments" / name / lock.LOCK) for name in names}
+    assert {path: path.read_text() for path in place.glob("environments/*/spack.*")} == kept, "a dry run writes none of these"
+    project = build.Project(place, spack, None, print)
+    solved = {name: lock.read(project.lock(name)) for name in names}
     assert {found.mpi.name for found in solved.values()} == set(names)
     assert consistency.table({name: consistency.facts(found) for name, found in solved.items()}) == {}
 

@@ -84,7 +84,8 @@ def write_found(
     place = choose(system, root, environ)
     spack = tool.find(environ)
     path, log = place / FILE, root / "results" / "spack" / "find.log"
-    read_externals(path)  # refuses a file that is none before the search
+    read_externals(path)  # refuses a damaged file before the search
+    there = read(path)
     known = ("-C", str(place)) if place.is_dir() else ()
     with tempfile.TemporaryDirectory(prefix="mpibench-find-") as made:
         for name in ("user", "system"):
@@ -96,13 +97,20 @@ def write_found(
             command = [*known, *words, "--scope", "user", *(BUILD_TOOLS if what == "build tools" else ())]
             looking.run(command, log=log, what=f"looking for {what}", echo=echo)
         written = Path(made) / "user" / FILE
-        found = (yaml.safe_load(written.read_text()) or {}).get("packages", {}) if written.exists() else {}
+        rows = (yaml.safe_load(written.read_text()) or {}).get("packages", {}) if written.exists() else {}
+    # Spack leaves an empty list where it knew all it found.
+    found = {name: settings for name, settings in rows.items() if settings.get("externals")}
     for settings in found.values():
-        for row in settings.get("externals", ()):
+        for row in settings["externals"]:
             echo(f"found {row['spec']} ({row.get('prefix', 'a module')})")
-    if found:
-        add(path, found)
-    echo(f"{path}: {len(found)} packages added" if found else f"nothing was found that Spack did not know (log: {log})")
+    # The site has had its say on a package that is in its file; but without a compiler there is nothing to build with.
+    settled = {name for name, settings in there.items() if name in found and (name in BUILD_TOOLS or settings.get("externals"))}
+    if settled:
+        echo(f"{path} has entries for {', '.join(sorted(settled))}, which stay as they are")
+    added = {name: settings for name, settings in found.items() if name not in settled}
+    if added:
+        add(path, added)
+    echo(f"{path}: {', '.join(sorted(added))} added" if added else f"nothing to add to {path} (log: {log})")
     return path
 
 
