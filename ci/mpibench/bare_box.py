@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
-from mpibench.bare_root import USER, USER_ID
+from mpibench.bare_root import USER, USER_ID, Impossible
 from mpibench.cluster import kernel
 
 HEARTBEAT_S = 30.0
