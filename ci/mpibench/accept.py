@@ -77,7 +77,7 @@ class Acceptance:
     def headline(self) -> str:
         """The decision in one sentence."""
         words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", UNDECIDED: "UNDECIDED, hence not accepted"}
-        proofs = (verdict_sides.count_unproven(name, side) for name, side in self._sides)
+        proofs = (verdict_sides.count_unproven(f"the {name}", side) for name, side in self._sides)
         return f"{words[self.decision]}: {'; '.join(filter(None, [*proofs, verdict_text.summary(self.judgement)]))}"
 
     @property

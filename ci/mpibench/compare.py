@@ -7,8 +7,10 @@ What is not is refused by name; ``allow`` names what may differ, and the result 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import compare_charts, verdict_data, verdict_page, verdict_policy, verdict_text, verdicts
+from . import compare_charts, compare_tables, verdict_data, verdict_page, verdict_policy, verdict_sides, verdict_text, verdicts
 from .report import plotly_source
 from .verdict_data import CONDITION, METRIC, Selection
 
@@ -25,32 +27,28 @@ from .verdict_data import CONDITION, METRIC, Selection
 SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
 #: Sizes of the Kiviat charts, in bytes, as in the 2011 white paper.
 KIVIAT_BYTES = (32, 1 << 20)
-TIE = "tie"
 
 
 @dataclass(frozen=True)
 class Comparison:
     """One pair.
 
-    :param ratios: band verdicts of ``second`` against ``first`` (:class:`verdicts.Judgement`), with a column ``winner``.
+    :param subject: one of :data:`SUBJECTS`.
+    :param bands: band verdicts of ``second`` against ``first`` (:class:`verdicts.Judgement`), with the columns of
+        :func:`compare_tables.with_winner`.
+    :param metrics: likewise per metric.
     :param unequal: what was allowed to differ and does.
     :param sides: what was compared.
     """
 
+    subject: str
     first: str
     second: str
     judgement: verdicts.Judgement
     bands: pl.DataFrame
+    metrics: pl.DataFrame
     unequal: tuple[str, ...]
     sides: tuple[Selection, ...]
-
-    def geometric_means(self) -> list[tuple[str, float, int]]:
-        """Band, geometric mean of time ratios second / first over its curves, number of curves."""
-        known = self.bands.filter(pl.col("slower").is_not_null())
-        rows = known.group_by("band", maintain_order=True).agg(
-            (1 + pl.col("slower")).log().mean().exp().alias("mean"), pl.len()
-        )
-        return [(row["band"], row["mean"], row["len"]) for row in rows.to_dicts()]
 
 
 def pair(
@@ -87,16 +85,12 @@ def pair(
     judgement = verdicts.judge(sides[0], sides[1], policy, paired=subject == "stack")
     if not judgement.metrics.filter(pl.col("ratio").is_not_null()).height:
         raise BadInput(f"{first} and {second} have no metric in common under equal conditions.")
-    bands = judgement.bands.with_columns(
-        winner=pl.when(pl.col("ratio").is_null())
-        .then(pl.lit("not compared"))
-        .when((pl.col("low") > 1) | (pl.col("high") < 1))
-        .then(pl.when(pl.col("slower") > 0).then(pl.lit(first)).otherwise(pl.lit(second)))
-        .otherwise(pl.lit(TIE))
-    )
     order = {band: place for place, band in enumerate(policy.bands_bytes)}
-    bands = bands.sort([*CONDITION, "benchmark", pl.col("band").replace_strict(order, return_dtype=pl.Int32), "quantity"])
-    return Comparison(first, second, judgement, bands, tuple(text for _, text in differing), tuple(sides))
+    by_name = [*CONDITION, "benchmark", "suite", "variant", "ranks", "quantity"]
+    band = pl.col("band").replace_strict(order, return_dtype=pl.Int32)
+    bands = compare_tables.with_winner(judgement.bands, first, second).sort([*by_name, band])
+    metrics = compare_tables.with_winner(judgement.metrics, first, second).sort([*by_name, "message_bytes"])
+    return Comparison(subject, first, second, judgement, bands, metrics, tuple(text for _, text in differing), tuple(sides))
 
 
 def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
@@ -107,10 +101,12 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
         there = sorted({str(one) for one in whole.cases[subject]})
         raise BadInput(f"there is no case with {subject} {value!r}; there are {', '.join(there)}.")
     common = pl.lit(0, dtype=pl.Int32) if subject == "ppn" else pl.lit(" or ".join(sorted((value, other))))
-    values = whole.values.filter(same).with_columns(common.alias(subject))
+    both = {"values": whole.values, "zeros": whole.zeros}
+    named = {name: rows.filter(same).with_columns(common.alias(subject)) for name, rows in both.items()}
     if subject == "ppn":  # the number of ranks follows from it
-        values = values.with_columns(ranks=pl.lit(0, dtype=pl.Int32), groups=pl.lit(0, dtype=pl.Int32))
-    return replace(whole, cases=cases, values=values, planned=whole.planned.filter(same))
+        unranked = {"ranks": pl.lit(0, dtype=pl.Int32), "groups": pl.lit(0, dtype=pl.Int32)}
+        named = {name: rows.with_columns(**unranked) for name, rows in named.items()}
+    return replace(whole, cases=cases, planned=whole.planned.filter(same), unproven=whole.unproven.filter(same), **named)
 
 
 def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
@@ -154,75 +150,69 @@ def figures(values: pl.DataFrame, subject: str, sizes: Sequence[int]) -> list[go
     return [*stars, *compare_charts.winners(values, subject), *maps, *compare_charts.curves(values, subject)]
 
 
-#: Tells a browser under test that every chart has been drawn.
-_READY = '<script>document.documentElement.dataset.ready = "yes";</script>'
+#: Draws the charts of the page; the tool bar saves one as SVG, which every ticket system shows and which prints well.
+_DRAW = """
+const options = {responsive: true, displaylogo: false, toImageButtonOptions: {format: "svg"}};
+const figures = JSON.parse(document.getElementById("figures").textContent);
+const drawn = figures.map((figure, place) =>
+  Plotly.newPlot(document.getElementById(`chart-${place}`), figure.data, figure.layout, options));
+Promise.all(drawn).then(() => { document.documentElement.dataset.ready = "yes"; });
+"""
 
 
-def _drawn(figure: go.Figure) -> str:
-    """HTML of a figure; its tool bar saves it as SVG, which every ticket system shows and which prints well."""
-    options = {"responsive": True, "displaylogo": False, "toImageButtonOptions": {"format": "svg"}}
-    return figure.to_html(full_html=False, include_plotlyjs=False, config=options)
+def _charts(drawn: Sequence[go.Figure], nonce: str) -> str:
+    """HTML of all figures: data, which no text in it can end, and the scripts that draw them."""
+    places = "\n".join(
+        f'<div id="chart-{place}" style="height: {figure.layout.height or 450}px"></div>' for place, figure in enumerate(drawn)
+    )
+    data = ",".join(figure.to_json() for figure in drawn).replace("<", "\\u003c")
+    return (
+        f'{places}\n<script type="application/json" id="figures">[{data}]</script>\n'
+        f'<script nonce="{nonce}">{plotly_source()}</script>\n<script nonce="{nonce}">{_DRAW}</script>'
+    )
 
 
-def page(comparison: Comparison, values: pl.DataFrame, subject: str, kiviat_bytes: Sequence[int] = KIVIAT_BYTES) -> str:
+def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[int] = KIVIAT_BYTES) -> str:
     """The comparison as one HTML file with its charts."""
-    drawn = [_drawn(figure) for figure in figures(values, subject, kiviat_bytes)]
-    map_rows = [
-        [
-            verdict_data.describe_condition({**dict.fromkeys(CONDITION, ""), **rows.row(0, named=True)}),
-            *(rows["benchmark"][0], verdict_text.size_text(rows["message_bytes"][0]), rows[subject][0]),
-            "; ".join(f"{row[subject]} +{100 * row['behind']:.0f} %" for row in rows.to_dicts()[1:]),
-        ]
-        for _, rows in compare_charts.best_of_all(values, subject).group_by(
-            [name for name in METRIC if name != subject], maintain_order=True
-        )
-    ]
-    band_rows = [
-        [verdict_data.describe_condition(row), row["benchmark"], row["band"], *_cells(row), row["winner"]]
-        for row in comparison.bands.to_dicts()
-    ]
+    subject, nonce = comparison.subject, secrets.token_urlsafe(16)
     names = comparison.first, comparison.second
+    now, counts = datetime.now(timezone.utc), (1, 2, 3, 4)
+    meant = [
+        line
+        for name, side in zip(names, comparison.sides, strict=True)
+        for line in verdict_sides.identity_lines(name, side, now)
+    ]
     return verdict_page.page(
         f"Comparison by {subject}",
         f"{comparison.second} against {comparison.first}",
         [
-            ("Not equal, by permission", verdict_page.items(comparison.unequal)),
-            (
-                "Bands",
-                verdict_page.table(("condition", "benchmark", "band", "ratio", "95 % interval", "winner"), band_rows, (3, 4)),
-            ),
-            ("Charts", f"<script>{plotly_source()}</script>" + "\n".join(drawn) + _READY),
-            (
-                f"Which {subject} for which call and size",
-                verdict_page.table(("condition", "benchmark", "size", "best", "behind"), map_rows, (2,)),
-            ),
+            ("Summary", verdict_page.table(*compare_tables.summary(comparison), counts)),
+            ("Where", verdict_page.table(*compare_tables.where(comparison), counts)),
+            ("Sessions and what is not equal or not compared", verdict_page.items([*meant, *compare_tables.notes(comparison)])),
+            ("Charts", _charts(figures(values, subject, kiviat_bytes), nonce)),
+            ("Curves by band of sizes", compare_tables.band_sections(comparison)),
+            (f"Which {subject} for which call and size", _best(values, subject)),
             ("Jobs", verdict_page.jobs(dict(zip(names, (side.jobs() for side in comparison.sides), strict=True)))),
-            (
-                "Metrics",
-                verdict_page.metric_table(comparison.judgement.metrics.to_dicts(), names),
-            ),
+            ("Metrics", compare_tables.metric_sections(comparison)),
         ],
+        nonce,
     )
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    if row["ratio"] is None:
-        return ["", ""]
-    return [f"{row['ratio']:.3f}", f"{row['low']:.3f} to {row['high']:.3f}"]
-
-
-def lines(comparison: Comparison) -> list[str]:
-    """The terminal's table."""
-    head = f"{comparison.second} / {comparison.first}"
-    rows = [f"{'benchmark':<22} {'band':<7} {head[:28]:>28} {'95 % interval':>18}  winner"]
-    for row in comparison.bands.to_dicts():
-        ratio, interval = _cells(row)
-        rows.append(f"{row['benchmark']:<22} {row['band']:<7} {ratio:>28} {interval:>18}  {row['winner']}  ({row['quantity']})")
-    for band, mean, count in comparison.geometric_means():
-        rows.append(f"geometric mean of times, {band}: {mean:.3f} over {count} curves")
-    paired = comparison.bands.filter(pl.col("units") == verdicts.PAIRS).height
-    if paired:
-        rows.append(
-            f"{paired} of {comparison.bands.height} bands were measured in turns in the same jobs and compared in pairs"
-        )
-    return [*rows, *(f"not equal: {text}" for text in comparison.unequal)]
+def _best(values: pl.DataFrame, subject: str) -> str:
+    """The best of all at each size, and how many times faster than each other, under the heading of each condition."""
+    table = compare_charts.best_of_all(values, subject)
+    keys = [name for name in CONDITION if name != subject]
+    point = [name for name in METRIC if name != subject]
+    text = ""
+    for _, part in table.group_by(keys, maintain_order=True):
+        rows = []
+        for _, ranked in part.group_by(point, maintain_order=True):
+            best, *others = ranked.to_dicts()
+            size, quantity = verdict_text.size_text(best["message_bytes"]), verdict_text.quantity_text(best["quantity"])
+            behind = "; ".join(f"{compare_tables.times_text(1 + row['behind'])} than {row[subject]}" for row in others)
+            rows.append([verdict_text.benchmark_text(best), quantity, size, best[subject], behind])
+        first = part.row(0, named=True)
+        text += verdict_page.heading(compare_tables.condition_text({**dict.fromkeys(CONDITION, ""), **first}, subject))
+        text += verdict_page.table(("benchmark", "quantity", "size", "best", "by how much"), rows, (2,))
+    return text

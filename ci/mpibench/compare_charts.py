@@ -12,7 +12,7 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from . import verdict_text
 from .charts import PALETTE, TITLES, unit_text
-from .verdict_data import CURVE, METRIC
+from .verdict_data import BENCHMARK, CONDITION, CURVE, METRIC
 
 #: Legend under the chart, so that a phone has room for the chart.
 BELOW = {"orientation": "h", "y": -0.25}
@@ -30,6 +30,22 @@ def best_of_all(values: pl.DataFrame, subject: str) -> pl.DataFrame:
     return medians.with_columns(behind=behind - 1).sort([*keys, "behind"])
 
 
+def _labels(rows: pl.DataFrame) -> pl.Series:
+    """Name of each row's benchmark; with suite, ranks and quantity where there are several of that name."""
+    kinds: dict[str, set[tuple[object, ...]]] = {}
+    for kind in rows.select(BENCHMARK).unique().to_dicts():
+        kinds.setdefault(kind["benchmark"], set()).add(tuple(kind.values()))
+    return pl.Series(
+        [
+            row["benchmark"]
+            if len(kinds[row["benchmark"]]) == 1
+            else f"{verdict_text.benchmark_text(row)}, {verdict_text.quantity_text(row['quantity'])}"
+            for row in rows.to_dicts()
+        ],
+        dtype=pl.String,
+    )
+
+
 def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure | None:
     """Speed relative to the best (1 is the rim) of each collective at one size; ``None`` with fewer than 3 benchmarks."""
     table = best_of_all(values.filter(pl.col("message_bytes") == message_bytes), subject)
@@ -45,8 +61,10 @@ def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure 
         axis = [*names, names[0]]
         colour = PALETTE["light"][place % len(PALETTE["light"])]
         figure.add_scatterpolar(r=[speed.get(name) for name in axis], theta=axis, name=str(label[0]), line_color=colour)
+    conditions = table.select(name for name in CONDITION if name != subject).n_unique()
+    over = f", mean over {conditions} conditions" if conditions > 1 else ""
     figure.update_layout(
-        title=f"{verdict_text.size_text(message_bytes)}: speed relative to the best",
+        title=f"{verdict_text.size_text(message_bytes)}: speed relative to the best{over}",
         polar_radialaxis_range=[0, 1],
         height=480,
         legend=BELOW,
@@ -60,14 +78,14 @@ def winners(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
     names = sorted({str(one) for one in table[subject]})
     keys = [name for name in ("partition", "stack", "fabric", "nodes", "ppn", "pinning") if name != subject]
     for key, part in table.group_by(keys, maintain_order=True):
-        calls = sorted(set(part["benchmark"]))
+        part = part.with_columns(call=_labels(part))
+        calls = sorted(set(part["call"]))
         sizes = sorted(set(part["message_bytes"].drop_nulls()))
         if not sizes or part[subject].n_unique() < 2:
             continue
-        best = {(row["benchmark"], row["message_bytes"]): row for row in part.filter(pl.col("behind") == 0).to_dicts()}
+        best = {(row["call"], row["message_bytes"]): row for row in part.filter(pl.col("behind") == 0).to_dicts()}
         second = {
-            (row["benchmark"], row["message_bytes"]): row["behind"]
-            for row in part.filter(pl.col("behind") > 0).reverse().to_dicts()
+            (row["call"], row["message_bytes"]): row["behind"] for row in part.filter(pl.col("behind") > 0).reverse().to_dicts()
         }
         cells = [[best.get((call, size)) for size in sizes] for call in calls]
         ahead = [[100 * second.get((call, size), 0.0) if (call, size) in best else None for size in sizes] for call in calls]
@@ -140,6 +158,8 @@ def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
     for (benchmark, quantity), part in values.group_by("benchmark", "quantity", maintain_order=True):
         figure = go.Figure()
         keys = list(dict.fromkeys([*CURVE, subject]))
+        told = ["stack", "fabric", "nodes", "ppn", "pinning"]
+        told += [name for name in ("suite", "ranks", "variant") if part[name].n_unique() > 1]
         for place, (key, rows) in enumerate(part.group_by(keys, maintain_order=True)):
             shown = dict(zip(keys, key, strict=True))
             line = rows.group_by("message_bytes").agg(
@@ -151,9 +171,7 @@ def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
                 x=np.maximum(line["message_bytes"].fill_null(0).to_numpy(), 0.5),
                 y=middle,
                 error_y={"array": high - middle, "arrayminus": middle - low, "thickness": 1},
-                name=" ".join(
-                    str(shown[name])[:24] for name in dict.fromkeys((subject, "stack", "fabric", "nodes", "ppn", "pinning"))
-                ),
+                name=" ".join(str(shown[name])[:24] for name in dict.fromkeys((subject, *told))),
                 line_color=PALETTE["light"][place % len(PALETTE["light"])],
             )
         figure.update_xaxes(type="log", title="message, bytes")

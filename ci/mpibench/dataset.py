@@ -102,9 +102,11 @@ def _machine(case: Case) -> dict[str, Any]:
     return {"machine": {name: sorted(values) for name, values in said.items()}} if said else {}
 
 
-def _level(case: Case) -> dict[str, Any]:
-    """How deep the case measured: two sessions at unlike depths are not the same measurement."""
-    return {"depth": case.entry["depth"]} if isinstance(case.entry.get("depth"), str) else {}
+def _told(case: Case) -> dict[str, Any]:
+    """How deep the case measured and with what: two sessions that differ in it are not the same measurement."""
+    depth, measured_with = case.entry.get("depth"), case.entry.get("measured_with")
+    told = {"depth": depth} if isinstance(depth, str) else {}
+    return {**told, "measured_with": measured_with} if isinstance(measured_with, dict) and measured_with else told
 
 
 def _text(value: Any) -> str | None:
@@ -147,7 +149,7 @@ def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
             "sentences": list(case.proof.sentences) if case.proof else [],
             "library": case.proof.library if case.proof else None,
             "library_version": case.proof.library_version if case.proof else None,
-            "condition": json.dumps({**_machine(case), **_level(case), **case.condition}, sort_keys=True),
+            "condition": json.dumps({**_machine(case), **_told(case), **case.condition}, sort_keys=True),
             "samples": len(case.samples),
             "gates": [vars(gate) for gate in case.gates],
         }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
@@ -243,20 +245,27 @@ def compare(
     / "compare.html",
     pictures: Annotated[Path | None, typer.Option(help="Folder for all pictures as SVG and PNG, too.")] = None,
 ) -> None:
-    """Compare stacks (or fabrics, ppn, pinning, sessions) on equal nodes and placement: ratio, interval, winner or tie.
+    """Compare stacks (or fabrics, ppn, pinning, sessions) on equal nodes and placement: who is how many times faster where.
 
-    Per benchmark and band a ratio second / first with a 95 % interval and who wins; a page with all sizes. Sides measured
-    under unequal conditions are refused by name. Exit status: 0 compared, 2 bad input.
+    A summary by band of message sizes and by condition, then each benchmark with its 95 % interval and winner or tie; a page
+    with all sizes. Sides measured under unequal conditions are refused by name. Exit status: 0 compared, 2 bad input.
     """
     import polars as pl
+    from rich.console import Console
+    from rich.text import Text
 
     from mpibench import compare as comparing
-    from mpibench import verdict_data
+    from mpibench import compare_tables, verdict_data, verdict_sides
 
     _prepare(db, dataset, dataset_only)
     options = {"system": system, "where": where}
     result = comparing.pair(dataset, sessions, by, first, second, allow=allow or (), **options)
-    _say(comparing.lines(result))
+    console = Console(width=None if sys.stdout.isatty() else compare_tables.WIDTH, highlight=False, markup=False)
+    for part in compare_tables.terminal(result):
+        console.print(part, soft_wrap=isinstance(part, Text))
+    now = datetime.now(timezone.utc)
+    for name, side in zip((first, second), result.sides, strict=True):
+        _say(verdict_sides.identity_lines(name, side, now))
     if by == "session":  # the two sides under the names they were given
         named = [side.values.with_columns(session=pl.lit(one)) for side, one in zip(result.sides, (first, second), strict=True)]
         values = pl.concat(named)
@@ -265,7 +274,7 @@ def compare(
     sizes = kiviat_bytes or comparing.KIVIAT_BYTES
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(comparing.page(result, values, by, sizes), encoding="utf-8")
+        out.write_text(comparing.page(result, values, sizes), encoding="utf-8")
     except OSError as error:
         raise BadInput(f"cannot write {out}: {error.strerror}.") from None
     typer.echo(f"wrote {out}")

@@ -256,11 +256,29 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
             f"lock hash of {row['stack']}": row["lock_hash"],
             **{f"{name} of {row['stack']}": suite.get("version") for name, suite in _suites(condition)},
             **{str(name): value for name, value in _machine(condition)},
+            **_measured_with(condition),
         }
         for name, value in said.items():
             if value:
                 found.setdefault(name, set()).add(str(value))
     return {name: sorted(values) for name, values in sorted(found.items())}
+
+
+def _measured_with(condition: Mapping[str, object]) -> dict[str, object]:
+    """Commit and versions of what ran and judged the tests (``harness.provenance``), each by a name for a reader."""
+    stored = condition.get("measured_with")
+    if not isinstance(stored, Mapping):
+        return {}
+    packages = stored.get("packages")
+    unlike = stored.get("unlike_lock")
+    return {
+        "commit of the tests": stored.get("commit"),
+        "tests changed since that commit": {True: "yes", False: "no"}.get(stored.get("modified")),
+        "python": stored.get("python"),
+        "requirements.lock": stored.get("lock"),
+        "installed unlike requirements.lock": ", ".join(map(str, unlike)) if isinstance(unlike, list) else None,
+        **({f"package {name}": version for name, version in packages.items()} if isinstance(packages, Mapping) else {}),
+    }
 
 
 def _suites(condition: Mapping[str, object]) -> Sequence[tuple[str, Mapping[str, object]]]:

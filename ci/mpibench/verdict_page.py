@@ -59,6 +59,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], numeric: Sequen
     return f'<div class="scroll"><table><thead><tr>{header}</tr></thead><tbody>\n{lines}\n</tbody></table></div>'
 
 
+def heading(text: str) -> str:
+    """A heading inside a section."""
+    return f"<h3>{escape(text)}</h3>"
+
+
 def items(lines: Iterable[str]) -> str:
     """A list of sentences."""
     inner = "".join(f"<li>{escape(line)}</li>" for line in lines)

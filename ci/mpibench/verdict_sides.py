@@ -41,11 +41,12 @@ def identities(selection: Selection, now: datetime) -> list[dict[str, Any]]:
 def identity_lines(name: str, selection: Selection, now: datetime) -> list[str]:
     """Which sessions a selector meant, one line each: whole id, start, age, labels."""
     lines = []
+    told = name if name == selection.selector else f"{name} {selection.selector}"
     for one in identities(selection, now):
         cases = f"{one['cases']} case{'' if one['cases'] == 1 else 's'}"
         labels = ", ".join(f"{key}={value}" for key, value in one["labels"].items()) or "no label"
         lines.append(
-            f"{name} {selection.selector}: session {one['session']} of {one['started'][:16].replace('T', ' ')} UTC, "
+            f"{told}: session {one['session']} of {one['started'][:16].replace('T', ' ')} UTC, "
             f"{one['age_days']:g} days old, {labels}, {cases}"
         )
     return lines
@@ -88,7 +89,7 @@ def count_unproven(name: str, selection: Selection) -> str:
     """How much of a side is not proven; empty if nothing."""
     count = selection.unproven.height
     planned = count + selection.cases.height
-    return f"{count} of {planned} cases of the {name} are not proven" if count else ""
+    return f"{count} of {planned} cases of {name} are not proven" if count else ""
 
 
 def _levels(selection: Selection) -> set[str]:

@@ -268,6 +268,21 @@ def test_the_output_names_the_sessions_that_latest_meant(tmp_path: Path, capsys:
     assert before in page and after in page and "1111111" in page
 
 
+def test_the_record_names_commit_and_versions_of_both_sides(tmp_path: Path) -> None:
+    for number, commit in enumerate(("1" * 40, "2" * 40)):
+        told = {"commit": commit, "modified": bool(number), "python": "3.11.2", "lock": "f" * 64, "unlike_lock": []}
+        write_session(tmp_path, number, condition={"measured_with": {**told, "packages": {"scipy": f"1.1{number}"}}})
+    assert run(tmp_path) == 0
+    changed = {row["what"]: (row["before"], row["after"]) for row in record(tmp_path)["changed"]}
+    assert changed == {
+        "commit of the tests": ("1" * 40, "2" * 40),
+        "tests changed since that commit": ("no", "yes"),
+        "package scipy": ("1.10", "1.11"),
+    }
+    assert record(tmp_path)["baseline"]["facts"]["python"] == ["3.11.2"]
+    assert "2" * 40 in (tmp_path / "out" / "accept.html").read_text()
+
+
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_too_few_repeats_are_a_sentence_and_no_accident(
     tmp_path: Path, repeats: int, capsys: pytest.CaptureFixture[str]

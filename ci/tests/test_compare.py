@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import chromium
-from mpibench import cli, compare, compare_charts, pictures, verdict_data
+from mpibench import cli, compare, compare_charts, compare_tables, pictures, verdict_data
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -21,6 +21,13 @@ def mpich_faster_when_large(benchmark: str, size: int, stack: str) -> float:
     return 0.8 if stack == "mpich-spack" and size >= 65536 else 1.0
 
 
+def show(folder: Path, *words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Lines the command prints."""
+    options = ["--dataset-only", "--dataset", str(folder), "--out", str(folder / "compare.html")]
+    assert cli.main(["compare", *words, *options]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
 def test_winner_and_tie(tmp_path: Path) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large)
     result = compare.pair(tmp_path, "latest", "stack", "openmpi-spack", "mpich-spack")
@@ -29,16 +36,88 @@ def test_winner_and_tie(tmp_path: Path) -> None:
     large = {row["benchmark"]: row["ratio"] for row in result.bands.to_dicts() if row["band"] == "large"}
     assert large["PingPong"] == pytest.approx(0.8, abs=0.01)
     assert large["Uniband"] == pytest.approx(1.25, abs=0.02)
-    assert {band: mean for band, mean, _ in result.geometric_means()}["large"] == pytest.approx(0.8, abs=0.01)
+    times = {row["benchmark"]: row["times"] for row in result.bands.to_dicts() if row["band"] == "large"}
+    assert times == pytest.approx({"PingPong": 1.25, "Uniband": 1.25}, abs=0.02)  # one direction for time and bandwidth
+    head, rows = compare_tables.summary(result)
+    (large,) = [dict(zip(head, row, strict=True)) for row in rows if row[0] == "large"]
+    assert (large["mpich-spack wins"], large["openmpi-spack wins"], large["tie"]) == ("2 of 2", "0 of 2", "0")
+    assert large["geometric mean"] in ("mpich-spack 1.24 times faster", "mpich-spack 1.25 times faster")
     back = compare.pair(tmp_path, "latest", "stack", "mpich-spack", "openmpi-spack")
     assert {row["winner"] for row in back.bands.to_dicts() if row["band"] == "large"} == {"mpich-spack"}
+    for row, other in zip(result.bands.to_dicts(), back.bands.to_dicts(), strict=True):
+        assert (row["winner"], row["ahead"]) == (other["winner"], other["ahead"])
+        for name in ("times", "times_low", "times_high"):
+            assert row[name] == pytest.approx(other[name])
+
+
+def test_the_terminal_says_who_wins_first_and_nothing_without_its_condition(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conditions = [{}, {"fabric": "opa100"}, {"pinning": "scatter"}]
+    session = write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, where=conditions)
+    lines = show(tmp_path, *STACKS, capsys=capsys)
+    assert lines[0].startswith(
+        "openmpi-spack and mpich-spack by stack: 18 comparisons (a curve in a band of message sizes) under 3"
+    )
+    places = [number for number, line in enumerate(lines) if line.strip() in ("Summary", "Where")]
+    assert places[0] < 4 and len(places) == 2
+    headings = [line for line in lines if "who is how many times faster" in line]
+    assert [line.split(":")[0] for line in headings] == [
+        "partition node, eth1g, 2 nodes, 1 per node, pinning bunch",
+        "partition node, eth1g, 2 nodes, 1 per node, pinning scatter",
+        "partition node, opa100, 2 nodes, 1 per node, pinning bunch",
+    ]
+    assert sum("PingPong (imb, 2 ranks)  latency" in line for line in lines) == 3  # one line a curve and condition
+    assert any("Uniband (imb, 2 ranks)" in line and "bandwidth" in line and "mpich-spack 1.2" in line for line in lines)
+    assert any(session in line and "latest" in line for line in lines)
+    assert max(map(len, lines[:-1])) <= compare_tables.WIDTH
+
+
+def test_benchmarks_of_one_name_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """IMB and OSU both have an Allgather, and it runs on any number of ranks."""
+    write_session(tmp_path, 0, stacks=STACKS, benchmarks={"Allgather": "t_avg_us"}, sizes=(8, 64, 512))
+    for path in tmp_path.glob("samples/*/*/*.parquet"):
+        table = pl.read_parquet(path)
+        kinds = [("osu", 2), ("imb", 4)]
+        more = [table.with_columns(suite=pl.lit(suite), ranks=pl.lit(ranks, pl.Int32)) for suite, ranks in kinds]
+        pl.concat([table, *more]).write_parquet(path)
+    lines = show(tmp_path, *STACKS, capsys=capsys)
+    names = [line.split("  ")[0] for line in lines if line.startswith("Allgather")]
+    assert names == ["Allgather (imb, 2 ranks)", "Allgather (imb, 4 ranks)", "Allgather (osu, 2 ranks)"]
+    page = (tmp_path / "compare.html").read_text()
+    assert page.count("<td>Allgather (osu, 2 ranks)</td><td>mean time of ranks</td>") == 1 + 3 + 3
+    assert "<h3>partition node, eth1g, 2 nodes, 1 per node, pinning bunch</h3>" in page
+
+
+def test_what_is_not_compared_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def edit(row: dict) -> dict | None:
+        if row["stack"] == "mpich-spack" and row["message_bytes"] == 1048576 and row["benchmark"] == "Uniband":
+            return {**row, "value": 0.0}
+        return None if row["stack"] == "mpich-spack" and row["message_bytes"] == 4096 else row
+
+    contradicted = {"evidence": "contradicted", "result": "fail", "fail_phase": "sanity", "pinning": "none"}
+    write_session(tmp_path, 0, stacks=STACKS, edit=edit, where=[{}, contradicted])
+    text = "\n".join(show(tmp_path, *STACKS, capsys=capsys))
+    assert (
+        "not compared: Uniband (imb, 2 ranks) at 1 MiB, partition node, eth1g, 2 nodes, 1 per node, pinning bunch: "
+        "5 of 5 values of mpich-spack are zero"
+    ) in text
+    assert "not compared: 2 metrics only openmpi-spack has" in text
+    assert "not compared: 1 of 2 cases of mpich-spack are not proven" in text
+
+
+def test_one_repeat_a_side_wins_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, repeats=1)
+    result = compare.pair(tmp_path, "latest", "stack", *STACKS)
+    assert set(result.bands["winner"]) == {compare_tables.UNKNOWN}
+    assert "nan" not in "\n".join(show(tmp_path, *STACKS, capsys=capsys))
 
 
 def test_two_sessions_are_compared(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number)
     result = compare.pair(tmp_path, "", "session", "latest~1", "latest")
-    assert {row["winner"] for row in result.bands.to_dicts()} <= {compare.TIE, "latest", "latest~1"}
+    assert {row["winner"] for row in result.bands.to_dicts()} <= {compare_tables.TIE, "latest", "latest~1"}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +150,7 @@ def test_the_command_writes_a_page_with_charts_and_the_map(tmp_path: Path, capsy
         "Which stack for which call and size",
     ):
         assert text in page
-    assert "openmpi-spack +2" in page  # 25 % behind
+    assert " times faster than openmpi-spack</td>" in page
     assert "best stack: node, eth1g, 2, 1, bunch" in page
 
 
@@ -153,3 +232,8 @@ def test_the_page_draws_every_chart_and_fits_its_window(tmp_path: Path, width: i
         assert page.evaluate("document.querySelector('a[href^=file]') === null")  # synthetic jobs have no folder
         assert page.problems == []
         assert set(page.requests) <= {out.as_uri()}
+        # What gets into the page must not run: the policy says so, whatever escaping overlooks.
+        page.evaluate("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))")
+        page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=nowhere onerror=\"window.ran = 2\">')")
+        assert page.evaluate("window.ran === undefined")
+        assert any("Content Security Policy" in problem for problem in page.problems)

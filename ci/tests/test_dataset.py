@@ -280,6 +280,13 @@ def test_what_an_upgrade_may_change_is_kept_by_name() -> None:
     assert dataset._machine(dataclasses.replace(case, proof=proof)) == {"machine": said}
 
 
+def test_depth_and_what_it_was_measured_with_are_kept() -> None:
+    entry = {"uuid": "u", "result": "pass", "system": "s", "depth": "smoke", "measured_with": {"commit": "12ab"}}
+    session = session_of(synthetic.case())
+    rows = dataset._case_rows(session, [sessions.Case("u", 0, entry, {"fabric": "lo"}, (), None, ())])
+    assert json.loads(rows[0]["condition"]) == {"depth": "smoke", "fabric": "lo", "measured_with": {"commit": "12ab"}}
+
+
 def in_layout(path: Path, table: pl.DataFrame, version: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     table.write_parquet(path, metadata={dataset_layout.VERSION_KEY: version})
