@@ -36,10 +36,15 @@ Partial = Annotated[
 MOST_SENTENCES = 20
 
 
-def _prepare(db: Path, folder: Path, dataset_only: bool) -> None:
+def _prepare(db: Path, folder: Path, dataset_only: bool, *, told: bool = False) -> None:
+    """Export what the dataset lacks.
+
+    :param told: the command itself tells which sessions could not be read.
+    """
     from mpibench import verdict_data
 
-    _say(verdict_data.bring_up_to_date(db, folder, without_db=dataset_only))
+    refused = verdict_data.bring_up_to_date(db, folder, without_db=dataset_only)
+    _say([] if told else refused)
 
 
 def _say(lines: Iterable[str]) -> None:
@@ -149,7 +154,7 @@ def gate(
     """
     from mpibench import gate as gates
 
-    _prepare(db, dataset, dataset_only)
+    _prepare(db, dataset, dataset_only, told=True)
     result = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial)
     _say(result.lines)
     raise typer.Exit(int(not result.passed))
@@ -171,11 +176,13 @@ def expected(
     Exit status: 0 complete, 1 something is missing, 2 bad input.
     """
     from mpibench import expected as expectation
-    from mpibench import verdict_data
+    from mpibench import unreadable, verdict_data
 
-    _prepare(db, dataset, dataset_only)
-    answer = expectation.judge(dataset, *verdict_data.find_session(dataset, session, system), partial=partial)
+    _prepare(db, dataset, dataset_only, told=True)
+    name, chosen = verdict_data.find_session(dataset, session, system)
+    answer = expectation.judge(dataset, name, chosen, partial=partial)
     _say(answer.lines())
+    _say(f"  note: session {one.session[:8]} is not counted: {one.why}" for one in unreadable.find(dataset, [name]))
     raise typer.Exit(int(not answer.complete))
 
 

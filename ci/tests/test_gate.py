@@ -220,7 +220,11 @@ def test_an_unreadable_newest_session_is_refused_and_no_older_one_judged(
     assert f"'latest' means session {newest[:8]}, which cannot be read" in capsys.readouterr().err
     assert on_database(measured, "--session", newest) == 2
     assert on_database(measured, "--session", before) == 0, "a session named by its id is judged, and the refused one told"
-    assert "sessions that could not be read: 1 (" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert out.startswith("PASS: testbed") and "sessions that could not be read: 1 (" in out
+    assert on_database(measured, "--session", before, command="expected") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("complete: testbed") and f"note: session {newest[:8]} is not counted: " in out
     with closing(sqlite3.connect(measured / "results.db")) as connection:
         connection.execute("DELETE FROM sessions WHERE uuid = ?", [newest])
         connection.commit()
