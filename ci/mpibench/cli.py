@@ -48,15 +48,19 @@ class TableFormat(str, enum.Enum):
 @app.command()
 def doctor(
     system: Annotated[str | None, typer.Option(help="System to look at; default: the one ReFrame would select here.")] = None,
+    stacks_only: Annotated[
+        bool, typer.Option("--stacks", help="Only whether each partition gets the stacks it asks for.")
+    ] = False,
 ) -> None:
     """Say what this machine and the selected system offer, what is missing, and how to get it.
 
-    Looks at: Python and ReFrame, compiler and evidence library, stacks, topology, network and RDMA devices, the
-    system's fabrics (is each device here?), scheduler, Spack, browser. Exits 1 if something the tests need is missing.
+    Looks at: Python and ReFrame, compiler and evidence library, stacks and which partition gets them, topology, network and
+    RDMA devices, the system's fabrics (is each device here?), scheduler, Spack, browser. Exits 1 if something the tests need is
+    missing.
     """
     from mpibench import doctor as examination
 
-    raise typer.Exit(examination.report(system))
+    raise typer.Exit(examination.report(system, stacks_only=stacks_only))
 
 
 @app.command()

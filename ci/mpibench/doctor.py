@@ -47,12 +47,13 @@ class Finding:
     detail: str
 
 
-def report(system: str | None, console: Console | None = None) -> int:
+def report(system: str | None, console: Console | None = None, *, stacks_only: bool = False) -> int:
     """Print all findings; 1 if something the tests need is missing, else 0.
 
+    :param stacks_only: look only at whether each partition gets the stacks it asks for.
     :raises BadInput: for an unknown system.
     """
-    findings = list(examine(system))
+    findings = list(fitting(_select_from(system, site.ROOT), site.ROOT) if stacks_only else examine(system))
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -101,12 +102,13 @@ def _stacks(root: Path) -> Iterator[Finding]:
 
 
 def _system(name: str | None, root: Path) -> Iterator[Finding]:
-    system = _select(name, [site.read_system(path) for path in site.system_files(root)])
+    system = _select_from(name, root)
     yield Finding("system", OK, f"{system['name']}: {system['descr']}")
     for key, text in unfilled(system):
         yield Finding(f"{system['name']} {key}", MISSING, f"still to be filled in: {text}")
     here = _matches(system)
     yield from check_references(system["name"], here, root)
+    yield from fitting(system, root)
     for partition in system["partitions"]:
         label = f"{system['name']}:{partition['name']}"
         if "processor" not in partition and partition["scheduler"] != "local":
@@ -133,6 +135,25 @@ def check_references(system: str, here: bool, root: Path) -> Iterator[Finding]:
             yield Finding("references", MISSING if here else NOTE, f"{what}; build it, correct the name or remove them")
     if named and registered >= named.keys():
         yield Finding("references", OK, f"{sum(named.values())} for {', '.join(named)}")
+
+
+def fitting(system: dict[str, Any], root: Path = site.ROOT) -> Iterator[Finding]:
+    """For each partition the stacks it can enter, and what it asks for in vain."""
+    registered = [stack.name for stack in stack_metadata.discover(root)[0]]
+    for partition in system["partitions"]:
+        label, extras = f"{system['name']}:{partition['name']} stacks", partition["extras"]
+        names = site.fitting_stacks(extras, registered)
+        if names:
+            yield Finding(label, OK, f"{len(names)} of {len(registered)}: {', '.join(names)}")
+        if sentence := site.unmatched_stacks(extras, registered):
+            yield Finding(label, MISSING, sentence)
+
+
+def _select_from(name: str | None, root: Path) -> dict[str, Any]:
+    """The system of that name, of ``RFM_SYSTEM``, or else the one whose host names fit, as ReFrame selects it."""
+    name = name or os.environ.get("RFM_SYSTEM", "") or None
+    chosen = name.partition(":")[0] if name else None
+    return _select(chosen, [site.read_system(path) for path in site.system_files(root)])
 
 
 def unfilled(node: Any, key: str = "") -> Iterator[tuple[str, str]]:

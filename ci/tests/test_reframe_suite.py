@@ -14,6 +14,7 @@ import pytest
 
 from reframe_tests.harness import catalogue, jobscript, site, stack_metadata
 from reframe_tests.harness.stack import Stack
+from test_site import readme_example
 
 Run = Callable[..., CompletedProcess[str]]
 NAME = "PointToPoint%fabric=lo%nodes=1%ppn=2%pinning=bunch"
@@ -196,6 +197,38 @@ def test_an_odd_value_reaches_every_rank_whole(
     assert case["proof"]["environment"]["SITES_OWN"] == odd == case["condition"]["environment"]["SITES_OWN"]
     assert {"SITES_SECRET_KEY", "USERS_OWN"} <= case["proof"]["environment"].keys()
     assert not (sandbox / "made").exists()
+
+
+def paste(sandbox: Path, **replacements: tuple[str, str]) -> None:
+    """The README's example as a newcomer pastes it, with some words replaced."""
+    text = readme_example()
+    for old, new in replacements.values():
+        assert old in text
+        text = text.replace(old, new)
+    folder = sandbox / "site_configs" / "mysystem"
+    folder.mkdir()
+    (folder / "system.py").write_text(text.replace('"/scratch/mpibench"', repr(str(sandbox / "scratch"))))
+
+
+def test_the_readmes_example_pasted_lists_checks(run_here: Run, sandbox: Path, require_stack) -> None:
+    require_stack("mpich-wheels")
+    paste(sandbox)
+    result = run_here("-l", "--system=mysystem", only="point_to_point.py")
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert "extras.stacks" not in result.stdout
+    found = re.search(r"Found (\d+) check", result.stdout)
+    assert found and int(found[1]) > 10
+
+
+def test_where_no_stack_fits_the_listing_says_why(run_here: Run, sandbox: Path, require_stack) -> None:
+    require_stack("mpich-wheels")
+    paste(sandbox, stacks=('["*"]', '["*-spak"]'))
+    result = run_here("-l", "--system=mysystem", only="point_to_point.py")
+    assert "Found 0 check(s)" in result.stdout
+    said = [line for line in result.stdout.splitlines() if "extras.stacks" in line]
+    assert len(said) == 1, "one sentence"
+    assert "WARNING: mysystem:compute: '*-spak' in extras.stacks fits no stack" in said[0]
+    assert "registered are " in said[0] and "mpich-wheels" in said[0]
 
 
 def write_references(sandbox: Path, bandwidth: float, tolerance: float) -> None:

@@ -169,3 +169,39 @@ def test_policies_follow_the_rails_and_the_site() -> None:
     assert "nic_local" in site.policies_of(extras)
     assert site.policies_of({"fabrics": {"shm": extras["fabrics"]["shm"]}}) == ("default", "none", "bunch", "scatter")
     assert site.policies_of({**extras, "pinning": ["none", "default"]}) == ("default", "none")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "registered", "wanted"),
+    [
+        (["*"], ["a-wheels"], ""),
+        (["*-wheels", "a-*"], ["a-wheels"], ""),
+        (["*-wheels", "*-spak"], ["a-wheels"], "'*-spak' in extras.stacks fits no stack, so nothing is measured for it; "),
+        (
+            ["x", "y"],
+            ["a-wheels"],
+            "'x', 'y' in extras.stacks fit no stack, so nothing is measured for them; registered are a-wheels;",
+        ),
+        (None, [], "'*' in extras.stacks fits no stack, so nothing is measured for it; none is registered ('ci/setup' "),
+    ],
+)
+def test_a_pattern_that_fits_nothing_is_named(patterns: list[str] | None, registered: list[str], wanted: str) -> None:
+    extras = {} if patterns is None else {"stacks": patterns}
+    sentence = site.unmatched_stacks(extras, registered)
+    assert sentence.startswith(wanted) and bool(sentence) == bool(wanted)
+
+
+def readme_example() -> str:
+    """The system.py a newcomer pastes."""
+    text = (site.ROOT / "README.md").read_text()
+    [block] = [part.split("```")[0] for part in text.split("```python\n")[1:] if '"name": "mysystem"' in part]
+    return block
+
+
+def test_the_example_of_the_readme_is_good_and_gets_every_stack(tmp_path: Path) -> None:
+    path = tmp_path / "mysystem" / "system.py"
+    path.parent.mkdir()
+    path.write_text(readme_example())
+    system = site.read_system(path)
+    for partition in system["partitions"]:
+        assert site.fitting_stacks(partition["extras"], ["a-wheels", "b-spack"]) == ["a-wheels", "b-spack"]

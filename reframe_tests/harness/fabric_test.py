@@ -16,6 +16,7 @@ import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
+from reframe.core.logging import getlogger
 
 from . import (
     agreement,
@@ -61,6 +62,18 @@ def policies_of_system() -> list[str]:
     """Pinning policies that mean something on some partition of the selected system."""
     known = {policy for extras in _partition_extras() for policy in site.policies_of(extras)}
     return [policy for policy in PINNING_POLICIES if policy in known]
+
+
+def warn_of_unmatched_stacks() -> None:
+    """Say, once each time the tests are loaded, which stacks the selected system asks for in vain."""
+    registered = [stack.name for stack in stack_metadata.discover()[0]]
+    for partition in rt.runtime().system.partitions:
+        # ReFrame's built-in system, for one, says nothing of stacks.
+        if site.fabrics_of(partition.extras) and (sentence := site.unmatched_stacks(partition.extras, registered)):
+            getlogger().warning(f"{partition.fullname}: {sentence}")
+
+
+warn_of_unmatched_stacks()
 
 
 class FabricTest(rfm.RunOnlyRegressionTest):

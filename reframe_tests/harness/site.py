@@ -113,6 +113,30 @@ def policies_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(policy for policy in PINNING_POLICIES if policy in wanted and (placed or not policy.startswith("nic_")))
 
 
+def stack_patterns_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
+    """Shell patterns of the stacks a partition can enter."""
+    return tuple(extras.get("stacks", ["*"]))
+
+
+def fitting_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> list[str]:
+    """Registered stacks a partition can enter, by name."""
+    return [name for name in registered if any(fnmatch.fnmatchcase(name, each) for each in stack_patterns_of(extras))]
+
+
+def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> str:
+    """Sentence on the patterns of a partition's ``extras.stacks`` that fit no registered stack; empty where all fit one."""
+    names = list(registered)
+    unmatched = [each for each in stack_patterns_of(extras) if not any(fnmatch.fnmatchcase(name, each) for name in names)]
+    if not unmatched:
+        return ""
+    known = f"registered are {', '.join(names)}" if names else "none is registered ('ci/setup' builds the wheels stacks)"
+    fit, what = ("fits", "it") if len(unmatched) == 1 else ("fit", "them")
+    return (
+        f"{', '.join(map(repr, unmatched))} in extras.stacks {fit} no stack, so nothing is measured for {what}; {known}; "
+        "correct the pattern or build the stack."
+    )
+
+
 def references_file(system_name: str, root: Path = ROOT) -> Path:
     """Where a system keeps its learned references."""
     return root / "site_configs" / system_name / "references.yaml"
@@ -148,7 +172,7 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
     partitions = []
     for row in system["partitions"]:
         extras = row["extras"]
-        entered = [n for n in names if any(fnmatch.fnmatchcase(n, p) for p in extras.get("stacks", ["*"]))]
+        entered = fitting_stacks(extras, names)
         # ReFrame refuses a partition without environments; `builtin` has no feature a test asks for.
         partitions.append(
             {

@@ -1,0 +1,51 @@
+"""doctor counts the stacks that fit each partition; a pattern that fits none is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from mpibench import doctor
+from reframe_tests.harness import site, stack_metadata
+from synthetic_stack import describe
+
+EXTRAS = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}}
+
+
+def system(**extras: object) -> dict:
+    return {"name": "here", "partitions": [{"name": "p", "extras": {**EXTRAS, **extras}}]}
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    names = ("a-spack", "b-wheels")
+    stacks = [stack_metadata.parse({**describe(tmp_path), "name": name}, tmp_path) for name in names]
+    monkeypatch.setattr(stack_metadata, "discover", lambda *_: (stacks, []))
+
+
+def test_the_stacks_of_each_partition_are_counted(registered: None) -> None:
+    [finding] = doctor.fitting(system(stacks=["*-wheels"]))
+    assert (finding.subject, finding.state, finding.detail) == ("here:p stacks", doctor.OK, "1 of 2: b-wheels")
+
+
+def test_a_pattern_that_fits_none_is_missing(registered: None) -> None:
+    good, bad = doctor.fitting(system(stacks=["*-wheels", "*-spak"]))
+    assert (good.state, bad.state) == (doctor.OK, doctor.MISSING)
+    assert bad.detail.startswith("'*-spak' in extras.stacks fits no stack")
+    [nothing] = doctor.fitting(system(stacks=["*-spak"]))
+    assert nothing.state == doctor.MISSING
+
+
+@pytest.mark.parametrize(("stacks", "status"), [(["*"], 0), (["*", "*-spak"], 1)])
+def test_the_exit_status_tells_ci(registered: None, monkeypatch: pytest.MonkeyPatch, stacks: list[str], status: int) -> None:
+    described = {**system(stacks=stacks), "hostnames": [".*"], "descr": "x"}
+    monkeypatch.setattr(site, "system_files", lambda *_: [Path("x")])
+    monkeypatch.setattr(site, "read_system", lambda *_: described)
+    assert doctor.report(None, Console(quiet=True), stacks_only=True) == status
+    monkeypatch.setenv("RFM_SYSTEM", "here:p")
+    assert doctor.report(None, Console(quiet=True), stacks_only=True) == status
+    monkeypatch.setenv("RFM_SYSTEM", "elsewhere")
+    with pytest.raises(doctor.BadInput, match="elsewhere"):
+        doctor.report(None, Console(quiet=True), stacks_only=True)
