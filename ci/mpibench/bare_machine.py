@@ -15,6 +15,7 @@ Exit status: 0 all went well; 1 something failed; 2 this cannot be run here, or 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import fcntl
 import os
 import re
@@ -155,18 +156,20 @@ def run_lane(lane: str, steps: Sequence[Step], base: Path, cache: Path, logs: Pa
             files = [logs / f"{lane}-{re.sub('[^a-z]+', '-', step.title)}.log" for step in steps]
             say(f"{lane}: {steps[0].title}")
             variables = bare_root.carried_variables(os.environ)
-            outcomes = bare_box.run(root, f"/{place}/mpibench", steps, files, variables)
-            for i, outcome in enumerate(outcomes):
-                problem = judge(outcome, steps[i], files[i])
-                rows.append((lane, outcome.title, f"{outcome.seconds:.0f} s", problem or "ok"))
-                say(f"{lane}: {outcome.title}: {problem or 'ok'} after {outcome.seconds:.0f} s")
-                if problem:
-                    show_tail(files[i])
-                if i + 1 < len(steps):
-                    say(f"{lane}: {steps[i + 1].title}")
+            box = bare_box.run(root, f"/{place}/mpibench", steps, files, variables)
+            with contextlib.closing(box) as outcomes:
+                for i, outcome in enumerate(outcomes):
+                    problem = judge(outcome, steps[i], files[i])
+                    rows.append((lane, outcome.title, f"{outcome.seconds:.0f} s", problem or "ok"))
+                    say(f"{lane}: {outcome.title}: {problem or 'ok'} after {outcome.seconds:.0f} s")
+                    if problem:
+                        show_tail(files[i])
+                    if i + 1 < len(steps):
+                        say(f"{lane}: {steps[i + 1].title}")
             rows += [(lane, step.title, "", "not run: the box died") for step in steps[len(rows) :]]
     finally:
         if keep:
+            (scratch / ".lock").unlink(missing_ok=True)  # the mark of what may be removed
             say(f"{lane}: left in {scratch}; remove it when done")
         else:
             bare_root.remove(scratch)

@@ -343,6 +343,29 @@ def test_who_gives_up_waiting_meets_a_quiet_tree(tiny: Path) -> None:
     bare_root.remove(tiny)
 
 
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("wrong", [False, True], ids=["well", "interrupted"])
+def test_a_lane_removes_its_copy_however_it_ends(tiny: Path, monkeypatch: pytest.MonkeyPatch, keep: bool, wrong: bool) -> None:
+    cache = tiny.parent / "cache"
+    cache.mkdir()
+    monkeypatch.setattr(bare_root, "copy", lambda base, root, _: shutil.copytree(base, root))
+    monkeypatch.setattr(bare_root, "clone", lambda _, target: target.mkdir(parents=True))
+    steps = (
+        Step("good", "echo good", as_root=True),
+        Step("bad", f"echo bad; {SLEEP if wrong else 'true'}; exit 3", as_root=True),
+    )
+    if wrong:
+        monkeypatch.setattr(bare_machine, "judge", lambda *_: signal.raise_signal(signal.SIGINT))
+    expected = pytest.raises(KeyboardInterrupt) if wrong else contextlib.nullcontext()
+    rows: list[tuple[str, ...]] = []
+    with expected:
+        rows = bare_machine.run_lane("root", steps, tiny, cache, tiny.parent, keep)
+    assert [(row[1], row[3]) for row in rows] == ([] if wrong else [("good", "ok"), ("bad", "exit status 3")])
+    assert len(list(cache.iterdir())) == keep
+    bare_machine.remove_stale(cache)
+    assert len(list(cache.iterdir())) == keep
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_command_leaves_no_process_and_no_mount(tiny: Path, number: int) -> None:
     log = tiny.parent / "log"
