@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from mpibench import report_cases, sessions
-from reframe_tests.harness import session_folder, site
+from reframe_tests.harness import session_folder, session_labels, site
+from reframe_tests.harness.vocabulary import BadInput
 from tiny_site import TinySite
 
 
@@ -125,3 +126,24 @@ def test_stored_sessions_are_plain_sqlite(tiny: TinySite) -> None:
         [(text,)] = db.execute("select json_blob from sessions").fetchall()
     info = json.loads(text)["session_info"]
     assert info["run"] == "nightly" and info["num_cases"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["--session-extras", "firmware"], "'firmware' is not NAME=VALUE"),
+        (["-r", "--session-extras=why=a,b"], "'b' is not NAME=VALUE"),
+        (["--session-extras", "why="], "'why=' is not NAME=VALUE"),
+        (["--session-extras", "a=1", "--session-extras", "uuid=2"], "'uuid' is a name of ReFrame's own"),
+    ],
+)
+def test_labels_reframe_would_stumble_over_are_refused(words: list[str], wanted: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(wanted)):
+        session_labels.check(words)
+    session_labels.check(["-r", "--session-extras", "run=nightly,why=new firmware", "--session-extras=x=a=b", "-n", "y"])
+
+
+def test_a_bad_label_is_refused_before_anything_is_measured(tiny: TinySite) -> None:
+    status, said = tiny.reframe("-r", "--session-extras", "run=a,b")
+    assert status == 1 and "'b' is not NAME=VALUE" in said and "Traceback" not in said
+    assert not tiny.evidence()

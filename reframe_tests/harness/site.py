@@ -252,7 +252,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from reframe.core.exceptions import ConfigError
     from reframe.core.logging import getlogger
 
-    from . import session_folder, stack_selection
+    from . import session_folder, session_labels, stack_selection
 
     # ReFrame opens its database there before it would make the folder.
     (root / "results").mkdir(exist_ok=True)
@@ -261,6 +261,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     log = session_folder.log_file(root / "results", name, sys.argv[1:])
     session_folder.redirect_first_log(log, getlogger().logger.handlers)
     try:
+        session_labels.check(sys.argv[1:])
         site_configuration, problems = configuration(root)
         stack_selection.check(sys.argv[1:], [row["name"] for row in site_configuration["environments"]], problems)
     except BadInput as error:
