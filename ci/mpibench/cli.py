@@ -122,6 +122,22 @@ def orphans(
 
 
 @app.command()
+def prune(
+    older_than: Annotated[int, typer.Option(min=1, help="Days since something of it was last written.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Remove it; without this it is only listed.")] = False,
+) -> None:
+    """List or remove stage and output folders, logs and reports of old sessions; nothing else ever removes them.
+
+    Their numbers stay: the results database, the dataset, references and acceptance records are not touched. Links in what
+    stays that lead to removed folders are dead afterwards.
+    """
+    from mpibench import session_files
+
+    for line in session_files.prune(RESULTS, older_than, remove):
+        typer.echo(line)
+
+
+@app.command()
 def catalogue(
     group: Annotated[str | None, typer.Argument(help="Only this group, e.g. p2p, transfer, collectives.")] = None,
 ) -> None:
@@ -166,8 +182,13 @@ def export(
 def report(
     db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = RESULTS / "results.db",
     session: Annotated[str, typer.Option(help="Session uuid, or 'latest'.")] = "latest",
-    out: Annotated[Path, typer.Option(help="HTML file to write; a .md summary is written beside it.")] = RESULTS
-    / "report.html",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="HTML file to write, and a .md summary beside it; default: reports/<session>.html and report.html "
+            "in the database's folder."
+        ),
+    ] = None,
     published: Annotated[
         list[str] | None,
         typer.Option(help="Put published figures beside a fabric, e.g. eth1g=openhpc-mini/eth1g; repeatable."),

@@ -130,20 +130,24 @@ def write_report(session: Session, out_path: str | Path, stacks: Iterable[Stack]
     return out_path
 
 
-def write(db: str | Path, session: str | None, out: str | Path, published: Sequence[str] = ()) -> list[str]:
+def write(db: str | Path, session: str | None, out: str | Path | None = None, published: Sequence[str] = ()) -> list[str]:
     """Write report and Markdown summary of one session and return lines for the terminal.
 
     :param session: session id or a unique beginning of it; the newest if ``None`` or ``latest``.
+    :param out: the one HTML file to write; by default two in the database's folder: ``reports/<session>.html``, which no other
+        session replaces, and ``report.html``, the report that was written last.
     :param published: ``FABRIC=SYSTEM/FABRIC`` each: published data to put a fabric beside (:mod:`.published_curves`).
     :raises BadInput: no such database, session or published data, or a damaged one.
     """
     read = read_session(db, None if session in (None, "latest") else session)
-    out = Path(out)
+    folder = Path(db).parent
+    pages = [Path(out)] if out else [folder / "reports" / f"{read.uuid}.html", folder / "report.html"]
     stacks, _ = stack_metadata.discover()
     curves = published_curves.choose(read, published)
-    write_report(read, out, stacks, curves)
-    write_markdown(read, out.with_suffix(".md"))
-    return [*summary_lines(read), *published_curves.lines(read, curves), f"report: {out}"]
+    for page in pages:
+        write_report(read, page, stacks, curves)
+        write_markdown(read, page.with_suffix(".md"))
+    return [*summary_lines(read), *published_curves.lines(read, curves), *(f"report: {page}" for page in pages)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -151,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mpibench.report", description="Write the report of a session.")
     parser.add_argument("--db", type=Path, default=Path("results/results.db"), help="ReFrame's results database")
     parser.add_argument("--session", default="latest", help="session id or a unique beginning of it (default: the newest)")
-    parser.add_argument("--out", type=Path, default=Path("results/report.html"), help="HTML file to write")
+    parser.add_argument("--out", type=Path, help="HTML file to write")
     options = parser.parse_args(arguments)
     try:
         print("\n".join(write(options.db, options.session, options.out)))

@@ -1,0 +1,119 @@
+"""How much the results hold, and what ``mpibench prune`` takes away: old files of sessions by their names, nothing else."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mpibench import cli, session_files
+from tiny_site import TinySite
+
+OLD, NEW = "20260101T021700-00000001", "20261121T021700-00000002"
+UUID = "03c16d18-5b1c-4f5e-9b43-0123456789ab"
+#: What goes once it is old, and what stays however old it is.
+OF_SESSIONS = (
+    *(f"stage/{OLD}/generic/a.out", f"output/{OLD}/generic/default/b.out", f"logs/{OLD}.log"),
+    *(f"reports/{UUID}.html", f"reports/{UUID}.md", "nights/20260101T021700/gate.txt"),
+)
+STAYS = (
+    *("results.db", "dataset/samples/system=a/date=2026-01-01/x.parquet", "accept/accept.html", "report.html", "session-id"),
+    *("logs/look-up.log", "output/mine/c.out", "stage/important.txt", "spack/openmpi.log", "nights/notes.txt"),
+)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    for name in (*OF_SESSIONS, *STAYS):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(8192))
+    (tmp_path / "results.db").unlink()
+    for path in tmp_path.rglob("*"):
+        os.utime(path, (time.time() - 100 * 86400,) * 2)
+    return tmp_path
+
+
+def _files(folder: Path) -> Iterator[str]:
+    return (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_only_old_files_of_sessions_go(results: Path) -> None:
+    before = set(_files(results))
+    listed = session_files.prune(results, 90, remove=False)
+    assert set(_files(results)) == before, "without --remove it is only a list"
+    assert "--remove removes them" in listed[-1] and any(OLD in line for line in listed)
+    [line] = session_files.prune(results, 90, remove=True)
+    assert line.startswith("removed 6 files and folders of sessions, ")
+    assert before - set(_files(results)) == set(OF_SESSIONS)
+    assert session_files.prune(results, 90, remove=False) == ["nothing that old"]
+
+
+def test_what_is_still_being_written_stays(results: Path) -> None:
+    """The name says when a session began; it goes by what was written last."""
+    (results / f"output/{OLD}/generic/default/b.out").write_text("now")
+    session_files.prune(results, 90, remove=True)
+    assert (results / f"output/{OLD}").exists() and not (results / f"stage/{OLD}").exists()
+
+
+def test_links_are_not_followed(results: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "precious").write_text("kept")
+    (results / "output" / NEW).symlink_to(elsewhere)
+    os.utime(results / "output" / NEW, (0, 0), follow_symlinks=False)
+    os.utime(elsewhere, (0, 0))
+    session_files.prune(results, 90, remove=True)
+    assert (elsewhere / "precious").exists() and (results / "output" / NEW).is_symlink()
+
+
+def test_folders_of_a_site_with_another_prefix_are_known_from_its_sessions(tmp_path: Path) -> None:
+    tiny = TinySite(tmp_path)
+    path = tiny.top / "site_configs" / "tiny" / "system.py"
+    path.write_text(path.read_text().replace('"hostnames"', f'"prefix": "{tmp_path}/scratch", "hostnames"'))
+    assert tiny.reframe("-r")[0] == 0
+    assert session_files.prefixes(tiny.results) == {tiny.results, tmp_path / "scratch"}
+    for path in (tmp_path / "scratch").rglob("*"):
+        os.utime(path, (0, 0))
+    session_files.prune(tiny.results, 90, remove=True)
+    assert not list((tmp_path / "scratch").glob("*/*"))
+    assert tiny.stored(), "numbers stay"
+
+
+def test_a_database_nobody_can_read_stops_it(results: Path) -> None:
+    (results / "results.db").write_text("no database" * 1000)
+    with pytest.raises(session_files.BadInput, match="where its sessions are is not known"):
+        session_files.prune(results, 90, remove=True)
+    assert set(OF_SESSIONS) <= set(_files(results))
+
+
+def test_a_damaged_session_in_the_database_is_no_obstacle(results: Path) -> None:
+    with closing(sqlite3.connect(results / "results.db")) as db, db:
+        db.execute("create table sessions(uuid text, json_blob text)")
+        db.execute("insert into sessions values('x', '{\"session_info\": ')")
+        db.execute('insert into sessions values(\'y\', \'{"session_info": {"prefix_stage": "/else/stage/now"}}\')')
+    assert session_files.prefixes(results) == {results, Path("/else")}
+
+
+def test_how_much_there_is(results: Path) -> None:
+    said = session_files.holdings(results)
+    assert "outputs of 1 sessions since 2026-01-01" in said
+    assert " kB, " in said and "are free there" in said and "mpibench prune --older-than DAYS" in said
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (2.5e6, "2.5 MB"), (3e9, "3.0 GB"), (4e15, "4000.0 TB")],
+)
+def test_sizes_are_readable(size: float, shown: str) -> None:
+    assert session_files.readable(size) == shown
+
+
+def test_the_command_wants_an_age(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["prune"]) == 2
+    assert cli.main(["prune", "--older-than", "0"]) == 2
+    assert "older-than" in capsys.readouterr().err
