@@ -1,0 +1,149 @@
+"""Runs a long program so that its output is kept and none of its processes outlives us, however it or we end."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+#: Signals that end a night: the terminal's, the one of CI servers and systemd, and a terminal that is gone.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Seconds ReFrame has after each signal to cancel its jobs and store what it has; it gives a local job 2 s
+#: (``core/schedulers/local.py``).
+GRACE_S = 30.0
+#: Seconds a process has between SIGTERM and SIGKILL.
+_TERM_S = 5.0
+#: ``prctl(2)``: processes whose parent died become our children, not those of process 1.
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Interrupted(BaseException):
+    """One of :data:`SIGNALS` came; no ``except Exception`` may swallow it."""
+
+    def __init__(self, number: int) -> None:
+        self.name = signal.Signals(number).name
+        #: Exit status as a shell gives it to a program that a signal ended.
+        self.status = 128 + number
+        super().__init__(self.name)
+
+
+def heed_signals() -> None:
+    """Raise :class:`Interrupted` in the main thread at the first signal; later ones are ignored, so that cleaning up ends."""
+
+    def interrupt(number: int, _: object) -> None:
+        for one in SIGNALS:
+            signal.signal(one, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    for number in SIGNALS:
+        signal.signal(number, interrupt)
+
+
+def run(words: Sequence[str], log: Path, show: Callable[[str], bool], environ: Mapping[str, str] | None = None) -> int:
+    """Run a program; exit status as ``subprocess`` has it.
+
+    Both its streams go to ``log``, and to our standard output the lines that ``show`` is true for. What it leaves running when
+    it ends is ended, too.
+
+    :raises Interrupted: after the program and all its processes have ended.
+    """
+    _adopt_orphans()
+    # In a session of its own: a terminal's SIGINT reaches us only, and the program hears of it once.
+    program = subprocess.Popen(
+        words,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        text=True,
+        errors="replace",
+    )
+    reader = threading.Thread(target=_copy, args=(program, log, show), daemon=True)
+    reader.start()
+    try:
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return program.wait(timeout=1)
+            _bury(program.pid)
+    except Interrupted:
+        # A KeyboardInterrupt first: what ReFrame 4.10 raises at SIGTERM is an Exception, which logging swallows if it comes
+        # while a line is written (logging/__init__.py, Handler.emit), and then ReFrame goes on.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            program.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                program.wait(timeout=GRACE_S)
+                break
+        raise
+    finally:
+        _end_descendants()
+        if program.returncode is None:
+            program.wait()
+        reader.join(timeout=_TERM_S)
+
+
+def _copy(program: subprocess.Popen[str], log: Path, show: Callable[[str], bool]) -> None:
+    """Read to the end whatever happens: a full disk or a terminal that is gone must not stop the program."""
+    assert program.stdout
+    with contextlib.suppress(OSError), contextlib.ExitStack() as files:
+        copy: TextIO | None = None
+        with contextlib.suppress(OSError):
+            copy = files.enter_context(log.open("w", encoding="utf-8", buffering=1))
+        for line in program.stdout:
+            for file in (copy, sys.stdout if show(line) else None):
+                with contextlib.suppress(OSError, ValueError):
+                    if file:
+                        file.write(line)
+                        file.flush()
+
+
+def _adopt_orphans() -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes below a process, zombies included, from their parents in ``/proc/<pid>/stat`` (``proc(5)``, field 4)."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError, ValueError):
+            text = path.read_text(errors="replace")
+            # The name, in parentheses, may hold anything.
+            children.setdefault(int(text[text.rindex(")") + 2 :].split()[1]), []).append(int(path.parent.name))
+    found, waiting = [], [pid]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        found += below
+        waiting += below
+    return found
+
+
+def _bury(program: int) -> None:
+    """Collect adopted processes that have ended; the program itself is left to its ``Popen``."""
+    for pid in descendants(os.getpid()):
+        if pid != program:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _end_descendants() -> None:
+    """End all processes below us, first politely."""
+    for number, patience in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _TERM_S)):
+        deadline = time.monotonic() + patience
+        for pid in _living():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        while _living() and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+
+def _living() -> list[int]:
+    _bury(program=0)
+    return descendants(os.getpid())

