@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 from mpibench import cli
+from mpibench.cluster.state import Process
+from night_project import NightProject
 
 
 @pytest.mark.parametrize(
@@ -31,14 +36,33 @@ def test_pipeline_keeps_to_the_published_schema(root: Path, name: str, schema: s
     assert subprocess.run([*check, str(broken)], capture_output=True, timeout=120).returncode != 0
 
 
-def test_every_pipeline_measures_judges_and_keeps(root: Path) -> None:
+SCRIPT = "nightly-and-gate"
+#: Commands that judge or show a session; without an id they would take the newest.
+OF_A_SESSION = r"mpibench (gate|report|accept|compare|expected|export)\b.*"
+
+
+def test_every_pipeline_hands_on_the_id_of_the_session(root: Path) -> None:
+    """All call the one script, which hands on what ``ci/nightly`` left; nobody asks for the newest session."""
     for path in (root / "ci" / "pipelines").iterdir():
         text = path.read_text()
-        if path.suffix in (".service", ".timer"):
+        assert not re.search(r"\blatest\b", text), path.name
+        if path.suffix == ".timer":
             continue
-        for needed in ("ci/nightly --report-junit=results/nightly.xml", "mpibench gate", "gate.txt", "report.html"):
-            assert needed in text, f"{path.name} lacks {needed}"
+        assert SCRIPT in text or path.name == SCRIPT, path.name
+        for found in re.finditer(OF_A_SESSION, text):
+            assert '--session "$(cat results/session-id)"' in found[0], f"{path.name}: {found[0]}"
+    script = (root / "ci" / "pipelines" / SCRIPT).read_text()
+    assert len(re.findall(OF_A_SESSION, script)) == 1
     assert "gate" in {command.name or command.callback.__name__ for command in cli.app.registered_commands}
+
+
+def test_pipelines_take_away_what_is_of_tonight_only(root: Path) -> None:
+    """``results/report.html`` may be of an earlier session; ``results/tonight`` is emptied by each night."""
+    for name in ("gitlab-ci.yml", "github-actions.yml", "Jenkinsfile"):
+        text = (root / "ci" / "pipelines" / name).read_text()
+        taken = set(re.findall(r"results/[\w./*-]*", text))
+        assert {path for path in taken if not path.startswith("results/tonight")} <= {"results/session-id", "results/"}, name
+        assert "results/tonight/nightly.xml" in taken or "github" in name
 
 
 def test_units_and_script(root: Path) -> None:
@@ -56,27 +80,71 @@ def test_units_and_script(root: Path) -> None:
         assert done.returncode in (0, 1)
 
 
-@pytest.mark.parametrize(("measured", "judged", "expected"), [(0, 0, 0), (1, 0, 1), (0, 1, 1)])
-def test_a_night_fails_if_measuring_or_the_gate_does(
-    tmp_path: Path, root: Path, measured: int, judged: int, expected: int
-) -> None:
-    script = tmp_path / "ci" / "pipelines" / "nightly-and-gate"
+@pytest.fixture
+def night(tmp_path: Path, root: Path):
+    """The script in a project whose ``ci/nightly`` and ``mpibench`` are told what to do."""
+    script = tmp_path / "ci" / "pipelines" / SCRIPT
     script.parent.mkdir(parents=True)
-    shutil.copy(root / "ci" / "pipelines" / "nightly-and-gate", script)
-    for name, text in (
-        ("ci/nightly", f"echo measuring\nexit {measured}"),
-        (".venv/bin/activate", f"PATH={tmp_path}/bin:$PATH"),
-        ("bin/mpibench", f"echo FAIL or PASS\nexit {judged}"),
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
-        (tmp_path / name).chmod(0o755)
-    done = subprocess.run([script], capture_output=True, text=True, timeout=60, env={**os.environ, "MAILTO": ""})
+    shutil.copy(root / "ci" / "pipelines" / SCRIPT, script)
+
+    def run(nightly: str, judged: int = 0) -> subprocess.CompletedProcess[str]:
+        for name, text in (
+            ("ci/nightly", f"mkdir -p results/tonight\n{nightly}"),
+            (".venv/bin/activate", f"PATH={tmp_path}/bin:$PATH"),
+            ("bin/mpibench", f"echo FAIL or PASS: $*\nexit {judged}"),
+        ):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+            (tmp_path / name).chmod(0o755)
+        return subprocess.run([script], capture_output=True, text=True, timeout=60, env={**os.environ, "MAILTO": ""})
+
+    return run
+
+
+STORES = "echo 03c16d18-0000 >results/session-id\n"
+
+
+@pytest.mark.parametrize(("measured", "judged", "expected"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (0, 2, 1)])
+def test_a_night_fails_if_measuring_or_the_gate_does(night, tmp_path, measured: int, judged: int, expected: int) -> None:
+    done = night(f"{STORES}exit {measured}", judged)
     assert done.returncode == expected, done.stderr
-    kept = list((tmp_path / "results" / "nights").glob("*/gate.txt"))
-    assert [path.read_text() for path in kept] == ["FAIL or PASS\n"]
+    said = "FAIL or PASS: gate --session 03c16d18-0000\n"
+    assert said in done.stdout
+    assert (tmp_path / "results" / "tonight" / "gate.txt").read_text() == said
+    kept = list((tmp_path / "results" / "nights").glob("*/*"))
+    assert {path.name: path.read_text() for path in kept} == {"gate.txt": said, "session-id": "03c16d18-0000\n"}
+
+
+def test_without_a_session_nothing_is_judged(night, tmp_path: Path) -> None:
+    done = night("exit 0")
+    assert done.returncode == 1
+    assert "FAIL: no session was stored tonight" in done.stdout and "gate --session" not in done.stdout
+
+
+@pytest.mark.parametrize("status", [2, 143])
+def test_a_night_that_was_refused_or_interrupted_is_not_judged(night, tmp_path: Path, status: int) -> None:
+    """The id that is there may be of an earlier night."""
+    done = night(f"{STORES}exit {status}")
+    assert done.returncode == 1 and "gate --session" not in done.stdout
+    assert f"exit status {status}: nothing to judge" in done.stderr
+
+
+def test_a_signal_to_the_script_reaches_the_night(tmp_path: Path, root: Path) -> None:
+    project = NightProject(tmp_path)
+    running = project.begin(script="ci/pipelines/nightly-and-gate", NIGHT_DURING=f"echo $$ >>{tmp_path}/pids; sleep 300")
+    deadline = time.monotonic() + 120
+    try:
+        while not (tmp_path / "pids").exists() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        running.send_signal(signal.SIGTERM)
+        said, _ = running.communicate(timeout=120)
+    finally:
+        running.kill()
+    assert running.returncode == 1 and "INTERRUPTED by SIGTERM" in said, said
+    for pid in (tmp_path / "pids").read_text().split():
+        assert Process.observe(int(pid)) is None
 
 
 def test_the_yaml_files_say_what_they_run(root: Path) -> None:
     jobs = yaml.safe_load((root / "ci" / "pipelines" / "gitlab-ci.yml").read_text())
-    assert jobs["nightly"]["artifacts"]["reports"] == {"junit": "results/nightly.xml"}
+    assert jobs["nightly"]["artifacts"]["reports"] == {"junit": "results/tonight/nightly.xml"}
