@@ -19,7 +19,7 @@ from pathlib import Path
 from reframe_tests.harness.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import accept, sessions, verdict_data, verdict_text
+from . import accept, sessions, verdict_data
 from .bench_link_gate import FABRIC, Site, own_cluster
 
 SYSTEM = "minicluster"
@@ -97,7 +97,7 @@ def main() -> int:
         for link, result in trials(where, folder, options.stack, options.runs, options.fraction):
             right[link] += result.decision == wanted[link]
             print(f"{link}: {result.headline}", flush=True)
-            for line in verdict_text.sentences(result.judgement)[:3]:
+            for line in result.sentences[:3]:
                 print(f"    {line}", flush=True)
     print(
         f"same machine accepted {right['healthy']}/{options.runs}, link at {options.fraction:g} of its rate refused "
