@@ -119,7 +119,7 @@ def decide(folder: Path, baseline: str, candidate: str, options: Options = Optio
 
     :raises BadInput: a side selects nothing that may be used, the sides share a session, or they have nothing in common.
     """
-    name = verdict_data.system_of(folder, options.system)
+    name = _system(folder, candidate, options.system)
     before = verdict_data.read(folder, name, baseline, where=options.where, rename=options.rename)
     after = verdict_data.read(folder, name, candidate, where=options.where)
     shared = sorted(set(before.sessions) & set(after.sessions))
@@ -142,3 +142,13 @@ def decide(folder: Path, baseline: str, candidate: str, options: Options = Optio
     facts = verdict_sides.facts(before), verdict_sides.facts(after)
     changed = verdict_data.changes(*facts)
     return Acceptance(before, after, policy, judgement, changed, facts, datetime.now(timezone.utc), unlike, reason, options)
+
+
+def _system(folder: Path, candidate: str, system: str | None) -> str:
+    """The system that is meant: the one named, the only one in the dataset, or that of the candidate's session."""
+    several = len({path.name for path in (folder / "cases").glob("system=*")}) > 1
+    return (
+        verdict_data.find_session(folder, candidate)[0]
+        if several and system is None
+        else verdict_data.system_of(folder, system)
+    )

@@ -154,7 +154,9 @@ def read(
     """
     table = cases_of(folder, system)
     lost = unreadable.find(folder, [system])
-    sessions = session_selectors.select(selector, session_selectors.sessions_table(table), unreadable=lost)
+    known = session_selectors.sessions_table(table)
+    _refuse_other_systems(folder, system, selector, known)
+    sessions = session_selectors.select(selector, known, unreadable=lost)
     cases = session_selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
     sorted_cases = usable.sort_cases(cases, for_learning=for_learning)
     remarks = [*sorted_cases.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
@@ -181,6 +183,21 @@ def read(
         unproven=unproven,
         selector=selector,
     )
+
+
+def _refuse_other_systems(folder: Path, system: str, selector: str, known: pl.DataFrame) -> None:
+    """Say so where an id is that of a session of another system, which no selection of this one can hold."""
+    here = set(known["session"])
+    for part in session_selectors.split(selector):
+        if len(part) < 4 or any(one.startswith(part) for one in here):
+            continue
+        for path in folder.glob("cases/system=*/date=*/*.parquet"):
+            other = path.parents[1].name.removeprefix("system=")
+            if path.stem.startswith(part) and other != system:
+                raise BadInput(
+                    f"session {path.stem} was measured on {other} and not on {system}: two machines are not compared; "
+                    "give sessions of one system."
+                )
 
 
 def _values(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:

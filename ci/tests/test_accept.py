@@ -268,6 +268,18 @@ def test_the_output_names_the_sessions_that_latest_meant(tmp_path: Path, capsys:
     assert before in page and after in page and "1111111" in page
 
 
+def test_sessions_of_two_systems_are_never_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With several systems in the dataset the candidate's session says which is meant."""
+    ours = [write_session(tmp_path, number) for number in range(2)]
+    theirs = write_session(tmp_path, 5, system="elsewhere")
+    assert run(tmp_path, "--candidate", ours[1], baseline=ours[0]) == 0
+    assert record(tmp_path)["system"] == "testbed"
+    assert run(tmp_path, "--candidate", ours[1], baseline=theirs[:9]) == 2
+    assert f"session {theirs} was measured on elsewhere and not on testbed" in capsys.readouterr().err
+    assert run(tmp_path, "--candidate", theirs, baseline=ours[0]) == 2
+    assert f"session {ours[0]} was measured on testbed and not on elsewhere" in capsys.readouterr().err
+
+
 def test_the_record_names_commit_and_versions_of_both_sides(tmp_path: Path) -> None:
     for number, commit in enumerate(("1" * 40, "2" * 40)):
         told = {"commit": commit, "modified": bool(number), "python": "3.11.2", "lock": "f" * 64, "unlike_lock": []}
