@@ -193,9 +193,9 @@ def test_a_file_that_is_no_yaml_is_named_with_the_line_that_is_wrong(place: Site
     place.environ["MPIBENCH_SPACK_SCOPE"] = str(place.top / "scope")
     lines = (place.top / file).read_text().splitlines()
     (place.top / file).write_text("\n".join([*lines, "a: 1", "b: [1", "c: 2", ""]))
-    [sentence] = place.build("openmpi")
-    assert f"openmpi: {place.top / file}, line {len(lines) + 3} is no YAML" in one_sentence(sentence)
-    assert place.asked() == []
+    [sentence] = place.build()
+    assert one_sentence(sentence).startswith(f"{place.top / file}, line {len(lines) + 3} is no YAML")
+    assert place.asked("openmpi") == []
 
 
 @pytest.mark.parametrize(
