@@ -25,7 +25,7 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
 from . import (
     dataset_layout,
-    selection_options,
+    expected_file,
     session_selectors,
     unreadable,
     usable,
@@ -69,6 +69,7 @@ class History:
     :param nights: session and start of each, oldest first; one session a calendar day.
     :param metrics: one row per series: :data:`METRIC`, ``direction``.
     :param logs: slowness in log, shape (metrics, nights), NaN where a night lacks it.
+    :param partial: selection options of the last session; empty for a whole one.
     """
 
     system: str
@@ -76,6 +77,7 @@ class History:
     metrics: pl.DataFrame
     logs: Array
     remarks: tuple[str, ...]
+    partial: tuple[str, ...] = ()
 
     @property
     def too_few(self) -> str:
@@ -144,7 +146,10 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     first = cases["started"].min()
     if first is not None and first < OLDEST:
         raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
-    nights, second = _nights(cases)
+    file = expected_file.load(name)
+    runs = session_selectors.runs_of(sessions)
+    options = {one: file.narrowing(line, runs[one]) for one, line in cases.select("session", "cmdline").unique().iter_rows()}
+    nights, second = _nights(cases, options)
     numbered = nights.select("session").with_row_index("night")
     used, known = cases.select("case", "session").join(numbered, on="session").select("case", "night"), set(nights["session"])
     files = dataset_layout.find_files(folder, "samples", [name]).readable
@@ -162,16 +167,18 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     remarks = [*sorted_cases.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
     if second:
         remarks.append(f"{second} sessions not used: another session of the same day (UTC) stands for that night")
-    return History(name, nights, metrics.drop("id"), logs, tuple(remarks))
+    return History(name, nights, metrics.drop("id"), logs, tuple(remarks), options[nights["session"][-1]])
 
 
-def _nights(cases: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def _nights(cases: pl.DataFrame, options: Mapping[str, Sequence[str]]) -> tuple[pl.DataFrame, int]:
     """Session and start of each calendar day's session, oldest first, and how many other sessions there were.
 
     The newest of all stands for its day; of the others a partial one does so only where the day has no whole one.
+
+    :param options: selection options of each partial session.
     """
-    sessions = cases.group_by("session").agg(pl.col("started").first(), pl.col("cmdline").first()).sort("started", "session")
-    ranks = [0 if line and selection_options.narrowing(line) else 1 for line in sessions["cmdline"]]
+    sessions = cases.group_by("session").agg(pl.col("started").first()).sort("started", "session")
+    ranks = [0 if options[session] else 1 for session in sessions["session"]]
     ranks[-1:] = [2] * bool(ranks)
     ranked = sessions.with_columns(day=pl.col("started").dt.date(), rank=pl.Series(ranks, dtype=pl.Int8)).with_row_index(
         "place"
@@ -356,9 +363,11 @@ def _changed(folder: Path, system: str, before: str | None, session: str, stack:
 def absent(history: History, *, whole: bool = True) -> list[str]:
     """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last had and the last has not: a sentence per group.
 
+    Of a partial session it is not known what it should have had, and nothing is told.
+
     :param whole: also benchmarks of which the last night has nothing at all.
     """
-    if history.nights.height <= FEWEST_CHANGED:
+    if history.nights.height <= FEWEST_CHANGED or history.partial:
         return []
     there = ~np.isnan(history.logs[:, -1 - FEWEST_CHANGED :])
     gone = history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1]))

@@ -14,7 +14,6 @@ partial answer; then what it was not asked for is counted and said.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +25,7 @@ import polars as pl
 from reframe_tests.harness import site, stack_metadata
 from reframe_tests.harness.site import ROOT
 
-from . import dataset_layout, expected_file, selection_options, session_selectors, usable, verdict_data
+from . import dataset_layout, expected_file, session_selectors, usable, verdict_data
 from .expected_file import ExpectedFile, Place
 
 #: Fields of a place that is one test: what a job measures.
@@ -109,9 +108,9 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     registered, problems, described = _registered(system, root)
     wanted, retired = _wanted(file, alike.run, past if file.history else {}, registered)
     planned = _planned(tonight)
-    options = _options(tonight, file.options.get(alike.run or "", ()))
+    options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), alike.run)
     asked = [one for one in wanted if not (partial and options) or any(one.job().covers(other) for other in planned)]
-    covered = _covered(asked, now)
+    covered = _covered(asked, now, past)
     holes = [one for one, there in zip(asked, covered, strict=True) if not there]
     missing = _sentences(holes, asked, past, now, planned)
     if not wanted:
@@ -156,13 +155,6 @@ def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[Pl
     """
     cases = verdict_data.cases_of(folder, system).filter(pl.col("session").is_in(list(sessions))).collect()
     return _places(_proofs(folder, system, usable.sort_cases(cases).proven))
-
-
-def _options(tonight: pl.DataFrame, usual: Sequence[str]) -> tuple[str, ...]:
-    """Selection options of the session, unless its label is always measured with just these."""
-    line = tonight["cmdline"].drop_nulls().to_list()[:1]
-    options = selection_options.narrowing(line[0]) if line else ()
-    return () if Counter(options) == Counter(usual) else options
 
 
 def _proofs(folder: Path, system: str, proven: pl.DataFrame) -> pl.DataFrame:
@@ -224,10 +216,9 @@ def _wanted(
     return list(dict.fromkeys([*kept, *file.expected.get(run or "", ())])), len(dated) - len(kept)
 
 
-def _covered(wanted: Sequence[Place], now: Iterable[Place]) -> list[bool]:
-    """Which expected places are proven."""
-    exact = set(now)
-    return [one in exact or any(one.covers(other) for other in exact) for one in wanted]
+def _covered(wanted: Sequence[Place], now: Mapping[Place, Proof], past: Mapping[Place, Proof]) -> list[bool]:
+    """Which expected places are proven; those of the history are names, the others may be patterns."""
+    return [one in now or (one not in past and any(one.covers(other) for other in now)) for one in wanted]
 
 
 def _sentences(
@@ -261,6 +252,7 @@ def _why(places: Sequence[Place], past: Mapping[Place, Proof], planned: Mapping[
     proofs = [past[one] for one in places if one in past]
     last = max(proofs, key=lambda proof: proof.started, default=None)
     before = f"; last proven {last.started:%Y-%m-%d} in session {last.session[:8]}" if last else ""
-    became = [text for job, text in planned.items() if any(one.job().covers(job) for one in places)]
+    jobs = {one.job() for one in places}
+    became = [text for job, text in planned.items() if any(one.covers(job) for one in jobs)]
     shown = min(became, key=lambda text: (text.startswith("skipped"), text), default="not among the cases of this session")
     return f"; {shown}{before}"

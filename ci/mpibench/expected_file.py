@@ -77,6 +77,11 @@ class ExpectedFile:
     retired: tuple[Retired, ...] = ()
     history: bool = True
 
+    def narrowing(self, command_line: str | None, run: str | None) -> tuple[str, ...]:
+        """Selection options of a session, unless its label is always measured with just these."""
+        found = selection_options.narrowing(command_line) if command_line else ()
+        return () if sorted(found) == sorted(self.options.get(run or "", ())) else found
+
 
 def path_of(system: str, root: Path = ROOT) -> Path:
     """Where a system's file is."""

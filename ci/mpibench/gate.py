@@ -71,7 +71,7 @@ def decide(
     age = _age(whole.started, limit, now or datetime.now(timezone.utc))
     evidence, references = _evidence(cases), _references(cases)
     sessions = session_selectors.sessions_table(table)
-    watched, better = _drift(folder, name, sessions, chosen, recent, partial=bool(whole.options))
+    watched, better = _drift(folder, name, sessions, chosen, recent)
     lost = unreadable.find(folder, [name])
     refused = f"{len(lost)} ({lost[-1].why})" if lost else "none"
     questions = (age, Finding(whole.summary, whole.missing), evidence, references, watched)
@@ -129,9 +129,7 @@ def _references(cases: pl.DataFrame) -> Finding:
     return Finding(f"{held} references held, {len(failed)} missed, {without} without", problems)
 
 
-def _drift(
-    folder: Path, system: str, sessions: pl.DataFrame, session: str, recent: int, *, partial: bool
-) -> tuple[Finding, list[str]]:
+def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, recent: int) -> tuple[Finding, list[str]]:
     """Has anything changed in the nights of its label up to this session? And what became better."""
     series = ",".join([*session_selectors.alike(sessions, session).earlier, session])
     try:
@@ -140,7 +138,7 @@ def _drift(
         return Finding(f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
     worse = [event for event in found if event.slower > 0]
     # What is missing as a whole is told by what was expected, and may be retired.
-    absent = [] if partial else drift.absent(history, whole=False)
+    absent = drift.absent(history, whole=False)
     nights = history.nights.height
     told = f"{len(worse)} changes for the worse in {min(recent, nights)} nights of {nights}"
     short = history.too_few or history.young

@@ -18,6 +18,7 @@ same expressions over the columns of the table ``cases`` (``--where 'fabric == "
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 import operator
 import re
@@ -172,16 +173,25 @@ class Alike:
     runs: frozenset[str]
 
 
+def runs_of(sessions: pl.DataFrame) -> dict[str, str | None]:
+    """Label ``run`` of each session, in the table's order; ``None`` where it has none.
+
+    :param sessions: :func:`sessions_table` of one system.
+    """
+    return {
+        session: json.loads(labels or "{}").get("run") for session, labels in sessions.select("session", "labels").iter_rows()
+    }
+
+
 def alike(sessions: pl.DataFrame, session: str) -> Alike:
     """Sessions with the same label as one of them.
 
     :param sessions: :func:`sessions_table` of one system.
     """
-    rows = [{**row, "run": json.loads(row["labels"] or "{}").get("run")} for row in sessions.to_dicts()]
-    judged = next(row for row in rows if row["session"] == session)
-    place = rows.index(judged)
-    earlier = tuple(row["session"] for row in rows[:place] if row["run"] == judged["run"])
-    return Alike(judged["run"], earlier, frozenset(row["run"] for row in rows if row["run"] is not None))
+    runs = runs_of(sessions)
+    before = itertools.takewhile(lambda other: other != session, runs)
+    earlier = tuple(other for other in before if runs[other] == runs[session])
+    return Alike(runs[session], earlier, frozenset(run for run in runs.values() if run is not None))
 
 
 def split(text: str) -> list[str]:

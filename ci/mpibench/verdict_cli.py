@@ -130,7 +130,9 @@ def drift(
     _prepare(db, dataset, dataset_only)
     history, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
     absent = watch.absent(history)
-    _say([*map(str, found), *absent, *filter(None, [history.too_few, history.young])])
+    options = " ".join(history.partial)
+    partial = options and f"the last session is partial (started with {options}): what it lacks is not looked for"
+    _say([*map(str, found), *absent, *filter(None, [partial, history.too_few, history.young])])
     worse = bool(absent) or any(event.slower > 0 for event in found)
     raise typer.Exit(1 if worse else TOO_FEW_NIGHTS if history.too_few else 0)
 

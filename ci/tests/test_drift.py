@@ -98,6 +98,16 @@ def test_a_bandwidth_of_zero_is_no_faster_night(tmp_path: Path, capsys: pytest.C
     assert "missing: openmpi-spack on eth1g, Uniband, 4 KiB: 1 metrics of the last 3 nights" in capsys.readouterr().out
 
 
+def test_of_a_partial_last_session_it_is_told_and_nothing_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(7):
+        write_session(tmp_path, number, stacks=STACKS)
+    write_session(tmp_path, 7, stacks=STACKS[:1], command_line="reframe -c reframe_tests -r -p openmpi-spack")
+    assert run(tmp_path, "drift") == 0
+    assert capsys.readouterr().out == (
+        "the last session is partial (started with --prgenv=openmpi-spack): what it lacks is not looked for\n"
+    )
+
+
 def test_a_young_metric_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A stack of three nights in a history of twelve is not watched yet."""
     for number in range(12):
