@@ -121,13 +121,13 @@ def decide(folder: Path, baseline: str, candidate: str, options: Options = Optio
     """
     name = _system(folder, candidate, options.system)
     before = verdict_data.read(folder, name, baseline, where=options.where, rename=options.rename)
-    after = verdict_data.read(folder, name, candidate, where=options.where)
+    after = verdict_data.read(folder, name, candidate, where=options.where, unproven_too=True)
     shared = sorted(set(before.sessions) & set(after.sessions))
     if shared:
         raise BadInput(f"session {shared[0]} is on both sides: a machine is not accepted against itself.")
     policy = verdict_policy.load(name)
     judgement = verdicts.judge(before, after, policy)
-    if not judgement.metrics.filter(pl.col("verdict") != MISSING).height:
+    if after.cases.height and not judgement.metrics.filter(pl.col("verdict") != MISSING).height:
         if judgement.unjudged:
             raise BadInput(
                 f"{policy.source} gives none of the {judgement.unjudged} metrics that both sides have a margin, so nothing can "

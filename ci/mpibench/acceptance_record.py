@@ -38,7 +38,7 @@ def _fingerprint(selection: Selection) -> str:
 
 
 def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list[str]]) -> dict[str, Any]:
-    started = selection.cases["started"]
+    started = selection.planned["started"]
     return {
         "selector": selection.selector,
         "sessions": list(selection.sessions),

@@ -59,12 +59,13 @@ def facts_of(session: Session, case: Case) -> Facts:
 
 NO_MEASUREMENT = "holds no measurement"
 NO_PROOF = "has no proof of its condition"
+FAILED = "failed"
 #: Why a case is not used; the first that applies, in this order.
 REASONS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
     ("was skipped", lambda facts: facts.result == "skip"),
     ("was run again later in its session", lambda facts: facts.superseded),
     (NO_PROOF, lambda facts: facts.evidence != PROVEN),
-    ("failed", lambda facts: facts.result not in ("pass", "xfail", "xpass") and not facts.missed_reference),
+    (FAILED, lambda facts: facts.result not in ("pass", "xfail", "xpass") and not facts.missed_reference),
     (NO_MEASUREMENT, lambda facts: not facts.measured),
 )
 #: What keeps a usable case from becoming a reference.

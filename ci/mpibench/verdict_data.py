@@ -145,11 +145,13 @@ def read(
     where: str | None = None,
     rename: Mapping[str, str] | None = None,
     for_learning: bool = False,
+    unproven_too: bool = False,
 ) -> Selection:
     """Usable values of the sessions a selector means.
 
     :param where: expression over the columns of ``cases``.
     :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
+    :param unproven_too: sessions that measured and proved nothing are an answer, and not bad input.
     :raises BadInput: nothing is selected, nothing of it may be used, or it cannot be used together.
     """
     table = cases_of(folder, system)
@@ -160,7 +162,8 @@ def read(
     cases = session_selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
     sorted_cases = usable.sort_cases(cases, for_learning=for_learning)
     remarks = [*sorted_cases.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
-    if not sorted_cases.usable.height:
+    tried = sorted_cases.left_out["why"].is_in([usable.NO_PROOF, usable.FAILED]).any()
+    if not sorted_cases.usable.height and not (unproven_too and tried):
         why = "; ".join(remarks) or "every case was skipped"
         raise BadInput(f"selector {selector!r} gives no case that may be used ({why}).")
     measured, more = _values(folder, system, sorted_cases.usable)

@@ -185,6 +185,19 @@ def test_a_candidate_with_unproven_cases_is_refused_whatever_the_others_say(
     assert record(tmp_path)["options"]["allow_unproven"] is True
 
 
+def test_a_candidate_that_proves_nothing_at_all_is_refused_with_a_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, where=contradicted(2))
+    assert run(tmp_path) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("NOT ACCEPTED: 1 of 1 cases of the candidate are not proven; 21 metrics: 21 missing")
+    found = record(tmp_path)
+    assert (found["decision"], found["counts"]["missing"], found["candidate"]["values"]) == ("refused", 21, 0)
+    assert ElementTree.parse(tmp_path / "out" / "accept.xml").getroot().find(".//failure[@type='unproven']") is not None
+
+
 def test_skipped_repeated_and_placement_cases_owe_no_proof(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     skipped = {"result": "skip", "evidence": None, "samples": 0}
