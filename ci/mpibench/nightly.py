@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reframe_tests.harness import session_labels, site
+from reframe_tests.harness import session_labels, site, stack_metadata
 from reframe_tests.harness.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -210,6 +210,7 @@ def identify(night: Night) -> Session | None:
         night.problems.append(str(error).rstrip("."))
         return None
     night.problems += shortfall(session, selected_cases(info))
+    night.problems += asked_in_vain(session.systems)
     return session
 
 
@@ -286,6 +287,19 @@ def check_stacks(night: Night) -> None:
     for sentence in site.configuration(ROOT)[1]:
         night.problems.append(sentence.rstrip("."))
         night.say(sentence)
+
+
+def asked_in_vain(systems: Sequence[str], root: Path = ROOT) -> list[str]:
+    """One sentence for each partition of the systems that asks for stacks which are not registered: they are never measured."""
+    registered = [stack.name for stack in stack_metadata.discover(root)[0]]
+    described = {path.parent.name: path for path in site.system_files(root)}
+    return [
+        f"{name}:{partition['name']}: {sentence.rstrip('.')}"
+        for name in systems
+        if name in described
+        for partition in site.read_system(described[name])["partitions"]
+        if (sentence := site.unmatched_stacks(partition["extras"], registered))
+    ]
 
 
 def forget_earlier() -> None:

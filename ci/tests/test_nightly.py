@@ -304,3 +304,13 @@ def test_what_a_job_leaves_behind_ends_with_the_night(project: NightProject) -> 
     assert status == 0, said
     for pid in _wait_for(project.top / "pids", 2):
         assert Process.observe(int(pid)) is None
+
+
+def test_a_pattern_that_fits_no_stack_makes_the_night_red(project: NightProject) -> None:
+    """What it was meant for is never measured; without this the night would be green every time."""
+    path = project.top / "site_configs" / "tiny" / "system.py"
+    path.write_text(f"{path.read_text()}\nfor row in system['partitions']:\n    row['extras']['stacks'] = ['*', '*-spak']\n")
+    status, said = project.run()
+    assert status == 1
+    assert "'*-spak' in extras.stacks fits no stack, so nothing is measured for it; registered are " in said
+    assert "NOT accepted; reasons: 1" in said
