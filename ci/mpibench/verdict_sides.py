@@ -117,13 +117,20 @@ def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tup
             f"unlike: the baseline was measured as {before}, the candidate as {after}{lost}: measure both sides alike (--mode)"
         )
         reason = f"it was measured as {after}, the baseline as {before}"
-    for name, side in (("baseline", baseline), ("candidate", candidate)):
-        for row in side.planned.select("session", "cmdline").unique(maintain_order=True).to_dicts():
-            narrowed = selection_options.narrowing(row["cmdline"]) if row["cmdline"] else ()
-            if narrowed:
-                sentences.append(f"unlike: {name} session {row['session']} is a partial one, started with {' '.join(narrowed)}")
-                reason = reason or ("its session is a partial one" if name == "candidate" else "")
+    narrowed = {name: _narrowed(side) for name, side in (("baseline", baseline), ("candidate", candidate))}
+    if set(narrowed["baseline"].values()) != set(narrowed["candidate"].values()):
+        for name, sessions in narrowed.items():
+            partial = {session: options for session, options in sessions.items() if options}
+            for session, options in partial.items():
+                sentences.append(f"unlike: {name} session {session} is a partial one, started with {' '.join(options)}")
+            reason = reason or ("its session is a partial one" if partial and name == "candidate" else "")
     return tuple(sentences), reason
+
+
+def _narrowed(selection: Selection) -> dict[str, tuple[str, ...]]:
+    """Options of each session that made it smaller than a whole one."""
+    rows = selection.planned.select("session", "cmdline").unique(maintain_order=True).to_dicts()
+    return {row["session"]: selection_options.narrowing(row["cmdline"]) if row["cmdline"] else () for row in rows}
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -264,6 +264,13 @@ def test_a_partial_session_is_said_first(tmp_path: Path, capsys: pytest.CaptureF
     assert line == f"  unlike: candidate session {candidate} is a partial one, started with --name=PointToPoint"
 
 
+def test_sessions_that_are_partial_alike_are_not_unlike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(2):
+        write_session(tmp_path, number, command_line="reframe -c reframe_tests -r -n PointToPoint")
+    assert run(tmp_path) == 0
+    assert "unlike" not in capsys.readouterr().out
+
+
 def test_the_output_names_the_sessions_that_latest_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     now = datetime.now(timezone.utc)
     before = write_session(tmp_path, 0, started=now - timedelta(days=9), labels={"run": "nightly", "commit": "1111111"})
