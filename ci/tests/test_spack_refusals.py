@@ -93,7 +93,7 @@ def test_a_compiler_that_is_gone_is_named(place: Site) -> None:
     [
         (spack_output.NO_SUCH_VERSION, "cannot be had together (requirement 9.9 on openmpi for openmpi cannot match"),
         (spack_output.WRONG_TYPE, "a configuration file is wrong (/site/spack/packages.yaml:3: 7 is not of type 'array')"),
-        (spack_output.NO_YAML, "a configuration file is no YAML (/site/spack/packages.yaml, line 1: expected the node content"),
+        (spack_output.NO_YAML, "a configuration file is no YAML (/site/spack/packages.yaml, line 2: expected the node content"),
         (spack_output.NO_RECIPES, "the package recipes cannot be fetched (no network?)"),
         (spack_output.LOCKED, "another Spack holds its lock; wait for it to end"),
         (

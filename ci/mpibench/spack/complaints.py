@@ -56,6 +56,12 @@ ROWS = (
         "a configuration file is wrong ({1})",
         "correct it",
     ),
+    # Spack begins with the line where the damaged part starts, and ends with the one where it shows.
+    Row(
+        r"(?s)near \S+\.yaml, \d+, \d+: ([^\n]*)\n.*in \"([^\"]+\.yaml)\", line (\d+)",
+        "a configuration file is no YAML ({2}, line {3}: {1})",
+        "correct it",
+    ),
     Row(
         r"near (\S+\.yaml), (\d+), \d+: (.*)$",
         "a configuration file is no YAML ({1}, line {2}: {3})",
