@@ -235,7 +235,9 @@ def _sentences(
             whole = [one for one in wanted if getattr(one, kind) == name]
             if name is None or len(whole) < 2 or not set(whole) <= set(left):
                 continue
-            lines.append(f"missing: {kind} {name}: nothing of it is proven ({len(whole)} expected){_why(whole, past, planned)}")
+            lines.append(
+                f"missing: {kind} {name}: none of the {len(whole)} expected of it is proven{_why(whole, past, planned)}"
+            )
             left = [one for one in left if one not in set(whole)]
     jobs = {other.job() for other in now}
     for job in dict.fromkeys(one.job() for one in left):

@@ -49,7 +49,7 @@ def test_a_stack_that_vanished_is_missing_every_night_until_it_is_retired(tmp_pa
     assert (answer.expected, answer.there) == (4, 2)
     (line,) = answer.missing
     assert line == (
-        "missing: stack b-spack: nothing of it is proven (2 expected); not among the cases of this session; "
+        "missing: stack b-spack: none of the 2 expected of it is proven; not among the cases of this session; "
         "last proven 2026-01-07 in session 00000003"
     )
     write_file(tmp_path, "retired: [{stack: b-*, date: 2026-01-07, reason: licence ended}]")
@@ -82,9 +82,9 @@ def test_fabric_group_and_benchmark_are_missed_by_name(tmp_path: Path) -> None:
     groups(tmp_path, 0, {"p2p": "eth1g", "transfer": "hdr200", "collectives": "hdr200"})
     assert judge(tmp_path, groups(tmp_path, 1, {"p2p": "eth1g", "transfer": "hdr200", "collectives": "hdr200"})).complete
     (line,) = judge(tmp_path, groups(tmp_path, 2, {"p2p": "eth1g"})).missing
-    assert line.startswith("missing: fabric hdr200: nothing of it is proven (8 expected)")
+    assert line.startswith("missing: fabric hdr200: none of the 8 expected of it is proven")
     (line,) = judge(tmp_path, groups(tmp_path, 3, {"p2p": "eth1g", "transfer": "hdr200"})).missing
-    assert line.startswith("missing: group collectives: nothing of it is proven (4 expected)")
+    assert line.startswith("missing: group collectives: none of the 4 expected of it is proven")
     lacking = night(tmp_path, 4, benchmarks={"PingPong": "latency_us"}, where={"fabric": "eth1g"})
     lines = judge(tmp_path, lacking).missing
     assert "missing: partition node, stack a-spack, fabric eth1g, group p2p: benchmark Uniband; " in "\n".join(lines)
