@@ -43,7 +43,7 @@ def test_ranks_that_had_the_same_are_named_together() -> None:
 
 
 def test_what_a_launcher_keeps_may_be_absent_but_not_other() -> None:
-    asked = {"HYDRA_TOPO_DEBUG": "1"}
+    asked = {"HYDRA_TOPO_DEBUG": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
     assert check_settings(pair(environment={}), asked, {"I_MPI_PIN": "on"}) == []
     [sentence] = check_settings(pair(environment={"I_MPI_PIN": "off"}), asked, {"I_MPI_PIN": "on"})
     assert sentence == "asked for I_MPI_PIN='on', but ranks 0 and 1 on c1 had 'off'."

@@ -22,6 +22,7 @@ LAUNCHERS_OWN = (
     "I_MPI_JOB_",
     "I_MPI_MPD_",
     "PRTE_",
+    "OMPI_ALLOW_RUN_AS_ROOT",
     "OMPI_MCA_plm",
     "OMPI_MCA_rmaps",
     "OMPI_MCA_orte_",
