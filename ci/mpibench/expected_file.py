@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import jsonschema
 import yaml
 
+from reframe_tests.harness import site
 from reframe_tests.harness.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -78,8 +79,13 @@ class ExpectedFile:
     history: bool = True
 
     def narrowing(self, command_line: str | None, run: str | None) -> tuple[str, ...]:
-        """Selection options of a session, unless its label is always measured with just these."""
-        found = selection_options.narrowing(command_line) if command_line else ()
+        """Selection options of a session, unless its label is always measured with just these.
+
+        Those of the mode the label is named after are what makes it that mode, also where they are given one by one.
+        """
+        mode = " ".join(option for row in site.MODES if row["name"] == run for option in row["options"])
+        own = selection_options.narrowing(f"reframe {mode}")
+        found = tuple(one for one in selection_options.narrowing(command_line or "reframe") if one not in own)
         return () if sorted(found) == sorted(self.options.get(run or "", ())) else found
 
 

@@ -123,6 +123,16 @@ def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Pa
     assert [line.partition(":")[0] for line in judge(tmp_path, partial).missing] == ["missing"]
 
 
+def test_a_modes_own_options_make_no_session_of_its_label_partial() -> None:
+    """ReFrame forgets ``-p`` beside ``--mode``, so that the mode's options are given one by one."""
+    line = "reframe -c reframe_tests -r -t smoke -S depth=smoke -p a-spack"
+    file = expected_file.parse("runs: {smoke: {options: [-p a-spack]}}", "expected.yaml")
+    assert file.narrowing(line, "smoke") == ()
+    assert expected_file.ExpectedFile().narrowing(line, "smoke") == ("--prgenv=a-spack",)
+    assert file.narrowing(line, "nightly") == ("--tag=smoke", "--prgenv=a-spack")
+    assert file.narrowing(None, "smoke") == ()
+
+
 def test_the_file_names_what_must_be_there(tmp_path: Path) -> None:
     night(tmp_path, 0, stacks=BOTH[:1])
     first = night(tmp_path, 1, stacks=BOTH[:1])
