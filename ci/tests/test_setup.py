@@ -21,7 +21,7 @@ import pytest
 from mpibench.wheels import STACK_FAILED
 from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
-from synthetic_project import FILES, PYPROJECT, Project
+from synthetic_project import PYPROJECT, Project
 from synthetic_wheels import make_wheel
 
 ROOT = stack_metadata.ROOT
@@ -258,11 +258,11 @@ def test_ci_test_and_ci_run_hand_over_to_pytest(made: Project) -> None:
 @pytest.mark.parametrize(("bare_machine", "status"), [(0, 0), (1, 1), (2, 0), (130, 1)])
 @pytest.mark.parametrize("suite", [0, 1])
 def test_ci_fails_when_either_part_does(made: Project, bare_machine: int, status: int, suite: int) -> None:
-    made.environ["BARE"] = str(bare_machine)
-    pytest_module = made.write("ci/pytest.py", f"import sys\nsys.exit({suite})\n")
+    ends = {"BARE": str(bare_machine), "SUITE": str(suite)}
+    made.environ |= ends
     ended, output = made.run(".ci/run")
-    del made.environ["BARE"]
-    pytest_module.write_text(FILES["ci/pytest.py"])
+    for name in ends:
+        del made.environ[name]
     assert ended == max(status, suite)
     assert ("ci: what a bare machine makes of the project was not tried here" in output) == (bare_machine == 2)
 
