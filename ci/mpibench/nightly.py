@@ -148,8 +148,11 @@ def check_database(database: Path) -> None:
         lock.open("a").close()
         if database.exists():
             with contextlib.closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=60)) as connection:
+                # BEGIN IMMEDIATE alone reads where it may not write (SQLite, build.c, sqlite3BeginTransaction).
+                connection.isolation_level = None
                 connection.execute("BEGIN IMMEDIATE")
-                connection.rollback()
+                connection.execute("CREATE TABLE mpibench_can_write(x)")
+                connection.execute("ROLLBACK")
     except (OSError, sqlite3.Error) as error:
         raise BadInput(
             f"{database} cannot be written ({error}), so the session would be lost: "
@@ -268,7 +271,7 @@ def publish(night: Night, session: Session) -> None:
     for suffix in (".html", ".md"):
         with contextlib.suppress(OSError):  # of what is not there the step above has told
             shutil.copyfile(RESULTS / "reports" / f"{session.uuid}{suffix}", TONIGHT / f"report{suffix}")
-    changed = shlex.join(changing(night.options))
+    changed = shlex.join(changing(night.options)) or " ".join(night.narrowed)
     if night.narrowed:
         night.remarks.insert(0, f"PARTIAL session, not a whole night's ({changed}): {describe_part(session)}")
     elif changed:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 import shutil
 import signal
 import sqlite3
+import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -122,6 +126,42 @@ def test_a_session_that_was_not_stored_is_no_session(project: NightProject) -> N
     assert not (project.results / "tonight" / "report.html").exists()
     report = json.loads((project.results / "tonight" / "run-report.json").read_text())
     assert report["session_info"]["num_cases"] == 2, "what was measured is kept"
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter and write to; pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o000])
+def test_a_database_without_the_right_to_write_is_refused(open_folder: Path, mode: int) -> None:
+    """To root every file is writable, so another user asks."""
+    database = open_folder / "results.db"
+    with closing(sqlite3.connect(database)) as db, db:
+        db.execute("create table sessions(uuid text)")
+    nightly.check_database(database)
+    (open_folder / ".db.lock").chmod(0o666)
+    database.chmod(mode)
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            nightly.check_database(database)
+        except BadInput as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as said:
+        assert re.fullmatch(rf"{database} cannot be written \(.*\), .*: correct its rights .*\.", said.read())
+    database.chmod(0o644)
+    with closing(sqlite3.connect(database)) as db:
+        assert db.execute("select name from sqlite_master").fetchall() == [("sessions",)], "nothing is left of the attempt"
 
 
 def test_nothing_selected_is_no_session(project: NightProject) -> None:
