@@ -46,10 +46,12 @@ def job_on(box: Box, partition: str, states: str = "R") -> str:
 
 def measured(box: Box, partition: str) -> bool:
     """Whether all launches of a case's job have ended well, while the job itself goes on."""
-    return any(
-        [line.split()[2] for line in path.read_text().splitlines()] == ["0"] * REPEATS
-        for path in box.files(partition, "launches.txt")
-    )
+    return any(statuses(path) == ["0"] * REPEATS for path in box.files(partition, "launches.txt"))
+
+
+def statuses(log: Path) -> list[str]:
+    """Exit statuses of a job's benchmarks, without the check of received data."""
+    return [words[2] for words in map(str.split, log.read_text().splitlines()) if words[0] != "data_check"]
 
 
 def lingering(box: Box) -> tuple[Path, tuple[str, ...]]:
@@ -80,8 +82,7 @@ def test_nothing_printed_and_worlds_of_one_rank_are_failures_although_srun_retur
         assert wanted in " ".join(cases[key]["proof"]["sentences"])
     for partition in ("eth1g", "eth10g"):
         for log in box.files(partition, "launches.txt"):
-            ended = [line.split() for line in log.read_text().splitlines()]
-            assert [words[2] for words in ended if words[0] != "data_check"] == ["0"] * REPEATS, "srun was content"
+            assert statuses(log) == ["0"] * REPEATS, "srun was content"
     assert cases[f"eth40g {STACK}"]["result"] == "pass", cases[f"eth40g {STACK}"]["fail_reason"]
 
 
