@@ -86,7 +86,7 @@ def run_reframe(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
             env={**os.environ, **settings, **(environ or {})},
             text=True,
             capture_output=True,
-            timeout=600,
+            timeout=2400,  # four times what a dry run of everything takes beside a dozen others
             check=False,
         )
 
