@@ -23,6 +23,7 @@ _PAGE = """<!DOCTYPE html>
 <style>
 {style}
 .regressed, .missing {{ color: var(--bad); }} .pass, .improved {{ color: var(--good); }} .inconclusive {{ color: var(--note); }}
+td.long {{ min-width: 14rem; }}
 </style>
 </head>
 <body>
@@ -50,7 +51,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], numeric: Sequen
     """A table; numbers in the columns ``numeric``, a verdict that is coloured in column ``marked``."""
 
     def cell(place: int, value: object, tag: str = "td") -> str:
-        names = [*(["num"] if place in numeric else []), *([str(value)] if place == marked and tag == "td" else [])]
+        long = tag == "td" and place not in numeric and len(str(value)) > 30
+        names = [
+            *(["num"] if place in numeric else []),
+            *(["long"] if long else []),
+            *([str(value)] if place == marked and tag == "td" else []),
+        ]
         kind = f' class="{escape(" ".join(names))}"' if names else ""
         return f"<{tag}{kind}>{escape(str(value))}</{tag}>"
 
@@ -191,7 +197,7 @@ def acceptance(record: Mapping[str, Any]) -> str:
                 table(("what", "before", "after"), changed) if changed else "<p>Nothing that is stored.</p>",
             ),
             ("Not used", items(record["remarks"])),
-            ("Bands", table((*bands, "verdict", "why"), _band_rows(record["bands"]), numeric=(4, 5, 6, 7, 8), marked=9)),
+            ("Bands", table(bands, _band_rows(record["bands"]), numeric=(4, 5, 6, 7, 8), marked=9)),
             ("Metrics", metric_table(record["metrics"])),
             ("Jobs", jobs({side: record[side]["jobs"] for side in sides})),
             ("Versions on both sides", table(("what", "before", "after"), known)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -61,6 +62,9 @@ def test_the_record_says_what_changed_and_signs_the_values(tmp_path: Path) -> No
         assert text in page
     assert "http:" not in page and "https:" not in page
     assert "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'none';" in page
+    head = re.findall("<th[^>]*>([^<]*)</th>", page.split("<h2>Bands</h2>")[1].split("</thead>")[0])
+    assert head == [*("condition", "benchmark", "quantity", "band", "sizes", "ratio", "interval", "margin %"), *head[8:]]
+    assert head[8:] == ["spread %", "verdict", "why"]
     (job,) = found["candidate"]["jobs"]
     assert (job["job_id"], job["nodelist"], job["outputdir"]) == ("101", "n1,n2", "out")
     assert "<td>101</td>" in page
