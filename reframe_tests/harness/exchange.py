@@ -19,7 +19,7 @@ LARGEST = (4 << 20) + 1
 #: Bytes one rank sends or receives in a collective, over all its partners.
 COLLECTIVE_BYTES = (1 << 10, 128 << 10, 1 << 20)
 #: Seconds before the first message. Open MPI 5.0 over TCP crashes in MPI_Init where a message of a rank that is through already
-#: arrives (mca_pml_ob1_recv_frag_callback_match, on a communicator that does not exist yet); seen once in five runs on two nodes.
+#: arrives (mca_pml_ob1_recv_frag_callback_match, on a communicator that does not exist yet); seen in one of five runs.
 PAUSE_S = 0.3
 #: Wrong exchanges each rank tells of.
 MOST_TOLD = 3
