@@ -49,6 +49,21 @@ def test_what_a_launcher_keeps_may_be_absent_but_not_other() -> None:
     assert sentence == "asked for I_MPI_PIN='on', but ranks 0 and 1 on c1 had 'off'."
 
 
+def test_what_srun_sets_again_is_no_contradiction() -> None:
+    had = {"SLURM_CPU_BIND": "quiet,mask_cpu:0x1"}
+    assert check_settings(pair(environment=had), {"SLURM_CPU_BIND": "cores"}) == []
+    assert check_settings(pair(environment=had), {}, {"SLURM_CPU_BIND": "cores"}) == []
+
+
+@pytest.mark.parametrize("name", ("PATH", "LD_LIBRARY_PATH"))
+def test_a_launcher_may_put_its_folders_before_a_search_path(name: str) -> None:
+    asked = {name: "/site/a:/site/b"}
+    assert check_settings(pair(environment={name: "/opt/mpi/lib:/site/a:/site/b"}), asked) == []
+    for other in ("/opt/mpi/lib", "/site/a:/site/b:/opt/mpi/lib", "/opt/site/a:/site/b"):
+        assert len(check_settings(pair(environment={name: other}), asked)) == 1, other
+    assert len(check_settings(pair(environment={"X": "a:b"}), {"X": "b"})) == 1, "no search path"
+
+
 def test_a_long_value_is_cut_in_the_sentence_only() -> None:
     value = "x" * 5000
     assert check_settings(pair(environment={"A": value}), {"A": value}) == []

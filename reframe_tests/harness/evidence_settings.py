@@ -26,9 +26,13 @@ LAUNCHERS_OWN = (
     "OMPI_MCA_plm",
     "OMPI_MCA_rmaps",
     "OMPI_MCA_orte_",
-    "SLURM_",
     "SRUN_",
 )
+#: Beginnings of the names of variables that a launcher reads, and sets again for the ranks to what it made of them:
+#: ``SLURM_CPU_BIND=cores`` arrives as ``quiet,mask_cpu:0x1`` (srun(1), "Output environment variables").
+SET_AGAIN = ("SLURM_",)
+#: Search paths, in front of which a launcher may put its own folders (Open MPI's mpirun(1), ``--prefix``).
+SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH")
 
 
 def check_settings(
@@ -36,16 +40,20 @@ def check_settings(
 ) -> list[str]:
     """Sentences unless every rank had each variable with the value that was asked for.
 
+    What srun sets again (:data:`SET_AGAIN`) is not compared: the ranks' CPU masks tell what came of it.
+
     :param asked: name to value, taken literally.
     :param by_launcher: likewise, for variables the launcher reads; a rank may be without, but not have another value.
     """
     optional = {**(by_launcher or {}), **{name: value for name, value in asked.items() if name.startswith(LAUNCHERS_OWN)}}
     sentences = []
     for name, value in {**asked, **optional}.items():
+        if name.startswith(SET_AGAIN):
+            continue
         wrong: dict[str | None, list[RankEvidence]] = {}
         for rank in ranks:
             had = _had(rank, name)
-            if had != value and not (had is None and name in optional):
+            if not _is(name, had, value) and not (had is None and name in optional):
                 wrong.setdefault(had, []).append(rank)
         sentences += [
             f"asked for {name}={_show(value)}, but {name_ranks(there)} had {'none' if had is None else _show(had)}."
@@ -61,6 +69,11 @@ def _had(rank: RankEvidence, name: str) -> str | None:
         return value
     first, _, rest = value.partition(":")
     return (rest or None) if WITNESS.fullmatch(Path(first).name) else value
+
+
+def _is(name: str, had: str | None, value: str) -> bool:
+    """Whether a rank had the value that was asked for, behind folders of the launcher's own where these may stand."""
+    return had == value or (name in SEARCH_PATHS and had is not None and had.endswith(f":{value}"))
 
 
 def _show(value: str) -> str:
