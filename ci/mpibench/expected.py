@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import polars as pl
@@ -198,10 +197,7 @@ def _registered(system: str, root: Path) -> tuple[list[Place], list[str], str]:
     found = []
     for partition in site.read_system(path)["partitions"]:
         extras = partition["extras"]
-        patterns = extras.get("stacks", ["*"])
-        found += [
-            Place(partition["name"], stack=name) for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)
-        ]
+        found += [Place(partition["name"], stack=name) for name in site.fitting_stacks(extras, names)]
         found += [Place(partition["name"], fabric=name) for name in extras.get("fabrics", {})]
     return found, problems, f"{len(names)} registered stacks"
 
