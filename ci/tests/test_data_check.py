@@ -114,6 +114,7 @@ def test_which_jobs_check_their_data() -> None:
     able = replace(STACK, commands={"mpi4py.bench": ("/opt/python", "-m", "mpi4py.bench")})
     found = data_check.launch("p2p", able, 2)
     assert found and found.words(able) == ["/opt/python", str(data_check.PROGRAM)]
+    assert not found.balanced, "it has collectives, which a switch may add up or multiply"
     one_sided = data_check.launch("one_sided_osu", able, 2)
     assert one_sided and one_sided.words(able)[-1] == "one_sided"
     assert data_check.launch("p2p", STACK, 2) is None, "no mpi4py"

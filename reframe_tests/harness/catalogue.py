@@ -118,6 +118,11 @@ class Launch:
         """Catalogue rows of the benchmarks it runs."""
         return [find(self.binary, item.benchmark) for item in self.expected]
 
+    @property
+    def balanced(self) -> bool:
+        """Whether all it sends goes from one rank to another, so that nothing on the way adds up or multiplies it."""
+        return not self.checks_data and not any(row.group in WITH_COLLECTIVES for row in self.rows())
+
 
 @dataclass(frozen=True)
 class Metric:

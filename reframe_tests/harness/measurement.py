@@ -303,7 +303,7 @@ def _testify(
     if whole and not absent:
         traffic = evidence.check_traffic(ranks, condition.fabric, _bytes_between(condition, launch, records))
         wrong += traffic.sentences
-        use = link_use.check_use(ranks, condition.fabric, balanced=_balanced(launch))
+        use = link_use.check_use(ranks, condition.fabric, balanced=launch.balanced)
         wrong += use.sentences
         if condition.ranks > 1:  # a rank alone has nobody to open a transport to
             # What the ranks had in their environment, which the user may have set otherwise than the table.
@@ -319,11 +319,6 @@ def _testify(
         "links": link_state.settings_of(links.states),
         "link_errors": links.errors,
     }
-
-
-def _balanced(launch: catalogue.Launch) -> bool:
-    """Whether all a launch sends goes from one rank to another, so that nothing on the way adds up or multiplies it."""
-    return not any(row.group in catalogue.WITH_COLLECTIVES for row in launch.rows())
 
 
 def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> float:
