@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import fcntl
 import os
 import re
 import shutil
@@ -87,16 +88,18 @@ def night(tmp_path: Path, root: Path):
     script.parent.mkdir(parents=True)
     shutil.copy(root / "ci" / "pipelines" / SCRIPT, script)
 
-    def run(nightly: str, judged: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(nightly: str, judged: int = 0, mail_to: str = "") -> subprocess.CompletedProcess[str]:
         for name, text in (
             ("ci/nightly", f"mkdir -p results/tonight\n{nightly}"),
             (".venv/bin/activate", f"PATH={tmp_path}/bin:$PATH"),
             ("bin/mpibench", f"echo FAIL or PASS: $*\nexit {judged}"),
+            ("bin/mail", f'(echo "$@"; cat) >>{tmp_path}/mails'),
         ):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
             (tmp_path / name).chmod(0o755)
-        return subprocess.run([script], capture_output=True, text=True, timeout=60, env={**os.environ, "MAILTO": ""})
+        settings = {"MAILTO": mail_to, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+        return subprocess.run([script], capture_output=True, text=True, timeout=60, env={**os.environ, **settings})
 
     return run
 
@@ -127,6 +130,30 @@ def test_a_night_that_was_refused_or_interrupted_is_not_judged(night, tmp_path: 
     done = night(f"{STORES}exit {status}")
     assert done.returncode == 1 and "gate --session" not in done.stdout
     assert f"exit status {status}: nothing to judge" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("nightly", "judged", "subject"),
+    [
+        (f"{STORES}exit 0", 0, None),
+        (f"{STORES}exit 0", 1, "FAIL or PASS: gate --session 03c16d18-0000"),
+        ("exit 0", 0, "FAIL: no session was stored tonight; see nightly.log"),
+        ("exit 2", 0, "FAIL: ci/nightly ended with exit status 2: nothing to judge"),
+    ],
+)
+def test_a_failed_night_is_told_by_mail_also_when_nothing_was_measured(night, tmp_path: Path, nightly, judged, subject) -> None:
+    night(nightly, judged, mail_to="hpc@example.org")
+    mails = tmp_path / "mails"
+    assert mails.exists() == (subject is not None)
+    assert subject is None or mails.read_text() == f"-s mpibench: {subject} hpc@example.org\n{subject}\n"
+
+
+def test_a_night_that_never_ends_is_told_by_mail(night, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    with (tmp_path / "results" / ".pipeline.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert night(STORES, mail_to="hpc@example.org").returncode == 1
+    assert "FAIL: another night is still running" in (tmp_path / "mails").read_text()
 
 
 def test_a_signal_to_the_script_reaches_the_night(tmp_path: Path, root: Path) -> None:
