@@ -20,7 +20,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 #: What the base has beyond the packages of priority "required".
 PACKAGES = ("python3",)
-#: A base older than this is made anew, in seconds: its package lists would no longer fit the archive.
+#: A base older than this is made again, in seconds: its package lists would no longer fit the archive.
 BASE_LASTS_S = 7 * 24 * 3600
 #: Variables that say how to reach the network and whom to trust there; nothing else is carried inside.
 CARRIED = re.compile(

@@ -314,7 +314,7 @@ def forget_earlier() -> None:
             shutil.rmtree(TONIGHT)
         TONIGHT.mkdir(parents=True)
     except OSError as error:
-        raise BadInput(f"cannot make {error.filename} anew ({error.strerror}): remove it, or correct its rights.") from None
+        raise BadInput(f"cannot make {error.filename} again ({error.strerror}): remove it, or correct its rights.") from None
 
 
 def run(night: Night) -> int:

@@ -76,7 +76,7 @@ def propose(folder: Path, selector: str, *, system: str | None = None, where: st
     try:
         present = yaml.safe_load(before) or {}
     except yaml.YAMLError as error:
-        raise BadInput(f"{path} is no YAML: {str(error).splitlines()[0]}.") from None
+        raise BadInput(f"{path} is not YAML: {str(error).splitlines()[0]}.") from None
     described = site.read_system(path.with_name("system.py")) if path.with_name("system.py").exists() else None
     references.check_file(str(path), present, described)
     after = copy.deepcopy(present)

@@ -132,7 +132,7 @@ def cases_of(folder: Path, system: str) -> pl.LazyFrame:
     ahead = cases.select(pl.col("started").max()).collect().item()
     if ahead is not None and ahead > datetime.now(timezone.utc) + CLOCK_TOLERANCE:
         raise BadInput(
-            f"a session of {system} says it started at {ahead:%Y-%m-%d %H:%M} UTC, which is to come: mend the clock."
+            f"a session of {system} says it started at {ahead:%Y-%m-%d %H:%M} UTC, which is to come: correct the clock."
         )
     return cases
 

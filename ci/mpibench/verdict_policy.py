@@ -96,7 +96,7 @@ class Policy:
 def load(system: str, root: Path = ROOT) -> Policy:
     """Policy of a system.
 
-    :raises BadInput: the file is no YAML, breaks the schema, or names an unknown quantity.
+    :raises BadInput: the file is not YAML, breaks the schema, or names an unknown quantity.
     """
     path = root / "site_configs" / system / "policy.yaml"
     if not path.exists():
@@ -104,7 +104,7 @@ def load(system: str, root: Path = ROOT) -> Policy:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} is no YAML: {str(error).splitlines()[0]}.") from None
+        raise BadInput(f"{path} is not YAML: {str(error).splitlines()[0]}.") from None
     check(content, str(path))
     return Policy(**{**content, "source": str(path.relative_to(root))})
 

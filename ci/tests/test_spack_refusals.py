@@ -93,7 +93,10 @@ def test_a_compiler_that_is_gone_is_named(place: Site) -> None:
     [
         (spack_output.NO_SUCH_VERSION, "cannot be had together (requirement 9.9 on openmpi for openmpi cannot match"),
         (spack_output.WRONG_TYPE, "a configuration file is wrong (/site/spack/packages.yaml:3: 7 is not of type 'array')"),
-        (spack_output.NO_YAML, "a configuration file is no YAML (/site/spack/packages.yaml, line 2: expected the node content"),
+        (
+            spack_output.NO_YAML,
+            "a configuration file is not YAML (/site/spack/packages.yaml, line 2: expected the node content",
+        ),
         (spack_output.NO_RECIPES, "the package recipes cannot be fetched (no network?)"),
         (spack_output.LOCKED, "another Spack holds its lock; wait for it to end"),
         (
@@ -194,7 +197,7 @@ def test_a_file_that_is_no_yaml_is_named_with_the_line_that_is_wrong(place: Site
     lines = (place.top / file).read_text().splitlines()
     (place.top / file).write_text("\n".join([*lines, "a: 1", "b: [1", "c: 2", ""]))
     [sentence] = place.build()
-    assert one_sentence(sentence).startswith(f"{place.top / file}, line {len(lines) + 3} is no YAML")
+    assert one_sentence(sentence).startswith(f"{place.top / file}, line {len(lines) + 3} is not YAML")
     assert place.asked("openmpi") == []
 
 

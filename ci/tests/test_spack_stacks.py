@@ -210,7 +210,7 @@ def test_a_second_build_does_nothing_whatever_the_user_has_in_his_home(
     own.parent.mkdir()
     own.write_text("packages: 7\n")
     environ = {**environ_without_scope(), "HOME": str(tmp_path)}
-    # The test of two solutions may have solved anew: the hashes are equal, so nothing else is done.
+    # The test of two solutions may have concretized again: the hashes are equal, so nothing else is done.
     assert build.build(["openmpi"], build.Options(), system="generic", root=place, environ=environ, echo=said.append) == []
     assert any("openmpi-spack: up to date" in line for line in said)
     assert path.stat().st_mtime_ns == before

@@ -228,7 +228,7 @@ def test_duplicate_damaged_future_and_foreign_sessions_are_refused(tmp_path: Pat
         verdict_data.read(tmp_path, "testbed", "latest")
     path.unlink()
     write_session(tmp_path, 7, started=datetime.now(timezone.utc) + timedelta(days=30))
-    with pytest.raises(BadInput, match="mend the clock"):
+    with pytest.raises(BadInput, match="correct the clock"):
         verdict_data.read(tmp_path, "testbed", "latest")
 
 
@@ -248,7 +248,7 @@ def test_zero_is_no_ratio_and_is_said(tmp_path: Path) -> None:
         ("bands_bytes: {a: 10, b: 5, c: null}", "must ascend"),
         ("bands_bytes: {a: 10}", "must ascend"),
         ("minimum_repeats: 1", "minimum_repeats"),
-        ("a: [", "no YAML"),
+        ("a: [", "not YAML"),
     ],
 )
 def test_a_bad_policy_is_one_sentence(tmp_path: Path, text: str, part: str) -> None:

@@ -219,7 +219,7 @@ def _unpack(package: Path, target: Path) -> None:
                 else:
                     archive.extract(member, target)
     if process.returncode:
-        raise BadInput(f"{package.name} cannot be unpacked; run the command again to fetch it anew.")
+        raise BadInput(f"{package.name} cannot be unpacked; run the command again to fetch it again.")
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

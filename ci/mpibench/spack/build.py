@@ -47,7 +47,7 @@ class Options:
 
     :param mirrors: paths or URLs of build caches and source mirrors, asked before the site's own.
     :param cache_only: take every package from a build cache, build none.
-    :param fresh: solve anew although nothing has changed.
+    :param fresh: concretize again although nothing has changed.
     :param solve_only: stop when it has been shown what would be built.
     :param skip_tests: leave out the packages' install-time tests.
     :param jobs: processes per build; 0: Spack's default.
@@ -246,8 +246,8 @@ def finish(project: Project, name: str, options: Options, installed: Mapping[str
     there = {key: prefix for key, prefix in prefixes.items() if prefix}
     gone = next((node for node in lock.at_run_time() if not there[node.hash].is_dir()), None)
     if gone:
-        mend = "correct its prefix in the site's packages.yaml" if gone.external else f"see {project.log(name)}"
-        raise BadInput(f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {mend}.")
+        remedy = "correct its prefix in the site's packages.yaml" if gone.external else f"see {project.log(name)}"
+        raise BadInput(f"{name}: Spack has {gone} as installed and {there[gone.hash]} is gone; {remedy}.")
     document = description.describe(lock, there, _finished(lock), project.root)
     if not options.skip_tests:
         run_tests(project, name, lock)

@@ -59,12 +59,12 @@ ROWS = (
     # Spack begins with the line where the damaged part starts, and ends with the one where it shows.
     Row(
         r"(?s)near \S+\.yaml, \d+, \d+: ([^\n]*)\n.*in \"([^\"]+\.yaml)\", line (\d+)",
-        "a configuration file is no YAML ({2}, line {3}: {1})",
+        "a configuration file is not YAML ({2}, line {3}: {1})",
         "correct it",
     ),
     Row(
         r"near (\S+\.yaml), (\d+), \d+: (.*)$",
-        "a configuration file is no YAML ({1}, line {2}: {3})",
+        "a configuration file is not YAML ({1}, line {2}: {3})",
         "correct it",
     ),
     Row(
@@ -101,12 +101,12 @@ ROWS = (
     Row(
         r"(?s)Error: (ProcessError: Command exited[^\n:]*).*?\n +>> \d+ +([^\n]*).*?See build log for details:\s+(\S+)",
         "a build failed ({1}: {2})",
-        "see {3}; when the cause is mended, the same command goes on from here",
+        "see {3}; when the cause is corrected, the same command goes on from here",
     ),
     Row(
         r"Error: (ProcessError: .*)$",
         "a build failed ({1})",
-        "see the log; when the cause is mended, the same command goes on from here",
+        "see the log; when the cause is corrected, the same command goes on from here",
     ),
 )
 

@@ -86,7 +86,7 @@ def find_programs(package: str, prefix: Path) -> dict[str, str]:
             raise BadInput(f"{package} has two programs {path.name} ({found[path.name]} and {path}); remove one of them.")
         found[path.name] = str(path)
     if not found:
-        raise BadInput(f"{package} is installed and has no {pattern} below {prefix / folder}; install it anew.")
+        raise BadInput(f"{package} is installed and has no {pattern} below {prefix / folder}; install it again.")
     return found
 
 
@@ -102,7 +102,7 @@ def find_library(program: str, environ: Mapping[str, str]) -> Path:
             return Path(path)
     missing = next((name for name, path in needs.items() if not path), "any libmpi")
     raise BadInput(
-        f"{program} does not find {missing} and cannot run; correct its MPI's prefix in packages.yaml, or install it anew."
+        f"{program} does not find {missing} and cannot run; correct its MPI's prefix in packages.yaml, or install it again."
     )
 
 
@@ -123,7 +123,7 @@ def contradict(stack: Stack, record: Callable[[str], object]) -> str:
     for suite, version in found.suites.items():
         wanted = stack.suites[suite]["version"]
         if not _same_version(wanted, version):
-            return f"{suite} of {stack.name} says it is {version} and was built as {wanted}; install it anew."
+            return f"{suite} of {stack.name} says it is {version} and was built as {wanted}; install it again."
     return ""
 
 
@@ -138,7 +138,7 @@ def find_home(lock: Lock, prefix: Path) -> Path:
         path = prefix / home.format(version=version, short=short)
         if os.access(path / "bin" / "mpirun", os.X_OK):
             return path
-    remedy = "correct its prefix in the site's packages.yaml" if lock.mpi.external else "install it anew"
+    remedy = "correct its prefix in the site's packages.yaml" if lock.mpi.external else "install it again"
     raise BadInput(f"{lock.mpi} has no bin/mpirun below {prefix}; {remedy}.")
 
 
@@ -256,12 +256,12 @@ def _agree(lock: Lock, installed: installed_mpi.Installation, remedy: str = "") 
     """Refuse an MPI that is not the one the lock names: an external that has been updated since it was written down."""
     wanted, found = _provider(lock).mpi, installed.identity
     if found.mpi != wanted or not _same_version(lock.mpi.version, found.version):
-        remedy = remedy or ("correct its spec in the site's packages.yaml" if lock.mpi.external else "install it anew")
+        remedy = remedy or ("correct its spec in the site's packages.yaml" if lock.mpi.external else "install it again")
         raise BadInput(f"{installed.library} is {found.mpi} {found.version} and the lock file says {lock.mpi}; {remedy}.")
     own = lock.mpi.external or str(installed.library.resolve()).startswith(str(Path(installed.prefix).resolve()))
     if not own:
         raise BadInput(
-            f"benchmarks built for {lock.mpi} load {installed.library}, which is not its library; install them anew."
+            f"benchmarks built for {lock.mpi} load {installed.library}, which is not its library; install them again."
         )
 
 

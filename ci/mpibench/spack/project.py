@@ -75,7 +75,7 @@ class Project:
         return [*scope, self.folder(name) / ENVIRONMENT, *common]
 
     def check_files(self, name: str) -> None:
-        """Refuse a file that is no YAML; Spack names its first line, whatever line is wrong.
+        """Refuse a file that is not YAML; Spack names its first line, whatever line is wrong.
 
         :raises BadInput: naming file and line.
         """
@@ -83,12 +83,12 @@ class Project:
             try:
                 yaml.compose(path.read_text())
             except (OSError, UnicodeDecodeError) as error:
-                raise BadInput(f"{path} cannot be read ({error}); mend or remove it.") from error
+                raise BadInput(f"{path} cannot be read ({error}); correct or remove it.") from error
             except yaml.MarkedYAMLError as error:
                 line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-                raise BadInput(f"{path}{line} is no YAML ({error.problem}); correct it.") from error
+                raise BadInput(f"{path}{line} is not YAML ({error.problem}); correct it.") from error
             except yaml.YAMLError as error:
-                raise BadInput(f"{path} is no YAML ({' '.join(str(error).split())}); correct it.") from error
+                raise BadInput(f"{path} is not YAML ({' '.join(str(error).split())}); correct it.") from error
 
     def prepare(self, name: str) -> Path:
         """The folder Spack works in, with the environment as it is now and the way to what it refers to."""
