@@ -116,7 +116,7 @@ def test_nothing_is_learned_from_too_few_or_failed_jobs(tmp_path: Path) -> None:
         rebaseline.propose(tmp_path / "data", "latest", root=root)
     write(tmp_path / "data", 40)
     root_with(tmp_path, "PointToPoint: {x: [")
-    with pytest.raises(BadInput, match="no YAML"):
+    with pytest.raises(BadInput, match="not YAML"):
         rebaseline.propose(tmp_path / "data", ALL, root=root)
 
 
