@@ -34,7 +34,7 @@ from . import (
     verdict_text,
 )
 from . import verdict_statistics as statistics
-from .verdict_data import METRIC
+from .verdict_data import CONDITION, METRIC
 from .verdict_policy import JUDGED, Policy
 from .verdict_statistics import Array
 
@@ -365,7 +365,7 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
 
     Of a partial session it is not known what it should have had, and nothing is told.
 
-    :param whole: also benchmarks of which the last night has nothing at all.
+    :param whole: also benchmarks of which the last night has nothing at all under a condition.
     """
     if history.nights.height <= FEWEST_CHANGED or history.partial:
         return []
@@ -373,7 +373,7 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
     gone = history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1]))
     keys = ["stack", "fabric", "benchmark"]
     if not whole:
-        gone = gone.join(history.metrics.filter(pl.Series(there[:, -1])), on=["partition", *keys], how="semi")
+        gone = gone.join(history.metrics.filter(pl.Series(there[:, -1])), on=[*CONDITION, "benchmark"], how="semi")
     lines = []
     for (stack, fabric, benchmark), rows in gone.group_by(keys, maintain_order=True):
         sizes = verdict_text.sizes_text(rows["message_bytes"])

@@ -3,7 +3,8 @@
 Expected of a session is, by partition, stack, fabric, group and benchmark,
 
 - everything that was ever proven in an earlier session of the same label (``run``) on the same system, however long ago and
-  whatever became of it since, until ``expected.yaml`` retires it (:mod:`.expected_file`);
+  whatever became of it since, until ``expected.yaml`` retires it (:mod:`.expected_file`), and under each number of nodes, of
+  processes per node, and pinning under which it was (:func:`_lost`): half of the cores gone is a hole, not a new normal;
 - what ``expected.yaml`` names for that label;
 - each registered stack on each partition it fits, and each fabric that ``system.py`` describes for a partition: at least one
   proven case, so that a first night is not complete by itself.
@@ -14,10 +15,11 @@ partial answer; then what it was not asked for is counted and said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -29,6 +31,10 @@ from .expected_file import ExpectedFile, Place
 
 #: Fields of a place that is one test: what a job measures.
 JOB = ("partition", "stack", "fabric", "group")
+#: The rest of a condition; a place was proven under at least one, and stays expected under each.
+UNDER = ("nodes", "ppn", "pinning")
+#: Conditions named in one sentence.
+MOST_CONDITIONS = 4
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,8 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     covered = _covered(asked, now, past)
     holes = [one for one, there in zip(asked, covered, strict=True) if not there]
     missing = _sentences(holes, asked, past, now, planned)
+    if file.history and not (partial and options):
+        missing += _lost(proofs, session, alike.run, file, set(now))
     if not wanted:
         missing.append("missing: nothing says what this session must hold: no earlier session, expected.yaml or system.py")
     elif not now:
@@ -157,8 +165,8 @@ def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[Pl
 
 
 def _proofs(folder: Path, system: str, proven: pl.DataFrame) -> pl.DataFrame:
-    """Session, start and place of everything proven; a case that times nothing has no benchmark."""
-    wanted = proven.select("case", "session", "started", *JOB)
+    """Session, start, place and condition of everything proven; a case that times nothing has no benchmark."""
+    wanted = proven.select("case", "session", "started", *JOB, *UNDER)
     samples = dataset_layout.scan(folder, "samples", [system]).filter(
         pl.col("session").is_in(proven["session"].unique().to_list())
     )
@@ -243,6 +251,40 @@ def _sentences(
             text += f": benchmark{'' if len(names) == 1 else 's'} {', '.join(names)}"
         lines.append(f"missing: {text or ', '.join(names)}{_why([one for one in left if one.job() == job], past, planned)}")
     return lines
+
+
+def _lost(proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFile, there: Collection[Place]) -> list[str]:
+    """One sentence per job for conditions under which something that is there was proven before, and is not in this session.
+
+    :param proofs: of this session and the earlier ones, oldest first.
+    :param there: what is proven in this session under any condition; what is not is told as a whole.
+    """
+    here = pl.col("session") == session
+    keys = [*Place._fields, *UNDER]
+    gone = (
+        proofs.filter(~here)
+        .unique(keys, keep="last", maintain_order=True)
+        .join(proofs.filter(here), on=keys, how="anti", nulls_equal=True, maintain_order="left")
+    )
+    jobs: dict[Place, list[dict[str, Any]]] = {}
+    for row in gone.to_dicts():
+        place = Place(*(row[name] for name in Place._fields))
+        if place in there and not any(one.covers(place, run, row["started"].date()) for one in file.retired):
+            jobs.setdefault(place.job(), []).append(row)
+    return sorted(_lost_sentence(job, rows) for job, rows in jobs.items())
+
+
+def _lost_sentence(job: Place, rows: Sequence[Mapping[str, Any]]) -> str:
+    """What of a job is missing, under which conditions, and when it was last proven."""
+    names = sorted({row["benchmark"] for row in rows if row["benchmark"]})
+    under = sorted({f"{row['nodes']} x {row['ppn']} {row['pinning']}" for row in rows})
+    last = max(rows, key=lambda row: row["started"])
+    where = ", ".join(f"{kind} {value}" for kind, value in zip(JOB, job[:-1], strict=True) if value)
+    more = f" and {len(under) - MOST_CONDITIONS} more" if len(under) > MOST_CONDITIONS else ""
+    return (
+        f"missing: {where}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes per node, pinning)"
+        f"{': ' + ', '.join(names) if names else ''}; last proven {last['started']:%Y-%m-%d} in session {last['session'][:8]}"
+    )
 
 
 def _why(places: Sequence[Place], past: Mapping[Place, Proof], planned: Mapping[Place, str]) -> str:

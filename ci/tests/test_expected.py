@@ -247,3 +247,44 @@ def test_every_selection_option_of_reframe_is_known() -> None:
     ours = {long: {long, short} - {""} for long, (short, _, _) in selection_options.NARROWING.items()}
     assert {long: set(names) for long, (group, names) in given.items() if group == "select_options"}.items() <= ours.items()
     assert {long: set(given[long][1]) for long in ours} == ours
+
+
+def test_a_condition_that_vanished_is_missing_every_night_until_it_is_retired(tmp_path: Path) -> None:
+    """Half of the cores or nodes gone: something of every stack, fabric and benchmark is still proven."""
+    wheres = [{"nodes": nodes, "ppn": ppn, "ppn_symbol": "full"} for nodes in (2, 4) for ppn in (8, 16)]
+    for number in range(3):
+        night(tmp_path, number, where=wheres)
+    for number in range(3, 7):
+        halved = night(tmp_path, number, where=wheres[:1])
+    answer = judge(tmp_path, halved)
+    assert not answer.complete
+    assert answer.missing[0] == (
+        "missing: partition node, stack a-spack, fabric eth1g, group p2p: not proven at 2 x 16 bunch, 4 x 16 bunch, "
+        "4 x 8 bunch (nodes x processes per node, pinning): PingPong, Uniband; last proven 2026-01-07 in session 00000003"
+    )
+    assert len(answer.missing) == 2
+    write_file(tmp_path, "retired: [{stack: '*', fabric: eth1g, date: 2026-01-07, reason: half of the nodes were sold}]")
+    assert judge(tmp_path, halved).complete
+    again = night(tmp_path, 8, where=wheres)
+    assert judge(tmp_path, again).complete
+    assert not judge(tmp_path, night(tmp_path, 9, where=wheres[:1])).complete
+
+
+def test_a_benchmark_that_vanished_under_one_condition_is_missing(tmp_path: Path) -> None:
+    wheres = [{"ppn": ppn} for ppn in (1, 8)]
+    night(tmp_path, 0, stacks=BOTH[:1], where=wheres)
+    lacking = night(
+        tmp_path,
+        1,
+        stacks=BOTH[:1],
+        where=wheres,
+        edit=lambda row: None if (row["ppn"], row["benchmark"]) == (8, "Uniband") else row,
+    )
+    (line,) = judge(tmp_path, lacking).missing
+    assert "not proven at 2 x 8 bunch" in line and "): Uniband; last" in line
+
+
+def test_a_partial_session_lacks_no_condition_it_was_not_asked_for(tmp_path: Path) -> None:
+    night(tmp_path, 0, where=[{"ppn": ppn} for ppn in (1, 8)])
+    part = night(tmp_path, 1, where={"ppn": 1}, command_line="reframe -c reframe_tests -r -P ppn=1")
+    assert judge(tmp_path, part, partial=True).complete
