@@ -117,7 +117,8 @@ class Acceptance:
 def decide(folder: Path, baseline: str, candidate: str, options: Options = Options()) -> Acceptance:
     """Compare two selections of sessions.
 
-    :raises BadInput: a side selects nothing that may be used, the sides share a session, or they have nothing in common.
+    :raises BadInput: a side selects nothing that may be used, the sides share a session, the candidate was measured before the
+        baseline, or they have nothing in common.
     """
     name = _system(folder, candidate, options.system)
     before = verdict_data.read(folder, name, baseline, where=options.where, rename=options.rename)
@@ -125,6 +126,12 @@ def decide(folder: Path, baseline: str, candidate: str, options: Options = Optio
     shared = sorted(set(before.sessions) & set(after.sessions))
     if shared:
         raise BadInput(f"session {shared[0]} is on both sides: a machine is not accepted against itself.")
+    first, last = before.planned["started"].min(), after.planned["started"].max()
+    if first is not None and last is not None and last < first:
+        raise BadInput(
+            f"the candidate ({last:%Y-%m-%d %H:%M} UTC) was measured before the baseline ({first:%Y-%m-%d %H:%M} UTC): what "
+            "became slower would be called an improvement; exchange the two selectors."
+        )
     policy = verdict_policy.load(name)
     judgement = verdicts.judge(before, after, policy)
     if after.cases.height and not judgement.metrics.filter(pl.col("verdict") != MISSING).height:

@@ -59,7 +59,7 @@ OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
 
 
 class NothingJudged(BadInput):
-    """No night holds a metric that could change: only placement was proven, say."""
+    """No night holds a metric that could change: only placement was proven, say, or the policy gives none a margin."""
 
 
 @dataclass(frozen=True)
@@ -392,5 +392,9 @@ def watch(
     :raises BadInput: as :func:`read`.
     """
     history = read(folder, system, selector, where)
-    points = change_points(history, verdict_policy.load(history.system), recent)
+    policy = verdict_policy.load(history.system)
+    points = zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True)
+    if not any(policy.judges(quantity, policy.band(size)) for quantity, size in points):
+        raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
+    points = change_points(history, policy, recent)
     return history, events(folder, history, points)

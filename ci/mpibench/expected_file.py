@@ -9,7 +9,7 @@ import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -156,6 +156,8 @@ def _retired(row: Mapping[str, Any], where: str) -> Retired:
         day = day if type(day) is date else date.fromisoformat(str(day))
     except ValueError:
         raise BadInput(f"{where}.date is {row['date']!r}, expected YYYY-MM-DD.") from None
+    if day > datetime.now(timezone.utc).date() + timedelta(days=1):
+        raise BadInput(f"{where}.date is {day}, which is to come: it would retire what is still measured, too.")
     if not set(row) & set(Place._fields):
         raise BadInput(f"{where} names nothing that is retired: give one of {', '.join(Place._fields)}.")
     runs = tuple(name for name in _listed(row.get("run")) if name)

@@ -19,6 +19,8 @@ from . import drift, expected, session_selectors, unreadable, usable, verdict_da
 
 #: Lines at most.
 MOST_LINES = 10
+#: How much the clocks of who measured and who judges may differ; a session of tomorrow would be young for longer.
+CLOCK_TOLERANCE = timedelta(minutes=15)
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,10 @@ def decide(
 
 def _age(started: datetime, limit_hours: float, now: datetime) -> Finding:
     """How long ago the session started."""
+    if started > now + CLOCK_TOLERANCE:
+        ahead = f"{(started - now) / timedelta(hours=1):.1f} h"
+        told = f"{started:%Y-%m-%d %H:%M} UTC, {ahead} to come"
+        return Finding(told, (f"age: the session says it starts {ahead} from now: mend the clock and measure",))
     age = max(now - started, timedelta(0))
     hours = age / timedelta(hours=1)
     text = f"{hours:.0f} h" if hours < 72 else f"{age.days} days"
@@ -111,7 +117,11 @@ def _evidence(cases: pl.DataFrame) -> Finding:
     problems = [] if proven.height else ["evidence: no case of this session is proven"]
     unproven = ran.join(proven.select("case"), on="case", how="anti", maintain_order="left")
     problems += [f"evidence: {row['name']} [{row['stack']}]: {_first(row)}" for row in unproven.to_dicts()]
-    return Finding(f"{proven.height} of {ran.height} cases proven, {sorted_cases.usable.height} measured", tuple(problems))
+    again = cases.filter(pl.col("superseded").fill_null(False)).height
+    retried = f" ({again} failures were run again)" if again else ""
+    return Finding(
+        f"{proven.height} of {ran.height} cases proven, {sorted_cases.usable.height} measured{retried}", tuple(problems)
+    )
 
 
 def _references(cases: pl.DataFrame) -> Finding:

@@ -44,6 +44,8 @@ _NEUTRAL = (
 #: ReFrame's options that a night sets itself, and what to do instead.
 _OWN = {
     "--mode": "set MODE=",
+    "--skip-performance-check": "a night is held against its references",
+    "--skip-sanity-check": "a night proves its conditions",
     "--timestamp": "each session has folders of its own",
     "--report-file": "results/tonight/run-report.json is the run report",
 }

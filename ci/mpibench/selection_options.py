@@ -1,4 +1,4 @@
-"""Which options of ReFrame's command line make a session smaller than a whole one of its mode.
+"""Which options of ReFrame's command line make a session smaller than a whole one of its mode, or judge less of it.
 
 The options are those of ReFrame 4.10, ``reframe/frontend/cli.py`` (group "Options for selecting checks" and the others named
 below). Long options may be cut short, as ``argparse`` allows.
@@ -38,6 +38,9 @@ NARROWING: dict[str, tuple[str, bool, Callable[[str], bool]]] = {
     "--parameterize": ("-P", True, _always),
     "--restore-session": ("", True, _always),
     "--setvar": ("-S", True, lambda value: value.partition("=")[0].rpartition(".")[2] in _PLACES),
+    # Without these stages no reference is looked at, or no proof.
+    "--skip-performance-check": ("", False, _always),
+    "--skip-sanity-check": ("", False, _always),
     "--system": ("", True, lambda value: ":" in value),  # SYSTEM:PARTITION
 }
 _LONG = {short: long for long, (short, _, _) in NARROWING.items() if short}

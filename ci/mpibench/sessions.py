@@ -40,6 +40,8 @@ SESSION_KEYS = frozenset(
 
 #: What ReFrame writes for a loggable attribute that was never set (``RunReport.update_run_stats``).
 UNDEFINED = "<undefined>"
+#: ReFrame's options that repeat a whole session, and how short ``argparse`` takes them.
+_RERUN = re.compile(r"(?:^|\s)--(?:rer(?:u(?:ns?)?)?|dur(?:a(?:t(?:i(?:on?)?)?)?)?)(?:[\s=]|$)")
 #: Behind the id of a case: what the stack measured that took turns with it in the same job (``-S rival=``).
 RIVAL = ":rival"
 #: Name of the job script ReFrame writes (``Job.create``: ``{name}.sh``, job name ``rfm_job``).
@@ -227,7 +229,12 @@ class Session:
 
     @cached_property
     def superseded(self) -> frozenset[str]:
-        """Cases that failed and were run again later in the same session (``--max-retries``)."""
+        """Cases that failed and were run again for that later in the same session (``--max-retries``).
+
+        With ``--reruns`` and ``--duration`` all cases run again, whatever became of them: each run counts.
+        """
+        if _RERUN.search(self.command_line or ""):
+            return frozenset()
         last = {case.key: case.run for case in self.cases}
         return frozenset(case.uuid for case in self.cases if case.result in ("fail", "abort") and case.run < last[case.key])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -124,6 +124,9 @@ def check(content: Any, where: str) -> None:
     if error:
         key = ".".join(map(str, error.absolute_path)) or "top level"
         raise BadInput(f"{where}: {key}: {error.message}; see site_configs/policy.schema.json.")
+    odd = next((key for key, value in _leaves(content) if isinstance(value, float) and not math.isfinite(value)), None)
+    if odd:  # which no bound of a schema refuses, and no comparison ever exceeds
+        raise BadInput(f"{where}: {odd} is no finite number.")
     unknown = sorted(set(content.get("margins_percent", ())) - set(QUANTITIES))
     if unknown:
         raise BadInput(f"{where}: margins_percent.{unknown[0]}: no such quantity; there are {', '.join(QUANTITIES)}.")
@@ -135,3 +138,12 @@ def check(content: Any, where: str) -> None:
         odd = sorted(set(margin) - set(bands)) if isinstance(margin, Mapping) else []
         if odd:
             raise BadInput(f"{where}: margins_percent.{quantity}.{odd[0]}: no such band; there are {', '.join(bands)}.")
+
+
+def _leaves(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value that is no mapping, with its dotted key."""
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value

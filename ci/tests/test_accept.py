@@ -17,8 +17,8 @@ from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 
 
-def run(folder: Path, *words: str, baseline: str = "latest~1") -> int:
-    options = ["--dataset-only", "--dataset", str(folder), "--out", str(folder / "out")]
+def run(folder: Path, *words: str, baseline: str = "latest~1", candidate: str = "latest") -> int:
+    options = ["--candidate", candidate, "--dataset-only", "--dataset", str(folder), "--out", str(folder / "out")]
     return cli.main(["accept", "--baseline", baseline, *options, *words])
 
 
@@ -121,6 +121,10 @@ def test_a_failed_candidate_case_is_missing_with_its_reason(tmp_path: Path, caps
         ({"baseline": "latest"}, "is on both sides"),
         ({"baseline": "latest~7"}, "selects none of the 2 sessions"),
         ({"baseline": "rubbish"}, "is no selector"),
+        (
+            {"baseline": "latest", "candidate": "latest~1"},
+            "the candidate (2026-01-05 02:00 UTC) was measured before the baseline",
+        ),
     ],
 )
 def test_bad_selections_are_one_sentence(

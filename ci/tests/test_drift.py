@@ -158,6 +158,15 @@ def test_a_clock_that_was_wrong_is_refused(tmp_path: Path) -> None:
         drift.read(tmp_path)
 
 
+def test_a_policy_that_judges_nothing_is_no_quiet_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(8):
+        write_session(tmp_path, number, change=lambda *_, number=number: 1.0 if number < 5 else 3.0)
+    nothing = verdict_policy.Policy(margins_percent=dict.fromkeys(verdict_policy.MARGINS), source="policy.yaml")
+    monkeypatch.setattr(verdict_policy, "load", lambda *_: nothing)
+    with pytest.raises(drift.NothingJudged, match=r"policy\.yaml gives none of the 21 metrics of testbed a margin"):
+        drift.watch(tmp_path)
+
+
 def test_the_screen_loses_no_change_of_the_margins_size() -> None:
     """What is found without the screen is found with it."""
     rng = np.random.default_rng(2)

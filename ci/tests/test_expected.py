@@ -161,6 +161,7 @@ def test_the_file_names_what_must_be_there(tmp_path: Path) -> None:
         ("retired: [{stack: a, date: 2026-01-01}]", "retired.0"),
         ("retired: [{stack: a, date: 2026-01-01, reason: ''}]", "retired.0"),
         ("retired: [{stack: a, date: soon, reason: x}]", "retired.0.date is 'soon'"),
+        ("retired: [{stack: a, date: 2999-01-01, reason: x}]", "retired.0.date is 2999-01-01, which is to come"),
         ("retired: [{run: nightly, date: 2026-01-01, reason: x}]", "names nothing that is retired"),
     ],
 )
@@ -227,6 +228,8 @@ def test_the_command_tells_and_exits(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("reframe -c reframe_tests -r -S depth=smoke -S valid_systems=a:b", ("--setvar=valid_systems=a:b",)),
         ("reframe -c reframe_tests -r --cpu-only --restore-session=x", ("--cpu-only", "--restore-session=x")),
         ("reframe -c reframe_tests -r --exec-policy=serial --timestamp --max-retries=1", ()),
+        ("reframe -c reframe_tests -r --skip-performance-check", ("--skip-performance-check",)),
+        ("reframe -c reframe_tests -r --skip-san", ("--skip-sanity-check",)),
         ("reframe 'unfinished", ("reframe 'unfinished",)),
     ],
 )

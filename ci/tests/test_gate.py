@@ -152,6 +152,24 @@ def test_the_policy_says_how_old_a_session_may_be(tmp_path: Path) -> None:
     assert gate.decide(tmp_path / "set", root=tmp_path).passed
 
 
+def test_a_session_of_tomorrow_is_not_young(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    now = datetime.now(timezone.utc)
+    the_night_before(tmp_path)
+    write_session(tmp_path, 0, started=now + timedelta(minutes=5))
+    assert run(tmp_path) == 0
+    write_session(tmp_path, 1, started=now + timedelta(hours=20))
+    assert run(tmp_path) == 1
+    assert "age: the session says it starts 20.0 h from now: mend the clock" in capsys.readouterr().out
+
+
+def test_failures_that_were_run_again_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    the_night_before(tmp_path)
+    failed = {"result": "fail", "evidence": "missing", "superseded": True}
+    write_session(tmp_path, 0, where=[{}, failed], edit=lambda row: row if row["result"] == "pass" else None)
+    assert run(tmp_path, *OLD) == 0
+    assert "1 of 1 cases proven, 1 measured (1 failures were run again)" in capsys.readouterr().out
+
+
 def test_the_system_is_that_of_the_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another system in the dataset, however new or damaged, changes nothing for a session given by its id."""
     for system in ("mine", "other"):

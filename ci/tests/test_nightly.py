@@ -93,6 +93,8 @@ def test_a_mode_nobody_knows_is_one_sentence(project: NightProject) -> None:
         ("--timestamp=now", "folders of its own"),
         ("--mode=smoke", "set MODE="),
         ("--report-file=x", "run report"),
+        ("--skip-performance-check", "held against its references"),
+        ("--skip-sanity-check", "proves its conditions"),
         ("--session-extras=firmware", "is not NAME=VALUE"),
     ],
 )

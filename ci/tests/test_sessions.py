@@ -41,6 +41,19 @@ def test_retried_cases_are_superseded(tmp_path: Path) -> None:
     assert table.rows() == [(0, False), (0, True), (1, False)]
 
 
+@pytest.mark.parametrize("option", ["--reruns=1", "--rer 1", "--duration=1m"])
+def test_a_case_that_failed_in_one_of_several_whole_runs_has_failed(option: str) -> None:
+    """Where everything is run again anyway, a later success takes nothing back."""
+    first = {"name": "x", "partition": "p", "environ": "e", "result": "fail"}
+    cases = tuple(
+        sessions.Case(f"s:{run}:0", run, {**first, "result": result}, {}, (), None, ())
+        for run, result in enumerate(("fail", "pass"))
+    )
+    line = "reframe -c reframe_tests -r"
+    assert sessions.Session({"uuid": "s", "cmdline": f"{line} {option}"}, cases).superseded == frozenset()
+    assert sessions.Session({"uuid": "s", "cmdline": f"{line} --max-retries=1"}, cases).superseded == {"s:0:0"}
+
+
 # Damage: each is one sentence that names the file.
 
 

@@ -248,6 +248,9 @@ def test_zero_is_no_ratio_and_is_said(tmp_path: Path) -> None:
         ("bands_bytes: {a: 10, b: 5, c: null}", "must ascend"),
         ("bands_bytes: {a: 10}", "must ascend"),
         ("minimum_repeats: 1", "minimum_repeats"),
+        ("margins_percent: {latency_us: {small: .nan}}", "margins_percent.latency_us.small is no finite number"),
+        ("false_discovery_rate: .nan", "false_discovery_rate is no finite number"),
+        ("max_age_hours: .inf", "max_age_hours is no finite number"),
         ("a: [", "not YAML"),
     ],
 )
