@@ -4,7 +4,8 @@ Expected of a session is, by partition, stack, fabric, group and benchmark,
 
 - everything that was ever proven in an earlier session of the same label (``run``) on the same system, however long ago and
   whatever became of it since, until ``expected.yaml`` retires it (:mod:`.expected_file`), and under each number of nodes, of
-  processes per node, and pinning under which it was (:func:`_lost`): half of the cores gone is a hole, not a new normal;
+  processes per node, and pinning under which it was, at as many sizes (:func:`_lost`): half of the cores or of a curve gone
+  is a hole, not a new normal;
 - what ``expected.yaml`` names for that label;
 - each registered stack on each partition it fits, and each fabric that ``system.py`` describes for a partition: at least one
   proven case, so that a first night is not complete by itself.
@@ -165,13 +166,17 @@ def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[Pl
 
 
 def _proofs(folder: Path, system: str, proven: pl.DataFrame) -> pl.DataFrame:
-    """Session, start, place and condition of everything proven; a case that times nothing has no benchmark."""
+    """Session, start, place, condition of everything proven, and ``sizes``: at how many message sizes it has a value.
+
+    A case that times nothing has no benchmark. A value of zero says that nothing arrived.
+    """
     wanted = proven.select("case", "session", "started", *JOB, *UNDER)
     samples = dataset_layout.scan(folder, "samples", [system]).filter(
         pl.col("session").is_in(proven["session"].unique().to_list())
     )
-    names = samples.select("case", "benchmark").unique().collect()
-    return wanted.join(names, on="case", how="left").drop("case").unique().sort("started")
+    points = samples.filter(pl.col("value") > 0).group_by("case", "benchmark")
+    names = points.agg(sizes=pl.col("message_bytes").n_unique().cast(pl.Int64)).collect()
+    return wanted.join(names, on="case", how="left").drop("case").unique().sort("started", "sizes")
 
 
 def _places(proofs: pl.DataFrame) -> dict[Place, Proof]:
@@ -256,15 +261,19 @@ def _sentences(
 def _lost(proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFile, there: Collection[Place]) -> list[str]:
     """One sentence per job for conditions under which something that is there was proven before, and is not in this session.
 
+    Fewer message sizes than before count as not proven: the rest of the curve is missing.
+
     :param proofs: of this session and the earlier ones, oldest first.
     :param there: what is proven in this session under any condition; what is not is told as a whole.
     """
     here = pl.col("session") == session
     keys = [*Place._fields, *UNDER]
+    now = proofs.filter(here).group_by(keys).agg(now=pl.col("sizes").max(), here=pl.lit(True))
     gone = (
         proofs.filter(~here)
+        .join(now, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .filter(pl.col("here").is_null() | (pl.col("now") < pl.col("sizes")))
         .unique(keys, keep="last", maintain_order=True)
-        .join(proofs.filter(here), on=keys, how="anti", nulls_equal=True, maintain_order="left")
     )
     jobs: dict[Place, list[dict[str, Any]]] = {}
     for row in gone.to_dicts():
@@ -276,7 +285,8 @@ def _lost(proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFil
 
 def _lost_sentence(job: Place, rows: Sequence[Mapping[str, Any]]) -> str:
     """What of a job is missing, under which conditions, and when it was last proven."""
-    names = sorted({row["benchmark"] for row in rows if row["benchmark"]})
+    curves = [(row["benchmark"], f" ({row['now']} of {row['sizes']} sizes)" if row["here"] else "") for row in rows]
+    names = sorted({f"{benchmark}{part}" for benchmark, part in curves if benchmark})
     under = sorted({f"{row['nodes']} x {row['ppn']} {row['pinning']}" for row in rows})
     last = max(rows, key=lambda row: row["started"])
     where = ", ".join(f"{kind} {value}" for kind, value in zip(JOB, job[:-1], strict=True) if value)

@@ -287,6 +287,22 @@ def test_a_benchmark_that_vanished_under_one_condition_is_missing(tmp_path: Path
     assert "not proven at 2 x 8 bunch" in line and "): Uniband; last" in line
 
 
+def test_half_a_curve_or_a_curve_of_zeros_is_missing_every_night(tmp_path: Path) -> None:
+    """Smoke depth under the label of another, or a link that carries nothing: the benchmark is there by name."""
+    for number in range(2):
+        write_session(tmp_path / "set", number, labels=NIGHTLY)
+    for number in range(2, 5):
+        short = write_session(tmp_path / "set", number, labels=NIGHTLY, sizes=(8, 64))
+    (line,) = judge(tmp_path, short).missing
+    assert "not proven at 2 x 1 bunch" in line
+    assert "PingPong (2 of 11 sizes), Uniband (2 of 10 sizes); last proven 2026-01-06" in line
+    nothing = write_session(
+        tmp_path / "set", 5, labels=NIGHTLY, edit=lambda row: row if row["benchmark"] == "PingPong" else {**row, "value": 0.0}
+    )
+    (line,) = judge(tmp_path, nothing).missing
+    assert line.startswith("missing: partition node, stack openmpi-spack, fabric eth1g, group p2p: benchmark Uniband; ")
+
+
 def test_a_partial_session_lacks_no_condition_it_was_not_asked_for(tmp_path: Path) -> None:
     night(tmp_path, 0, where=[{"ppn": ppn} for ppn in (1, 8)])
     part = night(tmp_path, 1, where={"ppn": 1}, command_line="reframe -c reframe_tests -r -P ppn=1")
