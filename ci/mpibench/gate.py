@@ -73,6 +73,7 @@ def decide(
     age = _age(whole.started, limit, now or datetime.now(timezone.utc))
     evidence, references = _evidence(cases), _references(cases)
     sessions = session_selectors.sessions_table(table)
+    dropped = _dropped(table, sessions, cases, chosen)
     watched, better = _drift(folder, name, sessions, chosen, recent)
     lost = unreadable.find(folder, [name])
     refused = f"{len(lost)} ({lost[-1].why})" if lost else "none"
@@ -84,7 +85,7 @@ def decide(
         f"{decision}: {name}, session {chosen[:8]} ({label}, {age.told}): {evidence.told}; {whole.summary}",
         f"{references.told}; {watched.told}; sessions that could not be read: {refused}",
     )
-    body = [*problems, *(f"note: {line}" for line in whole.notes), *better]
+    body = [*problems, *(f"note: {line}" for line in (*dropped, *whole.notes)), *better]
     room = MOST_LINES - len(head)
     if len(body) > room:
         rest = f"... and {len(body) - room + 1} more: see `mpibench expected`, `mpibench report` and `mpibench drift`"
@@ -97,7 +98,7 @@ def _age(started: datetime, limit_hours: float, now: datetime) -> Finding:
     if started > now + CLOCK_TOLERANCE:
         ahead = f"{(started - now) / timedelta(hours=1):.1f} h"
         told = f"{started:%Y-%m-%d %H:%M} UTC, {ahead} to come"
-        return Finding(told, (f"age: the session says it starts {ahead} from now: mend the clock and measure",))
+        return Finding(told, (f"age: the session says it starts {ahead} from now: correct the clock and measure again",))
     age = max(now - started, timedelta(0))
     hours = age / timedelta(hours=1)
     text = f"{hours:.0f} h" if hours < 72 else f"{age.days} days"
@@ -137,6 +138,34 @@ def _references(cases: pl.DataFrame) -> Finding:
     )
     held = len(rows) - without - len(failed)
     return Finding(f"{held} references held, {len(failed)} missed, {without} without", problems)
+
+
+#: What makes two references those of the same metric.
+_REFERENCE = ("partition", "stack", "fabric", "nodes", "ppn", "pinning", "group", "metric", "layer")
+
+
+def _dropped(table: pl.LazyFrame, sessions: pl.DataFrame, cases: pl.DataFrame, session: str) -> list[str]:
+    """Says how many metrics had a reference in the session before and were measured without one in this; empty if none."""
+    before = session_selectors.alike(sessions, session).earlier[-1:]
+    known = _outcomes(table.filter(pl.col("session").is_in(before)).collect()).filter(pl.col("outcome") != "no reference")
+    there = _outcomes(cases).filter(pl.col("outcome") != "no reference")
+    measured = usable.sort_cases(cases).usable.select(_REFERENCE[:7])
+    lost = known.join(there, on=_REFERENCE, how="anti", nulls_equal=True).join(
+        measured, on=_REFERENCE[:7], how="semi", nulls_equal=True
+    )
+    if not lost.height:
+        return []
+    layers = ", ".join(sorted(set(lost["layer"])))
+    return [
+        f"{lost.height} references ({layers}) of session {before[0][:8]} have gone, their metrics are judged by none: "
+        "see references.yaml and system.py"
+    ]
+
+
+def _outcomes(cases: pl.DataFrame) -> pl.DataFrame:
+    """One row for each gate of usable cases: :data:`_REFERENCE` and ``outcome``."""
+    rows = usable.sort_cases(cases).usable.explode("gates", empty_as_null=True).drop_nulls("gates")
+    return rows.select(*_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")).unique(_REFERENCE)
 
 
 def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, recent: int) -> tuple[Finding, list[str]]:

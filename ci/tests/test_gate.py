@@ -159,7 +159,20 @@ def test_a_session_of_tomorrow_is_not_young(tmp_path: Path, capsys: pytest.Captu
     assert run(tmp_path) == 0
     write_session(tmp_path, 1, started=now + timedelta(hours=20))
     assert run(tmp_path) == 1
-    assert "age: the session says it starts 20.0 h from now: mend the clock" in capsys.readouterr().out
+    assert "age: the session says it starts 20.0 h from now: correct the clock" in capsys.readouterr().out
+
+
+def test_references_that_have_gone_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A references.yaml that is no longer there makes nothing fail, and must not look as if it held."""
+    one = {"value": 1.0, "reference": 1.0, "lower": 0.9, "upper": None, "unit": "us", "outcome": "pass", "layer": "learned"}
+    gone = {**one, "reference": None, "lower": None, "outcome": "no reference"}
+    write_session(tmp_path, 0, where={"gates": [{"metric": "a", **one}, {"metric": "b", **one}, {"metric": "c", **gone}]})
+    write_session(tmp_path, 1, where={"gates": [{"metric": "a", **one}, {"metric": "b", **gone}]})
+    assert run(tmp_path, *OLD) == 0
+    assert "note: 1 references (learned) of session 00000001 have gone" in capsys.readouterr().out
+    write_session(tmp_path, 2, where={"gates": [{"metric": "a", **one}, {"metric": "b", **gone}]})
+    assert run(tmp_path, *OLD) == 0
+    assert "have gone" not in capsys.readouterr().out
 
 
 def test_failures_that_were_run_again_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
