@@ -62,6 +62,7 @@ class Night:
     :param options: further options for ReFrame.
     :param problems: one sentence for each reason why this night is not green.
     :param remarks: what its answer says beside.
+    :param before: sessions the database held before anything was measured.
     """
 
     mode: str
@@ -70,6 +71,7 @@ class Night:
     say: Callable[[str], None]
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    before: frozenset[str] = frozenset()
 
     @property
     def narrowed(self) -> tuple[str, ...]:
@@ -207,6 +209,8 @@ def identify(night: Night) -> Session | None:
                 f"session {uuid} was measured and is not in {DATABASE} ({warned[1] if warned else 'ReFrame gave no reason'}): "
                 f"correct that and measure again; its run report is {TONIGHT / 'run-report.json'}."
             )
+        if uuid in night.before:
+            raise BadInput(f"no session: ReFrame's run report is that of session {uuid}, which was stored before tonight.")
         session = read_session(DATABASE, uuid)
         partial = SESSION_ID.with_name(f".{SESSION_ID.name}.{os.getpid()}.partial")
         partial.write_text(f"{uuid}\n")
@@ -325,6 +329,8 @@ def run(night: Night) -> int:
         forget_earlier()
         check_options(night.options)
         check_database(DATABASE)
+        with contextlib.suppress(BadInput):  # none yet, or an empty file, which ReFrame fills
+            night.before = frozenset(list_sessions(DATABASE))
         check_stacks(night)
         # What a killed session left running would be measured together with this one.
         subprocess.run(["mpibench", "orphans", "--cancel"], cwd=ROOT, check=False)

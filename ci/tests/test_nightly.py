@@ -114,6 +114,16 @@ def test_a_database_that_cannot_be_written_is_refused_before_measuring(project: 
     assert (project.results / "report.html").read_text() == "of an earlier session"
 
 
+def test_the_run_report_of_an_earlier_session_is_not_tonights(project: NightProject) -> None:
+    assert project.run()[0] == 0
+    report = shutil.copy(project.results / "tonight" / "run-report.json", project.top / "earlier.json")
+    replay = f'for word; do [[ $word != --report-file=* ]] || cp {report} "${{word#*=}}"; done'
+    project.write("bin/reframe", f"#!/bin/bash\n{replay}\n", executable=True)
+    status, said = project.run()
+    assert status == 1 and "which was stored before tonight" in said
+    assert not project.session
+
+
 def test_a_session_that_was_not_stored_is_no_session(project: NightProject) -> None:
     """The lock of the database is lost while the night measures: ReFrame only warns."""
     project.write("results/report.html", "of an earlier session")
