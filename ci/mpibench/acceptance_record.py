@@ -6,10 +6,10 @@ written whole or not at all, and one that is there is moved aside and kept: it m
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
-import os
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 from reframe_tests.harness.printable import printable, printable_data
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import verdict_data, verdict_page, verdict_sides, verdict_text
+from . import verdict_data, verdict_page, verdict_sides, verdict_text, whole_file
 from .accept import ACCEPTED, Acceptance
 from .verdict_data import METRIC, UNIT, Selection
 from .verdict_words import INCONCLUSIVE, MISSING, REGRESSED
@@ -186,16 +186,11 @@ def write(acceptance: Acceptance, out: Path) -> list[Path]:
         JUNIT: junit(acceptance),
         PAGE: verdict_page.acceptance(record),
     }
-    partial = {name: out / f".{name}.{os.getpid()}.partial" for name in content}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for name, text in content.items():
-            partial[name].write_text(text, encoding="utf-8")
-        for name, path in partial.items():
-            path.replace(out / name)
+        with contextlib.ExitStack() as files:  # all are written before the first takes its place
+            for name, text in content.items():
+                files.enter_context(whole_file.replacing(out / name)).write_text(text, encoding="utf-8")
     except OSError as error:
         raise BadInput(f"cannot write the record into {out}: {error.strerror}.") from None
-    finally:
-        for path in partial.values():
-            path.unlink(missing_ok=True)
     return [out / name for name in content]

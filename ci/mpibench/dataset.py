@@ -13,7 +13,6 @@ partition columns are in the path, not in the files):
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ import polars as pl
 from reframe_tests.harness import link_state
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import unreadable
+from . import unreadable, whole_file
 from .dataset_layout import CASE_COLUMNS, CASES_SCHEMA, LAYOUT, SAMPLES_SCHEMA, VERSION_KEY, scan
 from .samples import PROVEN, VERDICTS
 from .sessions import Case, Session, read_session, session_starts, systems_of
@@ -169,12 +168,8 @@ def tables(session: Session, system: str) -> dict[str, pl.DataFrame]:
 def _replace(frame: pl.DataFrame, path: Path) -> None:
     """Write a file whole or not at all: readers only see ``*.parquet``, and a rename is atomic."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with whole_file.replacing(path) as partial:
         frame.write_parquet(partial, compression="zstd", statistics=True, metadata={VERSION_KEY: LAYOUT})
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _folder_name(name: str, what: str) -> str:

@@ -26,7 +26,7 @@ from reframe_tests.harness import session_labels, site, stack_metadata
 from reframe_tests.harness.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import selection_options, session_files, supervision, verdict_data
+from . import selection_options, session_files, supervision, verdict_data, whole_file
 from .report_summary import outcome_of
 from .sessions import RIVAL, Session, label_of, list_sessions, read_session
 
@@ -212,9 +212,8 @@ def identify(night: Night) -> Session | None:
         if uuid in night.before:
             raise BadInput(f"no session: ReFrame's run report is that of session {uuid}, which was stored before tonight.")
         session = read_session(DATABASE, uuid)
-        partial = SESSION_ID.with_name(f".{SESSION_ID.name}.{os.getpid()}.partial")
-        partial.write_text(f"{uuid}\n")
-        partial.replace(SESSION_ID)
+        with whole_file.replacing(SESSION_ID) as partial:
+            partial.write_text(f"{uuid}\n")
     except (BadInput, OSError) as error:
         night.problems.append(str(error).rstrip("."))
         return None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import secrets
 import sys
@@ -22,7 +21,7 @@ from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import published_curves
+from . import published_curves, whole_file
 from .charts import PALETTE, SYMBOLS, curves, index
 from .page_policy import content_security_policy
 from .published_curves import Curve
@@ -118,15 +117,12 @@ def write_report(session: Session, out_path: str | Path, stacks: Iterable[Stack]
     :raises BadInput: the folder cannot be written.
     """
     out_path = Path(out_path)
-    partial = out_path.with_name(f".{out_path.name}.{os.getpid()}.partial")
     try:
         out_path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(render(session, out_path.parent, stacks, published), encoding="utf-8")
-        partial.replace(out_path)
+        with whole_file.replacing(out_path) as partial:
+            partial.write_text(render(session, out_path.parent, stacks, published), encoding="utf-8")
     except OSError as err:
         raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
-    finally:
-        partial.unlink(missing_ok=True)
     return out_path
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
 from reframe_tests.harness.stack_metadata import StackError
 
-from . import stack_probe
+from . import stack_probe, whole_file
 
 METADATA = "stack.json"
 
@@ -72,13 +71,7 @@ def register(
     if complaint:
         raise Unproven(complaint)
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=METADATA, suffix=".part")
-    try:
-        with os.fdopen(descriptor, "w") as stream:
-            stream.write(json.dumps(document, indent=2) + "\n")
-        Path(part).chmod(0o644)  # other users of the installation read it too
-        Path(part).replace(path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+    with whole_file.replacing(path) as partial:
+        partial.write_text(json.dumps(document, indent=2) + "\n")
+        partial.chmod(0o644)  # other users of the installation read it too
     return stack

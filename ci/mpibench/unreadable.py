@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, time, timezone
 from pathlib import Path
 
+from . import whole_file
 from .dataset_layout import SCHEMAS, find_files
 
 FOLDER = "refused"
@@ -44,10 +45,9 @@ def record(folder: Path, refused: Unreadable) -> None:
     """Keep a refusal, whole or not at all."""
     path = _path(folder, refused.session)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
     row = {**vars(refused), "started": refused.started.isoformat()}
-    partial.write_text(json.dumps(row, indent=1), encoding="utf-8")
-    partial.replace(path)
+    with whole_file.replacing(path) as partial:
+        partial.write_text(json.dumps(row, indent=1), encoding="utf-8")
 
 
 def forget(folder: Path, sessions: Iterable[str]) -> None:

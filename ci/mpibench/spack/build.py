@@ -23,7 +23,7 @@ from reframe_tests.harness import stack_metadata
 from reframe_tests.harness.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
-from .. import stack_writer, wheels
+from .. import stack_writer, wheels, whole_file
 from . import complaints, description, tool
 from . import lock as lock_file
 from .consistency import BENCHMARKS
@@ -262,9 +262,8 @@ def keep_lock(project: Project, name: str) -> None:
     """Lay the lock file a stack was built from beside its metadata, whoever has written there since."""
     kept, text = project.folder(name) / lock_file.LOCK, project.lock(name).read_text()
     if not kept.exists() or kept.read_text(errors="replace") != text:
-        part = kept.with_suffix(".part")
-        part.write_text(text)
-        part.replace(kept)
+        with whole_file.replacing(kept) as partial:
+            partial.write_text(text)
 
 
 def forget_gone(project: Project, name: str, installed: Mapping[str, Path | None]) -> None:

@@ -17,6 +17,7 @@ import yaml
 from reframe_tests.harness import site, stack_metadata
 from reframe_tests.harness.vocabulary import BadInput
 
+from .. import whole_file
 from . import complaints, tool
 from .project import Project
 from .tool import Echo
@@ -139,9 +140,8 @@ def add(path: Path, found: Mapping[str, Any]) -> None:
         where = f"has an entry for {clash}" if clash else "is not laid out so that lines can follow its last"
         raise BadInput(f"{path} {where}; add this to it by hand: {lines}.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(text)
-    part.replace(path)
+    with whole_file.replacing(path) as partial:
+        partial.write_text(text)
 
 
 def read(path: Path) -> dict[str, Any]:
