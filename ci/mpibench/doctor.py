@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from reframe_tests.harness import references, site, stack_metadata, witness
 from reframe_tests.harness.fabric import Fabric
@@ -25,14 +25,17 @@ from reframe_tests.harness.vocabulary import BadInput
 FILL_IN = "FILL_IN:"
 OK, NOTE, MISSING = "ok", "note", "missing"
 STYLE = {OK: "green", NOTE: "yellow", MISSING: "bold red"}
+#: Characters at most that the second column is filled up to: a longer subject moves its own text only.
+SUBJECT_WIDTH = 26
 
 #: Programs that widen what can be done here, and what for.
 OPTIONAL_PROGRAMS = {
-    "sbatch": "Slurm: jobs on partitions with scheduler slurm or squeue",
-    "qsub": "PBS: jobs on partitions with scheduler pbs or torque",
     "spack": "building stacks with Spack (or set SPACK_ROOT)",
     "chromium": "testing the report in a browser",
 }
+
+#: The program with which ReFrame submits, by scheduler (its manual, "scheduler" of a partition).
+SUBMITTING_PROGRAMS = {"slurm": "sbatch", "squeue": "sbatch", "pbs": "qsub", "torque": "qsub", "sge": "qsub", "lsf": "bsub"}
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,13 @@ def report(system: str | None, console: Console | None = None, *, stacks_only: b
     :raises BadInput: for an unknown system.
     """
     findings = list(fitting(_select_from(system, site.ROOT), site.ROOT) if stacks_only else examine(system))
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    console = console or Console()
+    width = min(max((len(finding.subject) for finding in findings), default=0), SUBJECT_WIDTH)
     for finding in findings:
-        table.add_row(f"[{STYLE[finding.state]}]{finding.state}[/]", finding.subject, finding.detail)
-    (console or Console()).print(table)
+        line = Text.assemble(
+            (f"{finding.state:<{len(MISSING)}}", STYLE[finding.state]), f"  {finding.subject:<{width}}  {finding.detail}"
+        )
+        console.print(line, soft_wrap=True)
     return int(any(finding.state == MISSING for finding in findings))
 
 
@@ -111,10 +114,22 @@ def _system(name: str | None, root: Path) -> Iterator[Finding]:
     yield from fitting(system, root)
     for partition in system["partitions"]:
         label = f"{system['name']}:{partition['name']}"
+        yield from check_submission(label, partition["scheduler"], here)
         if "processor" not in partition and partition["scheduler"] != "local":
             yield Finding(label, NOTE, "has no 'processor': ReFrame must detect its topology (general.remote_detect)")
         for fabric in site.fabrics_of(partition["extras"]).values():
             yield from _fabric(f"{label} {fabric.name}", fabric, here and partition["scheduler"] == "local")
+
+
+def check_submission(label: str, scheduler: str, here: bool) -> Iterator[Finding]:
+    """What keeps the partition's jobs from being submitted on this machine.
+
+    :param here: this machine is one of the system's, so that ReFrame would submit from it.
+    """
+    program = SUBMITTING_PROGRAMS.get(scheduler)
+    if program and not shutil.which(program):
+        what = f"scheduler {scheduler}: there is no {program} here; start reframe where jobs are submitted"
+        yield Finding(label, MISSING if here else NOTE, what)
 
 
 def check_references(system: str, here: bool, root: Path) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,31 @@ def test_the_exit_status_tells_ci(registered: None, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("RFM_SYSTEM", "elsewhere")
     with pytest.raises(doctor.BadInput, match="elsewhere"):
         doctor.report(None, Console(quiet=True), stacks_only=True)
+
+
+def test_a_long_name_leaves_the_text_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each finding is one line for grep, in a pipe and in a narrow terminal, with brackets as they are."""
+    findings = [
+        doctor.Finding(
+            "mysystem partitions.0.extras.fabrics.ndr400.rails.0.line_rate_gbit_per_s", doctor.MISSING, "a " * 60 + "end"
+        ),
+        doctor.Finding("python", doctor.OK, "login[0-9]+ and [bold]"),
+    ]
+    monkeypatch.setattr(doctor, "examine", lambda *_: findings)
+    written = io.StringIO()
+    assert doctor.report(None, Console(file=written, width=80)) == 1
+    long, short = written.getvalue().splitlines()
+    assert long == f"missing  {findings[0].subject}  {findings[0].detail}"
+    assert short.split(None, 2) == ["ok", "python", "login[0-9]+ and [bold]"]
+
+
+@pytest.mark.parametrize(("here", "state"), [(True, doctor.MISSING), (False, doctor.NOTE)])
+def test_a_partition_whose_jobs_cannot_be_submitted_from_here_is_named(
+    monkeypatch: pytest.MonkeyPatch, here: bool, state: str
+) -> None:
+    monkeypatch.setattr(doctor.shutil, "which", lambda program: "/usr/bin/qsub" if program == "qsub" else None)
+    [finding] = doctor.check_submission("mysystem:compute", "slurm", here)
+    assert (finding.subject, finding.state) == ("mysystem:compute", state)
+    assert finding.detail == "scheduler slurm: there is no sbatch here; start reframe where jobs are submitted"
+    assert not list(doctor.check_submission("mysystem:login", "local", here))
+    assert not list(doctor.check_submission("mysystem:compute", "pbs", here))
