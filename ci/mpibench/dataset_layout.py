@@ -7,6 +7,7 @@ version, a column of another type, or a file without :data:`REQUIRED` columns is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -141,6 +142,9 @@ def _identity(path: Path) -> tuple[int, int]:
 @lru_cache(maxsize=4096)
 def _refusal(path: Path, table: str, changed_ns: int, size: int) -> str:
     """Why a file cannot be read, as a sentence; empty if it can. The last two say which writing of it is meant."""
+    day = path.parent.name.partition("=")[2]
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", day):
+        return f"{path} lies in a folder that names no day ({day!r}): remove it and export that session again."
     try:
         found = pl.read_parquet_schema(path)
         version = pl.read_parquet_metadata(path).get(VERSION_KEY, UNVERSIONED)

@@ -7,6 +7,7 @@ what was expected of it, and which sessions could not be read. "No reference" is
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from reframe_tests.harness.site import ROOT
+from reframe_tests.harness.vocabulary import BadInput
 
 from . import drift, expected, session_selectors, unreadable, usable, verdict_data, verdict_policy
 
@@ -65,6 +67,8 @@ def decide(
     :param partial: a partial session is judged by what it was asked for.
     :raises BadInput: no dataset, a damaged one, or a selector that does not mean one session that can be read.
     """
+    if max_age_hours is not None and not 0 < max_age_hours < math.inf:
+        raise BadInput(f"--max-age is {max_age_hours}, expected a number of hours above 0.")
     name, chosen = verdict_data.find_session(folder, session, system)
     table = verdict_data.cases_of(folder, name)
     cases = table.filter(pl.col("session") == chosen).collect()

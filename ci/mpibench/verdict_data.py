@@ -339,6 +339,11 @@ def bring_up_to_date(db: Path, folder: Path, *, without_db: bool = False) -> lis
             f"--dataset-only to judge what {folder} holds."
         )
     known = session_starts(db)
+    if not known and any(folder.glob("cases/system=*/date=*/*.parquet")):
+        raise BadInput(
+            f"the results database {db} holds no session, but the dataset {folder} does: restore it from a copy, name "
+            "another one with --db, or say --dataset-only to judge what the dataset holds."
+        )
     unreadable.keep_only(folder, known)
     there = {path.stem for path in folder.glob("cases/system=*/date=*/*.parquet")}
     there -= {one.session for one in unreadable.find(folder)}

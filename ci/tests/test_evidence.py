@@ -202,6 +202,25 @@ def test_right_version_from_another_place():
     assert sentence.endswith(f"ran Open MPI v5.0.11 from {path}.")
 
 
+@pytest.mark.parametrize(
+    ("claimed", "banner", "good"),
+    [
+        ("5.0.2", "Open MPI v5.0.2, package: Open MPI, ident: 5.0.2", True),
+        ("5.0.1", "Open MPI v5.0.2, package: Open MPI, ident: 5.0.2", False),
+        ("5.0.20", "Open MPI v5.0.2, package: Open MPI, ident: 5.0.2", False),
+        ("2021.18.1", "Intel(R) MPI Library 2021.18 for Linux* OS", True),
+        ("2021.17.1", "Intel(R) MPI Library 2021.18 for Linux* OS", False),
+        ("2.3.7-1", "MVAPICH2 Version      :\t2.3.7", True),
+        ("4.1", "MPICH Version:      4.1.2", True),
+    ],
+)
+def test_the_version_a_stack_claims_is_the_one_the_library_tells(claimed: str, banner: str, good: bool):
+    """A metadata file edited by hand may claim anything, and a number is stored under that claim."""
+    stack = replace(STACK, mpi_version=claimed, library_version_pattern=".")
+    sentences = evidence.check_library(pair(library__version=banner), stack)
+    assert [claimed in sentence and "asked for" in sentence for sentence in sentences] == ([] if good else [True])
+
+
 def test_library_that_tells_nothing():
     (sentence,) = evidence.check_library(pair(library__version=None, library__path=None, library__mapped=[]), STACK)
     assert sentence.endswith("ran an MPI that does not tell its version from an unknown file.")

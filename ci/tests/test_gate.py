@@ -271,6 +271,31 @@ def test_without_a_database_nobody_knows_the_newest(measured: Path, capsys: pyte
     assert on_database(measured, "--dataset-only") == 0
 
 
+def test_an_empty_database_is_not_the_one_the_dataset_came_from(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert on_database(measured) == 0
+    with closing(sqlite3.connect(measured / "results.db")) as connection:
+        connection.execute("DELETE FROM sessions")
+        connection.commit()
+    capsys.readouterr()
+    assert on_database(measured) == 2
+    assert "holds no session, but the dataset" in capsys.readouterr().err
+    assert on_database(measured, "--dataset-only") == 0
+
+
+@pytest.mark.parametrize("hours", ["inf", "nan", "-1", "0"])
+def test_an_age_without_end_is_no_limit(measured: Path, hours: str) -> None:
+    assert on_database(measured, "--max-age", hours) == 2
+
+
+def test_a_folder_that_names_no_day_is_told(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert on_database(measured) == 0
+    day = sorted(measured.glob("set/cases/*/date=*"))[0]
+    day.rename(day.with_name("date=x"))
+    assert on_database(measured, "--dataset-only") in (1, 2)
+    captured = capsys.readouterr()
+    assert "names no day ('x')" in captured.out + captured.err
+
+
 def test_a_damaged_file_is_exported_again(measured: Path) -> None:
     assert on_database(measured) == 0
     path = sorted(measured.glob("set/samples/*/*/*.parquet"))[-1]

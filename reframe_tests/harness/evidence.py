@@ -198,7 +198,8 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
     sentences = []
     for rank in ranks:
         version, path = rank.library_version or "", rank.library or ""
-        if not re.search(stack.library_version_pattern, version) or not same_library(path, stack.library):
+        known = re.search(stack.library_version_pattern, version) and _tells_version(version, stack.mpi_version)
+        if not known or not same_library(path, stack.library):
             wrong.setdefault((version, path), []).append(rank)
         others = sorted(mapped for mapped in rank.mapped if _is_mpi(mapped) and not same_library(mapped, path))
         if others:
@@ -208,6 +209,17 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
         ran = next((line.strip() for line in version.splitlines() if line.strip()), "an MPI that does not tell its version")
         sentences.append(f"asked for {asked}, {name_ranks(same)} ran {ran} from {path or 'an unknown file'}.")
     return sentences
+
+
+def _tells_version(banner: str, wanted: str) -> bool:
+    """Whether a library's banner has the version its metadata claim, to as many places as both have.
+
+    Intel MPI 2021.18.1 calls itself 2021.18, MVAPICH2 2.3.7-1 calls itself 2.3.7. A banner without any version claims nothing
+    that could be compared.
+    """
+    claimed = re.split(r"[.-]", wanted)
+    told = [re.split(r"[.-]", each) for each in re.findall(r"\d+(?:\.\w+)+(?:-\w+)?", banner)]
+    return not told or any(all(a == b for a, b in zip(claimed, each, strict=False)) for each in told)
 
 
 def _is_mpi(path: str) -> bool:
