@@ -18,6 +18,8 @@ import pytest
 ALLOWED = "MPIBENCH_MAY_SKIP"
 #: Lane of a skip that no other lane knows.
 OTHER = "other"
+#: No lane of these tests: ``.ci/run`` asks it of what it calls after them.
+BARE_MACHINE = "bare-machine"
 #: Lane to what is missing (a remedy is in each test's own reason), and to the reasons or test files that tell of it.
 LANES: dict[str, tuple[str, str]] = {
     "cluster": ("the mini-cluster", r"no mini-cluster here"),
@@ -71,8 +73,8 @@ def allowed(environ: Mapping[str, str]) -> set[str]:
     :raises pytest.UsageError: for a name that is no lane.
     """
     names = set(environ.get(ALLOWED, "").split())
-    if unknown := names - {*LANES, OTHER}:
-        raise pytest.UsageError(f"{ALLOWED} names {min(unknown)!r}; lanes are {', '.join([*LANES, OTHER])}")
+    if unknown := names - {*LANES, OTHER, BARE_MACHINE}:
+        raise pytest.UsageError(f"{ALLOWED} names {min(unknown)!r}; lanes are {', '.join([*LANES, OTHER, BARE_MACHINE])}")
     return names
 
 
