@@ -96,7 +96,7 @@ def told(script: str) -> tuple[str, tuple[int, ...]]:
         nodes = [tuple(int(cpu) for _, node, cpu in listed if node == wanted) for wanted in "01"]
         assert nodes[0] == nodes[1] and [int(rank) for rank, *_ in listed] == list(range(len(listed)))
         return "orterun", nodes[0]
-    found = re.search(r"I_MPI_PIN_DOMAIN=\[([\da-fx,]+)\]", script)
+    found = re.search(r"I_MPI_PIN_DOMAIN='?\[([\da-fx,]+)\]", script)
     assert found, script
     return "hydra-intel", tuple(int(mask, 16).bit_length() - 1 for mask in found[1].split(","))
 
