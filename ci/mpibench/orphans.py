@@ -28,6 +28,8 @@ _LIST = ("squeue", "--noheader", "--me", "--format=%i|%T|%k|%Z")
 _PATIENCE_S = 60
 #: Seconds between the request to end and the kill of a process on this machine; a launcher needs some to end its ranks.
 _GRACE_S = 10
+#: How often what is left is looked for and ended.
+_ROUNDS = 5
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,14 @@ def _report_launches(cancel: bool, say: Callable[[str], None]) -> tuple[int, int
         listed = ", ".join(f"{launch.process.pid} ({launch.name})" for launch in there)
         say(f"local processes {listed}: their ReFrame, process {there[0].owner.pid}, is gone; files in {directory}")
     if orphans and cancel:
-        end([launch.process for launch in orphans])
-        left = [str(launch.process.pid) for launch in orphans if launch.process.alive]
+        remaining = orphans
+        # What a process started after it was looked for is found the next time.
+        for _ in range(_ROUNDS):
+            end([launch.process for launch in remaining])
+            remaining = [launch for launch in read_processes(socket.gethostname()) if not launch.owner.alive]
+            if not remaining:
+                break
+        left = [str(launch.process.pid) for launch in remaining]
         say(f"still there after SIGKILL: {', '.join(left)}" if left else "all of them are ended")
         return len(orphans), len(left)
     return len(orphans), len(orphans)
