@@ -254,7 +254,7 @@ def outcomes(spack: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict
     (folder / "specs.json").write_text(json.dumps([*SOLVED, *REFUSED]))
     script = Path(__file__).with_name("spack_solver.py")
     command = [*spack, "python", str(script), str(folder / "specs.json"), str(folder / "answer.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1500)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((folder / "answer.json").read_text())
 
