@@ -244,7 +244,7 @@ def spack(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def test_audit_has_no_objection(spack: list[str]) -> None:
-    done = subprocess.run([*spack, "audit", "packages", *RECIPES], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([*spack, "audit", "packages", *RECIPES], capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

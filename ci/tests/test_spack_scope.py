@@ -44,7 +44,7 @@ def spack() -> tool.Spack:
 
 
 def ask(spack: tool.Spack, *words: str) -> str:
-    done = subprocess.run([spack.program, *words], env=dict(spack.environ), text=True, capture_output=True, timeout=300)
+    done = subprocess.run([spack.program, *words], env=dict(spack.environ), text=True, capture_output=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]
 
@@ -178,6 +178,6 @@ def test_the_example_is_one_that_spack_takes(root: Path, spack: tool.Spack) -> N
         env=dict(spack.environ),
         text=True,
         capture_output=True,
-        timeout=300,
+        timeout=1200,
     )
     assert done.returncode == 0 and "/opt/mpi/mpich" in done.stdout, done.stderr
