@@ -212,6 +212,7 @@ def test_right_version_from_another_place():
         ("2021.17.1", "Intel(R) MPI Library 2021.18 for Linux* OS", False),
         ("2.3.7-1", "MVAPICH2 Version      :\t2.3.7", True),
         ("4.1", "MPICH Version:      4.1.2", True),
+        ("4.1.2", "MPICH, of no version", False),
     ],
 )
 def test_the_version_a_stack_claims_is_the_one_the_library_tells(claimed: str, banner: str, good: bool):

@@ -214,12 +214,11 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
 def _tells_version(banner: str, wanted: str) -> bool:
     """Whether a library's banner has the version its metadata claim, to as many places as both have.
 
-    Intel MPI 2021.18.1 calls itself 2021.18, MVAPICH2 2.3.7-1 calls itself 2.3.7. A banner without any version claims nothing
-    that could be compared.
+    Intel MPI 2021.18.1 may call itself 2021.18, MVAPICH2 2.3.7-1 calls itself 2.3.7. A banner without any version proves none.
     """
     claimed = re.split(r"[.-]", wanted)
     told = [re.split(r"[.-]", each) for each in re.findall(r"\d+(?:\.\w+)+(?:-\w+)?", banner)]
-    return not told or any(all(a == b for a, b in zip(claimed, each, strict=False)) for each in told)
+    return any(all(a == b for a, b in zip(claimed, each, strict=False)) for each in told)
 
 
 def _is_mpi(path: str) -> bool:
