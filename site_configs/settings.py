@@ -12,6 +12,6 @@ if str(ROOT) not in sys.path:
     # what is at that position (utility/__init__.py, temp_sys_path). Put in front, ROOT would push site-packages there.
     sys.path.append(str(ROOT))
 
-from reframe_tests.harness import site  # noqa: E402
+from reframe_tests.harness.sites import site  # noqa: E402
 
 site_configuration = site.load(ROOT)

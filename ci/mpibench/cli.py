@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from mpibench import verdict_cli
-from mpibench.cluster_cli import app as cluster_app
-from mpibench.stacks_cli import app as stacks_app
-from reframe_tests.harness.site import ROOT
+from mpibench.commands import verdicts as verdict_commands
+from mpibench.commands.cluster import app as cluster_app
+from mpibench.commands.stacks import app as stacks_app
+from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
 app = typer.Typer(
@@ -58,7 +58,7 @@ def doctor(
     RDMA devices, the system's fabrics (is each device here?), scheduler, Spack, browser. Exits 1 if something the tests need is
     missing.
     """
-    from mpibench import doctor as examination
+    from mpibench.commands import doctor as examination
 
     raise typer.Exit(examination.report(system, stacks_only=stacks_only))
 
@@ -116,7 +116,7 @@ def orphans(
     Each tells the host and process of the ReFrame that waits for it; only those started from this host, by this user, can be
     told to be orphans. Their files stay in the stage directory. Exits 1 if there are any that were not cancelled.
     """
-    from mpibench import orphans as search
+    from mpibench.commands import orphans as search
 
     raise typer.Exit(search.report(cancel, typer.echo))
 
@@ -131,7 +131,7 @@ def prune(
     Their numbers stay: the results database, the dataset, references and acceptance records are not touched. Links in what
     stays that lead to removed folders are dead afterwards.
     """
-    from mpibench import session_files
+    from mpibench.results import session_files
 
     for line in session_files.prune(RESULTS, older_than, remove):
         typer.echo(line)
@@ -142,9 +142,9 @@ def catalogue(
     group: Annotated[str | None, typer.Argument(help="Only this group, e.g. p2p, transfer, collectives.")] = None,
 ) -> None:
     """List the benchmark rows: suite, binary, group, ranks, quantities with units, and the sizes that may be gated."""
-    from mpibench import catalogue_listing
+    from mpibench.commands import catalogue as catalogue_command
 
-    catalogue_listing.show(group)
+    catalogue_command.show(group)
 
 
 @app.command()
@@ -158,9 +158,9 @@ def parse(
     output is an error that names file and line; nothing of it is printed. Known lines of MPI library, launcher and batch
     system before the title are set aside, and standard error says how many. Exits 2 if any file could not be read.
     """
-    from mpibench import parsing
+    from mpibench.commands import parse as parse_command
 
-    sys.stdout.write(parsing.parse_files(files, format.value, lambda text: typer.echo(text, err=True)))
+    sys.stdout.write(parse_command.parse_files(files, format.value, lambda text: typer.echo(text, err=True)))
 
 
 @app.command()
@@ -173,7 +173,7 @@ def export(
 
     Exporting a session again replaces its rows; failed cases are kept and marked, and listed in the table `cases`.
     """
-    from mpibench import dataset
+    from mpibench.results import dataset
 
     typer.echo(dataset.export(db, out, session))
 
@@ -199,13 +199,13 @@ def report(
     Published figures stand beside the measured ones with their ratio where the site's system.py says so (`published` of a
     fabric) or --published does; they are never judged.
     """
-    from mpibench import report as pages
+    from mpibench.report import report as pages
 
     for line in pages.write(db, session, out, published or ()):
         typer.echo(line)
 
 
-verdict_cli.register(app)
+verdict_commands.register(app)
 
 
 @app.command()
@@ -214,7 +214,7 @@ def claims(system: Annotated[str, typer.Argument(help="A published system, e.g. 
 
     Where a paper draws its figures and prints none the answer is 'no figures', never that the claim holds.
     """
-    from mpibench import claims as asked
+    from mpibench.published import claims as asked
 
     for line in asked.lines(system):
         typer.echo(line)
@@ -227,7 +227,7 @@ def published(system: Annotated[str, typer.Argument(help="A published system, e.
     Nothing is run and nothing is parsed: the figures are the paper's, and no evidence of anything. Exits 1 if one does not
     agree with its link, 2 if the paper prints none that can be held against one.
     """
-    from mpibench import published_figures
+    from mpibench.published import figures as published_figures
 
     told, status = published_figures.report(system)
     for line in told:

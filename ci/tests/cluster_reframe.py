@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from live_cluster import LiveCluster
-from mpibench import sessions
-from reframe_tests.harness.site import ROOT
+from mpibench.results import sessions
+from reframe_tests.harness.sites.site import ROOT
 
 #: ReFrame on a shared, busy machine: seconds after which something hangs.
 LIMIT_S = 900

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import stack_probe
-from reframe_tests.harness import stack_metadata
-from reframe_tests.harness.stack import Stack
+from mpibench.stacks import probe
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
 
 #: What was not tested is told at the end.
 pytest_plugins = ["untested"]
@@ -26,13 +26,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(scope="session")
 def root() -> Path:
     """Top of the repository."""
-    return stack_metadata.ROOT
+    return metadata.ROOT
 
 
 @pytest.fixture(scope="session")
 def stacks() -> dict[str, Stack]:
     """Usable stacks by name; empty where none has been built."""
-    found, _ = stack_metadata.discover(environ={})
+    found, _ = metadata.discover(environ={})
     return {stack.name: stack for stack in found}
 
 
@@ -56,7 +56,7 @@ def run_on() -> Callable[..., tuple[int, str]]:
         stack: Stack, *words: str, ranks: int = 1, limit_s: float = 60, environ: dict[str, str] | None = None
     ) -> tuple[int, str]:
         command = [*stack.mpirun, "-n", str(ranks), *words]
-        return stack_probe.run_inside(stack, command, {**os.environ, **(environ or {})}, limit_s)
+        return probe.run_inside(stack, command, {**os.environ, **(environ or {})}, limit_s)
 
     return run
 

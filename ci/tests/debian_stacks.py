@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mpibench import system_stacks
-from reframe_tests.harness.stack import Stack
+from mpibench.stacks import system
+from reframe_tests.harness.stacks.stack import Stack
 
 #: Launchers of Debian's packages openmpi-bin and mpich, which ``ci/setup test`` installs where it may.
 LAUNCHERS = {"openmpi": "/usr/bin/mpirun.openmpi", "mpich": "/usr/bin/mpirun.mpich"}
@@ -26,7 +26,7 @@ def register(place: Path, binaries: Mapping[str, Sequence[Path]] | None = None) 
     :param binaries: folders with benchmarks, by MPI.
     """
     return {
-        mpi: system_stacks.add(launcher, name=f"{mpi}-debian", binaries=(binaries or {}).get(mpi, ()), into=place / mpi)
+        mpi: system.add(launcher, name=f"{mpi}-debian", binaries=(binaries or {}).get(mpi, ()), into=place / mpi)
         for mpi, launcher in LAUNCHERS.items()
     }
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from live_cluster import LiveCluster
-from reframe_tests.harness.site import ROOT
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.stacks.stack import Stack
 
 #: Name of the timestamped folder below stage and output, fixed so that a test knows it beforehand.
 STAMP = "now"

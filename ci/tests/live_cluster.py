@@ -16,7 +16,7 @@ from mpibench.cluster import namespaces, packages, state
 from reframe_tests.harness.vocabulary import BadInput
 
 #: What `mpibench cluster` does, without the other commands' imports.
-ENTRY = "import sys; from mpibench.cli import main; from mpibench.cluster_cli import app; sys.exit(main(run=app))"
+ENTRY = "import sys; from mpibench.cli import main; from mpibench.commands.cluster import app; sys.exit(main(run=app))"
 #: Sends argv[2] MiB to host argv[1] (or receives, without arguments) and prints MB/s from the first byte until the receiver
 #: says that it has the last one: a process that waits for a core can only make that slower.
 STREAM = """

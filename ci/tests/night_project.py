@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from reframe_tests.harness.site import ROOT
+from reframe_tests.harness.sites.site import ROOT
 from synthetic_session import HERE, STACKS, case
 from synthetic_stack import write_stack
 from tiny_site import SYSTEM

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness import witness
+from reframe_tests.harness.evidence import recorder
 
 
 def compile_c(target: Path, text: str, *options: str) -> Path:
     """Compile C with the first compiler of this machine."""
     source = target.with_suffix(target.suffix + ".c")
     source.write_text(text)
-    command = [*witness.compilers()[0], "-o", str(target), str(source), *options, "-ldl", "-lpthread"]
+    command = [*recorder.compilers()[0], "-o", str(target), str(source), *options, "-ldl", "-lpthread"]
     subprocess.run(command, check=True, capture_output=True)
     return target
 

@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from reframe_tests.harness import evidence
-from reframe_tests.harness.evidence import RankEvidence
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.evidence import checks
+from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.stacks.stack import Stack
 
 SNAPSHOT: dict[str, Any] = {
     "cpus": "0",
@@ -80,7 +80,7 @@ def make_rank(number: int = 0, host: str = "c1", **changes: Any) -> RankEvidence
         for key in parents:
             at = at[key]
         at[last] = value
-    return evidence.parse_rank(json.dumps(document), "c1.100.json")
+    return checks.parse_rank(json.dumps(document), "c1.100.json")
 
 
 def pair(**changes: Any) -> list[RankEvidence]:

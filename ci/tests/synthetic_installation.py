@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness import witness
+from reframe_tests.harness.evidence import recorder
 
 #: A launcher that runs its program as many times as ranks are asked for, one after the other.
 MPIRUN = """#!/bin/sh
@@ -51,7 +51,7 @@ OSU = "# OSU MPI Latency Test v7.4"
 
 def compile_c(source: str, made: Path, *options: str) -> Path:
     """Compile C text; the test is skipped where there is no compiler."""
-    compilers = witness.compilers()
+    compilers = recorder.compilers()
     if not compilers:
         pytest.skip("no C compiler here")
     made.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import strategies as st
 
 import synthetic_session as synthetic
-from mpibench import report_summary, sessions
+from mpibench.report import summary as report_summary
+from mpibench.results import sessions
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Text that tries to end its element, its script and its table cell.

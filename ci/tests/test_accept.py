@@ -12,7 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mpibench import accept, acceptance_record, cli, verdict_policy
+from mpibench import cli
+from mpibench.verdict_pages import acceptance_record
+from mpibench.verdicts import accept
+from mpibench.verdicts import policy as verdict_policy
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 

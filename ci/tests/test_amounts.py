@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness import catalogue
-from reframe_tests.harness.catalogue import DEPTHS, Launch, Pace
-from reframe_tests.harness.plans import PLANS
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.catalogue import DEPTHS, Launch, Pace
+from reframe_tests.harness.suites.plans import PLANS
 
 STACK = Stack(
     name="intelmpi-wheels",

@@ -16,12 +16,14 @@ import pytest
 
 import untested
 from live_cluster import wait_for
-from mpibench import bare_box, bare_machine, bare_root
-from mpibench.bare_box import Outcome, Step
-from reframe_tests.harness import stack_metadata
+from mpibench.bare import box as bare_box
+from mpibench.bare import machine as bare_machine
+from mpibench.bare import root as bare_root
+from mpibench.bare.box import Outcome, Step
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
-ROOT = stack_metadata.ROOT
+ROOT = metadata.ROOT
 SAY: list[str] = []
 
 
@@ -370,7 +372,7 @@ def test_a_lane_removes_its_copy_however_it_ends(tiny: Path, monkeypatch: pytest
 def test_a_killed_command_leaves_no_process_and_no_mount(tiny: Path, number: int) -> None:
     log = tiny.parent / "log"
     code = (
-        "import sys; from pathlib import Path; from mpibench import bare_box\n"
+        "import sys; from pathlib import Path; from mpibench.bare import box as bare_box\n"
         f"step = bare_box.Step('x', 'echo begun; ({SLEEP}) & {SLEEP}')\n"
         "list(bare_box.run(Path(sys.argv[1]), '/root', [step], [Path(sys.argv[2])], {}))\n"
     )

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from reframe_tests.harness.binding import DIALECTS, HOSTFILE, LIBRARIES, RANKFILE, Binding, Inexpressible, bind
-from reframe_tests.harness.placement import Placement, place
-from reframe_tests.harness.topology import NUMBERINGS, Topology, describe
+from reframe_tests.harness.launchers.binding import DIALECTS, HOSTFILE, LIBRARIES, RANKFILE, Binding, Inexpressible, bind
+from reframe_tests.harness.machine.placement import Placement, place
+from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES, MPIS, BadInput
 
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))

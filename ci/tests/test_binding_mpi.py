@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import stack_probe
-from reframe_tests.harness.binding import Binding, bind
-from reframe_tests.harness.placement import Placement, auto_domains, place
-from reframe_tests.harness.stack import Stack
-from reframe_tests.harness.topology import Topology, describe
+from mpibench.stacks import probe
+from reframe_tests.harness.launchers.binding import Binding, bind
+from reframe_tests.harness.machine.placement import Placement, auto_domains, place
+from reframe_tests.harness.machine.topology import Topology, describe
+from reframe_tests.harness.stacks.stack import Stack
 
 pytestmark = pytest.mark.mpi
 
@@ -62,7 +62,7 @@ def run_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         for name, text in binding.files.items():
             Path(name).write_text(text)
         command = [f"{stack.prefix}/bin/mpirun", "-np", str(ranks), *binding.options, *words]
-        return stack_probe.run_inside(stack, command, {**os.environ, **binding.env, **environ}, limit_s)
+        return probe.run_inside(stack, command, {**os.environ, **binding.env, **environ}, limit_s)
 
     return run
 

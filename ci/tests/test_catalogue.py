@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.output_damage import golden
-from reframe_tests.harness import catalogue, parsers, traffic
-from reframe_tests.harness.benchmark import RANK_RULES, doubling_sizes
-from reframe_tests.harness.catalogue import DEPTHS, GROUPS, ROWS
-from reframe_tests.harness.imb_header import Header
-from reframe_tests.harness.plans import PLANS
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue, reader, traffic
+from reframe_tests.harness.suites.benchmark import RANK_RULES, doubling_sizes
+from reframe_tests.harness.suites.catalogue import DEPTHS, GROUPS, ROWS
+from reframe_tests.harness.suites.imb.header import Header
+from reframe_tests.harness.suites.plans import PLANS
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from studies.output_damage import golden
 
 #: Groups that time something; the group ``placement`` only starts ranks.
 TIMED = tuple(PLANS)
@@ -98,7 +98,7 @@ def test_rows_are_unique_and_complete():
 )
 def test_quantities_are_those_printed_in_that_order(name):
     binary = {"mpi1": "IMB-MPI1", "nbc": "IMB-NBC", "rma": "IMB-RMA", "p2p": "IMB-P2P", "mt": "IMB-MT"}.get(name.split("-")[1])
-    records = parsers.parse(golden(name))
+    records = reader.parse(golden(name))
     printed = {record.benchmark: tuple(record.values) for record in records}
     for benchmark, quantities in printed.items():
         assert catalogue.find(binary or "mpi4py.bench", benchmark).quantities == quantities
@@ -342,10 +342,10 @@ def test_the_placement_group_starts_ranks_and_expects_no_numbers():
 
 
 def test_check_complete_accepts_what_was_asked_for():
-    records = parsers.parse(golden("imb-mpi1-2021.11-n2-mpich.txt"))
+    records = reader.parse(golden("imb-mpi1-2021.11-n2-mpich.txt"))
     sizes, reduced = (0, 8, 16, 32), (0, 8, 16, 32)
     expected = [("PingPong", 2, sizes), ("Exchange", 2, sizes), ("Barrier", 2, (None,)), ("Reduce", 2, reduced)]
-    parsers.check_complete(records, expected)
+    reader.check_complete(records, expected)
 
 
 @pytest.mark.parametrize(
@@ -362,16 +362,16 @@ def test_check_complete_accepts_what_was_asked_for():
     ],
 )
 def test_check_complete_refuses_anything_else(change, words):
-    records = parsers.parse(golden("imb-mpi1-2021.11-n2-mpich.txt"))
+    records = reader.parse(golden("imb-mpi1-2021.11-n2-mpich.txt"))
     sizes = (0, 8, 16, 32)
     expected = [("PingPong", 2, sizes), ("Exchange", 2, sizes), ("Barrier", 2, (None,)), ("Reduce", 2, sizes)]
-    with pytest.raises(parsers.OutputError, match=words):
-        parsers.check_complete(records, change(expected), source="job.out")
+    with pytest.raises(reader.OutputError, match=words):
+        reader.check_complete(records, change(expected), source="job.out")
 
 
 def test_the_harness_starts_without_heavy_libraries():
     """`reframe -l` imports this; its time is measured."""
-    code = "import sys; from reframe_tests.harness import catalogue, parsers; print(*sys.modules)"
+    code = "import sys; from reframe_tests.harness.suites import catalogue, reader; print(*sys.modules)"
     root = Path(catalogue.__file__).parents[2]
     loaded = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout.split()
     assert not {"numpy", "polars", "yaml", "jsonschema", "plotly"} & set(loaded)
@@ -404,8 +404,8 @@ def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, r
             if "libiomp5.so" in output:
                 continue  # IMB-MT needs Intel's OpenMP library, which the stack may lack
             assert status == 0, output
-            records = parsers.parse(output, source=launch.name)
-            parsers.check_complete(records, launch.expected, source=launch.name)
+            records = reader.parse(output, source=launch.name)
+            reader.check_complete(records, launch.expected, source=launch.name)
             given = {
                 catalogue.metric_name(r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant)
                 for r in records

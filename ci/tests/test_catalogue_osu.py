@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness import catalogue, traffic
+from reframe_tests.harness.suites import catalogue, traffic
 from test_catalogue import OSU, launches, stack_of
 
 

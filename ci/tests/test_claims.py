@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 import published_tables as papers
-from mpibench import claims, published
-from reframe_tests.harness import references, site
+from mpibench.published import claims, figures_file
+from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.vocabulary import BadInput
 
 PAPER_OF = {
@@ -95,10 +95,10 @@ def test_ratios_of_the_p5_575(name: str) -> None:
     ],
 )
 def test_conversions_to_the_last_printed_digit(benchmark: str, fabric: str, size: str, printed: str) -> None:
-    rows = published.read("openhpc-mini")
+    rows = figures_file.read("openhpc-mini")
     where = {"benchmark": benchmark, "fabric": fabric, "message_bytes": size}
-    [value] = published.select(rows, quantity="bandwidth_mb_per_s", **where)
-    [stated] = published.select(rows, quantity="bandwidth_gbit_per_s", **where)
+    [value] = figures_file.select(rows, quantity="bandwidth_mb_per_s", **where)
+    [stated] = figures_file.select(rows, quantity="bandwidth_gbit_per_s", **where)
     assert f"{value.number * references.GBIT_PER_MB:.{len(printed.split('.')[1])}f}" == printed
     assert stated.number == float(printed)
 
@@ -109,10 +109,10 @@ def test_edr_is_better_than_the_paper_says() -> None:
     11512.28 times 8 is 92.09824, which the paper cuts to 92.09. In MiB/s it is 96.57 Gbit/s, and 0.184196e6 messages of 64 KiB
     per second are the same.
     """
-    rows = published.read("openhpc-mini")
-    [average] = published.select(rows, benchmark="ib_send_bw", quantity="bandwidth_mib_per_s")
-    [rate] = published.select(rows, benchmark="ib_send_bw", quantity="message_rate_mega_per_s")
-    [stated] = published.select(rows, benchmark="ib_send_bw", quantity="bandwidth_gbit_per_s")
+    rows = figures_file.read("openhpc-mini")
+    [average] = figures_file.select(rows, benchmark="ib_send_bw", quantity="bandwidth_mib_per_s")
+    [rate] = figures_file.select(rows, benchmark="ib_send_bw", quantity="message_rate_mega_per_s")
+    [stated] = figures_file.select(rows, benchmark="ib_send_bw", quantity="bandwidth_gbit_per_s")
     assert int(average.number * 0.8) / 100 == stated.number == 92.09
     gbit_per_s = average.number * 2**20 * 8 / 1e9
     assert gbit_per_s == pytest.approx(96.572, abs=1e-3)
@@ -132,7 +132,7 @@ def test_39_89_is_above_what_one_network_can_carry_and_78_91_below_its_gate() ->
 @pytest.mark.parametrize("fabric", ["eth40g", "opa100"])
 def test_these_latencies_are_those_of_one_node(fabric: str) -> None:
     """No adapter of these kinds answers within half a microsecond; the same paper has 50 us over 1GbE. Our finding, not its."""
-    rows = published.select(published.read("openhpc-mini"), quantity="latency_us", fabric=fabric, message_bytes="0")
+    rows = figures_file.select(figures_file.read("openhpc-mini"), quantity="latency_us", fabric=fabric, message_bytes="0")
     assert [value.number < 0.5 for value in rows] == [True]
 
 
@@ -167,7 +167,7 @@ def test_the_command_says_sentence_ratio_and_remark() -> None:
 
 def test_latency_grows_with_every_doubling_of_tasks() -> None:
     """Table 1: from one task on one link to 16 tasks on four, never downwards and by a seventh in all."""
-    rows = published.select(published.read("ibm-p5-575"), table="Table 1", quantity="latency_us")
+    rows = figures_file.select(figures_file.read("ibm-p5-575"), table="Table 1", quantity="latency_us")
     by_tasks = [value.number for value in sorted(rows, key=lambda value: int(value["ppn"]))]
     assert by_tasks == sorted(set(by_tasks)) and len(by_tasks) == 5
     assert by_tasks[-1] / by_tasks[0] == pytest.approx(1.143, abs=5e-4)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import catalogue_listing, cli
-from reframe_tests.harness import catalogue
+from mpibench import cli
+from mpibench.commands import catalogue as catalogue_command
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
 COMMANDS = ("doctor", "stacks", "catalogue", "parse", "export", "report", "cluster")
@@ -123,7 +124,7 @@ def test_an_accident_inside_a_command_has_its_own_status(monkeypatch: pytest.Mon
         def fail(group: str | None, accident: BaseException = accident) -> None:
             raise accident
 
-        monkeypatch.setattr(catalogue_listing, "show", fail)
+        monkeypatch.setattr(catalogue_command, "show", fail)
         assert cli.main(["catalogue"]) == status
 
 

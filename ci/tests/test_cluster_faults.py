@@ -14,8 +14,8 @@ import pytest
 import live_cluster
 from live_cluster import LiveCluster, wait_for
 from mpibench.cluster import daemons, faults, plan, state
-from mpibench.cluster_cli import fault_app
-from reframe_tests.harness.stack import Stack
+from mpibench.commands.cluster import fault_app
+from reframe_tests.harness.stacks.stack import Stack
 
 LIMIT, EXCESS = 117.69, 1.03
 

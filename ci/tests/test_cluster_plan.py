@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mpibench.cluster import network, plan, slurm
-from reframe_tests.harness import site
-from reframe_tests.harness.topology import Topology
+from reframe_tests.harness.machine.topology import Topology
+from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Bytes of TCP payload in a frame at MTU 1500 with time stamps, bytes of that frame as htb counts it.

@@ -20,7 +20,7 @@ import live_cluster
 from live_cluster import LiveCluster, wait_for
 from mpibench.cluster import daemons, packages, plan, state
 from mpibench.cluster.namespaces import INIT
-from reframe_tests.harness.site import ROOT
+from reframe_tests.harness.sites.site import ROOT
 
 #: Payload limit of eth1g in MB/s; what a stream may show above it: the bucket, and rounding.
 LIMIT, EXCESS = 117.69, 1.03
@@ -381,7 +381,12 @@ def test_an_ordinary_user_gets_a_cluster_too(tmp_path: Path) -> None:
         found = {"HOME": home, "XDG_CACHE_HOME": f"{home}/cache", "PYTHONPATH": os.pathsep.join(folders)}
         cluster = LiveCluster(Path(home, "cluster"), _NOBODY, found)
         for interpreter in (sys.executable, "/usr/bin/python3"):
-            words = [*_NOBODY, interpreter, "-c", "import sys, typer, mpibench.cluster_cli; assert sys.version_info >= (3, 10)"]
+            words = [
+                *_NOBODY,
+                interpreter,
+                "-c",
+                "import sys, typer, mpibench.commands.cluster; assert sys.version_info >= (3, 10)",
+            ]
             if subprocess.run(words, capture_output=True, env=cluster.environment, cwd="/").returncode == 0:
                 cluster.python = interpreter
                 break

@@ -9,7 +9,10 @@ import polars as pl
 import pytest
 
 import chromium
-from mpibench import cli, compare, compare_charts, compare_tables, pictures, verdict_data
+from mpibench import cli
+from mpibench.report import pictures
+from mpibench.results import session_values
+from mpibench.verdict_pages import compare, compare_charts, compare_tables
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -157,7 +160,7 @@ def test_the_command_writes_a_page_with_charts_and_the_map(tmp_path: Path, capsy
 def test_pinning_and_ppn_are_mapped(tmp_path: Path) -> None:
     """Conditions of which there are several are a map; those compared here are made of one session's cases."""
     write_session(tmp_path, 0)
-    values = verdict_data.read(tmp_path, "testbed", "latest").values
+    values = session_values.read(tmp_path, "testbed", "latest").values
     assert list(compare_charts.placements(values, 1048576)) == []
     more = [values.with_columns(pinning=pl.lit("scatter"), value=2 * pl.col("value")), values]
     found = list(compare_charts.placements(pl.concat(more), 1048576))
@@ -171,7 +174,7 @@ def test_pinning_and_ppn_are_mapped(tmp_path: Path) -> None:
 def test_sessions_have_lines_of_their_own(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number)
-    values = verdict_data.read(tmp_path, "testbed", "latest,latest~1").values
+    values = session_values.read(tmp_path, "testbed", "latest,latest~1").values
     assert [len(figure.data) for figure in compare_charts.curves(values, "session")] == [2, 2]
 
 
@@ -195,7 +198,7 @@ def test_pictures_are_svg_and_png(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_the_map_of_winners(tmp_path: Path) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, noise=0.0001)
-    values = verdict_data.read(tmp_path, "testbed", "latest").values
+    values = session_values.read(tmp_path, "testbed", "latest").values
     table = compare_charts.best_of_all(values, "stack")
     row = next(row for row in table.to_dicts() if row["message_bytes"] == 1048576 and row["stack"] == "openmpi-spack")
     assert row["behind"] == pytest.approx(0.25, abs=0.005)

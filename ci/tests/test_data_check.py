@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 import test_measurement as real
-from reframe_tests.harness import catalogue, data_check, measurement, witness
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.evidence import data_check, recorder
+from reframe_tests.harness.results import measurement
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
 from synthetic_evidence import STACK
 
 GOOD = """\
@@ -126,7 +128,7 @@ def corruption(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library that, preloaded, falsifies received data."""
     folder = tmp_path_factory.mktemp("corruption")
     (folder / "flip.c").write_text(CORRUPTION)
-    for compiler in witness.compilers():
+    for compiler in recorder.compilers():
         words = [*compiler, "-shared", "-fPIC", "-o", str(folder / "flip.so"), str(folder / "flip.c"), "-ldl"]
         if subprocess.run(words, capture_output=True, check=False).returncode == 0:
             return folder / "flip.so"

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import synthetic_session as synthetic
-from mpibench import dataset, dataset_layout, samples, sessions, unreadable
+from mpibench.results import dataset, dataset_layout, samples, sessions, unreadable
 from synthetic_report import refused, session_of
 
 #: Columns the project promises to whoever reads the dataset.

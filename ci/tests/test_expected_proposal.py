@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from mpibench import cli, expected, expected_file, expected_proposal
+from mpibench import cli
+from mpibench.completeness import expected, expected_file, expected_proposal
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 

@@ -13,7 +13,9 @@ import polars as pl
 import pytest
 
 import synthetic_session as synthetic
-from mpibench import cli, dataset_layout, gate, sessions
+from mpibench import cli
+from mpibench.results import dataset_layout, sessions
+from mpibench.verdicts import gate
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import FIRST, write_session
 

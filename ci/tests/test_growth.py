@@ -6,18 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import (
-    bench_drift,
-    bench_growth,
-    bench_report,
-    bench_verdicts,
-    charts,
-    drift,
-    report,
-    verdict_data,
-    verdict_policy,
-)
+from mpibench.report import charts, report
+from mpibench.results import session_values
+from mpibench.verdicts import drift
+from mpibench.verdicts import policy as verdict_policy
 from reframe_tests.harness.vocabulary import BadInput
+from studies import drift as bench_drift
+from studies import growth, report_speed, verdict_rates
 from synthetic_verdicts import write_session
 
 
@@ -27,7 +22,7 @@ def test_duckdb_reads_many_systems(tmp_path: Path) -> None:
     for number in range(6):
         write_session(tmp_path, number, system=f"system{number % 3}", evidence="proven" if number < 5 else "missing")
     asked = {"quantity": "bandwidth_mb_per_s", "message_bytes": 4194304}
-    query = bench_growth.QUERY.format(folder=tmp_path, first="2026-01-01", last="2026-12-31", **asked)
+    query = growth.QUERY.format(folder=tmp_path, first="2026-01-01", last="2026-12-31", **asked)
     rows = duckdb.sql(query).fetchall()
     assert [(system, stack, nights) for system, stack, nights, _ in rows] == [
         ("system0", "openmpi-spack", 2),
@@ -35,7 +30,7 @@ def test_duckdb_reads_many_systems(tmp_path: Path) -> None:
         ("system2", "openmpi-spack", 1),
     ]
     assert all(900 < value < 1100 for *_, value in rows)
-    assert bench_growth.ask_polars(tmp_path, **asked).rows() == [pytest.approx(row) for row in rows]
+    assert growth.ask_polars(tmp_path, **asked).rows() == [pytest.approx(row) for row in rows]
     assert duckdb.sql(query.replace("2026-12-31", "2026-01-05")).fetchall()[0][:3] == ("system0", "openmpi-spack", 1)
 
 
@@ -45,10 +40,10 @@ def test_other_systems_files_are_not_looked_at(tmp_path: Path) -> None:
         write_session(tmp_path, number, system=f"system{number}")
     for path in tmp_path.glob("*/system=system1/*/*.parquet"):
         path.write_bytes(path.read_bytes()[:-40])
-    assert verdict_data.read(tmp_path, "system0", "latest").values.height
+    assert session_values.read(tmp_path, "system0", "latest").values.height
     assert drift.read(tmp_path, "system0").nights.height == 1
     with pytest.raises(BadInput, match="cut off"):
-        verdict_data.read(tmp_path, "system1", "latest")
+        session_values.read(tmp_path, "system1", "latest")
 
 
 def test_a_short_year_finds_what_was_changed_and_nothing_else(tmp_path: Path) -> None:
@@ -63,10 +58,10 @@ def test_a_short_year_finds_what_was_changed_and_nothing_else(tmp_path: Path) ->
 
 
 def test_rates_on_recorded_noise() -> None:
-    recorded = bench_verdicts.load("shm")
+    recorded = verdict_rates.load("shm")
     assert sum(len(curve.sizes) for curve in recorded) == 48
     assert {curve.logs.shape[1] for curve in recorded} == {400}
-    rates = bench_verdicts.experiment(bench_verdicts.scale(recorded, 0.01), repeats=5, splits=8, by_job=False)
+    rates = verdict_rates.experiment(verdict_rates.scale(recorded, 0.01), repeats=5, splits=8, by_job=False)
     assert rates["false alarm"].share <= 0.005
     assert rates["found 5% all sizes"].share >= 0.95
     assert rates["interval holds the truth"].share > 0.88
@@ -74,17 +69,17 @@ def test_rates_on_recorded_noise() -> None:
 
 
 def test_nights_to_detection_on_recorded_noise() -> None:
-    curves = bench_verdicts.scale(bench_verdicts.load("eth1g"), 0.01)
-    quiet, *found = bench_verdicts.nights_to_detection(curves[:1], 1)
+    curves = verdict_rates.scale(verdict_rates.load("eth1g"), 0.01)
+    quiet, *found = verdict_rates.nights_to_detection(curves[:1], 1)
     assert quiet.startswith("    drift, 40 quiet nights: 0.0 of 1,000")
     assert [line.split(" is reported: ")[0] for line in found] == [
-        f"    nights until a slowdown of {pattern}" for pattern in bench_verdicts.PATTERNS
+        f"    nights until a slowdown of {pattern}" for pattern in verdict_rates.PATTERNS
     ]
     assert "20%: 3 nights (100% of 1)" in found[0]
 
 
 def test_the_large_session_has_the_curves_it_is_measured_with(tmp_path: Path) -> None:
-    large = bench_report.session(150)
+    large = report_speed.session(150)
     assert sum(len(rows) for rows in charts.curves(large).values()) == 150
     assert "data-ready" not in (page := report.write_report(large, tmp_path / "r.html").read_text())
     assert page.count('id="case-') == 3

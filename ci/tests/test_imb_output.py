@@ -6,10 +6,11 @@ import re
 
 import pytest
 
-from mpibench.output_damage import GOLDEN, golden
-from reframe_tests.harness import imb_columns, parsers
-from reframe_tests.harness.imb_output import parse
-from reframe_tests.harness.records import OutputError
+from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.imb import columns as imb_columns
+from reframe_tests.harness.suites.imb.output import parse
+from reframe_tests.harness.suites.records import OutputError
+from studies.output_damage import GOLDEN, golden
 
 REFUSED = {
     "imb-mpi1-2018.1-n2-time-out.txt": "ran out of time",
@@ -26,7 +27,7 @@ SMALL = "imb-mpi1-2021.11-n2-mpich.txt"
 def refuse(text: str, *words: str, source: str = "job.out") -> str:
     """The sentence a text is refused with; it names the source and holds the words."""
     with pytest.raises(OutputError) as error:
-        parsers.parse(text, source=source)
+        reader.parse(text, source=source)
     sentence = str(error.value)
     assert sentence.startswith(source)
     assert sentence.endswith(".")

@@ -8,28 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import orphans
 from mpibench.cluster.state import Process
-from reframe_tests.harness import job_end
-from reframe_tests.harness.job_end import JobEnd
+from mpibench.commands import orphans
+from reframe_tests.harness.job import ending
+from reframe_tests.harness.job.ending import JobEnd
 
 
 @pytest.mark.parametrize("state", ["", "COMPLETED", "SUCCESS", "COMPLETED,COMPLETED"])
 def test_a_normal_end_says_nothing(state: str) -> None:
-    assert job_end.judge(JobEnd("7", state, 0)) == []
-    assert job_end.judge(JobEnd("7", state, None)) == []
+    assert ending.judge(JobEnd("7", state, 0)) == []
+    assert ending.judge(JobEnd("7", state, None)) == []
 
 
-@pytest.mark.parametrize("state", sorted(job_end.BAD_STATES))
+@pytest.mark.parametrize("state", sorted(ending.BAD_STATES))
 def test_no_state_that_cuts_a_job_short_passes_whatever_the_exit_status(state: str) -> None:
     for text in (state, f"COMPLETED,{state}", f"{state}+"):
         for status in (0, 1, None):
-            [sentence] = job_end.judge(JobEnd("7", text, status))
+            [sentence] = ending.judge(JobEnd("7", text, status))
             assert sentence.startswith(f"ended in state {state}: ")
 
 
 def test_a_script_that_fails_is_said() -> None:
-    assert job_end.judge(JobEnd("7", "FAILED", 3)) == ["the job script ended with exit status 3."]
+    assert ending.judge(JobEnd("7", "FAILED", 3)) == ["the job script ended with exit status 3."]
 
 
 def test_a_job_is_called_by_its_number_and_nodes() -> None:
@@ -38,25 +38,25 @@ def test_a_job_is_called_by_its_number_and_nodes() -> None:
 
 
 def test_no_room_is_said_and_nothing_is_left_where_there_is(tmp_path: Path) -> None:
-    assert job_end.judge_room(tmp_path) == []
+    assert ending.judge_room(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
-    [sentence] = job_end.judge_room(tmp_path / "gone")
+    [sentence] = ending.judge_room(tmp_path / "gone")
     assert str(tmp_path / "gone") in sentence
 
 
 @pytest.mark.parametrize("scheduler", ["slurm", "squeue", "pbs", "torque", "lsf"])
 def test_no_scheduler_starts_a_job_again_on_its_own(scheduler: str) -> None:
-    assert set(job_end.NO_REQUEUE[scheduler]) <= set(job_end.submit_options(scheduler))
+    assert set(ending.NO_REQUEUE[scheduler]) <= set(ending.submit_options(scheduler))
 
 
 def test_schedulers_without_such_options_get_none() -> None:
-    assert job_end.submit_options("local") == []
+    assert ending.submit_options("local") == []
 
 
 def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is() -> None:
-    [comment] = [word.partition("=")[2] for word in job_end.submit_options("slurm") if "=" in word]
-    recycled = job_end.owner_comment(os.getpid(), 1, socket.gethostname())
-    elsewhere = job_end.owner_comment(os.getpid(), 1, "login9")
+    [comment] = [word.partition("=")[2] for word in ending.submit_options("slurm") if "=" in word]
+    recycled = ending.owner_comment(os.getpid(), 1, socket.gethostname())
+    elsewhere = ending.owner_comment(os.getpid(), 1, "login9")
     queue = (
         f"11|RUNNING|{comment}|/s/a\n12|PENDING|{recycled}|/s/b|c\n13|RUNNING|{elsewhere}|/s\n14|RUNNING|(null)|/s\n15|RUNNING"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness import jobscript
+from reframe_tests.harness.job import script as jobscript
 
 REPEATS = 3
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import orphans
 from mpibench.cluster.state import Process
-from reframe_tests.harness.stack import Stack
+from mpibench.commands import orphans
+from reframe_tests.harness.stacks.stack import Stack
 
 pytestmark = pytest.mark.mpi
 NAME = "PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"

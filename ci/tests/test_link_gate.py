@@ -7,20 +7,20 @@ from collections.abc import Callable
 import pytest
 
 import live_cluster
-from mpibench import bench_link_gate
-from mpibench.bench_link_gate import JUDGED, Run
-from reframe_tests.harness import references
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.sites import references
+from reframe_tests.harness.stacks.stack import Stack
+from studies import link_gate
+from studies.link_gate import JUDGED, Run
 
 LIMIT = 125 * 1448 / 1538
 LEARNED = {name: 0.99 * LIMIT for name, _ in JUDGED}
 
 
 @pytest.fixture
-def resolved(stacks: dict[str, Stack]) -> bench_link_gate.condition.Condition:
+def resolved(stacks: dict[str, Stack]) -> link_gate.condition.Condition:
     if not stacks:
         pytest.skip("no stack has been built here (ci/setup builds the wheels stacks)")
-    return bench_link_gate.resolve(next(iter(stacks.values())))
+    return link_gate.resolve(next(iter(stacks.values())))
 
 
 def run_at(fraction: float) -> Run:
@@ -31,12 +31,12 @@ def run_at(fraction: float) -> Run:
     ("fraction", "layers"), [(0.99, set()), (0.96, set()), (0.93, {"physics", "learned"}), (0.25, {"physics", "learned"})]
 )
 def test_both_layers_flag_what_is_more_than_five_percent_slow(resolved, fraction: float, layers: set[str]) -> None:
-    assert {alarm.split()[1] for alarm in bench_link_gate.alarms(run_at(fraction), resolved, LEARNED)} == layers
+    assert {alarm.split()[1] for alarm in link_gate.alarms(run_at(fraction), resolved, LEARNED)} == layers
 
 
 def test_one_slow_benchmark_is_enough(resolved) -> None:
     run = Run({**run_at(0.99).mb_per_s, "PingPong": 0.9 * LIMIT})
-    assert bench_link_gate.alarms(run, resolved, LEARNED) == ["PingPong physics", "PingPong learned"]
+    assert link_gate.alarms(run, resolved, LEARNED) == ["PingPong physics", "PingPong learned"]
 
 
 def test_the_site_gates_about_five_percent_below_the_payload_limit(resolved) -> None:
@@ -50,16 +50,16 @@ def test_a_quarter_of_the_rate_is_flagged(
 ) -> None:
     """Two slow runs on a real link. Healthy ones are not judged here: on a busy machine they may really be slow."""
     stack = require_stack("mpich-wheels")
-    monkeypatch.setattr(bench_link_gate, "REPEATS", 1)
+    monkeypatch.setattr(link_gate, "REPEATS", 1)
     with live_cluster.running(tmp_path) as cluster:
-        where = bench_link_gate.Site(tuple(cluster.command), cluster.environment)
-        condition = bench_link_gate.resolve(stack)
-        healthy = bench_link_gate.one_run(where, condition, JUDGED)
+        where = link_gate.Site(tuple(cluster.command), cluster.environment)
+        condition = link_gate.resolve(stack)
+        healthy = link_gate.one_run(where, condition, JUDGED)
         assert all(0 < value < LIMIT * (1 + references.PAYLOAD_EXCESS) for value in healthy.mb_per_s.values())
         cluster.good("fault", "slow-link", "eth1g")
         for _ in range(2):
-            slow = bench_link_gate.one_run(where, condition, JUDGED)
+            slow = link_gate.one_run(where, condition, JUDGED)
             assert all(value < LIMIT / 4 * (1 + references.PAYLOAD_EXCESS) for value in slow.mb_per_s.values())
             wanted = {f"{name} {layer}" for name, _ in JUDGED for layer in ("physics", "learned")}
-            assert set(bench_link_gate.alarms(slow, condition, LEARNED)) == wanted
+            assert set(link_gate.alarms(slow, condition, LEARNED)) == wanted
         cluster.good("fault", "heal")

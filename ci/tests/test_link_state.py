@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness import link_state
-from reframe_tests.harness.evidence import RankEvidence
-from reframe_tests.harness.fabric import Fabric, Rail
+from reframe_tests.harness.evidence import link_state
+from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.machine.fabric import Fabric, Rail
 from synthetic_evidence import INTERFACE, make_rank
 
 ETH1G = Fabric("eth1g", "tcp", "cluster", (Rail("eth1", 1.0),), mtu_bytes=1500)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness import link_use
-from reframe_tests.harness.evidence import RankEvidence
-from reframe_tests.harness.fabric import Fabric, Rail
+from reframe_tests.harness.evidence import link_use
+from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.machine.fabric import Fabric, Rail
 from synthetic_evidence import INTERFACE, make_rank
 
 MB = 1_000_000

@@ -13,7 +13,7 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stacks import metadata as stack_metadata
 from synthetic_project import Project
 
 ROOT = stack_metadata.ROOT

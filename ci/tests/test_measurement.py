@@ -12,8 +12,14 @@ from pathlib import Path
 import pytest
 from reframe.utility.cpuinfo import cpuinfo
 
-from reframe_tests.harness import catalogue, condition, jobscript, measurement, site, stack_metadata, witness
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.evidence import recorder
+from reframe_tests.harness.job import condition
+from reframe_tests.harness.job import script as jobscript
+from reframe_tests.harness.results import measurement
+from reframe_tests.harness.sites import site
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
 
 pytestmark = pytest.mark.mpi
 LIMIT_S = 60
@@ -61,10 +67,10 @@ def run_job(folder: Path, stack: Stack, fabric: str, group: str = "p2p", repeats
         commands,
         repeats=repeats,
         limit_s=LIMIT_S,
-        witness=changes.pop("witness", str(witness.locate())),
+        witness=changes.pop("witness", str(recorder.locate())),
         debug_env=resolved.debug_env,
     )
-    environ = {**stack_metadata.enter(stack), **resolved.job_env, **changes}
+    environ = {**metadata.enter(stack), **resolved.job_env, **changes}
     script = "\n".join([*resolved.prepare, *body, "measure"])
     subprocess.run(["bash", "-c", script], cwd=folder, env=environ, check=True, timeout=600)
     return Job(resolved, launches, repeats, folder)

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from reframe_tests.harness import metrics_push
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.sites import metrics_push
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
 SAMPLE = {

@@ -12,8 +12,8 @@ import pytest
 import live_cluster
 from fault_box import STAMP, Box, end_of
 from live_cluster import LiveCluster, wait_for
-from mpibench import sessions
 from mpibench.cluster.plan import HEAD
+from mpibench.results import sessions
 
 pytestmark = pytest.mark.mpi
 STACK = "mpich-wheels"

@@ -11,9 +11,9 @@ import pytest
 import cluster_reframe
 import live_cluster
 from mpibench.cluster import plan
-from mpibench.sessions import Case
-from reframe_tests.harness.evidence_traffic import OTHER_FLOOR_BYTES
-from reframe_tests.harness.stack import Stack
+from mpibench.results.sessions import Case
+from reframe_tests.harness.evidence.counters import OTHER_FLOOR_BYTES
+from reframe_tests.harness.stacks.stack import Stack
 
 #: Tests and placements of the slice: between two nodes on each fabric, two ranks per node once, inside one node.
 PAIRS = r"%fabric=eth(1|10|40)g%nodes=2%ppn=1%pinning=default"
@@ -52,7 +52,7 @@ def cases(slice_of_all: dict[str, cluster_reframe.Done]) -> list[Case]:
 
 
 def test_what_fails_is_a_rate_and_nothing_else(slice_of_all: dict[str, cluster_reframe.Done], cases: list[Case]) -> None:
-    """Every condition holds. How fast a link is where others use the cores too is no test (``bench_link_gate`` measures it)."""
+    """Every condition holds. How fast a link is where others use the cores too is no test (``link_gate`` measures it)."""
     for case in cases:
         missed = [gate for gate in case.gates if gate.outcome == "fail"]
         assert (case.result, case.fail_phase) == (("fail", "performance") if missed else ("pass", "")), case.reason

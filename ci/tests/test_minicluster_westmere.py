@@ -18,8 +18,8 @@ import cluster_reframe
 import debian_stacks
 import live_cluster
 from live_cluster import LiveCluster
-from reframe_tests.harness import stack_metadata
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
 
 #: CPUs of the ranks of a node: socket 0 has the even numbers, as on a dual Xeon X5650 (Cambridge white paper, 2011).
 LISTS = {
@@ -70,7 +70,7 @@ def scripts(shared: Shared, known: list[str]) -> dict[tuple[str, ...], str]:
     folder = shared.folder / "dry"
     pattern = "Placement%fabric=eth1g%nodes=2%ppn=(half|full)%pinning=(bunch|scatter)"
     options = ("--system=minicluster", "-n", pattern, "-p", "|".join(known))
-    environ = {stack_metadata.EXTRA_STACKS: debian_stacks.named(shared.folder / "debian")} if len(known) > len(WHEELS) else {}
+    environ = {metadata.EXTRA_STACKS: debian_stacks.named(shared.folder / "debian")} if len(known) > len(WHEELS) else {}
     done = cluster_reframe.run(shared.cluster, folder, *options, action="--dry-run", environ=environ)
     assert done.status == 0, done.said[-4000:]
     lines = re.findall(

@@ -15,9 +15,9 @@ import pytest
 import cluster_reframe
 import live_cluster
 from live_cluster import LiveCluster
-from mpibench.sessions import Case
-from reframe_tests.harness import references, site
-from reframe_tests.harness.stack import Stack
+from mpibench.results.sessions import Case
+from reframe_tests.harness.sites import references, site
+from reframe_tests.harness.stacks.stack import Stack
 
 pytestmark = pytest.mark.mpi
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from mpibench.output_damage import golden
-from reframe_tests.harness import parsers
-from reframe_tests.harness.records import OutputError
+from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.records import OutputError
+from studies.output_damage import golden
 
 MPICH = "mpi4py-pingpong-mpich-n2.txt"
 SIZES = tuple(1 << log for log in range(23))
@@ -16,7 +16,7 @@ SIZES = tuple(1 << log for log in range(23))
 
 def refuse(text: str, *words: str) -> None:
     with pytest.raises(OutputError) as error:
-        parsers.parse(text, source="job.out")
+        reader.parse(text, source="job.out")
     sentence = str(error.value)
     assert sentence.startswith("job.out")
     assert sentence.endswith(".")
@@ -26,8 +26,8 @@ def refuse(text: str, *words: str) -> None:
 
 @pytest.mark.parametrize("mpi", ["intelmpi", "mpich", "openmpi"])
 def test_recorded_outputs_of_every_mpi(mpi):
-    records = parsers.parse(golden(f"mpi4py-pingpong-{mpi}-n2.txt"))
-    parsers.check_complete(records, [("pingpong", 2, SIZES)])
+    records = reader.parse(golden(f"mpi4py-pingpong-{mpi}-n2.txt"))
+    reader.check_complete(records, [("pingpong", 2, SIZES)])
     assert [record.repetitions for record in records] == [50] * 15 + [20] * 6 + [5] * 2
     assert {tuple(sorted(record.values)) for record in records} == {
         ("bandwidth_mb_per_s", "latency_stddev_us", "latency_us"),
@@ -40,13 +40,13 @@ def test_time_is_one_way_in_microseconds():
         "# Size [B]  Bandwidth [MB/s] | Time Mean [s] \u00b1 StdDev [s]  Samples\n"
         "         8             17.89 | 4.4722501e-07 \u00b1 1.0669e-08       20\n"
     )
-    (record,) = parsers.parse(text)
+    (record,) = reader.parse(text)
     assert record.values == {"bandwidth_mb_per_s": 17.89, "latency_us": 0.44722501, "latency_stddev_us": 0.010669}
     assert (record.suite, record.benchmark, record.ranks, record.message_bytes) == ("mpi4py", "pingpong", 2, 8)
 
 
 def test_a_table_without_statistics():
-    records = parsers.parse(golden("mpi4py-pingpong-mpich-n2-no-stats.txt"))
+    records = reader.parse(golden("mpi4py-pingpong-mpich-n2-no-stats.txt"))
     assert [record.message_bytes for record in records] == [8 << log for log in range(8)]
     assert {tuple(record.values) for record in records} == {("bandwidth_mb_per_s",)}
     assert {record.repetitions for record in records} == {None}
@@ -60,14 +60,14 @@ def test_the_end_must_be_asked_for():
     """A table cut between two rows looks complete; only the caller knows the sizes."""
     text = golden(MPICH)
     cut = text[: text.rindex("\n   4194304") + 1]
-    records = parsers.parse(cut)
+    records = reader.parse(cut)
     with pytest.raises(OutputError, match="lacks the size of 4194304 bytes"):
-        parsers.require_sizes(records, SIZES, source="job.out")
-    parsers.require_sizes(parsers.parse(text), SIZES)
+        reader.require_sizes(records, SIZES, source="job.out")
+    reader.require_sizes(reader.parse(text), SIZES)
     with pytest.raises(OutputError, match="2097152 bytes, which was not asked for"):
-        parsers.require_sizes(records, SIZES[:-2])
+        reader.require_sizes(records, SIZES[:-2])
     with pytest.raises(OutputError, match="no records"):
-        parsers.require_sizes([], SIZES)
+        reader.require_sizes([], SIZES)
 
 
 def test_a_last_row_that_is_cut():

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import nightly, sessions
 from mpibench.cluster.state import Process
+from mpibench.commands import nightly
+from mpibench.results import sessions
 from night_project import NightProject
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_session import case

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import orphans
 from mpibench.cluster.state import Process
-from reframe_tests.harness import jobscript
+from mpibench.commands import orphans
+from reframe_tests.harness.job import script
 
 HOST = socket.gethostname()
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -27,7 +27,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def run(owner: str, *words: str) -> subprocess.Popen[bytes]:
-        environ = {**os.environ, **({jobscript.OWNER_VARIABLE: owner} if owner else {})}
+        environ = {**os.environ, **({script.OWNER_VARIABLE: owner} if owner else {})}
         process = subprocess.Popen(words or ("sleep", "600"), cwd=tmp_path, env=environ, start_new_session=True)
         started.append(process)
         # Between fork and exec a process still has its parent's environment.
@@ -57,7 +57,7 @@ def found() -> set[int]:
 def test_orphans_are_those_whose_own_reframe_is_gone(start: Start, dead: str) -> None:
     orphan = start(dead)
     others = [
-        start(jobscript.Owner.this_process().text),
+        start(script.Owner.this_process().text),
         start(dead.replace(HOST, "elsewhere", 1)),
         start("nonsense"),
         start(f"{HOST}:x:1"),
@@ -69,7 +69,7 @@ def test_orphans_are_those_whose_own_reframe_is_gone(start: Start, dead: str) ->
 
 
 def test_a_number_that_another_process_has_now_is_no_owner(start: Start) -> None:
-    owner = jobscript.Owner.this_process()
+    owner = script.Owner.this_process()
     orphan = start(f"{HOST}:{owner.pid}:{owner.start_ticks - 1}")
     assert orphan.pid in found()
 
@@ -86,7 +86,7 @@ def test_processes_of_another_pid_namespace_are_left_out(tmp_path: Path) -> None
     for name, namespace in (("self", "pid:[1]"), ("123456", "pid:[2]")):
         (tmp_path / name / "ns").mkdir(parents=True)
         (tmp_path / name / "ns" / "pid").symlink_to(namespace)
-    (tmp_path / "123456" / "environ").write_text(f"{jobscript.OWNER_VARIABLE}={HOST}:1:1\0")
+    (tmp_path / "123456" / "environ").write_text(f"{script.OWNER_VARIABLE}={HOST}:1:1\0")
     assert orphans.read_processes(HOST, tmp_path) == []
 
 
@@ -98,7 +98,7 @@ def test_orphans_are_named_and_ended(start: Start, dead: str, tmp_path: Path, mo
     monkeypatch.setattr(orphans, "read_processes", lambda host: [x for x in everything(host) if x.directory == str(tmp_path)])
     gentle = start(dead)
     deaf = start(dead, "sh", "-c", "trap '' TERM; touch ready; while :; do sleep 0.1; done")
-    living = start(jobscript.Owner.this_process().text)
+    living = start(script.Owner.this_process().text)
     until = time.monotonic() + 30
     while not (tmp_path / "ready").exists() and time.monotonic() < until:
         time.sleep(0.01)

@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from reframe_tests.harness import catalogue, parsers, stack_metadata
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 GROUPS = ("p2p_osu", "transfer_osu", "one_sided_osu", "collectives_osu")
@@ -15,7 +16,7 @@ GROUPS = ("p2p_osu", "transfer_osu", "one_sided_osu", "collectives_osu")
 
 @pytest.fixture(scope="module")
 def osu_stacks() -> list[Stack]:
-    found, _ = stack_metadata.discover(environ=os.environ)
+    found, _ = metadata.discover(environ=os.environ)
     chosen = [stack for stack in found if "osu" in stack.suites]
     if not chosen:
         pytest.skip("no stack here has the suite osu ('mpibench build' makes some with Spack; MPIBENCH_STACKS names others)")
@@ -29,7 +30,7 @@ def test_every_launch_runs_and_is_complete(group: str, osu_stacks: list[Stack], 
         for launch in catalogue.launches(group, stack, 2, "smoke"):
             status, output = run_on(stack, *launch.words(stack), ranks=2, limit_s=300)
             assert status == 0, f"{stack.name}: {output}"
-            records = parsers.complete(parsers.parse(output, source=launch.name), launch.expected, source=launch.name)
+            records = reader.complete(reader.parse(output, source=launch.name), launch.expected, source=launch.name)
             given = {
                 catalogue.metric_name(r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant)
                 for r in records

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from mpibench.output_damage import GOLDEN, golden
-from reframe_tests.harness import parsers
-from reframe_tests.harness.catalogue import Expected
-from reframe_tests.harness.catalogue_osu import ROWS
-from reframe_tests.harness.records import OutputError, Record
+from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.catalogue import Expected
+from reframe_tests.harness.suites.osu.rows import ROWS
+from reframe_tests.harness.suites.records import OutputError, Record
+from studies.output_damage import GOLDEN, golden
 
 #: Recorded outputs that must be refused, and what the sentence says.
 REFUSED = {
@@ -27,7 +27,7 @@ REDUCTION, CHECKED = "osu/osu-7.5-mpich-n2-allreduce.txt", "osu/osu-7.5-mpich-n2
 
 
 def parse(text: str) -> list[Record]:
-    return parsers.parse(text, source="job.out")
+    return reader.parse(text, source="job.out")
 
 
 def refuse(text: str, *words: str) -> None:
@@ -127,10 +127,10 @@ def test_zero_bytes_come_first_in_old_versions():
 
 def test_what_is_not_printed_is_filled_in():
     sizes = tuple(4 << log for log in range(7))
-    full = parsers.complete(parse(golden(REDUCTION)), [Expected("osu_allreduce", 2, sizes, ("",), 20)])
+    full = reader.complete(parse(golden(REDUCTION)), [Expected("osu_allreduce", 2, sizes, ("",), 20)])
     assert {(record.ranks, record.repetitions) for record in full} == {(2, 20)}
     sizes = tuple(1 << log for log in range(9))
-    full = parsers.complete(parse(golden(LATENCY)), [Expected("osu_latency", 2, sizes, ("",), 20)])
+    full = reader.complete(parse(golden(LATENCY)), [Expected("osu_latency", 2, sizes, ("",), 20)])
     assert {record.repetitions for record in full} == {20}
 
 
@@ -146,17 +146,17 @@ def test_what_is_not_printed_is_filled_in():
 )
 def test_another_output_than_asked_for(change, words):
     asked = Expected("osu_allreduce", 2, tuple(4 << log for log in range(7)), ("",), 20)
-    parsers.complete(parse(golden(REDUCTION)), [asked])
+    reader.complete(parse(golden(REDUCTION)), [asked])
     with pytest.raises(OutputError, match=words):
-        parsers.complete(parse(golden(REDUCTION)), [asked._replace(**change)])
+        reader.complete(parse(golden(REDUCTION)), [asked._replace(**change)])
 
 
 def test_ranks_that_are_printed_must_be_those_asked_for():
     sizes = tuple(1 << log for log in range(4))
     records = parse(golden("osu/osu-7.5-mpich-n4-mbw_mr.txt"))
     with pytest.raises(OutputError, match="ran on 4 ranks, asked for were 2"):
-        parsers.complete(records, [Expected("osu_mbw_mr", 2, sizes, ("window=64",), 5)])
-    assert parsers.complete(records, [Expected("osu_mbw_mr", 4, sizes, ("window=64",), 5)]) == [
+        reader.complete(records, [Expected("osu_mbw_mr", 2, sizes, ("window=64",), 5)])
+    assert reader.complete(records, [Expected("osu_mbw_mr", 4, sizes, ("window=64",), 5)]) == [
         replace(record, repetitions=5) for record in records
     ]
 

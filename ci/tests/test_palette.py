@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpibench import charts, report
+from mpibench.report import charts, report
 
 
 def luminance(colour: str) -> list[float]:

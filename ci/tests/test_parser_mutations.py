@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mpibench.output_damage import MUTATIONS, corrupt, delete, ends_visibly, good_goldens, read, swap
-from reframe_tests.harness import parsers
-from reframe_tests.harness.records import OutputError
+from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.records import OutputError
+from studies.output_damage import MUTATIONS, corrupt, delete, ends_visibly, good_goldens, read, swap
 
 TEXTS = good_goldens()
-RECORDS = {name: parsers.parse(text) for name, text in TEXTS.items()}
+RECORDS = {name: reader.parse(text) for name, text in TEXTS.items()}
 NAMES = sorted(TEXTS)
 
 
@@ -41,7 +41,7 @@ def test_damage_is_seen_or_harmless(mutation, name, other, seed):
 def test_nonsense_is_an_error(text):
     for head in ("", "#    Intel(R) MPI Benchmarks 2021.11, MPI-1 part\n", "# MPI PingPong Test\n"):
         with pytest.raises(OutputError):
-            parsers.parse(head + text)
+            reader.parse(head + text)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if ends_visibly(name)])
@@ -53,7 +53,7 @@ def test_no_line_of_a_table_can_go_missing(name):
     for index in range(start, len(lines)):
         rest = "".join(lines[:index] + lines[index + 1 :])
         try:
-            records = parsers.parse(rest, source=name)
+            records = reader.parse(rest, source=name)
         except OutputError:
             continue
         assert records == RECORDS[name]

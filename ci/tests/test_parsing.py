@@ -8,10 +8,11 @@ import json
 
 import pytest
 
-from mpibench import bench_parser, parsing
-from mpibench.output_damage import GOLDEN, good_goldens
-from reframe_tests.harness import parsers
+from mpibench.commands import parse as parse_command
+from reframe_tests.harness.suites import reader
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from studies import parser_speed
+from studies.output_damage import GOLDEN, good_goldens
 
 PAIR = GOLDEN / "imb-mpi1-2021.11-n2-mpich.txt"
 OVERLAP = GOLDEN / "imb-nbc-2021.11-n2-all.txt"
@@ -19,8 +20,8 @@ PYTHON = GOLDEN / "mpi4py-pingpong-mpich-n2.txt"
 
 
 def test_json_holds_every_record():
-    rows = json.loads(parsing.parse_files([PAIR], "json"))
-    records = parsers.parse(PAIR.read_text())
+    rows = json.loads(parse_command.parse_files([PAIR], "json"))
+    records = reader.parse(PAIR.read_text())
     assert len(rows) == len(records)
     for row, record in zip(rows, records, strict=True):
         assert row == {
@@ -37,10 +38,10 @@ def test_json_holds_every_record():
 
 
 def test_csv_has_one_column_per_quantity_with_its_unit():
-    rows = list(csv.DictReader(io.StringIO(parsing.parse_files([PAIR, PYTHON], "csv"))))
+    rows = list(csv.DictReader(io.StringIO(parse_command.parse_files([PAIR, PYTHON], "csv"))))
     assert len(rows) == 13 + 23
     quantities = [name for name in rows[0] if name in QUANTITIES]
-    assert list(rows[0])[: len(parsing.KEYS)] == list(parsing.KEYS)
+    assert list(rows[0])[: len(parse_command.KEYS)] == list(parse_command.KEYS)
     assert quantities == ["latency_us", "t_min_us", "t_max_us", "t_avg_us", "bandwidth_mb_per_s", "latency_stddev_us"]
     barrier = next(row for row in rows if row["benchmark"] == "Barrier")
     assert barrier["message_bytes"] == "" and barrier["latency_us"] == "" and float(barrier["t_max_us"]) > 0
@@ -48,29 +49,29 @@ def test_csv_has_one_column_per_quantity_with_its_unit():
 
 @pytest.mark.parametrize("path", [PAIR, OVERLAP, PYTHON], ids=lambda path: path.name)
 def test_tables_show_every_record(path):
-    text = parsing.parse_files([path], "table")
+    text = parse_command.parse_files([path], "table")
     lines = text.splitlines()
     headers = [line for line in lines if line.startswith("benchmark")]
     assert all("message_bytes" in line and "_us" in line for line in headers)
-    assert len([line for line in lines if line and line not in headers]) == len(parsers.parse(path.read_text()))
+    assert len([line for line in lines if line and line not in headers]) == len(reader.parse(path.read_text()))
 
 
 def test_tables_name_their_file_where_there_are_several():
-    text = parsing.parse_files([PAIR, PYTHON], "table")
+    text = parse_command.parse_files([PAIR, PYTHON], "table")
     assert f"{PAIR} (imb)" in text and f"{PYTHON} (mpi4py)" in text
-    assert str(PAIR) not in parsing.parse_files([PAIR], "table")
+    assert str(PAIR) not in parse_command.parse_files([PAIR], "table")
 
 
 def test_groups_and_variants_are_shown_where_there_are_any():
-    text = parsing.parse_files([GOLDEN / "imb-mpi1-2021.11-n4-multi1.txt"], "table")
+    text = parse_command.parse_files([GOLDEN / "imb-mpi1-2021.11-n4-multi1.txt"], "table")
     assert "groups" in text and "group=1" in text
-    assert "variant" not in parsing.parse_files([PAIR], "table")
+    assert "variant" not in parse_command.parse_files([PAIR], "table")
 
 
 def test_standard_input(monkeypatch):
     stdin = io.TextIOWrapper(io.BytesIO(PAIR.read_bytes()))
     monkeypatch.setattr("sys.stdin", stdin)
-    rows = json.loads(parsing.parse_files([parsing.STDIN], "json"))
+    rows = json.loads(parse_command.parse_files([parse_command.STDIN], "json"))
     assert len(rows) == 13 and rows[0]["source"] == "-"
 
 
@@ -92,7 +93,7 @@ def test_what_is_no_output_is_one_sentence(tmp_path, content, words):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(BadInput) as error:
-        parsing.parse_files([PAIR, path], "json")
+        parse_command.parse_files([PAIR, path], "json")
     sentence = str(error.value)
     assert sentence.startswith(str(path)) and sentence.endswith(".") and "\n" not in sentence
     assert words in sentence
@@ -100,7 +101,7 @@ def test_what_is_no_output_is_one_sentence(tmp_path, content, words):
 
 def test_a_directory_is_one_sentence(tmp_path):
     with pytest.raises(BadInput, match="this is a directory"):
-        parsing.parse_files([tmp_path], "table")
+        parse_command.parse_files([tmp_path], "table")
 
 
 def test_a_file_that_must_not_be_read(tmp_path, monkeypatch):
@@ -109,21 +110,21 @@ def test_a_file_that_must_not_be_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
     with pytest.raises(BadInput, match="Permission denied"):
-        parsing.parse_files([tmp_path / "job.out"], "table")
+        parse_command.parse_files([tmp_path / "job.out"], "table")
 
 
 def test_the_benchmark_of_the_parser_counts(capsys):
     """It runs, finds no loss, and sees most changed digits where columns depend on each other."""
-    assert bench_parser.main(["--seconds", "0.01", "--mutations", "300"]) == 0
+    assert parser_speed.main(["--seconds", "0.01", "--mutations", "300"]) == 0
     shown = capsys.readouterr().out
     assert "MB/s" in shown and "300 damaged outputs: 0 silent losses" in shown
 
 
 def test_the_benchmark_of_the_parser_sees_a_loss(monkeypatch, capsys):
     """A reader that takes anything is found out."""
-    whole = {name: parsers.parse(text) for name, text in good_goldens().items()}
-    monkeypatch.setattr(bench_parser, "read", lambda name, text, original: whole[name][:-1])
-    assert bench_parser.main(["--seconds", "0.01", "--mutations", "10"]) == 1
+    whole = {name: reader.parse(text) for name, text in good_goldens().items()}
+    monkeypatch.setattr(parser_speed, "read", lambda name, text, original: whole[name][:-1])
+    assert parser_speed.main(["--seconds", "0.01", "--mutations", "10"]) == 1
     assert "10 silent losses" in capsys.readouterr().out
 
 
@@ -147,13 +148,13 @@ def test_the_benchmark_of_the_parser_sees_a_loss(monkeypatch, capsys):
 def test_a_message_that_took_no_time_is_a_damaged_output(golden: str, row: str, damaged: str, words: str) -> None:
     """As the shortest of all latencies it would be the best: no machine could ever be as good again."""
     text = (GOLDEN / golden).read_text()
-    assert parsers.parse(text)
+    assert reader.parse(text)
     assert text.count(row) == 1
     with pytest.raises(BadInput, match=f"{words}.* damaged"):
-        parsers.parse(text.replace(row, damaged))
+        reader.parse(text.replace(row, damaged))
 
 
 def test_a_bandwidth_of_nothing_is_read_as_it_is() -> None:
     """osu_bw prints 0.00 where a byte took more than 200 us; what it is worth is decided where it is judged."""
     text = (GOLDEN / "osu" / "osu-5.9-openmpi-n2-bw.txt").read_text()
-    assert min(record.values["bandwidth_mb_per_s"] for record in parsers.parse(text)) == 0.0
+    assert min(record.values["bandwidth_mb_per_s"] for record in reader.parse(text)) == 0.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reframe_tests.harness import catalogue, parsers
-from reframe_tests.harness.records import OutputError
+from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites.records import OutputError
 
 RULE = "-" * 87
 HEAD = " #bytes     #iterations    BW peak[{0}/sec]    BW average[{0}/sec]   MsgRate[Mpps]"
@@ -20,15 +20,15 @@ def output(*rows: str, unit: str = "MB", title: str = "Send BW Test", end: str =
 
 
 def test_what_is_called_mb_is_mib() -> None:
-    [record] = parsers.parse(output(ROW))
+    [record] = reader.parse(output(ROW))
     assert record.values == {"bandwidth_mb_per_s": pytest.approx(11512.28 * 1.048576), "message_rate_per_s": 184196.0}
     assert (record.suite, record.benchmark, record.message_bytes, record.repetitions) == ("perftest", "ib_send_bw", 65536, 5000)
-    assert parsers.parse(output(ROW, unit="MiB")) == [record]
-    parsers.check_complete([record], [("ib_send_bw", 2, (65536,))])
+    assert reader.parse(output(ROW, unit="MiB")) == [record]
+    reader.check_complete([record], [("ib_send_bw", 2, (65536,))])
 
 
 def test_gbit_per_s_is_decimal() -> None:
-    [record] = parsers.parse(output(" 65536      5000             96.60              96.57 \t 0.184196", unit="Gb"))
+    [record] = reader.parse(output(" 65536      5000             96.60              96.57 \t 0.184196", unit="Gb"))
     assert record.values["bandwidth_mb_per_s"] == pytest.approx(96.57 * 125)
 
 
@@ -42,13 +42,13 @@ def test_gbit_per_s_is_decimal() -> None:
     ],
 )
 def test_the_title_tells_the_program(title: str, name: str, variant: str) -> None:
-    [record] = parsers.parse(output(ROW, title=title))
+    [record] = reader.parse(output(ROW, title=title))
     assert (record.benchmark, record.variant) == (name, variant)
 
 
 def test_all_sizes_and_cpu_use() -> None:
     rows = (" 2          1000             5.59               5.50               2.883584", f"{ROW}          3.04")
-    assert [record.message_bytes for record in parsers.parse(output(*rows))] == [2, 65536]
+    assert [record.message_bytes for record in reader.parse(output(*rows))] == [2, 65536]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_all_sizes_and_cpu_use() -> None:
 )
 def test_damage_is_one_sentence(text: str, wanted: str) -> None:
     with pytest.raises(OutputError, match=wanted) as caught:
-        parsers.parse(text, source="job.out")
+        reader.parse(text, source="job.out")
     assert str(caught.value).startswith("job.out") and str(caught.value).endswith(".")
 
 

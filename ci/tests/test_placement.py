@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from reframe_tests.harness.placement import (
+from reframe_tests.harness.machine.placement import (
     Placement,
     Unplaceable,
     auto_domains,
@@ -19,7 +19,7 @@ from reframe_tests.harness.placement import (
     place,
     resolve_ppn,
 )
-from reframe_tests.harness.topology import NUMBERINGS, Topology, describe
+from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput
 
 #: Dual hexa-core, even CPUs on socket 0.

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.output_damage import golden
-from reframe_tests.harness import parsers, preamble
-from reframe_tests.harness.records import OutputError
+from reframe_tests.harness.mpis import preamble
+from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.records import OutputError
+from studies.output_damage import golden
 
 RECORDED = Path(__file__).parent / "golden_transports"
 #: Recorded outputs of an MPI that says what it does: lines of it before the title.
@@ -57,25 +58,25 @@ NO_RESULT = (
 @pytest.mark.parametrize("name", TALKATIVE)
 def test_recorded_outputs_of_talkative_libraries_are_read(name: str) -> None:
     text = (RECORDED / name).read_text()
-    read = parsers.read(text, source=name)
+    read = reader.read(text, source=name)
     assert dict(read.set_aside) == TALKATIVE[name]
     lines = text.splitlines(keepends=True)
-    assert read.records == parsers.parse("".join(lines[sum(TALKATIVE[name].values()) :])) != []
+    assert read.records == reader.parse("".join(lines[sum(TALKATIVE[name].values()) :])) != []
 
 
 def test_a_line_of_the_library_inside_the_output_stays_an_error() -> None:
     name = "mpich-5.0.2-lo-but-local.out.txt"
     with pytest.raises(OutputError, match=r"line 121: 'Rank: 1, Local_rank: 1 .* is not the name of a benchmark"):
-        parsers.parse((RECORDED / name).read_text(), source=name)
+        reader.parse((RECORDED / name).read_text(), source=name)
 
 
 @pytest.mark.parametrize("suite", OUTPUTS)
 @pytest.mark.parametrize("line", KNOWN, ids=lambda line: line.strip()[:40])
 def test_known_lines_before_the_title_are_counted_and_nothing_else_changes(suite: str, line: str) -> None:
     text = OUTPUTS[suite]
-    whole = parsers.read(text)
+    whole = reader.read(text)
     assert not whole.set_aside
-    read = parsers.read(2 * line + text)
+    read = reader.read(2 * line + text)
     assert dict(read.set_aside) == {KNOWN[line]: 2}
     assert read.records == whole.records
 
@@ -84,7 +85,7 @@ def test_known_lines_before_the_title_are_counted_and_nothing_else_changes(suite
 @pytest.mark.parametrize("line", NO_RESULT, ids=lambda line: line[:40])
 def test_a_line_that_is_not_known_to_be_harmless_is_an_error_and_is_named(suite: str, line: str) -> None:
     with pytest.raises(OutputError, match=r"job\.out, line 2"):
-        parsers.parse(REMOVED + line + OUTPUTS[suite], source="job.out")
+        reader.parse(REMOVED + line + OUTPUTS[suite], source="job.out")
 
 
 @pytest.mark.parametrize("suite", OUTPUTS)
@@ -94,7 +95,7 @@ def test_the_same_line_after_the_title_is_an_error(suite: str, line: str) -> Non
     title = next(index for index, row in enumerate(lines) if row.strip("# \n").startswith(("Intel", "OSU", "MPI PingPong")))
     for place in range(title + 1, len(lines)):
         with pytest.raises(OutputError):
-            parsers.parse("".join([*lines[:place], line, *lines[place:]]))
+            reader.parse("".join([*lines[:place], line, *lines[place:]]))
 
 
 def test_a_title_alone_says_where_the_preamble_ends() -> None:
@@ -111,4 +112,4 @@ def test_the_command_says_what_was_set_aside_and_keeps_it_out_of_the_data(tmp_pa
         [command, "parse", "job.out", "--format", "json"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stderr == "job.out: set aside before the title: 1 line of Intel MPI, 1 line of Slurm\n"
-    assert len(json.loads(done.stdout)) == len(parsers.parse(OUTPUTS["imb"]))
+    assert len(json.loads(done.stdout)) == len(reader.parse(OUTPUTS["imb"]))

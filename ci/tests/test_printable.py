@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reframe_tests.harness import measurement
 from reframe_tests.harness.printable import printable, printable_data
-from reframe_tests.harness.telling_line import telling_line
+from reframe_tests.harness.results import measurement
+from reframe_tests.harness.results.error_excerpt import telling_line
 from synthetic_stack import write_stack
 
 ONE = "PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=none"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import sessions
-from reframe_tests.harness import provenance
+from mpibench.results import sessions
+from reframe_tests.harness.sites import provenance
 
 
 @pytest.fixture

@@ -11,8 +11,12 @@ import pytest
 
 import chromium
 import synthetic_session as synthetic
-from mpibench import published, published_curves, report, report_summary, sessions
-from reframe_tests.harness import site
+from mpibench.published import curves as published_curves
+from mpibench.published import figures_file
+from mpibench.report import report
+from mpibench.report import summary as report_summary
+from mpibench.results import sessions
+from reframe_tests.harness.sites import site
 from synthetic_report import changed, refused, session_of
 
 SOURCE = "openhpc-mini/eth1g"
@@ -21,7 +25,7 @@ SOURCE = "openhpc-mini/eth1g"
 def eth1g_case(factor: float = 2.0, **changes: Any) -> dict[str, Any]:
     """A case of two nodes on eth1g whose PingPong values are the white paper's times ``factor``, three repeats each."""
     plan = synthetic.case(ppn=1, pinning="default", **changes)
-    printed = published.select(published.read("openhpc-mini"), benchmark="PingPong", fabric="eth1g")
+    printed = figures_file.select(figures_file.read("openhpc-mini"), benchmark="PingPong", fabric="eth1g")
     samples = {row["quantity"]: row for row in plan["samples"] if row["benchmark"] == "PingPong"}
     plan["samples"] = [
         {**samples[value["quantity"]], "message_bytes": value.message_bytes, "values": values}

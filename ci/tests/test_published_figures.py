@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import published, published_figures
-from mpibench.published_figures import Curve
-from reframe_tests.harness import references, site
+from mpibench.published import figures as published_figures
+from mpibench.published import figures_file
+from mpibench.published.figures import Curve
+from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.vocabulary import BadInput
 
 SYSTEM = "openhpc-mini"
@@ -27,7 +28,7 @@ def test_every_printed_bandwidth_of_a_link_is_looked_at(system: str) -> None:
     looked_at = sorted((size, value) for curve in published_figures.curves(system) for size, value in curve.points)
     printed = sorted(
         (value.message_bytes, value.number * published_figures.MB_PER_S[value["quantity"]])
-        for value in published.read(system)
+        for value in figures_file.read(system)
         if value["quantity"] in published_figures.MB_PER_S and value["fabric"] not in ("", "shm")
     )
     assert looked_at == printed != []

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import published_stacks
-from mpibench import published
-from reframe_tests.harness import bootstrap, site
+from mpibench.published import figures_file
+from reframe_tests.harness.launchers import bootstrap
+from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES
 
 GOLDEN = Path(__file__).parent / "golden" / "job_scripts"
@@ -139,7 +140,7 @@ def test_recommended_variables_are_the_papers() -> None:
             ours = {key: text for entry in partition["extras"]["recommended"] for key, text in entry["env_vars"].items()}
             printed = {
                 row["benchmark"]: row["value"].lower()
-                for row in published.select(published.read(name), quantity="setting")
+                for row in figures_file.select(figures_file.read(name), quantity="setting")
                 if row["benchmark"] not in by_condition and not row["benchmark"].startswith("vm.")
             }
             assert printed.items() <= ours.items()
@@ -173,7 +174,7 @@ def learned(system: str) -> list[tuple[tuple, list]]:
 def test_references_of_a_paper_are_its_numbers(system: str) -> None:
     """Every learned reference of these systems is a published value, with unit, origin and whose bounds they are."""
     printed = {
-        (row["benchmark"], row["message_bytes"], row.number) for row in published.read(system) if _is_number(row["value"])
+        (row["benchmark"], row["message_bytes"], row.number) for row in figures_file.read(system) if _is_number(row["value"])
     }
     entries = learned(system)
     assert entries
@@ -194,7 +195,7 @@ def test_every_number_of_a_paper_that_can_be_a_reference_is_one(system: str) -> 
     }
     short = {"latency_us": "latency", "bandwidth_mb_per_s": "bandwidth"}
     measured = {"PingPong", "PingPing", "Uniband", "Biband", "Exchange"}
-    for row in published.read(system):
+    for row in figures_file.read(system):
         if row["quantity"] in short and row["nodes"] and row["benchmark"] not in ("osu_put_bw", "ib_send_bw"):
             assert row["benchmark"] in measured
             metric = f"{row['benchmark']}.{short[row['quantity']]}"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpibench import rebaseline
-from reframe_tests.harness import references
+from mpibench.verdicts import rebaseline
+from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpibench import doctor
-from reframe_tests.harness import catalogue, reference_keys, references, site, stack_metadata
-from reframe_tests.harness.fabric import Fabric, Rail
+from mpibench.commands import doctor
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.sites import reference_keys, references, site
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_stack import write_stack
 
@@ -259,7 +261,7 @@ def test_every_metric_of_a_launch_could_have_a_reference(group: str, depth: str,
     """What a real launch gives is among what a key may name: no good reference is ever refused."""
     every = {row.binary: f"/opt/{row.binary}" for row in catalogue.ROWS}
     path = write_stack(tmp_path / "stack")
-    stack = replace(stack_metadata.read(path), binaries=every)
+    stack = replace(metadata.read(path), binaries=every)
     known = catalogue.planned_metrics(group)
     for ranks in (2, 24):
         with contextlib.suppress(NotMeasured):

@@ -12,8 +12,11 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from reframe_tests.harness import catalogue, jobscript, site, stack_metadata
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.job import script as jobscript
+from reframe_tests.harness.sites import site
+from reframe_tests.harness.stacks import metadata as stack_metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
 from test_site import readme_example
 
 Run = Callable[..., CompletedProcess[str]]

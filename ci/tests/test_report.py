@@ -14,9 +14,12 @@ import pytest
 from hypothesis import given, settings
 
 import synthetic_session as synthetic
-from mpibench import charts, report, report_cases, report_summary, sessions
+from mpibench.report import cases as report_cases
+from mpibench.report import charts, report
+from mpibench.report import summary as report_summary
+from mpibench.results import sessions
 from page_reader import Reader
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import HOSTILE, changed, damaged_reports, hostile_session, only, session_of
 

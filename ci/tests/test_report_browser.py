@@ -10,7 +10,9 @@ import pytest
 
 import chromium
 import synthetic_session as synthetic
-from mpibench import report, report_summary, sessions
+from mpibench.report import report
+from mpibench.report import summary as report_summary
+from mpibench.results import sessions
 from synthetic_report import HOSTILE, session_of
 
 pytestmark = [

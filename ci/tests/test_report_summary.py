@@ -10,7 +10,9 @@ import polars as pl
 import pytest
 
 import synthetic_session as synthetic
-from mpibench import dataset, report, report_summary, sessions, usable
+from mpibench.report import report
+from mpibench.report import summary as report_summary
+from mpibench.results import dataset, sessions, usable
 from page_reader import Reader
 from synthetic_report import changed, hostile_session, only, session_of
 

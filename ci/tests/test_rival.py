@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpibench import cli, compare, compare_tables, sessions, verdicts
-from reframe_tests.harness import jobscript, rival
-from reframe_tests.harness.stack import Stack
+from mpibench import cli
+from mpibench.results import sessions
+from mpibench.verdict_pages import compare, compare_tables
+from mpibench.verdicts import comparison
+from reframe_tests.harness.job import interleaved, script
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_report import SMALL_REPORT
 from synthetic_verdicts import write_session
@@ -41,15 +44,15 @@ def condition(env: dict[str, str], paths: dict[str, tuple[str, ...]], debug: dic
 def test_the_rival_leaves_the_jobs_stack_and_enters_its_own(tmp_path: Path) -> None:
     own = condition({"OWN": "1", "BOTH": "own"}, {"LIBS": ("/own/a", "/own/b"), "ONLY": ("/own",)}, {"OWN_DEBUG": "x"})
     theirs = condition(
-        {"BOTH": "it's $theirs"}, {"LIBS": ("/their libs",), "MORE": ("/more",)}, {"LOG": f"a={jobscript.DEBUG_FILE}"}
+        {"BOTH": "it's $theirs"}, {"LIBS": ("/their libs",), "MORE": ("/more",)}, {"LOG": f"a={script.DEBUG_FILE}"}
     )
-    command = jobscript.Command(
+    command = script.Command(
         "rival_p",
         ["env"],
         ["sh", "-c", 'env | grep -E "^(OWN|BOTH|LIBS|ONLY|MORE|OWN_DEBUG|LOG)="'],
-        rival._enter("rival_p", own, theirs),
+        interleaved._enter("rival_p", own, theirs),
     )
-    body = jobscript.write_body([command], repeats=2, limit_s=60, witness="", debug_env={"OWN_DEBUG": "y"})
+    body = script.write_body([command], repeats=2, limit_s=60, witness="", debug_env={"OWN_DEBUG": "y"})
     head = ["export OWN=1 BOTH=own LIBS=/own/a:/own/b:/site ONLY=/own", "unset MORE"]
     done = subprocess.run(
         ["bash", "-c", "\n".join([*head, *body, "measure"])], cwd=tmp_path, capture_output=True, text=True, timeout=60
@@ -63,14 +66,14 @@ def test_the_rival_leaves_the_jobs_stack_and_enters_its_own(tmp_path: Path) -> N
 def test_who_cannot_share_a_job_is_told(require_stack: Callable[[str], Stack]) -> None:
     own = require_stack("mpich-wheels")
     with pytest.raises(NotMeasured, match="own stack"):
-        rival.find(own.name, own)
+        interleaved.find(own.name, own)
     with pytest.raises(NotMeasured, match=r"no stack here; there are .*mpich-wheels"):
-        rival.find("nosuch", own)
+        interleaved.find("nosuch", own)
     with pytest.raises(NotMeasured, match="other cores"):
-        rival.pair(condition({}, {}, {}, core_list=((0,),)), condition({}, {}, {}, core_list=((1,),)), ())
+        interleaved.pair(condition({}, {}, {}, core_list=((0,),)), condition({}, {}, {}, core_list=((1,),)), ())
     files = [SimpleNamespace(files={"hosts": text}, scripts={}) for text in ("a", "b")]
     with pytest.raises(NotMeasured, match="another file hosts"):
-        rival.pair(*(condition({}, {}, {}, binding=one) for one in files), ())
+        interleaved.pair(*(condition({}, {}, {}, binding=one) for one in files), ())
 
 
 def test_a_stored_case_with_a_rival_is_two_cases() -> None:
@@ -85,7 +88,7 @@ def test_a_stored_case_with_a_rival_is_two_cases() -> None:
         list(sessions._cases(report, "here"))
 
 
-@pytest.mark.parametrize(("jobs", "units"), [(1, verdicts.PAIRS), (3, verdicts.PAIRS)])
+@pytest.mark.parametrize(("jobs", "units"), [(1, comparison.PAIRS), (3, comparison.PAIRS)])
 def test_pairs_see_what_the_machines_noise_hides(tmp_path: Path, jobs: int, units: str) -> None:
     """Both stacks meet the same 20 % of noise in each repeat; 3 % between them is seen only pair by pair."""
     rng = np.random.default_rng(5)

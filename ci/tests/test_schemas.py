@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stacks import metadata
 
-ROOT = stack_metadata.ROOT
+ROOT = metadata.ROOT
 SCHEMAS = sorted(
     path for folder in ("environments", "site_configs") for path in (ROOT / folder).rglob("*.schema.json") if path.is_file()
 )

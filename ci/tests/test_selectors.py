@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 import polars as pl
 import pytest
 
-from mpibench import session_selectors as selectors
+from mpibench.results import selectors
 from reframe_tests.harness.vocabulary import BadInput
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)

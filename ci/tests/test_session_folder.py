@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import report_cases, sessions
-from reframe_tests.harness import session_folder, session_labels, site
+from mpibench.report import cases as report_cases
+from mpibench.results import sessions
+from reframe_tests.harness.sites import session_folder, session_labels, site
 from reframe_tests.harness.vocabulary import BadInput
 from tiny_site import TinySite
 

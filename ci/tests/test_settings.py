@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 
 import test_measurement as real
-from reframe_tests.harness import condition, measurement, rival, site, stack_metadata, topology
-from reframe_tests.harness.evidence_settings import check_settings
+from reframe_tests.harness.evidence.settings import check_settings
+from reframe_tests.harness.job import condition, interleaved
+from reframe_tests.harness.machine import topology
+from reframe_tests.harness.results import measurement
+from reframe_tests.harness.sites import site
+from reframe_tests.harness.stacks import metadata
 from synthetic_evidence import STACK, make_rank, pair
 
 ODD = "1:0-4096;2:4097-  $(touch made)`touch made`$HOME ${HOME} \"x\" 'y' \\ & | * #"
@@ -140,7 +144,7 @@ def test_mpirun_rsh_without_export_names_all_variables() -> None:
 
 def test_a_rival_gets_its_own_variables_literally(tmp_path: Path) -> None:
     own, theirs = resolved(), replace(resolved(), stack=replace(STACK, name="other", env_vars={"STACKS_OWN": ODD}))
-    enter = rival._enter("rival_p", own, theirs)
+    enter = interleaved._enter("rival_p", own, theirs)
     script = f'repeat=1; {enter} sh -c \'printf "%s|%s" "$STACKS_OWN" "$SITES_OWN"\''
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == f"{ODD}|{ODD}"
@@ -166,7 +170,7 @@ def test_a_value_that_is_lost_or_changed_on_the_way_contradicts(tmp_path: Path, 
 
 
 def test_the_stacks_own_variables_are_literal_in_the_environment(tmp_path: Path) -> None:
-    environment = stack_metadata.environment_of(replace(STACK, env_vars={"V": "a b;c"}))
+    environment = metadata.environment_of(replace(STACK, env_vars={"V": "a b;c"}))
     [[name, text]] = environment["env_vars"]
     done = subprocess.run(["bash", "-c", f"export {name}={text}; printenv V"], capture_output=True, text=True, check=True)
     assert done.stdout == "a b;c\n"

@@ -18,13 +18,13 @@ from pathlib import Path
 import pip
 import pytest
 
-from mpibench.wheels import STACK_FAILED
-from reframe_tests.harness import stack_metadata
-from reframe_tests.harness.stack import Stack
+from mpibench.stacks.wheels import STACK_FAILED
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
 from synthetic_project import PYPROJECT, Project
 from synthetic_wheels import make_wheel
 
-ROOT = stack_metadata.ROOT
+ROOT = metadata.ROOT
 READY = re.compile(r"setup: ready: source (.*)/bin/activate, then reframe -c reframe_tests -l\n$")
 
 
@@ -61,8 +61,13 @@ def test_a_second_run_installs_nothing_and_looks_at_stacks_and_witness(made: Pro
 
 
 def test_another_copy_of_the_project_in_the_working_directory_is_not_run(made: Project, tmp_path: Path) -> None:
-    for module in ("mpibench/__init__.py", "mpibench/wheels.py", "reframe_tests/__init__.py", "reframe_tests/harness.py"):
-        (tmp_path / module).parent.mkdir(exist_ok=True)
+    for module in (
+        "mpibench/__init__.py",
+        "mpibench/stacks/wheels.py",
+        "reframe_tests/__init__.py",
+        "reframe_tests/harness.py",
+    ):
+        (tmp_path / module).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / module).write_text("raise SystemExit('the other copy')\n")
     assert made.run("ci/setup", cwd=tmp_path)[1].splitlines()[:-1] == ["wheels ran", "witness ran"]
 
@@ -167,7 +172,7 @@ def test_a_broken_environment_is_made_again(made: Project) -> None:
 
 def test_a_failed_stack_is_told_and_stops_nothing(made: Project) -> None:
     """The other stacks, the evidence library and who waits for the exit status get on."""
-    wheels = made.write("ci/mpibench/wheels.py", "import sys\nprint('mpich-wheels: no.')\nsys.exit(3)\n")
+    wheels = made.write("ci/mpibench/stacks/wheels.py", "import sys\nprint('mpich-wheels: no.')\nsys.exit(3)\n")
     status, output = made.run("ci/setup")
     assert status == STACK_FAILED == 3
     first, second, last = output.splitlines()
@@ -199,12 +204,14 @@ def test_a_night_without_one_stack_measures_the_others_and_is_told(tmp_path: Pat
     done = subprocess.run(
         [nightly, "-n", "X"], env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
     )
-    said = f"-m mpibench.nightly --set-up-status {set_up} -n X, home {pwd.getpwuid(os.getuid()).pw_dir}\n"
+    said = f"-m mpibench.commands.nightly --set-up-status {set_up} -n X, home {pwd.getpwuid(os.getuid()).pw_dir}\n"
     assert (done.returncode, done.stdout) == ((0, said) if measured else (1, ""))
 
 
 def test_a_failing_witness_fails_the_set_up(made: Project) -> None:
-    witness = made.write("reframe_tests/harness/witness.py", "def locate():\n    raise ValueError('no compiler')\n")
+    witness = made.write(
+        "reframe_tests/harness/evidence/recorder/__init__.py", "def locate():\n    raise ValueError('no compiler')\n"
+    )
     status, output = made.run("ci/setup")
     assert status == 1
     assert output.splitlines()[-1].startswith(
@@ -215,19 +222,19 @@ def test_a_failing_witness_fails_the_set_up(made: Project) -> None:
 
 
 def test_without_a_home_the_users_own_is_told_to_the_programs(made: Project) -> None:
-    made.write("ci/mpibench/wheels.py", "import os\nprint('home', os.environ['HOME'])\n")
+    made.write("ci/mpibench/stacks/wheels.py", "import os\nprint('home', os.environ['HOME'])\n")
     home = made.environ.pop("HOME")
     try:
         assert made.run("ci/setup")[1].splitlines()[0] == f"home {pwd.getpwuid(os.getuid()).pw_dir}"
     finally:
         made.environ["HOME"] = home
-        made.write("ci/mpibench/wheels.py", 'print("wheels ran")\n')
+        made.write("ci/mpibench/stacks/wheels.py", 'print("wheels ran")\n')
 
 
 def test_set_ups_take_turns(made: Project) -> None:
     starts, go = made.root / "starts", made.root / "go"
     made.write(
-        "ci/mpibench/wheels.py",
+        "ci/mpibench/stacks/wheels.py",
         f"import pathlib, time\nwith open({str(starts)!r}, 'a') as stream: stream.write('x')\n"
         f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)\n",
     )
@@ -244,7 +251,7 @@ def test_set_ups_take_turns(made: Project) -> None:
         go.touch()
         outputs = first.communicate(timeout=180)[0], second.communicate(timeout=180)[0]
     assert (first.returncode, second.returncode, starts.read_text()) == (0, 0, "xx"), outputs
-    made.write("ci/mpibench/wheels.py", "")
+    made.write("ci/mpibench/stacks/wheels.py", "")
 
 
 def test_ci_test_and_ci_run_hand_over_to_pytest(made: Project) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness import site
+from reframe_tests.harness.sites import site
 
 GOOD = {
     "name": "mysystem",
@@ -133,7 +133,7 @@ def test_reframe_says_the_sentence_and_no_traceback(tmp_path: Path, run_reframe)
     settings = tmp_path / "site_configs" / "settings.py"
     settings.write_text(
         f"import sys; sys.path.insert(0, {str(site.ROOT)!r})\n"
-        "from pathlib import Path\nfrom reframe_tests.harness import site\n"
+        "from pathlib import Path\nfrom reframe_tests.harness.sites import site\n"
         f"site_configuration = site.load(Path({str(tmp_path)!r}))\n"
     )
     result = run_reframe("-l", config=settings)

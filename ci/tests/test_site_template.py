@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mpibench import doctor
-from reframe_tests.harness import site, transports
+from mpibench.commands import doctor
+from reframe_tests.harness.mpis import transports
+from reframe_tests.harness.sites import site
 from transport_cases import make_stack
 
 TEMPLATE = site.ROOT / "site_configs" / "template" / "modern.py"

@@ -10,7 +10,7 @@ import yaml
 
 import spack_output
 from mpibench.spack import build
-from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_spack import Site
 
@@ -37,7 +37,7 @@ def test_a_stack_is_solved_installed_tested_and_registered_once(place: Site) -> 
     [test_run] = [row["words"] for row in place.journal() if row["command"] == "test run"]
     assert [word.split("/")[0] for word in test_run[3:]] == ["intel-mpi-benchmarks", "osu-micro-benchmarks"]
     assert {row["SPACK_DISABLE_LOCAL_CONFIG"] for row in place.journal()} == {"1"}
-    stacks, problems = stack_metadata.discover(place.top, {})
+    stacks, problems = metadata.discover(place.top, {})
     assert [stack.name for stack in stacks] == ["openmpi-spack"] and not problems
 
     place.forget()
@@ -149,7 +149,7 @@ def test_a_dry_run_writes_nothing_beside_what_is_committed(place: Site) -> None:
     assert kept(place) == before
     assert place.build("openmpi") == []
     assert json.loads(kept(place)["spack.lock"]) == json.loads(Path(place.plan["locks"]["openmpi"]).read_text())
-    assert stack_metadata.discover(place.top, {})[0][0].lock_hash == "x" * 32
+    assert metadata.discover(place.top, {})[0][0].lock_hash == "x" * 32
 
 
 @pytest.mark.parametrize("text", ['{"roots": [', "", None], ids=["cut", "empty", "of another solution"])

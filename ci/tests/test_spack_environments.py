@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 from mpibench.spack import build, complaints, description, tool
-from reframe_tests.harness import stack_metadata, vocabulary
+from reframe_tests.harness import vocabulary
+from reframe_tests.harness.stacks import metadata
 
-ENVIRONMENTS = stack_metadata.ROOT / "environments"
+ENVIRONMENTS = metadata.ROOT / "environments"
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ENVIRONMENTS / "spack.schema.json").read_text()))
 STACKS = ("intel-oneapi-mpi", "mpich", "mvapich", "mvapich2", "openmpi")
 FILES = sorted([*ENVIRONMENTS.glob("*/spack.yaml"), *ENVIRONMENTS.glob("common/*.yaml")])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import debian_stacks
-from mpibench import installed_mpi
 from mpibench.spack import description, lock
+from mpibench.stacks import installed_mpi
 from reframe_tests.harness.vocabulary import BadInput
 
 RECORDED = Path(__file__).parent / "golden" / "spack" / "mpich.lock.json"

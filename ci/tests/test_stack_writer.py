@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mpibench import stack_writer
-from reframe_tests.harness import stack_metadata
-from reframe_tests.harness.stack import Stack
-from reframe_tests.harness.stack_metadata import StackError
+from mpibench.stacks import writer
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.metadata import StackError
+from reframe_tests.harness.stacks.stack import Stack
 from synthetic_stack import describe, write_stack
 
 
@@ -31,13 +31,13 @@ def place(tmp_path: Path, **changes: Any) -> tuple[dict[str, Any], Path]:
 def test_a_stack_is_registered_when_its_programs_agree(tmp_path: Path) -> None:
     document, path = place(tmp_path)
     heard: list[str] = []
-    stack = stack_writer.register(document, path, root=tmp_path, environ={}, contradict=content, record=heard.append)
+    stack = writer.register(document, path, root=tmp_path, environ={}, contradict=content, record=heard.append)
     assert json.loads(path.read_text()) == document
-    assert stack_metadata.read(path) == stack
+    assert metadata.read(path) == stack
     assert heard == ["mpich-system answered\n"]
     assert path.stat().st_mode & 0o777 == 0o644
     # Again: it replaces itself, and leaves no file beside it.
-    stack_writer.register(document, path, root=tmp_path, environ={}, contradict=content)
+    writer.register(document, path, root=tmp_path, environ={}, contradict=content)
     assert [each.name for each in path.parent.glob("stack.json*")] == ["stack.json"]
 
 
@@ -53,7 +53,7 @@ def test_nothing_is_registered_otherwise(changes: dict[str, Any], said: str, tmp
     write_stack(tmp_path / "environments" / "other", name="taken")
     document, path = place(tmp_path, **changes)
     with pytest.raises(StackError) as refused:
-        stack_writer.register(document, path, root=tmp_path, environ={}, contradict=content)
+        writer.register(document, path, root=tmp_path, environ={}, contradict=content)
     assert said in str(refused.value)
     assert not list(path.parent.glob("stack.json*"))
 
@@ -65,9 +65,9 @@ def test_a_contradiction_or_an_interruption_keeps_the_file_that_was_there(tmp_pa
     def interrupted(stack: Stack, record: Any) -> str:
         raise KeyboardInterrupt
 
-    with pytest.raises(stack_writer.Unproven, match="it says no"):
-        stack_writer.register(document, path, root=tmp_path, environ={}, contradict=lambda stack, record: "it says no.")
+    with pytest.raises(writer.Unproven, match="it says no"):
+        writer.register(document, path, root=tmp_path, environ={}, contradict=lambda stack, record: "it says no.")
     with pytest.raises(KeyboardInterrupt):
-        stack_writer.register(document, path, root=tmp_path, environ={}, contradict=interrupted)
+        writer.register(document, path, root=tmp_path, environ={}, contradict=interrupted)
     assert path.read_text() == "as it was"
     assert [each.name for each in path.parent.glob("stack.json*")] == ["stack.json"]

@@ -20,9 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from mpibench import stacks as listing
-from reframe_tests.harness import stack_metadata, vocabulary
-from reframe_tests.harness.stack_metadata import StackError
+from mpibench.commands import stack_listing as listing
+from reframe_tests.harness import vocabulary
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.metadata import StackError
 from synthetic_stack import describe, write_stack
 
 DOCUMENT = describe(Path("/opt/mpich"))
@@ -44,7 +45,7 @@ def change(keys: str, value: Any) -> dict[str, Any]:
 
 
 def test_valid_metadata_becomes_a_stack() -> None:
-    stack = stack_metadata.parse(DOCUMENT, "/opt/mpich/stack.json")
+    stack = metadata.parse(DOCUMENT, "/opt/mpich/stack.json")
     assert (stack.name, stack.mpi, stack.version_tuple, stack.device) == ("mpich-system", "mpich", (5, 0, 2), "ch4:ucx")
     assert stack.commands["mpi4py.bench"] == ("/bin/true", "-m", "mpi4py.bench")
     assert stack.prepend_path["LD_LIBRARY_PATH"] == ("/opt/mpich/lib", "/opt/mpich/python")
@@ -83,7 +84,7 @@ def test_valid_metadata_becomes_a_stack() -> None:
 )
 def test_bad_metadata_is_refused_in_one_sentence(keys: str, value: Any, said: str) -> None:
     with pytest.raises(StackError) as refused:
-        stack_metadata.parse(change(keys, value), "/opt/mpich/stack.json")
+        metadata.parse(change(keys, value), "/opt/mpich/stack.json")
     sentence = str(refused.value)
     assert sentence.startswith("/opt/mpich/stack.json: ")
     assert said in sentence
@@ -93,17 +94,17 @@ def test_bad_metadata_is_refused_in_one_sentence(keys: str, value: Any, said: st
 
 def test_unreadable_metadata_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(StackError, match=r"none\.json cannot be read \(No such file"):
-        stack_metadata.read(tmp_path / "none.json")
+        metadata.read(tmp_path / "none.json")
     (tmp_path / "cut.json").write_text('{"name": ')
     with pytest.raises(StackError, match=r"cut\.json is not JSON .*; correct it"):
-        stack_metadata.read(tmp_path / "cut.json")
+        metadata.read(tmp_path / "cut.json")
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(StackError, match="the file is \\[\\], not of type object"):
-        stack_metadata.read(tmp_path / "list.json")
+        metadata.read(tmp_path / "list.json")
 
 
 def test_schema_knows_the_vocabulary_and_every_field() -> None:
-    schema = json.loads(stack_metadata.SCHEMA.read_text())
+    schema = json.loads(metadata.SCHEMA.read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     keys = schema["properties"]
     assert keys["origin"]["enum"] == list(vocabulary.ORIGINS)
@@ -120,7 +121,7 @@ def test_discovery_finds_both_depths_and_named_places_once(tmp_path: Path) -> No
     write_stack(tmp_path / "elsewhere" / "four", name="four")
     (tmp_path / "link").symlink_to(file)
     named = f"{file}:{tmp_path / 'elsewhere' / 'four'}::{tmp_path / 'link'}"
-    stacks, problems = stack_metadata.discover(tmp_path, {"MPIBENCH_STACKS": named})
+    stacks, problems = metadata.discover(tmp_path, {"MPIBENCH_STACKS": named})
     assert ([stack.name for stack in stacks], problems) == (["one", "two", "three", "four"], [])
     assert {stack.source for stack in stacks} >= {str(tmp_path / "elsewhere" / "four" / "stack.json")}
 
@@ -140,10 +141,10 @@ def test_a_stack_that_lost_a_part_is_left_out_with_the_reason(tmp_path: Path, go
     moved = tmp_path / "environments" / "mpich" / "stack.json"
     moved.parent.mkdir(parents=True)
     source.replace(moved)
-    assert len(stack_metadata.discover(tmp_path, {})[0]) == 1
+    assert len(metadata.discover(tmp_path, {})[0]) == 1
     part = prefix / gone
     shutil.rmtree(part) if part.is_dir() else part.unlink()
-    stacks, problems = stack_metadata.discover(tmp_path, {})
+    stacks, problems = metadata.discover(tmp_path, {})
     assert stacks == []
     assert len(problems) == 1
     assert f"key '{key}' of {moved}" in problems[0]
@@ -153,14 +154,14 @@ def test_a_stack_that_lost_a_part_is_left_out_with_the_reason(tmp_path: Path, go
 def test_a_program_without_execute_permission_is_no_program(tmp_path: Path) -> None:
     source = write_stack(tmp_path / "environments" / "mpich")
     (source.parent / "bin" / "IMB-MPI1").chmod(0o644)
-    stacks, problems = stack_metadata.discover(tmp_path, {})
+    stacks, problems = metadata.discover(tmp_path, {})
     assert not stacks and "binaries.IMB-MPI1" in problems[0]
 
 
 def test_bad_files_and_missing_named_files_do_not_hide_good_stacks(tmp_path: Path) -> None:
     write_stack(tmp_path / "environments" / "a", name="a", abi="lam")
     write_stack(tmp_path / "environments" / "b", name="b")
-    stacks, problems = stack_metadata.discover(tmp_path, {"MPIBENCH_STACKS": str(tmp_path / "nowhere.json")})
+    stacks, problems = metadata.discover(tmp_path, {"MPIBENCH_STACKS": str(tmp_path / "nowhere.json")})
     assert [stack.name for stack in stacks] == ["b"]
     assert len(problems) == 2
     assert "key 'abi'" in problems[0]
@@ -171,7 +172,7 @@ def test_two_stacks_of_one_name_are_refused(tmp_path: Path) -> None:
     first = write_stack(tmp_path / "environments" / "a")
     second = write_stack(tmp_path / "environments" / "b")
     with pytest.raises(StackError) as refused:
-        stack_metadata.discover(tmp_path, {})
+        metadata.discover(tmp_path, {})
     assert str(first) in str(refused.value) and str(second) in str(refused.value)
     assert "'mpich-system'; rename or remove one." in str(refused.value)
 
@@ -201,7 +202,7 @@ def environment_schema() -> dict[str, Any]:
 
 def test_environment_fits_reframes_schema_and_tells_abi_from_mpi() -> None:
     document = change("mpi", {"name": "intelmpi", "version": "2021.18.1", "device": ""})
-    environment = stack_metadata.environment_of(stack_metadata.parse(document, "/opt/mpich/stack.json"))
+    environment = metadata.environment_of(metadata.parse(document, "/opt/mpich/stack.json"))
     jsonschema.Draft7Validator(environment_schema()).validate([environment])
     assert environment["features"] == ["abi_mpich", "imb", "intelmpi"]
     assert environment["extras"] == {
@@ -232,10 +233,10 @@ FOLDER = TEXT.map(lambda text: "/" + text.replace(":", "_"))
 @given(value=TEXT, folders=st.lists(FOLDER, min_size=1, max_size=3), before=st.sampled_from(["", "/old", "/o d:/$HOME"]))
 def test_what_the_shell_sets_is_what_entering_a_stack_sets(value: str, folders: list[str], before: str) -> None:
     document = change("env_vars", {"VALUE": value}) | {"prepend_path": {"PATH": folders, "SOME_PATH": folders}}
-    stack = stack_metadata.parse(document, "/x")
+    stack = metadata.parse(document, "/x")
     start = {"PATH": "/usr/bin:/with space", "LC_ALL": "C.UTF-8", **({"SOME_PATH": before} if before else {})}
-    inside = exported(stack_metadata.environment_of(stack), start)
-    entered = stack_metadata.enter(stack, start)
+    inside = exported(metadata.environment_of(stack), start)
+    entered = metadata.enter(stack, start)
     assert {name: inside[name] for name in entered} == entered
     assert inside["SOME_PATH"].count(":") == ":".join(folders).count(":") + (1 + before.count(":") if before else 0)
 
@@ -243,11 +244,11 @@ def test_what_the_shell_sets_is_what_entering_a_stack_sets(value: str, folders: 
 def test_environment_survives_in_a_job_script_of_reframe(tmp_path: Path) -> None:
     """The whole way: configuration, ReFrame, generated script, shell; in a folder that needs quoting."""
     source = write_stack(tmp_path / 'it\'s a $HOME "stack"', env_vars={"LITERAL": "a b $HOME ' \" \\ ; # *"})
-    stack = stack_metadata.read(source)
+    stack = metadata.read(source)
     partition = {"name": "p", "scheduler": "local", "launcher": "local", "environs": [stack.name]}
     configuration = {
         "systems": [{"name": "s", "hostnames": [".*"], "partitions": [partition], "prefix": str(tmp_path)}],
-        "environments": [stack_metadata.environment_of(stack)],
+        "environments": [metadata.environment_of(stack)],
         "general": [{"remote_detect": False}],
     }
     (tmp_path / "settings.json").write_text(json.dumps(configuration))
@@ -271,5 +272,5 @@ def test_environment_survives_in_a_job_script_of_reframe(tmp_path: Path) -> None
     )
     assert done.returncode == 0, done.stdout + done.stderr
     (output,) = (tmp_path / "stage").rglob("rfm_job.out")
-    inside, entered = json.loads(output.read_text()), stack_metadata.enter(stack, before)
+    inside, entered = json.loads(output.read_text()), metadata.enter(stack, before)
     assert {name: inside[name] for name in entered} == entered

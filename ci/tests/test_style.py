@@ -10,14 +10,19 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stacks import metadata
 
-ROOT = stack_metadata.ROOT
+ROOT = metadata.ROOT
 BIN = Path(sys.executable).parent
 #: Folders a user or a tool fills; nothing in them is the project's own.
-FOREIGN = {".git", ".venv", "results", "stage", "output", "build", "__pycache__"}
-FOREIGN |= {"intelmpi", "mpich", "openmpi", ".partial", ".spack-env"}
+FOREIGN = {".git", ".venv", "__pycache__", ".partial", ".spack-env"}
+FOREIGN_AT_TOP = {"results", "stage", "output", "build"}
+FOREIGN_AT_TOP |= {f"environments/wheels/{name}" for name in ("intelmpi", "mpich", "openmpi")}
 LINES = 450
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
 
 
 def own_files(folder: Path = ROOT) -> list[Path]:
@@ -25,7 +30,7 @@ def own_files(folder: Path = ROOT) -> list[Path]:
     found = []
     for path in sorted(folder.iterdir()):
         if path.is_dir() and not path.is_symlink():
-            foreign = path.name in FOREIGN or path.name.endswith((".egg-info", "_cache"))
+            foreign = path.name in FOREIGN or path.name.endswith((".egg-info", "_cache")) or name_of(path) in FOREIGN_AT_TOP
             found += [] if foreign else own_files(path)
         elif path.is_file():
             found.append(path)
@@ -41,10 +46,6 @@ def is_shell(path: Path) -> bool:
 FILES = own_files()
 SHELL = [path for path in FILES if is_shell(path)]
 SCHEMAS = [path for path in FILES if path.name.endswith(".schema.json")]
-
-
-def name_of(path: Path) -> str:
-    return str(path.relative_to(ROOT))
 
 
 @pytest.mark.parametrize("words", [("check",), ("format", "--check")], ids=" ".join)

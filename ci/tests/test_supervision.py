@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from mpibench.cluster.state import Process
-from reframe_tests.harness.site import ROOT
+from reframe_tests.harness.sites.site import ROOT
 
 #: A process of its own, because it adopts orphans and ends all its descendants.
 CALL = """
 import sys
 from pathlib import Path
-from mpibench import supervision
+from mpibench.commands import supervision
 supervision.heed_signals()
 status = supervision.run(sys.argv[2:], Path(sys.argv[1]), lambda line: not line.startswith("hidden"))
 print("status", status)

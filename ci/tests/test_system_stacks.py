@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import synthetic_installation as synthetic
-from mpibench import benchmark_binaries, installed_mpi, mpi_identity, stack_probe, stacks_cli, system_stacks
 from mpibench.cli import main
-from reframe_tests.harness import stack_metadata
-from reframe_tests.harness.stack import Stack
+from mpibench.commands import stacks as stacks_command
+from mpibench.stacks import benchmark_programs, installed_mpi, mpi_identity, probe, system
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES, MPIS, BadInput
 
 Add = Callable[..., Stack]
@@ -23,10 +24,10 @@ Add = Callable[..., Stack]
 @pytest.fixture
 def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
     """Registers into a project that has no stack yet; what is said is kept in ``add.said``."""
-    monkeypatch.delenv(stack_metadata.EXTRA_STACKS, raising=False)
+    monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
 
     def call(mpirun: Path | str, **words: object) -> Stack:
-        return system_stacks.add(str(mpirun), root=tmp_path / "project", say=call.said.append, **words)  # type: ignore[arg-type]
+        return system.add(str(mpirun), root=tmp_path / "project", say=call.said.append, **words)  # type: ignore[arg-type]
 
     call.said = []  # type: ignore[attr-defined]
     return call
@@ -74,7 +75,7 @@ def test_an_installation_is_registered_with_what_it_is(add: Add, tmp_path: Path)
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     program = synthetic.make_program(tmp_path / "bench/osu_latency", "libmpi.so.40", synthetic.OSU)
     stack = add(mpirun, binaries=[tmp_path / "bench"], env={"SITE": "yes"})
-    assert stack_metadata.read(Path(stack.source)) == stack
+    assert metadata.read(Path(stack.source)) == stack
     assert Path(stack.source) == tmp_path / "project/environments/system/openmpi-system/stack.json"
     assert (stack.origin, stack.mpi, stack.mpi_version, stack.launcher_family) == ("system", "openmpi", "4.1.4", "orterun")
     assert stack.library == str(tmp_path / "opt/lib/libmpi.so.40")
@@ -92,9 +93,9 @@ def test_an_installation_is_registered_with_what_it_is(add: Add, tmp_path: Path)
 def test_the_hash_changes_with_the_library(add: Add, tmp_path: Path) -> None:
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     before = add(mpirun)
-    system_stacks.remove(before.name, tmp_path / "project")
+    system.remove(before.name, tmp_path / "project")
     assert add(mpirun).lock_hash == before.lock_hash
-    system_stacks.remove(before.name, tmp_path / "project")
+    system.remove(before.name, tmp_path / "project")
     with Path(before.library).open("ab") as stream:
         stream.write(b"patched")
     assert add(mpirun).lock_hash != before.lock_hash
@@ -244,7 +245,7 @@ def test_an_interruption_leaves_nothing(add: Add, tmp_path: Path, monkeypatch: p
     def interrupted(*_: object, **__: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stack_probe, "find_launch_fault", interrupted)
+    monkeypatch.setattr(probe, "find_launch_fault", interrupted)
     with pytest.raises(KeyboardInterrupt):
         add(mpirun, binaries=[tmp_path / "imb/bin"])
     assert left(tmp_path) == []
@@ -254,8 +255,8 @@ def test_only_what_add_registered_is_removed(add: Add, tmp_path: Path) -> None:
     stack = add(synthetic.make_open_mpi(tmp_path / "opt"))
     for name in ("", "nosuch", "../wheels", "."):
         with pytest.raises(BadInput, match="was registered in"):
-            system_stacks.remove(name, tmp_path / "project")
-    system_stacks.remove(stack.name, tmp_path / "project")
+            system.remove(name, tmp_path / "project")
+    system.remove(stack.name, tmp_path / "project")
     assert left(tmp_path) == []
     assert (tmp_path / "opt/lib/libmpi.so.40").exists()
 
@@ -263,23 +264,23 @@ def test_only_what_add_registered_is_removed(add: Add, tmp_path: Path) -> None:
 def test_the_command_registers_lists_and_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     words = ["add", "--mpirun", str(mpirun), "--name", "synthetic-openmpi", "--into", str(tmp_path / "mine")]
-    assert main([*words, "--env", "SITE=a=b", "--prepend-path", f"MANPATH={tmp_path}"], run=stacks_cli.app) == 0
+    assert main([*words, "--env", "SITE=a=b", "--prepend-path", f"MANPATH={tmp_path}"], run=stacks_command.app) == 0
     document = json.loads((tmp_path / "mine/stack.json").read_text())
     assert document["env_vars"]["SITE"] == "a=b"
     assert document["prepend_path"]["MANPATH"] == [str(tmp_path)]
-    monkeypatch.setenv(stack_metadata.EXTRA_STACKS, str(tmp_path / "mine"))
-    main([], run=stacks_cli.app)
+    monkeypatch.setenv(metadata.EXTRA_STACKS, str(tmp_path / "mine"))
+    main([], run=stacks_command.app)
     assert "synthetic-openmpi" in capsys.readouterr().out
-    assert main([*words, "--env", "SITE"], run=stacks_cli.app) == 2
+    assert main([*words, "--env", "SITE"], run=stacks_command.app) == 2
     assert "--env SITE is not NAME=VALUE" in capsys.readouterr().err
 
 
 def test_needs_are_the_loaders(tmp_path: Path) -> None:
     program = synthetic.make_program(tmp_path / "bench/IMB-MPI1", "libmpi.so.20", call="MPI_Session_init")
     synthetic.make_library(tmp_path / "opt/lib/libmpi.so.20", synthetic.OPEN_MPI, "libmpi.so.20")
-    libraries, _ = benchmark_binaries.list_needs(program, installed_mpi.clean_environment())
+    libraries, _ = benchmark_programs.list_needs(program, installed_mpi.clean_environment())
     assert libraries["libmpi.so.20"] == ""
     inside = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path / "opt/lib")}
-    libraries, missing = benchmark_binaries.list_needs(program, inside)
+    libraries, missing = benchmark_programs.list_needs(program, inside)
     assert libraries["libmpi.so.20"] == str(tmp_path / "opt/lib/libmpi.so.20")
     assert missing == ["MPI_Session_init"]

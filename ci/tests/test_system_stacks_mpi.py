@@ -11,9 +11,9 @@ import pytest
 
 import debian_stacks
 import live_cluster
-from mpibench import stack_probe, system_stacks
-from reframe_tests.harness import stack_metadata
-from reframe_tests.harness.stack import Stack
+from mpibench.stacks import probe, system
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
 
@@ -39,7 +39,7 @@ def test_debians_libraries_are_what_they_say(registered: dict[str, Stack]) -> No
     # Nothing of /usr is put in front of anything: it is where processes look anyway.
     for stack in registered.values():
         assert not any(folder.startswith("/usr") for folders in stack.prepend_path.values() for folder in folders)
-        assert stack_probe.find_contradiction(stack) == ""
+        assert probe.find_contradiction(stack) == ""
     assert openmpi.binaries == {}
     # MPICH 4.0 has every function IMB 2021.11 calls: all of them start, with all symbols bound.
     assert {"IMB-MPI1", "IMB-NBC", "IMB-P2P", "IMB-RMA"} <= set(mpich.binaries)
@@ -48,7 +48,7 @@ def test_debians_libraries_are_what_they_say(registered: dict[str, Stack]) -> No
 
 
 def test_mpi4py_alone_gets_the_name_it_asks_for(registered: dict[str, Stack], tmp_path: Path) -> None:
-    stack = system_stacks.add(registered["mpich"].mpirun[0], name="mpich-alone", into=tmp_path / "alone")
+    stack = system.add(registered["mpich"].mpirun[0], name="mpich-alone", into=tmp_path / "alone")
     assert list(stack.build["links"]) == ["libmpi.so.12"]
     assert "mpi4py.bench" in stack.commands
 
@@ -56,13 +56,13 @@ def test_mpi4py_alone_gets_the_name_it_asks_for(registered: dict[str, Stack], tm
 def test_binaries_of_the_other_abi_are_refused(registered: dict[str, Stack], tmp_path: Path) -> None:
     folder = Path(registered["mpich"].binaries["IMB-MPI1"]).parent
     with pytest.raises(BadInput, match=r"needs libmpi\.so\.12, the mpich ABI, and .*libmpi\.so\.40 has the openmpi ABI"):
-        system_stacks.add(registered["openmpi"].mpirun[0], name="wrong", binaries=[folder], into=tmp_path / "wrong")
+        system.add(registered["openmpi"].mpirun[0], name="wrong", binaries=[folder], into=tmp_path / "wrong")
     assert not (tmp_path / "wrong").exists()
 
 
 def test_a_launcher_with_the_other_ones_library_is_refused(registered: dict[str, Stack], tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"is orterun, and no library of that MPI answers: .* is mpich "):
-        system_stacks.add(
+        system.add(
             registered["openmpi"].mpirun[0], name="wrong", library=Path(registered["mpich"].library), into=tmp_path / "wrong"
         )
     assert not (tmp_path / "wrong").exists()
@@ -79,7 +79,7 @@ def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stac
     case = "(PointToPoint|Mpi4pyPingPong)%nodes=1%ppn=2%pinning=bunch"
     done = run_reframe(
         *("-r", "--system=generic", "-p", "(openmpi|mpich)-debian", "-n", case, "-S", "depth=smoke", "-S", "repeats=1"),
-        environ={stack_metadata.EXTRA_STACKS: debian_stacks.named(place)},
+        environ={metadata.EXTRA_STACKS: debian_stacks.named(place)},
     )
     # lo and shm: mpi4py on both, IMB on MPICH. On one core two ranks are not placed, and nothing runs.
     assert done.returncode == 0, done.stdout
@@ -91,7 +91,7 @@ def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stac
 def cluster(place: Path, registered: dict[str, Stack], tmp_path_factory) -> Iterator[live_cluster.LiveCluster]:
     with live_cluster.running(tmp_path_factory.mktemp("cluster"), "--share", str(place)) as up:
         up.environment |= {
-            stack_metadata.EXTRA_STACKS: debian_stacks.named(place),
+            metadata.EXTRA_STACKS: debian_stacks.named(place),
             "RFM_COLORIZE": "no",
             "RFM_PREFIX": str(place / "rfm"),
         }

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reframe_tests.harness.topology import NUMBERINGS, Topology, describe
+from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Cambridge white paper on Westmere and QDR InfiniBand (2011), section 3.3: Intel MPI's cpuinfo on a dual Westmere server.

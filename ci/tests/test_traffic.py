@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reframe_tests.harness import catalogue, traffic
-from reframe_tests.harness.catalogue import ROWS
+from reframe_tests.harness.suites import catalogue, traffic
+from reframe_tests.harness.suites.catalogue import ROWS
 
 
 @pytest.mark.parametrize(

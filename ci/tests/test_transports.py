@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness import transport_table, transports
-from reframe_tests.harness.fabric import Fabric, Rail
-from reframe_tests.harness.transport_rows import Range
-from reframe_tests.harness.transports import Unsupported, settle
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.mpis import transport_table, transports
+from reframe_tests.harness.mpis.transport import Range
+from reframe_tests.harness.mpis.transports import Unsupported, settle
 from reframe_tests.harness.vocabulary import MPIS, TRANSPORTS, BadInput
 from transport_cases import (
     EDR,

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.stack_probe import JOB_VARIABLES
-from reframe_tests.harness import stack_metadata
-from reframe_tests.harness.fabric import Fabric
-from reframe_tests.harness.stack import Stack
-from reframe_tests.harness.transports import check_proofs, strip_debug
+from mpibench.stacks.probe import JOB_VARIABLES
+from reframe_tests.harness.machine.fabric import Fabric
+from reframe_tests.harness.mpis.transports import check_proofs, strip_debug
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
 from transport_cases import LO, SHM, setting_of
 
 pytestmark = pytest.mark.mpi
@@ -88,7 +88,7 @@ def launch(namespace: list[str], tmp_path: Path) -> Launch:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(JOB_VARIABLES)}
         done = subprocess.run(
             [*namespace, sys.executable, "-c", COUNT, counted, f"{stack.prefix}/bin/mpirun", "-n", "2", *program],
-            env={**stack_metadata.enter(stack, clean), **env},
+            env={**metadata.enter(stack, clean), **env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

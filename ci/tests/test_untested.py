@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import untested
-from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stacks import metadata
 from untested import Skip
 
-TESTS = stack_metadata.ROOT / "ci" / "tests"
+TESTS = metadata.ROOT / "ci" / "tests"
 MODULE = """
 import pytest
 

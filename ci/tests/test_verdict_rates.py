@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mpibench import verdict_statistics as statistics
+from mpibench.verdicts import statistics
 
 
 def test_location_and_error_are_yuens() -> None:

@@ -10,20 +10,23 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench import usable, verdict_data, verdict_policy, verdict_text, verdicts
+from mpibench.results import session_values, usable
+from mpibench.verdicts import comparison
+from mpibench.verdicts import policy as verdict_policy
+from mpibench.verdicts import text as verdict_text
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 
 POLICY = verdict_policy.Policy(between_jobs_percent=0.2)
 
 
-def judge(folder: Path, policy: verdict_policy.Policy = POLICY, **options: Any) -> verdicts.Judgement:
+def judge(folder: Path, policy: verdict_policy.Policy = POLICY, **options: Any) -> comparison.Judgement:
     """The first session against the last."""
-    sides = [verdict_data.read(folder, "testbed", name, **options) for name in ("latest~1", "latest")]
-    return verdicts.judge(sides[0], sides[1], policy)
+    sides = [session_values.read(folder, "testbed", name, **options) for name in ("latest~1", "latest")]
+    return comparison.judge(sides[0], sides[1], policy)
 
 
-def sizes_of(judgement: verdicts.Judgement, verdict: str, benchmark: str = "PingPong") -> list[int]:
+def sizes_of(judgement: comparison.Judgement, verdict: str, benchmark: str = "PingPong") -> list[int]:
     found = judgement.metrics.filter(pl.col("verdict") == verdict, pl.col("benchmark") == benchmark)
     return sorted(found["message_bytes"].to_list())
 
@@ -32,7 +35,7 @@ def test_the_same_machine_twice_passes(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number)
     judgement = judge(tmp_path)
-    assert judgement.verdict == verdicts.PASS
+    assert judgement.verdict == comparison.PASS
     assert judgement.counts() == {"regressed": 0, "missing": 0, "inconclusive": 0, "improved": 0, "pass": 21}
     assert judgement.metrics["ratio"].to_numpy() == pytest.approx(1, abs=0.02)
     assert judgement.metrics["baseline_repeats"].to_list() == [5] * 21
@@ -42,7 +45,7 @@ def test_a_slower_link_is_found_in_both_directions_of_better(tmp_path: Path) -> 
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, change=lambda benchmark, size, stack: 1.08)
     judgement = judge(tmp_path)
-    assert judgement.verdict == verdicts.REGRESSED
+    assert judgement.verdict == comparison.REGRESSED
     assert judgement.counts()["regressed"] == 21
     rows = {row["benchmark"]: row for row in judgement.bands.to_dicts() if row["band"] == "large"}
     assert rows["PingPong"]["ratio"] == pytest.approx(1.08, abs=0.01)
@@ -54,11 +57,11 @@ def test_a_slower_link_is_found_in_both_directions_of_better(tmp_path: Path) -> 
 def test_one_size_and_one_band_are_named(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, change=lambda benchmark, size, stack: 1.2 if (benchmark, size) == ("PingPong", 16384) else 1.0)
-    assert sizes_of(judge(tmp_path), verdicts.REGRESSED) == [16384]
+    assert sizes_of(judge(tmp_path), comparison.REGRESSED) == [16384]
     write_session(tmp_path, 2, change=lambda benchmark, size, stack: 0.8 if size >= 65536 else 1.0)
     judgement = judge(tmp_path)
-    assert sizes_of(judgement, verdicts.IMPROVED)[-3:] == [262144, 1048576, 4194304]
-    assert judgement.verdict == verdicts.PASS
+    assert sizes_of(judgement, comparison.IMPROVED)[-3:] == [262144, 1048576, 4194304]
+    assert judgement.verdict == comparison.PASS
 
 
 def test_neighbours_tell_what_a_single_size_cannot(tmp_path: Path) -> None:
@@ -68,7 +71,7 @@ def test_neighbours_tell_what_a_single_size_cannot(tmp_path: Path) -> None:
             tmp_path, number, noise=0.03, change=lambda *_, factor=factor: factor, benchmarks={"PingPong": "latency_us"}
         )
     judgement = judge(tmp_path)
-    assert judgement.verdict == verdicts.REGRESSED
+    assert judgement.verdict == comparison.REGRESSED
     together = judgement.metrics.filter(pl.col("why").str.starts_with("with its"))
     assert together.height >= 2
 
@@ -77,8 +80,8 @@ def test_noise_is_inconclusive_with_the_repeats_that_would_decide(tmp_path: Path
     for number in range(2):
         write_session(tmp_path, number, noise=0.15, repeats=3)
     judgement = judge(tmp_path)
-    assert judgement.verdict == verdicts.INCONCLUSIVE
-    rows = judgement.metrics.filter(pl.col("verdict") == verdicts.INCONCLUSIVE)
+    assert judgement.verdict == comparison.INCONCLUSIVE
+    rows = judgement.metrics.filter(pl.col("verdict") == comparison.INCONCLUSIVE)
     assert (rows["needed"] > 3).all()
     few = rows["needed"].median()
     for number in range(2, 4):
@@ -99,7 +102,7 @@ def test_jobs_are_the_units_where_there_are_enough(tmp_path: Path) -> None:
     write_session(tmp_path, 1, jobs=3)
     judgement = judge(tmp_path)
     assert set(judgement.metrics["units"]) == {"jobs"}
-    assert judgement.verdict == verdicts.PASS
+    assert judgement.verdict == comparison.PASS
     row = judgement.metrics.row(0, named=True)
     assert (row["baseline_jobs"], row["candidate_jobs"], row["baseline_repeats"]) == (4, 3, 20)
 
@@ -107,8 +110,8 @@ def test_jobs_are_the_units_where_there_are_enough(tmp_path: Path) -> None:
 def test_jobs_that_differ_as_the_policy_says_are_no_regression(tmp_path: Path) -> None:
     write_session(tmp_path, 0, noise=0.001)
     write_session(tmp_path, 1, noise=0.001, change=lambda *_: 1.06)
-    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=5)).verdict == verdicts.INCONCLUSIVE
-    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=0.2)).verdict == verdicts.REGRESSED
+    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=5)).verdict == comparison.INCONCLUSIVE
+    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=0.2)).verdict == comparison.REGRESSED
 
 
 def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
@@ -118,23 +121,23 @@ def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, change=small)
     policy = replace(POLICY, margins_percent={one: {"small": None} for one in ("latency_us", "bandwidth_mb_per_s")})
-    sides = [verdict_data.read(tmp_path, "testbed", one) for one in ("latest~1", "latest")]
-    judgement = verdicts.judge(*sides, policy)
-    assert judgement.verdict == verdicts.PASS
+    sides = [session_values.read(tmp_path, "testbed", one) for one in ("latest~1", "latest")]
+    judgement = comparison.judge(*sides, policy)
+    assert judgement.verdict == comparison.PASS
     assert judgement.unjudged == 9  # five sizes of PingPong, four of Uniband
     assert set(judgement.bands["band"]) == {"medium", "large"}
-    assert verdicts.judge(*sides, policy.judging_all()).verdict == verdicts.REGRESSED
+    assert comparison.judge(*sides, policy.judging_all()).verdict == comparison.REGRESSED
     write_session(tmp_path, 2, sizes=SIZES[2:])  # what is gone is missing all the same
-    sides[1] = verdict_data.read(tmp_path, "testbed", "latest")
-    assert verdicts.judge(*sides, policy).verdict == verdicts.MISSING
+    sides[1] = session_values.read(tmp_path, "testbed", "latest")
+    assert comparison.judge(*sides, policy).verdict == comparison.MISSING
 
 
 def test_what_the_candidate_lacks_is_missing(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, sizes=SIZES[:-2])
     judgement = judge(tmp_path)
-    assert judgement.verdict == verdicts.MISSING
-    assert sizes_of(judgement, verdicts.MISSING, "Uniband") == [1048576, 4194304]
+    assert judgement.verdict == comparison.MISSING
+    assert sizes_of(judgement, comparison.MISSING, "Uniband") == [1048576, 4194304]
     assert set(judgement.bands.filter(pl.col("verdict") == "missing")["band"]) == {"large"}
     write_session(tmp_path, 2)
     assert judge(tmp_path).new.height == 4
@@ -144,13 +147,13 @@ def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> Non
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, benchmarks={"PingPong": "latency_us", "Unidirectional": "bandwidth_mb_per_s"})
     judgement = judge(tmp_path)
-    assert sizes_of(judgement, verdicts.MISSING, "Uniband") == list(SIZES[1:])
+    assert sizes_of(judgement, comparison.MISSING, "Uniband") == list(SIZES[1:])
     assert set(judgement.new["benchmark"]) == {"Unidirectional"}
-    baseline = verdict_data.read(tmp_path, "testbed", "latest~1", rename={"Uniband": "Unidirectional"})
-    candidate = verdict_data.read(tmp_path, "testbed", "latest")
-    assert verdicts.judge(baseline, candidate, POLICY).verdict == verdicts.PASS
+    baseline = session_values.read(tmp_path, "testbed", "latest~1", rename={"Uniband": "Unidirectional"})
+    candidate = session_values.read(tmp_path, "testbed", "latest")
+    assert comparison.judge(baseline, candidate, POLICY).verdict == comparison.PASS
     with pytest.raises(BadInput, match="--rename Nonsuch=X"):
-        verdict_data.read(tmp_path, "testbed", "latest", rename={"Nonsuch": "X"})
+        session_values.read(tmp_path, "testbed", "latest", rename={"Nonsuch": "X"})
 
 
 @pytest.mark.parametrize(
@@ -166,7 +169,7 @@ def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> Non
 )
 def test_cases_that_are_never_used(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
     write_session(tmp_path, 0)
-    cases = verdict_data.cases_of(tmp_path, "testbed").collect()
+    cases = session_values.cases_of(tmp_path, "testbed").collect()
     assert usable.sort_cases(cases).usable.height == 1
     found = usable.sort_cases(cases.with_columns(**{name: pl.lit(value) for name, value in changes.items()}))
     assert found.usable.height == 0
@@ -176,15 +179,15 @@ def test_cases_that_are_never_used(tmp_path: Path, changes: dict[str, Any], why:
 @pytest.mark.parametrize("text", ['{"recorded": "by hand"}', '{"replay": "of the outage"}', '{"synthetic": true}'])
 def test_a_label_takes_no_session_out_of_the_verdicts(tmp_path: Path, text: str) -> None:
     write_session(tmp_path, 0)
-    cases = verdict_data.cases_of(tmp_path, "testbed").collect().with_columns(labels=pl.lit(text))
+    cases = session_values.cases_of(tmp_path, "testbed").collect().with_columns(labels=pl.lit(text))
     assert usable.sort_cases(cases).usable.height == 1
 
 
 def test_a_missed_reference_is_compared_but_not_learned_from(tmp_path: Path) -> None:
     write_session(tmp_path, 0, result="fail")
-    assert verdict_data.read(tmp_path, "testbed", "latest").values.height == 105
+    assert session_values.read(tmp_path, "testbed", "latest").values.height == 105
     with pytest.raises(BadInput, match="missed a reference"):
-        verdict_data.read(tmp_path, "testbed", "latest", for_learning=True)
+        session_values.read(tmp_path, "testbed", "latest", for_learning=True)
 
 
 def _unit(row: dict[str, Any]) -> dict[str, Any]:
@@ -205,36 +208,36 @@ def _twice(row: dict[str, Any]) -> dict[str, Any]:
 def test_values_that_cannot_be_used_together_are_refused(tmp_path: Path, edit: Any, sentence: str) -> None:
     write_session(tmp_path, 0, edit=edit)
     with pytest.raises(BadInput, match=sentence):
-        verdict_data.read(tmp_path, "testbed", "latest")
+        session_values.read(tmp_path, "testbed", "latest")
 
 
 def test_duplicate_damaged_future_and_foreign_sessions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no dataset"):
-        verdict_data.system_of(tmp_path, None)
+        session_values.system_of(tmp_path, None)
     name = write_session(tmp_path, 0)
     write_session(tmp_path, 1, system="elsewhere")
     with pytest.raises(BadInput, match=r"2 systems.*--system"):
-        verdict_data.system_of(tmp_path, None)
+        session_values.system_of(tmp_path, None)
     with pytest.raises(BadInput, match="no system 'mars'"):
-        verdict_data.system_of(tmp_path, "mars")
+        session_values.system_of(tmp_path, "mars")
     with pytest.raises(BadInput, match="selects none"):  # a session of another system is not there
-        verdict_data.read(tmp_path, "testbed", "latest~1")
+        session_values.read(tmp_path, "testbed", "latest~1")
     write_session(tmp_path, 0, started=datetime(2026, 2, 1, tzinfo=timezone.utc))
     with pytest.raises(BadInput, match=f"session {name} is in the dataset.*twice"):
-        verdict_data.read(tmp_path, "testbed", "latest")
+        session_values.read(tmp_path, "testbed", "latest")
     path = next((tmp_path / "cases").glob("system=testbed/date=2026-02-01/*.parquet"))
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(BadInput, match="cut off"):
-        verdict_data.read(tmp_path, "testbed", "latest")
+        session_values.read(tmp_path, "testbed", "latest")
     path.unlink()
     write_session(tmp_path, 7, started=datetime.now(timezone.utc) + timedelta(days=30))
     with pytest.raises(BadInput, match="correct the clock"):
-        verdict_data.read(tmp_path, "testbed", "latest")
+        session_values.read(tmp_path, "testbed", "latest")
 
 
 def test_zero_is_no_ratio_and_is_said(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
-    remarks = verdict_data.read(tmp_path, "testbed", "latest").remarks
+    remarks = session_values.read(tmp_path, "testbed", "latest").remarks
     assert any("5 values of zero" in remark for remark in remarks)  # Uniband at 0 bytes
 
 

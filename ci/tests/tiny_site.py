@@ -9,7 +9,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from reframe_tests.harness.site import ROOT
+from reframe_tests.harness.sites.site import ROOT
 
 SYSTEM = """
 system = {
@@ -28,7 +28,7 @@ SETTINGS = f"""
 import sys
 from pathlib import Path
 sys.path.append({str(ROOT)!r})
-from reframe_tests.harness import site
+from reframe_tests.harness.sites import site
 site_configuration = site.load(Path(__file__).resolve().parent.parent)
 """
 TEST = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reframe_tests.harness.fabric import Fabric, Rail
-from reframe_tests.harness.stack import Stack
-from reframe_tests.harness.transports import Setting, check_proofs, settle, strip_debug
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.mpis.transports import Setting, check_proofs, settle, strip_debug
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import MPIS
 
 #: Real output: two ranks on one machine (lo, eth0, no RDMA adapter), or two on each of two namespaces joined by a veth

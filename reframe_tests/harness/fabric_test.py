@@ -18,22 +18,13 @@ from reframe.core.builtins import parameter, run_after, run_before, sanity_funct
 from reframe.core.exceptions import ReframeError, SanityError
 from reframe.core.logging import getlogger
 
-from . import (
-    agreement,
-    catalogue,
-    condition,
-    data_check,
-    job_end,
-    jobscript,
-    measurement,
-    provenance,
-    references,
-    rival,
-    site,
-    stack_metadata,
-    witness,
-)
-from .stack import Stack
+from .evidence import data_check, recorder
+from .job import condition, ending, interleaved, script
+from .results import agreement, measurement
+from .sites import provenance, references, site
+from .stacks import metadata
+from .stacks.stack import Stack
+from .suites import catalogue
 from .vocabulary import PINNING_POLICIES, QUANTITIES, SYMBOLIC_PPN, NotMeasured
 
 #: Quantity of the physics layer.
@@ -66,7 +57,7 @@ def policies_of_system() -> list[str]:
 
 def warn_of_unmatched_stacks() -> None:
     """Say, once each time the tests are loaded, which stacks the selected system asks for in vain."""
-    registered = [stack.name for stack in stack_metadata.discover()[0]]
+    registered = [stack.name for stack in metadata.discover()[0]]
     for partition in rt.runtime().system.partitions:
         # ReFrame's built-in system, for one, says nothing of stacks.
         if site.fabrics_of(partition.extras) and (sentence := site.unmatched_stacks(partition.extras, registered)):
@@ -165,7 +156,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     @run_after("init")
     def select_cases(self) -> None:
         """Ask for partitions with this fabric and stacks with this group's benchmarks; mark the smoke slice."""
-        self.keep_files = ["*.out", "*.err", "*.debug", "evidence", jobscript.LAUNCH_LOG, jobscript.START_LOG]
+        self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG]
         self.descr = catalogue.GROUPS[self.group]
         self.valid_systems = [f"+{self.fabric}"]
         self.valid_prog_environs = catalogue.stack_selection(self.group)
@@ -184,7 +175,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in system.py or let "
                 "ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
             )
-        self._stack = stack_metadata.read(Path(self.current_environ.extras["stack"]))
+        self._stack = metadata.read(Path(self.current_environ.extras["stack"]))
         self._rival = None
         # ReFrame would expand the values (osext.expandvars runs what stands in $(), even in a dry run) and write them into the
         # script as they stand. The script sets them itself, quoted; what the user sets (-S env_vars=...) wins over the rest.
@@ -197,8 +188,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             pace = catalogue.Pace(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
             self._launches = self._plan(pace, self._condition)
             if self.rival:
-                theirs = self._resolve(rival.find(self.rival, self._stack))
-                self._rival = rival.pair(self._condition, theirs, self._plan(pace, theirs))
+                theirs = self._resolve(interleaved.find(self.rival, self._stack))
+                self._rival = interleaved.pair(self._condition, theirs, self._plan(pace, theirs))
         except NotMeasured as reason:
             self.skip_reason = str(reason)
             self.skip(self.skip_reason)
@@ -247,24 +238,24 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         asked = self._condition.recorded
         commands = [
-            jobscript.Command(row.name, launcher, row.words(self._stack), asked=asked, once=row.checks_data)
+            script.Command(row.name, launcher, row.words(self._stack), asked=asked, once=row.checks_data)
             for row in self._launches
         ]
         if self._rival:
             commands += self._rival.commands(self._condition, self.job.launcher.command(self.job), self.job.launcher.options)
         self.time_limit = f"{self._executions * len(commands) * self.limit_s + 60}s"
-        self.job.options += job_end.submit_options(self.current_partition.scheduler.registered_name)
+        self.job.options += ending.submit_options(self.current_partition.scheduler.registered_name)
         self.prerun_cmds = [
             *(f"export {name}={word}" for name, word in self._condition.assignments.items()),
             *self._condition.prepare,
             *(self._rival.condition.prepare if self._rival else ()),
-            *jobscript.write_body(
+            *script.write_body(
                 commands,
                 repeats=self._executions,
                 limit_s=self.limit_s,
-                witness=str(witness.locate()),
+                witness=str(recorder.locate()),
                 debug_env=self._condition.debug_env,
-                owner=jobscript.Owner.this_process() if self.current_partition.scheduler.registered_name == "local" else None,
+                owner=script.Owner.this_process() if self.current_partition.scheduler.registered_name == "local" else None,
             ),
         ]
         self.job.launcher = getlauncher("local")()
@@ -294,10 +285,10 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         """What some launches of this job gave under a condition."""
         return measurement.evaluate(where, launches, self._executions, self.limit_s, Path(self.stagedir), self._job_end())
 
-    def _job_end(self) -> job_end.JobEnd:
+    def _job_end(self) -> ending.JobEnd:
         """How the scheduler says the job ended; the local one knows no number worth telling."""
         job, local = self.job, self.current_partition.scheduler.registered_name == "local"
-        return job_end.JobEnd("" if local else job.jobid or "", job.state or "", job.exitcode, job.nodelist or ())
+        return ending.JobEnd("" if local else job.jobid or "", job.state or "", job.exitcode, job.nodelist or ())
 
     @run_before("performance")
     def set_metrics(self) -> None:

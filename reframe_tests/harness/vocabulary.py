@@ -18,35 +18,41 @@ class Quantity:
     :param unit: unit as printed (``us``, ``MB/s`` = 1e6 bytes per second, ``msg/s``, ``%``, ``1``).
     :param direction: which way is better: ``lower``, ``higher`` or ``none`` (recorded, never judged).
     :param short: name without the unit, used in performance variable names.
+    :param title: what it is, in words: title of an axis and of a column.
     """
 
     name: str
     unit: str
     direction: str
     short: str
+    title: str
 
 
 QUANTITIES: dict[str, Quantity] = {
     q.name: q
     for q in (
-        Quantity("latency_us", "us", LOWER, "latency"),
-        Quantity("t_min_us", "us", LOWER, "t_min"),
-        Quantity("t_max_us", "us", LOWER, "t_max"),
-        Quantity("t_avg_us", "us", LOWER, "t_avg"),
-        Quantity("t_pure_us", "us", LOWER, "t_pure"),
-        Quantity("t_ovrl_us", "us", LOWER, "t_ovrl"),
-        Quantity("t_cpu_us", "us", LOWER, "t_cpu"),
-        Quantity("overlap_percent", "%", HIGHER, "overlap"),
-        Quantity("bandwidth_mb_per_s", "MB/s", HIGHER, "bandwidth"),
-        Quantity("message_rate_per_s", "msg/s", HIGHER, "message_rate"),
-        Quantity("latency_stddev_us", "us", NONE, "latency_stddev"),
-        Quantity("line_rate_fraction", "1", HIGHER, "line_rate_fraction"),
+        Quantity("latency_us", "us", LOWER, "latency", "latency"),
+        Quantity("t_min_us", "us", LOWER, "t_min", "fastest rank's time"),
+        Quantity("t_max_us", "us", LOWER, "t_max", "slowest rank's time"),
+        Quantity("t_avg_us", "us", LOWER, "t_avg", "mean time of ranks"),
+        Quantity("t_pure_us", "us", LOWER, "t_pure", "pure communication time"),
+        Quantity("t_ovrl_us", "us", LOWER, "t_ovrl", "time with overlapped computation"),
+        Quantity("t_cpu_us", "us", LOWER, "t_cpu", "computation time"),
+        Quantity("overlap_percent", "%", HIGHER, "overlap", "overlap"),
+        Quantity("bandwidth_mb_per_s", "MB/s", HIGHER, "bandwidth", "bandwidth"),
+        Quantity("message_rate_per_s", "msg/s", HIGHER, "message_rate", "message rate"),
+        Quantity("latency_stddev_us", "us", NONE, "latency_stddev", "standard deviation of latency"),
+        Quantity("line_rate_fraction", "1", HIGHER, "line_rate_fraction", "fraction of line rate"),
     )
 }
 
 #: Times that no call takes none of: at the two decimals that suites print, the fastest call is 0.01 us. Others may be 0
 #: (``t_min_us`` of a rank that only posts, ``t_ovrl_us`` of IMB's Truly_passive_put).
 POSITIVE_TIMES = ("latency_us", "t_avg_us", "t_max_us")
+
+#: Quantities that are the same number in other words (bandwidth is size / time); only the first that a benchmark prints
+#: at a size is judged, so that one change does not count twice.
+JUDGED = ("latency_us", "t_avg_us", "t_ovrl_us", "t_max_us", "bandwidth_mb_per_s", "message_rate_per_s")
 
 #: MPI implementations the tables know, as they appear in stack metadata (``mpi.name``).
 MPIS = ("intelmpi", "mpich", "openmpi", "mvapich2", "mvapich", "pempi")

@@ -4,7 +4,7 @@
 Solution Centre. What the paper does not say is marked as ours.
 """
 
-from reframe_tests.harness.topology import describe
+from reframe_tests.harness.machine.topology import describe
 
 #: Section 3.3: twelve cores, the even numbers on socket 1 and the odd ones on socket 0; one NUMA node and one L3 cache each.
 _NODE = describe(sockets=2, cores_per_socket=6, numbering="alternating", arch="westmere")

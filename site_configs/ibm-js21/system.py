@@ -1,6 +1,6 @@
 """IBM BladeCenter JS21 with one link of 4X InfiniBand under AIX (2007); see site_configs/ibm-p5-575 for paper and limits."""
 
-from reframe_tests.harness.topology import describe
+from reframe_tests.harness.machine.topology import describe
 
 #: Appendix A: one memory domain per blade, no SMT.
 _BLADES = {

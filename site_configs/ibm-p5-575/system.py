@@ -7,7 +7,7 @@ that ReFrame knows; MP_* variables choose protocol and links. What cannot: the e
 proves nothing and fails; and a task is bound to a module (MP_TASK_AFFINITY), not to a core, so explicit core lists are skipped.
 """
 
-from reframe_tests.harness.topology import describe
+from reframe_tests.harness.machine.topology import describe
 
 #: Appendix A: 16 cores in eight modules (DCM) with a memory of their own; SMT off (ST mode).
 _NODE = describe(sockets=8, cores_per_socket=2, arch="power5+")

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from reframe_tests.harness.topology import describe
+from reframe_tests.harness.machine.topology import describe
 
 #: Written into the cluster's /etc by ``mpibench cluster up``, for the layout asked for; absent elsewhere.
 _WRITTEN = Path("/etc/mpibench/node.json")

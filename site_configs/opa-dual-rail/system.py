@@ -3,7 +3,7 @@
 "200Gb MPI Performance with Intel Omni-Path Architecture", J. Erwin. The batch system is ours: the article names none.
 """
 
-from reframe_tests.harness.topology import describe
+from reframe_tests.harness.machine.topology import describe
 
 #: Configuration: two Xeon Gold 6252 with 24 cores and Hyper-Threading on.
 _NODE = describe(sockets=2, cores_per_socket=24, smt=2, numbering="smt_last", arch="cascadelake")

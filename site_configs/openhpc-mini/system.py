@@ -4,7 +4,7 @@
 revision 1.4. Each section of the paper has the named adapter and the 1 Gbit/s network, so each is a partition.
 """
 
-from reframe_tests.harness.topology import describe
+from reframe_tests.harness.machine.topology import describe
 
 #: The paper names no processor. This is what OpenHPC's slurm.conf.ohpc describes until a site edits it.
 _NODE = describe(sockets=2, cores_per_socket=8, smt=2, numbering="smt_last")

@@ -19,11 +19,12 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from reframe_tests.harness import stack_metadata
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
-from .. import stack_writer, wheels, whole_file
+from .. import whole_file
+from ..stacks import wheels, writer
 from . import complaints, description, tool
 from . import lock as lock_file
 from .consistency import BENCHMARKS
@@ -66,7 +67,7 @@ def build(
     options: Options,
     *,
     system: str | None = None,
-    root: Path = stack_metadata.ROOT,
+    root: Path = metadata.ROOT,
     environ: Mapping[str, str] = os.environ,
     echo: Echo = print,
     console: Console | None = None,
@@ -153,13 +154,13 @@ def compute_stamp(project: Project, name: str) -> str:
         f"scope/{path.name}" if path in scope else str(path.relative_to(project.root)): path.read_text()
         for path in (*project.files(name), *recipes)
     }
-    return stack_writer.compute_hash([project.spack.version, project.configured[name], texts])
+    return writer.compute_hash([project.spack.version, project.configured[name], texts])
 
 
 def _record(project: Project, name: str, stamp: str) -> str:
     """What is written down of a solution: what it was solved from, and the lock file as it was then."""
     text = project.lock(name).read_text(errors="replace")
-    return f"{stamp} {stack_writer.compute_hash(text)}\n"
+    return f"{stamp} {writer.compute_hash(text)}\n"
 
 
 def _recorded(project: Project, name: str) -> tuple[str, str]:
@@ -225,7 +226,7 @@ def finish(project: Project, name: str, options: Options, installed: Mapping[str
     :param installed: what was installed when it had been solved.
     :raises BadInput: with one sentence; the stack is then not registered, or stays registered as it was.
     """
-    lock, path = project.solved[name], project.folder(name) / stack_writer.METADATA
+    lock, path = project.solved[name], project.folder(name) / writer.METADATA
     current = _current(project, name)
     if current:
         keep_lock(project, name)
@@ -252,7 +253,7 @@ def finish(project: Project, name: str, options: Options, installed: Mapping[str
     if not options.skip_tests:
         run_tests(project, name, lock)
     with project.log(name).open("a") as stream:
-        stack = stack_writer.register(document, path, root=project.root, contradict=description.contradict, record=stream.write)
+        stack = writer.register(document, path, root=project.root, contradict=description.contradict, record=stream.write)
     keep_lock(project, name)
     project.echo(f"{stack.name}: ready after {time.monotonic() - began:.1f} s, {len(stack.binaries)} programs, {path}")
     return stack
@@ -281,17 +282,17 @@ def forget_gone(project: Project, name: str, installed: Mapping[str, Path | None
 
 
 def _finished(lock: Lock) -> str:
-    return stack_writer.compute_hash([lock.suite.hash, description.name_of(lock)])
+    return writer.compute_hash([lock.suite.hash, description.name_of(lock)])
 
 
 def _current(project: Project, name: str) -> Stack | None:
     """The registered stack when it is the one asked for and all of it is there."""
     try:
-        stack = stack_metadata.read(project.folder(name) / stack_writer.METADATA)
-    except stack_metadata.StackError:
+        stack = metadata.read(project.folder(name) / writer.METADATA)
+    except metadata.StackError:
         return None
     asked = stack.build.get("stamp") == _finished(project.solved[name])
-    return stack if asked and not stack_metadata.find_damage(stack) else None
+    return stack if asked and not metadata.find_damage(stack) else None
 
 
 def run_tests(project: Project, name: str, lock: Lock) -> None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reframe_tests.harness.stack import Stack
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
-from .. import benchmark_binaries, installed_mpi, stack_probe, system_stacks
+from ..stacks import benchmark_programs, installed_mpi, probe, system
 from .consistency import BENCHMARKS
 from .lock import Lock, Node
 
@@ -96,7 +96,7 @@ def find_library(program: str, environ: Mapping[str, str]) -> Path:
     :param environ: environment it would be started in.
     :raises BadInput: when the loader finds none.
     """
-    needs, _ = benchmark_binaries.list_needs(Path(program), environ)
+    needs, _ = benchmark_programs.list_needs(Path(program), environ)
     for name, path in needs.items():
         if path and installed_mpi.LIBRARY_NAME.fullmatch(name):
             return Path(path)
@@ -112,12 +112,12 @@ def contradict(stack: Stack, record: Callable[[str], object]) -> str:
     One of some eighty OSU programs, because all are made by one build on one library, and its install-time tests ran others.
     """
     clean = installed_mpi.clean_environment()
-    fault = stack_probe.find_launch_fault(stack, record, clean)
+    fault = probe.find_launch_fault(stack, record, clean)
     if fault:
         return fault
-    programs = {name: Path(path) for name, path in stack.binaries.items() if benchmark_binaries.is_part(name, "imb")}
+    programs = {name: Path(path) for name, path in stack.binaries.items() if benchmark_programs.is_part(name, "imb")}
     programs |= {name: Path(stack.binaries[name]) for name in ("osu_latency",) if name in stack.binaries}
-    found = benchmark_binaries.prove(programs, stack, clean, {}, record)
+    found = benchmark_programs.prove(programs, stack, clean, {}, record)
     for program, reason in found.left_out.items():
         return f"{program} of {stack.name}: {reason}."
     for suite, version in found.suites.items():
@@ -222,7 +222,7 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], stamp: str, root: Path) -
         raise BadInput(f"{lock.path} has none of {', '.join(BENCHMARKS)}; correct the spack.yaml beside it.")
     installed = check_mpi(lock, home, of_mpi[0])
     paths = {"LD_LIBRARY_PATH": libraries} if libraries else {}
-    document = system_stacks.compose(name_of(lock), installed, {}, paths, system_stacks.find_mpi4py(root))
+    document = system.compose(name_of(lock), installed, {}, paths, system.find_mpi4py(root))
     search = {**document["prepend_path"], "PATH": [str(home / "bin")]}
     compilers = sorted({name for node in _benchmarks(lock) for name in lock.compilers(node).values()})
     return {

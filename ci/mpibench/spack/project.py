@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from reframe_tests.harness import stack_metadata
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import complaints
@@ -128,6 +128,6 @@ def _progress(name: str, line: str) -> str:
     return f"{name}: installing {found['new']}" if found["new"] else f"{name}: {found['cached']} from the build cache"
 
 
-def list_environments(root: Path = stack_metadata.ROOT) -> list[str]:
+def list_environments(root: Path = metadata.ROOT) -> list[str]:
     """Names of the environments Spack can build, in alphabetical order."""
     return [path.parent.name for path in sorted((root / "environments").glob(f"*/{ENVIRONMENT}"))]

@@ -14,7 +14,8 @@ from typing import Any
 
 import yaml
 
-from reframe_tests.harness import site, stack_metadata
+from reframe_tests.harness.sites import site
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
@@ -71,7 +72,7 @@ def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.e
 def write_found(
     *,
     system: str | None = None,
-    root: Path = stack_metadata.ROOT,
+    root: Path = metadata.ROOT,
     environ: Mapping[str, str] = os.environ,
     echo: Echo = print,
 ) -> Path:

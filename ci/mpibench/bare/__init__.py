@@ -1,0 +1,1 @@
+"""What the README says, tried on a machine that has nothing."""

@@ -1,0 +1,215 @@
+"""``mpibench doctor``: what this machine and the selected system offer, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from reframe_tests.harness.evidence import recorder
+from reframe_tests.harness.machine.fabric import Fabric
+from reframe_tests.harness.sites import references, site
+from reframe_tests.harness.stacks import metadata as stack_metadata
+from reframe_tests.harness.vocabulary import BadInput
+
+#: Begins what a copy of site_configs/template must replace.
+FILL_IN = "FILL_IN:"
+OK, NOTE, MISSING = "ok", "note", "missing"
+STYLE = {OK: "green", NOTE: "yellow", MISSING: "bold red"}
+#: Characters at most that the second column is filled up to: a longer subject moves its own text only.
+SUBJECT_WIDTH = 26
+
+#: Programs that widen what can be done here, and what for.
+OPTIONAL_PROGRAMS = {
+    "spack": "building stacks with Spack (or set SPACK_ROOT)",
+    "chromium": "testing the report in a browser",
+}
+
+#: The program with which ReFrame submits, by scheduler (its manual, "scheduler" of a partition).
+SUBMITTING_PROGRAMS = {"slurm": "sbatch", "squeue": "sbatch", "pbs": "qsub", "torque": "qsub", "sge": "qsub", "lsf": "bsub"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the examination.
+
+    :param state: ``ok``, ``note`` (works without) or ``missing`` (the tests need it).
+    """
+
+    subject: str
+    state: str
+    detail: str
+
+
+def report(system: str | None, console: Console | None = None, *, stacks_only: bool = False) -> int:
+    """Print all findings; 1 if something the tests need is missing, else 0.
+
+    :param stacks_only: look only at whether each partition gets the stacks it asks for.
+    :raises BadInput: for an unknown system.
+    """
+    findings = list(fitting(_select_from(system, site.ROOT), site.ROOT) if stacks_only else examine(system))
+    console = console or Console()
+    width = min(max((len(finding.subject) for finding in findings), default=0), SUBJECT_WIDTH)
+    for finding in findings:
+        line = Text.assemble(
+            (f"{finding.state:<{len(MISSING)}}", STYLE[finding.state]), f"  {finding.subject:<{width}}  {finding.detail}"
+        )
+        console.print(line, soft_wrap=True)
+    return int(any(finding.state == MISSING for finding in findings))
+
+
+def examine(system: str | None = None, root: Path = site.ROOT) -> Iterator[Finding]:
+    """All findings, from the outside in: software, stacks, then the system and its fabrics."""
+    yield from _software()
+    yield from _stacks(root)
+    yield from _system(system, root)
+
+
+def _software() -> Iterator[Finding]:
+    yield Finding("python", OK, f"{platform.python_version()} ({sys.executable})")
+    yield Finding("reframe", OK, importlib.metadata.version("reframe-hpc"))
+    configured = os.environ.get("RFM_CONFIG_FILES", "")
+    if str(site.ROOT / "site_configs" / "settings.py") in configured:
+        yield Finding("configuration", OK, configured)
+    else:
+        yield Finding("configuration", MISSING, f"run: export RFM_CONFIG_FILES={site.ROOT}/site_configs/settings.py")
+    try:
+        yield Finding("evidence library", OK, str(recorder.locate()))
+    except BadInput as error:
+        yield Finding("evidence library", MISSING, str(error))
+    for program, purpose in OPTIONAL_PROGRAMS.items():
+        path = shutil.which(program)
+        if program == "spack" and not path and os.environ.get("SPACK_ROOT"):
+            path = f"{os.environ['SPACK_ROOT']}/bin/spack"
+        yield Finding(program, OK if path else NOTE, path or f"not here; only needed for {purpose}")
+
+
+def _stacks(root: Path) -> Iterator[Finding]:
+    stacks, problems = stack_metadata.discover(root)
+    for stack in stacks:
+        suites = ", ".join(f"{name} {row.get('version', '')}".strip() for name, row in stack.suites.items())
+        yield Finding(f"stack {stack.name}", OK, f"{stack.mpi} {stack.mpi_version}, {stack.origin}; {suites}")
+    for problem in problems:
+        yield Finding("stack", MISSING, problem)
+    if not stacks:
+        yield Finding("stacks", MISSING, "none built; run ci/setup for the wheels stacks")
+
+
+def _system(name: str | None, root: Path) -> Iterator[Finding]:
+    system = _select_from(name, root)
+    yield Finding("system", OK, f"{system['name']}: {system['descr']}")
+    for key, text in unfilled(system):
+        yield Finding(f"{system['name']} {key}", MISSING, f"still to be filled in: {text}")
+    here = _matches(system)
+    yield from check_references(system["name"], here, root)
+    yield from fitting(system, root)
+    for partition in system["partitions"]:
+        label = f"{system['name']}:{partition['name']}"
+        yield from check_submission(label, partition["scheduler"], here)
+        if "processor" not in partition and partition["scheduler"] != "local":
+            yield Finding(label, NOTE, "has no 'processor': ReFrame must detect its topology (general.remote_detect)")
+        for fabric in site.fabrics_of(partition["extras"]).values():
+            yield from _fabric(f"{label} {fabric.name}", fabric, here and partition["scheduler"] == "local")
+
+
+def check_submission(label: str, scheduler: str, here: bool) -> Iterator[Finding]:
+    """What keeps the partition's jobs from being submitted on this machine.
+
+    :param here: this machine is one of the system's, so that ReFrame would submit from it.
+    """
+    program = SUBMITTING_PROGRAMS.get(scheduler)
+    if program and not shutil.which(program):
+        what = f"scheduler {scheduler}: there is no {program} here; start reframe where jobs are submitted"
+        yield Finding(label, MISSING if here else NOTE, what)
+
+
+def check_references(system: str, here: bool, root: Path) -> Iterator[Finding]:
+    """Whether the system's learned references can be used, and are ever asked for."""
+    path = site.references_file(system, root)
+    if not path.exists():
+        yield Finding("references", NOTE, f"{path} does not exist: numbers are recorded, no learned gate is applied")
+        return
+    try:
+        named = references.stacks_of(site.read_references(system, root))
+    except BadInput as error:
+        yield Finding("references", MISSING, str(error))
+        return
+    registered = {stack.name for stack in stack_metadata.discover(root)[0]}
+    for stack, count in named.items():
+        if stack not in registered:
+            what = f"{path}: no stack '{stack}' is registered, so its {count} references hold nothing"
+            yield Finding("references", MISSING if here else NOTE, f"{what}; build it, correct the name or remove them")
+    if named and registered >= named.keys():
+        yield Finding("references", OK, f"{sum(named.values())} for {', '.join(named)}")
+
+
+def fitting(system: dict[str, Any], root: Path = site.ROOT) -> Iterator[Finding]:
+    """For each partition the stacks it can enter, and what it asks for in vain."""
+    registered = [stack.name for stack in stack_metadata.discover(root)[0]]
+    for partition in system["partitions"]:
+        label, extras = f"{system['name']}:{partition['name']} stacks", partition["extras"]
+        names = site.fitting_stacks(extras, registered)
+        if names:
+            yield Finding(label, OK, f"{len(names)} of {len(registered)}: {', '.join(names)}")
+        if sentence := site.unmatched_stacks(extras, registered):
+            yield Finding(label, MISSING, sentence)
+
+
+def _select_from(name: str | None, root: Path) -> dict[str, Any]:
+    """The system of that name, of ``RFM_SYSTEM``, or else the one whose host names fit, as ReFrame selects it."""
+    name = name or os.environ.get("RFM_SYSTEM", "") or None
+    chosen = name.partition(":")[0] if name else None
+    return _select(chosen, [site.read_system(path) for path in site.system_files(root)])
+
+
+def unfilled(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """What of a copied template still says :data:`FILL_IN`: dotted key, and what belongs there."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from unfilled(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(node, (list, tuple)):
+        for index, value in enumerate(node):
+            yield from unfilled(value, f"{key}.{index}")
+    elif isinstance(node, str) and FILL_IN in node:
+        yield key, node.partition(FILL_IN)[2].strip()
+
+
+def _select(name: str | None, systems: list[dict[str, Any]]) -> dict[str, Any]:
+    for system in systems:
+        if system["name"] == name or (name is None and _matches(system)):
+            return system
+    known = ", ".join(system["name"] for system in systems)
+    raise BadInput(f"there is no system '{name or socket.gethostname()}' under site_configs/; known are {known}.")
+
+
+def _matches(system: dict[str, Any]) -> bool:
+    return any(re.match(pattern, socket.gethostname()) for pattern in system["hostnames"])
+
+
+def _fabric(label: str, fabric: Fabric, look: bool) -> Iterator[Finding]:
+    rails = ", ".join(
+        rail.device + (f" {rail.line_rate_gbit_per_s:g} Gbit/s" if rail.line_rate_gbit_per_s else "") for rail in fabric.rails
+    )
+    described = f"{fabric.transport}, {fabric.scope}" + (f", {rails}" if rails else "")
+    absent = [device for device in fabric.devices if not _exists(device)] if look else []
+    if absent:
+        yield Finding(label, MISSING, f"{described}; not on this machine: {', '.join(absent)} (ip link, ibv_devices)")
+    else:
+        yield Finding(label, OK, described + ("" if look else "; devices are checked on its nodes by the tests"))
+    if not fabric.within_node and fabric.line_rate_gbit_per_s is None:
+        yield Finding(label, NOTE, "a rail has no line_rate_gbit_per_s: the physics gate is not applied")
+
+
+def _exists(device: str) -> bool:
+    return any(Path(f"/sys/class/{kind}/{device}").exists() for kind in ("net", "infiniband", "cxi"))

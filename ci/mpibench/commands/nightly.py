@@ -1,0 +1,408 @@
+"""One night as one session: measured, stored, exported, reported, checked for completeness. ``ci/nightly`` calls this.
+
+The session's id comes from ReFrame's own run report. It is in ``results/session-id`` once the database holds the session, and
+every later step is told this id; none asks for the newest session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reframe_tests.harness.sites import session_labels, site
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.vocabulary import BadInput
+
+from .. import whole_file
+from ..report.summary import outcome_of
+from ..results import selection_options, session_files, session_values
+from ..results.sessions import RIVAL, Session, label_of, list_sessions, read_session
+from . import supervision
+
+RESULTS = ROOT / "results"
+DATABASE = RESULTS / "results.db"
+#: Id of tonight's session; absent until the database holds it.
+SESSION_ID = RESULTS / "session-id"
+#: Files of the night that runs or ran last, for a pipeline to take away: copies, emptied by the next night.
+TONIGHT = RESULTS / "tonight"
+#: ReFrame's options that change neither which cases are selected nor how they are measured.
+_NEUTRAL = (
+    ("--report-junit", "--session-extras", "--system", "--prefix", "-o", "--output", "-s", "--stage", "-J", "--job-option"),
+    ("-v", "--verbose", "-q", "--quiet", "--nocolor", "--performance-report", "--keep-stage-files", "--save-log-files"),
+)
+#: ReFrame's options that a night sets itself, and what to do instead.
+_OWN = {
+    "--mode": "set MODE=",
+    "--skip-performance-check": "a night is held against its references",
+    "--skip-sanity-check": "a night proves its conditions",
+    "--timestamp": "each session has folders of its own",
+    "--report-file": "results/tonight/run-report.json is the run report",
+}
+#: ReFrame 4.10, ``frontend/cli.py``: printed after all filters, in the log only (verbosity 1).
+_SELECTED = re.compile(r"Final number of test cases: (\d+)")
+#: ReFrame 4.10, ``frontend/cli.py``: a warning, and nothing else, when the session could not be stored.
+_NOT_STORED = re.compile(r"failed to store results in the database: (.*)")
+
+
+@dataclass
+class Night:
+    """What is known of a night so far.
+
+    :param options: further options for ReFrame.
+    :param problems: one sentence for each reason why this night is not green.
+    :param remarks: what its answer says beside.
+    :param before: sessions the database held before anything was measured.
+    """
+
+    mode: str
+    label: str
+    options: Sequence[str]
+    say: Callable[[str], None]
+    problems: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    before: frozenset[str] = frozenset()
+
+    @property
+    def narrowed(self) -> tuple[str, ...]:
+        """Options that make the session smaller than a whole one of its mode."""
+        return selection_options.narrowing(shlex.join(["reframe", *self.options]))
+
+
+def changing(options: Sequence[str]) -> list[str]:
+    """Those of ReFrame's options that change what is selected or how it is measured; an unknown one counts as such."""
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    for name in _NEUTRAL[0]:
+        parser.add_argument(name, action="append")
+    for name in _NEUTRAL[1]:
+        parser.add_argument(name, action="count")
+    return parser.parse_known_args(list(options))[1]
+
+
+def check_options(options: Sequence[str]) -> None:
+    """Refuse what would make a night something else, before anything is measured.
+
+    :raises BadInput: an option that a night sets itself, or a bad label.
+    """
+    for word in options:
+        name = word.partition("=")[0]
+        if name in _OWN:
+            raise BadInput(f"ci/nightly does not take {name}: {_OWN[name]}.")
+    session_labels.check(options)
+
+
+def mode_options(mode: str) -> list[str]:
+    """Options of a mode.
+
+    Beside ``-p`` they must be given one by one, because ReFrame 4.10 forgets it beside ``--mode`` (``frontend/argparse.py``:
+    the default of an option that may be repeated is added to what was given).
+
+    :raises BadInput: no such mode.
+    """
+    modes = {row["name"]: row["options"] for row in site.MODES}
+    if mode not in modes:
+        raise BadInput(f"MODE={mode} is no mode; there are {', '.join(modes)}.")
+    return [word for option in modes[mode] for word in shlex.split(option)]
+
+
+@contextlib.contextmanager
+def only_one(results: Path) -> Iterator[None]:
+    """Hold the lock of a checkout's nights.
+
+    :raises BadInput: another night holds it, or nothing can be written there.
+    """
+    path = results / ".nightly.lock"
+    try:
+        results.mkdir(exist_ok=True)
+        lock = path.open("a+")
+    except OSError as error:
+        raise BadInput(f"cannot write {path} ({error.strerror}): make {results} writable.") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            raise BadInput(
+                f"another ci/nightly ({lock.read().strip() or 'unknown'}) is at work in this checkout: wait for it, or end it."
+            ) from None
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()} on {os.uname().nodename} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
+        lock.flush()
+        yield
+
+
+def check_database(database: Path) -> None:
+    """Make sure that ReFrame will be able to store a session; it only warns if it was not, after it has measured.
+
+    :raises BadInput: it will not.
+    """
+    lock = database.parent / ".db.lock"
+    try:
+        _try_to_write(database.parent)
+        lock.open("a").close()
+        if database.exists():
+            with contextlib.closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=60)) as connection:
+                # BEGIN IMMEDIATE alone reads where it may not write (SQLite, build.c, sqlite3BeginTransaction).
+                connection.isolation_level = None
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("CREATE TABLE mpibench_can_write(x)")
+                connection.execute("ROLLBACK")
+    except (OSError, sqlite3.Error) as error:
+        raise BadInput(
+            f"{database} cannot be written ({error}), so the session would be lost: "
+            "correct its rights or its file system, or move it away."
+        ) from None
+
+
+def _try_to_write(folder: Path) -> None:
+    path = folder / f".writable.{os.getpid()}"
+    try:
+        path.write_bytes(bytes(4096))
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def measure(night: Night) -> None:
+    """Run ReFrame; its run report is ``results/tonight/run-report.json``."""
+    options = mode_options(night.mode)
+    stacks_chosen = any(option.startswith("--prgenv") for option in night.narrowed)
+    words = [
+        *("reframe", "--nocolor", "-c", "reframe_tests", "-r", *(options if stacks_chosen else [f"--mode={night.mode}"])),
+        *(*night.options, "--session-extras", f"run={night.label}", f"--report-file={TONIGHT / 'run-report.json'}"),
+    ]
+    log = TONIGHT / "nightly.log"
+    night.say(f"measuring in mode '{night.mode}' (session label run={night.label}); skipped cases and all else are in {log}")
+    environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
+    status = supervision.run(words, log, lambda line: not re.match(r"\[ (RUN  |    SKIP)", line), environ)
+    if status:
+        night.problems.append(f"ReFrame ended with exit status {status}: see the failures above, or {log}")
+
+
+def identify(night: Night) -> Session | None:
+    """Tonight's session as the database has it; ``None``, and a reason among the problems, if it has none.
+
+    Afterwards ``results/session-id`` holds its id.
+    """
+    try:
+        info = json.loads((TONIGHT / "run-report.json").read_text())["session_info"]
+        uuid = str(info["uuid"])
+    except OSError:
+        night.problems.append("no session: ReFrame selected no case, or ended before it could write its run report")
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        night.problems.append(f"no session: ReFrame's run report is damaged ({type(error).__name__}: {error})")
+        return None
+    try:
+        if not DATABASE.exists() or uuid not in list_sessions(DATABASE):
+            warned = _NOT_STORED.search((TONIGHT / "nightly.log").read_text(errors="replace"))
+            raise BadInput(
+                f"session {uuid} was measured and is not in {DATABASE} ({warned[1] if warned else 'ReFrame gave no reason'}): "
+                f"correct that and measure again; its run report is {TONIGHT / 'run-report.json'}."
+            )
+        if uuid in night.before:
+            raise BadInput(f"no session: ReFrame's run report is that of session {uuid}, which was stored before tonight.")
+        session = read_session(DATABASE, uuid)
+        with whole_file.replacing(SESSION_ID) as partial:
+            partial.write_text(f"{uuid}\n")
+    except (BadInput, OSError) as error:
+        night.problems.append(str(error).rstrip("."))
+        return None
+    night.problems += shortfall(session, selected_cases(info))
+    night.problems += asked_in_vain(session.systems)
+    return session
+
+
+def selected_cases(info: dict[str, object]) -> int | None:
+    """Number of cases ReFrame selected, from its log; ``None`` if the log does not say."""
+    logs = info.get("log_files")
+    for name in logs if isinstance(logs, list) else ():
+        with contextlib.suppress(OSError):
+            if found := _SELECTED.findall(Path(str(name)).read_text(errors="replace")):
+                return int(found[-1])
+    return None
+
+
+def shortfall(session: Session, selected: int | None) -> list[str]:
+    """What a session lacks of what ReFrame selected, one sentence each."""
+    cases = [case for case in session.cases if case.run == 0 and not case.uuid.endswith(RIVAL)]
+    problems = []
+    if selected is None:
+        problems.append("how many cases ReFrame selected is not in its log, so nobody knows whether all were stored")
+    elif len(cases) != selected:
+        problems.append(f"ReFrame stored {len(cases)} cases of {selected} it had selected")
+    if all(case.result == "skip" for case in cases):
+        problems.append("no case was measured: every one was skipped")
+    if unproven := sum(case.result == "pass" and outcome_of(session, case) == "failed" for case in session.cases):
+        problems.append(f"{unproven} cases passed in ReFrame, but no proof of their condition was stored")
+    return problems
+
+
+def describe_part(session: Session) -> str:
+    """What a partial session consists of."""
+    cases = [case for case in session.cases if case.result != "skip"]
+    parts = [
+        {case.name.split()[0] for case in cases if case.name},
+        {case.stack for case in cases if case.stack},
+        {case.fabric for case in cases if case.fabric},
+    ]
+    return f"{len(cases)} cases measured: " + "; ".join(", ".join(sorted(part)) for part in parts if part)
+
+
+def _step(night: Night, problem: str, *words: str) -> None:
+    """One command of ``mpibench``; its failure is a problem of the night."""
+    status = subprocess.run(["mpibench", *words], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+    if status:
+        night.problems.append(f"{problem}: `mpibench {shlex.join(words)}` ended with exit status {status}")
+
+
+def publish(night: Night, session: Session) -> None:
+    """Export and report the session, and ask whether all that is expected is there."""
+    _step(night, "tonight's session is not in the dataset", "export", "--session", session.uuid)
+    try:
+        night.remarks += session_values.bring_up_to_date(DATABASE, RESULTS / "dataset")
+    except BadInput as error:
+        night.problems.append(str(error).rstrip("."))
+    _step(night, "there is no report", "report", "--session", session.uuid)
+    for suffix in (".html", ".md"):
+        with contextlib.suppress(OSError):  # of what is not there the step above has told
+            shutil.copyfile(RESULTS / "reports" / f"{session.uuid}{suffix}", TONIGHT / f"report{suffix}")
+    changed = shlex.join(changing(night.options)) or " ".join(night.narrowed)
+    if night.narrowed:
+        night.remarks.insert(0, f"PARTIAL session, not a whole night's ({changed}): {describe_part(session)}")
+    elif changed:
+        night.remarks.insert(0, f"measured otherwise than a night is ({changed}): {describe_part(session)}")
+    part = ["--partial"] if night.narrowed else []
+    _step(night, "something expected is missing", "expected", "--session", session.uuid, *part)
+
+
+def check_stacks(night: Night) -> None:
+    """A stack that is registered and cannot be entered is a problem; the others are measured all the same.
+
+    :raises BadInput: a bad ``system.py``, or stacks that cannot be told apart.
+    """
+    for sentence in site.configuration(ROOT)[1]:
+        night.problems.append(sentence.rstrip("."))
+        night.say(sentence)
+
+
+def asked_in_vain(systems: Sequence[str], root: Path = ROOT) -> list[str]:
+    """One sentence for each partition of the systems that asks for stacks which are not registered: they are never measured."""
+    registered = [stack.name for stack in metadata.discover(root)[0]]
+    described = {path.parent.name: path for path in site.system_files(root)}
+    return [
+        f"{name}:{partition['name']}: {sentence.rstrip('.')}"
+        for name in systems
+        if name in described
+        for partition in site.read_system(described[name])["partitions"]
+        if (sentence := site.unmatched_stacks(partition["extras"], registered))
+    ]
+
+
+def forget_earlier() -> None:
+    """Take away what an earlier night left for its pipeline; all of it is elsewhere, too.
+
+    :raises BadInput: it cannot be taken away.
+    """
+    try:
+        SESSION_ID.unlink(missing_ok=True)
+        if TONIGHT.exists():
+            shutil.rmtree(TONIGHT)
+        TONIGHT.mkdir(parents=True)
+    except OSError as error:
+        raise BadInput(f"cannot make {error.filename} again ({error.strerror}): remove it, or correct its rights.") from None
+
+
+def run(night: Night) -> int:
+    """The whole night; exit status."""
+    with only_one(RESULTS):
+        forget_earlier()
+        check_options(night.options)
+        check_database(DATABASE)
+        with contextlib.suppress(BadInput):  # none yet, or an empty file, which ReFrame fills
+            night.before = frozenset(list_sessions(DATABASE))
+        check_stacks(night)
+        # What a killed session left running would be measured together with this one.
+        subprocess.run(["mpibench", "orphans", "--cancel"], cwd=ROOT, check=False)
+        try:
+            measure(night)
+            session = identify(night)
+            if session:
+                publish(night, session)
+        except supervision.Interrupted as signal:
+            return stop(night, signal)
+        night.say(session_files.holdings(RESULTS))
+        return answer(night, session)
+
+
+def stop(night: Night, signal: supervision.Interrupted) -> int:
+    """End an interrupted night; exit status."""
+    subprocess.run(["mpibench", "orphans", "--cancel"], cwd=ROOT, check=False)
+    night.say(f"INTERRUPTED by {signal.name}: nothing is measured any more; results of earlier sessions are as they were")
+    with contextlib.suppress(OSError, ValueError, KeyError, BadInput):
+        uuid = json.loads((TONIGHT / "run-report.json").read_text())["session_info"]["uuid"]
+        if SESSION_ID.exists():
+            night.say(
+                f"session {uuid} is whole and stored; go on with 'mpibench export' and 'mpibench report', --session {uuid}"
+            )
+        elif uuid in list_sessions(DATABASE):
+            night.say(f"what was measured is stored as session {uuid}; 'reframe --delete-stored-sessions={uuid}' removes it")
+    return signal.status
+
+
+def answer(night: Night, session: Session | None) -> int:
+    """Say how the night ended; exit status."""
+    for remark in night.remarks:
+        night.say(remark)
+    pages = f"results/report.html, results/reports/{session.uuid}.html" if session else ""
+    if session:
+        night.say(f"session {session.uuid} ({label_of(session)}) of {session.started:%Y-%m-%d %H:%M} UTC")
+    if night.problems:
+        night.say(f"NOT accepted; reasons: {len(night.problems)}")
+        for problem in night.problems:
+            night.say(f"  {problem}.")
+        night.say(pages or "results/report.html, if there is one, is of an earlier session")
+        return 1
+    night.say(f"done: {pages}")
+    return 0
+
+
+def main(options: Sequence[str] | None = None) -> int:
+    """Entry point of ``ci/nightly``: MODE and LABEL from the environment, options for ReFrame from the command line."""
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"[{time.monotonic() - began:4.0f}s] {text}", flush=True)
+
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    parser.add_argument("--set-up-status", type=int, default=0)
+    known, options = parser.parse_known_args(sys.argv[1:] if options is None else options)
+    mode = os.environ.get("MODE", "nightly")
+    night = Night(mode, os.environ.get("LABEL", mode), options, say)
+    if known.set_up_status:
+        night.problems.append("a stack could not be installed and was not measured: see the set-up above")
+    supervision.heed_signals()
+    try:
+        return run(night)
+    except BadInput as error:
+        print(f"nightly: {error}", file=sys.stderr)
+        return 2
+    except supervision.Interrupted as signal:
+        say(f"INTERRUPTED by {signal.name} before anything was measured")
+        return signal.status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""``mpibench parse``: outputs of benchmarks as a table, JSON or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.mpis import preamble
+from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.records import Record
+from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+
+FORMATS = ("table", "json", "csv")
+#: Path that stands for standard input.
+STDIN = Path("-")
+#: Columns that are no quantity, in this order; the quantities follow, their unit in the name.
+KEYS = ("source", "suite", "benchmark", "ranks", "groups", "variant", "message_bytes", "repetitions")
+
+Row = dict[str, Any]
+
+
+def parse_files(paths: Sequence[Path], format: str, note: Callable[[str], None] = lambda text: None) -> str:
+    """Records of all files, formatted.
+
+    ``json`` is a list of objects with only the quantities a benchmark prints; ``csv`` has a column for every quantity that
+    occurs; ``table`` is for reading, one table per file and set of columns.
+
+    :param format: one of :data:`FORMATS`.
+    :param note: told of each file in which other programs' lines stood before the benchmark's and were set aside.
+    :raises BadInput: for a file that cannot be read as text, or holds no complete output; nothing is formatted then.
+    """
+    rows: list[Row] = []
+    for path in paths:
+        reading = reader.read(read_text(path), source=str(path))
+        rows += [as_row(str(path), record) for record in reading.records]
+        if reading.set_aside:
+            note(f"{path}: set aside before the title: {preamble.say(reading.set_aside)}")
+    if format == "json":
+        return json.dumps(rows, indent=1) + "\n"
+    return _csv(rows) if format == "csv" else _tables(rows)
+
+
+def read_text(path: Path) -> str:
+    """Text of a file, or of standard input for ``-``.
+
+    :raises BadInput: in one sentence, if there is no such file or it is no text.
+    """
+    try:
+        data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+    except FileNotFoundError:
+        raise BadInput(f"{path}: there is no such file; give the path of a benchmark's output.") from None
+    except IsADirectoryError:
+        raise BadInput(f"{path}: this is a directory; give the files in it.") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); check the path and its permissions.") from error
+    if b"\0" in data:
+        raise BadInput(f"{path}: this is a binary file; give what the benchmark printed.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise BadInput(
+            f"{path}, line {line}: byte {error.start} is not UTF-8; convert the file, or record it again."
+        ) from error
+
+
+def as_row(source: str, record: Record) -> Row:
+    """One record as a flat mapping of column to value."""
+    row: Row = {"source": source}
+    row.update((key, getattr(record, key)) for key in KEYS[1:])
+    row.update(record.values)
+    return row
+
+
+def _quantities(rows: Iterable[Row]) -> list[str]:
+    """Quantities that occur, in the vocabulary's order."""
+    there = {name for row in rows for name in row}
+    return [name for name in QUANTITIES if name in there]
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [*KEYS, *_quantities(rows)], restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _tables(rows: Sequence[Row]) -> str:
+    """One table per file and layout; columns that say nothing (one group, no variant) are left out."""
+    blocks: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        blocks.setdefault((row["source"], row["suite"], tuple(_quantities([row]))), []).append(row)
+    sources = {row["source"] for row in rows}
+    parts = []
+    for (source, suite, quantities), block in blocks.items():
+        keys = ["benchmark", "ranks"]
+        keys += ["groups"] if any(row["groups"] != 1 for row in block) else []
+        keys += ["variant"] if any(row["variant"] for row in block) else []
+        keys += [*("message_bytes", "repetitions"), *quantities]
+        heading = f"{source} ({suite})\n" if len(sources) > 1 else ""
+        parts.append(heading + _align(keys, block))
+    return "\n".join(parts)
+
+
+def _align(keys: Sequence[str], rows: Sequence[Row]) -> str:
+    """Columns side by side, numbers to the right."""
+    cells = [list(keys), *([_cell(row[key]) for key in keys] for row in rows)]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(keys))]
+    words = {"benchmark", "variant"}
+    lines = []
+    for line in cells:
+        padded = (
+            cell.ljust(width) if key in words else cell.rjust(width)
+            for key, cell, width in zip(keys, line, widths, strict=True)
+        )
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    """A value for reading: two decimals as IMB prints them, more where they would hide it."""
+    if value is None:
+        return "-"
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.2f}" if value >= 10 or value == round(value, 2) else f"{value:.4g}"

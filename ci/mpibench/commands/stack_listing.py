@@ -1,0 +1,86 @@
+"""``mpibench stacks``: the stacks that have been built, and those that cannot be used with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+from ..spack import consistency
+
+
+def describe(stack: Stack) -> Iterator[tuple[str, str]]:
+    """What there is to say about a stack, as pairs of title and text."""
+    device = f", device {stack.device}" if stack.device else ""
+    yield "MPI", f"{stack.mpi} {stack.mpi_version}{device}, {stack.abi} ABI, launcher {stack.launcher_family}"
+    yield "origin", f"{stack.origin}, lock hash {stack.lock_hash[:12]}"
+    yield "prefix", stack.prefix
+    for name, suite in sorted(stack.suites.items()):
+        yield name, f"{suite['version']}, {suite['built_with']}"
+    yield "runs", ", ".join(name for name in (*stack.binaries, *stack.commands) if name != "mpirun") or "nothing"
+
+
+def show(root: Path = metadata.ROOT, console: Console | None = None) -> int:
+    """Print all stacks, then one sentence for each that cannot be used; 1 if there is such a one or none at all.
+
+    :raises BadInput: when two metadata files describe a stack of the same name.
+    """
+    console = console or Console(highlight=False)
+    stacks, problems = metadata.discover(root)
+    for stack in stacks:
+        console.print(stack.name, style="bold")
+        for title, text in describe(stack):
+            console.print(f"  {title:8} {text}", markup=False, soft_wrap=True)
+    if not stacks:
+        console.print("No stack has been built; run ci/setup for the wheels stacks.")
+    for problem in problems:
+        console.print(problem, style="red", markup=False, soft_wrap=True)
+    return int(bool(problems) or not stacks)
+
+
+def check(root: Path = metadata.ROOT, console: Console | None = None) -> int:
+    """Print what stacks built by Spack differ in apart from their MPI; 1 if in anything, or if a lock file is not usable.
+
+    :raises BadInput: when two metadata files describe a stack of the same name, or fewer than two stacks can be compared.
+    """
+    console = console or Console(highlight=False)
+    stacks, problems = metadata.discover(root)
+    facts: dict[str, dict[str, str]] = {}
+    notes = []
+    for stack in stacks:
+        if stack.origin != "spack":
+            notes.append(f"{stack.name} has no lock file ({stack.origin}) and is not compared.")
+            continue
+        try:
+            facts[stack.name] = consistency.facts_of(stack)
+            notes += [f"{stack.name}: {note}" for note in consistency.notes(consistency.lock_of(stack))]
+        except BadInput as error:
+            problems.append(str(error))
+    for problem in problems:
+        console.print(problem, style="red", markup=False, soft_wrap=True)
+    if len(facts) < 2 and not problems:
+        raise BadInput(
+            f"{len(facts)} of {len(stacks)} stacks were built by Spack, and it takes two: 'mpibench build' builds them."
+        )
+    rows = consistency.table(facts)
+    if rows:
+        table = Table("differs", "value", "stacks", box=None, pad_edge=False)
+        for aspect, values in rows.items():
+            for number, (value, names) in enumerate(values.items()):
+                table.add_row("" if number else aspect, value, ", ".join(names))
+        console.print(table)
+    elif len(facts) > 1:
+        console.print(f"{', '.join(facts)} differ in their MPI and in nothing else that their lock files know:")
+        shared = next(iter(facts.values()))
+        for aspect in ("imb compiler", "imb target", "imb flags", "imb version", "osu version"):
+            if aspect in shared:
+                console.print(f"  {aspect:13} {shared[aspect]}", markup=False, soft_wrap=True)
+    for note in notes:
+        console.print(note, style="dim", markup=False, soft_wrap=True)
+    return int(bool(rows or problems))

@@ -1,0 +1,303 @@
+"""The commands that decide: accept, compare, drift, expected, gate, rebaseline. Thin; their modules do the work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.vocabulary import BadInput
+
+RESULTS = ROOT / "results"
+
+Db = Annotated[Path, typer.Option(help="ReFrame's results database; its new sessions are exported first.")]
+Dataset = Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")]
+System = Annotated[str | None, typer.Option(help="System; needed if the dataset holds several.")]
+Where = Annotated[str | None, typer.Option(help="Only cases that fulfil it, e.g. 'fabric == \"eth1g\" and ppn == 1'.")]
+Rename = Annotated[
+    list[str] | None, typer.Option(help="OLD=NEW: a stack, benchmark, fabric or partition of the baseline has a new name.")
+]
+
+
+DatasetOnly = Annotated[
+    bool, typer.Option("--dataset-only", help="There is no results database: the dataset is all that is judged.")
+]
+Partial = Annotated[
+    bool, typer.Option("--partial", help="Judge a session started with selection options by what it was asked for.")
+]
+
+
+#: Sentences that ``accept`` prints; the record has all of them.
+MOST_SENTENCES = 20
+
+
+def _prepare(db: Path, folder: Path, dataset_only: bool, *, told: bool = False) -> None:
+    """Export what the dataset lacks.
+
+    :param told: the command itself tells which sessions could not be read.
+    """
+    from mpibench.results import session_values
+
+    refused = session_values.bring_up_to_date(db, folder, without_db=dataset_only)
+    _say([] if told else refused)
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)
+
+
+def _renames(pairs: list[str] | None) -> dict[str, str]:
+    for pair in pairs or ():
+        if not all(pair.partition("=")):
+            raise BadInput(f"--rename {pair!r} is not OLD=NEW.")
+    return {old: new for old, _, new in (pair.partition("=") for pair in pairs or ())}
+
+
+def accept(
+    baseline: Annotated[str, typer.Option(help="Sessions before; a selector.")],
+    candidate: Annotated[str, typer.Option(help="Sessions after; a selector.")] = "latest",
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    dataset_only: DatasetOnly = False,
+    system: System = None,
+    where: Where = None,
+    rename: Rename = None,
+    allow_unproven: Annotated[
+        bool, typer.Option("--allow-unproven", help="Unproven cases of the candidate leave it undecided and do not refuse it.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the record; an earlier one in it is kept aside.")] = RESULTS / "accept",
+) -> None:
+    """Decide whether the machine after an upgrade is as good as before; write a signed-off record (HTML, JSON, JUnit).
+
+    Selectors: a session id or its beginning, latest, latest~1, a period 20261101:20261115 or now-7d:now, labels
+    ?'run == "nightly"', or several joined with commas. Margins and error rates: site_configs/<system>/policy.yaml.
+    Exit status: 0 accepted, 1 refused (regressed, missing, or a case of the candidate is not proven), 2 bad input, 3 undecided
+    (says how many repeats would decide); 70 is a defect of this program and no decision.
+    """
+    from mpibench.verdict_pages import acceptance_record
+    from mpibench.verdicts import accept as acceptance
+    from mpibench.verdicts import sides as verdict_sides
+
+    earlier = acceptance_record.move_aside(out)
+    if earlier:
+        typer.echo(f"mpibench: moved the earlier record to {earlier}", err=True)
+    _prepare(db, dataset, dataset_only)
+    options = acceptance.Options(system, where, _renames(rename), allow_unproven)
+    result = acceptance.decide(dataset, baseline, candidate, options)
+    written = acceptance_record.write(result, out)
+    typer.echo(result.headline)
+    for name, side in (("baseline", result.baseline), ("candidate", result.candidate)):
+        _say(f"  {line}" for line in verdict_sides.identity_lines(name, side, result.decided))
+    _say(f"  {line}" for line in result.sentences[:MOST_SENTENCES])
+    if len(result.sentences) > MOST_SENTENCES:
+        typer.echo(f"  ... and {len(result.sentences) - MOST_SENTENCES} more in the record")
+    for name, before, after in result.changed:
+        typer.echo(f"  changed: {name}: {before} -> {after}")
+    _say(f"  note: {line}" for line in result.remarks)
+    _say(f"wrote {path}" for path in written)
+    raise typer.Exit(acceptance.STATUS[result.decision])
+
+
+#: Exit status of ``drift`` where no change could have been found.
+TOO_FEW_NIGHTS = 3
+
+
+def drift(
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    dataset_only: DatasetOnly = False,
+    system: System = None,
+    where: Where = None,
+    sessions: Annotated[
+        str | None, typer.Option(help="Only these sessions; a selector. Default: those with the label of the newest.")
+    ] = None,
+    recent: Annotated[int, typer.Option(min=1, help="Report changes of the last so many nights.")] = 14,
+) -> None:
+    """Say since when something is different, on which stack, fabric and sizes, and what changed that night.
+
+    Change points over the nights (calendar days, UTC) of every metric, grouped into events; prints nothing when nothing
+    happened. Metrics that the nights before had and the last one lacks are told as well. Margins:
+    site_configs/<system>/policy.yaml. Exit status: 0 nothing or only better, 1 something is worse or missing, 2 bad input,
+    3 too few nights for any change to be found.
+    """
+    from mpibench.verdicts import drift as watch
+
+    _prepare(db, dataset, dataset_only)
+    history, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
+    absent = watch.absent(history)
+    options = " ".join(history.partial)
+    partial = options and f"the last session is partial (started with {options}): what it lacks is not looked for"
+    _say([*map(str, found), *absent, *filter(None, [partial, history.too_few, history.young])])
+    worse = bool(absent) or any(event.slower > 0 for event in found)
+    raise typer.Exit(1 if worse else TOO_FEW_NIGHTS if history.too_few else 0)
+
+
+def gate(
+    session: Annotated[str, typer.Option(help="Session to judge: its id; latest is the newest in the database.")] = "latest",
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    dataset_only: DatasetOnly = False,
+    system: Annotated[str | None, typer.Option(help="System, where the session has cases on several.")] = None,
+    recent: Annotated[int, typer.Option(min=1, help="Nights back to which a change counts as new.")] = 14,
+    max_age: Annotated[
+        float | None, typer.Option(min=0.01, help="Hours since its start; default: max_age_hours of policy.yaml, 36.")
+    ] = None,
+    partial: Partial = False,
+) -> None:
+    """Judge one session in at most ten lines: is it whole, proven, young, within its references, and without drift?
+
+    For CI, after ci/nightly: `mpibench gate --session "$(cat results/session-id)"`. What is expected of it: see `mpibench
+    expected`. Exit status: 0 all is well, 1 something is not, 2 bad input (also: the newest session cannot be read).
+    """
+    from mpibench.verdicts import gate as gates
+
+    _prepare(db, dataset, dataset_only, told=True)
+    result = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial)
+    _say(result.lines)
+    raise typer.Exit(int(not result.passed))
+
+
+def expected(
+    session: Annotated[str, typer.Option(help="Session to look at: its id; latest is the newest in the database.")] = "latest",
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    dataset_only: DatasetOnly = False,
+    system: Annotated[str | None, typer.Option(help="System, where the session has cases on several.")] = None,
+    partial: Partial = False,
+) -> None:
+    """Say whether a session holds, proven, all that is expected of it, and what is missing.
+
+    Expected is what was ever proven in a session of the same label until site_configs/<system>/expected.yaml retires it, what
+    that file names, each registered stack on each partition it fits, and each fabric of each partition. A session started
+    with selection options (-n, -p, ...) is partial and not complete; with --partial it is judged by what it was asked for.
+    Exit status: 0 complete, 1 something is missing, 2 bad input.
+    """
+    from mpibench.completeness import expected as expectation
+    from mpibench.results import session_values, unreadable
+
+    _prepare(db, dataset, dataset_only, told=True)
+    name, chosen = session_values.find_session(dataset, session, system)
+    answer = expectation.judge(dataset, name, chosen, partial=partial)
+    _say(answer.lines())
+    _say(f"  note: session {one.session[:8]} is not counted: {one.why}" for one in unreadable.find(dataset, [name]))
+    raise typer.Exit(int(not answer.complete))
+
+
+def rebaseline(
+    sessions: Annotated[str, typer.Option(help="Sessions to learn from; a selector, e.g. now-30d:now.")],
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    dataset_only: DatasetOnly = False,
+    system: System = None,
+    where: Where = None,
+    out: Annotated[Path, typer.Option(help="Diff of references.yaml to write.")] = RESULTS / "references.diff",
+    expected_out: Annotated[Path, typer.Option(help="Diff of expected.yaml to write.")] = RESULTS / "expected.diff",
+) -> None:
+    """Propose references.yaml and expected.yaml from history, as diffs of site_configs/<system>/ to review.
+
+    References: medians and robust quantiles of jobs with n, spread and dates, and their effect on past sessions; never from
+    cases that failed, lack proof or missed a reference, nor from too few jobs (reference_jobs in policy.yaml). Hand-set
+    entries (provenance session: hand) stay. Expected: what is proven and not named yet, and what is no longer proven, as
+    lines to retire that are refused until somebody writes the reason. Nothing is changed: review,
+    then `patch -p1 <FILE`.
+    """
+    from mpibench.completeness import expected_proposal
+    from mpibench.verdicts import rebaseline as references
+
+    _prepare(db, dataset, dataset_only)
+    if not where:
+        change = expected_proposal.propose(dataset, sessions, system=system)
+        typer.echo(
+            f"{change.added} expected things to name, {change.retired} lines to retire, each with a reason to be written"
+        )
+        _write(expected_out, change.diff())
+    proposal = references.propose(dataset, sessions, system=system, where=where)
+    typer.echo(
+        f"{proposal.learned} references learned, {proposal.kept} set by hand kept, {proposal.refused} metrics with too few jobs"
+        + (f", {proposal.unjudged} the policy does not judge" if proposal.unjudged else "")
+    )
+    for row in proposal.effect.to_dicts():
+        typer.echo(
+            f"  {row['started']:%Y-%m-%d %H:%M} {row['session'][:8]}: {row['values']} values, "
+            f"{row['failed_before']} failed before, {row['failed_after']} would fail"
+        )
+    _write(out, proposal.diff())
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
+    typer.echo(f"wrote {path}")
+
+
+def compare(
+    first: Annotated[str, typer.Argument(help="A stack (or fabric, ppn, pinning; with --by session a selector).")],
+    second: Annotated[str, typer.Argument(help="What to compare with it.")],
+    by: Annotated[str, typer.Option(help="What is compared: stack, fabric, ppn, pinning or session.")] = "stack",
+    sessions: Annotated[str, typer.Option(help="Sessions both are taken from; a selector.")] = "latest",
+    db: Db = RESULTS / "results.db",
+    dataset: Dataset = RESULTS / "dataset",
+    dataset_only: DatasetOnly = False,
+    system: System = None,
+    where: Where = None,
+    allow: Annotated[list[str] | None, typer.Option(help="May differ: nodelist, placement or suites.")] = None,
+    kiviat_bytes: Annotated[list[int] | None, typer.Option(help="Sizes of the Kiviat charts; default 32, 1048576.")] = None,
+    out: Annotated[Path, typer.Option(help="HTML page: Kiviat charts, map of winners, pinning x ppn, curves.")] = RESULTS
+    / "compare.html",
+    pictures: Annotated[Path | None, typer.Option(help="Folder for all pictures as SVG and PNG, too.")] = None,
+) -> None:
+    """Compare stacks (or fabrics, ppn, pinning, sessions) on equal nodes and placement: who is how many times faster where.
+
+    A summary by band of message sizes and by condition, then each benchmark with its 95 % interval and winner or tie; a page
+    with all sizes. Sides measured under unequal conditions are refused by name. Exit status: 0 compared, 2 bad input.
+    """
+    import polars as pl
+    from rich.console import Console
+    from rich.text import Text
+
+    from mpibench.results import session_values
+    from mpibench.verdict_pages import compare as comparing
+    from mpibench.verdict_pages import compare_tables
+    from mpibench.verdicts import sides as verdict_sides
+
+    _prepare(db, dataset, dataset_only)
+    options = {"system": system, "where": where}
+    result = comparing.pair(dataset, sessions, by, first, second, allow=allow or (), **options)
+    console = Console(width=None if sys.stdout.isatty() else compare_tables.WIDTH, highlight=False, markup=False)
+    for part in compare_tables.terminal(result):
+        console.print(part, soft_wrap=isinstance(part, Text))
+    now = datetime.now(timezone.utc)
+    for name, side in zip((first, second), result.sides, strict=True):
+        _say(verdict_sides.identity_lines(name, side, now))
+    if by == "session":  # the two sides under the names they were given
+        named = [side.values.with_columns(session=pl.lit(one)) for side, one in zip(result.sides, (first, second), strict=True)]
+        values = pl.concat(named)
+    else:
+        values = session_values.read(dataset, session_values.system_of(dataset, system), sessions, where=where).values
+    sizes = kiviat_bytes or comparing.KIVIAT_BYTES
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(comparing.page(result, values, sizes), encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot write {out}: {error.strerror}.") from None
+    typer.echo(f"wrote {out}")
+    if pictures:
+        from mpibench.report import pictures as drawing
+
+        saved = drawing.save(comparing.figures(values, by, sizes), pictures)
+        typer.echo(f"wrote {len(saved)} pictures into {pictures}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    for command in (accept, compare, drift, expected, gate, rebaseline):
+        app.command()(command)

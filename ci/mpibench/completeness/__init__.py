@@ -1,0 +1,1 @@
+"""What a session must hold, and what of it is missing."""

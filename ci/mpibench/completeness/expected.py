@@ -1,0 +1,310 @@
+"""What a session must hold, proven, and what of it is not there. A hole is never learned from, only retired by hand.
+
+Expected of a session is, by partition, stack, fabric, group and benchmark,
+
+- everything that was ever proven in an earlier session of the same label (``run``) on the same system, however long ago and
+  whatever became of it since, until ``expected.yaml`` retires it (:mod:`.expected_file`), and under each number of nodes, of
+  processes per node, and pinning under which it was, at as many sizes (:func:`_lost`): half of the cores or of a curve gone
+  is a hole, not a new normal;
+- what ``expected.yaml`` names for that label;
+- each registered stack on each partition it fits, and each fabric that ``system.py`` describes for a partition: at least one
+  proven case, so that a first night is not complete by itself.
+
+A session started with selection options (:mod:`.selection_options`) is partial. It is not complete unless the caller asks for a
+partial answer; then what it was not asked for is counted and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.stacks import metadata
+
+from ..results import dataset_layout, selectors, session_values, usable
+from . import expected_file
+from .expected_file import ExpectedFile, Place
+
+#: Fields of a place that is one test: what a job measures.
+JOB = ("partition", "stack", "fabric", "group")
+#: The rest of a condition; a place was proven under at least one, and stays expected under each.
+UNDER = ("nodes", "ppn", "pinning")
+#: Conditions named in one sentence.
+MOST_CONDITIONS = 4
+
+
+@dataclass(frozen=True)
+class Proof:
+    """When something was last proven before the session that is judged."""
+
+    session: str
+    started: datetime
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether a session is complete.
+
+    :param run: its label; ``None`` without one.
+    :param expected: how many things were expected; ``there``: how many of them were proven.
+    :param missing: a sentence for each hole, the largest first.
+    :param not_asked: expected things a partial session was not started for.
+    :param options: selection options of a partial session; empty for a whole one.
+    :param rests_on: where the expectation comes from.
+    :param notes: what a reader should know and what is no hole.
+    :param partial: the caller asked for a partial answer.
+    """
+
+    system: str
+    session: str
+    run: str | None
+    started: datetime
+    expected: int
+    there: int
+    missing: tuple[str, ...]
+    not_asked: int
+    options: tuple[str, ...]
+    rests_on: str
+    notes: tuple[str, ...]
+    partial: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Nothing that was expected is missing, and nothing was left out without leave."""
+        return not self.missing
+
+    @property
+    def summary(self) -> str:
+        """Counts and their ground, as part of a sentence."""
+        counts = f"{self.there} of {self.expected} expected there ({self.rests_on})"
+        if not self.options:
+            return counts
+        rest = f", {self.not_asked} more not asked for" if self.partial else ""
+        return f"partial (started with {' '.join(self.options)}): {counts}{rest}"
+
+    def lines(self) -> list[str]:
+        """The answer for a terminal."""
+        word = "complete" if self.complete else "INCOMPLETE"
+        label = f"run={self.run}" if self.run is not None else "no label"
+        head = f"{word}: {self.system}, session {self.session[:8]} ({label}, {self.started:%Y-%m-%d %H:%M} UTC): {self.summary}"
+        return [head, *(f"  {line}" for line in self.missing), *(f"  note: {line}" for line in self.notes)]
+
+
+def judge(folder: Path, system: str, session: str, *, partial: bool = False, root: Path = ROOT) -> Answer:
+    """Hold a session against what is expected of it.
+
+    :param session: its whole id.
+    :param partial: judge a partial session by what it was asked for.
+    :param root: checkout with ``site_configs`` and ``environments``.
+    :raises BadInput: a damaged dataset, ``expected.yaml``, ``system.py``, or two stacks of one name.
+    """
+    table = session_values.cases_of(folder, system)
+    alike = selectors.alike(selectors.sessions_table(table), session)
+    cases = table.filter(pl.col("session").is_in([*alike.earlier, session])).collect()
+    tonight = cases.filter(pl.col("session") == session)
+    proofs = _proofs(folder, system, usable.sort_cases(cases).proven)
+    now = _places(proofs.filter(pl.col("session") == session))
+    past = _places(proofs.filter(pl.col("session") != session))
+    file = expected_file.load(system, root)
+    registered, problems, described = _registered(system, root)
+    wanted, retired = _wanted(file, alike.run, past if file.history else {}, registered)
+    planned = _planned(tonight)
+    options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), alike.run)
+    asked = [one for one in wanted if not (partial and options) or any(one.job().covers(other) for other in planned)]
+    covered = _covered(asked, now, past)
+    holes = [one for one, there in zip(asked, covered, strict=True) if not there]
+    missing = _sentences(holes, asked, past, now, planned)
+    if file.history and not (partial and options):
+        missing += _lost(proofs, session, alike.run, file, set(now))
+    if not wanted:
+        missing.append("missing: nothing says what this session must hold: no earlier session, expected.yaml or system.py")
+    elif not now:
+        missing.append("missing: no case of this session is proven")
+    notes = [f"{file.source}: runs.{label}: no session carries this label" for label in sorted(set(file.expected) - alike.runs)]
+    if options and not partial:
+        missing.insert(
+            0,
+            f"partial: started with {' '.join(options)}, so it cannot stand for a whole session: run it whole, or say "
+            "--partial to judge only what was asked for",
+        )
+    (notes if options and partial else missing).extend(problems)
+    if tonight["cmdline"].null_count():
+        notes.append("the command line of this session is not stored: whether it was partial is not known")
+    rests_on = [f"{len(alike.earlier)} earlier session{'' if len(alike.earlier) == 1 else 's'} of its label"]
+    rests_on = rests_on if file.history else [f"{file.source}, without history"]
+    rests_on.append(described)
+    rests_on += [f"{file.source}"] if file.expected.get(alike.run or "") and file.history else []
+    rests_on += [f"{retired} retired"] if retired else []
+    return Answer(
+        system=system,
+        session=session,
+        run=alike.run,
+        started=tonight["started"][0],
+        expected=len(asked),
+        there=len(asked) - len(holes),
+        missing=tuple(missing),
+        not_asked=len(wanted) - len(asked),
+        options=options,
+        rests_on=", ".join(rests_on),
+        notes=tuple(notes),
+        partial=partial,
+    )
+
+
+def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[Place, Proof]:
+    """Everything that is proven in some sessions, each with its newest proof.
+
+    :raises BadInput: a damaged dataset.
+    """
+    cases = session_values.cases_of(folder, system).filter(pl.col("session").is_in(list(sessions))).collect()
+    return _places(_proofs(folder, system, usable.sort_cases(cases).proven))
+
+
+def _proofs(folder: Path, system: str, proven: pl.DataFrame) -> pl.DataFrame:
+    """Session, start, place, condition of everything proven, and ``sizes``: at how many message sizes it has a value.
+
+    A case that times nothing has no benchmark. A value of zero says that nothing arrived.
+    """
+    wanted = proven.select("case", "session", "started", *JOB, *UNDER)
+    samples = dataset_layout.scan(folder, "samples", [system]).filter(
+        pl.col("session").is_in(proven["session"].unique().to_list())
+    )
+    points = samples.filter(pl.col("value") > 0).group_by("case", "benchmark")
+    names = points.agg(sizes=pl.col("message_bytes").n_unique().cast(pl.Int64)).collect()
+    return wanted.join(names, on="case", how="left").drop("case").unique().sort("started", "sizes")
+
+
+def _places(proofs: pl.DataFrame) -> dict[Place, Proof]:
+    """Each place with its newest proof."""
+    rows = proofs.select(*Place._fields, "session", "started").iter_rows()
+    return {Place(*values): Proof(session, started) for *values, session, started in rows}
+
+
+def _planned(tonight: pl.DataFrame) -> dict[Place, str]:
+    """Each job of the session with what became of it where it was not proven."""
+    found: dict[Place, str] = {}
+    for row in tonight.filter(~pl.col("superseded").fill_null(False)).to_dicts():
+        place = Place(*(row[name] for name in JOB))
+        first = (str(row["reason"] or "").splitlines() or [""])[0][:160]
+        skipped = row["result"] == "skip"
+        word = "skipped" if skipped else "failed" if row["result"] != "pass" else "passed without proof"
+        text = f"{word}: {first}" if first else word
+        # A failure tells more than a skip beside it.
+        if place not in found or (found[place].startswith("skipped") and not skipped):
+            found[place] = text
+    return found
+
+
+def _registered(system: str, root: Path) -> tuple[list[Place], list[str], str]:
+    """Stacks on the partitions they fit and fabrics of each partition; what is wrong with a stack; what this rests on."""
+    path = root / "site_configs" / system / "system.py"
+    if not path.exists():
+        return [], [], f"no {path.relative_to(root)} here, so neither registered stacks nor fabrics"
+    stacks, problems = metadata.discover(root)
+    names = [stack.name for stack in stacks]
+    found = []
+    for partition in site.read_system(path)["partitions"]:
+        extras = partition["extras"]
+        found += [Place(partition["name"], stack=name) for name in site.fitting_stacks(extras, names)]
+        found += [Place(partition["name"], fabric=name) for name in extras.get("fabrics", {})]
+    return found, problems, f"{len(names)} registered stacks"
+
+
+def _wanted(
+    file: ExpectedFile, run: str | None, past: Mapping[Place, Proof], registered: Iterable[Place]
+) -> tuple[list[Place], int]:
+    """Everything expected, each once, and how many things are retired."""
+    dated = [(place, proof.started.date()) for place, proof in past.items()]
+    dated += [(place, None) for place in registered if not any(place.covers(known) for known in past)]
+    kept = [place for place, last in dated if not any(one.covers(place, run, last) for one in file.retired)]
+    return list(dict.fromkeys([*kept, *file.expected.get(run or "", ())])), len(dated) - len(kept)
+
+
+def _covered(wanted: Sequence[Place], now: Mapping[Place, Proof], past: Mapping[Place, Proof]) -> list[bool]:
+    """Which expected places are proven; those of the history are names, the others may be patterns."""
+    return [one in now or (one not in past and any(one.covers(other) for other in now)) for one in wanted]
+
+
+def _sentences(
+    holes: Sequence[Place],
+    wanted: Sequence[Place],
+    past: Mapping[Place, Proof],
+    now: Iterable[Place],
+    planned: Mapping[Place, str],
+) -> list[str]:
+    """One sentence for a partition, stack, fabric or group all of which is missing, then one per job."""
+    left, lines = list(holes), []
+    for kind in JOB:
+        for name in dict.fromkeys(getattr(one, kind) for one in left):
+            whole = [one for one in wanted if getattr(one, kind) == name]
+            if name is None or len(whole) < 2 or not set(whole) <= set(left):
+                continue
+            lines.append(
+                f"missing: {kind} {name}: none of the {len(whole)} expected of it is proven{_why(whole, past, planned)}"
+            )
+            left = [one for one in left if one not in set(whole)]
+    jobs = {other.job() for other in now}
+    for job in dict.fromkeys(one.job() for one in left):
+        names = sorted(one.benchmark for one in left if one.job() == job and one.benchmark)
+        text = ", ".join(f"{kind} {value}" for kind, value in zip(JOB, job[:-1], strict=True) if value)
+        if names and any(job.covers(other) for other in jobs):
+            text += f": benchmark{'' if len(names) == 1 else 's'} {', '.join(names)}"
+        lines.append(f"missing: {text or ', '.join(names)}{_why([one for one in left if one.job() == job], past, planned)}")
+    return lines
+
+
+def _lost(proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFile, there: Collection[Place]) -> list[str]:
+    """One sentence per job for conditions under which something that is there was proven before, and is not in this session.
+
+    Fewer message sizes than before count as not proven: the rest of the curve is missing.
+
+    :param proofs: of this session and the earlier ones, oldest first.
+    :param there: what is proven in this session under any condition; what is not is told as a whole.
+    """
+    here = pl.col("session") == session
+    keys = [*Place._fields, *UNDER]
+    now = proofs.filter(here).group_by(keys).agg(now=pl.col("sizes").max(), here=pl.lit(True))
+    gone = (
+        proofs.filter(~here)
+        .join(now, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .filter(pl.col("here").is_null() | (pl.col("now") < pl.col("sizes")))
+        .unique(keys, keep="last", maintain_order=True)
+    )
+    jobs: dict[Place, list[dict[str, Any]]] = {}
+    for row in gone.to_dicts():
+        place = Place(*(row[name] for name in Place._fields))
+        if place in there and not any(one.covers(place, run, row["started"].date()) for one in file.retired):
+            jobs.setdefault(place.job(), []).append(row)
+    return sorted(_lost_sentence(job, rows) for job, rows in jobs.items())
+
+
+def _lost_sentence(job: Place, rows: Sequence[Mapping[str, Any]]) -> str:
+    """What of a job is missing, under which conditions, and when it was last proven."""
+    curves = [(row["benchmark"], f" ({row['now']} of {row['sizes']} sizes)" if row["here"] else "") for row in rows]
+    names = sorted({f"{benchmark}{part}" for benchmark, part in curves if benchmark})
+    under = sorted({f"{row['nodes']} x {row['ppn']} {row['pinning']}" for row in rows})
+    last = max(rows, key=lambda row: row["started"])
+    where = ", ".join(f"{kind} {value}" for kind, value in zip(JOB, job[:-1], strict=True) if value)
+    more = f" and {len(under) - MOST_CONDITIONS} more" if len(under) > MOST_CONDITIONS else ""
+    return (
+        f"missing: {where}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes per node, pinning)"
+        f"{': ' + ', '.join(names) if names else ''}; last proven {last['started']:%Y-%m-%d} in session {last['session'][:8]}"
+    )
+
+
+def _why(places: Sequence[Place], past: Mapping[Place, Proof], planned: Mapping[Place, str]) -> str:
+    """When it was last proven and what became of it in this session."""
+    proofs = [past[one] for one in places if one in past]
+    last = max(proofs, key=lambda proof: proof.started, default=None)
+    before = f"; last proven {last.started:%Y-%m-%d} in session {last.session[:8]}" if last else ""
+    jobs = {one.job() for one in places}
+    became = [text for job, text in planned.items() if any(one.covers(job) for one in jobs)]
+    shown = min(became, key=lambda text: (text.startswith("skipped"), text), default="not among the cases of this session")
+    return f"; {shown}{before}"

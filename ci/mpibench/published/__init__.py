@@ -1,0 +1,1 @@
+"""Figures that papers print about the bundled systems."""

@@ -1,0 +1,1 @@
+"""Sessions of ReFrame and the Parquet dataset that is exported from them."""

@@ -1,0 +1,273 @@
+"""Sessions as a Parquet dataset, so that results outlive the machine's database and any tool can read them.
+
+Two tables, each partitioned the way Hive does it (``<table>/system=<name>/date=<UTC day>/<session>.parquet``; the
+partition columns are in the path, not in the files):
+
+``samples``
+    one row per repeat x metric x message size, of every case that measured anything, whatever its evidence says;
+``cases``
+    one row per test case, also of those that were skipped or failed before they measured, so that what is missing
+    can be judged later.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.evidence import link_state
+from reframe_tests.harness.vocabulary import BadInput
+
+from . import unreadable
+from .. import whole_file
+from .dataset_layout import CASE_COLUMNS, CASES_SCHEMA, LAYOUT, SAMPLES_SCHEMA, VERSION_KEY, scan
+from .samples import PROVEN, VERDICTS
+from .sessions import Case, Session, read_session, session_starts, systems_of
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What an export wrote.
+
+    :param rows: rows of ``samples``; ``unproven_rows`` of them belong to cases without proof.
+    :param refused: one sentence for each session that was not exported.
+    """
+
+    out_dir: Path
+    sessions: int = 0
+    cases: int = 0
+    rows: int = 0
+    unproven_rows: int = 0
+    refused: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        unproven = f", {self.unproven_rows} of them without proof" if self.unproven_rows else ""
+        return f"{self.out_dir}: {self.sessions} sessions, {self.cases} cases, {self.rows} values{unproven}"
+
+
+class RefusedSessions(BadInput):
+    """Some sessions were not exported; all others were. ``summary`` tells which."""
+
+    def __init__(self, summary: Summary) -> None:
+        self.summary = summary
+        count, first = len(summary.refused), summary.refused[0]
+        others = f" ({count - 1} more sessions refused; {summary.sessions} exported)" if count > 1 else ""
+        super().__init__(first.removesuffix(".") + others + ".")
+
+
+def _case_values(session: Session, case: Case) -> dict[str, Any]:
+    condition = case.condition
+    return {
+        "session": session.uuid,
+        "started": session.started,
+        "labels": json.dumps(session.labels, sort_keys=True),
+        "case": case.uuid,
+        "run": case.run,
+        "partition": case.partition,
+        "stack": case.stack,
+        **{key: _text(condition.get(key)) for key in ("mpi", "mpi_version", "origin", "lock_hash")},
+        "fabric": case.fabric or None,
+        "nodes": case.nodes,
+        "ppn": case.ppn,
+        "ppn_symbol": case.ppn_symbol or None,
+        "pinning": case.pinning or None,
+        "group": case.group or None,
+        "result": case.result,
+        "evidence": case.evidence or None,
+        "job_id": case.job_id or None,
+        "nodelist": case.nodelist or None,
+        "outputdir": case.directory or None,
+    }
+
+
+def _machine(case: Case) -> dict[str, Any]:
+    """What the nodes' operating systems said of themselves, each saying once: what an upgrade changes beside the stack."""
+    proof = case.entry.get("proof")
+    nodes = proof.get("kernel") if isinstance(proof, dict) else None
+    said: dict[str, set[str]] = {}
+    for node in nodes if isinstance(nodes, list) else ():
+        for name, value in node.items() if isinstance(node, dict) else [("release", node)]:
+            if value is not None:
+                about = name if name.startswith(("driver of ", "firmware of ")) else f"kernel {name}"
+                said.setdefault(about, set()).add(str(value))
+    for link in case.proof.links if case.proof else ():
+        said.setdefault(f"link {link['link']}", set()).add(link_state.describe(link))
+    return {"machine": {name: sorted(values) for name, values in said.items()}} if said else {}
+
+
+def _told(case: Case) -> dict[str, Any]:
+    """How deep the case measured and with what: two sessions that differ in it are not the same measurement."""
+    depth, measured_with = case.entry.get("depth"), case.entry.get("measured_with")
+    told = {"depth": depth} if isinstance(depth, str) else {}
+    return {**told, "measured_with": measured_with} if isinstance(measured_with, dict) and measured_with else told
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+#: Columns of ``samples`` that a sample has under the same name.
+_SAMPLE_FIELDS = (
+    *("group", "suite", "benchmark", "variant", "ranks", "groups"),
+    *("message_bytes", "repetitions", "quantity", "unit", "direction"),
+)
+
+
+def _samples_table(session: Session, cases: Sequence[Case]) -> pl.DataFrame:
+    """One row per repeat of every sample, beside the columns of its case."""
+    schema = {"case_number": pl.Int32, **{name: SAMPLES_SCHEMA[name] for name in (*_SAMPLE_FIELDS, "repeat", "value")}}
+    rows = [
+        (number, *metric, repeat, value)
+        for number, case in enumerate(cases)
+        for sample in case.samples
+        for metric in [tuple(getattr(sample, name) for name in _SAMPLE_FIELDS)]
+        for repeat, value in enumerate(sample.values, start=1)
+    ]
+    measured = pl.DataFrame(rows, schema=schema, orient="row")
+    beside = {name: dtype for name, dtype in CASE_COLUMNS.items() if name not in _SAMPLE_FIELDS}
+    described = pl.DataFrame([_case_values(session, case) for case in cases], schema=beside, orient="row")
+    return measured.hstack(described[measured["case_number"]]).select(SAMPLES_SCHEMA.names())
+
+
+def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
+    return [
+        {
+            **_case_values(session, case),
+            "name": case.name,
+            "superseded": case.uuid in session.superseded,
+            "measurement": case.is_measurement,
+            "cmdline": session.command_line,
+            "fail_phase": case.fail_phase or None,
+            "reason": case.reason or None,
+            "sentences": list(case.proof.sentences) if case.proof else [],
+            "library": case.proof.library if case.proof else None,
+            "library_version": case.proof.library_version if case.proof else None,
+            "condition": json.dumps({**_machine(case), **_told(case), **case.condition}, sort_keys=True),
+            "samples": len(case.samples),
+            "gates": [vars(gate) for gate in case.gates],
+        }
+        for case in cases
+    ]
+
+
+def tables(session: Session, system: str) -> dict[str, pl.DataFrame]:
+    """Both tables of one session on one system, without the partition columns."""
+    cases = [case for case in session.cases if case.system == system]
+    return {
+        "samples": _samples_table(session, cases),
+        "cases": pl.DataFrame(_case_rows(session, cases), schema=CASES_SCHEMA, orient="row"),
+    }
+
+
+def _replace(frame: pl.DataFrame, path: Path) -> None:
+    """Write a file whole or not at all: readers only see ``*.parquet``, and a rename is atomic."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file.replacing(path) as partial:
+        frame.write_parquet(partial, compression="zstd", statistics=True, metadata={VERSION_KEY: LAYOUT})
+
+
+def _folder_name(name: str, what: str) -> str:
+    """Names become folders: refuse those that would leave the dataset or break the name of a partition."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
+        raise BadInput(f"{what} {name!r} cannot name a folder: use letters, digits, '_', '-' and '.'.")
+    return name
+
+
+def export_session(session: Session, out_dir: str | Path) -> Summary:
+    """Write one session; files of the same session already there are replaced.
+
+    :raises BadInput: the session's id or system cannot name a folder, or the dataset cannot be written.
+    """
+    out_dir = Path(out_dir)
+    name = f"{_folder_name(session.uuid, 'session')}.parquet"
+    rows = unproven = 0
+    written = set()
+    try:
+        for system in session.systems:
+            day = Path(f"system={_folder_name(system, 'system')}") / f"date={session.started:%Y-%m-%d}" / name
+            for table, frame in tables(session, system).items():
+                _replace(frame, out_dir / table / day)
+                written.add(out_dir / table / day)
+                if table == "samples":
+                    rows += frame.height
+                    unproven += frame.filter(pl.col("evidence").ne_missing(PROVEN)).height
+        for stale in set(out_dir.glob(f"*/system=*/date=*/{name}")) - written:
+            stale.unlink()
+    except OSError as err:
+        raise BadInput(f"cannot write the dataset in {out_dir}: {err.strerror}.") from None
+    return Summary(out_dir, 1, len(session.cases), rows, unproven)
+
+
+def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | None = None) -> Summary:
+    """Export sessions of a results database; exporting again replaces and never duplicates.
+
+    :param sessions: session ids, or unique beginnings of them; all sessions if ``None`` or empty.
+    :raises BadInput: no database, a damaged one, or an unknown session.
+    :raises RefusedSessions: sessions that are damaged or hold values that are not finite or in a wrong unit; all
+        other sessions have been exported.
+    """
+    done: list[Summary] = []
+    refused = []
+    starts = session_starts(db_path)
+    for uuid in sessions or list(starts):
+        try:
+            session = read_session(db_path, uuid)
+            done.append(export_session(session, out_dir))
+            unreadable.forget(Path(out_dir), [session.uuid])
+        except BadInput as err:
+            refused.append(str(err))
+            for one in [name for name in starts if name == uuid] or [name for name in starts if name.startswith(uuid)]:
+                _record_refusal(db_path, Path(out_dir), one, starts[one], str(err))
+    total = Summary(
+        Path(out_dir),
+        len(done),
+        *(sum(getattr(one, name) for one in done) for name in ("cases", "rows", "unproven_rows")),
+        tuple(refused),
+    )
+    if refused:
+        raise RefusedSessions(total)
+    return total
+
+
+def _record_refusal(db_path: str | Path, folder: Path, session: str, started: datetime, why: str) -> None:
+    """Keep what is known of a session that could not be exported."""
+    try:
+        unreadable.record(folder, unreadable.Unreadable(session, started, systems_of(db_path, session), why))
+    except OSError as err:
+        raise BadInput(f"cannot write the dataset in {folder}: {err.strerror}.") from None
+
+
+def load(
+    out_dir: str | Path,
+    *,
+    sessions: Sequence[str] | None = None,
+    systems: Sequence[str] | None = None,
+    evidence: Sequence[str] = (PROVEN,),
+) -> pl.LazyFrame:
+    """Values for statistics: rows of ``samples`` that hold a number, by default only those with proof.
+
+    :param sessions: only these session ids.
+    :param systems: only these systems.
+    :param evidence: verdicts to accept, of ``samples.VERDICTS``.
+    :raises BadInput: no dataset, a damaged file, or an unknown verdict.
+    """
+    unknown = sorted(set(evidence) - set(VERDICTS))
+    if unknown:
+        raise BadInput(f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(VERDICTS)}.")
+    frame = scan(out_dir, "samples", systems).filter(pl.col("evidence").is_in(list(evidence)), pl.col("value").is_not_null())
+    return frame if sessions is None else frame.filter(pl.col("session").is_in(list(sessions)))
+
+
+def load_cases(out_dir: str | Path, systems: Sequence[str] | None = None) -> pl.LazyFrame:
+    """All test cases of all sessions, or of those on some systems.
+
+    :raises BadInput: no dataset, or a damaged file.
+    """
+    return scan(out_dir, "cases", systems)

@@ -1,0 +1,204 @@
+"""Benchmark binaries somebody else built: which of a folder's run on an MPI, shown by its loader and by a real start."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+from . import probe
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite's programs.
+
+    :param name: key of ``suites`` in ``stack.json``.
+    :param program: regular expression of its programs' names.
+    :param option: makes a program say its version and end.
+    :param version: regular expression whose first group is that version.
+    :param ranks: ranks it needs to say so.
+    """
+
+    name: str
+    program: str
+    option: str
+    version: str
+    ranks: int = 1
+
+
+#: IMB User Guide, "Command-line Control" (-help; the version is in the banner); OSU micro-benchmarks, util/osu_util_options.h.
+SUITES = (
+    Suite("imb", r"IMB-[A-Z0-9]+", "-help", r"MPI Benchmarks (20[0-9.]+(?: Update [0-9]+)?)"),
+    Suite("osu", r"osu_[a-z0-9_]+", "--version", r"(?m)^# OSU .*v([0-9][0-9.]*)", ranks=2),
+)
+#: Names under which programs ask for an MPI library, and the binary interface behind each (MPICH ABI Compatibility Initiative;
+#: Open MPI 1.7 to 5 in its sequence of incompatible numbers).
+SONAMES = (
+    (re.compile(r"libmpi(?:ch)?\.so\.12"), "mpich"),
+    (re.compile(r"libmpi\.so\.(?:1|20|40)"), "openmpi"),
+)
+#: Parts of MPI installations that a private folder must not bring in from another one.
+_MPI_PART = re.compile(r"lib(?:mpi|open-pal|open-rte|fabric|ucp|pmi)")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What can be run.
+
+    :param binaries: program name to absolute path.
+    :param suites: suite name to its programs' version.
+    :param links: name of a library that programs ask for and the stack has not by that name, to the file it stands for.
+    :param left_out: program to the reason why it is not run.
+    """
+
+    binaries: Mapping[str, str] = field(default_factory=dict)
+    suites: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, Path] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def suite_of(program: str) -> Suite | None:
+    """The suite a program's name belongs to."""
+    return next((suite for suite in SUITES if re.fullmatch(suite.program, program)), None)
+
+
+def is_part(program: str, suite: str) -> bool:
+    """True when a program's name belongs to that suite."""
+    found = suite_of(program)
+    return found is not None and found.name == suite
+
+
+def search(folders: Iterable[Path]) -> dict[str, Path]:
+    """Benchmark programs below folders by name; the first of a name counts.
+
+    :raises BadInput: for a folder that is none, or has no such program.
+    """
+    found: dict[str, Path] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise BadInput(f"{folder} is no folder; name one that holds IMB-* or osu_* programs with --binaries.")
+        here = {
+            path.name: path.absolute()
+            for path in sorted(folder.rglob("*"), reverse=True)
+            if suite_of(path.name) and path.is_file() and os.access(path, os.X_OK)
+        }
+        if not here:
+            raise BadInput(f"{folder} holds no IMB-* or osu_* program; name a folder that does with --binaries.")
+        found = {**here, **found}
+    return dict(sorted(found.items()))
+
+
+def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """What the loader makes of a program: file per library it asks for (empty: none), and symbols nobody has (ldd -r)."""
+    done = subprocess.run(
+        ["ldd", "-r", str(program)], env=dict(environ), text=True, capture_output=True, errors="replace", timeout=60
+    )
+    text = done.stdout + done.stderr
+    libraries: list[tuple[str, str]] = re.findall(r"^\s+(\S+) => (/\S+|not found)", text, re.M)
+    missing = sorted(set(re.findall(r"^undefined symbol: ([\w.]+)", text, re.M)))
+    return {name: path if path.startswith("/") else "" for name, path in libraries}, missing
+
+
+def plan_links(programs: Mapping[str, Path], library: Path, abi: str, environ: Mapping[str, str]) -> dict[str, Path]:
+    """Libraries that programs ask for by names the stack does not have: the stack's own libmpi under another name
+    (Debian's MPICH calls its ``libmpich.so.12``), and run-time libraries that lie beside the programs.
+
+    :raises BadInput: when a program was built for another binary interface.
+    """
+    links: dict[str, Path] = {}
+    for path in programs.values():
+        for soname, resolved in list_needs(path, environ)[0].items():
+            built_for = next((each for pattern, each in SONAMES if pattern.fullmatch(soname)), "")
+            if built_for and built_for != abi:
+                raise BadInput(
+                    f"{path} needs {soname}, the {built_for} ABI, and {library} has the {abi} ABI: name binaries built for it."
+                )
+            if built_for and (not resolved or Path(resolved).resolve() != library.resolve()):
+                links[soname] = library
+            elif not resolved and not _MPI_PART.match(soname):
+                folders = (path.parent, path.parent.parent / "lib", path.parent.parent / "lib64")
+                beside = [folder / soname for folder in folders if (folder / soname).is_file()]
+                if beside:
+                    links[soname] = beside[0].resolve()
+    return links
+
+
+def prove(
+    programs: Mapping[str, Path],
+    stack: Stack,
+    environ: Mapping[str, str],
+    links: Mapping[str, Path],
+    record: Callable[[str], object] = lambda text: None,
+) -> Found:
+    """Start each program once on a stack and keep those that run on its library.
+
+    :param stack: the stack as it will be registered, its search paths included.
+    :raises BadInput: when there were programs and none runs.
+    """
+    from reframe_tests.harness.stacks import metadata
+
+    binaries: dict[str, str] = {}
+    suites: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    inside = metadata.enter(stack, environ)
+    for name, path in programs.items():
+        reason, version = _try(name, path, stack, environ, inside, record)
+        suite = suite_of(name)
+        assert suite is not None
+        if not reason and suites.setdefault(suite.name, version) != version:
+            reason = f"it is version {version}, the others are {suites[suite.name]}"
+        if reason:
+            left_out[name] = reason
+        else:
+            binaries[name] = str(path)
+    if programs and not binaries:
+        name, reason = next(iter(left_out.items()))
+        raise BadInput(f"none of the {len(programs)} binaries runs on {stack.library}; {programs[name]}: {reason}.")
+    return Found(binaries, suites, links, left_out)
+
+
+def _try(
+    name: str,
+    path: Path,
+    stack: Stack,
+    environ: Mapping[str, str],
+    inside: Mapping[str, str],
+    record: Callable[[str], object],
+) -> tuple[str, str]:
+    """Why a program does not run on the stack (empty if it does), and the version it says."""
+    libraries, missing = list_needs(path, inside)
+    absent = [soname for soname, resolved in libraries.items() if not resolved]
+    if absent:
+        return f"it needs {_listed(absent)}, which is not found", ""
+    if missing:
+        return f"it needs {_listed(missing)}, which {stack.library} does not have", ""
+    asked = [resolved for soname, resolved in libraries.items() if any(p.fullmatch(soname) for p, _ in SONAMES)]
+    if not asked:
+        return "it is linked with no MPI library known here", ""
+    if any(Path(resolved).resolve() != Path(stack.library).resolve() for resolved in asked):
+        return f"it loads {asked[0]} and not {stack.library} (a path built into it)", ""
+    suite = suite_of(name)
+    assert suite is not None
+    # Bound at once: a function that is missing ends the start here and not a measurement later.
+    more = probe.OVERSUBSCRIBE.get(stack.launcher_family, ()) if suite.ranks > 1 else ()
+    words = [*stack.mpirun, "-n", str(suite.ranks), *more, str(path), suite.option]
+    status, output = probe.run_inside(stack, words, {**environ, "LD_BIND_NOW": "1"})
+    record(output)
+    version = re.search(suite.version, output)
+    if not version:
+        # What a launcher says afterwards is longer and says less.
+        errors = [line.strip() for line in output.splitlines() if re.search(r"\berror\b", line, re.I)]
+        reason = (errors[0] if errors else probe.last_line(output)).rstrip(".")
+        return f"it does not start as a program of {suite.name} (exit status {status}): {reason}", ""
+    return "", version[1]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,207 @@
+"""Finds out what an MPI installation is, from its launcher: prefix, process manager, library, ABI, device."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reframe_tests.harness.vocabulary import BadInput
+
+from . import mpi_identity, probe
+
+#: Folders every process looks in for programs and needs no variable for.
+SYSTEM_BIN = ("/usr/local/bin", "/usr/bin", "/bin")
+#: Variables that a probe keeps from the caller: what else a stack needs must be in its metadata, not in this shell.
+KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "TERM", "XDG_RUNTIME_DIR")
+#: Where a prefix has its libraries: GNU directory variables, Debian's multiarch folders, Intel MPI's build kinds.
+LIBRARY_FOLDERS = ("lib", "lib64", "lib/*-linux-gnu*", "lib/release")
+#: Names of an MPI's C library, as the loader looks for it (SONAME): one number after ``.so``.
+LIBRARY_NAME = re.compile(r"libmpi(?:ch)?\.so\.[0-9]+")
+LIMIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """How a launcher names itself.
+
+    :param pattern: regular expression that finds it in what ``option`` makes it print.
+    :param family: process manager (``vocabulary.LAUNCHER_FAMILIES``).
+    :param program: regular expression of the program's own name, where others must not be asked this way.
+    """
+
+    pattern: str
+    family: str
+    option: str = "--version"
+    program: str = ""
+
+
+#: Sources: orterun.c of Open MPI 4.1 ("%s (%s) %s", where the project is Open MPI or OpenRTE by the program's name); mpirun of
+#: Open MPI 5; mpiexec.hydra of Intel MPI 2021 and MPICH 4 and 5; mpirun_params.c of MVAPICH2 2.3.7.
+INTRODUCTIONS = (
+    Introduction(r"\((?:Open MPI|OpenRTE)\) v?[1-4]\.", "orterun"),
+    Introduction(r"\(Open MPI\) v?[5-9]\.|\(PRRTE\)|prterun", "prrte"),
+    Introduction(r"Intel\(R\) MPI Library for ", "hydra-intel"),
+    Introduction(r"HYDRA build details", "hydra"),
+    Introduction(r"Version: mvapich", "mpirun_rsh", option="-v", program=r"mpirun_rsh"),
+)
+
+
+@dataclass(frozen=True)
+class Installation:
+    """An MPI as it is installed.
+
+    :param mpirun: its launcher.
+    :param library: its libmpi under the name programs ask for.
+    :param answer: what the library says of itself.
+    :param found_by_loader: true when processes find the library without ``LD_LIBRARY_PATH``.
+    """
+
+    mpirun: Path
+    family: str
+    prefix: Path
+    library: Path
+    identity: mpi_identity.Identity
+    answer: str
+    found_by_loader: bool
+
+
+def clean_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of a fresh login: nothing that a module has set."""
+    kept = {name: value for name, value in environ.items() if name in KEPT_VARIABLES}
+    return {**kept, "PATH": ":".join(SYSTEM_BIN)}
+
+
+def examine(
+    mpirun: str, library: Path | None = None, environ: Mapping[str, str] | None = None, say: Callable[[str], object] = print
+) -> Installation:
+    """What is installed where a launcher lies.
+
+    :param mpirun: path of the launcher, or its name on PATH.
+    :param library: its libmpi, where it cannot be found from the launcher's prefix.
+    :param environ: what to start it in; :func:`clean_environment` unless told otherwise.
+    :raises BadInput: when there is no launcher, it is of no known MPI, or no library of that MPI answers.
+    """
+    launcher = _find_launcher(mpirun)
+    clean = dict(clean_environment() if environ is None else environ)
+    clean["PATH"] = f"{launcher.parent}:{clean['PATH']}"
+    family = _ask_family(launcher, clean)
+    prefix = launcher.resolve().parent.parent
+    candidates = [library] if library else find_libraries(prefix)
+    if not candidates:
+        raise BadInput(f"there is no libmpi below {prefix}/lib, where {launcher} belongs; name the library with --library.")
+    fitting: list[tuple[Path, mpi_identity.Identity, str]] = []
+    refusals = []
+    for candidate in candidates:
+        answer, complaint = probe.ask_library(str(candidate), _with_folder(clean, candidate.parent), LIMIT_S)
+        if complaint:
+            refusals.append(f"{candidate} does not answer ({complaint.rstrip('.')})")
+            continue
+        try:
+            identity = mpi_identity.identify(answer, str(candidate))
+        except BadInput as error:
+            refusals.append(str(error).rstrip("."))
+            continue
+        if family in identity.families:
+            fitting.append((candidate, identity, answer))
+        else:
+            refusals.append(f"{candidate} is {identity.mpi} {identity.version}, whose launcher is {_listed(identity.families)}")
+    if not fitting:
+        raise BadInput(
+            f"{launcher} is {family}, and no library of that MPI answers: {'; '.join(refusals)}; name the right library "
+            "with --library, or what it needs with --env and --prepend-path."
+        )
+    if len(fitting) > 1:
+        listed = ", ".join(str(candidate) for candidate, _, _ in fitting)
+        raise BadInput(f"{launcher} may belong to any of {listed}; name the one meant with --library.")
+    chosen, identity, answer = fitting[0]
+    return Installation(launcher, family, prefix, chosen, identity, answer, _is_found_by_loader(chosen, clean))
+
+
+def _listed(families: Sequence[str]) -> str:
+    return " or ".join(families)
+
+
+def _with_folder(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Environment in which a library finds its neighbours."""
+    return {**environ, "LD_LIBRARY_PATH": ":".join(filter(None, [str(folder), environ.get("LD_LIBRARY_PATH", "")]))}
+
+
+def _find_launcher(word: str) -> Path:
+    """The launcher as an absolute path that no later change of the system's alternatives turns into another MPI's."""
+    found = shutil.which(word)
+    if not found:
+        exists = "is no program" if Path(word).exists() else "does not exist"
+        where = exists if "/" in word else "is not on PATH"
+        raise BadInput(f"launcher {word} {where}; name the mpirun of an MPI that is installed, e.g. --mpirun $(which mpirun).")
+    path = Path(found).absolute()
+    while path.is_symlink():
+        target = path.parent / path.readlink()
+        if "alternatives" not in target.parts and "alternatives" not in path.parts:
+            break
+        path = target
+    return path
+
+
+def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
+    """The process manager a launcher is.
+
+    :raises BadInput: when it introduces itself as none of the known ones.
+    """
+    said = ""
+    for row in INTRODUCTIONS:
+        if row.program and not re.search(row.program, launcher.name):
+            continue
+        try:
+            done = subprocess.run(
+                [launcher, row.option],
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=LIMIT_S,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BadInput(f"{launcher} {row.option} cannot be run ({error}); name the mpirun of an MPI.") from error
+        said = said or next((line.strip() for line in done.stdout.splitlines() if line.strip()), "")
+        if re.search(row.pattern, done.stdout):
+            return row.family
+    families = ", ".join(dict.fromkeys(row.family for row in INTRODUCTIONS))
+    raise BadInput(
+        f"{launcher} says {said or 'nothing'!r} and is the mpirun of no MPI known here ({families}); name the mpirun of the "
+        "installation itself, not a script or a batch system's launcher."
+    )
+
+
+def find_libraries(prefix: Path) -> list[Path]:
+    """The libmpi files below a prefix, each installation's once, by the name programs ask for."""
+    found: dict[Path, Path] = {}
+    for pattern in LIBRARY_FOLDERS:
+        for folder in sorted(prefix.glob(pattern)):
+            for path in sorted(folder.glob("libmp*.so.*")):
+                if LIBRARY_NAME.fullmatch(path.name) and path.is_file():
+                    found.setdefault(path.resolve(), path)
+    return list(found.values())
+
+
+#: Loads argv[1] by the name alone and prints the files mapped for it.
+_LOADED = """
+import ctypes, re, sys
+ctypes.CDLL(sys.argv[1])
+for path in sorted(set(re.findall(r"(/\\S.*)$", open("/proc/self/maps").read(), re.M))):
+    print(path)
+"""
+
+
+def _is_found_by_loader(library: Path, environ: Mapping[str, str]) -> bool:
+    bare = {name: value for name, value in environ.items() if name != "LD_LIBRARY_PATH"}
+    command = [sys.executable, "-I", "-c", _LOADED, library.name]
+    done = subprocess.run(command, env=bare, text=True, capture_output=True, timeout=LIMIT_S)
+    return done.returncode == 0 and str(library.resolve()) in done.stdout.splitlines()

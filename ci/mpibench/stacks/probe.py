@@ -1,0 +1,168 @@
+"""Asks a stack on this machine who it is: starts its programs under its own mpirun and compares with its metadata.
+
+Nothing is concluded from names of files or packages: the library says its version, the kernel says which file is mapped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+
+#: A rank's view of its MPI: version string and the libmpi files the kernel has mapped into it.
+RANK_REPORT = """
+import json, re
+from mpi4py import MPI
+maps = open("/proc/self/maps").read()
+print("RANK", json.dumps({
+    "version": MPI.Get_library_version().rstrip("\\0"),
+    "libraries": sorted(set(re.findall(r"(/\\S.*/libmpi[^/\\n]*\\.so[^/\\n]*)$", maps, re.M))),
+}), flush=True)
+"""
+#: What the library of a file says of itself; before MPI_Init, which MPI-3.1 allows (section 8.1.1).
+LIBRARY_ANSWER = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+text = ctypes.create_string_buffer(1 << 16)
+library.MPI_Get_library_version(text, ctypes.byref(ctypes.c_int()))
+sys.stdout.write(text.value.decode(errors="replace"))
+"""
+#: One rank of a world, without any binding of Python to MPI: number of ranks as the library has it. MPI_COMM_WORLD is the
+#: address of an object in Open MPI (ompi_mpi_comm_world) and a number in MPICH's ABI (0x44000000, mpi.h).
+WORLD_REPORT = """
+import ctypes, os, sys
+library = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
+if hasattr(library, "ompi_mpi_comm_world"):
+    world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, "ompi_mpi_comm_world")))
+else:
+    world = ctypes.c_int(0x44000000)
+size = ctypes.c_int()
+status = library.MPI_Init(None, None) or library.MPI_Comm_size(world, ctypes.byref(size)) or library.MPI_Finalize()
+if status:
+    sys.exit("MPI error code %d" % status)
+os.write(1, b"WORLD %d\\n" % size.value)
+"""
+#: Options a launcher needs to start more ranks than there are cores; Hydra and mpirun_rsh do so anyway.
+OVERSUBSCRIBE = {"orterun": ("--oversubscribe",), "prrte": ("--map-by", ":oversubscribe")}
+#: Variables of a surrounding job; with them mpirun would start its ranks through the scheduler.
+JOB_VARIABLES = ("SLURM_", "PBS_", "FLUX_", "PMI_", "PMIX_", "LSB_", "LOADL")
+LIMIT_S = 120.0
+
+
+def run_inside(
+    stack: Stack, words: Sequence[str], environ: Mapping[str, str] = os.environ, limit_s: float = LIMIT_S
+) -> tuple[int, str]:
+    """Run a command inside a stack, outside any surrounding job; exit status and both streams as one text.
+
+    The status is 124 when the command and all it started had to be killed after ``limit_s`` seconds.
+    """
+    clean = {name: value for name, value in environ.items() if not name.startswith(JOB_VARIABLES)}
+    process = subprocess.Popen(
+        list(words),
+        env=metadata.enter(stack, clean),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=limit_s)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return 124, process.communicate()[0]
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+
+
+def ask_library(library: str, environ: Mapping[str, str], limit_s: float = LIMIT_S) -> tuple[str, str]:
+    """What a libmpi says in ``MPI_Get_library_version``, and why it does not (one of them is empty).
+
+    :param environ: the whole environment of the process that loads it.
+    """
+    command = [sys.executable, "-I", "-c", LIBRARY_ANSWER, library]
+    try:
+        done = subprocess.run(command, env=dict(environ), text=True, capture_output=True, errors="replace", timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return "", f"no answer in {limit_s:.0f} s"
+    if done.returncode == 0 and done.stdout.strip():
+        return done.stdout, ""
+    return "", last_line(done.stderr).removeprefix("OSError: ")
+
+
+def find_launch_fault(
+    stack: Stack, record: Callable[[str], object] = lambda text: None, environ: Mapping[str, str] = os.environ
+) -> str:
+    """One sentence unless the stack's launcher starts two ranks that are one world of the stack's library, else empty."""
+    options = OVERSUBSCRIBE.get(stack.launcher_family, ())
+    words = [*stack.mpirun, "-np", "2", *options, sys.executable, "-c", WORLD_REPORT, stack.library]
+    status, output = run_inside(stack, words, environ)
+    record(output)
+    worlds = [int(size) for size in re.findall(r"^WORLD (\d+)$", output, re.M)]
+    if worlds == [2, 2] and status == 0:
+        return ""
+    if worlds == [1, 1]:
+        return (
+            f"{stack.mpirun[0]} starts two worlds of one rank with {stack.library}: launcher and library do not belong "
+            "together; name the launcher of that library, or the library of that launcher with --library."
+        )
+    reason = last_line(output).rstrip(".")
+    return f"{stack.mpirun[0]} starts no two ranks of {stack.library} (exit status {status}): {reason}."
+
+
+def find_mpi4py_fault(
+    stack: Stack, record: Callable[[str], object] = lambda text: None, environ: Mapping[str, str] = os.environ
+) -> str:
+    """One sentence unless the stack's mpi4py starts and runs on the stack's library; empty also where it has none."""
+    command = stack.commands.get("mpi4py.bench")
+    if not command:
+        return ""
+    status, output = run_inside(stack, [*stack.mpirun, "-n", "1", command[0], "-c", RANK_REPORT], environ)
+    record(output)
+    report = re.search(r"^RANK (.*)$", output, re.M)
+    if not report:
+        return f"mpi4py does not start on {stack.name} (exit status {status}): {last_line(output)}"
+    rank = json.loads(report[1])
+    if not re.search(stack.library_version_pattern, rank["version"]):
+        return f"{stack.name} says it is {rank['version']!r}, which {stack.library_version_pattern!r} does not fit."
+    expected = os.path.realpath(stack.library)
+    if expected not in map(os.path.realpath, rank["libraries"]):
+        return f"mpi4py on {stack.name} loads {', '.join(rank['libraries']) or 'no libmpi'} and not {expected}."
+    return ""
+
+
+def find_contradiction(
+    stack: Stack, record: Callable[[str], object] = lambda text: None, environ: Mapping[str, str] = os.environ
+) -> str:
+    """Start every program of the stack once; one sentence on the first that contradicts the metadata, else empty.
+
+    :param record: gets the whole output of each program.
+    """
+    if fault := find_mpi4py_fault(stack, record, environ):
+        return fault
+    mpirun = [*stack.mpirun, "-n", "1"]
+    imb = stack.suites.get("imb", {}).get("version", "")
+    for name, path in stack.binaries.items():
+        if not name.startswith("IMB-"):
+            continue
+        status, output = run_inside(stack, [*mpirun, path, "-help"], environ)
+        record(output)
+        if f"Benchmarks {imb}" not in output:
+            return f"{name} on {stack.name} does not start as IMB {imb} (exit status {status}): {last_line(output)}"
+    return ""
+
+
+def last_line(output: str) -> str:
+    """The last line that says something: Open MPI frames its messages with rulers."""
+    lines = [line.strip() for line in output.splitlines() if any(sign.isalnum() for sign in line)]
+    return lines[-1] if lines else "it printed nothing."

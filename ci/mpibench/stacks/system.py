@@ -1,0 +1,230 @@
+"""Stacks of origin ``system``: an MPI that the distribution or a module brought, registered after it has shown that it works.
+
+``environments/system/<name>/`` holds the metadata and, where binaries ask for a library by another name, a ``lib`` folder of
+links; the MPI itself is left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+from . import benchmark_programs, installed_mpi, probe, writer
+
+ORIGIN = "system"
+#: Folder of links, inside the stack's own.
+LINKS = "lib"
+#: Variables without which an MPI's launcher cannot work where it is; ``{prefix}`` is where it lies. The last two matter to
+#: root only, as in a container, where Open MPI's mpirun refuses to start without them.
+NEEDED = {
+    "intelmpi": {"I_MPI_ROOT": "{prefix}"},
+    "openmpi": {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+}
+INSTRUMENT = "mpi4py.bench"
+
+Say = Callable[[str], object]
+
+
+def add(
+    mpirun: str,
+    *,
+    name: str = "",
+    library: Path | None = None,
+    binaries: Sequence[Path] = (),
+    env: Mapping[str, str] | None = None,
+    prepend_path: Mapping[str, Sequence[str]] | None = None,
+    into: Path | None = None,
+    root: Path = metadata.ROOT,
+    say: Say = print,
+) -> Stack:
+    """Examine an installed MPI and register it; on any error nothing is left behind.
+
+    :param mpirun: path of its launcher, or its name on PATH.
+    :param name: name of the stack; ``<mpi>-system`` by default.
+    :param library: its libmpi, where it is not below the launcher's prefix.
+    :param binaries: folders with IMB or OSU binaries for its ABI.
+    :param env: further variables to set, such as a module sets.
+    :param prepend_path: further folders for search path variables.
+    :param into: folder for the metadata, instead of ``environments/system/<name>``; it must not exist or be empty.
+    :raises BadInput: with one sentence on what is missing or wrong.
+    """
+    clean = installed_mpi.clean_environment()
+    extra = {**(env or {})}
+    paths = {key: list(folders) for key, folders in (prepend_path or {}).items()}
+    outside = {**clean, **extra}
+    for key, folders in paths.items():
+        outside[key] = ":".join([*folders, *filter(None, [outside.get(key, "")])])
+    mpi = installed_mpi.examine(mpirun, library, outside)
+    title = name or f"{mpi.identity.mpi}-{ORIGIN}"
+    folder = into or root / "environments" / ORIGIN / title
+    path = folder / writer.METADATA
+    if path.exists():
+        raise BadInput(f"{path} already describes a stack '{title}'; 'mpibench stacks remove {title}' first, or give a --name.")
+    writer.check_name(title, path, root)
+    programs = benchmark_programs.search(binaries)
+    document = compose(title, mpi, extra, paths, find_mpi4py(root))
+    metadata.parse(document, path)  # a bad name or variable is said before anything is made
+    say(f"{mpi.mpirun}: {mpi.identity.mpi} {mpi.identity.version}, launcher {mpi.family}, library {mpi.library}")
+    if into and into.exists() and (not into.is_dir() or any(into.iterdir())):
+        raise BadInput(f"{into} is there already and not an empty folder; name one of the stack's own with --into.")
+    shutil.rmtree(folder, ignore_errors=True)  # what a killed command left
+    try:
+        inside = metadata.enter(metadata.parse(document, path), clean)
+        # mpi4py's extension module asks for libmpi by name, too.
+        clients = {**programs, **_modules(document)}
+        links = benchmark_programs.plan_links(clients, mpi.library, mpi.identity.abi, inside)
+        if links:
+            (folder / LINKS).mkdir(parents=True)
+            for soname, target in links.items():
+                (folder / LINKS / soname).symlink_to(target)
+            search = document["prepend_path"].setdefault("LD_LIBRARY_PATH", [])
+            search.insert(0, str(folder / LINKS))
+        found = benchmark_programs.prove(programs, metadata.parse(document, path), clean, links)
+        for program, reason in found.left_out.items():
+            say(f"{program} is left out: {reason}.")
+        if fault := probe.find_mpi4py_fault(metadata.parse(document, path), environ=clean):
+            say(f"mpi4py is left out: {fault}")
+            _leave_out_mpi4py(document)
+        complete(document, found, root)
+        stack = writer.register(document, path, root=root, contradict=lambda stack, _: _contradict(stack, clean))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    say(f"{title}: registered in {path}; it runs {', '.join([*stack.binaries, *_instruments(stack)]) or 'nothing yet'}")
+    return stack
+
+
+def _instruments(stack: Stack) -> list[str]:
+    return [name for name in stack.commands if name != "mpirun"]
+
+
+def _contradict(stack: Stack, environ: Mapping[str, str]) -> str:
+    return probe.find_launch_fault(stack, environ=environ) or probe.find_contradiction(stack, environ=environ)
+
+
+def find_mpi4py(root: Path) -> Stack | None:
+    """A wheels stack whose mpi4py other stacks can run: its wheel holds both ABIs (``MPI.mpich*.so``, ``MPI.openmpi*.so``)."""
+    for stack in metadata.discover(root)[0]:
+        if stack.origin == "wheels" and INSTRUMENT in stack.commands and "PYTHONPATH" in stack.prepend_path:
+            return stack
+    return None
+
+
+def _modules(document: Mapping[str, Any]) -> dict[str, Path]:
+    """The extension modules with which the stack's mpi4py calls an MPI of its ABI, by file name."""
+    folders = [Path(folder) for folder in document["prepend_path"].get("PYTHONPATH", ())]
+    return {path.name: path for folder in folders for path in folder.glob(f"mpi4py/MPI.{document['abi']}.*.so")}
+
+
+def compose(
+    name: str,
+    mpi: installed_mpi.Installation,
+    env: Mapping[str, str],
+    prepend_path: Mapping[str, Sequence[str]],
+    mpi4py: Stack | None,
+) -> dict[str, Any]:
+    """The content of ``stack.json`` without benchmark binaries.
+
+    Search paths name only what processes would not find by themselves: /usr/bin in front of PATH would hide other Pythons.
+    """
+    needed = {key: value.replace("{prefix}", str(mpi.prefix)) for key, value in NEEDED.get(mpi.identity.mpi, {}).items()}
+    paths = {key: list(folders) for key, folders in prepend_path.items()}
+    if str(mpi.mpirun.parent) not in installed_mpi.SYSTEM_BIN:
+        paths.setdefault("PATH", []).insert(0, str(mpi.mpirun.parent))
+    if not mpi.found_by_loader:
+        paths.setdefault("LD_LIBRARY_PATH", []).insert(0, str(mpi.library.parent))
+    document: dict[str, Any] = {
+        "schema_version": 1,
+        "name": name,
+        "origin": ORIGIN,
+        "mpi": {"name": mpi.identity.mpi, "version": mpi.identity.version, "device": mpi.identity.device},
+        "abi": mpi.identity.abi,
+        "launcher_family": mpi.family,
+        "prefix": str(mpi.prefix),
+        "library": str(mpi.library),
+        "library_version_pattern": mpi.identity.pattern,
+        "binaries": {},
+        "commands": {"mpirun": [str(mpi.mpirun)]},
+        "suites": {},
+        "env_vars": {**needed, **env},
+        "prepend_path": paths,
+        "build": {
+            "lock_hash": "0" * 64,  # until all parts are known
+            "machine": platform.machine(),
+            "library_says": " ".join(mpi.answer.split())[:200],
+        },
+    }
+    if mpi4py:
+        document["commands"][INSTRUMENT] = list(mpi4py.commands[INSTRUMENT])
+        document["suites"]["mpi4py"] = {
+            "version": mpi4py.suites["mpi4py"]["version"],
+            "built_with": f"wheel for the {mpi.identity.abi} ABI, installed with {mpi4py.name}",
+        }
+        document["env_vars"] |= {"MPI4PY_LIBMPI": str(mpi.library), "MPI4PY_MPIABI": mpi.identity.abi}
+        paths.setdefault("PYTHONPATH", []).extend(mpi4py.prepend_path["PYTHONPATH"])
+        document["build"]["python"] = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    return document
+
+
+def _leave_out_mpi4py(document: dict[str, Any]) -> None:
+    """Undo what :func:`compose` did for mpi4py."""
+    del document["commands"][INSTRUMENT], document["suites"]["mpi4py"], document["prepend_path"]["PYTHONPATH"]
+    for variable in ("MPI4PY_LIBMPI", "MPI4PY_MPIABI"):
+        del document["env_vars"][variable]
+
+
+def complete(document: dict[str, Any], found: benchmark_programs.Found, root: Path) -> None:
+    """Add proven binaries, their suites and the hash over everything that was found."""
+    document["binaries"] = dict(found.binaries)
+    stacks = metadata.discover(root)[0]
+    for suite, version in found.suites.items():
+        first = next(path for name, path in found.binaries.items() if benchmark_programs.is_part(name, suite))
+        # Several stacks may run one binary; the one whose prefix it lies in is the one it was built on.
+        owners = (each for each in stacks if first in each.binaries.values() and Path(first).is_relative_to(each.prefix))
+        owner = next(owners, None)
+        built_on = f"{owner.mpi} {owner.mpi_version} ({owner.name}), run through the common {owner.abi} ABI" if owner else ""
+        document["suites"][suite] = {"version": version, "built_with": built_on or _origin(Path(first))}
+    if found.links:
+        document["build"]["links"] = {soname: str(target) for soname, target in found.links.items()}
+    files = [document["library"], document["commands"]["mpirun"][0], *found.binaries.values()]
+    document["build"]["lock_hash"] = writer.compute_hash(
+        [document["build"]["library_says"], document["suites"], [_digest(Path(file)) for file in files]]
+    )
+
+
+def _origin(program: Path) -> str:
+    """What a binary says of its own making (the compilers' ``.comment`` section)."""
+    compilers = re.findall(rb"(?:GCC: |clang version |Intel\(R\) oneAPI )[^\0\n]{1,80}", program.read_bytes())
+    with_what = compilers[-1].decode(errors="replace") if compilers else "a compiler that left no name"
+    return f"{with_what}; found in {program.parent}"
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def remove(name: str, root: Path = metadata.ROOT) -> Path:
+    """Forget a stack that :func:`add` registered; the MPI itself is not touched. Returns its folder.
+
+    :raises BadInput: when there is no such stack here.
+    """
+    folder = root / "environments" / ORIGIN / name
+    if not name or "/" in name or not (folder / writer.METADATA).is_file():
+        raise BadInput(f"no stack '{name}' was registered in {folder.parent}; 'mpibench stacks' lists what there is.")
+    (folder / writer.METADATA).unlink()
+    shutil.rmtree(folder)
+    return folder

@@ -1,0 +1,369 @@
+"""Installs the wheels stacks of ``environments/wheels/stacks.yaml``, each into a prefix of its own.
+
+``python -m mpibench.stacks.wheels [FOLDER...]``. Safe to repeat and to interrupt: a prefix appears under its name only when it
+is complete, gets its ``stack.json`` only when its programs have been seen to start, and is left alone while the
+stamp in that file (hash of everything that went in) still fits. Exit status 3 when a stack could not be installed, 2 for a
+bad table or name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+from . import writer
+
+#: Part of every stamp: raise it when the layout of a prefix or of its stack.json changes.
+LAYOUT = 1
+#: Distribution that goes into ``<prefix>/python``, off the interpreter's own path; the others make up the prefix.
+PYTHON_PART = "mpi4py"
+#: Settings that would send files elsewhere, or ask for checksums of files already checked.
+DIVERTING_SETTINGS = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_HASHES", "PYTHONPATH", "PYTHONHOME")
+HEARTBEAT_S = 15.0
+#: Exit status when some stack could not be installed; ``ci/setup`` tells it from an accident (1) and goes on.
+STACK_FAILED = 3
+
+Echo = Callable[[str], None]
+
+
+class InstallError(BadInput):
+    """A stack that could not be installed; the others are not affected."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One row of ``stacks.yaml``; the fields are described in ``stacks.schema.json``."""
+
+    folder: str
+    mpi: str
+    wheel: str
+    requirements: list[str]
+    download_mb: int
+    machines: list[str]
+    glibc: str
+    device: str
+    abi: str
+    launcher_family: str
+    library: str
+    library_version_pattern: str
+    env_vars: Mapping[str, str]
+    imb: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the stack."""
+        return f"{self.folder}-wheels"
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What decides which wheels fit: architecture, GNU C library (empty for another one), CPython tag."""
+
+    machine: str
+    glibc: str
+    python: str
+
+    @classmethod
+    def here(cls) -> Platform:
+        """This machine and interpreter."""
+        library = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+        python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+        return cls(platform.machine(), (library or "").removeprefix("glibc").strip(), python)
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A downloaded wheel, with its checksum."""
+
+    path: Path
+    name: str
+    version: str
+    sha256: str
+
+
+def read_table(wheels: Path) -> list[Recipe]:
+    """The recipes of ``stacks.yaml`` in a folder, in their order.
+
+    :raises BadInput: naming file and key, when the table does not fit its schema.
+    """
+    import yaml
+
+    table = wheels / "stacks.yaml"
+    document = yaml.safe_load(table.read_text())
+    metadata.check_against(table.with_name("stacks.schema.json"), document, table, "correct the table")
+    return [Recipe(folder=folder, **row) for folder, row in document["stacks"].items()]
+
+
+def find_obstacle(recipe: Recipe, here: Platform) -> str:
+    """Why a stack cannot exist on this platform, as the end of a sentence; empty when it can."""
+    if here.machine not in recipe.machines:
+        return f"its wheels exist for {' and '.join(recipe.machines)}, and this machine is {here.machine}"
+    if not here.glibc:
+        return f"its wheels need the GNU C library {recipe.glibc} or newer, and this system has another C library"
+    if _numbers(here.glibc) < _numbers(recipe.glibc):
+        return f"its wheels need the GNU C library {recipe.glibc} or newer, and this system has {here.glibc}"
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def compute_stamp(recipe: Recipe, wheels: Path, here: Platform, donor: Stack | None) -> str:
+    """Hash of everything that decides what ends up in the prefix and in its metadata."""
+    inputs = {
+        "layout": LAYOUT,
+        "recipe": asdict(recipe),
+        "requirements": [(wheels / name).read_text() for name in recipe.requirements],
+        "platform": [here.machine, here.python],
+        "prefix": str(wheels / recipe.folder),
+        "python": sys.executable,
+        "donor": donor.lock_hash if donor else "",
+    }
+    return writer.compute_hash(inputs)
+
+
+def find_current(prefix: Path, stamp: str) -> Stack | None:
+    """The installed stack when it is complete and still what the stamp asks for."""
+    try:
+        stack = metadata.read(prefix / "stack.json")
+    except metadata.StackError:
+        return None
+    return stack if stack.build.get("stamp") == stamp and not metadata.find_damage(stack) else None
+
+
+def run_pip(words: Sequence[str], log: Path, what: str, echo: Echo) -> None:
+    """Run pip with the user's own settings; its output goes to ``log``.
+
+    :raises InstallError: with pip's own reason and the path of the log.
+    """
+    environ = {name: value for name, value in os.environ.items() if name not in DIVERTING_SETTINGS}
+    environ["PIP_USER"] = "0"  # over a `user = true` in the user's pip configuration
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
+    with log.open("a") as stream:
+        start = stream.tell()
+        process = subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+        began = time.monotonic()
+        try:
+            while process.poll() is None:
+                try:
+                    process.wait(HEARTBEAT_S)
+                except subprocess.TimeoutExpired:
+                    echo(f"{what}: still at it after {time.monotonic() - began:.0f} s")
+        finally:
+            process.kill()
+            process.wait()
+    if process.returncode:
+        output = log.read_bytes()[start:].decode(errors="replace")
+        errors = re.findall(r"^ERROR: (.*)$", output, re.M) or output.strip().splitlines()[-1:] or ["no reason given"]
+        reason = errors[-1].strip().rstrip(".")
+        if re.search(r"Retrying \(Retry|Max retries exceeded|NewConnectionError|Connection broken", output):
+            reason = f"the package index cannot be reached: {reason}"
+        raise InstallError(f"{what} failed ({reason}); check the network and pip's settings, its log is {log}.")
+
+
+def download(recipe: Recipe, wheels: Path, destination: Path, log: Path, echo: Echo) -> list[Wheel]:
+    """Fetch what the requirement files pin; files of an interrupted earlier attempt are checked and used again.
+
+    :raises InstallError: when pip cannot fetch a file or its checksum differs.
+    """
+    destination.mkdir(parents=True, exist_ok=True)
+    lists = [word for name in recipe.requirements for word in ("-r", str(wheels / name))]
+    options = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--dest", str(destination)]
+    run_pip(["download", *options, *lists], log, f"{recipe.name}: download", echo)
+    found = []
+    for path in sorted(destination.glob("*.whl")):
+        name, version = path.name.split("-")[:2]
+        digest = hashlib.sha256()
+        with path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+        found.append(Wheel(path, re.sub(r"[-_.]+", "-", name).lower(), version, digest.hexdigest()))
+    return found
+
+
+def unpack(found: Sequence[Wheel], tree: Path, what: str, log: Path, echo: Echo) -> None:
+    """Install downloaded wheels into a fresh tree: the MPI as ``bin``, ``lib``, ...; mpi4py as ``python``."""
+    shutil.rmtree(tree, ignore_errors=True)
+    options = ["--no-index", "--no-deps", "--no-compile", "--no-warn-script-location", "--ignore-installed"]
+    for target in (["--prefix", str(tree)], ["--target", str(tree / "python")]):
+        files = [str(wheel.path) for wheel in found if (wheel.name == PYTHON_PART) == (target[0] == "--target")]
+        run_pip(["install", *options, *target, *files], log, what, echo)
+
+
+def describe(recipe: Recipe, prefix: Path, found: Sequence[Wheel], stamp: str, here: Platform, donor: Stack | None) -> Any:
+    """The content of ``stack.json``; ``donor`` is the stack whose IMB binaries this one runs, itself left out."""
+    version = next((wheel.version for wheel in found if wheel.name == recipe.wheel), None)
+    mpi4py = next((wheel.version for wheel in found if wheel.name == PYTHON_PART), None)
+    if not version or not mpi4py:
+        raise InstallError(f"the requirement files of {recipe.name} pin no {recipe.wheel} or no {PYTHON_PART}; add it.")
+    rows = [{"name": wheel.name, "version": wheel.version, "sha256": wheel.sha256} for wheel in found]
+    binaries, suites = {}, {PYTHON_PART: {"version": mpi4py, "built_with": "wheel for this MPI's binary interface"}}
+    if recipe.imb and (donor or recipe.imb["from"] == recipe.folder):
+        folder = f"{donor.prefix if donor else prefix}/bin"
+        binaries = {name: f"{folder}/{name}" for name in recipe.imb["binaries"]}
+        built_with = f"{donor.mpi} {donor.mpi_version}, run through the common {donor.abi} ABI" if donor else ""
+        suites["imb"] = {
+            "version": recipe.imb["version"],
+            "built_with": built_with or f"{recipe.mpi} {version}, shipped in the wheel {recipe.wheel}",
+        }
+        rows += [row for row in (donor.build["wheels"] if donor else ()) if row not in rows]
+    rows.sort(key=lambda row: row["name"])
+    return {
+        "schema_version": 1,
+        "name": recipe.name,
+        "origin": "wheels",
+        "mpi": {"name": recipe.mpi, "version": version, "device": recipe.device},
+        "abi": recipe.abi,
+        "launcher_family": recipe.launcher_family,
+        "prefix": str(prefix),
+        "library": str(prefix / recipe.library),
+        "library_version_pattern": recipe.library_version_pattern.replace("{version}", re.escape(version)),
+        "binaries": binaries,
+        "commands": {"mpi4py.bench": [sys.executable, "-m", "mpi4py.bench"]},
+        "suites": suites,
+        "env_vars": {
+            **{name: value.replace("{prefix}", str(prefix)) for name, value in recipe.env_vars.items()},
+            # Otherwise mpi4py would take the first libmpi of the interpreter's own lib folder (mpi4py/_mpiabi.py).
+            "MPI4PY_LIBMPI": str(prefix / recipe.library),
+            "MPI4PY_MPIABI": recipe.abi,
+        },
+        "prepend_path": {
+            "PATH": [f"{prefix}/bin"],
+            "LD_LIBRARY_PATH": [f"{prefix}/lib"],
+            "PYTHONPATH": [f"{prefix}/python"],
+        },
+        "build": {
+            "lock_hash": hashlib.sha256(json.dumps([here.machine, here.python, rows]).encode()).hexdigest(),
+            "machine": here.machine,
+            "python": here.python,
+            "wheels": rows,
+            "stamp": stamp,
+        },
+    }
+
+
+def build(recipe: Recipe, wheels: Path, stamp: str, here: Platform, donor: Stack | None, echo: Echo) -> Stack:
+    """Install one stack from nothing, replacing what stands in its place.
+
+    :raises InstallError: with one sentence; the prefix is then without ``stack.json`` or untouched.
+    """
+    prefix, partial = wheels / recipe.folder, wheels / ".partial"
+    work, log = partial / f"{recipe.folder}-{stamp[:12]}", partial / f"{recipe.folder}.log"
+    log.unlink(missing_ok=True)
+    for stale in partial.glob(f"{recipe.folder}-*"):
+        if stale != work:
+            shutil.rmtree(stale)
+    echo(f"{recipe.name}: downloading about {recipe.download_mb} MB, unless pip has it already")
+    found = download(recipe, wheels, work / "wheels", log, echo)
+    echo(f"{recipe.name}: installing {', '.join(f'{wheel.name} {wheel.version}' for wheel in found)}")
+    unpack(found, work / "tree", f"{recipe.name}: installation", log, echo)
+    if prefix.exists():
+        shutil.rmtree(work / "replaced", ignore_errors=True)
+        prefix.rename(work / "replaced")
+    (work / "tree").rename(prefix)
+    document = describe(recipe, prefix, found, stamp, here, donor)
+    try:
+        with log.open("a") as stream:
+            stack = writer.register(document, prefix / writer.METADATA, root=wheels.parent.parent, record=stream.write)
+    except writer.Unproven as error:
+        complaint = str(error).rstrip(".")
+        raise InstallError(f"{recipe.name} is installed but does not work: {complaint}; its log is {log}.") from error
+    shutil.rmtree(work)
+    return stack
+
+
+@contextmanager
+def hold_lock(path: Path, echo: Echo) -> Iterator[None]:
+    """Let one installer at a time work on a folder; the lock file says who does, for whoever waits."""
+    with path.open("a+") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            stream.seek(0)
+            owner = stream.read().strip() or "another installation"
+            echo(f"waiting for {owner}, which works in {path.parent}")
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.truncate(0)
+        stream.write(f"process {os.getpid()} of user {os.getuid()} on {platform.node()}\n")
+        stream.flush()
+        yield
+
+
+def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequence[str] = ()) -> list[str]:
+    """Bring every stack of a table up to date (or those of the folders in ``only``); one sentence per failure.
+
+    :raises BadInput: for a bad table or an unknown folder.
+    """
+    here = here or Platform.here()
+    recipes = read_table(wheels)
+    unknown = set(only) - {recipe.folder for recipe in recipes}
+    if unknown:
+        raise BadInput(f"{wheels / 'stacks.yaml'} has no stack {sorted(unknown)[0]!r}; see the table for their names.")
+    installed: dict[str, Stack] = {}
+    failures = []
+    with hold_lock(wheels / ".lock", echo):
+        for recipe in recipes:
+            obstacle = find_obstacle(recipe, here)
+            if obstacle:
+                echo(f"{recipe.name}: skipped, {obstacle}")
+                continue
+            wants = recipe.imb.get("from", recipe.folder)
+            donor = installed.get(wants)
+            stamp = compute_stamp(recipe, wheels, here, donor)
+            stack = find_current(wheels / recipe.folder, stamp)
+            if not stack and only and recipe.folder not in only:
+                continue
+            if not stack:
+                if wants != recipe.folder and not donor:
+                    echo(f"{recipe.name}: gets no IMB, because {wants}-wheels, which ships it, is not installed")
+                began = time.monotonic()
+                try:
+                    stack = build(recipe, wheels, stamp, here, donor, echo)
+                except InstallError as error:
+                    failures.append(str(error))
+                    continue
+                echo(f"{recipe.name}: ready after {time.monotonic() - began:.1f} s")
+            installed[recipe.folder] = stack
+    return failures
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Install the project's stacks; see the head of this module."""
+    try:
+        failures = install(
+            metadata.ROOT / "environments" / "wheels",
+            lambda line: print(line, flush=True),
+            only=arguments,
+        )
+    except BadInput as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; the next run goes on from here", file=sys.stderr)
+        return 130
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    return STACK_FAILED if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

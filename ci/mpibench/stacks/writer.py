@@ -1,0 +1,78 @@
+"""Writes ``stack.json``: the one way a stack gets registered, whoever built it.
+
+A stack is registered only when its metadata fit the schema, its name is free, everything the metadata name is on disk,
+and its programs have been seen to start on the library they claim. Until then there is no ``stack.json``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.metadata import StackError
+from reframe_tests.harness.stacks.stack import Stack
+
+from .. import whole_file
+from . import probe
+
+METADATA = "stack.json"
+
+
+class Unproven(StackError):
+    """A stack whose files or programs contradict its metadata; the sentence says which."""
+
+
+def compute_hash(inputs: Any) -> str:
+    """SHA-256 over plain data, for ``build.lock_hash`` and ``build.stamp``: equal inputs give equal hashes."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def check_name(name: str, path: Path, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ) -> None:
+    """Refuse the name of another registered stack: their results could not be told apart.
+
+    :param path: the metadata file about to be written; a stack may replace itself.
+    :raises StackError: naming the file that has the name.
+    """
+    for other in metadata.files(root, environ):
+        try:
+            taken = other.resolve() != path.resolve() and metadata.read(other).name == name
+        except StackError:
+            continue  # a broken file has no name; `mpibench stacks` complains about it
+        if taken:
+            raise StackError(f"{other} already describes a stack '{name}'; choose another name or remove that one.")
+
+
+def register(
+    document: Mapping[str, Any],
+    path: Path,
+    *,
+    root: Path = metadata.ROOT,
+    environ: Mapping[str, str] = os.environ,
+    contradict: Callable[[Stack, Callable[[str], object]], str] | None = None,
+    record: Callable[[str], object] = lambda text: None,
+) -> Stack:
+    """Prove a stack and write its metadata file; on any error an existing file stays as it is and no new one appears.
+
+    :param document: content of ``stack.json`` (``environments/stack.schema.json``).
+    :param path: the metadata file.
+    :param contradict: starts the stack's programs and returns the first contradiction as a sentence, else nothing;
+        :func:`probe.find_contradiction` unless told otherwise.
+    :param record: gets whatever the programs print.
+    :raises StackError: when the document breaks the schema or the name is taken.
+    :raises Unproven: when a file is missing or a program contradicts the metadata.
+    """
+    stack = metadata.parse(document, path)
+    check_name(stack.name, path, root, environ)
+    complaint = metadata.find_damage(stack) or (contradict or probe.find_contradiction)(stack, record)
+    if complaint:
+        raise Unproven(complaint)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file.replacing(path) as partial:
+        partial.write_text(json.dumps(document, indent=2) + "\n")
+        partial.chmod(0o644)  # other users of the installation read it too
+    return stack

@@ -1,0 +1,200 @@
+"""The record of an acceptance: ``accept.html`` for people, ``accept.json`` for programs, ``accept.xml`` (JUnit) for CI.
+
+The JSON carries the SHA-256 of all values judged, so that a record can be checked against the dataset later. A record is
+written whole or not at all, and one that is there is moved aside and kept: it may be signed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from reframe_tests.harness.printable import printable, printable_data
+from reframe_tests.harness.vocabulary import BadInput
+
+from .. import whole_file
+from ..results import session_values
+from ..results.session_values import METRIC, UNIT, Selection
+from ..verdicts import sides as verdict_sides
+from ..verdicts import text as verdict_text
+from ..verdicts.accept import ACCEPTED, Acceptance
+from ..verdicts.words import INCONCLUSIVE, MISSING, REGRESSED
+from . import page as verdict_page
+
+JSON, JUNIT, PAGE = "accept.json", "accept.xml", "accept.html"
+FILES = (JSON, JUNIT, PAGE)
+#: Folder, inside the one for the record, of the records before it.
+EARLIER = "earlier"
+
+
+def _fingerprint(selection: Selection) -> str:
+    """SHA-256 over all values of a side, in a fixed order."""
+    rows = selection.measured.select(*METRIC, *UNIT, "value").sort([*METRIC, *UNIT])
+    return hashlib.sha256(rows.write_csv(float_scientific=True, float_precision=17).encode()).hexdigest()
+
+
+def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list[str]]) -> dict[str, Any]:
+    started = selection.planned["started"]
+    return {
+        "selector": selection.selector,
+        "sessions": list(selection.sessions),
+        "identities": verdict_sides.identities(selection, acceptance.decided),
+        "first": started.min().isoformat(),
+        "last": started.max().isoformat(),
+        "cases": selection.cases.height,
+        "unproven": verdict_sides.unproven_rows(selection),
+        "values": selection.measured.height,
+        "values_sha256": _fingerprint(selection),
+        "facts": dict(facts),
+        "jobs": selection.jobs(),
+        "remarks": list(selection.remarks),
+    }
+
+
+def as_dict(acceptance: Acceptance) -> dict[str, Any]:
+    """The record as plain data: what is no finite number is ``None``, and texts have no control characters."""
+    judgement = acceptance.judgement
+    return _plain(
+        {
+            "decision": acceptance.decision,
+            "headline": acceptance.headline,
+            "sentences": acceptance.sentences,
+            "decided": acceptance.decided.isoformat(timespec="seconds"),
+            "decided_on": platform.node(),
+            "mpibench": version("mpibench"),
+            "system": acceptance.baseline.system,
+            "options": {**vars(acceptance.options)},
+            "policy": {**vars(acceptance.policy)},
+            "changed": [{"what": name, "before": old, "after": new} for name, old, new in acceptance.changed],
+            "baseline": _side(acceptance, acceptance.baseline, acceptance.facts[0]),
+            "candidate": _side(acceptance, acceptance.candidate, acceptance.facts[1]),
+            "remarks": acceptance.remarks,
+            "counts": judgement.counts(),
+            "bands": judgement.bands.to_dicts(),
+            "metrics": judgement.metrics.to_dicts(),
+            "new": judgement.new.to_dicts(),
+        }
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return printable_data(value)
+
+
+def _suite(root: ElementTree.Element, name: str, cases: list[tuple[str, str, str, str, str]]) -> None:
+    """One suite of (class, name, tag, type, message); the tag is ``failure``, ``skipped`` or empty."""
+    tags = [tag for _, _, tag, _, _ in cases]
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        name=printable(name),
+        tests=str(len(cases)),
+        failures=str(tags.count("failure")),
+        errors="0",
+        skipped=str(tags.count("skipped")),
+    )
+    for group, title, tag, kind, message in cases:
+        case = ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(title))
+        if tag:
+            more = {"type": kind} if kind else {}
+            ElementTree.SubElement(case, tag, **more, message=printable(message))
+
+
+def junit(acceptance: Acceptance) -> str:
+    """JUnit XML: one suite per condition, one test per metric; the candidate's unproven cases and the decision likewise.
+
+    An inconclusive metric is skipped with the repeats it needs; the decision fails unless accepted: CI does not go green.
+    """
+    root = ElementTree.Element("testsuites", name=printable(f"acceptance of {acceptance.baseline.system}"))
+    unproven = verdict_sides.unproven_rows(acceptance.candidate)
+    if unproven:
+        tag, kind = ("skipped", "") if acceptance.options.allow_unproven else ("failure", "unproven")
+        _suite(
+            root,
+            "the candidate's cases without proof",
+            [(row["group"], f"{row['name']} [{row['stack']}]", tag, kind, f"not proven: {row['why']}") for row in unproven],
+        )
+    for _, rows in acceptance.judgement.metrics.group_by(session_values.CONDITION, maintain_order=True):
+        dicts = rows.to_dicts()
+        _suite(root, session_values.describe_condition(dicts[0]), [_test(row) for row in dicts])
+    decision = acceptance.decision
+    failed = ("", "", "") if decision == ACCEPTED else ("failure", decision, acceptance.headline)
+    _suite(root, "decision", [("acceptance", "decision", *failed)])
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _test(row: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+    """One metric as a test: class, name, tag, type, message."""
+    title = f"{row['benchmark']} {row['quantity']} {verdict_text.size_text(row['message_bytes'])}"
+    verdict = row["verdict"]
+    if verdict in (REGRESSED, MISSING):
+        text = row["why"] if row["slower"] is None else verdict_text.change_text(row["slower"])
+        return row["benchmark"], title, "failure", verdict, f"{verdict}: {text}"
+    if verdict == INCONCLUSIVE:
+        return row["benchmark"], title, "skipped", "", f"inconclusive: {verdict_text.needed_text(row)}"
+    return row["benchmark"], title, "", "", ""
+
+
+def move_aside(out: Path) -> Path | None:
+    """Move a record that is already there into ``earlier/<when it was decided>``, so that nobody takes it for today's.
+
+    :returns: where it went; ``None`` if there was none.
+    :raises BadInput: it cannot be moved.
+    """
+    there = [out / name for name in FILES if (out / name).exists()]
+    if not there:
+        return None
+    try:
+        when = json.loads((out / JSON).read_text(encoding="utf-8"))["decided"]
+        name = "".join(letter for letter in str(when)[:19] if letter.isalnum() or letter == "-")
+    except (OSError, ValueError, KeyError, TypeError):
+        name = "of-unknown-date"
+    target = out / EARLIER / name
+    try:
+        (out / EARLIER).mkdir(exist_ok=True)
+        number = 1
+        while target.exists():
+            number += 1
+            target = out / EARLIER / f"{name}.{number}"
+        target.mkdir()
+        for path in there:
+            path.rename(target / path.name)
+    except OSError as error:
+        raise BadInput(f"cannot move the record in {out} aside: {error.strerror}.") from None
+    return target
+
+
+def write(acceptance: Acceptance, out: Path) -> list[Path]:
+    """Write the record into a folder, all of it or nothing.
+
+    :raises BadInput: it cannot be written.
+    """
+    record = as_dict(acceptance)
+    content = {
+        JSON: json.dumps(record, indent=1, default=str, allow_nan=False) + "\n",
+        JUNIT: junit(acceptance),
+        PAGE: verdict_page.acceptance(record),
+    }
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as files:  # all are written before the first takes its place
+            for name, text in content.items():
+                files.enter_context(whole_file.replacing(out / name)).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot write the record into {out}: {error.strerror}.") from None
+    return [out / name for name in content]

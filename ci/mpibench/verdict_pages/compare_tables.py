@@ -1,0 +1,230 @@
+"""A comparison in tables: who wins where and by how much first, then every benchmark under the heading of its condition.
+
+There is one direction: "1.25 times faster", for times and bandwidths alike, told of the side that is ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
+
+from ..results.session_values import CONDITION
+from ..verdicts import sides as verdict_sides
+from ..verdicts import text as verdict_text
+from . import page as verdict_page
+
+if TYPE_CHECKING:
+    from .compare import Comparison
+
+TIE, UNKNOWN = "tie", "not compared"
+#: Terminal columns where the output is no terminal.
+WIDTH = 160
+
+
+def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
+    """Metrics or bands with who is ahead and how many times faster.
+
+    :param rows: of :class:`comparison.Judgement`.
+    :returns: with ``ahead`` (the side estimated faster), ``times`` (how many times, 1 or more), ``times_low`` and
+        ``times_high`` (its interval) and ``winner``: ``ahead`` where the interval clears 1, else :data:`TIE`;
+        :data:`UNKNOWN` without a ratio or an interval.
+    """
+    lower = pl.col("quantity").is_in([name for name, one in QUANTITIES.items() if one.direction == LOWER])
+    speed = pl.when(lower).then(1 / pl.col("ratio")).otherwise(pl.col("ratio"))
+    low = pl.when(lower).then(1 / pl.col("high")).otherwise(pl.col("low"))
+    high = pl.when(lower).then(1 / pl.col("low")).otherwise(pl.col("high"))
+    leads = speed >= 1
+    rows = rows.with_columns(
+        ahead=pl.when(leads).then(pl.lit(second)).otherwise(pl.lit(first)),
+        times=pl.when(leads).then(speed).otherwise(1 / speed),
+        times_low=pl.when(leads).then(low).otherwise(1 / high),
+        times_high=pl.when(leads).then(high).otherwise(1 / low),
+    )
+    known = pl.col("times_low").is_not_null()
+    return rows.with_columns(
+        winner=pl.when(~known).then(pl.lit(UNKNOWN)).when(pl.col("times_low") > 1).then(pl.col("ahead")).otherwise(pl.lit(TIE))
+    )
+
+
+def condition_text(row: Mapping[str, Any], subject: str) -> str:
+    """The condition both sides share, without what is compared."""
+    parts = {
+        "stack": row["stack"],
+        "partition": f"partition {row['partition']}",
+        "fabric": row["fabric"],
+        "nodes": f"{row['nodes']} {'node' if row['nodes'] == 1 else 'nodes'}",
+        "ppn": f"{row['ppn']} per node",
+        "pinning": f"pinning {row['pinning']}",
+    }
+    return ", ".join(str(text) for name, text in parts.items() if name != subject)
+
+
+def by_condition(rows: pl.DataFrame, subject: str) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Rows under the heading of their condition, in order."""
+    for _, part in rows.group_by(CONDITION, maintain_order=True):
+        yield condition_text(part.row(0, named=True), subject), part
+
+
+def times_text(times: float) -> str:
+    """How many times faster, for a reader."""
+    return f"{times:.2f} times faster" if times < 10 else f"{times:.1f} times faster"
+
+
+def mean_text(rows: pl.DataFrame, first: str, second: str) -> str:
+    """Geometric mean over the curves of some rows; empty if none is known."""
+    known = rows.filter(pl.col("slower").is_not_null())
+    if not known.height:
+        return ""
+    mean = float(known.select((1 + pl.col("slower")).log().mean().exp()).item())
+    return f"{second if mean <= 1 else first} {times_text(max(mean, 1 / mean))}"
+
+
+def summary(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Head and one row per band: curves won by either, ties, not compared, geometric mean, largest difference."""
+    head = ("messages", *_sides(comparison), TIE, UNKNOWN, "geometric mean", "largest difference that is no tie")
+    sides = comparison.first, comparison.second
+    return head, [
+        [str(band[0]), *_counts(part, comparison), mean_text(part, *sides), _largest(part, comparison)]
+        for band, part in comparison.bands.group_by("band", maintain_order=True)
+    ]
+
+
+def _sides(comparison: Comparison) -> tuple[str, str]:
+    return f"{comparison.first} wins", f"{comparison.second} wins"
+
+
+def _counts(rows: pl.DataFrame, comparison: Comparison) -> list[str]:
+    counted = [rows.filter(pl.col("winner") == one).height for one in (comparison.first, comparison.second, TIE, UNKNOWN)]
+    return [f"{count} of {rows.height}" if place < 2 else str(count) for place, count in enumerate(counted)]
+
+
+def _largest(rows: pl.DataFrame, comparison: Comparison) -> str:
+    won = rows.filter(~pl.col("winner").is_in([TIE, UNKNOWN])).sort("times", descending=True)
+    if not won.height:
+        return ""
+    row = won.row(0, named=True)
+    where = condition_text(row, comparison.subject)
+    return f"{row['winner']} {times_text(row['times'])}: {verdict_text.benchmark_text(row)}, {where}"
+
+
+def where(comparison: Comparison) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Head and one row per condition: curves won by either, ties, not compared, geometric mean of each band."""
+    bands = list(dict.fromkeys(comparison.bands["band"]))
+    head = ("condition", *_sides(comparison), TIE, UNKNOWN, *(f"{band} messages" for band in bands))
+    sides = comparison.first, comparison.second
+    return head, [
+        [heading, *_counts(part, comparison), *(mean_text(part.filter(pl.col("band") == band), *sides) for band in bands)]
+        for heading, part in by_condition(comparison.bands, comparison.subject)
+    ]
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    if row["winner"] == UNKNOWN:
+        return UNKNOWN
+    if row["winner"] == TIE:
+        return TIE
+    return f"{row['winner']} {row['times']:.2f} ({row['times_low']:.2f} to {row['times_high']:.2f})"
+
+
+def terminal(comparison: Comparison) -> Iterator[Table | Text]:
+    """What the terminal shows: the summary, where who wins, a table per condition, and what is to be known of them."""
+    curves, conditions = comparison.bands.height, comparison.bands.select(CONDITION).n_unique()
+    yield Text(
+        f"{comparison.first} and {comparison.second} by {comparison.subject}: {curves} comparisons (a curve in a band of "
+        f"message sizes) under {conditions} condition{'' if conditions == 1 else 's'}"
+    )
+    yield from _table("Summary", *summary(comparison))
+    yield from _table("Where", *where(comparison))
+    bands = list(dict.fromkeys(comparison.bands["band"]))
+    for heading, part in by_condition(comparison.bands, comparison.subject):
+        lines = []
+        for _, curve in part.group_by("suite", "benchmark", "variant", "ranks", "groups", "quantity", maintain_order=True):
+            row = curve.row(0, named=True)
+            cells = {one["band"]: _cell(one) for one in curve.to_dicts()}
+            name, quantity = verdict_text.benchmark_text(row), verdict_text.quantity_text(row["quantity"])
+            lines.append([name, quantity, *(cells.get(band, "") for band in bands)])
+        yield from _table(f"{heading}: who is how many times faster (95 % interval)", ("benchmark", "quantity", *bands), lines)
+    yield from map(Text, notes(comparison))
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """What must be known to read the tables."""
+    found = []
+    paired = comparison.bands.filter(pl.col("units") == "pairs").height
+    if paired:
+        found.append(f"{paired} of {comparison.bands.height} were measured in turns in the same jobs and compared in pairs")
+    metrics = comparison.metrics
+    zero = metrics.filter(pl.col("ratio").is_null(), pl.col("why").str.contains("are zero"))
+    for row in zero.to_dicts():
+        where = f"{verdict_text.benchmark_text(row)} at {verdict_text.size_text(row['message_bytes'])}"
+        why = row["why"].partition(":")[0]
+        why = why.replace("the baseline", comparison.first).replace("the candidate", comparison.second)
+        found.append(f"{UNKNOWN}: {where}, {condition_text(row, comparison.subject)}: {why}")
+    for name, count in (
+        (comparison.first, metrics.filter(pl.col("verdict") == "missing").height),
+        (comparison.second, comparison.judgement.new.height),
+    ):
+        if count:
+            found.append(f"{UNKNOWN}: {count} metrics only {name} has")
+    for side, selection in zip((comparison.first, comparison.second), comparison.sides, strict=True):
+        if text := verdict_sides.count_unproven(side, selection):
+            found.append(f"{UNKNOWN}: {text}")
+    return [*found, *(f"not equal: {text}" for text in comparison.unequal)]
+
+
+def _table(heading: str, head: tuple[str, ...], rows: list[list[str]]) -> Iterator[Table | Text]:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in head:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    yield from (Text(f"\n{heading}", style="bold"), table)
+
+
+def band_sections(comparison: Comparison) -> str:
+    """Every curve and band as HTML, a table under the heading of each condition."""
+    head = ("benchmark", "quantity", "messages", "ahead", "times faster", "95 % interval", "winner")
+
+    def cells(row: Mapping[str, Any]) -> list[object]:
+        return [*_names(row), row["band"], *_difference(row)]
+
+    return _sections(comparison, comparison.bands, head, cells, (4, 5))
+
+
+def metric_sections(comparison: Comparison) -> str:
+    """Every metric as HTML, likewise."""
+    head = ("benchmark", "quantity", "size", comparison.first, comparison.second, "unit", "ahead", "times faster")
+
+    def cells(row: Mapping[str, Any]) -> list[object]:
+        values = (verdict_page.number(row[side], 2) for side in ("baseline", "candidate"))
+        size = verdict_text.size_text(row["message_bytes"])
+        repeats = f"{row['baseline_repeats'] or 0} / {row['candidate_repeats'] or 0}"
+        return [*_names(row), size, *values, row["unit"] or "", *_difference(row), repeats, row["why"] or ""]
+
+    tail = ("95 % interval", "winner", "repeats", "note")
+    return _sections(comparison, comparison.metrics, (*head, *tail), cells, (2, 3, 4, 7, 8, 10))
+
+
+def _names(row: Mapping[str, Any]) -> list[str]:
+    return [verdict_text.benchmark_text(row), verdict_text.quantity_text(row["quantity"])]
+
+
+def _difference(row: Mapping[str, Any]) -> list[object]:
+    """Who is ahead, how many times, its interval, the winner."""
+    if row["winner"] == UNKNOWN:
+        return ["", "", "", UNKNOWN]
+    interval = f"{verdict_page.number(row['times_low'])} to {verdict_page.number(row['times_high'])}"
+    return [row["ahead"], verdict_page.number(row["times"]), interval, row["winner"]]
+
+
+def _sections(comparison: Comparison, rows: pl.DataFrame, head: tuple[str, ...], cells: Any, numeric: tuple[int, ...]) -> str:
+    return "\n".join(
+        verdict_page.heading(text) + verdict_page.table(head, [cells(row) for row in part.to_dicts()], numeric)
+        for text, part in by_condition(rows, comparison.subject)
+    )

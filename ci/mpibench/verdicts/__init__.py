@@ -1,0 +1,1 @@
+"""Verdicts on measurements: accept, drift, gate, references; they decide and write no pages."""

@@ -1,0 +1,166 @@
+"""Site acceptance: is the machine after the upgrade as good as before? One sentence, one exit code, one signed-off record.
+
+Exit status: 0 accepted; 1 refused (something regressed or is missing, or a case of the candidate is not proven); 3 undecided
+(more repeats are needed, or unproven cases were allowed for); 2 bad input. What the baseline could not prove the candidate is
+not held to; that is told and is never a point in its favour.
+
+The record is three files with the same content (:mod:`acceptance_record`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+import polars as pl
+
+from reframe_tests.harness.vocabulary import BadInput
+
+from ..results import session_values
+from ..results.session_values import Selection
+from . import comparison
+from . import policy as verdict_policy
+from . import sides as verdict_sides
+from . import text as verdict_text
+from . import words as verdict_words
+from .words import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
+
+ACCEPTED, REFUSED, UNDECIDED = "accepted", "refused", "undecided"
+#: Exit status per decision; 2 is bad input, as for every command.
+STATUS = {ACCEPTED: 0, REFUSED: 1, UNDECIDED: 3}
+#: Overall verdict to decision.
+DECISIONS = {PASS: ACCEPTED, IMPROVED: ACCEPTED, REGRESSED: REFUSED, MISSING: REFUSED, INCONCLUSIVE: UNDECIDED}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for beside the two sides; part of the record.
+
+    :param where: only cases that fulfil it, on both sides.
+    :param rename: names of the baseline to new ones.
+    :param allow_unproven: cases of the candidate without proof leave it undecided and do not refuse it.
+    """
+
+    system: str | None = None
+    where: str | None = None
+    rename: Mapping[str, str] | None = None
+    allow_unproven: bool = False
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A decision with everything it rests on.
+
+    :param changed: facts that differ between the sides: name, before, after.
+    :param facts: all facts of both sides.
+    :param unlike: sentences on what makes the sides unlike as a whole, such as their depth; they explain what follows.
+    :param absence: what that says of the metrics the candidate lacks.
+    """
+
+    baseline: Selection
+    candidate: Selection
+    policy: verdict_policy.Policy
+    judgement: comparison.Judgement
+    changed: list[tuple[str, str, str]]
+    facts: tuple[Mapping[str, list[str]], Mapping[str, list[str]]]
+    decided: datetime
+    unlike: tuple[str, ...] = ()
+    absence: str = ""
+    options: Options = Options()
+
+    @property
+    def decision(self) -> str:
+        """``accepted``, ``refused`` or ``undecided``."""
+        judged = DECISIONS[self.judgement.verdict]
+        if not self.candidate.unproven.height or judged == REFUSED:
+            return judged
+        return UNDECIDED if self.options.allow_unproven else REFUSED
+
+    @property
+    def headline(self) -> str:
+        """The decision in one sentence."""
+        words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", UNDECIDED: "UNDECIDED, hence not accepted"}
+        proofs = (verdict_sides.count_unproven(f"the {name}", side) for name, side in self._sides)
+        return f"{words[self.decision]}: {'; '.join(filter(None, [*proofs, verdict_text.summary(self.judgement)]))}"
+
+    @property
+    def _sides(self) -> tuple[tuple[str, Selection], ...]:
+        return ("candidate", self.candidate), ("baseline", self.baseline)
+
+    @property
+    def sentences(self) -> list[str]:
+        """Why, the weightiest first: what is unlike, what is unproven, too few repeats, then the verdicts."""
+        few = verdict_text.repeats_sentence(self.judgement, self.policy.minimum_repeats)
+        unproven = [f"not proven: {text}" for text in verdict_sides.unproven_sentences(self.candidate)]
+        known = verdict_sides.explained(self.absence)
+        count = self.judgement.metrics.filter(known).height
+        lost = [f"missing: {count} metrics: {verdict_words.ABSENT}: {self.absence}"] if count else []
+        others = replace(self.judgement, metrics=self.judgement.metrics.filter(~known))
+        return [*self.unlike, *unproven, *filter(None, [few]), *verdict_text.sentences(others), *lost]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was not used on either side, and what is new."""
+        lines = [
+            f"baseline, not proven, so that the candidate is not held to it: {text}"
+            for text in verdict_sides.unproven_sentences(self.baseline)
+        ]
+        lines += [f"{name}: {text}" for name, side in reversed(self._sides) for text in side.remarks]
+        if self.judgement.unjudged:
+            lines.append(f"{self.judgement.unjudged} metrics are not judged: {self.policy.source} gives them no margin")
+        if self.judgement.new.height:
+            names = ", ".join(sorted(set(self.judgement.new["benchmark"])))
+            lines.append(
+                f"{self.judgement.new.height} metrics only the candidate has are not judged ({names}); "
+                "if one is an old one renamed, say --rename OLD=NEW"
+            )
+        return lines
+
+
+def decide(folder: Path, baseline: str, candidate: str, options: Options = Options()) -> Acceptance:
+    """Compare two selections of sessions.
+
+    :raises BadInput: a side selects nothing that may be used, the sides share a session, the candidate was measured before the
+        baseline, or they have nothing in common.
+    """
+    name = _system(folder, candidate, options.system)
+    before = session_values.read(folder, name, baseline, where=options.where, rename=options.rename)
+    after = session_values.read(folder, name, candidate, where=options.where, unproven_too=True)
+    shared = sorted(set(before.sessions) & set(after.sessions))
+    if shared:
+        raise BadInput(f"session {shared[0]} is on both sides: a machine is not accepted against itself.")
+    first, last = before.planned["started"].min(), after.planned["started"].max()
+    if first is not None and last is not None and last < first:
+        raise BadInput(
+            f"the candidate ({last:%Y-%m-%d %H:%M} UTC) was measured before the baseline ({first:%Y-%m-%d %H:%M} UTC): what "
+            "became slower would be called an improvement; exchange the two selectors."
+        )
+    policy = verdict_policy.load(name)
+    judgement = comparison.judge(before, after, policy)
+    if after.cases.height and not judgement.metrics.filter(pl.col("verdict") != MISSING).height:
+        if judgement.unjudged:
+            raise BadInput(
+                f"{policy.source} gives none of the {judgement.unjudged} metrics that both sides have a margin, so nothing can "
+                "be decided; give those you mean to judge one."
+            )
+        raise BadInput(
+            f"the sides have no metric in common: {session_values.describe_condition(before.measured.row(0, named=True))} "
+            f"against {session_values.describe_condition(after.measured.row(0, named=True))}."
+        )
+    unlike, reason = verdict_sides.unlike(before, after, judgement.counts()[MISSING])
+    judgement = replace(judgement, metrics=verdict_sides.with_reason(judgement.metrics, reason))
+    facts = verdict_sides.facts(before), verdict_sides.facts(after)
+    changed = session_values.changes(*facts)
+    return Acceptance(before, after, policy, judgement, changed, facts, datetime.now(timezone.utc), unlike, reason, options)
+
+
+def _system(folder: Path, candidate: str, system: str | None) -> str:
+    """The system that is meant: the one named, the only one in the dataset, or that of the candidate's session."""
+    several = len({path.name for path in (folder / "cases").glob("system=*")}) > 1
+    return (
+        session_values.find_session(folder, candidate)[0]
+        if several and system is None
+        else session_values.system_of(folder, system)
+    )

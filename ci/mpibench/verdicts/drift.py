@@ -1,0 +1,394 @@
+"""The nightly watch: since when is something different, on what, and what changed that night. Silent when nothing is.
+
+A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day stands for it. It gives each
+metric one value, the median of its usable repeats. Change points are those of the best piecewise constant fit to the logarithms
+(PELT: Killick et al. 2012, doi:10.1080/01621459.2012.737745, as in ``ruptures``), after series were screened: one in which no
+moving mean moves by two thirds of the margin has no change point of the margin's size. Each is then tested (Yuen) and held
+against the number of series searched (Benjamini and Hochberg), or 5,000 metrics would raise an alarm every night.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+import ruptures
+from scipy import stats
+
+from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
+
+from ..completeness import expected_file
+from ..results import dataset_layout, selectors, session_values, unreadable, usable
+from ..results.session_values import CONDITION, METRIC
+from . import policy as verdict_policy
+from . import statistics
+from . import text as verdict_text
+from .policy import Policy
+from .statistics import Array
+
+#: Nights before and after a possible change whose means are compared; a change that lasted two nights can be seen.
+SPANS = ((8, 2), (2, 8), (4, 4), (8, 8))
+#: Share of the margin by which some of these means must differ.
+SCREEN_SHARE = 2 / 3
+#: What a further change point costs in the fit, in variances times the logarithm of the number of nights; 2 is Schwarz's
+#: criterion. Of 1,680 series of 40 quiet nights drawn from recorded noise, 2 are called with 5 (10 with 2; 3 by E-divisive as
+#: in Apache Otava 0.8), and changes of 3 to 10 % that lasted 3 to 10 nights are found as often within 3 of 100.
+PENALTY = 5.0
+#: A wild night counts in the fit as this many standard deviations at most.
+MOST_DEVIATION = 8.0
+#: Nights a change must have lasted.
+FEWEST_CHANGED = 3
+#: Fewest nights in which a change can be found.
+FEWEST_NIGHTS = 6
+#: Sessions read together.
+NIGHTS_AT_ONCE = 16
+#: No clock of a machine that runs this was ever right before.
+OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
+
+
+class NothingJudged(BadInput):
+    """No night holds a metric that could change: only placement was proven, say, or the policy gives none a margin."""
+
+
+@dataclass(frozen=True)
+class History:
+    """A system's nights.
+
+    :param nights: session and start of each, oldest first; one session a calendar day.
+    :param metrics: one row per series: :data:`METRIC`, ``direction``.
+    :param logs: slowness in log, shape (metrics, nights), NaN where a night lacks it.
+    :param partial: selection options of the last session; empty for a whole one.
+    """
+
+    system: str
+    nights: pl.DataFrame
+    metrics: pl.DataFrame
+    logs: Array
+    remarks: tuple[str, ...]
+    partial: tuple[str, ...] = ()
+
+    @property
+    def too_few(self) -> str:
+        """Says that no change could have been found; empty where one could."""
+        count = self.nights.height
+        return "" if count >= FEWEST_NIGHTS else f"too few nights: {count} of {FEWEST_NIGHTS}"
+
+    @property
+    def young(self) -> str:
+        """Says how many metrics of the last night are too new for a change to be found; empty where none is."""
+        if self.too_few or not len(self.logs):
+            return ""
+        known = ~np.isnan(self.logs)
+        young = int((known[:, -1] & (known.sum(axis=1) < FEWEST_NIGHTS)).sum())
+        return f"{young} of {int(known[:, -1].sum())} metrics have too few nights: fewer than {FEWEST_NIGHTS}" if young else ""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Metrics that changed together.
+
+    :param since: night of the first changed value.
+    :param slower: median change for the worse, as a fraction.
+    :param changed: facts that differ from the night before: name, before, after.
+    """
+
+    since: date
+    session: str
+    stack: str
+    fabric: str
+    metrics: pl.DataFrame
+    slower: float
+    changed: tuple[tuple[str, str, str], ...]
+
+    def __str__(self) -> str:
+        count = self.metrics.height
+        what = ", ".join(sorted(set(self.metrics["benchmark"])))
+        sizes = verdict_text.sizes_text(self.metrics["message_bytes"])
+        text = (
+            f"since {self.since:%d %b %Y}, {self.stack} on {self.fabric}, {sizes}: "
+            f"{verdict_text.change_text(self.slower)}, {count} metric{'s' if count > 1 else ''} ({what})"
+        )
+        if self.changed:
+            text += "; that night: " + ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
+        return text + ("" if self.changed else "; nothing else that is stored changed that night")
+
+
+def read(folder: Path, system: str | None = None, selector: str | None = None, where: str | None = None) -> History:
+    """All usable nights of a system.
+
+    :param selector: only these sessions; by default those with the label of the newest one.
+    :raises BadInput: no dataset, a damaged one, a newest session that cannot be read, or a clock that was wrong.
+    """
+    name = session_values.system_of(folder, system)
+    table = session_values.cases_of(folder, name)
+    lost = unreadable.find(folder, [name])
+    sessions = selectors.sessions_table(table)
+    if selector is None:
+        newest = selectors.select("latest", sessions, unreadable=lost)[0]
+        chosen = [*selectors.alike(sessions, newest).earlier, newest]
+    else:
+        chosen = selectors.select(selector, sessions, unreadable=lost)
+    table = table.filter(pl.col("session").is_in(chosen))
+    sorted_cases = usable.sort_cases(selectors.filter_cases(table.collect(), where))
+    cases = sorted_cases.usable
+    first = cases["started"].min()
+    if first is not None and first < OLDEST:
+        raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
+    file = expected_file.load(name)
+    runs = selectors.runs_of(sessions)
+    options = {one: file.narrowing(line, runs[one]) for one, line in cases.select("session", "cmdline").unique().iter_rows()}
+    nights, second = _nights(cases, options)
+    numbered = nights.select("session").with_row_index("night")
+    used, known = cases.select("case", "session").join(numbered, on="session").select("case", "night"), set(nights["session"])
+    files = dataset_layout.find_files(folder, "samples", [name]).readable
+    paths = [path for path in files if path.stem in known]
+    # Some nights at a time, so that a year needs the memory of its medians and not of its repeats.
+    points = [_medians(paths[start : start + NIGHTS_AT_ONCE], used) for start in range(0, len(paths), NIGHTS_AT_ONCE)]
+    table = pl.concat([part.metrics for part in points]).unique("id") if points else pl.DataFrame()
+    if not table.height:
+        raise NothingJudged(f"the nights of {name} hold no metric that is judged.")
+    metrics = table.sort(METRIC)
+    placed = pl.concat([part.values for part in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
+    logs = np.full((metrics.height, nights.height), np.nan)
+    sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
+    logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
+    remarks = [*sorted_cases.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
+    if second:
+        remarks.append(f"{second} sessions not used: another session of the same day (UTC) stands for that night")
+    return History(name, nights, metrics.drop("id"), logs, tuple(remarks), options[nights["session"][-1]])
+
+
+def _nights(cases: pl.DataFrame, options: Mapping[str, Sequence[str]]) -> tuple[pl.DataFrame, int]:
+    """Session and start of each calendar day's session, oldest first, and how many other sessions there were.
+
+    The newest of all stands for its day; of the others a partial one does so only where the day has no whole one.
+
+    :param options: selection options of each partial session.
+    """
+    sessions = cases.group_by("session").agg(pl.col("started").first()).sort("started", "session")
+    ranks = [0 if options[session] else 1 for session in sessions["session"]]
+    ranks[-1:] = [2] * bool(ranks)
+    ranked = sessions.with_columns(day=pl.col("started").dt.date(), rank=pl.Series(ranks, dtype=pl.Int8)).with_row_index(
+        "place"
+    )
+    kept = ranked.sort("rank", "place").unique("day", keep="last").sort("place")
+    return kept.select("session", "started"), sessions.height - kept.height
+
+
+class _Medians(NamedTuple):
+    """Of some nights: ``metrics`` (:data:`METRIC`, ``direction``, ``id``) and ``values`` (``id``, ``night``, ``value``)."""
+
+    metrics: pl.DataFrame
+    values: pl.DataFrame
+
+
+def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
+    """Median of each judged metric of each session; the metric's ``id`` is a hash of its name.
+
+    :param used: ``case`` and ``night`` of the cases that may be used.
+    :raises BadInput: a value that is no number, or in another unit than its quantity's.
+    """
+    columns = [*METRIC, "direction", "unit", "case", "session", "value"]
+    table = dataset_layout.scan_files(paths, "samples").select(columns).filter(pl.col("quantity").is_in(JUDGED)).collect()
+    units = {one: QUANTITIES[one].unit for one in JUDGED}
+    odd = table.filter(
+        ~pl.col("value").is_finite() | (pl.col("unit") != pl.col("quantity").replace_strict(units, return_dtype=pl.String))
+    )
+    if odd.height:
+        row = odd.row(0, named=True)
+        raise BadInput(
+            f"session {row['session']}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, expected a "
+            f"number of {units[row['quantity']]}: export that session again."
+        )
+    point = [column for column in METRIC if column != "quantity"]
+    rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
+    # A zero is a repeat that failed: it counts in the median, and a night whose median is zero lacks the metric.
+    told = pl.when(pl.col("value") > 0).then(rank)
+    named = (
+        table.join(used, on="case")
+        .with_columns(id=pl.struct(METRIC).hash(seed=1), point=pl.struct(point).hash(seed=1))
+        .filter(rank == told.min().over("point", "night"))
+    )
+    medians = named.group_by("id", "night").agg(pl.col("value").median()).filter(pl.col("value") > 0)
+    metrics = named.select("id", *METRIC, "direction").unique("id").join(medians, on="id", how="semi")
+    return _Medians(metrics, medians)
+
+
+def split(series: Array) -> list[int]:
+    """Places of the first value after each change of level, ascending; each level lasts :data:`FEWEST_CHANGED` nights.
+
+    :param series: slowness in log, one value a night, at least twice :data:`FEWEST_CHANGED` of them.
+    """
+    steps = np.diff(series)
+    # Of differences, so that the changes looked for do not count; sqrt(2), as a difference has the variance of two values.
+    spread = float(stats.median_abs_deviation(steps, scale="normal")) / math.sqrt(2)
+    scaled = (series - np.median(series)) / max(spread, statistics.LEAST_SPREAD)
+    fit = ruptures.KernelCPD(kernel="linear", min_size=FEWEST_CHANGED).fit(
+        np.clip(scaled, -MOST_DEVIATION, MOST_DEVIATION)[:, None]
+    )
+    return [int(place) for place in fit.predict(pen=PENALTY * math.log(len(series)))[:-1]]
+
+
+class _Step(NamedTuple):
+    """Change for the worse in log between both sides of a change point, and Yuen's p-value for it, with pooled spread."""
+
+    slower: float
+    p: float
+
+
+def _step(series: Array, night: int, before: int, after: int) -> _Step:
+    """Compare ``series[before:night]`` with ``series[night:after]``."""
+    left, right = series[before:night], series[night:after]
+    one, two = (statistics.describe(side[None, :]) for side in (left, right))
+    # Few new nights say little of their own spread; the machine's noise is taken to be what it was.
+    pooled = (one.df * one.variance + two.df * two.variance) / (one.df + two.df)
+    pooled = np.maximum(pooled, statistics.LEAST_SPREAD**2)
+    error = np.sqrt(pooled / len(left) + pooled / len(right))
+    effect = two.location - one.location
+    return _Step(float(effect[0]), float(statistics.Effects(effect, error, one.df + two.df, 2 * pooled).p_values()[0]))
+
+
+def screen(logs: Array, margins: Array) -> np.ndarray:
+    """Series worth a search: means of :data:`SPANS` nights differ somewhere by :data:`SCREEN_SHARE` of the margin."""
+    filled = _filled(logs)
+    count = filled.shape[1]
+    total = np.concatenate([np.zeros((len(filled), 1)), np.cumsum(filled, axis=1)], axis=1)
+    worth = np.zeros(len(filled), dtype=bool)
+    for before, after in SPANS:
+        if count >= before + after:
+            earlier = (total[:, before : count - after + 1] - total[:, : count - after - before + 1]) / before
+            later = (total[:, before + after :] - total[:, before : count - after + 1]) / after
+            worth |= np.abs(later - earlier).max(axis=1) > margins * SCREEN_SHARE
+    return worth
+
+
+def _filled(logs: Array) -> Array:
+    """Nights a metric lacks repeat the one before (the first ones, the one after)."""
+    columns = np.arange(logs.shape[1])
+    last = np.maximum.accumulate(np.where(np.isnan(logs), -1, columns), axis=1)
+    first = np.argmax(~np.isnan(logs), axis=1)
+    return np.take_along_axis(logs, np.where(last < 0, first[:, None], last), axis=1)
+
+
+def change_points(history: History, policy: Policy, recent: int | None = None) -> pl.DataFrame:
+    """Change points of all series: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log, ``p``.
+
+    :param recent: only changes of the last so many nights count, and only as many nights as they need are searched.
+    """
+    points = zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True)
+    margins = np.array([np.log1p(policy.margin(quantity, policy.band(size))) for quantity, size in points])
+    window = policy.drift_window_nights
+    start = 0 if recent is None else max(0, history.logs.shape[1] - recent - window)
+    logs = history.logs[:, start:]
+    known = (~np.isnan(logs)).sum(axis=1)
+    worth = np.flatnonzero((known >= FEWEST_NIGHTS) & screen(logs, margins)) if logs.shape[1] >= FEWEST_NIGHTS else []
+    rows, found = [], np.ones(len(logs))
+    for row in worth:
+        nights = np.flatnonzero(~np.isnan(logs[row]))
+        series = logs[row][nights]
+        ends = [0, *split(series), len(series)]
+        for before, place, after in zip(ends, ends[1:], ends[2:], strict=False):
+            night = start + int(nights[place])
+            if recent is not None and night < history.logs.shape[1] - recent:
+                continue
+            slower, p = _step(series, place, max(before, place - window), min(after, place + window))
+            if abs(slower) < margins[row]:
+                continue
+            # The split was chosen among as many as the window has nights.
+            p = min(1.0, p * min(window, len(series)))
+            found[row] = min(found[row], p)
+            rows.append({"row": int(row), "night": night, "slower": slower, "p": p})
+    real = statistics.discoveries(found, policy.false_discovery_rate)
+    table = pl.DataFrame(rows, schema={"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64, "p": pl.Float64})
+    largest = found[real].max() if real.any() else 0.0
+    return table.filter(pl.col("p") <= largest, pl.lit(bool(real.any())))
+
+
+def events(folder: Path, history: History, points: pl.DataFrame) -> list[Event]:
+    """Change points grouped: same stack, fabric and direction, the same or neighbouring nights; the largest first."""
+    if not points.height:
+        return []
+    table = points.join(history.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)), on="row")
+    found = []
+    for night, part in _clusters(table):
+        session, started = history.nights.row(night)
+        before = history.nights.row(night - 1)[0] if night else None
+        found.append(
+            Event(
+                started.date(),
+                session,
+                part["stack"][0],
+                part["fabric"][0],
+                part,
+                float(np.expm1(part["slower"].median())),
+                _changed(folder, history.system, before, session, part["stack"][0]),
+            )
+        )
+    return sorted(found, key=lambda event: (event.slower <= 0, -event.since.toordinal(), -event.metrics.height))
+
+
+def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+    worse = table.with_columns(worse=pl.col("slower") > 0)
+    for _, part in worse.group_by(["partition", "stack", "fabric", "worse"], maintain_order=True):
+        ordered = part.sort("night")
+        # A step may be seen a night early or late where noise blurs it.
+        number = (ordered["night"].diff().fill_null(0) > 1).cum_sum()
+        for _, one in ordered.group_by(number, maintain_order=True):
+            yield int(one["night"].mode().sort()[0]), one
+
+
+def _changed(folder: Path, system: str, before: str | None, session: str, stack: str) -> tuple[tuple[str, str, str], ...]:
+    if before is None:
+        return ()
+    cases = session_values.cases_of(folder, system).filter(
+        pl.col("session").is_in([before, session]), pl.col("stack") == stack, pl.col("result") != "skip"
+    )
+    table = cases.collect()
+    sides: list[Mapping[str, Any]] = [session_values.facts(table.filter(pl.col("session") == one)) for one in (before, session)]
+    return tuple(session_values.changes(sides[0], sides[1])) if all(sides) else ()
+
+
+def absent(history: History, *, whole: bool = True) -> list[str]:
+    """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last had and the last has not: a sentence per group.
+
+    Of a partial session it is not known what it should have had, and nothing is told.
+
+    :param whole: also benchmarks of which the last night has nothing at all under a condition.
+    """
+    if history.nights.height <= FEWEST_CHANGED or history.partial:
+        return []
+    there = ~np.isnan(history.logs[:, -1 - FEWEST_CHANGED :])
+    gone = history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1]))
+    keys = ["stack", "fabric", "benchmark"]
+    if not whole:
+        gone = gone.join(history.metrics.filter(pl.Series(there[:, -1])), on=[*CONDITION, "benchmark"], how="semi")
+    lines = []
+    for (stack, fabric, benchmark), rows in gone.group_by(keys, maintain_order=True):
+        sizes = verdict_text.sizes_text(rows["message_bytes"])
+        lines.append(
+            f"missing: {stack} on {fabric}, {benchmark}, {sizes}: {rows.height} metrics of the last {FEWEST_CHANGED} nights "
+            "were not measured, or have another name now"
+        )
+    return lines
+
+
+def watch(
+    folder: Path, system: str | None = None, *, selector: str | None = None, where: str | None = None, recent: int | None = 14
+) -> tuple[History, list[Event]]:
+    """Events of the last nights.
+
+    :raises BadInput: as :func:`read`.
+    """
+    history = read(folder, system, selector, where)
+    policy = verdict_policy.load(history.system)
+    points = zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True)
+    if not any(policy.judges(quantity, policy.band(size)) for quantity, size in points):
+        raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
+    points = change_points(history, policy, recent)
+    return history, events(folder, history, points)

@@ -1,0 +1,205 @@
+"""What nightly CI calls: is one session whole, proven, young enough, within its references and without drift?
+
+At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. Each answer says how old the session is,
+what was expected of it, and which sessions could not be read. "No reference" is said and is no failure (`acceptance` mode and
+``accept`` are the places that insist).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import polars as pl
+
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.vocabulary import BadInput
+
+from ..completeness import expected
+from ..results import selectors, session_values, unreadable, usable
+from . import drift
+from . import policy as verdict_policy
+
+#: Lines at most.
+MOST_LINES = 10
+#: How much the clocks of who measured and who judges may differ; a session of tomorrow would be young for longer.
+CLOCK_TOLERANCE = timedelta(minutes=15)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The gate's answer.
+
+    :param lines: at most :data:`MOST_LINES`; the first is the decision.
+    """
+
+    passed: bool
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One question the gate asks of a session.
+
+    :param told: the answer in counts, for the head.
+    :param problems: what is not as it must be, one line each.
+    """
+
+    told: str
+    problems: tuple[str, ...] = ()
+
+
+def decide(
+    folder: Path,
+    system: str | None = None,
+    session: str = "latest",
+    recent: int = 14,
+    *,
+    max_age_hours: float | None = None,
+    partial: bool = False,
+    root: Path = ROOT,
+    now: datetime | None = None,
+) -> Result:
+    """Judge one session.
+
+    :param system: needed only if the session has cases on several.
+    :param recent: nights back to which a change counts as new.
+    :param max_age_hours: in place of the policy's.
+    :param partial: a partial session is judged by what it was asked for.
+    :raises BadInput: no dataset, a damaged one, or a selector that does not mean one session that can be read.
+    """
+    if max_age_hours is not None and not 0 < max_age_hours < math.inf:
+        raise BadInput(f"--max-age is {max_age_hours}, expected a number of hours above 0.")
+    name, chosen = session_values.find_session(folder, session, system)
+    table = session_values.cases_of(folder, name)
+    cases = table.filter(pl.col("session") == chosen).collect()
+    whole = expected.judge(folder, name, chosen, partial=partial, root=root)
+    limit = max_age_hours or verdict_policy.load(name, root).max_age_hours
+    age = _age(whole.started, limit, now or datetime.now(timezone.utc))
+    evidence, references = _evidence(cases), _references(cases)
+    sessions = selectors.sessions_table(table)
+    dropped = _dropped(table, sessions, cases, chosen)
+    watched, better = _drift(folder, name, sessions, chosen, recent)
+    lost = unreadable.find(folder, [name])
+    refused = f"{len(lost)} ({lost[-1].why})" if lost else "none"
+    questions = (age, Finding(whole.summary, whole.missing), evidence, references, watched)
+    problems = [line for question in questions for line in question.problems]
+    label = f"run={whole.run}" if whole.run is not None else "no label"
+    decision = "FAIL" if problems else "PASS"
+    head = (
+        f"{decision}: {name}, session {chosen[:8]} ({label}, {age.told}): {evidence.told}; {whole.summary}",
+        f"{references.told}; {watched.told}; sessions that could not be read: {refused}",
+    )
+    body = [*problems, *(f"note: {line}" for line in (*dropped, *whole.notes)), *better]
+    room = MOST_LINES - len(head)
+    if len(body) > room:
+        rest = f"... and {len(body) - room + 1} more: see `mpibench expected`, `mpibench report` and `mpibench drift`"
+        body = [*body[: room - 1], rest]
+    return Result(not problems, (*head, *body))
+
+
+def _age(started: datetime, limit_hours: float, now: datetime) -> Finding:
+    """How long ago the session started."""
+    if started > now + CLOCK_TOLERANCE:
+        ahead = f"{(started - now) / timedelta(hours=1):.1f} h"
+        told = f"{started:%Y-%m-%d %H:%M} UTC, {ahead} to come"
+        return Finding(told, (f"age: the session says it starts {ahead} from now: correct the clock and measure again",))
+    age = max(now - started, timedelta(0))
+    hours = age / timedelta(hours=1)
+    text = f"{hours:.0f} h" if hours < 72 else f"{age.days} days"
+    told = f"{started:%Y-%m-%d %H:%M} UTC, {text} old"
+    if hours <= limit_hours:
+        return Finding(told)
+    return Finding(
+        told, (f"age: the session is {text} old, more than {limit_hours:g} h (max_age_hours of the policy): measure",)
+    )
+
+
+def _evidence(cases: pl.DataFrame) -> Finding:
+    """Is every case that ran proven?"""
+    ran = usable.owed_proof(cases)
+    sorted_cases = usable.sort_cases(ran)
+    proven = sorted_cases.proven
+    problems = [] if proven.height else ["evidence: no case of this session is proven"]
+    unproven = ran.join(proven.select("case"), on="case", how="anti", maintain_order="left")
+    problems += [f"evidence: {row['name']} [{row['stack']}]: {_first(row)}" for row in unproven.to_dicts()]
+    again = cases.filter(pl.col("superseded").fill_null(False)).height
+    retried = f" ({again} failures were run again)" if again else ""
+    return Finding(
+        f"{proven.height} of {ran.height} cases proven, {sorted_cases.usable.height} measured{retried}", tuple(problems)
+    )
+
+
+def _references(cases: pl.DataFrame) -> Finding:
+    """Are the references held that usable cases have?"""
+    gates = usable.sort_cases(cases).usable.select("stack", "fabric", "gates")
+    rows = gates.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
+    failed = [row for row in rows if row["outcome"] not in ("pass", "no reference")]
+    without = sum(row["outcome"] == "no reference" for row in rows)
+    problems = tuple(
+        f"reference: {row['stack']} on {row['fabric']}: {row['metric']} is {row['value']:g} {row['unit']}, "
+        f"must be {_bounds(row['lower'], row['upper'])} ({row['layer']})"
+        for row in failed
+    )
+    held = len(rows) - without - len(failed)
+    return Finding(f"{held} references held, {len(failed)} missed, {without} without", problems)
+
+
+#: What makes two references those of the same metric.
+_REFERENCE = ("partition", "stack", "fabric", "nodes", "ppn", "pinning", "group", "metric", "layer")
+
+
+def _dropped(table: pl.LazyFrame, sessions: pl.DataFrame, cases: pl.DataFrame, session: str) -> list[str]:
+    """Says how many metrics had a reference in the session before and were measured without one in this; empty if none."""
+    before = selectors.alike(sessions, session).earlier[-1:]
+    known = _outcomes(table.filter(pl.col("session").is_in(before)).collect()).filter(pl.col("outcome") != "no reference")
+    there = _outcomes(cases).filter(pl.col("outcome") != "no reference")
+    measured = usable.sort_cases(cases).usable.select(_REFERENCE[:7])
+    lost = known.join(there, on=_REFERENCE, how="anti", nulls_equal=True).join(
+        measured, on=_REFERENCE[:7], how="semi", nulls_equal=True
+    )
+    if not lost.height:
+        return []
+    layers = ", ".join(sorted(set(lost["layer"])))
+    return [
+        f"{lost.height} references ({layers}) of session {before[0][:8]} have gone, their metrics are judged by none: "
+        "see references.yaml and system.py"
+    ]
+
+
+def _outcomes(cases: pl.DataFrame) -> pl.DataFrame:
+    """One row for each gate of usable cases: :data:`_REFERENCE` and ``outcome``."""
+    rows = usable.sort_cases(cases).usable.explode("gates", empty_as_null=True).drop_nulls("gates")
+    return rows.select(*_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")).unique(_REFERENCE)
+
+
+def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, recent: int) -> tuple[Finding, list[str]]:
+    """Has anything changed in the nights of its label up to this session? And what became better."""
+    series = ",".join([*selectors.alike(sessions, session).earlier, session])
+    try:
+        history, found = drift.watch(folder, system, selector=series, recent=recent)
+    except drift.NothingJudged as nothing:
+        return Finding(f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
+    worse = [event for event in found if event.slower > 0]
+    # What is missing as a whole is told by what was expected, and may be retired.
+    absent = drift.absent(history, whole=False)
+    nights = history.nights.height
+    told = f"{len(worse)} changes for the worse in {min(recent, nights)} nights of {nights}"
+    short = history.too_few or history.young
+    problems = (*(f"drift: {event}" for event in worse), *absent)
+    return Finding(f"{told} ({short})" if short else told, problems), [f"better: {one}" for one in found if one.slower <= 0]
+
+
+def _first(row: dict[str, object]) -> str:
+    """Why a case is not proven."""
+    if row["result"] == "pass":
+        return "passed, but no proof of its condition was stored"
+    return (str(row["reason"] or "failed without a reason").splitlines() or [""])[0][:200]
+
+
+def _bounds(lower: float | None, upper: float | None) -> str:
+    if lower is None:
+        return f"at most {upper:g}"
+    return f"at least {lower:g}" if upper is None else f"between {lower:g} and {upper:g}"

@@ -1,0 +1,146 @@
+"""What a site calls equal: margins per quantity and band, error rates, and what is judged. One file per system.
+
+``site_configs/<system>/policy.yaml``, checked against ``site_configs/policy.schema.json``; a system without one has the
+defaults below. Each key of the file replaces the default of the same name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+
+SMALL, MEDIUM, LARGE = "small", "medium", "large"
+#: Largest message of each band, in bytes: eager messages of one packet, up to where transports change to rendezvous,
+#: and what bandwidth decides.
+BANDS = {SMALL: 1024, MEDIUM: 65535, LARGE: None}
+#: Change for the worse, in percent, below which two sides are called equal.
+MARGINS = {"latency_us": 5.0, "t_avg_us": 5.0, "bandwidth_mb_per_s": 3.0, "message_rate_per_s": 5.0}
+DEFAULT_MARGIN = 5.0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How verdicts are reached on one system.
+
+    :param margins_percent: quantity to margin, or to one margin per band; a margin of ``None`` is none: what it stands for is
+        recorded and not judged.
+    :param bands_bytes: band to its largest message in bytes, ascending; the last has none.
+    :param confidence: level of the intervals shown.
+    :param false_discovery_rate: of all changes called, the share that may be none (Benjamini and Hochberg 1995).
+    :param between_jobs_percent: how much two jobs under one condition differ, where a side has too few jobs to tell.
+    :param minimum_repeats: fewer values on a side are no ground for a verdict.
+    :param power: probability with which the number of repeats asked for would decide.
+    :param reference_jobs: jobs below which no reference is learned.
+    :param drift_window_nights: window of the change point search.
+    :param max_age_hours: age of a session beyond which the gate no longer takes it for an answer.
+    :param source: file, for messages.
+    """
+
+    margins_percent: Mapping[str, float | Mapping[str, float | None] | None] = field(default_factory=lambda: dict(MARGINS))
+    bands_bytes: Mapping[str, int | None] = field(default_factory=lambda: dict(BANDS))
+    confidence: float = 0.95
+    false_discovery_rate: float = 0.01
+    between_jobs_percent: float = 1.0
+    minimum_repeats: int = 3
+    power: float = 0.9
+    reference_jobs: int = 5
+    drift_window_nights: int = 30
+    max_age_hours: float = 36.0
+    source: str = "defaults"
+
+    def band(self, message_bytes: int | None) -> str:
+        """Band of a message size; benchmarks without a size (Barrier) are in the first."""
+        for name, largest in self.bands_bytes.items():
+            if largest is None or (message_bytes or 0) <= largest:
+                return name
+        raise AssertionError("the last band has no end")
+
+    def _percent(self, quantity: str, band: str) -> float | None:
+        given = self.margins_percent.get(quantity, DEFAULT_MARGIN)
+        return given.get(band, DEFAULT_MARGIN) if isinstance(given, Mapping) else given
+
+    def judges(self, quantity: str, band: str) -> bool:
+        """Whether there is a margin."""
+        return self._percent(quantity, band) is not None
+
+    def margin(self, quantity: str, band: str) -> float:
+        """Margin as a fraction: the change for the worse that still counts as equal; infinite where nothing is judged."""
+        percent = self._percent(quantity, band)
+        return math.inf if percent is None else float(percent) / 100
+
+    def judging_all(self) -> Policy:
+        """The same with the default margin where there is none, for comparisons that refuse nobody."""
+        filled = {
+            quantity: {band: DEFAULT_MARGIN if one is None else one for band, one in given.items()}
+            if isinstance(given, Mapping)
+            else (DEFAULT_MARGIN if given is None else given)
+            for quantity, given in self.margins_percent.items()
+        }
+        return replace(self, margins_percent=filled)
+
+
+def load(system: str, root: Path = ROOT) -> Policy:
+    """Policy of a system.
+
+    :raises BadInput: the file is not YAML, breaks the schema, or names an unknown quantity.
+    """
+    path = root / "site_configs" / system / "policy.yaml"
+    if not path.exists():
+        return Policy()
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} is not YAML: {str(error).splitlines()[0]}.") from None
+    check(content, str(path))
+    return Policy(**{**content, "source": str(path.relative_to(root))})
+
+
+@cache
+def schema() -> Mapping[str, Any]:
+    """JSON Schema of a policy file."""
+    return json.loads((ROOT / "site_configs" / "policy.schema.json").read_text(encoding="utf-8"))
+
+
+def check(content: Any, where: str) -> None:
+    """Check a parsed policy file.
+
+    :raises BadInput: naming the key.
+    """
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema()).iter_errors(content))
+    if error:
+        key = ".".join(map(str, error.absolute_path)) or "top level"
+        raise BadInput(f"{where}: {key}: {error.message}; see site_configs/policy.schema.json.")
+    odd = next((key for key, value in _leaves(content) if isinstance(value, float) and not math.isfinite(value)), None)
+    if odd:  # which no bound of a schema refuses, and no comparison ever exceeds
+        raise BadInput(f"{where}: {odd} is no finite number.")
+    unknown = sorted(set(content.get("margins_percent", ())) - set(QUANTITIES))
+    if unknown:
+        raise BadInput(f"{where}: margins_percent.{unknown[0]}: no such quantity; there are {', '.join(QUANTITIES)}.")
+    bands = content.get("bands_bytes", BANDS)
+    ends = list(bands.values())
+    if ends[-1] is not None or None in ends[:-1] or ends[:-1] != sorted(set(ends[:-1])):
+        raise BadInput(f"{where}: bands_bytes must ascend, and only the last band has no end (null).")
+    for quantity, margin in content.get("margins_percent", {}).items():
+        odd = sorted(set(margin) - set(bands)) if isinstance(margin, Mapping) else []
+        if odd:
+            raise BadInput(f"{where}: margins_percent.{quantity}.{odd[0]}: no such band; there are {', '.join(bands)}.")
+
+
+def _leaves(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value that is no mapping, with its dotted key."""
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value

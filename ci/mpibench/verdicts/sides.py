@@ -1,0 +1,150 @@
+"""What two sides of a comparison are as a whole: which sessions, how old, how deep, what of them is not proven."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from ..results import selection_options, session_values
+from ..results.session_values import Selection
+from .words import ABSENT, MISSING
+
+#: What the tests tell of themselves that makes whole sessions unlike: key of the stored condition.
+_LEVEL = "depth"
+
+
+def identities(selection: Selection, now: datetime) -> list[dict[str, Any]]:
+    """The sessions of a side: ``session`` (whole id), ``started``, ``age_days``, ``labels``, ``cases``, ``options``."""
+    rows = (
+        selection.planned.group_by("session", "started", "labels", "cmdline")
+        .agg(cases=pl.len())
+        .sort("started", "session")
+        .to_dicts()
+    )
+    return [
+        {
+            "session": row["session"],
+            "started": row["started"].isoformat(),
+            "age_days": round((now - row["started"]).total_seconds() / 86400, 1),
+            "labels": json.loads(row["labels"] or "{}"),
+            "cases": row["cases"],
+            "options": list(selection_options.narrowing(row["cmdline"])) if row["cmdline"] else [],
+        }
+        for row in rows
+    ]
+
+
+def identity_lines(name: str, selection: Selection, now: datetime) -> list[str]:
+    """Which sessions a selector meant, one line each: whole id, start, age, labels."""
+    lines = []
+    told = name if name == selection.selector else f"{name} {selection.selector}"
+    for one in identities(selection, now):
+        cases = f"{one['cases']} case{'' if one['cases'] == 1 else 's'}"
+        labels = ", ".join(f"{key}={value}" for key, value in one["labels"].items()) or "no label"
+        lines.append(
+            f"{told}: session {one['session']} of {one['started'][:16].replace('T', ' ')} UTC, "
+            f"{one['age_days']:g} days old, {labels}, {cases}"
+        )
+    return lines
+
+
+def facts(selection: Selection) -> dict[str, list[str]]:
+    """What the sessions say of machine and software, and how they are labelled."""
+    found = session_values.facts(selection.cases)
+    labels: dict[str, set[str]] = {}
+    for text in selection.cases["labels"].unique():
+        for key, value in json.loads(text or "{}").items():
+            labels.setdefault(f"session label {key}", set()).add(str(value))
+    return {**{key: sorted(values) for key, values in sorted(labels.items())}, **found}
+
+
+def unproven_rows(selection: Selection) -> list[dict[str, Any]]:
+    """The cases of a side that were to prove their condition and did not, and why, as plain data."""
+    names = ("session", "case", "name", "stack", "partition", "fabric", "nodes", "ppn", "pinning", "group", "outputdir")
+    rows = selection.unproven.sort("started", "stack", "name").to_dicts()
+    return [{**{name: row[name] for name in names}, "group": row["group"] or "", "why": _why(row)} for row in rows]
+
+
+def _why(row: dict[str, Any]) -> str:
+    said = next(iter(row["sentences"] or ()), None) or next(iter((row["reason"] or "").splitlines()), None)
+    phase = f" in phase {row['fail_phase']}" if row["fail_phase"] else ""
+    return f"{row['evidence'] or 'no evidence'}, {row['result']}{phase}: {said or 'no reason was stored'}"
+
+
+def unproven_sentences(selection: Selection) -> list[str]:
+    """One sentence per reason and condition, most cases first."""
+    counted: dict[tuple[str, str], int] = {}
+    for row in unproven_rows(selection):
+        where = session_values.describe_condition(row)
+        counted[where, row["why"]] = counted.get((where, row["why"]), 0) + 1
+    ordered = sorted(counted.items(), key=lambda item: -item[1])
+    return [f"{where}: {count} {'case' if count == 1 else 'cases'} {why}" for (where, why), count in ordered]
+
+
+def count_unproven(name: str, selection: Selection) -> str:
+    """How much of a side is not proven; empty if nothing."""
+    count = selection.unproven.height
+    planned = count + selection.cases.height
+    return f"{count} of {planned} cases of {name} are not proven" if count else ""
+
+
+def _levels(selection: Selection) -> set[str]:
+    """Depths the cases of a side were measured at; the label ``run`` where they do not tell."""
+    found = set()
+    for row in selection.cases.select("condition", "labels").unique().to_dicts():
+        told = json.loads(row["condition"] or "{}").get(_LEVEL) or json.loads(row["labels"] or "{}").get("run")
+        if told:
+            found.add(str(told))
+    return found
+
+
+def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tuple[str, ...], str]:
+    """What makes the sides unlike as a whole, and what that says of what the candidate lacks.
+
+    :param missing: metrics that the candidate lacks.
+    :returns: sentences, and the reason for absences without one of their own (empty: none is known).
+    """
+    sentences, reason = [], ""
+    levels = [_levels(side) for side in (baseline, candidate)]
+    if levels[0] != levels[1] and all(levels):
+        before, after = (_listed(one) for one in levels)
+        lost = f"; {missing} metrics are missing, those among them that {after} does not measure" if missing else ""
+        sentences.append(
+            f"unlike: the baseline was measured as {before}, the candidate as {after}{lost}: measure both sides alike (--mode)"
+        )
+        reason = f"it was measured as {after}, the baseline as {before}"
+    narrowed = {name: _narrowed(side) for name, side in (("baseline", baseline), ("candidate", candidate))}
+    if set(narrowed["baseline"].values()) != set(narrowed["candidate"].values()):
+        for name, sessions in narrowed.items():
+            partial = {session: options for session, options in sessions.items() if options}
+            for session, options in partial.items():
+                sentences.append(f"unlike: {name} session {session} is a partial one, started with {' '.join(options)}")
+            reason = reason or ("its session is a partial one" if partial and name == "candidate" else "")
+    return tuple(sentences), reason
+
+
+def _narrowed(selection: Selection) -> dict[str, tuple[str, ...]]:
+    """Options of each session that made it smaller than a whole one."""
+    rows = selection.planned.select("session", "cmdline").unique(maintain_order=True).to_dicts()
+    return {row["session"]: selection_options.narrowing(row["cmdline"]) if row["cmdline"] else () for row in rows}
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(sorted(names))
+
+
+def explained(reason: str) -> pl.Expr:
+    """Which metrics are missing for a reason that holds for the whole side."""
+    return (pl.col("verdict") == MISSING) & (pl.col("why") == f"{ABSENT}: {reason}")
+
+
+def with_reason(metrics: pl.DataFrame, reason: str) -> pl.DataFrame:
+    """The metrics, with a reason for absences that have none of their own."""
+    if not reason:
+        return metrics
+    bare = (pl.col("verdict") == MISSING) & (pl.col("why") == ABSENT)
+    return metrics.with_columns(why=pl.when(bare).then(pl.lit(f"{ABSENT}: {reason}")).otherwise(pl.col("why")))

@@ -1,0 +1,135 @@
+"""Verdicts in words: sizes, conditions, changes, and sentences that say what happened where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.vocabulary import QUANTITIES
+
+from ..results.session_values import CONDITION, describe_condition
+from .comparison import Judgement
+from .words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
+
+
+def size_text(message_bytes: int | None) -> str:
+    """A message size for a reader: 64 KiB."""
+    if message_bytes is None:
+        return "no message"
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if message_bytes >= factor and message_bytes % factor == 0:
+            return f"{message_bytes // factor} {unit}"
+    return f"{message_bytes} B"
+
+
+def sizes_text(sizes: Iterable[int | None]) -> str:
+    """Some sizes of a curve, shortened to their range."""
+    ordered = sorted(set(sizes), key=lambda size: -1 if size is None else size)
+    if len(ordered) < 3:
+        return " and ".join(map(size_text, ordered))
+    return f"{size_text(ordered[0])} to {size_text(ordered[-1])}"
+
+
+def benchmark_text(row: Mapping[str, Any]) -> str:
+    """A benchmark with what tells it from others of its name: suite, variant, ranks, groups."""
+    groups = f" x {row['groups']} groups" if (row["groups"] or 1) > 1 else ""
+    ranks = f"{row['ranks']} ranks{groups}" if row["ranks"] else ""
+    return f"{row['benchmark']} ({', '.join(filter(None, [row['suite'], row['variant'], ranks]))})"
+
+
+def quantity_text(quantity: str) -> str:
+    """A quantity as axes call it."""
+    return QUANTITIES[quantity].title
+
+
+def change_text(slower: float) -> str:
+    """A change for the worse (positive) or better, as a fraction of time."""
+    return f"{abs(100 * slower):.1f} % {'slower' if slower > 0 else 'faster'}"
+
+
+def _groups(table: pl.DataFrame, verdict: str) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
+    chosen = table.filter(pl.col("verdict") == verdict)
+    return list(chosen.group_by([*CONDITION, "benchmark", "quantity"], maintain_order=True))
+
+
+def sentences(judgement: Judgement) -> list[str]:
+    """What stops acceptance, the worst first: one sentence per benchmark and condition."""
+    found: list[tuple[float, str]] = []
+    for _, rows in _groups(judgement.metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
+        first = rows.row(0, named=True)
+        worst, middle = float(rows["slower"].max()), float(rows["slower"].median())
+        count = f"{rows.height} metrics" if rows.height > 1 else "1 metric"
+        span = f"{change_text(middle)} (worst {change_text(worst)})" if rows.height > 1 else _with_interval(first)
+        where = f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
+        found.append((worst, f"regressed: {where} is {span}, {count}"))
+    lines = [_because(REGRESSED, rows) for rows in _unmeasured(judgement.metrics, REGRESSED)]
+    lines += [text for _, text in sorted(found, reverse=True)]
+    regressed = judgement.metrics.filter(pl.col("verdict") == REGRESSED)
+    keys = [*CONDITION, "benchmark", "quantity"]
+    lone = judgement.bands.filter(pl.col("verdict") == REGRESSED).join(regressed, on=keys, how="anti", nulls_equal=True)
+    for row in lone.to_dicts():
+        lines.append(f"regressed: {describe_condition(row)}: {row['benchmark']}, {row['band']} messages: {_with_interval(row)}")
+    lines += [_because(MISSING, rows) for _, rows in _groups(judgement.metrics, MISSING)]
+    lines += [_because("undecided", rows) for rows in _unmeasured(judgement.metrics, INCONCLUSIVE)]
+    for _, rows in _groups(judgement.bands, INCONCLUSIVE):
+        first = rows.row(0, named=True)
+        lines.append(
+            f"undecided: {describe_condition(first)}: {first['benchmark']}, {', '.join(rows['band'])} messages: "
+            f"{_with_interval(first)}; {needed_text(first)}"
+        )
+    return lines
+
+
+def _unmeasured(metrics: pl.DataFrame, verdict: str) -> list[pl.DataFrame]:
+    """Metrics with a verdict that rests on no ratio, by benchmark and condition."""
+    return [rows for _, rows in _groups(metrics.filter(pl.col("ratio").is_null()), verdict)]
+
+
+def _because(what: str, rows: pl.DataFrame) -> str:
+    first = rows.row(0, named=True)
+    return f"{what}: {describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}: {first['why']}"
+
+
+def repeats_sentence(judgement: Judgement, minimum: int) -> str:
+    """What is to be done where a side has too few values for any verdict; empty where it has enough.
+
+    :param minimum: of the policy.
+    """
+    counts = judgement.metrics.filter(pl.col("verdict") == INCONCLUSIVE).select("baseline_repeats", "candidate_repeats")
+    few = counts.filter(pl.min_horizontal(pl.all()) < minimum)
+    if not few.height:
+        return ""
+    least = few.min().row(0, named=True)
+    return (
+        f"too few repeats: {few.height} metrics have only {least['baseline_repeats']} (baseline) or "
+        f"{least['candidate_repeats']} (candidate) values, and fewer than {minimum} a side are no ground for a verdict; "
+        f"measure again with -S repeats={max(minimum, 5)}"
+    )
+
+
+def _with_interval(row: Mapping[str, Any]) -> str:
+    if row["slower"] is None:
+        return "not compared"
+    interval = "no interval" if row["low"] is None else f"[{row['low']:.3f}, {row['high']:.3f}]"
+    return f"{change_text(row['slower'])}, ratio {row['ratio']:.3f} {interval}"
+
+
+def needed_text(row: Mapping[str, Any]) -> str:
+    """How much more measuring would decide, or why none would."""
+    if row["ratio"] is None:
+        return row["why"]
+    spread = (
+        f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %" if row["spread_percent"] else ""
+    )
+    if row["needed"] is None:
+        return ", ".join(filter(None, [spread, "more repeats in these jobs cannot decide: run at least 3 jobs a side"]))
+    return ", ".join(filter(None, [spread, f"about {row['needed']} {row['units']} a side would decide"]))
+
+
+def summary(judgement: Judgement) -> str:
+    """Counts in one line."""
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in judgement.counts().items() if count)
+    better = judgement.metrics.filter(pl.col("verdict") == IMPROVED).height
+    return f"{judgement.metrics.height} metrics: {counts}" + (" (improved counts as accepted)" if better else "")

@@ -1,0 +1,154 @@
+"""Damage that happens to outputs: lost, repeated, moved, mixed, cut and corrupted lines.
+
+Every damage is a pure function of the text and some numbers, so that the same code serves the property tests and the
+benchmark of the parser. None of them makes another valid output on purpose: a changed digit cannot be seen by anyone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.catalogue import Expected
+from reframe_tests.harness.suites.records import OutputError, Record
+
+GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden"
+_ROW = re.compile(r"[ \t]*[0-9][0-9.e+\-| \t\u00b1]*")
+_WHOLE = re.compile(r"[0-9]+")
+
+
+def golden(name: str) -> str:
+    """A recorded output, line ends as recorded."""
+    return (GOLDEN / name).read_bytes().decode()
+
+
+def good_goldens() -> dict[str, str]:
+    """Recorded outputs that are complete, by name."""
+    found = {}
+    for path in [*sorted(GOLDEN.glob("*.txt")), *sorted(GOLDEN.glob("osu/*.txt"))]:
+        name = str(path.relative_to(GOLDEN))
+        text = golden(name)
+        try:
+            reader.parse(text)
+        except OutputError:
+            continue
+        found[name] = text
+    return found
+
+
+def expectation(records: Sequence[Record]) -> list[Expected]:
+    """What a caller who asked for exactly these records expects (one number of ranks per benchmark)."""
+    names = dict.fromkeys((record.benchmark, record.ranks) for record in records)
+    expected = []
+    for name, ranks in names:
+        mine = [record for record in records if (record.benchmark, record.ranks) == (name, ranks)]
+        variants = tuple(dict.fromkeys(record.variant for record in mine))
+        sizes = tuple(record.message_bytes for record in mine if record.variant == variants[0])
+        expected.append(Expected(name, ranks, sizes, variants))
+    return expected
+
+
+def ends_visibly(name: str) -> bool:
+    """Whether the output says by itself that it is complete; mpi4py.bench, IMB-MT and OSU do not."""
+    return not name.startswith(("mpi4py", "imb-mt", "osu/"))
+
+
+def read(name: str, text: str, original: Sequence[Record]) -> list[Record]:
+    """Read as a test does: parse, and compare with what was asked for where the output alone cannot tell."""
+    records = reader.parse(text, source=name)
+    if not ends_visibly(name):
+        reader.check_complete(records, expectation(original), source=name)
+    return records
+
+
+def delete(text: str, other: str, random: Random) -> str:
+    """Some lines in a row are lost."""
+    lines = text.splitlines(keepends=True)
+    start = random.randrange(len(lines))
+    del lines[start : start + random.choice((1, 1, 1, 2, 5, 20))]
+    return "".join(lines)
+
+
+def duplicate(text: str, other: str, random: Random) -> str:
+    """Some lines in a row are there twice, the second time anywhere."""
+    lines = text.splitlines(keepends=True)
+    start = random.randrange(len(lines))
+    block = lines[start : start + random.choice((1, 1, 1, 2, 5, 20))]
+    where = start + len(block) if random.random() < 0.5 else random.randrange(len(lines) + 1)
+    return "".join([*lines[:where], *block, *lines[where:]])
+
+
+def truncate(text: str, other: str, random: Random) -> str:
+    """The end is lost, from any character on."""
+    return text[: random.randrange(len(text))]
+
+
+def behead(text: str, other: str, random: Random) -> str:
+    """The beginning is lost, up to any line."""
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[random.randrange(1, len(lines)) :])
+
+
+def swap(text: str, other: str, random: Random) -> str:
+    """Two lines change places, unless both are rows of the same size and repetitions: that is another valid output."""
+    lines = text.splitlines(keepends=True)
+    for _ in range(100):
+        first, second = random.randrange(len(lines)), random.randrange(len(lines))
+        if not _interchangeable(lines[first], lines[second]):
+            lines[first], lines[second] = lines[second], lines[first]
+            break
+    return "".join(lines)
+
+
+def _interchangeable(first: str, second: str) -> bool:
+    if not (_ROW.fullmatch(first.strip()) and _ROW.fullmatch(second.strip())):
+        return False
+    columns = [line.split() for line in (first, second)]
+    whole = [[index for index, word in enumerate(words) if _WHOLE.fullmatch(word)] for words in columns]
+    keys = [[words[index] for index in places[:3]] for words, places in zip(columns, whole, strict=True)]
+    return len(columns[0]) == len(columns[1]) and keys[0][:1] == keys[1][:1]
+
+
+def corrupt(text: str, other: str, random: Random) -> str:
+    """A digit becomes a letter."""
+    digits = [found.start() for found in re.finditer("[0-9]", text)]
+    where = random.choice(digits)
+    return text[:where] + random.choice("abcdefnOolISBxz") + text[where + 1 :]
+
+
+def interleave(text: str, other: str, random: Random) -> str:
+    """Two outputs arrive in one file, line by line."""
+    one, two = text.splitlines(keepends=True), other.splitlines(keepends=True)
+    mixed = []
+    while one and two:
+        mixed.append((one if random.random() < 0.5 else two).pop(0))
+    return "".join([*mixed, *one, *two])
+
+
+def insert(text: str, other: str, random: Random) -> str:
+    """Some lines of another output arrive in the middle."""
+    lines, foreign = text.splitlines(keepends=True), other.splitlines(keepends=True)
+    start, where = random.randrange(len(foreign)), random.randrange(len(lines) + 1)
+    block = foreign[start : start + random.choice((1, 1, 2, 5, 20))]
+    return "".join([*lines[:where], *block, *lines[where:]])
+
+
+def splice(text: str, other: str, random: Random) -> str:
+    """A line of another output arrives in the middle of a line, without its end."""
+    line = random.choice([line for line in other.split("\n") if line.strip()])
+    where = random.randrange(len(text))
+    return text[:where] + line + text[where:]
+
+
+def concatenate(text: str, other: str, random: Random) -> str:
+    """Two outputs in one file, one after the other."""
+    return text + other
+
+
+MUTATIONS: dict[str, Callable[[str, str, Random], str]] = {
+    function.__name__: function
+    for function in (delete, duplicate, truncate, behead, swap, corrupt, interleave, insert, splice, concatenate)
+}

@@ -1,0 +1,1 @@
+"""What proves a number: records of the ranks, counters of the links, and the checks on them."""

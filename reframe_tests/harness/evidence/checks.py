@@ -1,0 +1,433 @@
+"""The checks on what the ranks testified: each returns sentences, and none means proven.
+
+Read the testimony with :func:`read`, then ask: were all ranks there (:func:`check_presence`), was it the MPI asked for
+(:func:`check_library`), where did the ranks run (:func:`check_placement`), which network carried the bytes
+(:func:`check_traffic`). :func:`summarise` keeps the facts for report and database. Everything here is pure.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..stacks.stack import Stack
+from .counters import TrafficFinding, check_traffic, format_bytes, judge_traffic, node_traffic
+from .rank_records import Cpus, EvidenceError, RankEvidence, parse_cpus, parse_rank, read, read_rank
+
+__all__ = [
+    "EvidenceError",
+    "RankEvidence",
+    "TrafficFinding",
+    "check_library",
+    "check_placement",
+    "check_presence",
+    "check_traffic",
+    "contention_per_s",
+    "format_bytes",
+    "format_cpus",
+    "judge_traffic",
+    "node_traffic",
+    "notes",
+    "parse_cpus",
+    "parse_rank",
+    "read",
+    "read_rank",
+    "summarise",
+]
+
+#: Involuntary context switches per second of one rank worth a remark. A rank that loses its core waits up to a
+#: scheduler slice, about 3 ms (Linux, kernel/sched/fair.c, sysctl_sched_base_slice, 8 and more CPUs): 10/s are 3 %.
+CONTENTION_PER_S = 10.0
+#: File name of the evidence library (``recorder.path_in``).
+WITNESS = re.compile(r"witness-\w+-[0-9a-f]{12}\.so")
+#: Ranks on several nodes that are named one by one in a sentence.
+MOST_NAMED = 4
+#: Names of the MPIs in sentences.
+TITLES = {
+    "intelmpi": "Intel MPI",
+    "mpich": "MPICH",
+    "openmpi": "Open MPI",
+    "mvapich2": "MVAPICH2",
+    "mvapich": "MVAPICH",
+}
+#: Libraries that are an MPI, without what follows ``.so``; two of them from different folders are two MPIs.
+MPI_LIBRARIES = ("libmpi", "libmpi_abi", "libmpich")
+
+
+def format_cpus(cpus: Iterable[int]) -> str:
+    """CPUs as the kernel writes them: ``0-3,8``; ``none`` for no CPU."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs) or "none"
+
+
+def _cores(cpus: Iterable[int]) -> str:
+    listed = sorted(cpus)
+    return f"core{'s' if len(listed) != 1 else ''} {format_cpus(listed)}"
+
+
+def name_ranks(ranks: Sequence[RankEvidence]) -> str:
+    """``rank 3 on c2``, ``ranks 0 and 1 on c1``, ``rank 0 on c1 and rank 1 on c2``, ``ranks 0-63 on 4 nodes``."""
+    if len(ranks) == 1:
+        return ranks[0].name
+    hosts = sorted({rank.host for rank in ranks})
+    if len(hosts) > 1 and len(ranks) <= MOST_NAMED:
+        return f"{', '.join(rank.name for rank in ranks[:-1])} and {ranks[-1].name}"
+    numbers = [rank.rank for rank in ranks if rank.rank is not None]
+    where = hosts[0] if len(hosts) == 1 else f"{len(hosts)} nodes"
+    listed = " and ".join(map(str, sorted(numbers))) if len(numbers) == 2 else format_cpus(numbers)
+    return f"ranks {listed} on {where}"
+
+
+def _by_host(ranks: Iterable[RankEvidence]) -> dict[str, list[RankEvidence]]:
+    """Ranks of each node in rank order, nodes by name."""
+    hosts: dict[str, list[RankEvidence]] = {}
+    for rank in sorted(ranks, key=lambda rank: (rank.host, rank.rank is None, rank.rank)):
+        hosts.setdefault(rank.host, []).append(rank)
+    return hosts
+
+
+# ---- presence ----
+
+
+def check_presence(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[str]:
+    """Sentences unless each of ``nodes * ppn`` ranks testified once, to its end, in one job, ``ppn`` on each node."""
+    expected = nodes * ppn
+    if not ranks:
+        return [
+            f"none of the {expected} ranks left evidence: the program did not start, it never called MPI_Init, or "
+            "LD_PRELOAD and MPIBENCH_EVIDENCE did not reach it."
+        ]
+    alone = [rank for rank in ranks if rank.size == 1]
+    if expected > 1 and len(alone) == len(ranks):
+        return [
+            f"{_count(len(ranks), 'process', 'processes')} started as MPI worlds of one rank each, {expected} ranks in "
+            "one world were asked for: launcher and MPI library do not speak the same process management interface (PMI)."
+        ]
+    return [
+        *_check_sizes(ranks, expected),
+        *_check_numbers(ranks, expected),
+        *_check_ends(ranks),
+        *_check_nodes(ranks, nodes, ppn),
+        *_check_job(ranks),
+    ]
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _check_sizes(ranks: Sequence[RankEvidence], expected: int) -> list[str]:
+    wrong = Counter(rank.size for rank in ranks if rank.size is not None and rank.size != expected)
+    return [
+        f"{_count(number, 'rank is', 'ranks are')} in a world of {size}, {expected} ranks in one world were asked for."
+        for size, number in sorted(wrong.items())
+    ]
+
+
+def _check_numbers(ranks: Sequence[RankEvidence], expected: int) -> list[str]:
+    found: dict[int, list[RankEvidence]] = {}
+    for rank in ranks:
+        if rank.rank is not None:
+            found.setdefault(rank.rank, []).append(rank)
+    sentences = [
+        f"rank {number} left evidence {len(same)} times ({', '.join(f'{r.host} pid {r.pid}' for r in same)}); "
+        "each rank is one process."
+        for number, same in sorted(found.items())
+        if len(same) > 1
+    ]
+    unknown = [rank for rank in ranks if rank.rank is None]
+    sentences += [f"process {rank.pid} on {rank.host} does not know its rank; no launcher announced it." for rank in unknown]
+    strange = sorted(number for number in found if number >= expected)
+    if strange:
+        sentences.append(f"ranks {format_cpus(strange)} left evidence, {expected} ranks were asked for.")
+    missing = sorted(set(range(expected)) - set(found))
+    if missing and not unknown:
+        who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {format_cpus(missing)}"
+        sentences.append(
+            f"{who} of {expected} left no evidence: not started, killed before MPI_Init returned, or no room to write."
+        )
+    return sentences
+
+
+def _check_ends(ranks: Sequence[RankEvidence]) -> list[str]:
+    lost = [rank for rank in ranks if not rank.finalize]
+    return [f"{name_ranks(lost)} never called MPI_Finalize: killed, hung or ended early."] if lost else []
+
+
+def _check_nodes(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[str]:
+    counts = {host: len(there) for host, there in _by_host(ranks).items()}
+    if len(ranks) != nodes * ppn or (len(counts) == nodes and set(counts.values()) == {ppn}):
+        return []  # a wrong number of ranks is said elsewhere
+    listed = ", ".join(f"{host} ({number})" for host, number in counts.items())
+    return [f"asked for {ppn} per node on {_count(nodes, 'node', 'nodes')}, the ranks ran on {listed}."]
+
+
+def _check_job(ranks: Sequence[RankEvidence]) -> list[str]:
+    jobs = sorted({rank.job for rank in ranks})
+    return [f"evidence of several jobs is mixed up ({', '.join(job or 'none' for job in jobs)})."] if len(jobs) > 1 else []
+
+
+# ---- library ----
+
+
+def same_library(path: str, expected: str) -> bool:
+    """True when two resolved paths are one MPI installation's library.
+
+    Wheels hold ``libmpi.so`` and ``libmpi.so.12`` as copies, because they cannot hold links, and ``libmpi_abi.so`` is the
+    same MPI behind the standard ABI; all of them sit in one folder.
+    """
+    real = os.path.realpath(expected)
+    if path == real:
+        return True
+    stem, wanted = (os.path.basename(each).split(".so")[0] for each in (path, real))  # noqa: PTH119 (plain text)
+    return os.path.dirname(path) == os.path.dirname(real) and stem in (wanted, "libmpi_abi")  # noqa: PTH120
+
+
+def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
+    """Sentences unless every rank ran the stack's own MPI library, in the version the stack says it is."""
+    wrong: dict[tuple[str, str], list[RankEvidence]] = {}
+    sentences = []
+    for rank in ranks:
+        version, path = rank.library_version or "", rank.library or ""
+        known = re.search(stack.library_version_pattern, version) and _tells_version(version, stack.mpi_version)
+        if not known or not same_library(path, stack.library):
+            wrong.setdefault((version, path), []).append(rank)
+        others = sorted(mapped for mapped in rank.mapped if _is_mpi(mapped) and not same_library(mapped, path))
+        if others:
+            sentences.append(f"{rank.name} has a second MPI library mapped beside {path}: {', '.join(others)}.")
+    asked = f"{TITLES.get(stack.mpi, stack.mpi)} {stack.mpi_version} at {os.path.realpath(stack.library)}"
+    for (version, path), same in wrong.items():
+        ran = next((line.strip() for line in version.splitlines() if line.strip()), "an MPI that does not tell its version")
+        sentences.append(f"asked for {asked}, {name_ranks(same)} ran {ran} from {path or 'an unknown file'}.")
+    return sentences
+
+
+def _tells_version(banner: str, wanted: str) -> bool:
+    """Whether a library's banner has the version its metadata claim, to as many places as both have.
+
+    Intel MPI 2021.18.1 may call itself 2021.18, MVAPICH2 2.3.7-1 calls itself 2.3.7. A banner without any version proves none.
+    """
+    claimed = re.split(r"[.-]", wanted)
+    told = [re.split(r"[.-]", each) for each in re.findall(r"\d+(?:\.\w+)+(?:-\w+)?", banner)]
+    return any(all(a == b for a, b in zip(claimed, each, strict=False)) for each in told)
+
+
+def _is_mpi(path: str) -> bool:
+    name, dot, _ = Path(path).name.partition(".so")
+    return bool(dot) and name in MPI_LIBRARIES
+
+
+# ---- placement ----
+
+
+def check_placement(
+    ranks: Sequence[RankEvidence],
+    pinning: str,
+    placement: Sequence[Sequence[int]] | None = None,
+    *,
+    allowed: Mapping[str, Iterable[int]] | None = None,
+    core_of: Callable[[int], int] | None = None,
+) -> list[str]:
+    """Sentences unless the kernel let each rank run where the policy says, and no two ranks had to share a core.
+
+    :param pinning: policy asked for; with a ``placement`` it only names it.
+    :param placement: CPUs (numbers of the operating system) per rank of a node, in rank order; none for the policies
+        ``default`` and ``none``.
+    :param allowed: CPUs of the job per host, for ``none``; by default what cgroup or launcher left to the rank.
+    :param core_of: core of a CPU where several CPUs are one core (SMT); by default each CPU is one.
+    """
+    sentences = []
+    for host, there in _by_host(ranks).items():
+        if placement is not None:
+            sentences += _check_explicit(host, there, placement, pinning)
+        elif pinning == "none":
+            sentences += _check_unpinned(there, None if allowed is None else frozenset(allowed.get(host, ())))
+        sentences += _check_shared_cores(host, there, core_of or (lambda cpu: cpu))
+    for rank in ranks:
+        if rank.finalize and rank.finalize.cpus != rank.init.cpus:
+            sentences.append(
+                f"{rank.name} was moved during the run: {_cores(rank.init.cpus)} after MPI_Init, "
+                f"{_cores(rank.finalize.cpus)} at the end."
+            )
+    return sentences
+
+
+def _check_explicit(host: str, ranks: Sequence[RankEvidence], placement: Sequence[Sequence[int]], pinning: str) -> list[str]:
+    if len(ranks) != len(placement):
+        return [f"the placement is for {_count(len(placement), 'rank', 'ranks')} per node, {host} ran {len(ranks)}."]
+    return [
+        f"asked for {rank.name} on {_cores(wanted)} ({pinning}), the kernel lets it run on {_cores(rank.init.cpus)}."
+        for rank, wanted in zip(ranks, placement, strict=True)
+        if rank.init.cpus != frozenset(wanted)
+    ]
+
+
+def _check_unpinned(ranks: Sequence[RankEvidence], given: Cpus | None) -> list[str]:
+    sentences = []
+    for rank in ranks:
+        # The launcher's own mask counts too: a batch system may confine a job by affinity without a cgroup.
+        choices = [given] if given is not None else [c for c in (rank.cpuset, rank.parent_cpus) if c] or [rank.online]
+        if not any(rank.init.cpus == choice & rank.online for choice in choices):
+            sentences.append(
+                f"asked for no pinning, but {rank.name} may only run on {_cores(rank.init.cpus)} of {format_cpus(choices[0])}."
+            )
+    return sentences
+
+
+def _check_shared_cores(host: str, ranks: Sequence[RankEvidence], core_of: Callable[[int], int]) -> list[str]:
+    """Sentences for ranks that cannot all have a core of their own, whatever the scheduler does."""
+    may = [sorted({core_of(cpu) for cpu in rank.init.cpus}) for rank in ranks]
+    crowds: dict[frozenset[int], set[int]] = {}
+    holder: dict[int, int] = {}
+    for start in range(len(ranks)):
+        crowd = _seat(start, may, holder)
+        if crowd:
+            cores = frozenset(core for index in crowd for core in may[index])
+            crowds.setdefault(cores, set()).update(crowd)
+    return [
+        f"{name_ranks([ranks[index] for index in sorted(crowd)])} may {'both' if len(crowd) == 2 else 'all'} run on "
+        f"{_cores(cores)} only: {_count(len(crowd), 'rank', 'ranks')} for {_count(len(cores), 'core', 'cores')}."
+        for cores, crowd in crowds.items()
+    ]
+
+
+def _seat(start: int, may: Sequence[Sequence[int]], holder: dict[int, int]) -> set[int]:
+    """Give rank ``start`` a core, moving others for it; else the ranks that stand in each other's way.
+
+    Breadth-first augmenting path of bipartite matching (Kuhn 1955); the ranks reached when there is none have fewer
+    cores between them than they are (Hall 1935).
+    """
+    came: dict[int, tuple[int, int] | None] = {start: None}
+    queue = [start]
+    for rank in queue:
+        for core in may[rank]:
+            if core not in holder:
+                step: tuple[int, int] | None = (rank, core)
+                while step:
+                    rank, core = step
+                    holder[core] = rank
+                    step = came[rank]
+                return set()
+            if holder[core] not in came:
+                came[holder[core]] = (rank, core)
+                queue.append(holder[core])
+    return set(came)
+
+
+# ---- remarks and summary ----
+
+
+def contention_per_s(rank: RankEvidence) -> float | None:
+    """Involuntary context switches per second between the snapshots; ``None`` if the rank never finalised."""
+    if rank.finalize is None or not rank.seconds:
+        return None
+    return (rank.finalize.involuntary_switches - rank.init.involuntary_switches) / rank.seconds
+
+
+def preloaded(rank: RankEvidence) -> tuple[str, ...]:
+    """Libraries a rank was told to preload beside the evidence library: ``LD_PRELOAD``, colons or blanks between (ld.so(8))."""
+    named = re.split(r"[:\s]+", rank.environment.get("LD_PRELOAD", ""))
+    return tuple(name for name in named if name and not WITNESS.fullmatch(Path(name).name))
+
+
+def notes(ranks: Sequence[RankEvidence]) -> list[str]:
+    """Remarks that disprove nothing: libraries somebody else preloaded, ranks that often lost their core to others."""
+    return [*_preload_notes(ranks), *_contention_notes(ranks)]
+
+
+def _preload_notes(ranks: Sequence[RankEvidence]) -> list[str]:
+    groups: dict[tuple[str, ...], list[RankEvidence]] = {}
+    for rank in ranks:
+        groups.setdefault(preloaded(rank), []).append(rank)
+    return [
+        f"{'all ranks' if len(same) == len(ranks) else name_ranks(same)} preloaded {', '.join(names)} beside the evidence "
+        "library (LD_PRELOAD of the job or its nodes)"
+        for names, same in groups.items()
+        if names
+    ]
+
+
+def _contention_notes(ranks: Sequence[RankEvidence]) -> list[str]:
+    rates = [(rate, rank) for rank in ranks if (rate := contention_per_s(rank)) is not None]
+    busy = [(rate, rank) for rate, rank in rates if rate >= CONTENTION_PER_S]
+    if not busy:
+        return []
+    rate, worst = max(busy, key=lambda pair: pair[0])
+    return [
+        f"{_count(len(busy), 'rank', 'ranks')} lost the core to others often, {worst.name} {rate:.0f} times a second "
+        f"(from {CONTENTION_PER_S:.0f} on it is remarked)"
+    ]
+
+
+def summarise(
+    ranks: Sequence[RankEvidence],
+    traffic: TrafficFinding | None = None,
+    sentences: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The facts as plain data for database and report (JSON-able).
+
+    Keys: ``seconds`` (longest time between MPI_Init and MPI_Finalize), ``library``, ``ranks`` (one row each),
+    ``nodes`` (settings, devices and bytes), ``carried`` (bytes sent per device over all nodes), ``environment``
+    (settings all ranks share), ``sentences``, ``notes``.
+    """
+    seconds = [rank.seconds for rank in ranks if rank.seconds is not None]
+    shared = set.intersection(*(set(rank.environment.items()) for rank in ranks)) if ranks else set()
+    return {
+        "seconds": max(seconds, default=None),
+        "library": [
+            {"version": version, "path": path, "ranks": count}
+            for (version, path), count in Counter((rank.library_version, rank.library) for rank in ranks).items()
+        ],
+        "ranks": [_rank_row(rank) for rank in ranks],
+        "nodes": _node_rows(ranks),
+        "carried": dict(traffic.carried) if traffic else {},
+        "environment": dict(sorted(shared)),
+        "sentences": list(sentences),
+        "notes": [*(traffic.notes if traffic else ()), *notes(ranks)],
+    }
+
+
+def _rank_row(rank: RankEvidence) -> dict[str, Any]:
+    rate = contention_per_s(rank)
+    return {
+        "rank": rank.rank,
+        "host": rank.host,
+        "pid": rank.pid,
+        "executable": rank.executable,
+        "cpus": format_cpus(rank.init.cpus),
+        "cpu": rank.init.cpu,
+        "numa_node": rank.init.numa_node,
+        "mempolicy": rank.init.mempolicy,
+        "threads": rank.finalize.thread_count if rank.finalize else rank.init.thread_count,
+        "seconds": rank.seconds,
+        "involuntary_switches_per_s": None if rate is None else round(rate, 1),
+        "finalized": rank.finalize is not None,
+    }
+
+
+def _node_rows(ranks: Sequence[RankEvidence]) -> list[dict[str, Any]]:
+    traffic = {node.host: node for node in node_traffic(ranks)}
+    rows = []
+    for host, there in _by_host(ranks).items():
+        node = traffic.get(host)
+        counted = {name: {"rx_bytes": c.rx, "tx_bytes": c.tx} for name, c in node.counted.items()} if node else {}
+        rows.append(
+            {
+                "host": host,
+                "ranks": len(there),
+                "kernel": dict(there[0].kernel),
+                "counted": counted,
+                "tcp_sent_by_ranks": dict(node.sent_by_ranks) if node else {},
+                "tcp_known": bool(node and node.ranks_known),
+            }
+        )
+    return rows

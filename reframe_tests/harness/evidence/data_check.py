@@ -1,0 +1,67 @@
+"""The check of received data: before anything is timed, a job's ranks exchange known patterns and compare what arrives.
+
+A network or an MPI library that delivers wrong bytes is timed as readily as one that delivers the right ones. So each job that
+times something starts ``exchange.py`` once, under the same launcher, settings and evidence as its benchmarks; a wrong byte
+contradicts everything the job measured. It needs the stack's mpi4py; a case of a stack without it says so.
+(IMB compares data only when built with -DCHECK, which no build is that is to be timed: IMB User Guide, "Checking Results".)
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..stacks.stack import Stack
+from ..suites import catalogue
+
+#: Name of the launch.
+NAME = "data_check"
+PROGRAM = Path(__file__).with_name("exchange.py")
+#: The instrument whose Python is used, and how its command ends.
+INSTRUMENT, _MODULE = "mpi4py.bench", ("-m", "mpi4py.bench")
+
+_END = re.compile(r"^data check: rank (\d+) of (\d+): (\d+) exchanges, (\d+) bytes, (\d+) wrong$", re.MULTILINE)
+_WRONG = re.compile(r"^data check: wrong: (.+)$", re.MULTILINE)
+#: Wrong exchanges quoted in sentences; one fault shows in many of them.
+_MOST_QUOTED = 3
+
+
+def launch(group: str, stack: Stack, ranks: int) -> catalogue.Launch | None:
+    """The launch that checks data for a group's job on a stack; ``None`` where nothing is exchanged or the stack cannot."""
+    command = stack.commands.get(INSTRUMENT, ())
+    if ranks < 2 or tuple(command[-2:]) != _MODULE:
+        return None
+    words = (*command[:-2], str(PROGRAM), *(("one_sided",) if group.startswith("one_sided") else ()))
+    return catalogue.Launch(NAME, "mpi4py", words[0], words[1:], (), checks_data=True)
+
+
+def judge(text: str, ranks: int) -> tuple[list[str], list[str]]:
+    """What the output of the check says: sentences on wrong data, and on a check that is not whole."""
+    told: dict[int, tuple[int, ...]] = {}
+    strange = 0
+    for match in _END.finditer(text):
+        rank, *rest = (int(number) for number in match.groups())
+        strange += rank in told or rest[0] != ranks or rank >= ranks or rest[1] == 0
+        told[rank] = tuple(rest)
+    wrong = sum(rest[3] for rest in told.values())
+    quoted = _WRONG.findall(text)
+    contradicted = []
+    if wrong or quoted:
+        listed = "; ".join(quoted[:_MOST_QUOTED]) or "the ranks do not say which"
+        count = max(wrong, len(quoted))
+        contradicted = [f"received data are wrong in {count} exchange{'s'[: count != 1]} ({listed})."]
+    missing = sorted(set(range(ranks)) - set(told))
+    if missing:
+        return contradicted, [
+            f"{len(missing)} of {ranks} ranks did not say that their data are right; the check is incomplete."
+        ]
+    if strange:
+        return contradicted, ["the ranks' statements do not fit together (printed twice, or by another run); run it again."]
+    return contradicted, []
+
+
+def summarise(text: str) -> str:
+    """A note on what was compared."""
+    rows = [[int(number) for number in match.groups()] for match in _END.finditer(text)]
+    exchanges, count = sum(row[2] for row in rows), sum(row[3] for row in rows)
+    return f"received data compared byte by byte before timing: {exchanges} exchanges, {count} bytes over all ranks"

@@ -1,0 +1,355 @@
+"""The state of the links a benchmark used: settings and error counters of each rail and node, before and after a launch.
+
+What makes a run another than the one asked for contradicts it: a link that went down, changed or is not up, that came up at
+less than the site says, at half duplex, or otherwise than on the job's other nodes. Errors that a link survives are remarks,
+with the number they stand beside: the InfiniBand and Ethernet specifications allow some, and what they cost is in the number.
+
+Software interfaces (bridges, veth, bonds) and virtual machines' adapters report a speed that is nobody's: nothing is said of
+it, nor of their duplex.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..machine.fabric import Fabric, Rail
+from .counters import LOOPBACK, counter_names
+from .link_use import same_port
+from .rank_records import FORMATS, RankEvidence, Snapshot
+
+#: What a link is, as opposed to what it counts; with the words for it. The first ones must be the same on all nodes.
+MUST_AGREE: Mapping[str, str] = {
+    "mtu_bytes": "MTU",
+    "speed_mbit_per_s": "speed in Mbit/s",
+    "duplex": "duplex",
+    "rate": "rate",
+}
+SETTINGS: Mapping[str, str] = {
+    **MUST_AGREE,
+    "state": "state",
+    "phys_state": "physical state",
+    "pcie_speed": "PCIe speed",
+    "pcie_width": "PCIe lanes",
+}
+#: Settings that may differ without harm where slots do, a remark; and change, where a card saves power.
+MAY_DIFFER = ("pcie_speed", "pcie_width")
+MUST_STAY = tuple(key for key in SETTINGS if key not in MAY_DIFFER)
+#: Settings that mean nothing where there is no hardware below.
+PHYSICAL = ("speed_mbit_per_s", "duplex", "rate")
+
+#: States of a link that carries nothing: operstate (RFC 2863, Linux Documentation/networking/operstates.rst), InfiniBand port
+#: states below ACTIVE, Slingshot's port/link.
+NOT_UP = re.compile(r"down|lowerlayerdown|notpresent|dormant|\d: (DOWN|INIT|ARMED)|off|error")
+#: ``100 Gb/sec (4X EDR)`` (drivers/infiniband/core/sysfs.c, rate_show), ``BS_200G`` (Slingshot's port/speed).
+RATE = re.compile(r"([0-9.]+) Gb/sec|[A-Z]+_([0-9]+)G")
+#: Below this share of the site's line rate a link came up slow: its next lower step is at most 0.71 of it (40 of 56 Gbit/s),
+#: while data and signalling rates of one link differ by a fifth (QDR InfiniBand: 32 and 40 Gbit/s).
+SLOW_SHARE = 0.75
+#: From this share on the site describes another link than there is.
+FAST_SHARE = 1.3
+#: Drivers of virtual machines' adapters: their speed is a constant or that of the host's card, not what the machine may use.
+VIRTUAL_DRIVERS = frozenset(("virtio_net", "vmxnet3", "hv_netvsc", "ena", "gve", "xen-netfront", "vif", "veth", "ibmveth"))
+
+#: Counters that tell that a link was gone for a moment.
+BREAKS: Mapping[str, str] = {
+    "carrier_changes": "its carrier changed",
+    "link_downed": "it failed to recover from errors",
+}
+#: Counters of errors, drops and repetitions, told when they grow. Sources: Linux, Documentation/ABI/testing/
+#: sysfs-class-net-statistics and Documentation/ABI/stable/sysfs-class-infiniband; the vendors' names as in links.h.
+ERRORS: Mapping[str, str] = {
+    "rx_errors": "received packets with errors",
+    "rx_fifo_errors": "received packets the card had no room for",
+    "rx_frame_errors": "received packets with bad frames or checksums",
+    "tx_errors": "packets that could not be sent",
+    "tx_dropped": "packets dropped before sending",
+    "tx_fifo_errors": "packets lost in the card before sending",
+    "tx_carrier_errors": "packets sent without a carrier",
+    "symbol_error": "minor errors of a lane",
+    "link_error_recovery": "recoveries from link errors",
+    "port_rcv_errors": "received packets with errors",
+    "port_rcv_remote_physical_errors": "packets marked bad by the sender or a switch",
+    "port_rcv_switch_relay_errors": "packets a switch could not forward",
+    "port_rcv_constraint_errors": "received packets refused by partition or filter",
+    "port_xmit_constraint_errors": "packets not sent by partition or filter",
+    "port_xmit_discards": "packets discarded before sending (port down or congested)",
+    "local_link_integrity_errors": "times local errors passed their threshold",
+    "excessive_buffer_overrun_errors": "overruns of the port's buffer",
+    "out_of_buffer": "packets dropped for want of a posted receive",
+    "out_of_sequence": "packets out of sequence",
+    "packet_seq_err": "negative acknowledgements for sequence",
+    "implied_nak_seq_err": "acknowledgements that skipped one",
+    "local_ack_timeout_err": "time-outs for want of an acknowledgement",
+    "rnr_nak_retry_err": "receivers that were not ready",
+    "rx_icrc_encapsulated": "RoCE packets with a bad checksum",
+    "roce_adp_retrans": "adaptive retransmissions of RoCE",
+    "req_transport_retries_exceeded": "requests given up after all retries",
+    "rx_drops": "received packets dropped",
+    "DcTotCrc": "link packets with a bad checksum",
+    "DcTxReplay": "link packets sent again",
+    "DcRxReplay": "link packets asked for again",
+    "hni_pcs_uncorrected_cw": "code words beyond correction",
+    "hni_llr_tx_replay_event": "link frames sent again",
+    "hni_llr_rx_replay_event": "link frames asked for again",
+    "pct_sct_timeouts": "requests sent again after a time-out",
+    "pct_spt_timeouts": "requests that timed out",
+}
+#: Counters that grow on healthy links too, told from this many a second on: packets of protocols nobody listens to (LLDP,
+#: spanning tree) are dropped every few seconds and counted here.
+COMMON_PER_S: Mapping[str, tuple[str, float]] = {"rx_dropped": ("received packets dropped", 1.0)}
+#: Share of TCP's bytes or segments that was sent again from which on it is told; below, a congested switch does its work. And
+#: never so few: a rank that waits for its core lets single packets be probed for again (RFC 8985, section 7), in healthy runs
+#: on two busy cores up to 81 kB a launch.
+AGAIN_SHARE, AGAIN_BYTES, AGAIN_SEGMENTS = 0.001, 200_000, 200
+#: Names of what is not a link in the stored rows.
+OWN_TCP, NODE_TCP = "TCP of the ranks", "TCP of the whole node"
+
+
+@dataclass(frozen=True)
+class LinkState:
+    """One link of one node around a run.
+
+    :param settings: at the start (keys of :data:`SETTINGS`).
+    :param changed: settings that were others at the end.
+    :param new: counters that moved, by how much; negative where one was reset.
+    """
+
+    host: str
+    link: str
+    settings: Mapping[str, int | str]
+    changed: Mapping[str, int | str]
+    new: Mapping[str, int]
+
+
+@dataclass
+class LinkFinding:
+    """What the links' state says about a run.
+
+    :param states: one per rail and node, with the interfaces it is made of.
+    :param sentences: contradictions.
+    :param notes: remarks on settings.
+    :param errors: rows of node, link, counter, ``new``, and ``told``: whether it is worth a remark.
+    """
+
+    states: list[LinkState] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    errors: list[dict[str, Any]] = field(default_factory=list)
+
+
+def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
+    """Judge the state of the fabric's links on every node; testimony older than the state of links tells nothing."""
+    finding = LinkFinding()
+    rails = counter_names(fabric)
+    if not rails or LOOPBACK in rails:
+        return finding
+    done = [rank for rank in ranks if rank.finalize is not None and rank.layout >= FORMATS[1]]
+    hosts = {host: [rank for rank in done if rank.host == host] for host in dict.fromkeys(rank.host for rank in done)}
+    for host, there in sorted(hosts.items()):
+        reader = next((rank for rank in there if rank.init.links is not None), None)
+        if reader is None:
+            finding.sentences.append(
+                f"no rank of {host} read the state of its links: the launcher numbers no rank of the node 0 "
+                "(OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID, SLURM_LOCALID and the like)."
+            )
+            continue
+        names = list(dict.fromkeys([*rails, *_below(reader, rails), *same_port(reader, fabric)]))
+        states = [_state(reader, name) for name in names]
+        finding.states += states
+        finding.sentences += [sentence for state in states for sentence in _disturbed(state, state.link in rails)]
+        for rail, state in zip(fabric.rails, states, strict=False):  # rails come first
+            wrong, odd = _unlike_description(state, fabric, rail)
+            finding.sentences += wrong
+            finding.notes += odd
+        finding.errors += [row for state in states for row in _error_rows(state, reader.seconds or 0.0)]
+        finding.errors += _tcp_rows(host, there, reader)
+    # What the site describes has been held against that, node by node.
+    described = {"mtu_bytes"} if fabric.transport == "tcp" and fabric.mtu_bytes is not None else set()
+    wrong, odd = _unlike_nodes(finding.states, rails, described)
+    finding.sentences += wrong
+    finding.notes += odd
+    return finding
+
+
+def _below(rank: RankEvidence, names: Iterable[str]) -> Iterator[str]:
+    """Interfaces that interfaces are made of, all the way down."""
+    for name in names:
+        lower = rank.interfaces[name].lower if name in rank.interfaces else ()
+        yield from lower
+        yield from _below(rank, lower)
+
+
+def _state(rank: RankEvidence, name: str) -> LinkState:
+    assert rank.finalize is not None
+    start, end = _facts(rank.init, name), _facts(rank.finalize, name)
+    physical = _is_physical(rank, name)
+    settings, later = (
+        {
+            key: value
+            for key, value in facts.items()
+            if key in SETTINGS and (key not in PHYSICAL or (physical and value != "unknown"))
+        }
+        for facts in (start, end)
+    )
+    return LinkState(
+        rank.host,
+        name,
+        settings,
+        {key: later[key] for key in MUST_STAY if key in settings and key in later and settings[key] != later[key]},
+        {
+            key: value - before
+            for key, value in end.items()
+            if key not in SETTINGS and isinstance(value, int) and isinstance(before := start.get(key), int) and value != before
+        },
+    )
+
+
+def _is_physical(rank: RankEvidence, name: str) -> bool:
+    """Whether a link is a real one: not software, and not an adapter that a virtual machine is shown."""
+    facts, port = rank.interfaces.get(name), rank.ports.get(name)
+    if facts is not None:
+        return facts.slot is not None and (rank.kernel.get(f"driver of {name}") or "").partition(" ")[0] not in VIRTUAL_DRIVERS
+    # RDMA on a bond tells one member's rate or both's, efa one of its own making; Slingshot has no such entry.
+    return port is None or (port.link_layer in ("InfiniBand", "Ethernet") and "bond" not in name)
+
+
+def _facts(snapshot: Snapshot, name: str) -> dict[str, int | str]:
+    return {**(snapshot.links or {}).get(name, {}), **snapshot.errors.get(name, {})}
+
+
+def _disturbed(state: LinkState, rail: bool) -> Iterator[str]:
+    """Sentences on a link that was not the same link, or not up, all the time.
+
+    :param rail: it is a rail itself, not something it is made of.
+    """
+    where = f"{state.link} on {state.host}"
+    for counter, what in BREAKS.items():
+        if (new := state.new.get(counter, 0)) > 0:
+            yield f"the link of {where} was interrupted during the run: {what} ({counter} +{new}); see cable, port and its log."
+    changed = [f"{SETTINGS[key]} {state.settings[key]} to {value}" for key, value in state.changed.items()]
+    if changed:
+        yield f"the link of {where} changed during the run: {', '.join(changed)}."
+    if rail and NOT_UP.fullmatch(str(state.settings.get("state", ""))):
+        yield f"the link of {where} is not up (state {state.settings['state']})."
+    if state.settings.get("duplex") == "half":
+        yield f"the link of {where} runs at half duplex; let both ends negotiate, or set both alike."
+
+
+def _unlike_description(state: LinkState, fabric: Fabric, rail: Rail) -> tuple[list[str], list[str]]:
+    """Sentences and remarks on a rail that is not what the site says it is."""
+    wrong, odd = [], []
+    where = f"{state.link} on {state.host}"
+    mtu = state.settings.get("mtu_bytes")
+    if fabric.transport == "tcp" and fabric.mtu_bytes is not None and mtu is not None and mtu != fabric.mtu_bytes:
+        wrong.append(
+            f"{where} has an MTU of {mtu}, the site says {fabric.mtu_bytes} for {fabric.name}; set it, or correct system.py."
+        )
+    reported, described = _reported_gbit_per_s(state), rail.line_rate_gbit_per_s
+    if reported is not None and described is not None:
+        if reported < SLOW_SHARE * described:
+            wrong.append(
+                f"{where} came up at {reported:g} Gbit/s, the site says {described:g} for {fabric.name}; see cable and port."
+            )
+        elif reported > FAST_SHARE * described:
+            odd.append(f"{where} reports {reported:g} Gbit/s, the site says {described:g} for {fabric.name}")
+    return wrong, odd
+
+
+def _reported_gbit_per_s(state: LinkState) -> float | None:
+    """Rate the link came up with; ``None`` where it tells none, or one that means nothing."""
+    speed = state.settings.get("speed_mbit_per_s")
+    if isinstance(speed, int) and speed > 0:
+        return speed / 1000
+    found = RATE.search(str(state.settings.get("rate", "")))
+    return float(found[1] or found[2]) if found else None
+
+
+def _unlike_nodes(states: Sequence[LinkState], rails: Sequence[str], described: Set[str]) -> tuple[list[str], list[str]]:
+    """Sentences and remarks on rails that are not the same on all nodes.
+
+    :param described: settings that are left out.
+    """
+    wrong, odd = [], []
+    for link in dict.fromkeys(state.link for state in states):
+        for key, word in SETTINGS.items():
+            values: dict[int | str, list[str]] = {}
+            for state in states:
+                if state.link == link and key in state.settings:
+                    values.setdefault(state.settings[key], []).append(state.host)
+            if len(values) < 2 or key in described:
+                continue
+            listed = "; ".join(f"{value} on {_hosts(hosts)}" for value, hosts in sorted(values.items(), key=str))
+            if key in MUST_AGREE and link in rails:
+                wrong.append(f"the nodes' links are not alike: {word} of {link} is {listed}.")
+            elif key in MAY_DIFFER:
+                odd.append(f"{word} of {link} differ: {listed}")
+    return wrong, odd
+
+
+def _hosts(hosts: Sequence[str], most: int = 4) -> str:
+    return ", ".join(hosts) if len(hosts) <= most else f"{', '.join(hosts[:most])} and {len(hosts) - most} more"
+
+
+def _error_rows(state: LinkState, seconds: float) -> Iterator[dict[str, Any]]:
+    for counter, new in state.new.items():
+        per_s = COMMON_PER_S.get(counter, ("", 0.0))[1]
+        told = new < 0 or (counter in ERRORS and new > 0) or (counter in COMMON_PER_S and new > per_s * seconds)
+        yield {"node": state.host, "link": state.link, "counter": counter, "new": new, "told": told}
+
+
+def _tcp_rows(host: str, ranks: Sequence[RankEvidence], reader: RankEvidence) -> list[dict[str, Any]]:
+    """What TCP sent again: the ranks' own bytes where the kernel tells them, and the whole node's segments, whoever's."""
+    out = again = 0
+    for rank in ranks:
+        assert rank.finalize is not None
+        before = {(pair.local, pair.peer): pair.wire for pair in rank.init.tcp}
+        for pair in rank.finalize.tcp:
+            start = before.get((pair.local, pair.peer))
+            if pair.wire is not None:
+                out += pair.wire.out - (start.out if start else 0)
+                again += pair.wire.again - (start.again if start else 0)
+    rows = []
+    if again > 0:
+        told = again > max(AGAIN_SHARE * out, AGAIN_BYTES)
+        rows.append({"node": host, "link": OWN_TCP, "counter": "again_bytes", "new": again, "told": told})
+    assert reader.finalize is not None
+    start_, end = reader.init.tcp_node, reader.finalize.tcp_node
+    segments = {key: end[key] - start_.get(key, 0) for key in end}
+    if (resent := segments.get("RetransSegs", 0)) > 0:
+        told = not out and resent > max(AGAIN_SHARE * segments.get("OutSegs", 0), AGAIN_SEGMENTS)
+        rows.append({"node": host, "link": NODE_TCP, "counter": "RetransSegs", "new": resent, "told": told})
+    return rows
+
+
+def settings_of(states: Iterable[LinkState]) -> list[dict[str, Any]]:
+    """Settings of each link, for the session's database."""
+    return [{"node": state.host, "link": state.link, **state.settings} for state in states]
+
+
+def describe(settings: Mapping[str, Any]) -> str:
+    """Settings of a link in words: ``MTU 1500, state up``."""
+    return ", ".join(f"{word} {settings[key]}" for key, word in SETTINGS.items() if key in settings)
+
+
+def remarks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Remarks on errors of a whole job: one per node, link and counter, with each launch they came in.
+
+    :param rows: rows of :attr:`LinkFinding.errors`, with ``launch`` and ``repeat``.
+    """
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        if row["told"]:
+            place = f"{row['new']:+d} in {row['launch']}.{row['repeat']}"
+            told.setdefault((row["link"], row["node"], row["counter"]), []).append(place)
+    return [
+        f"{link} on {node}: {counter} {_hosts(places)}{_meaning(counter)}" for (link, node, counter), places in told.items()
+    ]
+
+
+def _meaning(counter: str) -> str:
+    known = {**ERRORS, **{name: words for name, (words, _) in COMMON_PER_S.items()}}
+    known |= {"again_bytes": "bytes sent again", "RetransSegs": "segments sent again, of all connections of the node"}
+    return f" ({known[counter]})" if counter in known else ""

@@ -1,0 +1,107 @@
+"""The witness library: built from ``recorder.c`` where it is needed, found again as long as its source is the same.
+
+Preloaded into every rank of a launch, it writes one file of testimony per rank (see ``recorder.c``); ``checks``
+reads and judges them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...vocabulary import BadInput
+
+SOURCE = Path(__file__).with_name("recorder.c")
+#: Files the library is made of; any change of one gives it another name.
+SOURCES = (SOURCE, *(SOURCE.with_name(f"{part}.h") for part in ("text", "facts", "links", "snapshot")))
+#: Where the harness keeps the built library; on a cluster the checkout is on a file system the nodes share.
+DIRECTORY = Path(__file__).resolve().parents[4] / "results" / "witness"
+
+FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wpedantic")
+SHARED = ("-shared", "-fvisibility=hidden")
+#: dlopen and dlsym are in libdl before glibc 2.34 (glibc NEWS, version 2.34); later ones keep an empty libdl.
+LIBRARIES = ("-ldl",)
+#: C compilers tried in this order, before the one the ``ziglang`` wheel brings.
+COMPILERS = ("cc", "gcc", "clang")
+#: Oldest glibc the zig build runs on: that of RHEL 7, as for manylinux2014 (PEP 599).
+OLDEST_GLIBC = "2.17"
+REMEDY = "install gcc or clang, or 'pip install ziglang'"
+
+
+def compilers() -> list[tuple[str, ...]]:
+    """C compilers of this machine as argument vectors, in the order they are tried; empty if there is none."""
+    found: list[tuple[str, ...]] = [(name,) for name in COMPILERS if shutil.which(name)]
+    if importlib.util.find_spec("ziglang"):
+        target = f"{platform.machine()}-linux-gnu.{OLDEST_GLIBC}"
+        found.append((sys.executable, "-m", "ziglang", "cc", "-target", target))
+    return found
+
+
+def digest() -> str:
+    """First 12 hex digits of the SHA-256 over sources and flags."""
+    content = hashlib.sha256("\0".join((*FLAGS, *SHARED, *LIBRARIES)).encode())
+    for path in SOURCES:
+        content.update(path.read_bytes())
+    return content.hexdigest()[:12]
+
+
+def path_in(directory: Path) -> Path:
+    """Where :func:`build` puts the library of the present source for this machine's architecture."""
+    return directory / f"witness-{platform.machine()}-{digest()}.so"
+
+
+def build(destination: Path, compiler: Sequence[str] | None = None) -> Path:
+    """Compile the witness into the folder ``destination`` unless the same source is already built there.
+
+    :param compiler: argument vector of a C compiler; by default each of :func:`compilers` until one succeeds.
+    :returns: absolute path of the library.
+    :raises BadInput: when there is no compiler, none compiles it, or the folder cannot be written.
+    """
+    library = path_in(destination.absolute())
+    if library.exists():
+        return library
+    candidates = [tuple(compiler)] if compiler else compilers()
+    if not candidates:
+        raise BadInput(f"No C compiler to build the evidence library with ({', '.join(COMPILERS)}, ziglang); {REMEDY}.")
+    try:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent, prefix=".build-") as scratch:
+            made = Path(scratch) / library.name
+            said = [_compile(candidate, made) for candidate in candidates if not made.exists()]
+            if not made.exists():
+                raise BadInput(f"The evidence library {SOURCE} does not compile ({'; '.join(said)}); {REMEDY}.")
+            made.replace(library)  # at once: jobs may be looking for it
+    except OSError as error:
+        raise BadInput(f"The evidence library cannot be built in {destination} ({error}); make it writable.") from error
+    return library
+
+
+def _compile(compiler: tuple[str, ...], made: Path) -> str:
+    """Run one compiler; says in a few words why ``made`` is not there afterwards."""
+    command = [*compiler, *FLAGS, *SHARED, "-o", str(made), str(SOURCE), *LIBRARIES]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", env={**os.environ, "LC_ALL": "C"}, check=False
+        )
+    except OSError as error:
+        return f"{compiler[0]}: {error.strerror}"
+    if done.returncode:
+        made.unlink(missing_ok=True)
+    lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or ["no message"]
+    return f"{' '.join(compiler)}: exit status {done.returncode}, {lines[0].strip()[:200]}"
+
+
+def locate() -> Path:
+    """The witness the harness preloads, built on first use.
+
+    :raises BadInput: as :func:`build`.
+    """
+    return build(DIRECTORY)

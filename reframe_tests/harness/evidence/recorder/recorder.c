@@ -1,0 +1,180 @@
+/*
+ * The witness: preloaded into every rank of an MPI program, it writes down what the kernel and the MPI library say about
+ * that rank, so that a measurement can be checked against the conditions it was asked for.
+ *
+ *   mpirun ... env LD_PRELOAD=<witness.so> MPIBENCH_EVIDENCE=<directory> <program>
+ *
+ * One JSON file per rank, <directory>/<host>.<pid>.json, written when MPI_Init has returned ("finalized": false) and
+ * replaced when MPI_Finalize is called. Between the two snapshots nothing of this library runs. A program that never
+ * calls MPI_Init writes nothing. Every failure is silent: a missing file is the failure, and the reader reports it.
+ *
+ * The C entry points are wrapped under both names (MPI_ and PMPI_), because Fortran 2008 bindings and statically linked
+ * profilers call the PMPI_ one; whichever is entered first testifies. No mpi.h is needed: one binary serves every MPI.
+ * MPI_Session_init (no world, no ranks) is not covered.
+ *
+ * witness_text.h: JSON and small files. witness_facts.h: what is written once. witness_links.h: the state of the node's links.
+ * witness_snapshot.h: what changes.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdatomic.h>
+
+#include "snapshot.h"
+
+#define FORMAT 2 /* version of the file's layout; evidence_rank.py says which it reads */
+
+static const char *directory; /* NULL: nobody asked, stay out of the way */
+static struct text load, facts, start;
+static pid_t witnessed; /* a child forked later is not the rank */
+static atomic_int entered;
+static atomic_flag initialized = ATOMIC_FLAG_INIT, finalized = ATOMIC_FLAG_INIT;
+
+__attribute__((constructor)) static void notice_load(void)
+{
+    int saved = errno;
+    directory = getenv("MPIBENCH_EVIDENCE");
+    if (directory && !*directory)
+        directory = NULL;
+    if (directory)
+        put_load(&load);
+    errno = saved;
+}
+
+/* Writes the testimony under a temporary name and moves it in place, so that no reader sees half of it. */
+static void write_testimony(const struct text *end)
+{
+    char host[HOST_NAME_MAX + 1] = "", path[PATH_MAX], part[PATH_MAX];
+    struct text out = {0};
+    gethostname(host, sizeof host - 1);
+    int length = snprintf(path, sizeof path, "%s/%s.%ld.json", directory, host, (long)getpid());
+    int room = snprintf(part, sizeof part, "%s/.%s.%ld.part", directory, host, (long)getpid());
+    put(&out, "{\"format\":%d,\"finalized\":%s", FORMAT, end ? "true" : "false");
+    const struct text *parts[] = {&load, &facts, &start, end};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i]) {
+            put_bytes(&out, ",", 1);
+            put_bytes(&out, parts[i]->data ? parts[i]->data : "", parts[i]->length);
+            out.bad |= parts[i]->bad || !parts[i]->length;
+        }
+    put(&out, "}\n");
+    if (!out.bad && length > 0 && length < PATH_MAX && room > 0 && room < PATH_MAX) {
+        int file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        bool whole = file >= 0;
+        for (size_t done = 0; whole && done < out.length;) {
+            ssize_t count = write(file, out.data + done, out.length - done);
+            whole = count > 0 || (count < 0 && errno == EINTR);
+            done += count > 0 ? (size_t)count : 0;
+        }
+        if (file >= 0 && close(file))
+            whole = false;
+        if (file >= 0 && (!whole || rename(part, path)))
+            unlink(part);
+    }
+    free(out.data);
+}
+
+static void take_snapshot(struct text *out, const char *name, bool at_start, bool with_links)
+{
+    out->length = 0;
+    put_member(out, name);
+    put_snapshot(out, at_start, with_links);
+}
+
+static void testify_start(void)
+{
+    if (!directory || atomic_flag_test_and_set(&initialized))
+        return;
+    int saved = errno;
+    witnessed = getpid();
+    put_identity(&facts);
+    put_library(&facts);
+    put_environment(&facts);
+    put_node(&facts);
+    take_snapshot(&start, "init", true, false); /* links are compared with the end, which this one may never see */
+    write_testimony(NULL); /* a rank that hangs or is killed leaves this one */
+    take_snapshot(&start, "init", true, true); /* writing is not part of the run */
+    errno = saved;
+}
+
+static void testify_end(void)
+{
+    struct text end = {0};
+    if (!directory || witnessed != getpid() || atomic_flag_test_and_set(&finalized))
+        return;
+    int saved = errno;
+    take_snapshot(&end, "finalize", false, true);
+    write_testimony(&end);
+    free(end.data);
+    errno = saved;
+}
+
+/* ---- entry points ---- */
+
+#define ERROR_OTHER 1 /* no symbol behind the wrapper, which a program that got here cannot meet */
+#define EXPORTED __attribute__((visibility("default")))
+
+/* Runs the wrapped initialisation; the outermost of nested ones (Fortran on C, MPI_ on PMPI_) testifies. */
+#define INITIALIZE(call, good)                     \
+    do {                                           \
+        bool outermost = !atomic_fetch_add(&entered, 1); \
+        call;                                      \
+        atomic_fetch_sub(&entered, 1);             \
+        if (outermost && (good))                   \
+            testify_start();                       \
+    } while (0)
+
+#define WRAP_C(prefix)                                                                       \
+    EXPORTED int prefix##MPI_Init(int *count, char ***arguments)                             \
+    {                                                                                        \
+        int code = ERROR_OTHER, (*next)(int *, char ***);                                    \
+        FUNCTION(next, #prefix "MPI_Init");                                                  \
+        INITIALIZE(code = next ? next(count, arguments) : code, !code);                      \
+        return code;                                                                         \
+    }                                                                                        \
+    EXPORTED int prefix##MPI_Init_thread(int *count, char ***arguments, int wanted, int *got) \
+    {                                                                                        \
+        int code = ERROR_OTHER, (*next)(int *, char ***, int, int *);                        \
+        FUNCTION(next, #prefix "MPI_Init_thread");                                           \
+        INITIALIZE(code = next ? next(count, arguments, wanted, got) : code, !code);         \
+        return code;                                                                         \
+    }                                                                                        \
+    EXPORTED int prefix##MPI_Finalize(void)                                                  \
+    {                                                                                        \
+        int (*next)(void);                                                                   \
+        FUNCTION(next, #prefix "MPI_Finalize");                                              \
+        testify_end();                                                                       \
+        return next ? next() : ERROR_OTHER;                                                  \
+    }
+
+WRAP_C()
+WRAP_C(P)
+
+/* Fortran, as gfortran, ifx, flang and nvfortran spell it. */
+#define WRAP_FORTRAN(prefix)                                                 \
+    EXPORTED void prefix##mpi_init_(int *code)                               \
+    {                                                                        \
+        void (*next)(int *);                                                 \
+        FUNCTION(next, #prefix "mpi_init_");                                 \
+        *code = ERROR_OTHER;                                                 \
+        INITIALIZE(if (next) next(code), !*code);                            \
+    }                                                                        \
+    EXPORTED void prefix##mpi_init_thread_(int *wanted, int *got, int *code) \
+    {                                                                        \
+        void (*next)(int *, int *, int *);                                   \
+        FUNCTION(next, #prefix "mpi_init_thread_");                          \
+        *code = ERROR_OTHER;                                                 \
+        INITIALIZE(if (next) next(wanted, got, code), !*code);               \
+    }                                                                        \
+    EXPORTED void prefix##mpi_finalize_(int *code)                           \
+    {                                                                        \
+        void (*next)(int *);                                                 \
+        FUNCTION(next, #prefix "mpi_finalize_");                             \
+        testify_end();                                                       \
+        *code = ERROR_OTHER;                                                 \
+        if (next)                                                            \
+            next(code);                                                      \
+    }
+
+WRAP_FORTRAN()
+WRAP_FORTRAN(p)

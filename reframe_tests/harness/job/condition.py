@@ -1,0 +1,281 @@
+"""A condition: stack x fabric x nodes x ppn x pinning, resolved on one partition and translated for one launcher.
+
+Resolution is pure: from metadata, the site's description and the topology to environment variables and launcher
+options. What cannot be measured is said with its reason (:class:`NotMeasured`) and becomes a skipped case.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..launchers import binding, bootstrap
+from ..machine import placement
+from ..machine.fabric import Fabric
+from ..machine.topology import Topology
+from ..mpis import transports
+from ..sites import site
+from ..stacks.stack import Stack
+from ..vocabulary import BadInput, NotMeasured
+from .script import DEBUG_FILE, quote
+
+#: ReFrame launchers that stand for "the stack's own mpirun"; any other is a launcher of the site. ``local`` is among them
+#: because ReFrame detects the topology only of partitions whose scheduler and launcher are both local.
+OWN_LAUNCHERS = ("local", "mpirun", "mpiexec", "mpirun_rsh", "mpirun-intelmpi", "mpirun-openmpi")
+#: ``srun --mpi=`` per MPI, unless the partition's ``extras.srun_mpi`` says otherwise (Slurm MPI guide; Intel MPI and MPICH
+#: speak PMI2 without a path to its library, Open MPI 4 and 5 speak PMIx).
+SRUN_MPI = {"intelmpi": "pmi2", "mpich": "pmi2", "openmpi": "pmix", "mvapich2": "pmi2", "mvapich": "pmi2"}
+#: Launcher families whose ``mpirun`` hands only its own variables to ranks on other nodes; the rest goes through ``-x``
+#: (mpirun(1) of Open MPI 4 and 5, section "Exported Environment Variables").
+EXPORTING = ("prrte", "orterun")
+#: Launcher families that learn the number of ranks from variables, not from ``-np``.
+COUNTED_BY_VARIABLES = ("poe",)
+#: Launcher families that take options of the whole job only in front of ``-np``, which begins a program's own: the MPD of Intel
+#: MPI 4.0 (``mpiexec <g-options> <l-options> <program>``; Cambridge paper, appendix A: ``mpirun -ppn $ppn -np $np``).
+COUNTED_LAST = ("hydra-intel",)
+#: Variables mpirun takes along by itself.
+OWN_VARIABLES = ("OMPI_", "PMIX_", "PRTE_")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A resolved condition.
+
+    :param ppn: processes per node as a number; ``ppn_symbol`` is what was asked for.
+    :param placement: core list per rank of a node, or none for the policies ``default`` and ``none``.
+    :param setting: environment and proofs of the transport.
+    :param binding: environment, options and files that hand the placement to the launcher.
+    :param srun_mpi: value of ``srun --mpi``; empty where the stack's own launcher is used.
+    :param bootstrap: how the stack's own launcher reaches the other nodes.
+    :param recommended: variables the site sets for this stack; those of the condition itself win.
+    :param chosen: variables the user sets; they win over everything, and the evidence says what came of it.
+    """
+
+    stack: Stack
+    fabric: Fabric
+    nodes: int
+    ppn: int
+    ppn_symbol: str
+    pinning: str
+    topology: Topology
+    placement: placement.Placement
+    setting: transports.Setting
+    binding: binding.Binding
+    srun_mpi: str = ""
+    bootstrap: bootstrap.Bootstrap = field(default_factory=bootstrap.Bootstrap)
+    recommended: Mapping[str, str] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the job."""
+        return self.nodes * self.ppn
+
+    @property
+    def core_list(self) -> tuple[tuple[int, ...], ...] | None:
+        """CPUs (numbers of the operating system) per rank of a node; ``None`` where the policy names none."""
+        return self.placement.ranks
+
+    def core_of(self, cpu: int) -> int:
+        """Core of a CPU, so that two SMT siblings count as one core."""
+        return self.topology.core_of(cpu)
+
+    @property
+    def job_env(self) -> dict[str, str]:
+        """Variables of the whole job."""
+        everything = {**self.recommended, **self.setting.env, **self.binding.env, **self.bootstrap.env, **self.chosen}
+        return {name: value for name, value in everything.items() if name not in self.debug_env}
+
+    @property
+    def assignments(self) -> dict[str, str]:
+        """:attr:`job_env` as shell words. Nothing in them is expanded, except a file of the job that bootstrap names."""
+        own = self.bootstrap.env
+        return {name: quote(value, of_job=own.get(name) == value) for name, value in self.job_env.items()}
+
+    @property
+    def asked_env(self) -> dict[str, str]:
+        """Variables every rank must have been given."""
+        return {name: value for name, value in self._all_env.items() if name not in self.launcher_env}
+
+    @property
+    def launcher_env(self) -> dict[str, str]:
+        """Variables that say where ranks go; some launchers keep them to themselves, and the CPU masks tell what came of it."""
+        return {name: value for name, value in self.binding.env.items() if name not in self.chosen}
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Names of the variables that the ranks' evidence is asked for."""
+        return tuple(dict.fromkeys((*self.asked_env, *self.launcher_env)))
+
+    @property
+    def _all_env(self) -> dict[str, str]:
+        # How to reach other nodes concerns the launcher alone.
+        apart = set(self.bootstrap.env) - set(self.chosen)
+        return {name: value for name, value in {**self.stack.env_vars, **self.job_env}.items() if name not in apart}
+
+    @property
+    def debug_env(self) -> dict[str, str]:
+        """Variables that name a launch's own debug file."""
+        return {name: value for name, value in self.setting.env.items() if DEBUG_FILE in value and name not in self.chosen}
+
+    @property
+    def prepare(self) -> list[str]:
+        """Shell lines that write the files binding and bootstrap need (rank files) into the job's directory."""
+        files = {**self.binding.files, **self.bootstrap.scripts}
+        lines = [
+            line for name, text in files.items() for line in (f"cat >{name} <<'END_OF_FILE'", *text.splitlines(), "END_OF_FILE")
+        ]
+        return [*lines, *(f"chmod +x {name}" for name in self.bootstrap.scripts), *self.bootstrap.prepare]
+
+    def launcher_words(self, command: Sequence[str], options: Sequence[str]) -> list[str]:
+        """The launcher's command line up to the program.
+
+        :param command: what the site's launcher would start, e.g. ``srun``; not used where the stack's own is.
+        :param options: options the user gave the launcher.
+        """
+        if self.srun_mpi:
+            words = [*command, f"--mpi={self.srun_mpi}", f"--nodes={self.nodes}", f"--ntasks={self.ranks}"]
+        else:
+            # The absolute path: another MPI's mpirun may come first on PATH.
+            words = [*self.stack.mpirun]
+        counted = bool(self.srun_mpi) or self.stack.launcher_family in COUNTED_BY_VARIABLES
+        count = () if counted else ("-np", str(self.ranks))
+        options = [*options, *self.binding.options]
+        words += [*options, *count] if self.stack.launcher_family in COUNTED_LAST else [*count, *options]
+        if not self.srun_mpi and self.stack.launcher_family in EXPORTING and self.nodes > 1:
+            names = dict.fromkeys([*self.job_env, *self.debug_env, *self.stack.env_vars, *self.stack.prepend_path])
+            words += [word for name in names if not name.startswith(OWN_VARIABLES) for word in ("-x", name)]
+        if not self.srun_mpi and self.stack.launcher_family == "mpirun_rsh" and "-export" not in words:
+            # Before -export the variables stand on the command line; mpirun_rsh takes PATH and LD_LIBRARY_PATH along.
+            words += [f"{name}={value}" for name, value in {**self.stack.env_vars, **self.job_env}.items()]
+        return words
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary, for the session's database."""
+        return {
+            "stack": self.stack.name,
+            "mpi": self.stack.mpi,
+            "mpi_version": self.stack.mpi_version,
+            "origin": self.stack.origin,
+            "lock_hash": self.stack.lock_hash,
+            "abi": self.stack.abi,
+            "device": self.stack.device,
+            "suites": {name: dict(row) for name, row in self.stack.suites.items()},
+            "fabric": self.fabric.name,
+            "transport": self.fabric.transport,
+            "scope": self.fabric.scope,
+            "devices": list(self.fabric.devices),
+            "line_rate_gbit_per_s": self.fabric.line_rate_gbit_per_s,
+            "nodes": self.nodes,
+            "ppn": self.ppn,
+            "ppn_symbol": self.ppn_symbol,
+            "pinning": self.pinning,
+            "placement": None if self.core_list is None else [list(cpus) for cpus in self.core_list],
+            "ranks": self.ranks,
+            "environment": dict(self.job_env),
+        }
+
+
+def resolve(
+    *,
+    stack: Stack,
+    fabric: Fabric,
+    nodes: int,
+    ppn: str,
+    pinning: str,
+    processor: Mapping[str, Any],
+    launcher: str,
+    extras: Mapping[str, Any],
+    ppn_order: Sequence[str],
+    pinning_order: Sequence[str],
+    here: bool = False,
+    scheduler: str = "local",
+    chosen: Mapping[str, str] | None = None,
+) -> Condition:
+    """Resolve one combination of parameters on one partition.
+
+    :param processor: ReFrame's processor information of the partition.
+    :param launcher: registered name of the partition's launcher.
+    :param extras: the partition's extras.
+    :param ppn_order: all values of ``ppn`` in this session, to find combinations with the same placement.
+    :param pinning_order: all values of ``pinning``, likewise.
+    :param here: jobs run on this machine, inside what this process may use.
+    :param scheduler: registered name of the partition's batch system.
+    :param chosen: variables the user sets.
+    :raises NotMeasured: with the reason why this combination is not measured here.
+    """
+    if fabric.within_node != (nodes == 1):
+        where = "inside one node" if fabric.within_node else "between nodes"
+        raise NotMeasured(
+            f"fabric {fabric.name} works {where} and {nodes} {'node is' if nodes == 1 else 'nodes are'} asked for"
+        )
+    if pinning not in site.policies_of(extras):
+        raise NotMeasured(
+            f"pinning={pinning} is not among the policies of this partition ({', '.join(site.policies_of(extras))})"
+        )
+    topology = Topology.from_processor(processor)
+    if here:
+        # ReFrame reads /sys, which shows a container all CPUs of its host; only those of this process may be named.
+        topology = topology.of_this_process()
+    nic_numa = tuple(rail.numa_node for rail in fabric.rails if rail.numa_node is not None) or None
+    try:
+        number = placement.resolve_ppn(ppn, topology)
+    except BadInput as error:
+        raise NotMeasured(str(error)) from error
+    placed = placement.place(pinning, number, topology, nic_numa)
+    if isinstance(placed, placement.Unplaceable):
+        raise NotMeasured(placed.reason)
+    combinations = [(symbol, policy) for symbol in ppn_order for policy in pinning_order]
+    same = placement.first_equal((ppn, pinning), combinations, topology, nic_numa)
+    if same != (ppn, pinning):
+        raise NotMeasured(f"same placement as ppn={same[0]}, pinning={same[1]}")
+    setting = transports.settle(stack, fabric)
+    if isinstance(setting, transports.Unsupported):
+        raise NotMeasured(setting.reason)
+    own = launcher in OWN_LAUNCHERS
+    start = bootstrap.find(stack.launcher_family, stack.version_tuple, scheduler, nodes) if own else bootstrap.Bootstrap()
+    bound = binding.bind(
+        placed,
+        stack.launcher_family if own else launcher,
+        nodes,
+        number,
+        mpi=stack.mpi,
+        version=stack.version_tuple,
+        oversubscribe=bool(extras.get("oversubscribe", False)),
+        hostfile=start.hostfile,
+    )
+    if isinstance(bound, binding.Inexpressible):
+        raise NotMeasured(bound.reason)
+    dialects = extras.get("srun_mpi", {})
+    srun_mpi = "" if own else dialects.get(stack.name) or dialects.get(stack.mpi) or SRUN_MPI.get(stack.mpi, "")
+    if not own and not srun_mpi:
+        raise NotMeasured(f"srun does not start ranks of {stack.mpi}: use the stack's own launcher")
+    advice = recommended_for(stack, extras)
+    return Condition(
+        stack,
+        fabric,
+        nodes,
+        number,
+        ppn,
+        pinning,
+        topology,
+        placed,
+        setting,
+        bound,
+        srun_mpi,
+        start,
+        advice,
+        dict(chosen or {}),
+    )
+
+
+def recommended_for(stack: Stack, extras: Mapping[str, Any]) -> dict[str, str]:
+    """Variables the partition's ``extras.recommended`` has for a stack, later entries over earlier ones."""
+    return {
+        name: value
+        for entry in extras.get("recommended", ())
+        if any(fnmatch.fnmatchcase(stack.name, pattern) for pattern in entry["stacks"])
+        for name, value in entry["env_vars"].items()
+    }

@@ -1,0 +1,104 @@
+"""How a job ended, as its scheduler tells it: a job that was cut short is no result, even if what it printed looks whole.
+
+ReFrame waits until a job is over and then asks only the test; the state itself fails nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import script
+
+#: Job states that are no normal end, and what they mean. Slurm's: ``squeue(1)``, "JOB STATE CODES"; ``TIMEOUT`` also of
+#: ReFrame's local scheduler. A state that is not here says nothing against the job.
+BAD_STATES = {
+    "BOOT_FAIL": "a node failed to boot",
+    "CANCELLED": "somebody cancelled it",
+    "DEADLINE": "it reached its deadline",
+    "NODE_FAIL": "a node of it died or lost its daemon",
+    "OUT_OF_MEMORY": "it ran out of memory",
+    "PREEMPTED": "another job took its nodes",
+    "REVOKED": "its cluster gave it away",
+    "TIMEOUT": "it reached the job's time limit",
+}
+#: Options that keep a scheduler from starting a job again on its own, by ReFrame's name of the scheduler (``sbatch(1)``,
+#: ``qsub(1B)``, ``bsub(1)``): ReFrame could read the first start's files while the second one writes them.
+NO_REQUEUE = {
+    "slurm": ("--no-requeue",),
+    "squeue": ("--no-requeue",),
+    "pbs": ("-r n",),
+    "torque": ("-r n",),
+    "lsf": ("-rn",),
+}
+#: Bytes a job may still need for its outputs; less room than that explains a hole in them.
+_ROOM_BYTES = 64 << 10
+
+
+#: Option that tells whose job it is, by ReFrame's name of the scheduler (``sbatch(1)``, ``--comment``).
+_COMMENT = {"slurm": "--comment", "squeue": "--comment"}
+#: First word of that comment.
+OWNER = "mpibench"
+
+
+def owner_comment(pid: int, start_ticks: int, host: str) -> str:
+    """Comment of a job that a ReFrame process waits for: with it, a job whose ReFrame was killed can be told from others.
+
+    :param start_ticks: start of the process in clock ticks after boot (``proc(5)``, field 22 of ``/proc/<pid>/stat``).
+    """
+    return f"{OWNER}:{host}:{pid}:{start_ticks}"
+
+
+def submit_options(scheduler: str) -> list[str]:
+    """Options for a job of this process: started once only, and marked as its own where the scheduler keeps comments."""
+    options = list(NO_REQUEUE.get(scheduler, ()))
+    if scheduler in _COMMENT:
+        owner = script.Owner.this_process()
+        options.append(f"{_COMMENT[scheduler]}={owner_comment(owner.pid, owner.start_ticks, owner.host)}")
+    return options
+
+
+@dataclass(frozen=True)
+class JobEnd:
+    """What is known of the end of a job.
+
+    :param number: the scheduler's number of the job.
+    :param state: the scheduler's word; empty where it has none.
+    :param exit_status: of the job script; ``None`` where unknown.
+    :param nodes: nodes it ran on, as far as known.
+    """
+
+    number: str = ""
+    state: str = ""
+    exit_status: int | None = None
+    nodes: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        """How sentences call it: ``job 17 on c1, c2``."""
+        return " ".join(filter(None, ("job", self.number, f"on {', '.join(self.nodes)}" if self.nodes else "")))
+
+
+def judge(end: JobEnd) -> list[str]:
+    """Sentences unless the job ended normally."""
+    words = [word for word in end.state.replace("+", "").split(",") if word in BAD_STATES]
+    if words:
+        return [f"ended in state {word}: {BAD_STATES[word]}." for word in dict.fromkeys(words)]
+    if end.exit_status:
+        return [f"the job script ended with exit status {end.exit_status}."]
+    return []
+
+
+def judge_room(directory: Path) -> list[str]:
+    """Sentences unless a job's directory still takes what an output may need; explains holes in what a job wrote."""
+    try:
+        with tempfile.TemporaryFile(dir=directory) as probe:
+            probe.write(bytes(_ROOM_BYTES))
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        return [f"nothing more can be written to the stage directory {directory} ({error.strerror}); make room."]
+    return []

@@ -1,0 +1,310 @@
+"""Where the ranks of a node go: processes per node and pinning policies, resolved on a topology to CPUs per rank.
+
+The policies are ours, so that every stack gets the same list; the words are the field's:
+
+- ``bunch``: as few sockets as possible, neighbours on neighbouring cores ("aggregating the processes on as few sockets as
+  possible", Cambridge white paper on Westmere and QDR InfiniBand, section 3.2; MVAPICH2 user guide, MV2_CPU_BINDING_POLICY=
+  bunch). Intel MPI's ``map=bunch`` means something else: #processes / #sockets per socket (Developer Reference,
+  I_MPI_PIN_PROCESSOR_LIST).
+- ``scatter``: equally over the sockets ("spreading the processes equally between sockets", same section; MVAPICH2
+  MV2_CPU_BINDING_POLICY=scatter, Intel MPI I_MPI_PIN_ORDER=scatter: neighbouring ranks share as little as possible).
+- ``nic_local``: the NUMA node the network adapter hangs on, then the nearest. With several rails ranks are dealt over them
+  in turn, each local to its own: one rank per NUMA-local adapter, as in Intel's dual-rail Omni-Path article (2020).
+- ``nic_remote``: the farthest cores first, to show what a wrong placement costs.
+- ``default``: whatever the stack does by itself. ``none``: the ranks may run anywhere. Neither names a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput
+from .topology import ProcessingUnit, Topology
+
+#: Policies that leave the choice to the stack or the kernel; two of them are only the same if they are the same policy.
+UNLISTED = ("default", "none")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the ranks of every node go.
+
+    :param policy: one of :data:`vocabulary.PINNING_POLICIES`.
+    :param ppn: processes per node.
+    :param ranks: CPUs per rank of a node, in rank order; ``None`` for ``default`` and ``none``.
+    :param topology: what it was resolved on; launchers that count CPUs their own way need it.
+    """
+
+    policy: str
+    ppn: int
+    ranks: tuple[tuple[int, ...], ...] | None = None
+    topology: Topology | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Unplaceable:
+    """A policy that means nothing on this topology, with the reason; the case is skipped and says so."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Cores that one rank may get, and where they are."""
+
+    cores: tuple[tuple[ProcessingUnit, ...], ...]
+
+    @property
+    def head(self) -> ProcessingUnit:
+        return self.cores[0][0]
+
+    def cpus(self, smt: bool) -> tuple[int, ...]:
+        return tuple(sorted(unit.cpu for core in self.cores for unit in (core if smt else core[:1])))
+
+
+def resolve_ppn(symbol: str | int, topology: Topology) -> int:
+    """Processes per node as a number: ``numa`` and ``socket`` are one per NUMA node and per socket with CPUs, ``half`` is half
+    the cores (rounded down, at least one), ``full`` all of them. Hardware threads do not count.
+
+    :raises BadInput: for another word, a number below 1, more ranks than cores, or ``numa`` where NUMA nodes are unknown.
+    """
+    cores = len(topology.cores)
+    known = {
+        "1": 1,
+        "2": 2,
+        "numa": len(topology.numa_nodes),
+        "socket": len(topology.sockets),
+        "half": max(1, cores // 2),
+        "full": cores,
+    }
+    text = str(symbol).strip()
+    if text in known:
+        number = known[text]
+    elif text.isdecimal():
+        number = int(text)
+    else:
+        raise BadInput(f"ppn={text} is neither a number nor one of {', '.join(SYMBOLIC_PPN)}.")
+    if text == "numa" and not number:
+        raise BadInput("ppn=numa needs the NUMA nodes, and the partition's topology names none.")
+    if number < 1:
+        raise BadInput(f"ppn={text} starts no process: ask for at least 1.")
+    if number > cores:
+        raise BadInput(f"ppn={text} is {number} processes and the partition has {cores} core{'s' * (cores != 1)}.")
+    return number
+
+
+def place(
+    policy: str,
+    ppn: int,
+    topology: Topology,
+    nic_numa: int | Sequence[int] | None = None,
+    *,
+    width: int = 1,
+    smt: bool = False,
+) -> Placement | Unplaceable:
+    """CPUs of each rank of a node.
+
+    A rank gets ``width`` cores, all on one NUMA node if a node has so many, else on one socket, else anywhere. Of each core it
+    gets the first hardware thread.
+
+    - ``bunch`` fills the cores of a NUMA node in order (those that share a cache side by side), then the next of the same
+      socket, then the next socket. Sockets and NUMA nodes go by number.
+    - ``scatter`` deals the ranks over the sockets in turn, those of a socket over its NUMA nodes, those of a NUMA node over its
+      caches; within a cache, ``k`` ranks on ``m`` cores get every ``m/k``-th one.
+    - ``nic_local`` orders NUMA nodes by distance from the adapter (same, same socket, other socket; then by number) and fills
+      them in order. With several rails rank ``r`` belongs to rail ``r`` modulo the number of rails.
+    - ``nic_remote`` fills NUMA nodes by distance from the nearest rail, the farthest first.
+
+    :param ppn: from :func:`resolve_ppn`.
+    :param nic_numa: NUMA node of each rail of the fabric, in rail order.
+    :param width: cores per rank, for benchmarks with threads.
+    :param smt: give a rank all hardware threads of its cores.
+    :raises BadInput: for an unknown policy or a rail on a NUMA node that the machine does not have.
+    """
+    if policy not in PINNING_POLICIES:
+        raise BadInput(f"pinning={policy} is not one of {', '.join(PINNING_POLICIES)}.")
+    if policy in UNLISTED:
+        return Placement(policy, ppn, None, topology)
+    slots = _slots(topology, width)
+    if ppn > len(slots):
+        cores = "a core" if width == 1 else f"{width} neighbouring cores"
+        return Unplaceable(f"{ppn} ranks with {cores} each are asked for and the partition has room for {len(slots)}")
+    if policy == "bunch":
+        chosen = slots[:ppn]
+    elif policy == "scatter":
+        dealt = _deal(list(range(ppn)), slots, _LEVELS)
+        chosen = [dealt[rank] for rank in range(ppn)]
+    else:
+        ordered = _order_by_nic(policy, ppn, slots, topology, nic_numa)
+        if isinstance(ordered, Unplaceable):
+            return ordered
+        chosen = ordered
+    return Placement(policy, ppn, tuple(slot.cpus(smt) for slot in chosen), topology)
+
+
+def equivalent(one: Placement, other: Placement) -> bool:
+    """True if running both would measure the same: the same CPUs rank by rank, or the same policy without CPUs."""
+    if one.ranks is None or other.ranks is None:
+        return (one.policy, one.ppn, one.ranks) == (other.policy, other.ppn, other.ranks)
+    return one.ranks == other.ranks
+
+
+def first_equal(
+    wanted: tuple[str, str],
+    combinations: Iterable[tuple[str, str]],
+    topology: Topology,
+    nic_numa: int | Sequence[int] | None = None,
+    *,
+    width: int = 1,
+    smt: bool = False,
+) -> tuple[str, str]:
+    """The first of these (ppn, policy) combinations that places the ranks as ``wanted`` does; ``wanted`` itself if none does.
+
+    A case whose first equal is another one is skipped, so that nothing is run twice. Combinations that cannot be resolved or
+    placed here are passed over.
+
+    :raises BadInput: if ``wanted`` itself cannot be resolved.
+    """
+
+    def resolve(symbol: str, policy: str) -> Placement | Unplaceable:
+        return place(policy, resolve_ppn(symbol, topology), topology, nic_numa, width=width, smt=smt)
+
+    mine = resolve(*wanted)
+    if isinstance(mine, Unplaceable):
+        return wanted
+    for combination in combinations:
+        try:
+            other = resolve(*combination)
+        except BadInput:
+            continue
+        if isinstance(other, Placement) and equivalent(mine, other):
+            return combination
+    return wanted
+
+
+def auto_domains(ppn: int, topology: Topology) -> tuple[tuple[int, ...], ...]:
+    """CPUs per rank under Intel MPI's own default, ``I_MPI_PIN_DOMAIN=auto``: what ``default`` means on that stack.
+
+    Section 3.4 of the Cambridge paper with its table for 12 cores (Intel MPI 4.0.1): as many domains as processes, each of
+    cores / processes cores (rounded down), scattered evenly between the sockets, the first half of the ranks on socket 0, on
+    consecutive cores; a single process is not pinned. Its row for 3 processes, domains of four cores each on one socket of
+    six, cannot hold for the third rank: where a socket's share does not fit, the domains follow each other over all cores.
+
+    :param ppn: processes per node, at most the number of cores.
+    """
+    per_socket = [[core for core in topology.cores if core[0].socket == socket] for socket in topology.sockets]
+    size = len(topology.cores) // ppn
+    shares = [ppn // len(per_socket) + (index < ppn % len(per_socket)) for index in range(len(per_socket))]
+    if any(share * size > len(cores) for share, cores in zip(shares, per_socket, strict=True)):
+        shares, per_socket = [ppn], [list(topology.cores)]
+    return tuple(
+        tuple(sorted(unit.cpu for core in cores[index * size : (index + 1) * size] for unit in core))
+        for share, cores in zip(shares, per_socket, strict=True)
+        for index in range(share)
+    )
+
+
+#: What ``scatter`` deals over, outermost first.
+_LEVELS: tuple[Callable[[ProcessingUnit], int | None], ...] = (
+    lambda unit: unit.socket,
+    lambda unit: unit.numa,
+    lambda unit: unit.cache,
+)
+
+
+def _slots(topology: Topology, width: int) -> list[_Slot]:
+    """Disjoint groups of ``width`` cores in the order of ``bunch``, none across a border that it need not cross."""
+    if width < 1:
+        raise BadInput(f"{width} cores per rank are asked for: ask for at least 1.")
+    borders: tuple[Callable[[ProcessingUnit], object], ...] = (
+        lambda unit: (unit.socket, unit.numa),
+        lambda unit: unit.socket,
+        lambda unit: None,
+    )
+    for border in borders:
+        domains: dict[object, list[tuple[ProcessingUnit, ...]]] = {}
+        for core in topology.cores:
+            domains.setdefault(border(core[0]), []).append(core)
+        if max(map(len, domains.values())) >= width:
+            break
+    return [
+        _Slot(tuple(cores[first : first + width]))
+        for cores in domains.values()
+        for first in range(0, len(cores) - width + 1, width)
+    ]
+
+
+def _deal(
+    ranks: Sequence[int], slots: Sequence[_Slot], levels: Sequence[Callable[[ProcessingUnit], int | None]]
+) -> dict[int, _Slot]:
+    """Rank to slot, round-robin over the groups of the outermost level; a full group is passed over."""
+    if not levels:
+        return {rank: slots[index * len(slots) // len(ranks)] for index, rank in enumerate(ranks)}
+    groups: dict[int | None, list[_Slot]] = {}
+    for slot in slots:
+        groups.setdefault(levels[0](slot.head), []).append(slot)
+    shares: dict[int | None, list[int]] = {key: [] for key in groups}
+    waiting = list(ranks)
+    while waiting:
+        for key, members in groups.items():
+            if waiting and len(shares[key]) < len(members):
+                shares[key].append(waiting.pop(0))
+    dealt: dict[int, _Slot] = {}
+    for key, share in shares.items():
+        if share:
+            dealt.update(_deal(share, groups[key], levels[1:]))
+    return dealt
+
+
+def _order_by_nic(
+    policy: str, ppn: int, slots: Sequence[_Slot], topology: Topology, nic_numa: int | Sequence[int] | None
+) -> list[_Slot] | Unplaceable:
+    """Slots of the ranks under ``nic_local`` and ``nic_remote``."""
+    rails = (nic_numa,) if isinstance(nic_numa, int) else tuple(nic_numa or ())
+    if not rails:
+        return Unplaceable(f"{policy} needs the NUMA node of the adapter, and the fabric names none")
+    if not topology.numa_nodes:
+        return Unplaceable(f"{policy} needs NUMA nodes, and the partition's topology names none")
+    for rail in rails:
+        if rail not in topology.numa_ids:
+            known = ", ".join(map(str, topology.numa_ids))
+            raise BadInput(f"a rail of the fabric is on NUMA node {rail} and the partition has {known}: correct system.py.")
+    if len(topology.numa_nodes) == 1:
+        return Unplaceable(f"{policy} means nothing on one NUMA node: every core is local to the adapter")
+    distances = {rail: _distances(rail, topology) for rail in rails}
+    if policy == "nic_remote":
+        if set(topology.numa_nodes) <= set(rails):
+            return Unplaceable("nic_remote means nothing where every NUMA node has a rail of its own")
+        nearest = {numa: min(distances[rail][numa] for rail in rails) for numa in topology.numa_nodes}
+        return sorted(slots, key=lambda slot: nearest[_numa(slot)], reverse=True)[:ppn]
+    missing = sorted(set(rails) - set(topology.numa_nodes))
+    if missing:
+        return Unplaceable(f"nic_local needs a core on NUMA node {missing[0]}, where the adapter is, and none is usable there")
+    taken: set[int] = set()
+    queues = {
+        rail: iter(sorted(range(len(slots)), key=lambda index: distances[rail][_numa(slots[index])])) for rail in distances
+    }
+    chosen = []
+    for rank in range(ppn):
+        index = next(index for index in queues[rails[rank % len(rails)]] if index not in taken)
+        taken.add(index)
+        chosen.append(slots[index])
+    return chosen
+
+
+def _numa(slot: _Slot) -> int:
+    numa = slot.head.numa
+    assert numa is not None  # _order_by_nic has left before where the topology names none
+    return numa
+
+
+def _distances(rail: int, topology: Topology) -> dict[int, tuple[int, int, int]]:
+    """How far each NUMA node is from a rail: the same, same socket, other socket; then by difference of the numbers."""
+    sockets: dict[int | None, set[int]] = {}
+    for unit in topology.units:
+        sockets.setdefault(unit.numa, set()).add(unit.socket)
+    near = sockets.get(rail, set())
+    return {
+        numa: (0 if numa == rail else 1 if sockets[numa] & near else 2, abs(numa - rail), numa) for numa in topology.numa_nodes
+    }

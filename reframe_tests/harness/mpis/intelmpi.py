@@ -1,0 +1,251 @@
+"""Intel MPI: fabrics up to 2018 (dapl, tcp, tmi), libfabric providers from 2019 on.
+
+``I_MPI_DEBUG=5`` is the level that prints the provider (1), NIC per rank (3) and ``I_MPI_*`` settings (5), on stdout;
+``I_MPI_DEBUG_OUTPUT`` is documented to redirect it, but 2021.18.1 reads it and goes on writing to stdout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from .shared_evidence import (
+    OPX_MANUAL,
+    OPX_NODE,
+    OPX_RAILS,
+    PSM2_CLUSTER,
+    PSM2_MANUAL,
+    PSM2_NODE,
+    PSM2_RAILS,
+    UCX_DEBUG_ENV,
+    UCX_IB_LANE,
+    UCX_RAILS,
+    ucx_lanes,
+)
+from .transport import LIBRARIES, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
+
+_MPI = "intelmpi"
+_REFERENCE = "Intel MPI Library Developer Reference for Linux, "
+_FABRICS = _REFERENCE + "'Communication Fabrics Control' (I_MPI_FABRICS)"
+_OFI = _FABRICS + " and 'OFI-capable Network Fabrics Control' (I_MPI_OFI_PROVIDER); "
+_OLD = "Intel MPI Library for Linux Reference Manual 4.0 to 2018, 'Communication Fabrics Control'; "
+_DEBUG = {"I_MPI_DEBUG": "5"}
+
+#: Lines it prints on stdout, among the benchmark's: "[0] MPI startup(): ..." and the like, each with function and, but for a
+#: few of "MPI startup()", with rank. Not among them: that there is no process manager, so that each rank is alone.
+STDOUT_LINES = {"intelmpi": re.compile(r"(?:\[\d+\] \w[\w ]*|MPI startup)\(\): (?!PMI server not found).*")}
+_CONTEXT = r"MPI startup\(\): (I_MPI_FABRICS=\S+)"
+
+
+def _fabrics(value: str) -> Proof:
+    """The fabrics in effect: with ``shm:ofi`` on one node the provider is opened but carries nothing."""
+    return Proof("I_MPI_FABRICS", r"MPI startup\(\): I_MPI_FABRICS=(\S+)", (value,))
+
+
+def _nic(since: Version, expect: str) -> Proof:
+    """NIC per rank ('NIC Pinning'): columns rank, thread and NIC (2021.18), rank, NIC and NIC id (2021.12)."""
+    pattern = r"MPI startup\(\): \d+ +(?:\d+ +)?([A-Za-z][^\s{]*)(?: +\d+)?\s*$"
+    return Proof("NIC", pattern, (expect,), since=since)
+
+
+def _ofi_row(
+    transport: str,
+    provider: str,
+    manual: str,
+    *,
+    since: Version = (2019,),
+    env: Mapping[str, str] | None = None,
+    debug_env: Mapping[str, str] | None = None,
+    node: Mapping[str, str] | None = None,
+    cluster: Mapping[str, str] | None = None,
+    by_rails: Mapping[str, Mapping[str, str]] | None = None,
+    reported: str = "",
+    proofs: tuple[Proof, ...] = (),
+    note: str = "",
+) -> TransportRow:
+    return TransportRow(
+        _MPI,
+        transport,
+        Range(since),
+        _OFI + manual,
+        env={"I_MPI_OFI_PROVIDER": provider, "FI_PROVIDER": provider, **(env or {})},
+        debug_env={**_DEBUG, **(debug_env or {})},
+        by_scope=scoped(
+            # Without the second, Bcast, Allreduce and Barrier of small messages stay in shared memory whatever the fabric
+            # (Developer Reference, I_MPI_COLL_INTRANODE; 2021.18: 13 kB instead of 1.3 MB over lo).
+            node={"I_MPI_FABRICS": "ofi", "I_MPI_COLL_INTRANODE": "pt2pt", **(node or {})},
+            cluster={"I_MPI_FABRICS": "shm:ofi", **(cluster or {})},
+        ),
+        by_rails=by_rails or {},
+        proofs=(
+            # Loaded providers prove nothing: libfabric loads every one whose libraries the machine has, then asks FI_PROVIDER.
+            # The line, not the libraries mapped: libfabric loads every provider whose own libraries the node has, and keeps
+            # those FI_PROVIDER leaves out mapped (fi_prov_ini of its src/fabric.c).
+            Proof("libfabric provider", r"MPI startup\(\): libfabric provider: (\S+)", (reported or provider,)),
+            *proofs,
+        ),
+        proofs_by_scope=scoped_proofs(node=(_fabrics("ofi"),), cluster=(_fabrics("shm:ofi"),)),
+        context=_CONTEXT,
+        note=note,
+    )
+
+
+def _old_row(
+    transport: str,
+    fabric: str,
+    section: str,
+    *,
+    since: Version = (4,),
+    env: Mapping[str, str] | None = None,
+    by_rails: Mapping[str, Mapping[str, str]] | None = None,
+    node: Mapping[str, str] | None = None,
+    proofs: tuple[Proof, ...] = (),
+) -> TransportRow:
+    mode = r"MPI startup\(\): ((?:\w+ and )?\w+) data transfer modes?"
+    return TransportRow(
+        _MPI,
+        transport,
+        Range(since, (2019,)),
+        _OLD + section + "; 'Other Environment Variables' (I_MPI_DEBUG)",
+        # Without I_MPI_FALLBACK=0 a fabric that cannot be opened is replaced by another without a word.
+        env={"I_MPI_FALLBACK": "0", **(env or {})},
+        debug_env=_DEBUG,
+        by_scope=scoped(node={"I_MPI_FABRICS": fabric, **(node or {})}, cluster={"I_MPI_FABRICS": f"shm:{fabric}"}),
+        by_rails=by_rails or {},
+        proofs=proofs,
+        proofs_by_scope=scoped_proofs(
+            node=(Proof("data transfer mode", mode, (fabric,)),),
+            cluster=(Proof("data transfer mode", mode, (f"shm and {fabric}", fabric)),),
+        ),
+        context=_CONTEXT,
+    )
+
+
+ROWS: tuple[TransportRow, ...] = (
+    TransportRow(
+        _MPI,
+        "shm",
+        Range((4,), (2019,)),
+        _OLD + "'Shared Memory Control'; 'Other Environment Variables' (I_MPI_DEBUG)",
+        env={"I_MPI_FABRICS": "shm", "I_MPI_FALLBACK": "0"},
+        debug_env=_DEBUG,
+        proofs=(Proof("data transfer mode", r"MPI startup\(\): ((?:\w+ and )?\w+) data transfer modes?", ("shm",)),),
+        context=_CONTEXT,
+    ),
+    TransportRow(
+        _MPI,
+        "shm",
+        Range((2021,)),
+        _FABRICS,
+        env={"I_MPI_FABRICS": "shm"},
+        debug_env=_DEBUG,
+        proofs=(
+            Proof("libfabric provider", r"MPI startup\(\): libfabric provider: (\S+)", absent=True),
+            _fabrics("shm"),
+            Proof("network library", r"/(lib(?:fabric|\w+-fi)\.so)", source=LIBRARIES, absent=True, required=False),
+        ),
+        context=_CONTEXT,
+    ),
+    _old_row(
+        "tcp",
+        "tcp",
+        "'TCP-capable Network Fabrics Control' (I_MPI_TCP_NETMASK takes an interface's name)",
+        env={"I_MPI_TCP_NETMASK": "{device}"},
+    ),
+    _old_row(
+        "verbs",
+        "dapl",
+        "'DAPL-capable Network Fabrics Control' (I_MPI_DAPL_PROVIDER; OFED's dat.conf names ports ofa-v2-<device>-<port>)",
+        env={"I_MPI_DAPL_PROVIDER": "ofa-v2-{device}-{port}"},
+        proofs=(Proof("DAPL provider", r"MPI startup\(\): DAPL provider (\S+)", ("ofa-v2-{device}-{port}",)),),
+    ),
+    _old_row(
+        "psm2",
+        "tmi",
+        "'TMI-capable Network Fabrics Control' (I_MPI_TMI_PROVIDER); " + PSM2_MANUAL,
+        since=(5, 1),
+        env={"I_MPI_TMI_PROVIDER": "psm2"},
+        by_rails=PSM2_RAILS,
+        node=PSM2_NODE,
+    ),
+    # libfabric's tcp provider ignores an interface that is not there and takes another: the NIC must be looked at.
+    _ofi_row(
+        "tcp",
+        "tcp",
+        "libfabric, fi_tcp(7) (FI_TCP_IFACE)",
+        env={"FI_TCP_IFACE": "{device}"},
+        reported=r"tcp(?:;ofi_rxm)?",
+        proofs=(_nic((2021, 18), "{device}"),),
+    ),
+    _ofi_row(
+        "verbs",
+        "verbs",
+        "libfabric, fi_verbs(7) (FI_VERBS_DEVICE_NAME, FI_VERBS_IFACE)",
+        env={"FI_VERBS_DEVICE_NAME": "{devices}", "FI_VERBS_IFACE": "{tcp_interfaces}"},
+        reported=r"verbs(?:;ofi_rxm)?",
+    ),
+    _ofi_row(
+        "ucx",
+        "mlx",
+        "'Intel MPI Library over Libfabric' (mlx provider); UCX documentation, 'Environment Parameters' (UCX_NET_DEVICES)",
+        since=(2019, 5),
+        env={"UCX_NET_DEVICES": "{device_ports}"},
+        debug_env=UCX_DEBUG_ENV,
+        node={"UCX_TLS": "self,ib"},
+        cluster={"UCX_TLS": "self,sm,ib"},
+        by_rails=UCX_RAILS,
+        # The provider may be built on a UCX that logs nothing; a lane that is logged must be the right one.
+        proofs=(ucx_lanes(UCX_IB_LANE, memory=True, required=False),),
+    ),
+    _ofi_row(
+        "psm2",
+        "psm2",
+        "libfabric, fi_psm2(7); " + PSM2_MANUAL,
+        node=PSM2_NODE,
+        cluster=PSM2_CLUSTER,
+        by_rails=PSM2_RAILS,
+    ),
+    _ofi_row(
+        "opx",
+        "opx",
+        "libfabric, " + OPX_MANUAL,
+        since=(2021,),
+        node=OPX_NODE,
+        by_rails=OPX_RAILS,
+        note="The provider comes with the system's libfabric, which must be first on the library path of the stack.",
+    ),
+    _ofi_row(
+        "efa",
+        "efa",
+        "libfabric, fi_efa(7) (FI_EFA_IFACE from libfabric 2.0 on, FI_EFA_ENABLE_SHM_TRANSFER)",
+        since=(2019, 5),
+        env={"FI_EFA_IFACE": "{devices}"},
+        node={"FI_EFA_ENABLE_SHM_TRANSFER": "0"},
+    ),
+    _ofi_row(
+        "cxi",
+        "cxi",
+        "libfabric, fi_cxi(7) (FI_CXI_DEVICE_NAME)",
+        since=(2021,),
+        env={"FI_CXI_DEVICE_NAME": "{devices}"},
+        note="The provider comes with the system's libfabric, which must be first on the library path of the stack.",
+    ),
+)
+
+GAPS: tuple[Gap, ...] = (
+    *(
+        Gap(_MPI, transport, Range((0,), (4,)), "Intel MPI before 4.0 selects devices with I_MPI_DEVICE: use 4.0 or newer.")
+        for transport in ("shm", "tcp", "verbs", "psm2")
+    ),
+    Gap(
+        _MPI,
+        "shm",
+        Range((2019,), (2021,)),
+        "Intel MPI 2019 and 2020 document I_MPI_FABRICS=ofi and shm:ofi only: use 2021 or newer for shared memory alone.",
+    ),
+    Gap(_MPI, "psm2", Range((4,), (5, 1)), "Intel MPI before 5.1 has no psm2 provider: use 5.1 or newer."),
+    Gap(_MPI, "ucx", Range((0,), (2019, 5)), "Intel MPI before 2019 Update 5 has no mlx provider: use transport verbs."),
+    Gap(_MPI, "opx", Range((0,), (2021,)), "Intel MPI before 2021 is not used with the opx provider: use transport psm2."),
+    Gap(_MPI, "efa", Range((0,), (2019, 5)), "Intel MPI before 2019 Update 5 has no efa provider: use transport tcp."),
+    Gap(_MPI, "cxi", Range((0,), (2021,)), "Intel MPI before 2021 is not used with the cxi provider: use transport tcp."),
+)

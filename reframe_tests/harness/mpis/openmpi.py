@@ -1,0 +1,181 @@
+"""Open MPI: BTLs under the ob1 PML (tcp, openib, shared memory), the ucx PML, MTLs under the cm PML (psm2, ofi).
+
+One-sided and collective components that pick a network of their own (``osc/ucx``, ``coll/hcoll``, ``coll/ucc``) are off.
+Traffic of the launcher (``oob_tcp_if_include``, PRRTE's and PMIx's own) is left on the management network on purpose:
+pointed at the fabric it would be counted as the benchmark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from .shared_evidence import (
+    OPX_MANUAL,
+    OPX_NODE,
+    OPX_RAILS,
+    PSM2_CLUSTER,
+    PSM2_MANUAL,
+    PSM2_NODE,
+    PSM2_RAILS,
+    UCX_CONTEXT,
+    UCX_DEBUG_ENV,
+    UCX_IB_LANE,
+    UCX_RAILS,
+    ucx_lanes,
+)
+from .transport import Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
+
+_MPI = "openmpi"
+_FAQ = "Open MPI FAQ, "
+_DOCS = "Open MPI documentation, 'Networking support', "
+_COMMON = {"OMPI_MCA_coll": "^hcoll,ucc"}
+_OB1 = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_osc": "^ucx", **_COMMON}
+#: ob1 names the BTL of each peer, on stderr (ompi/mca/bml/r2/bml_r2.c): "mca: bml: Using tcp btl for send to ...".
+_BTL = r"mca: bml: Using (\w+) btl (?:for send )?to "
+_NOTE = "Inside one node, windows from MPI_Win_allocate stay in shared memory (osc/rdma): one-sided rows prove nothing."
+
+
+def _btl(expect: str, *allow: str) -> Proof:
+    return Proof("BTL", _BTL, (expect,), ("self", *allow))
+
+
+#: The tcp BTL's interfaces: "btl: tcp: Using interface: lo" at level 20 (4.x), "btl:tcp: 0x55: if lo kidx 1 ..." at 5 (5.x).
+_INTERFACE = Proof(
+    "tcp BTL interface",
+    r"btl: ?tcp: (?:0x\w+: if|Using interface:) ([\w.:@-]+)",
+    ("{device}",),
+    since=(4,),
+)
+
+
+def _btl_rows(versions: Range, memory: str, level: str) -> Iterator[TransportRow]:
+    """Rows under ob1, for the versions whose shared-memory BTL is called ``memory``."""
+    debug = {"OMPI_MCA_btl_base_verbose": level}
+    yield TransportRow(
+        _MPI,
+        "shm",
+        versions,
+        _FAQ + "'Tuning the run-time characteristics of MPI shared memory communications'",
+        env={**_OB1, "OMPI_MCA_btl": f"self,{memory}"},
+        debug_env=debug,
+        proofs=(_btl(memory),),
+    )
+    yield TransportRow(
+        _MPI,
+        "tcp",
+        versions,
+        _FAQ + "'Tuning the run-time characteristics of MPI TCP communications' (btl_tcp_if_include)",
+        env={**_OB1, "OMPI_MCA_btl_tcp_if_include": "{devices}"},
+        debug_env=debug,
+        by_scope=scoped(node={"OMPI_MCA_btl": "self,tcp"}, cluster={"OMPI_MCA_btl": f"self,{memory},tcp"}),
+        proofs=(_INTERFACE,),
+        proofs_by_scope=scoped_proofs(node=(_btl("tcp"),), cluster=(_btl("tcp", memory),)),
+        note=_NOTE,
+    )
+
+
+def _openib_row(versions: Range, memory: str, level: str) -> TransportRow:
+    """The openib BTL, which Open MPI 5 no longer has."""
+    return TransportRow(
+        _MPI,
+        "verbs",
+        versions,
+        _FAQ
+        + "'Tuning the run-time characteristics of MPI InfiniBand, RoCE, and iWARP communications' (btl_openib_if_include)",
+        # From 4.0 on openib leaves InfiniBand ports to UCX unless allowed to take them (btl_openib_allow_ib).
+        env={**_OB1, "OMPI_MCA_btl_openib_if_include": "{device_ports}", "OMPI_MCA_btl_openib_allow_ib": "1"},
+        debug_env={"OMPI_MCA_btl_base_verbose": level},
+        by_scope=scoped(node={"OMPI_MCA_btl": "self,openib"}, cluster={"OMPI_MCA_btl": f"self,{memory},openib"}),
+        proofs=(Proof("openib port", r"openib: using port (\S+:\d+)", ("{device_port}",), since=(1, 8)),),
+        proofs_by_scope=scoped_proofs(node=(_btl("openib"),), cluster=(_btl("openib", memory),)),
+        note=_NOTE,
+    )
+
+
+def _ofi_row(
+    transport: str,
+    since: Version,
+    manual: str,
+    env: dict[str, str],
+    node: dict[str, str],
+    by_rails: Mapping[str, Mapping[str, str]] | None = None,
+) -> TransportRow:
+    """The ofi MTL on one libfabric provider of the transport's name."""
+    return TransportRow(
+        _MPI,
+        transport,
+        Range(since),
+        _DOCS + "'OpenFabrics Interfaces (OFI) / Libfabric support' (mtl_ofi_provider_include); libfabric, " + manual,
+        env={"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi", "OMPI_MCA_mtl_ofi_provider_include": transport, **_COMMON, **env},
+        # Up to 4.x the MTL's own verbosity prints "mtl:ofi:prov: efa", in 5.x the common one "mtl:ofi:provider: efa".
+        debug_env={"OMPI_MCA_mtl_base_verbose": "1", "OMPI_MCA_opal_common_ofi_verbose": "1"},
+        by_scope=scoped(node=node),
+        by_rails=by_rails or {},
+        proofs=(Proof("libfabric provider", r"mtl:ofi:prov(?:ider)?: (\S+)", (transport,)),),
+    )
+
+
+ROWS: tuple[TransportRow, ...] = (
+    *_btl_rows(Range((1, 3), (1, 8)), "sm", "20"),
+    *_btl_rows(Range((1, 8), (5,)), "vader", "20"),
+    *_btl_rows(Range((5,)), "sm", "5"),
+    _openib_row(Range((1, 3), (1, 8)), "sm", "20"),
+    _openib_row(Range((1, 8), (5,)), "vader", "20"),
+    TransportRow(
+        _MPI,
+        "ucx",
+        Range((3,)),
+        _DOCS + "'InfiniBand / RoCE support' (pml ucx); UCX documentation, 'Environment Parameters' (UCX_NET_DEVICES)",
+        # `any`: else the PML refuses transports and devices that are not on its own list (opal/mca/common/ucx).
+        env={
+            "OMPI_MCA_pml": "ucx",
+            "OMPI_MCA_osc": "ucx",
+            "OMPI_MCA_btl": "^openib,uct",
+            "OMPI_MCA_pml_ucx_tls": "any",
+            "OMPI_MCA_pml_ucx_devices": "any",
+            "UCX_NET_DEVICES": "{device_ports}",
+            **_COMMON,
+        },
+        debug_env=UCX_DEBUG_ENV,
+        by_scope=scoped(node={"UCX_TLS": "self,ib"}, cluster={"UCX_TLS": "self,sm,ib"}),
+        by_rails=UCX_RAILS,
+        proofs_by_scope=scoped_proofs(
+            node=(ucx_lanes(UCX_IB_LANE, memory=False),),
+            cluster=(ucx_lanes(UCX_IB_LANE, memory=True),),
+        ),
+        context=UCX_CONTEXT,
+    ),
+    TransportRow(
+        _MPI,
+        "psm2",
+        Range((1, 10)),
+        _DOCS + "'Omni-Path' (mtl psm2, PSM2_MULTIRAIL); " + PSM2_MANUAL,
+        env={"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "psm2", **_COMMON},
+        debug_env={"OMPI_MCA_mtl_base_verbose": "10"},
+        by_scope=scoped(node=PSM2_NODE, cluster=PSM2_CLUSTER),
+        by_rails=PSM2_RAILS,
+        proofs=(Proof("MTL", r"mca:base:select:\( *mtl\) Selected component \[(\w+)\]", ("psm2",)),),
+    ),
+    _ofi_row(
+        "efa",
+        (4,),
+        "fi_efa(7) (FI_EFA_IFACE from libfabric 2.0 on, FI_EFA_ENABLE_SHM_TRANSFER)",
+        {"FI_EFA_IFACE": "{devices}"},
+        {"FI_EFA_ENABLE_SHM_TRANSFER": "0"},
+    ),
+    _ofi_row("opx", (4, 1), OPX_MANUAL, {}, OPX_NODE, OPX_RAILS),
+    _ofi_row("cxi", (5,), "fi_cxi(7) (FI_CXI_DEVICE_NAME)", {"FI_CXI_DEVICE_NAME": "{devices}"}, {}),
+)
+
+GAPS: tuple[Gap, ...] = (
+    *(
+        Gap(_MPI, transport, Range((0,), (1, 3)), "Open MPI before 1.3 has no row here: use 1.3 or newer.")
+        for transport in ("shm", "tcp", "verbs")
+    ),
+    Gap(_MPI, "verbs", Range((5,)), "Open MPI 5 has no openib BTL: use transport ucx."),
+    Gap(_MPI, "ucx", Range((0,), (3,)), "Open MPI before 3.0 has no supported ucx PML: use transport verbs."),
+    Gap(_MPI, "psm2", Range((0,), (1, 10)), "Open MPI before 1.10 has no psm2 MTL: use 1.10 or newer."),
+    Gap(_MPI, "efa", Range((0,), (4,)), "Open MPI before 4.0 is not used with the efa provider: use 4.0 or newer."),
+    Gap(_MPI, "opx", Range((0,), (4, 1)), "Open MPI before 4.1 is not used with the opx provider: use transport psm2."),
+    Gap(_MPI, "cxi", Range((0,), (5,)), "Open MPI before 5.0 is not used with the cxi provider: use 5.0 or newer."),
+)

@@ -1,0 +1,78 @@
+"""IBM Parallel Environment MPI on AIX: POE's MP_* variables choose protocol and links.
+
+POE says at its highest message level what it uses: "D1<L4>: mp_euilib = ip" (PE for AIX, Hitchhiker's Guide, Appendix A,
+"A Sample Program to Illustrate Messages"). Links have no line there; only their own counters would tell them apart.
+"""
+
+from __future__ import annotations
+
+from ..vocabulary import TRANSPORTS
+from .transport import MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow
+
+_MPI = "pempi"
+_VERSIONS = Range((4, 2))
+_MANUAL = (
+    "Parallel Environment for AIX, Operation and Use, 'POE environment variables' (MP_EUILIB, MP_EUIDEVICE, MP_SHARED_MEMORY); "
+    "'High Performance Computing for AIX Using InfiniBand' (2007), Appendix A and B"
+)
+_DEBUG = {"MP_INFOLEVEL": "6"}
+
+
+def _protocol(name: str) -> Proof:
+    return Proof("POE protocol", r"mp_euilib = (\w+)", (name,))
+
+
+ROWS: tuple[TransportRow, ...] = (
+    TransportRow(
+        _MPI,
+        "verbs",
+        _VERSIONS,
+        _MANUAL,
+        # User space over InfiniBand: MPI over LAPI over the HAL, which loads the verbs library.
+        env={"MP_EUILIB": "us"},
+        debug_env=_DEBUG,
+        by_scope={"node": {"MP_SHARED_MEMORY": "no"}, "cluster": {"MP_SHARED_MEMORY": "yes"}},
+        # sn_single gives each task one link, of several in turn; sn_all gives each task all (appendix B). The paper measured
+        # one link with the first and two or four with the second (appendix A).
+        by_rails={
+            ONE_RAIL: {"MP_EUIDEVICE": "sn_single"},
+            MANY_RAILS: {"MP_EUIDEVICE": "sn_all"},
+            STRIPED: {"MP_EUIDEVICE": "sn_all"},
+        },
+        proofs=(_protocol("us"),),
+    ),
+    TransportRow(
+        _MPI,
+        "tcp",
+        _VERSIONS,
+        _MANUAL,
+        env={"MP_EUILIB": "ip", "MP_EUIDEVICE": "{device}"},
+        debug_env=_DEBUG,
+        by_scope={"node": {"MP_SHARED_MEMORY": "no"}, "cluster": {"MP_SHARED_MEMORY": "yes"}},
+        proofs=(_protocol("ip"),),
+    ),
+    TransportRow(
+        _MPI,
+        "shm",
+        _VERSIONS,
+        _MANUAL,
+        env={"MP_SHARED_MEMORY": "yes", "MP_EUILIB": "ip"},
+        debug_env=_DEBUG,
+        proofs=(_protocol("ip"),),
+        note="That messages stay in shared memory is not said: only counters that stand still show it.",
+    ),
+)
+
+_HAS_ROWS = {row.transport for row in ROWS}
+
+GAPS: tuple[Gap, ...] = (
+    *(
+        Gap(_MPI, transport, Range((0,), (4, 2)), "IBM PE MPI before 4.2 has no row here: use 4.2 or newer.")
+        for transport in sorted(_HAS_ROWS)
+    ),
+    *(
+        Gap(_MPI, transport, Range((0,)), f"IBM PE MPI for AIX cannot use {transport}: use transport verbs or tcp.")
+        for transport in TRANSPORTS
+        if transport not in _HAS_ROWS
+    ),
+)

@@ -1,0 +1,130 @@
+"""What a row of the transport table is: how one MPI is told to use a transport, and what it prints to prove it.
+
+Values are templates. Placeholders, filled from the fabric's rails:
+
+=================== ==========================================================================
+``{device}``        the one rail's device (``eth1``); a fabric of several rails has no single one
+``{devices}``       all devices, comma-separated (``eth1,eth2``)
+``{device_port}``   the one rail's device and port (``mlx5_0:1``); in proofs, each rail's
+``{device_ports}``  all devices with their ports, comma-separated (``mlx5_0:1,mlx5_1:1``)
+``{hcas}``          all devices, colon-separated (``mlx5_0:mlx5_1``), MVAPICH2's form
+``{port}``          the one rail's port
+``{unit}``          number of the one rail's adapter (``0`` of ``hfi1_0``)
+``{unit_ports}``    adapter number and port of all rails (``0:1,1:1``), PSM2's form
+``{rails}``         number of rails
+``{tcp_interfaces}`` interfaces on the same link; a variable that needs them is left out where there are none
+=================== ==========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE
+
+Version = tuple[int, ...]
+
+#: Where a proof is looked for: what the ranks printed, or the shared objects they had mapped.
+DEBUG, LIBRARIES = "stdout+stderr", "libraries"
+#: Keys of :attr:`TransportRow.by_rails`.
+ONE_RAIL, MANY_RAILS, STRIPED = "one", "many", "striped"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """One thing the run must show (or must not show).
+
+    :param subject: what the value is, for sentences (``libfabric provider``).
+    :param pattern: regular expression with one group, the value; searched for throughout each line.
+    :param expect: regular expressions (templates); at least one value must match one of them in full.
+    :param allow: further values (regular expressions, templates) that may stand beside.
+    :param line: regular expression a line must contain to be read at all; empty: every line.
+    :param source: :data:`DEBUG` or :data:`LIBRARIES`.
+    :param absent: no value may be found.
+    :param required: a missing value is missing evidence; else only a wrong one counts.
+    :param since: first version known to print it; before that the proof is not ``required``.
+    """
+
+    subject: str
+    pattern: str
+    expect: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    line: str = ""
+    source: str = DEBUG
+    absent: bool = False
+    required: bool = True
+    since: Version = ()
+
+
+@dataclass(frozen=True)
+class Range:
+    """Half-open range of versions: ``since <= version < until``; ``until=None`` is open."""
+
+    since: Version
+    until: Version | None = None
+
+    def __contains__(self, version: Version) -> bool:
+        return self.since <= version and (self.until is None or version < self.until)
+
+    def overlaps(self, other: Range) -> bool:
+        """True when some version is in both."""
+        return (other.until is None or self.since < other.until) and (self.until is None or other.since < self.until)
+
+
+@dataclass(frozen=True)
+class TransportRow:
+    """How one MPI, in a range of versions, uses one transport.
+
+    :param mpi: one of :data:`vocabulary.MPIS`.
+    :param transport: one of :data:`vocabulary.TRANSPORTS`.
+    :param versions: versions of the MPI the row holds for.
+    :param manual: manual and section the variables are described in.
+    :param device: communication device the build must have (``ch4:ofi``); empty: any build.
+    :param env: variables that choose transport and device.
+    :param debug_env: variables that only make the MPI say what it chose.
+    :param by_scope: further variables per scope: inside one node every byte must take the transport, so the intra-node
+        shortcut is off; between nodes it stays on.
+    :param by_rails: further variables for a fabric of one rail (``one``), of several, each message on one of them
+        (``many``), or of several with messages split over them (``striped``; no entry: cannot be asked for).
+    :param proofs: what the run must show, whatever the scope.
+    :param proofs_by_scope: what it must show besides, per scope.
+    :param context: regular expression with one group: the setting in effect as the debug text has it, for sentences.
+    :param last_resort_for: devices another row of the same MPI is preferred for, where the build allows it.
+    :param note: limit worth knowing, one sentence.
+    """
+
+    mpi: str
+    transport: str
+    versions: Range
+    manual: str
+    device: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    debug_env: Mapping[str, str] = field(default_factory=dict)
+    by_scope: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    by_rails: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    proofs: tuple[Proof, ...] = ()
+    proofs_by_scope: Mapping[str, tuple[Proof, ...]] = field(default_factory=dict)
+    context: str = ""
+    last_resort_for: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A pair that has no row, and why; ``reason`` is one sentence that ends with what to do instead."""
+
+    mpi: str
+    transport: str
+    versions: Range
+    reason: str
+
+
+def scoped(*, node: Mapping[str, str], cluster: Mapping[str, str] | None = None) -> dict[str, Mapping[str, str]]:
+    """Variables per scope, for :attr:`TransportRow.by_scope`."""
+    return {SCOPE_NODE: node, SCOPE_CLUSTER: cluster or {}}
+
+
+def scoped_proofs(*, node: tuple[Proof, ...], cluster: tuple[Proof, ...] = ()) -> dict[str, tuple[Proof, ...]]:
+    """Proofs per scope, for :attr:`TransportRow.proofs_by_scope`."""
+    return {SCOPE_NODE: node, SCOPE_CLUSTER: cluster}

@@ -1,0 +1,1 @@
+"""What a job printed and recorded, judged: one result of one case."""

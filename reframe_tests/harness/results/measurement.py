@@ -1,0 +1,421 @@
+"""From what a job left behind to samples with proof: the one place where numbers are believed or refused.
+
+Pure: reads a directory, changes nothing, knows no ReFrame. A launch whose output or evidence is missing, broken or
+against the condition yields sentences; a measurement with any sentence is no result, but its numbers are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..suites import catalogue, reader
+from ..evidence import data_check, checks, clocks, settings, link_state, link_use
+from ..job import ending, script
+from ..mpis import preamble, transports
+from ..sites import references
+from ..job.condition import Condition
+from ..printable import printable, printable_data
+from ..suites.records import Record
+from .error_excerpt import telling_line
+from ..vocabulary import QUANTITIES
+
+#: Verdicts on the conditions of a measurement.
+PROVEN, CONTRADICTED, MISSING = "proven", "contradicted", "missing"
+#: Number of the repeat in findings on the job itself.
+WHOLE_JOB = 0
+#: Exit status of a launch after which the job starts nothing more, and what the launch did.
+WHY_STOPPED = {script.TIMED_OUT: "hung", script.TOO_MUCH_OUTPUT: "printed without end"}
+#: Bytes that are looked at, at either end, of an output without end.
+_ENDLESS_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All repeats of one metric.
+
+    :param values: one value per repeat, in order; ``None`` where that repeat gave none.
+    """
+
+    suite: str
+    benchmark: str
+    group: str
+    ranks: int
+    groups: int
+    variant: str
+    message_bytes: int | None
+    repetitions: int | None
+    quantity: str
+    values: tuple[float | None, ...]
+
+    @property
+    def metric(self) -> str:
+        """Name of the performance variable."""
+        return catalogue.metric_name(self.benchmark, QUANTITIES[self.quantity].short, self.message_bytes, self.variant)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary, for the session's database."""
+        quantity = QUANTITIES[self.quantity]
+        return {
+            "suite": self.suite,
+            "benchmark": self.benchmark,
+            "group": self.group,
+            "ranks": self.ranks,
+            "groups": self.groups,
+            "variant": self.variant,
+            "message_bytes": self.message_bytes,
+            "repetitions": self.repetitions,
+            "quantity": self.quantity,
+            "unit": quantity.unit,
+            "direction": quantity.direction,
+            "values": list(self.values),
+        }
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is missing or was not as asked, in one repeat of one launch; repeat 0 stands for the whole job."""
+
+    launch: str
+    repeat: int
+    verdict: str
+    sentence: str
+
+
+@dataclass
+class Outcome:
+    """What one job gave.
+
+    :param repeats: executions of each launch that were asked for.
+    :param samples: every metric that was printed, also when the proof fails.
+    :param findings: contradictions and absences, in the order they were found.
+    :param proof: the facts, JSON-able, for report and database.
+    """
+
+    repeats: int
+    samples: list[Sample] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    proof: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, launch: str, repeat: int, verdict: str, sentences: Iterable[str]) -> None:
+        """Add what was found in one repeat of one launch; sentences quote programs, whose colour codes end here."""
+        self.findings += [Finding(launch, repeat, verdict, printable(sentence)) for sentence in sentences]
+
+    @property
+    def verdict(self) -> str:
+        """``proven``, ``contradicted`` or ``missing``."""
+        verdicts = {finding.verdict for finding in self.findings}
+        return next((verdict for verdict in (CONTRADICTED, MISSING) if verdict in verdicts), PROVEN)
+
+    @property
+    def sentences(self) -> list[str]:
+        """One sentence per finding, the job's end and contradictions first; what all repeats share is said once."""
+        repeats: dict[tuple[str, str, str], list[int]] = {}
+        for finding in self.findings:
+            repeats.setdefault((finding.verdict, finding.launch, finding.sentence), []).append(finding.repeat)
+        # The end of the job first, since it explains what follows.
+        ordered = sorted(repeats.items(), key=lambda item: (item[1] != [WHOLE_JOB], item[0][0] != CONTRADICTED))
+        return [f"{launch}{self._which(numbers)}: {sentence}" for (_, launch, sentence), numbers in ordered]
+
+    def _which(self, numbers: Sequence[int]) -> str:
+        if len(numbers) == self.repeats or numbers == [WHOLE_JOB]:
+            return ""
+        return f", repeat{'s' if len(numbers) > 1 else ''} {evidence.format_cpus(numbers)} of {self.repeats}"
+
+
+def evaluate(
+    condition: Condition,
+    launches: Sequence[catalogue.Launch],
+    repeats: int,
+    limit_s: int,
+    directory: Path,
+    end: ending.JobEnd | None = None,
+) -> Outcome:
+    """Read and judge everything a job wrote into its directory.
+
+    :param limit_s: seconds each launch was given.
+    :param end: how the scheduler says the job ended.
+    """
+    outcome = Outcome(repeats)
+    end = end or ending.JobEnd()
+    outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge(end))
+    log = directory / script.LAUNCH_LOG
+    statuses = script.read_launch_log(_text(log))
+    stopped = next(((launch, WHY_STOPPED[status]) for launch, status in statuses.items() if status in WHY_STOPPED), None)
+    records: dict[tuple[str, int], list[Record]] = {}
+    details: list[tuple[str, int, dict[str, Any]]] = []
+    set_aside: Counter[str] = Counter()
+    checked = ""
+    for repeat in range(1, repeats + 1):
+        for launch in launches:
+            if launch.checks_data and repeat > 1:
+                continue
+            where = WHOLE_JOB if launch.checks_data else repeat
+            files = script.files_of(launch.name, repeat)
+            status = statuses.get((launch.name, repeat))
+            ended = _judge_end(status, limit_s, directory, files, stopped)
+            most = _ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
+            printed, debug = transports.strip_debug(condition.stack, _text(directory / files.output, most))
+            debug = "\n".join([debug, _text(directory / files.debug, most), _text(directory / files.error, most)])
+            if launch.checks_data:
+                wrong, broken = data_check.judge(printed, condition.ranks)
+                outcome.add(launch.name, where, CONTRADICTED, wrong)
+                parsed, checked = [], data_check.summarise(printed)
+            else:
+                parsed, broken = _parse(launch, printed, files.output, set_aside)
+            # A launch that ended badly is reported by its end, not also by the hole it left in its output.
+            outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
+            records[launch.name, repeat] = parsed
+            whole = not ended and not broken
+            facts = _testify(outcome, condition, launch, where, parsed, debug, directory / files.evidence, whole)
+            if not launch.checks_data:
+                details.append((launch.name, repeat, facts))
+            outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, parsed))
+    for launch in (launch for launch in launches if not launch.checks_data):
+        outcome.samples += _collect(launch, [records[launch.name, repeat] for repeat in range(1, repeats + 1)])
+    if outcome.verdict == MISSING:
+        outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
+    outcome.proof = _proof(outcome, condition.setting.summary, details)
+    if any(launch.expected for launch in launches):
+        outcome.proof["notes"].append(checked or f"received data are not checked: {condition.stack.name} has no mpi4py")
+    if set_aside:
+        outcome.proof["notes"].append(f"before the benchmarks' titles stood {preamble.say(set_aside)}, set aside")
+    starts = _text(directory / script.START_LOG).splitlines()
+    if len(starts) > 1:
+        note = f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run is counted"
+        outcome.proof["notes"].insert(0, note)
+    return outcome
+
+
+def _judge_end(
+    status: int | None,
+    limit_s: int,
+    directory: Path,
+    files: script.LaunchFiles,
+    stopped: tuple[tuple[str, int], str] | None,
+) -> str:
+    """Sentence on how a launch ended; empty if it ended well.
+
+    :param stopped: the launch, and its repeat, after which the job started nothing more, and what it did.
+    """
+    if status == 0:
+        return ""
+    if status is None and stopped:
+        (launch, repeat), reason = stopped
+        return f"not started, because {launch}.{repeat} {reason}."
+    if status is None:
+        return "the job ended before this launch did; its output is not used."
+    if status == script.TIMED_OUT:
+        return f"still running after {limit_s} s and ended by the test's own limit (hung?){_last_words(directory, files)}."
+    if status == script.TOO_MUCH_OUTPUT:
+        mib = script.MOST_OUTPUT_BYTES >> 20
+        return f"printed more than {mib} MiB and was ended for it{_last_words(directory, files)}."
+    telling = telling_line(_text(directory / files.error))
+    said = f"; it said: {telling}" if telling else " and said nothing"
+    return f"ended with exit status {status}{said}."
+
+
+def _last_words(directory: Path, files: script.LaunchFiles) -> str:
+    """How far a hung launch got: the last line it printed."""
+    if not any((directory / files.evidence).glob("*.json")):
+        return "; no rank left evidence, so none got through MPI_Init"
+    lines = [" ".join(line.split()) for line in _end_of(directory / files.output).splitlines()]
+    last = next((line for line in reversed(lines) if line.strip("#- ")), "")
+    return f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
+
+
+def _text(path: Path, most: int = script.MOST_OUTPUT_BYTES) -> str:
+    """Content of a file, of a longer one its beginning (``most`` characters); empty if there is none."""
+    if not path.exists():
+        return ""
+    with path.open(errors="replace") as file:
+        return file.read(most)
+
+
+def _end_of(path: Path) -> str:
+    """The last :data:`_ENDLESS_BYTES` of a file; empty if there is none."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _ENDLESS_BYTES))
+        return file.read(_ENDLESS_BYTES).decode(errors="replace")
+
+
+def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str]) -> tuple[list[Record], list[str]]:
+    """Records of one output, or the sentence why it is not used.
+
+    :param set_aside: counts, by whose they are, the lines that stood before the benchmark's own.
+    """
+    if not launch.expected:
+        return [], []
+    try:
+        reading = reader.read(printed, source=source)
+        set_aside.update(reading.set_aside)
+        return reader.complete(reading.records, launch.expected, source=source), []
+    except reader.OutputError as error:
+        return [], [str(error)]
+
+
+def _testify(
+    outcome: Outcome,
+    condition: Condition,
+    launch: catalogue.Launch,
+    repeat: int,
+    records: Iterable[Record],
+    debug: str,
+    directory: Path,
+    whole: bool,
+) -> dict[str, Any]:
+    """Hear the ranks of one repeat of one launch; returns the facts, adds sentences to the outcome.
+
+    :param whole: the launch ended well and printed everything; only then must its traffic and debug lines be whole.
+    """
+    try:
+        ranks = checks.read(directory)
+    except checks.EvidenceError as error:
+        outcome.add(launch.name, repeat, MISSING, [str(error)])
+        return {}
+    absent = checks.check_presence(ranks, condition.nodes, condition.ppn)
+    outcome.add(launch.name, repeat, MISSING, absent if whole or ranks else [])
+    if not ranks:
+        return {}
+    wrong = checks.check_library(ranks, condition.stack)
+    wrong += checks.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
+    wrong += clocks.check_clocks(ranks)
+    wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
+    links = link_state.check_links(ranks, condition.fabric)
+    wrong += links.sentences
+    traffic, use = None, link_use.UseFinding()
+    if whole and not absent:
+        traffic = checks.check_traffic(ranks, condition.fabric, _bytes_between(condition, launch, records))
+        wrong += traffic.sentences
+        use = link_use.check_use(ranks, condition.fabric, balanced=launch.balanced)
+        wrong += use.sentences
+        if condition.ranks > 1:  # a rank alone has nobody to open a transport to
+            # What the ranks had in their environment, which the user may have set otherwise than the table.
+            asked = condition.setting.env
+            setting = replace(condition.setting, env={name: ranks[0].environment.get(name, asked[name]) for name in asked})
+            wrong += transports.check_proofs(setting, debug, {path for rank in ranks for path in rank.mapped})
+    outcome.add(launch.name, repeat, CONTRADICTED, wrong)
+    facts = checks.summarise(ranks, traffic, wrong)
+    return {
+        **facts,
+        "notes": [*facts["notes"], *links.notes],
+        "use": [node.as_dict() for node in use.nodes],
+        "links": link_state.settings_of(links.states),
+        "link_errors": links.errors,
+    }
+
+
+def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> float:
+    """Bytes the launch must at least have put on the fabric, by its own table.
+
+    Inside one node a network fabric carries everything; between nodes, ranks of one node may use shared memory.
+    """
+    if not condition.fabric.rails:
+        return 0.0
+    rows = {row.name: row for row in launch.rows()}
+
+    def bound(record: Record) -> int:
+        row, size = rows[record.benchmark], record.message_bytes or 0
+        if condition.fabric.within_node:
+            return row.traffic(size, record.ranks)
+        return row.traffic_between(size, record.ranks, condition.nodes)
+
+    return float(sum(record.groups * bound(record) * (record.repetitions or 0) for record in records))
+
+
+def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> list[str]:
+    """Sentence on the one bandwidth of a launch that exceeds the fabric's line rate most, if one does."""
+    rows = {row.name: row for row in launch.rows()}
+    bandwidths = [
+        (record.values["bandwidth_mb_per_s"] * record.groups, rows[record.benchmark].directions, record)
+        for record in records
+        if "bandwidth_mb_per_s" in record.values
+        and rows[record.benchmark].directions
+        and (record.message_bytes or 0) >= rows[record.benchmark].line_rate_from_bytes
+    ]
+    if not bandwidths:
+        return []
+    value, directions, record = max(bandwidths, key=lambda row: row[0] / row[1])
+    what = f"{record.benchmark} of {record.message_bytes} bytes"
+    sentence = references.above_line_rate(what, value, condition.fabric, directions)
+    return [sentence] if sentence else []
+
+
+def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> list[Sample]:
+    """Samples of one launch: the repeats of each metric side by side, in the order of the first repeat that has them."""
+    order: dict[tuple[Any, ...], Record] = {}
+    values: dict[tuple[Any, ...], dict[str, list[float | None]]] = {}
+    for index, records in enumerate(repeats):
+        for record in records:
+            key = (record.benchmark, record.variant, record.ranks, record.groups, record.message_bytes)
+            order.setdefault(key, record)
+            columns = values.setdefault(key, {})
+            for quantity, value in record.values.items():
+                columns.setdefault(quantity, [None] * len(repeats))[index] = float(value)
+    rows = {row.name: row for row in launch.rows()}
+    return [
+        Sample(
+            suite=record.suite,
+            benchmark=record.benchmark,
+            group=rows[record.benchmark].group,
+            ranks=record.ranks,
+            groups=record.groups,
+            variant=record.variant,
+            message_bytes=record.message_bytes,
+            repetitions=record.repetitions,
+            quantity=quantity,
+            values=tuple(column),
+        )
+        for key, record in order.items()
+        for quantity, column in values[key].items()
+    ]
+
+
+def _proof(outcome: Outcome, setting_summary: str, details: Sequence[tuple[str, int, dict[str, Any]]]) -> dict[str, Any]:
+    """The evidence as the database keeps it: verdict, sentences, ranks, library, bytes per repeat, seconds."""
+    heard = [(launch, repeat, printable_data(facts)) for launch, repeat, facts in details if facts]
+    first = heard[0][2] if heard else {}
+    errors = [{"launch": launch, "repeat": repeat, **row} for launch, repeat, facts in heard for row in facts["link_errors"]]
+    library = (first.get("library") or [{}])[0]
+    return {
+        "verdict": outcome.verdict,
+        "sentences": outcome.sentences,
+        "notes": [*_remarks(note for _, _, facts in heard for note in facts["notes"]), *link_state.remarks(errors)],
+        "ranks": [
+            {
+                "rank": row["rank"],
+                "host": row["host"],
+                "cpus_allowed": row["cpus"],
+                "cpu": row["cpu"],
+                "numa_node": row["numa_node"],
+            }
+            for row in first.get("ranks", ())
+        ],
+        "library_version": next(iter((library.get("version") or "").splitlines()), ""),
+        "library": library.get("path") or "",
+        "transport": setting_summary,
+        "environment": first.get("environment", {}),
+        "kernel": [row["kernel"] for row in first.get("nodes", ())],
+        "devices": [
+            {"launch": launch, "repeat": repeat, "node": node["host"], "device": device, **counted}
+            for launch, repeat, facts in heard
+            for node in facts["nodes"]
+            for device, counted in node["counted"].items()
+            if counted["tx_bytes"] or counted["rx_bytes"]
+        ],
+        "links": first.get("links", []),
+        "link_errors": errors,
+        "link_use": [{"launch": launch, "repeat": repeat, **node} for launch, repeat, facts in heard for node in facts["use"]],
+        "seconds": [facts["seconds"] for _, _, facts in heard if facts["seconds"] is not None],
+    }
+
+
+def _remarks(notes: Iterable[str]) -> list[str]:
+    """Remarks, each once, with the numbers of its first occurrence."""
+    return list({re.sub(r"[0-9.]+", "#", note): note for note in reversed(list(notes))}.values())[::-1]

@@ -1,0 +1,1 @@
+"""What a site writes down: systems, references, labels, and where results go."""

@@ -1,0 +1,114 @@
+"""What the keys of a references.yaml may name: a reference that nobody ever looks up is a mistake, not a gate.
+
+Tests are the leaves of ``reframe_tests/``; partitions, fabrics, node counts and stack patterns are the system's; metrics are
+those the test's group can give at some depth (:func:`catalogue.planned_metrics`).
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..suites import catalogue
+from ..vocabulary import PINNING_POLICIES, SCOPE_NODE, Quantity
+
+#: Folder of the test files.
+TESTS = Path(__file__).resolve().parents[2]
+_METRIC = re.compile(rf"(?P<name>.+?)(?:\.(?P<size>[0-9]{{{catalogue.SIZE_DIGITS}}}))?")
+
+
+@lru_cache(maxsize=4)
+def tests(folder: Path = TESTS) -> Mapping[str, str]:
+    """Test to its group, from the classes of the test files; nothing is imported."""
+    classes = (
+        node
+        for path in sorted(folder.glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    return {node.name: group for node in classes if (group := _group(node))}
+
+
+def _group(node: ast.ClassDef) -> str:
+    """What a class body assigns to ``group``, if that is a group of the catalogue."""
+    for row in node.body:
+        named = isinstance(row, ast.Assign) and any(isinstance(to, ast.Name) and to.id == "group" for to in row.targets)
+        if named and isinstance(row.value, ast.Constant) and row.value.value in catalogue.GROUPS:
+            return str(row.value.value)
+    return ""
+
+
+@lru_cache(maxsize=64)
+def _metrics(group: str) -> Mapping[str, tuple[Quantity, frozenset[int | None]]]:
+    return catalogue.planned_metrics(group)
+
+
+def quantity_of(test: str, metric: str) -> Quantity | None:
+    """Quantity of a metric; ``None`` if the test never gives one of that name and size."""
+    found = _METRIC.fullmatch(metric)
+    if not found or test not in tests():
+        return None
+    size = int(found["size"]) if found["size"] else None
+    for pattern, (quantity, sizes) in _metrics(tests()[test]).items():
+        if fnmatch.fnmatchcase(found["name"], pattern) and size in sizes:
+            return quantity
+    return None
+
+
+def problems(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> Iterator[str]:
+    """What is wrong with the keys of one entry, outermost first, each with what could have been meant.
+
+    :param keys: test, partition, stack, fabric, nodes, processes per node, pinning, metric.
+    :param system: the system's description; ``None`` where there is none, and then only test, pinning and metric are asked.
+    """
+    test, partition, stack, fabric, nodes, ppn, pinning, metric = keys
+    if test not in tests():
+        yield f"there is no test '{test}'{_meant(test, tests())}"
+        return
+    if pinning not in PINNING_POLICIES:
+        yield f"there is no pinning policy '{pinning}'{_meant(pinning, PINNING_POLICIES)}"
+    for what, number in (("nodes", nodes), ("processes per node", ppn)):
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            yield f"'{number}' is no number of {what}; symbolic names are resolved before references are looked up"
+    if quantity_of(test, str(metric)) is None:
+        yield f"{test} never gives a metric '{metric}'{_meant(str(metric), _names(test))}"
+    if system is None:
+        return
+    described = {f"{system['name']}:{row['name']}": row["extras"] for row in system["partitions"]}
+    if partition not in described:
+        yield f"there is no partition '{partition}'{_meant(str(partition), described)}"
+        return
+    extras = described[partition]
+    patterns = extras.get("stacks", ["*"])
+    if not any(fnmatch.fnmatchcase(str(stack), pattern) for pattern in patterns):
+        yield f"partition '{partition}' enters no stack '{stack}' (its stacks: {', '.join(patterns)})"
+    fabrics = extras.get("fabrics", {})
+    if fabric not in fabrics:
+        yield f"partition '{partition}' has no fabric '{fabric}'{_meant(str(fabric), fabrics)}"
+    else:
+        counts = [1] if fabrics[fabric]["scope"] == SCOPE_NODE else list(extras.get("node_counts", [2]))
+        if nodes not in counts:
+            yield f"'{fabric}' of partition '{partition}' is measured on {_listed(counts)} nodes, not on {nodes}"
+
+
+def _names(test: str) -> list[str]:
+    return [
+        name if size is None else f"{name}.{size:0{catalogue.SIZE_DIGITS}d}"
+        for name, (_, sizes) in _metrics(tests()[test]).items()
+        for size in sorted(sizes, key=lambda size: size or 0)
+    ]
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+def _listed(counts: Iterable[int]) -> str:
+    return ", ".join(map(str, counts))

@@ -1,0 +1,48 @@
+"""Labels of a session (``--session-extras``), checked before anything is measured.
+
+ReFrame 4.10 splits them at commas and equal signs, and refuses names of its own, only after the last job has ended
+(``frontend/cli.py`` and ``frontend/reporting/__init__.py``, ``update_extras``): the session is not stored then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from ..vocabulary import BadInput
+
+_PAIR = re.compile(r"(?P<name>[A-Za-z_]\w*)=[^\n]+")
+
+
+def check(arguments: Sequence[str]) -> None:
+    """Refuse labels on ReFrame's command line that it would stumble over.
+
+    :param arguments: the command line without the program.
+    :raises BadInput: naming the label and the form.
+    """
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False, exit_on_error=False)
+    parser.add_argument("--session-extras", action="append", default=[])
+    try:
+        known, _ = parser.parse_known_args(list(arguments))
+    except argparse.ArgumentError:
+        return  # without a value: ReFrame says so itself
+    for extras in known.session_extras:
+        for pair in extras.split(","):
+            match = _PAIR.fullmatch(pair)
+            if not match:
+                raise BadInput(f"--session-extras {extras!r}: {pair!r} is not NAME=VALUE; several are separated by commas.")
+            if match["name"] in reserved():
+                raise BadInput(f"--session-extras {extras!r}: {match['name']!r} is a name of ReFrame's own; take another.")
+
+
+@cache
+def reserved() -> frozenset[str]:
+    """Names ReFrame keeps for itself in ``session_info``."""
+    import reframe
+
+    schema = Path(reframe.INSTALL_PREFIX) / "reframe" / "schemas" / "runreport.json"
+    return frozenset(json.loads(schema.read_text())["properties"]["session_info"]["properties"])

@@ -1,0 +1,287 @@
+"""Sites: finds ``site_configs/*/system.py``, checks each and merges them into one ReFrame configuration.
+
+A site adds itself with one folder; nothing here or in a test names a system. The folder's ``system.py`` holds
+one dictionary called ``system``: ReFrame's own system dictionary, whose partitions carry ``extras.fabrics``.
+The stacks a partition can enter come from the stacks' metadata files, never from ``system.py``.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import logging
+import os
+import re
+import runpy
+import socket
+import sys
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..machine.fabric import Fabric, Rail
+from ..vocabulary import PINNING_POLICIES, BadInput
+from . import references
+
+ROOT = Path(__file__).resolve().parents[3]
+#: The system that fits any machine; it must stay last, because ReFrame takes the first whose host names match.
+FALLBACK_SYSTEM = "generic"
+SYSTEM_SCHEMA = ROOT / "site_configs" / "system.schema.json"
+DEFAULT_NODE_COUNTS = (2,)
+
+#: Named option sets (``--mode``). ``depth`` selects sizes and repetitions in the catalogue.
+MODES: tuple[Mapping[str, Any], ...] = (
+    # Is everything there and honest? Two placements, few sizes.
+    {"name": "smoke", "options": ["-t smoke", "-S depth=smoke", "-S repeats=3"]},
+    # The whole matrix with whole curves; references are used where there are any.
+    {"name": "nightly", "options": ["-S depth=nightly", "-S repeats=3"]},
+    # Accept or refuse a system: more repeats, and a gated metric without a reference is a failure.
+    {"name": "acceptance", "options": ["-S depth=acceptance", "-S repeats=5", "-S require_reference=yes"]},
+)
+
+
+class SiteError(BadInput):
+    """A site file that cannot be used."""
+
+
+def system_files(root: Path = ROOT) -> list[Path]:
+    """``system.py`` of every bundled or added system, the fallback last."""
+    files = sorted((root / "site_configs").glob("*/system.py"))
+    return sorted(files, key=lambda path: path.parent.name == FALLBACK_SYSTEM)
+
+
+def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]:
+    """The checked dictionary ``system`` of one ``system.py``.
+
+    :raises SiteError: naming the file, the key and the remedy.
+    """
+    try:
+        system = runpy.run_path(str(path)).get("system")
+    except Exception as error:
+        raise SiteError(f"{path} cannot be read ({type(error).__name__}: {error}); correct the Python in it.") from error
+    if not isinstance(system, dict):
+        raise SiteError(f"{path} defines no dictionary called 'system'; copy site_configs/generic/system.py and edit it.")
+    _check_against_schema(path, system, schema_file)
+    if system["name"] != path.parent.name:
+        raise SiteError(
+            f"{path}: key 'name' is {system['name']!r} but the folder is called {path.parent.name!r}; make them equal."
+        )
+    return system
+
+
+def _check_against_schema(path: Path, system: Mapping[str, Any], schema_file: Path) -> None:
+    import jsonschema
+
+    schema = json.loads(schema_file.read_text())
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(system))
+    if error is None:
+        return
+    key = ".".join(str(part) for part in error.absolute_path) or "(top level)"
+    wanted = error.schema.get("description") if isinstance(error.schema, dict) else None
+    remedy = f"expected {wanted}" if wanted else f"see {schema_file.name}"
+    raise SiteError(f"{path}: key '{key}': {error.message}; {remedy}.")
+
+
+def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
+    """Fabrics a partition describes in its ``extras``, by name."""
+    return {
+        name: Fabric(
+            name=name,
+            transport=row["transport"],
+            scope=row["scope"],
+            rails=tuple(Rail(**rail) for rail in row.get("rails", ())),
+            mtu_bytes=row.get("mtu_bytes"),
+            min_efficiency=row.get("min_efficiency"),
+            tcp_interfaces=tuple(row.get("tcp_interfaces", ())),
+        )
+        for name, row in extras.get("fabrics", {}).items()
+    }
+
+
+def node_counts_of(extras: Mapping[str, Any]) -> tuple[int, ...]:
+    """Node counts a partition measures its cluster-wide fabrics on."""
+    return tuple(extras.get("node_counts", DEFAULT_NODE_COUNTS))
+
+
+def policies_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
+    """Pinning policies that mean something on a partition: ``nic_*`` only where a rail has a NUMA node."""
+    placed = any(rail.numa_node is not None for fabric in fabrics_of(extras).values() for rail in fabric.rails)
+    wanted = extras.get("pinning", PINNING_POLICIES)
+    return tuple(policy for policy in PINNING_POLICIES if policy in wanted and (placed or not policy.startswith("nic_")))
+
+
+def stack_patterns_of(extras: Mapping[str, Any]) -> tuple[str, ...]:
+    """Shell patterns of the stacks a partition can enter."""
+    return tuple(extras.get("stacks", ["*"]))
+
+
+def fitting_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> list[str]:
+    """Registered stacks a partition can enter, by name."""
+    return [name for name in registered if any(fnmatch.fnmatchcase(name, each) for each in stack_patterns_of(extras))]
+
+
+def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> str:
+    """Sentence on the patterns of a partition's ``extras.stacks`` that fit no registered stack; empty where all fit one."""
+    names = list(registered)
+    unmatched = [each for each in stack_patterns_of(extras) if not any(fnmatch.fnmatchcase(name, each) for name in names)]
+    if not unmatched:
+        return ""
+    known = f"registered are {', '.join(names)}" if names else "none is registered ('ci/setup' builds the wheels stacks)"
+    fit, what = ("fits", "it") if len(unmatched) == 1 else ("fit", "them")
+    return (
+        f"{', '.join(map(repr, unmatched))} in extras.stacks {fit} no stack, so nothing is measured for {what}; {known}; "
+        "correct the pattern or build the stack."
+    )
+
+
+def references_file(system_name: str, root: Path = ROOT) -> Path:
+    """Where a system keeps its learned references."""
+    return root / "site_configs" / system_name / "references.yaml"
+
+
+def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
+    """A system's learned references, checked against its description; empty where it keeps none.
+
+    Read again only when a file has changed, because every case of a session asks.
+
+    :raises ReferenceError: if it cannot be read, or an entry would never be looked up or can hold nothing.
+    """
+    path = references_file(system_name, root)
+    described = path.with_name("system.py")
+    stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in (path, described))
+    return _read_references(path, described, stamps) if path.exists() else {}
+
+
+@lru_cache(maxsize=16)
+def _read_references(path: Path, described: Path, stamps: tuple[object, ...]) -> Mapping[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise references.ReferenceError(f"{path} cannot be read ({reason}); correct it, or remove it.") from error
+    references.check_file(str(path), content, read_system(described) if described.exists() else None)
+    return content or {}
+
+
+def _completed(system: dict[str, Any], environment_names: Iterable[str], root: Path) -> dict[str, Any]:
+    """The system with what is generated: fabric names as features, stacks as environments."""
+    names = list(environment_names)
+    partitions = []
+    for row in system["partitions"]:
+        extras = row["extras"]
+        entered = fitting_stacks(extras, names)
+        # ReFrame refuses a partition without environments; `builtin` has no feature a test asks for.
+        partitions.append(
+            {
+                **row,
+                "features": sorted({*row.get("features", ()), *extras["fabrics"]}),
+                "environs": [*row.get("environs", ()), *(entered or ["builtin"])],
+            }
+        )
+    return {"prefix": str(root / "results"), **system, "partitions": partitions}
+
+
+def configuration(root: Path = ROOT) -> tuple[dict[str, Any], list[str]]:
+    """The whole ReFrame configuration, and a sentence for each stack that could not be registered.
+
+    All systems, stacks as environments, modes, storage, logging.
+
+    :raises SiteError: for a bad ``system.py``; the sentence names file, key and remedy.
+    """
+    from ..stacks import metadata
+
+    stacks, problems = metadata.discover(root)
+    environments = [metadata.environment_of(stack) for stack in stacks]
+    names = [environment["name"] for environment in environments]
+    systems = [_completed(read_system(path), names, root) for path in system_files(root)]
+    results = root / "results"
+    site_configuration = {
+        "systems": systems,
+        "environments": environments,
+        "modes": [{**mode, "options": list(mode["options"])} for mode in MODES],
+        "storage": [{"backend": "sqlite", "enable": True, "sqlite_db_file": str(results / "results.db")}],
+        "general": [
+            {
+                # One number per line and thousands of lines: they go to the log file and the report.
+                "perf_info_level": "debug2",
+                # A finished local job is noticed within 0.2 s; the default backs off to 10 s.
+                "poll_rate_max": 20,
+                "poll_rate_min": 5,
+                "topology_prefix": str(results / "topology" / socket.gethostname()),
+                "report_file": str(results / "reports" / "run-{sessionid}.json"),
+                "generate_file_reports": False,
+            }
+        ],
+        "logging": [_logging()],
+    }
+    return site_configuration, problems
+
+
+def _logging() -> dict[str, Any]:
+    """ReFrame's built-in handlers without its performance logs: their one file per test holds one size, ours all.
+
+    The site's own monitoring gets the values if :mod:`.metrics_push` is told where it is.
+    """
+    from . import metrics_push
+
+    return {
+        "handlers$": [{"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}],
+        "handlers": [
+            {
+                "type": "file",
+                "name": os.devnull,  # load() names the file of this start
+                "level": "debug",
+                "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
+                "append": True,
+            }
+        ],
+        "handlers_perflog": metrics_push.handlers(),
+    }
+
+
+def load(root: Path = ROOT) -> dict[str, Any]:
+    """The configuration for ReFrame's ``site_configuration``; what is wrong is said in ReFrame's own way.
+
+    From here on this start of ReFrame has folders and a log of its own (:mod:`.session_folder`).
+
+    :raises reframe.core.exceptions.ConfigError: ReFrame prints its one sentence and stops.
+    """
+    from reframe.core.exceptions import ConfigError
+    from reframe.core.logging import getlogger
+
+    from ..stacks import selection
+    from . import session_folder, session_labels
+
+    # ReFrame opens its database there before it would make the folder.
+    (root / "results").mkdir(exist_ok=True)
+    name = session_folder.new_name()
+    session_folder.separate(name)
+    log = session_folder.log_file(root / "results", name, sys.argv[1:])
+    session_folder.redirect_first_log(log, getlogger().logger.handlers)
+    try:
+        session_labels.check(sys.argv[1:])
+        site_configuration, problems = configuration(root)
+        selection.check(sys.argv[1:], [row["name"] for row in site_configuration["environments"]], problems)
+    except BadInput as error:
+        raise ConfigError(str(error)) from error
+    site_configuration["logging"][0]["handlers"][0]["name"] = str(log)
+    Path(site_configuration["storage"][0]["sqlite_db_file"]).parent.mkdir(exist_ok=True)
+    for problem in problems:
+        getlogger().warning(problem)
+    _expect_fallback_redefined()
+    return site_configuration
+
+
+def _expect_fallback_redefined() -> None:
+    """Keep ReFrame from warning, at each start, that ``generic`` replaces its built-in example: it does so on purpose."""
+
+    from reframe.core.logging import getlogger
+
+    def wanted(record: logging.LogRecord) -> bool:
+        return not re.search(rf"redefinition of (system|partition) '{FALLBACK_SYSTEM}\b.*'<builtin>'", record.getMessage())
+
+    for handler in getlogger().logger.handlers:
+        handler.addFilter(wanted)

@@ -1,0 +1,230 @@
+"""Stack metadata: finds the ``stack.json`` files, checks them and makes stacks and ReFrame environments of them.
+
+Every file goes through the whole schema each time: half a millisecond a file with a validator that ReFrame has
+loaded anyway, so that there is no lighter check to disagree with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..vocabulary import BadInput
+from .stack import Stack
+
+ROOT = Path(__file__).resolve().parents[3]
+SCHEMA = ROOT / "environments" / "stack.schema.json"
+#: Colon-separated ``stack.json`` files, or folders that hold one, registered beside those under ``environments/``.
+EXTRA_STACKS = "MPIBENCH_STACKS"
+REMEDY = "correct it, or build the stack again ('ci/setup' does so for the wheels stacks)"
+
+
+class StackError(BadInput):
+    """Stack metadata that cannot be used."""
+
+
+@lru_cache(maxsize=4)
+def _validator(schema: Path) -> Any:
+    import jsonschema
+
+    return jsonschema.Draft202012Validator(json.loads(schema.read_text()))
+
+
+def _complaint(error: Any) -> str:
+    """What one schema error means, with the key it is about: ``key 'mpi.name' is 'lam', not one of ...``."""
+    key = ".".join(str(part) for part in error.absolute_path)
+    if error.validator == "required":
+        missing = next(name for name in error.validator_value if name not in error.instance)
+        return f"lacks the key '{key + '.' if key else ''}{missing}'"
+    if error.validator == "additionalProperties":
+        unknown = sorted(set(error.instance) - set(error.schema.get("properties", ())))
+        return f"has the unknown key '{key + '.' if key else ''}{unknown[0]}'"
+    where = f"key '{key}'" if key else "the file"
+    if error.validator == "enum":
+        return f"{where} is {error.instance!r}, not one of {', '.join(map(str, error.validator_value))}"
+    if error.validator == "const":
+        return f"{where} is {error.instance!r}, not {error.validator_value!r}"
+    if error.validator == "type":
+        return f"{where} is {error.instance!r}, not of type {error.validator_value}"
+    return f"{where} is refused: {error.message}"
+
+
+def check_against(schema: Path, document: Any, source: Path | str, remedy: str) -> None:
+    """Check a document against a schema file.
+
+    :raises StackError: naming file and key, for the first error in reading order.
+    """
+    errors = sorted(_validator(schema).iter_errors(document), key=lambda error: [str(part) for part in error.path])
+    if errors:
+        raise StackError(f"{source}: {_complaint(errors[0])}; {remedy}.")
+
+
+def parse(document: Any, source: Path | str) -> Stack:
+    """The stack a decoded ``stack.json`` describes; ``source`` is the file, for messages and for the stack.
+
+    :raises StackError: one sentence naming file, key and remedy.
+    """
+    check_against(SCHEMA, document, source, REMEDY)
+    try:
+        re.compile(document["library_version_pattern"])
+    except re.error as error:
+        message = f"{source}: key 'library_version_pattern' is no regular expression ({error}); {REMEDY}."
+        raise StackError(message) from error
+    mpi = document["mpi"]
+    return Stack(
+        name=document["name"],
+        origin=document["origin"],
+        mpi=mpi["name"],
+        mpi_version=mpi["version"],
+        device=mpi["device"],
+        abi=document["abi"],
+        launcher_family=document["launcher_family"],
+        prefix=document["prefix"],
+        library=document["library"],
+        library_version_pattern=document["library_version_pattern"],
+        binaries=document["binaries"],
+        commands={name: tuple(words) for name, words in document["commands"].items()},
+        suites=document["suites"],
+        env_vars=document["env_vars"],
+        prepend_path={name: tuple(folders) for name, folders in document["prepend_path"].items()},
+        build=document["build"],
+        source=str(source),
+    )
+
+
+def read(path: Path) -> Stack:
+    """The stack of one metadata file.
+
+    :raises StackError: when the file cannot be read or is no valid metadata.
+    """
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise StackError(f"{path} cannot be read ({error.strerror}); {REMEDY}.") from error
+    except ValueError as error:
+        raise StackError(f"{path} is not JSON ({error}); {REMEDY}.") from error
+    return parse(document, path)
+
+
+def find_damage(stack: Stack) -> str:
+    """What of a stack is no longer on disk, as one sentence; empty when all of it is there."""
+    claims = [("prefix", stack.prefix, _is_folder), ("library", stack.library, _is_file)]
+    claims += [(f"binaries.{name}", path, _is_program) for name, path in stack.binaries.items()]
+    claims += [(f"commands.{name}", words[0], _is_program) for name, words in stack.commands.items() if "/" in words[0]]
+    claims += [(f"prepend_path.{name}", f, _is_folder) for name, fs in stack.prepend_path.items() for f in fs]
+    for key, path, is_there in claims:
+        if not is_there(path):
+            return (
+                f"stack '{stack.name}' is left out: {path} (key '{key}' of {stack.source}) is gone or cannot be used; "
+                f"build the stack again ({_builder(stack)}) or remove its metadata file."
+            )
+    return ""
+
+
+def _builder(stack: Stack) -> str:
+    """The command that builds a stack of its origin."""
+    folder = Path(stack.source).parent.name
+    return {
+        "wheels": "'ci/setup'",
+        "spack": f"'mpibench build {folder}'",
+    }.get(stack.origin, "'mpibench stacks remove' and 'add'")
+
+
+def _is_folder(path: str) -> bool:
+    return Path(path).is_dir()
+
+
+def _is_file(path: str) -> bool:
+    return Path(path).is_file()
+
+
+def _is_program(path: str) -> bool:
+    return Path(path).is_file() and os.access(path, os.X_OK)
+
+
+def files(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """Metadata files under ``environments/`` and those named in ``MPIBENCH_STACKS``, each once.
+
+    A folder named there stands for the ``stack.json`` in it, whether or not it exists yet.
+    """
+    environments = root / "environments"
+    found = [*sorted(environments.glob("*/stack.json")), *sorted(environments.glob("*/*/stack.json"))]
+    for entry in filter(None, environ.get(EXTRA_STACKS, "").split(":")):
+        path = Path(entry).expanduser().absolute()
+        found.append(path / "stack.json" if path.is_dir() else path)
+    return list({path.resolve(): path for path in found}.values())
+
+
+def discover(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> tuple[list[Stack], list[str]]:
+    """All usable stacks, and one sentence for each metadata file that gives none.
+
+    A stack is usable when its file is valid and everything it names is on disk; nothing is half registered.
+
+    :raises StackError: when two files describe a stack of the same name, because results could not be told apart.
+    """
+    stacks: dict[str, Stack] = {}
+    problems: list[str] = []
+    for path in files(root, environ):
+        try:
+            stack = read(path)
+        except StackError as error:
+            problems.append(str(error))
+            continue
+        if stack.name in stacks:
+            raise StackError(
+                f"{stacks[stack.name].source} and {path} both describe a stack '{stack.name}'; rename or remove one."
+            )
+        damage = find_damage(stack)
+        if damage:
+            problems.append(damage)
+        else:
+            stacks[stack.name] = stack
+    return list(stacks.values()), problems
+
+
+def environment_of(stack: Stack) -> dict[str, Any]:
+    """The ReFrame environment of a stack.
+
+    Features: the MPI's name, ``abi_<abi>``, the suites.
+    Extras: ``mpi``, ``mpi_version``, ``origin`` and ``stack``,
+    the path of the metadata file. ReFrame writes ``export NAME=VALUE`` into a bash script as it stands
+    (reframe/core/runtime.py, ``loadenv``), so values are quoted here; bash splits no words after ``export NAME=``.
+    """
+    return {
+        "name": stack.name,
+        "features": sorted({stack.mpi, f"abi_{stack.abi}", *stack.suites}),
+        "extras": {
+            "mpi": stack.mpi,
+            "mpi_version": stack.mpi_version,
+            "origin": stack.origin,
+            "stack": stack.source,
+        },
+        "env_vars": [
+            *([name, shlex.quote(value)] for name, value in stack.env_vars.items()),
+            *([name, _prepended(name, folders)] for name, folders in stack.prepend_path.items()),
+        ],
+    }
+
+
+def _prepended(name: str, folders: tuple[str, ...]) -> str:
+    """Shell text that puts folders before what ``name`` holds, without an empty entry (which means ``.``).
+
+    ReFrame also expands the value for a moment in its own process with Python's rules, which know ``$NAME`` only;
+    for PATH, without which it could start nothing, that form is used, since PATH is never empty.
+    """
+    rest = f":${name}" if name == "PATH" else f"${{{name}:+:${name}}}"
+    return ":".join(shlex.quote(folder) for folder in folders) + rest
+
+
+def enter(stack: Stack, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of a process inside the stack: ``environ`` with the stack's variables and search paths."""
+    entered = {**environ, **stack.env_vars}
+    for name, folders in stack.prepend_path.items():
+        entered[name] = ":".join([*folders, *filter(None, [environ.get(name, "")])])
+    return entered

@@ -1,0 +1,35 @@
+"""Stacks that ReFrame is asked for by name: one that is not there is said, because ReFrame would pass with 0 of 0 cases."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+
+from ..vocabulary import BadInput
+
+
+def check(words: Sequence[str], names: Iterable[str], problems: Iterable[str]) -> None:
+    """Refuse a ``-p`` (``--prgenv``) that fits no stack.
+
+    ReFrame takes its argument for a regular expression that fits from the beginning of a name (``re.match``), and several
+    for alternatives: one that fits nothing goes unnoticed.
+
+    :param words: ReFrame's command line.
+    :param names: environments there are.
+    :param problems: a sentence for each stack that cannot be used.
+    :raises BadInput: with the sentence about the stack where there is one.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-p", "--prgenv", action="append", default=[])
+    known = sorted({*names, "builtin"})
+    try:
+        patterns = [(text, re.compile(text)) for text in parser.parse_known_args(list(words))[0].prgenv]
+    except (argparse.ArgumentError, re.error):
+        return  # ReFrame says what is wrong with it
+    for text, pattern in patterns:
+        if any(pattern.match(name) for name in known):
+            continue
+        about = [sentence for sentence in problems if any(pattern.match(word) for word in re.findall(r"'([\w-]+)'", sentence))]
+        reason = about[0] if about else f"there are {', '.join(known)}; 'mpibench stacks' lists them."
+        raise BadInput(f"-p {text} fits no stack that can be used: {reason}")

@@ -1,0 +1,1 @@
+"""OSU Micro-Benchmarks."""

@@ -1,0 +1,1 @@
+"""perftest: RDMA without an MPI."""

@@ -1,0 +1,182 @@
+"""Outputs of benchmarks to records: which reader takes a text, and whether what it read is what was asked for.
+
+All or nothing: either every number of a complete output, or an :class:`records.OutputError` with one sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..mpis import preamble
+from ..vocabulary import POSITIVE_TIMES
+from .catalogue import Expected
+from .imb import output as imb_output
+from .mpi4py import output as mpi4py_output
+from .osu import output as osu_output
+from .perftest import output as perftest_output
+from .records import OutputError, Record
+
+__all__ = ["OutputError", "Reading", "check_complete", "complete", "parse", "read", "require_sizes"]
+
+#: First line that tells the suite, and its reader.
+_READERS = (
+    (re.compile(r"^[ \t]*# +Intel ?\(R\) MPI Benchmarks ", re.MULTILINE), imb_output.parse),
+    (re.compile(r"^[ \t]*# MPI PingPong Test[ \t\r]*$", re.MULTILINE), mpi4py_output.parse),
+    (re.compile(r"^[ \t]*# OSU ", re.MULTILINE), osu_output.parse),
+    (re.compile(perftest_output.TITLE.pattern, re.MULTILINE), perftest_output.parse),
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One output, read.
+
+    :param records: in printed order.
+    :param set_aside: how many known lines stood before the title, by whose they are (:mod:`preamble`).
+    """
+
+    records: list[Record]
+    set_aside: Mapping[str, int]
+
+
+def read(text: str, *, source: str = "<text>") -> Reading:
+    """Read one output of IMB (five binaries, 2018 to 2021.11), OSU (5.6 to 7.5), mpi4py.bench pingpong or perftest's
+    bandwidth tests. Known lines of MPI library, launcher and batch system before its title are set aside and counted.
+
+    :param source: name of the output, for messages.
+    :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up, or holds a value that
+        nothing can take (:data:`vocabulary.POSITIVE_TIMES`).
+    """
+    if not text.strip():
+        raise OutputError(f"{source}: the output is empty; the benchmark printed nothing, see its standard error.")
+    known = [(found.start(), reader) for pattern, reader in _READERS if (found := pattern.search(text))]
+    if known:
+        title, reader = min(known, key=lambda item: item[0])
+        parted = preamble.part(text, title)
+        return Reading(_possible(reader(parted.text, source), source), parted.counts)
+    raise OutputError(
+        f"{source}: this is no output of IMB, OSU, mpi4py.bench or perftest; give the whole output of a benchmark, from its "
+        "title on."
+    )
+
+
+def parse(text: str, *, source: str = "<text>") -> list[Record]:
+    """Records of one output, as :func:`read`.
+
+    :raises OutputError: as :func:`read`.
+    """
+    return read(text, source=source).records
+
+
+def _possible(records: list[Record], source: str) -> list[Record]:
+    """The records, none of them with a time of nothing or a negative value."""
+    for record in records:
+        for name, value in record.values.items():
+            if value < 0 or (value == 0 and name in POSITIVE_TIMES):
+                where = "" if record.message_bytes is None else f" at {record.message_bytes} bytes"
+                raise OutputError(
+                    f"{source}: {_label(record.benchmark, record.variant)}{where} has {name} = {value:g}, which nothing can "
+                    "take; the output is damaged, run it again."
+                )
+    return records
+
+
+def require_sizes(records: Sequence[Record], sizes: Iterable[int | None], *, source: str = "<records>") -> None:
+    """Check that each benchmark and variant has exactly these sizes.
+
+    For suites that print no end (mpi4py.bench, IMB-MT, OSU), where only the caller knows what was asked for.
+
+    :raises OutputError: naming the first size that is missing, twice or not asked for.
+    """
+    wanted = tuple(sizes)
+    if not records:
+        raise OutputError(f"{source}: there are no records; {len(wanted)} sizes were asked for, run the benchmark again.")
+    for name, ranks, variant in dict.fromkeys((r.benchmark, r.ranks, r.variant) for r in records):
+        printed = [r.message_bytes for r in records if (r.benchmark, r.ranks, r.variant) == (name, ranks, variant)]
+        _compare_sizes(source, _label(name, variant), printed, wanted)
+
+
+def check_complete(
+    records: Sequence[Record],
+    expected: Iterable[Expected | tuple[str, int, Sequence[int | None]]],
+    *,
+    source: str = "<records>",
+) -> None:
+    """Check that the records are exactly those a launch was to give.
+
+    :param expected: one (benchmark, active ranks, sizes[, variants]) per benchmark, in order.
+    :raises OutputError: for a missing, extra or misplaced benchmark, another number of ranks or repetitions (where they
+        are printed), a missing or extra variant or size.
+    """
+    items = [item if isinstance(item, Expected) else Expected(item[0], item[1], tuple(item[2]), *item[3:]) for item in expected]
+    printed = list(dict.fromkeys(record.benchmark for record in records))
+    asked = list(dict.fromkeys(item.benchmark for item in items))
+    for name in asked:
+        if name not in printed:
+            raise OutputError(f"{source}: benchmark {name} was asked for and is missing; run it again.")
+    for name in printed:
+        if name not in asked:
+            raise OutputError(f"{source}: benchmark {name} was not asked for; this is the output of another launch.")
+    if printed != asked:
+        raise OutputError(f"{source}: the benchmarks are in another order than asked for; outputs are mixed up, run again.")
+    for item in items:
+        mine = [record for record in records if record.benchmark == item.benchmark]
+        for ranks in dict.fromkeys(record.ranks for record in mine):
+            if ranks not in (item.ranks, None):
+                raise OutputError(
+                    f"{source}: {item.benchmark} ran on {ranks} ranks, asked for were {item.ranks}; check the launch."
+                )
+        for repetitions in dict.fromkeys(record.repetitions for record in mine):
+            if item.repetitions is not None and repetitions not in (item.repetitions, None):
+                raise OutputError(
+                    f"{source}: {item.benchmark} made {repetitions} repetitions, asked for were {item.repetitions}; "
+                    "this is the output of another launch."
+                )
+        variants = tuple(dict.fromkeys(record.variant for record in mine))
+        if variants != item.variants:
+            found, wanted = (", ".join(names) or "none" for names in (variants, item.variants))
+            raise OutputError(
+                f"{source}: {item.benchmark} has the variants '{found}', asked for were '{wanted}'; run it again."
+            )
+        for variant in variants:
+            sizes = [record.message_bytes for record in mine if record.variant == variant]
+            _compare_sizes(source, _label(item.benchmark, variant), sizes, item.sizes)
+
+
+def complete(records: Sequence[Record], expected: Sequence[Expected], *, source: str = "<records>") -> list[Record]:
+    """Records that are exactly those asked for, with the ranks and repetitions the suite does not print filled in.
+
+    :raises OutputError: as :func:`check_complete`.
+    """
+    check_complete(records, expected, source=source)
+    asked = {item.benchmark: item for item in expected}
+    return [_filled(record, asked[record.benchmark]) for record in records]
+
+
+def _filled(record: Record, item: Expected) -> Record:
+    repetitions = item.repetitions if record.repetitions is None else record.repetitions
+    return replace(record, ranks=item.ranks, repetitions=repetitions)
+
+
+def _label(name: str, variant: str) -> str:
+    return f"{name} ({variant})" if variant else name
+
+
+def _compare_sizes(source: str, name: str, printed: list[int | None], wanted: tuple[int | None, ...]) -> None:
+    if tuple(printed) == wanted:
+        return
+    missing = [size for size in wanted if size not in printed]
+    extra = [size for size in printed if size not in wanted]
+    if missing:
+        what = f"lacks {_bytes(missing[0])}"
+    elif extra:
+        what = f"has {_bytes(extra[0])}, which was not asked for"
+    else:
+        what = "has a size twice or out of order"
+    raise OutputError(f"{source}: {name} {what}; the output is cut or mixed up, run it again.")
+
+
+def _bytes(size: int | None) -> str:
+    return "its only row" if size is None else f"the size of {size} bytes"
