@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import live_cluster
 from reframe_tests.harness.sites import references
+from reframe_tests.harness.stacks.metadata import ROOT
 from reframe_tests.harness.stacks.stack import Stack
 from studies import link_gate
 from studies.link_gate import JUDGED, Run
@@ -42,6 +45,27 @@ def test_one_slow_benchmark_is_enough(resolved) -> None:
 def test_the_site_gates_about_five_percent_below_the_payload_limit(resolved) -> None:
     fraction = resolved.fabric.min_efficiency / references.payload_limit(resolved.fabric)
     assert fraction == pytest.approx(0.95, abs=0.01)
+
+
+@pytest.mark.parametrize(("refusals", "launches"), [(1, 2), (2, 2)])
+def test_a_launch_that_slurm_did_not_understand_is_started_once_more(
+    resolved, tmp_path: Path, refusals: int, launches: int
+) -> None:
+    """MPICH's start under Slurm's PMI-2 fails once in a great while; a second failure in a row is reported."""
+    count = tmp_path / "launches"
+    cluster = tmp_path / "cluster"
+    cluster.write_text(
+        f"echo >>{count}\n"
+        f"[ $(wc -l <{count}) -gt {refusals} ] || {{ echo 'slurmstepd-c1: error: {link_gate.PMI_REFUSED}' >&2; exit 1; }}\n"
+        f"cat {ROOT / 'ci/tests/golden/imb-mpi1-2021.11-n2-4mib.txt'}\n"
+    )
+    where = link_gate.Site(("sh", str(cluster)), {**os.environ})
+    if refusals < launches:
+        assert link_gate.measure(where, resolved, "PingPong", 4 << 20) > 0
+    else:
+        with pytest.raises(link_gate.NotStarted, match="invalid client request"):
+            link_gate.measure(where, resolved, "PingPong", 4 << 20)
+    assert len(count.read_text().splitlines()) == launches
 
 
 @pytest.mark.mpi
