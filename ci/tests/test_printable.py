@@ -66,6 +66,14 @@ def test_no_finding_has_a_colour() -> None:
     assert outcome.sentences == ["pair: pair.1.out: 'red' is not a line of IMB"]
 
 
+def test_sentences_name_the_repeats_they_are_of() -> None:
+    outcome = measurement.Outcome(4)
+    for repeat in (1, 2, 4):
+        outcome.add("pair", repeat, measurement.MISSING, ["lost"])
+    outcome.add("pair", 3, measurement.CONTRADICTED, ["wrong"])
+    assert outcome.sentences == ["pair, repeat 3 of 4: wrong", "pair, repeats 1-2,4 of 4: lost"]
+
+
 def test_reframes_junit_is_read_by_others(
     tmp_path: Path, run_reframe: Callable[..., CompletedProcess[str]], root: Path
 ) -> None:

@@ -54,6 +54,13 @@ def test_ruff(words: tuple[str, ...]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_ruff_reads_every_file() -> None:
+    listed = subprocess.run([BIN / "ruff", "check", "--show-files", ROOT], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {name_of(path) for path in FILES if path.suffix == ".py"} <= {
+        name_of(Path(line)) for line in listed.stdout.splitlines()
+    }
+
+
 @pytest.mark.parametrize("path", SHELL, ids=name_of)
 def test_shellcheck(path: Path) -> None:
     done = subprocess.run([BIN / "shellcheck", "--external-sources", path], cwd=ROOT, capture_output=True, text=True)

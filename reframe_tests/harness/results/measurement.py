@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..suites import catalogue, reader
-from ..evidence import data_check, checks, clocks, settings, link_state, link_use
+from ..evidence import checks, clocks, data_check, link_state, link_use, settings
 from ..job import ending, script
-from ..mpis import preamble, transports
-from ..sites import references
 from ..job.condition import Condition
+from ..mpis import preamble, transports
 from ..printable import printable, printable_data
+from ..sites import references
+from ..suites import catalogue, reader
 from ..suites.records import Record
-from .error_excerpt import telling_line
 from ..vocabulary import QUANTITIES
+from .error_excerpt import telling_line
 
 #: Verdicts on the conditions of a measurement.
 PROVEN, CONTRADICTED, MISSING = "proven", "contradicted", "missing"
@@ -124,7 +124,7 @@ class Outcome:
     def _which(self, numbers: Sequence[int]) -> str:
         if len(numbers) == self.repeats or numbers == [WHOLE_JOB]:
             return ""
-        return f", repeat{'s' if len(numbers) > 1 else ''} {evidence.format_cpus(numbers)} of {self.repeats}"
+        return f", repeat{'s' if len(numbers) > 1 else ''} {checks.format_cpus(numbers)} of {self.repeats}"
 
 
 def evaluate(
