@@ -100,7 +100,7 @@ def build(
             raise BadInput(f"--find builds nothing; leave out {' '.join(stacks)}, or build them with a second command.")
         scope.write_found(system=system, echo=typer.echo)
         return
-    options = builder.Options(tuple(mirror or ()), cache_only, fresh, dry_run, skip_tests, jobs)
+    options = builder.BuildOptions(tuple(mirror or ()), cache_only, fresh, dry_run, skip_tests, jobs)
     failures = builder.build(stacks or (), options, system=system, echo=typer.echo)
     for failure in failures:
         typer.echo(f"mpibench: {failure}", err=True)

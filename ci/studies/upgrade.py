@@ -65,7 +65,7 @@ def trials(where: Site, folder: Path, stack: str, runs: int, fraction: float) ->
 
     def judge(before: str, after: str) -> accept.Acceptance:
         session_values.bring_up_to_date(folder / "results.db", folder / "dataset")
-        return accept.decide(folder / "dataset", before, after, accept.Options(system=SYSTEM))
+        return accept.decide(folder / "dataset", before, after, accept.AcceptanceOptions(system=SYSTEM))
 
     before = measure(where, folder, stack, "healthy")
     for _ in range(runs):

@@ -51,7 +51,7 @@ class Site:
     def build(self, *names: str, system: str | None = None, **options: Any) -> list[str]:
         self.plan_file.write_text(json.dumps(self.plan))
         return build.build(
-            names, build.Options(**options), system=system, root=self.top, environ=self.environ, echo=self.said.append
+            names, build.BuildOptions(**options), system=system, root=self.top, environ=self.environ, echo=self.said.append
         )
 
     def refusal(self, *names: str, **options: Any) -> str:

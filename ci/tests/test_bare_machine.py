@@ -19,7 +19,7 @@ from live_cluster import wait_for
 from mpibench.bare import box as bare_box
 from mpibench.bare import machine as bare_machine
 from mpibench.bare import root as bare_root
-from mpibench.bare.box import Outcome, Step
+from mpibench.bare.box import Step, StepOutcome
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -265,7 +265,7 @@ def test_copies_of_killed_commands_go_and_those_at_work_stay(tmp_path: Path) -> 
 def test_a_step_is_judged_by_status_and_words(tmp_path: Path, status: int, text: str, problem: str) -> None:
     step = Step("x", "true", says=("OK", r"OK +done: \d passed"))
     (tmp_path / "log").write_text(text)
-    assert bare_machine.judge(Outcome("x", status, 1.0), step, tmp_path / "log") == problem
+    assert bare_machine.judge(StepOutcome("x", status, 1.0), step, tmp_path / "log") == problem
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ def tiny(tmp_path: Path) -> Path:
     return root
 
 
-def run_in(root: Path, *steps: Step) -> tuple[list[Outcome], list[str]]:
+def run_in(root: Path, *steps: Step) -> tuple[list[StepOutcome], list[str]]:
     logs = [root.parent / f"{number}.log" for number in range(len(steps))]
     outcomes = list(bare_box.run(root, "/home/tester", steps, logs, {"PIP_CERT": "/ca.pem"}))
     return outcomes, [log.read_text() for log in logs]

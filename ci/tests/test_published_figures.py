@@ -11,14 +11,14 @@ import pytest
 
 from mpibench.published import figures as published_figures
 from mpibench.published import figures_file
-from mpibench.published.figures import Curve
+from mpibench.published.figures import PrintedBandwidth
 from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.vocabulary import BadInput
 
 SYSTEM = "openhpc-mini"
 
 
-def curve_of(fabric: str, benchmark: str = "PingPong") -> Curve:
+def curve_of(fabric: str, benchmark: str = "PingPong") -> PrintedBandwidth:
     [curve] = [row for row in published_figures.curves(SYSTEM) if (row.fabric.name, row.benchmark) == (fabric, benchmark)]
     return curve
 

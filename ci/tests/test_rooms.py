@@ -114,6 +114,16 @@ def test_no_folder_is_a_heap() -> None:
     assert {str(folder.relative_to(ROOT)): count for folder, count in modules.items() if count > MOST_MODULES} == {}
 
 
+def test_a_class_name_means_one_thing() -> None:
+    names = Counter(
+        (module.partition(".")[0], node.name)
+        for module, path in FILES.items()
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name: count for name, count in names.items() if count > 1} == {}
+
+
 def test_paths_exist() -> None:
     assert all(isinstance(path, Path) and path.is_file() for path in FILES.values())
     assert len(FILES) > 100, "the walk finds the project"

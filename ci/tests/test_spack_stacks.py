@@ -109,7 +109,7 @@ def building(place: Path, known: dict[str, str], spack: tool.Spack) -> Callable[
         path = place / "environments" / name / "stack.json"
         if name not in outcomes:
             outcomes[name] = build.build(
-                [name], build.Options(), system="generic", root=place, environ=environ_without_scope(), echo=print
+                [name], build.BuildOptions(), system="generic", root=place, environ=environ_without_scope(), echo=print
             )
         for sentence in outcomes[name]:
             if "no network" in sentence or "no build cache has" in sentence:
@@ -190,7 +190,7 @@ def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(
 ) -> None:
     """Also of those whose MPI would have to be built first."""
     names = build.list_environments(place)
-    options = build.Options(solve_only=True)
+    options = build.BuildOptions(solve_only=True)
     kept = {path: path.read_text() for path in place.glob("environments/*/spack.*")}
     said = build.build(names, options, system="generic", root=place, environ=environ_without_scope(), echo=print)
     assert said == []
@@ -211,7 +211,7 @@ def test_a_second_build_does_nothing_whatever_the_user_has_in_his_home(
     own.write_text("packages: 7\n")
     environ = {**environ_without_scope(), "HOME": str(tmp_path)}
     # The test of two solutions may have concretized again: the hashes are equal, so nothing else is done.
-    assert build.build(["openmpi"], build.Options(), system="generic", root=place, environ=environ, echo=said.append) == []
+    assert build.build(["openmpi"], build.BuildOptions(), system="generic", root=place, environ=environ, echo=said.append) == []
     assert any("openmpi-spack: up to date" in line for line in said)
     assert path.stat().st_mtime_ns == before
     assert own.read_text() == "packages: 7\n" and not list(own.parent.glob("*/*.yaml"))
@@ -246,7 +246,7 @@ def test_a_bad_scope_is_one_sentence_from_the_real_spack(
     name = "mpich" if "gcc" in text else "openmpi"
     before = (place / "environments" / name / "spack.yaml").read_text()
     try:
-        options, environ = build.Options(fresh=True, solve_only=True), {**os.environ, build.SCOPE: str(tmp_path)}
+        options, environ = build.BuildOptions(fresh=True, solve_only=True), {**os.environ, build.SCOPE: str(tmp_path)}
         sentences = build.build([name], options, root=place, environ=environ, echo=print)
     except BadInput as error:
         sentences = [str(error)]

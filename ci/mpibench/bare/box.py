@@ -46,7 +46,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StepOutcome:
     """How a step ended; ``status`` is that of a shell."""
 
     title: str
@@ -56,7 +56,7 @@ class Outcome:
 
 def run(
     root: Path, project: str, steps: Sequence[Step], logs: Sequence[Path], environment: Mapping[str, str]
-) -> Iterator[Outcome]:
+) -> Iterator[StepOutcome]:
     """Run the steps one after the other inside ``root``; yields each one's outcome as it ends.
 
     :param project: the project's folder inside.
@@ -83,7 +83,7 @@ def run(
                     raise Impossible(
                         f"this machine refuses a namespace or a mount ({message['refused']}); start it as real root."
                     )
-                yield Outcome(**message)
+                yield StepOutcome(**message)
     finally:
         # Ends when process 1 has, and that when everything inside has: whoever comes next meets a quiet tree.
         os.kill(middle, signal.SIGTERM)
@@ -138,7 +138,7 @@ def _work(
     for step, log in zip(steps, files, strict=True):
         began = time.monotonic()
         status = _run_step(step, project, log, environment)
-        report(asdict(Outcome(step.title, status, time.monotonic() - began)))
+        report(asdict(StepOutcome(step.title, status, time.monotonic() - began)))
 
 
 def _enter(root: Path) -> None:

@@ -30,7 +30,7 @@ from typing import NoReturn
 
 from mpibench.bare import box as bare_box
 from mpibench.bare import root as bare_root
-from mpibench.bare.box import Outcome, Step
+from mpibench.bare.box import Step, StepOutcome
 from reframe_tests.harness.vocabulary import BadInput
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -119,7 +119,7 @@ def choose(lanes: Sequence[str], words: Sequence[str]) -> dict[str, tuple[Step, 
     }
 
 
-def judge(outcome: Outcome, step: Step, log: Path) -> str:
+def judge(outcome: StepOutcome, step: Step, log: Path) -> str:
     """Why a step failed, or an empty text."""
     if outcome.status == bare_box.TIMED_OUT:
         return f"ended at its limit of {step.limit_s} s"

@@ -124,7 +124,7 @@ SLURMD = Daemon(
 
 
 @dataclass(frozen=True)
-class Step:
+class StartGroup:
     """Daemons that can start together, once the step before is ready."""
 
     places: Callable[[Plan], list[tuple[Daemon, Node]]]
@@ -136,10 +136,10 @@ def _on_head(*chosen: Daemon) -> Callable[[Plan], list[tuple[Daemon, Node]]]:
 
 
 #: slurmd looks for the controller until it is there, so both start together.
-ORDER: tuple[Step, ...] = (
-    Step(lambda plan: [(MARIADBD, plan.nodes[0]), *((MUNGED, node) for node in plan.nodes)]),
-    Step(_on_head(SLURMDBD), "accounting: MariaDB, slurmdbd"),
-    Step(lambda plan: [(SLURMCTLD, plan.nodes[0]), *((SLURMD, node) for node in plan.compute_nodes)]),
+ORDER: tuple[StartGroup, ...] = (
+    StartGroup(lambda plan: [(MARIADBD, plan.nodes[0]), *((MUNGED, node) for node in plan.nodes)]),
+    StartGroup(_on_head(SLURMDBD), "accounting: MariaDB, slurmdbd"),
+    StartGroup(lambda plan: [(SLURMCTLD, plan.nodes[0]), *((SLURMD, node) for node in plan.compute_nodes)]),
 )
 
 #: Directories a node's private ``/run`` needs, with their mode (munged insists on it).

@@ -88,7 +88,7 @@ def accept(
     if earlier:
         typer.echo(f"mpibench: moved the earlier record to {earlier}", err=True)
     _prepare(db, dataset, dataset_only)
-    options = acceptance.Options(system, where, _renames(rename), allow_unproven)
+    options = acceptance.AcceptanceOptions(system, where, _renames(rename), allow_unproven)
     result = acceptance.decide(dataset, baseline, candidate, options)
     written = acceptance_record.write(result, out)
     typer.echo(result.headline)

@@ -30,7 +30,7 @@ from reframe_tests.harness.stacks import metadata
 
 from ..results import dataset_layout, selectors, session_values, usable
 from . import expected_file
-from .expected_file import ExpectedFile, Place
+from .expected_file import CoverageKey, ExpectedFile
 
 #: Fields of a place that is one test: what a job measures.
 JOB = ("partition", "stack", "fabric", "group")
@@ -41,7 +41,7 @@ MOST_CONDITIONS = 4
 
 
 @dataclass(frozen=True)
-class Proof:
+class LastProven:
     """When something was last proven before the session that is judged."""
 
     session: str
@@ -49,7 +49,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Completeness:
     """Whether a session is complete.
 
     :param run: its label; ``None`` without one.
@@ -97,7 +97,7 @@ class Answer:
         return [head, *(f"  {line}" for line in self.missing), *(f"  note: {line}" for line in self.notes)]
 
 
-def judge(folder: Path, system: str, session: str, *, partial: bool = False, root: Path = ROOT) -> Answer:
+def judge(folder: Path, system: str, session: str, *, partial: bool = False, root: Path = ROOT) -> Completeness:
     """Hold a session against what is expected of it.
 
     :param session: its whole id.
@@ -142,7 +142,7 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     rests_on.append(described)
     rests_on += [f"{file.source}"] if file.expected.get(alike.run or "") and file.history else []
     rests_on += [f"{retired} retired"] if retired else []
-    return Answer(
+    return Completeness(
         system=system,
         session=session,
         run=alike.run,
@@ -158,7 +158,7 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     )
 
 
-def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[Place, Proof]:
+def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[CoverageKey, LastProven]:
     """Everything that is proven in some sessions, each with its newest proof.
 
     :raises BadInput: a damaged dataset.
@@ -181,17 +181,17 @@ def _proofs(folder: Path, system: str, proven: pl.DataFrame) -> pl.DataFrame:
     return wanted.join(names, on="case", how="left").drop("case").unique().sort("started", "sizes")
 
 
-def _places(proofs: pl.DataFrame) -> dict[Place, Proof]:
+def _places(proofs: pl.DataFrame) -> dict[CoverageKey, LastProven]:
     """Each place with its newest proof."""
-    rows = proofs.select(*Place._fields, "session", "started").iter_rows()
-    return {Place(*values): Proof(session, started) for *values, session, started in rows}
+    rows = proofs.select(*CoverageKey._fields, "session", "started").iter_rows()
+    return {CoverageKey(*values): LastProven(session, started) for *values, session, started in rows}
 
 
-def _planned(tonight: pl.DataFrame) -> dict[Place, str]:
+def _planned(tonight: pl.DataFrame) -> dict[CoverageKey, str]:
     """Each job of the session with what became of it where it was not proven."""
-    found: dict[Place, str] = {}
+    found: dict[CoverageKey, str] = {}
     for row in tonight.filter(~pl.col("superseded").fill_null(False)).to_dicts():
-        place = Place(*(row[name] for name in JOB))
+        place = CoverageKey(*(row[name] for name in JOB))
         first = (str(row["reason"] or "").splitlines() or [""])[0][:160]
         skipped = row["result"] == "skip"
         word = "skipped" if skipped else "failed" if row["result"] != "pass" else "passed without proof"
@@ -202,7 +202,7 @@ def _planned(tonight: pl.DataFrame) -> dict[Place, str]:
     return found
 
 
-def _registered(system: str, root: Path) -> tuple[list[Place], list[str], str]:
+def _registered(system: str, root: Path) -> tuple[list[CoverageKey], list[str], str]:
     """Stacks on the partitions they fit and fabrics of each partition; what is wrong with a stack; what this rests on."""
     path = root / "site_configs" / system / "system.py"
     if not path.exists():
@@ -212,14 +212,14 @@ def _registered(system: str, root: Path) -> tuple[list[Place], list[str], str]:
     found = []
     for partition in site.read_system(path)["partitions"]:
         extras = partition["extras"]
-        found += [Place(partition["name"], stack=name) for name in site.fitting_stacks(extras, names)]
-        found += [Place(partition["name"], fabric=name) for name in extras.get("fabrics", {})]
+        found += [CoverageKey(partition["name"], stack=name) for name in site.fitting_stacks(extras, names)]
+        found += [CoverageKey(partition["name"], fabric=name) for name in extras.get("fabrics", {})]
     return found, problems, f"{len(names)} registered stacks"
 
 
 def _wanted(
-    file: ExpectedFile, run: str | None, past: Mapping[Place, Proof], registered: Iterable[Place]
-) -> tuple[list[Place], int]:
+    file: ExpectedFile, run: str | None, past: Mapping[CoverageKey, LastProven], registered: Iterable[CoverageKey]
+) -> tuple[list[CoverageKey], int]:
     """Everything expected, each once, and how many things are retired."""
     dated = [(place, proof.started.date()) for place, proof in past.items()]
     dated += [(place, None) for place in registered if not any(place.covers(known) for known in past)]
@@ -227,17 +227,19 @@ def _wanted(
     return list(dict.fromkeys([*kept, *file.expected.get(run or "", ())])), len(dated) - len(kept)
 
 
-def _covered(wanted: Sequence[Place], now: Mapping[Place, Proof], past: Mapping[Place, Proof]) -> list[bool]:
+def _covered(
+    wanted: Sequence[CoverageKey], now: Mapping[CoverageKey, LastProven], past: Mapping[CoverageKey, LastProven]
+) -> list[bool]:
     """Which expected places are proven; those of the history are names, the others may be patterns."""
     return [one in now or (one not in past and any(one.covers(other) for other in now)) for one in wanted]
 
 
 def _sentences(
-    holes: Sequence[Place],
-    wanted: Sequence[Place],
-    past: Mapping[Place, Proof],
-    now: Iterable[Place],
-    planned: Mapping[Place, str],
+    holes: Sequence[CoverageKey],
+    wanted: Sequence[CoverageKey],
+    past: Mapping[CoverageKey, LastProven],
+    now: Iterable[CoverageKey],
+    planned: Mapping[CoverageKey, str],
 ) -> list[str]:
     """One sentence for a partition, stack, fabric or group all of which is missing, then one per job."""
     left, lines = list(holes), []
@@ -260,7 +262,7 @@ def _sentences(
     return lines
 
 
-def _lost(proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFile, there: Collection[Place]) -> list[str]:
+def _lost(proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFile, there: Collection[CoverageKey]) -> list[str]:
     """One sentence per job for conditions under which something that is there was proven before, and is not in this session.
 
     Fewer message sizes than before count as not proven: the rest of the curve is missing.
@@ -269,7 +271,7 @@ def _lost(proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFil
     :param there: what is proven in this session under any condition; what is not is told as a whole.
     """
     here = pl.col("session") == session
-    keys = [*Place._fields, *UNDER]
+    keys = [*CoverageKey._fields, *UNDER]
     now = proofs.filter(here).group_by(keys).agg(now=pl.col("sizes").max(), here=pl.lit(True))
     gone = (
         proofs.filter(~here)
@@ -277,15 +279,15 @@ def _lost(proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFil
         .filter(pl.col("here").is_null() | (pl.col("now") < pl.col("sizes")))
         .unique(keys, keep="last", maintain_order=True)
     )
-    jobs: dict[Place, list[dict[str, Any]]] = {}
+    jobs: dict[CoverageKey, list[dict[str, Any]]] = {}
     for row in gone.to_dicts():
-        place = Place(*(row[name] for name in Place._fields))
+        place = CoverageKey(*(row[name] for name in CoverageKey._fields))
         if place in there and not any(one.covers(place, run, row["started"].date()) for one in file.retired):
             jobs.setdefault(place.job(), []).append(row)
     return sorted(_lost_sentence(job, rows) for job, rows in jobs.items())
 
 
-def _lost_sentence(job: Place, rows: Sequence[Mapping[str, Any]]) -> str:
+def _lost_sentence(job: CoverageKey, rows: Sequence[Mapping[str, Any]]) -> str:
     """What of a job is missing, under which conditions, and when it was last proven."""
     curves = [(row["benchmark"], f" ({row['now']} of {row['sizes']} sizes)" if row["here"] else "") for row in rows]
     names = sorted({f"{benchmark}{part}" for benchmark, part in curves if benchmark})
@@ -299,7 +301,7 @@ def _lost_sentence(job: Place, rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _why(places: Sequence[Place], past: Mapping[Place, Proof], planned: Mapping[Place, str]) -> str:
+def _why(places: Sequence[CoverageKey], past: Mapping[CoverageKey, LastProven], planned: Mapping[CoverageKey, str]) -> str:
     """When it was last proven and what became of it in this session."""
     proofs = [past[one] for one in places if one in past]
     last = max(proofs, key=lambda proof: proof.started, default=None)

@@ -25,7 +25,7 @@ from reframe_tests.harness.vocabulary import BadInput
 from ..results import selection_options
 
 
-class Place(NamedTuple):
+class CoverageKey(NamedTuple):
     """Something that can be proven; a field of ``None`` stands for any."""
 
     partition: str | None = None
@@ -34,12 +34,12 @@ class Place(NamedTuple):
     group: str | None = None
     benchmark: str | None = None
 
-    def covers(self, other: Place) -> bool:
+    def covers(self, other: CoverageKey) -> bool:
         """Whether ``other`` is what this one, read as patterns, stands for."""
         pairs = zip(self, other, strict=True)
         return all(mine is None or (theirs is not None and fnmatchcase(theirs, mine)) for mine, theirs in pairs)
 
-    def job(self) -> Place:
+    def job(self) -> CoverageKey:
         """The same without the benchmark: what one test stands for."""
         return self._replace(benchmark=None)
 
@@ -51,12 +51,12 @@ class Retired:
     :param runs: labels it is for; empty: all.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[CoverageKey, ...]
     runs: tuple[str, ...]
     date: date
     reason: str
 
-    def covers(self, place: Place, run: str | None, last: date | None) -> bool:
+    def covers(self, place: CoverageKey, run: str | None, last: date | None) -> bool:
         """Whether a place is retired; ``last``: the day it was last proven, ``None`` if it never was."""
         if self.runs and not any(fnmatchcase(run or "", pattern) for pattern in self.runs):
             return False
@@ -73,7 +73,7 @@ class ExpectedFile:
     """
 
     source: str = ""
-    expected: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
+    expected: Mapping[str, tuple[CoverageKey, ...]] = field(default_factory=dict)
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     retired: tuple[Retired, ...] = ()
     history: bool = True
@@ -145,9 +145,9 @@ def _listed(value: str | list[str] | None) -> list[str | None]:
     return [*value] if isinstance(value, list) else [value]
 
 
-def _places(row: Mapping[str, Any]) -> list[Place]:
+def _places(row: Mapping[str, Any]) -> list[CoverageKey]:
     """An entry with lists as one place for each combination."""
-    return [Place(*values) for values in itertools.product(*(_listed(row.get(name)) for name in Place._fields))]
+    return [CoverageKey(*values) for values in itertools.product(*(_listed(row.get(name)) for name in CoverageKey._fields))]
 
 
 def _retired(row: Mapping[str, Any], where: str) -> Retired:
@@ -158,7 +158,7 @@ def _retired(row: Mapping[str, Any], where: str) -> Retired:
         raise BadInput(f"{where}.date is {row['date']!r}, expected YYYY-MM-DD.") from None
     if day > datetime.now(timezone.utc).date() + timedelta(days=1):
         raise BadInput(f"{where}.date is {day}, which is to come: it would retire what is still measured, too.")
-    if not set(row) & set(Place._fields):
-        raise BadInput(f"{where} names nothing that is retired: give one of {', '.join(Place._fields)}.")
+    if not set(row) & set(CoverageKey._fields):
+        raise BadInput(f"{where} names nothing that is retired: give one of {', '.join(CoverageKey._fields)}.")
     runs = tuple(name for name in _listed(row.get("run")) if name)
     return Retired(tuple(_places(row)), runs, day, row["reason"])

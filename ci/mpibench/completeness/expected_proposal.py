@@ -20,13 +20,13 @@ from reframe_tests.harness.sites.site import ROOT
 
 from ..results import selectors, session_values, unreadable
 from . import expected, expected_file
-from .expected_file import Place
+from .expected_file import CoverageKey
 
 HEAD = "# What each session must hold, proven; schema: site_configs/expected.schema.json.\n"
 
 
 @dataclass(frozen=True)
-class Proposal:
+class ExpectedProposal:
     """A new ``expected.yaml``.
 
     :param before: its text; ``after``: proposed text.
@@ -46,7 +46,7 @@ class Proposal:
         return "".join(difflib.unified_diff(*sides, f"a/{name}" if self.before else "/dev/null", f"b/{name}"))
 
 
-def propose(folder: Path, selector: str, *, system: str | None = None, root: Path = ROOT) -> Proposal:
+def propose(folder: Path, selector: str, *, system: str | None = None, root: Path = ROOT) -> ExpectedProposal:
     """Propose what the sessions of a selector show.
 
     Each label among them is looked at by itself.
@@ -73,11 +73,11 @@ def propose(folder: Path, selector: str, *, system: str | None = None, root: Pat
     if retired:
         content["retired"] = [*content.get("retired", ()), *retired]
     if not added and not retired:
-        return Proposal(path, before, before, 0, 0)
+        return ExpectedProposal(path, before, before, 0, 0)
     head = "".join(line for line in before.splitlines(keepends=True) if line.startswith("#")) or HEAD
     ordered = {key: content[key] for key in ("history", "runs", "retired") if key in content}
     text = head + yaml.safe_dump(ordered, sort_keys=False, width=120, default_flow_style=None)
-    return Proposal(path, before, text, added, len(retired))
+    return ExpectedProposal(path, before, text, added, len(retired))
 
 
 def _series(sessions: pl.DataFrame, chosen: Sequence[str]) -> list[tuple[str, str, list[str]]]:
@@ -91,7 +91,7 @@ def _series(sessions: pl.DataFrame, chosen: Sequence[str]) -> list[tuple[str, st
 
 
 def _retired(
-    run: str, past: Mapping[Place, expected.Proof], seen: Iterable[Place], file: expected_file.ExpectedFile
+    run: str, past: Mapping[CoverageKey, expected.LastProven], seen: Iterable[CoverageKey], file: expected_file.ExpectedFile
 ) -> list[dict[str, Any]]:
     """A line for each job nothing of which is proven any more, the largest common part of it named."""
     gone = {
@@ -120,20 +120,20 @@ def _last(days: Iterable[date]) -> dict[str, Any]:
     return {"date": max(days), "reason": ""}
 
 
-def _entries(places: Iterable[Place]) -> list[dict[str, Any]]:
+def _entries(places: Iterable[CoverageKey]) -> list[dict[str, Any]]:
     """Places as few entries with lists: benchmarks of one job together, then stacks, then fabrics."""
     rows = [{name: frozenset([value] if value else []) for name, value in place._asdict().items()} for place in places]
     for merged in ("benchmark", "stack", "fabric", "group", "partition"):
         groups: dict[tuple[frozenset[str], ...], frozenset[str]] = {}
         for row in rows:
             # A case that times nothing has no benchmark and must not lend its place to those that have.
-            key = tuple(row[name] if name != merged else frozenset([str(bool(row[name]))]) for name in Place._fields)
+            key = tuple(row[name] if name != merged else frozenset([str(bool(row[name]))]) for name in CoverageKey._fields)
             groups[key] = groups.get(key, frozenset()) | row[merged]
-        names = list(Place._fields)
+        names = list(CoverageKey._fields)
         rows = [
             {name: values if name == merged else key[names.index(name)] for name in names} for key, values in groups.items()
         ]
-    entries = [{name: _plain(row[name]) for name in Place._fields if row[name]} for row in rows]
+    entries = [{name: _plain(row[name]) for name in CoverageKey._fields if row[name]} for row in rows]
     return sorted(entries, key=str)
 
 

@@ -37,7 +37,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ClaimAnswer:
     """What figures say of a claim.
 
     :param outcome: :data:`HOLDS`, :data:`FAILS` or :data:`NO_FIGURES`.
@@ -65,7 +65,7 @@ def published_rows(system: str, root: Path = ROOT) -> list[dict[str, Any]]:
     return [{**value.data, "value": value.number} for value in figures_file.read(system, root) if _is_number(value)]
 
 
-def ask(claim: Claim, rows: Iterable[Mapping[str, Any]]) -> Answer:
+def ask(claim: Claim, rows: Iterable[Mapping[str, Any]]) -> ClaimAnswer:
     """Whether figures bear a claim out.
 
     :param rows: figures, with ``value`` and the columns claims select by.
@@ -75,11 +75,11 @@ def ask(claim: Claim, rows: Iterable[Mapping[str, Any]]) -> Answer:
     over = _figure(claim, claim.over, found)
     under = _figure(claim, claim.under, found) if isinstance(claim.under, Mapping) else float(claim.under)
     if over is None or not under:
-        return Answer(claim, NO_FIGURES)
+        return ClaimAnswer(claim, NO_FIGURES)
     ratio = over / under
     low = claim.at_least is None or ratio >= claim.at_least
     high = claim.at_most is None or ratio <= claim.at_most
-    return Answer(claim, HOLDS if low and high else FAILS, ratio)
+    return ClaimAnswer(claim, HOLDS if low and high else FAILS, ratio)
 
 
 def lines(system: str, root: Path = ROOT) -> list[str]:

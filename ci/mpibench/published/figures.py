@@ -27,7 +27,7 @@ _CURVE = ("table", "benchmark", "fabric", "node_type", "cores", "links", "nodes"
 
 
 @dataclass(frozen=True)
-class Curve:
+class PrintedBandwidth:
     """Printed bandwidths of one benchmark under one condition.
 
     :param row: catalogue row of the benchmark.
@@ -77,19 +77,19 @@ class Curve:
         return ""
 
 
-def curves(system: str, root: Path = site.ROOT) -> list[Curve]:
+def curves(system: str, root: Path = site.ROOT) -> list[PrintedBandwidth]:
     """Printed curves of a system that can be held against a link, in the order of its files.
 
     :raises BadInput: if there are none.
     """
     printed = figures_file.read(system, root)
     described = site.read_system(root / "site_configs" / system / "system.py")
-    found: dict[tuple[str, ...], Curve] = {}
+    found: dict[tuple[str, ...], PrintedBandwidth] = {}
     for value in printed:
         row, fabric = _row(value["benchmark"]), _fabric(described, value["fabric"], value["links"])
         if row and fabric and value["quantity"] in MB_PER_S and value.message_bytes is not None:
             key = tuple(value[column] for column in _CURVE)
-            curve = found.setdefault(key, Curve(value["table"], value["ppn"], row, fabric, ()))
+            curve = found.setdefault(key, PrintedBandwidth(value["table"], value["ppn"], row, fabric, ()))
             point = (value.message_bytes, value.number * MB_PER_S[value["quantity"]])
             found[key] = replace(curve, points=(*curve.points, point))
     if not found:
@@ -115,7 +115,7 @@ def _fabric(described: Mapping[str, Any], name: str, links: str) -> Fabric | Non
     return None
 
 
-def lines(found: Sequence[Curve]) -> Iterator[str]:
+def lines(found: Sequence[PrintedBandwidth]) -> Iterator[str]:
     """What is said of the curves, for a terminal."""
     for curve in found:
         size, value = curve.best

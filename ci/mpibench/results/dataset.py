@@ -25,8 +25,8 @@ import polars as pl
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import unreadable
 from .. import whole_file
+from . import unreadable
 from .dataset_layout import CASE_COLUMNS, CASES_SCHEMA, LAYOUT, SAMPLES_SCHEMA, VERSION_KEY, scan
 from .samples import PROVEN, VERDICTS
 from .sessions import Case, Session, read_session, session_starts, systems_of

@@ -43,7 +43,7 @@ INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
-class Options:
+class BuildOptions:
     """What the user asked for beyond the names of stacks.
 
     :param mirrors: paths or URLs of build caches and source mirrors, asked before the site's own.
@@ -64,7 +64,7 @@ class Options:
 
 def build(
     names: Sequence[str],
-    options: Options,
+    options: BuildOptions,
     *,
     system: str | None = None,
     root: Path = metadata.ROOT,
@@ -101,7 +101,7 @@ def build(
         raise SystemExit(INTERRUPTED) from None
 
 
-def _build_each(project: Project, names: Sequence[str], options: Options, console: Console) -> list[str]:
+def _build_each(project: Project, names: Sequence[str], options: BuildOptions, console: Console) -> list[str]:
     failures: list[str] = []
     rows: dict[str, dict[str, Path | None]] = {}
     for name in names:
@@ -220,7 +220,7 @@ def show(project: Project, installed: Mapping[str, Mapping[str, Path | None]], c
     console.print(table)
 
 
-def finish(project: Project, name: str, options: Options, installed: Mapping[str, Path | None]) -> Stack:
+def finish(project: Project, name: str, options: BuildOptions, installed: Mapping[str, Path | None]) -> Stack:
     """Install, test and register one solved stack; nothing is done where all of it is as it should be.
 
     :param installed: what was installed when it had been solved.

@@ -14,7 +14,7 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import lock as lock_file
-from .lock import Lock, Node
+from .lock import Lock, LockedSpec
 
 #: What is measured with: package to the suite's name in stack metadata.
 BENCHMARKS = {"intel-mpi-benchmarks": "imb", "osu-micro-benchmarks": "osu", "perftest": "perftest"}
@@ -59,7 +59,7 @@ def _facts(lock: Lock) -> Iterator[tuple[str, str]]:
     yield from _built("mpi", lock, lock.mpi)
 
 
-def _built(what: str, lock: Lock, node: Node) -> Iterator[tuple[str, str]]:
+def _built(what: str, lock: Lock, node: LockedSpec) -> Iterator[tuple[str, str]]:
     """How a node was built; nothing for an external, whose build Spack has not seen."""
     if node.external:
         return

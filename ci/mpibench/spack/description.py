@@ -16,7 +16,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..stacks import benchmark_programs, installed_mpi, probe, system
 from .consistency import BENCHMARKS
-from .lock import Lock, Node
+from .lock import Lock, LockedSpec
 
 ORIGIN = "spack"
 
@@ -242,11 +242,11 @@ def describe(lock: Lock, prefixes: Mapping[str, Path], stamp: str, root: Path) -
     }
 
 
-def _benchmarks(lock: Lock) -> Iterable[Node]:
+def _benchmarks(lock: Lock) -> Iterable[LockedSpec]:
     return filter(None, (lock.find(package) for package in BENCHMARKS))
 
 
-def _built_with(lock: Lock, node: Node) -> str:
+def _built_with(lock: Lock, node: LockedSpec) -> str:
     compilers = ", ".join(sorted(set(lock.compilers(node).values()))) or "no compiler"
     flags = " ".join(f'{name}="{words}"' for name, words in sorted(node.flags.items()))
     return " ".join(filter(None, [f"{compilers} for {node.target},", flags and f"{flags},", f"on {lock.mpi} by Spack"]))

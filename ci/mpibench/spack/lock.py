@@ -36,7 +36,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Node:
+class LockedSpec:
     """One package as solved.
 
     :param variants: name to value as Spack writes it (``+verbs``, ``fabrics=ofi,ucx``), flags left out.
@@ -75,11 +75,11 @@ class Lock:
     """
 
     path: Path
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, LockedSpec]
     roots: tuple[str, ...]
 
     @cached_property
-    def suite(self) -> Node:
+    def suite(self) -> LockedSpec:
         """The bundle that is the stack.
 
         :raises LockError: when the environment has none, or several.
@@ -92,7 +92,7 @@ class Lock:
         return found[0]
 
     @cached_property
-    def mpi(self) -> Node:
+    def mpi(self) -> LockedSpec:
         """The node that provides MPI to the stack.
 
         :raises LockError: when there is none.
@@ -102,11 +102,11 @@ class Lock:
                 return self.nodes[edge.hash]
         raise LockError(f"{self.path}: nothing in it provides MPI to {SUITE}; solve it again with 'mpibench build --fresh'.")
 
-    def find(self, name: str) -> Node | None:
+    def find(self, name: str) -> LockedSpec | None:
         """A package that is in the stack when it runs; build tools are not looked at."""
         return next((node for node in self.at_run_time() if node.name == name), None)
 
-    def at_run_time(self) -> Iterator[Node]:
+    def at_run_time(self) -> Iterator[LockedSpec]:
         """The suite and everything it links or runs, each once, the suite first."""
         seen = {self.suite.hash: self.suite}
         waiting = [self.suite]
@@ -118,7 +118,7 @@ class Lock:
                     seen[edge.hash] = self.nodes[edge.hash]
                     waiting.append(seen[edge.hash])
 
-    def compilers(self, node: Node) -> dict[str, str]:
+    def compilers(self, node: LockedSpec) -> dict[str, str]:
         """Compiler per language a node was built with (``{"c": "gcc@12.2.0"}``); empty for an external."""
         return {
             language: str(self.nodes[edge.hash]) for edge in node.edges for language in LANGUAGES if language in edge.virtuals
@@ -163,10 +163,10 @@ def parse(document: Any, path: Path) -> Lock:
     return Lock(path, nodes, roots)
 
 
-def _node(key: str, row: Mapping[str, Any]) -> Node:
+def _node(key: str, row: Mapping[str, Any]) -> LockedSpec:
     target = row["arch"]["target"]
     parameters = row["parameters"]
-    return Node(
+    return LockedSpec(
         name=row["name"],
         version=row["version"],
         hash=key,

@@ -35,7 +35,7 @@ DECISIONS = {PASS: ACCEPTED, IMPROVED: ACCEPTED, REGRESSED: REFUSED, MISSING: RE
 
 
 @dataclass(frozen=True)
-class Options:
+class AcceptanceOptions:
     """What was asked for beside the two sides; part of the record.
 
     :param where: only cases that fulfil it, on both sides.
@@ -68,7 +68,7 @@ class Acceptance:
     decided: datetime
     unlike: tuple[str, ...] = ()
     absence: str = ""
-    options: Options = Options()
+    options: AcceptanceOptions = AcceptanceOptions()
 
     @property
     def decision(self) -> str:
@@ -119,7 +119,7 @@ class Acceptance:
         return lines
 
 
-def decide(folder: Path, baseline: str, candidate: str, options: Options = Options()) -> Acceptance:
+def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptions = AcceptanceOptions()) -> Acceptance:
     """Compare two selections of sessions.
 
     :raises BadInput: a side selects nothing that may be used, the sides share a session, the candidate was measured before the

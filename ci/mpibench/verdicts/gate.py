@@ -40,7 +40,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Finding:
+class GateCheck:
     """One question the gate asks of a session.
 
     :param told: the answer in counts, for the head.
@@ -84,7 +84,7 @@ def decide(
     watched, better = _drift(folder, name, sessions, chosen, recent)
     lost = unreadable.find(folder, [name])
     refused = f"{len(lost)} ({lost[-1].why})" if lost else "none"
-    questions = (age, Finding(whole.summary, whole.missing), evidence, references, watched)
+    questions = (age, GateCheck(whole.summary, whole.missing), evidence, references, watched)
     problems = [line for question in questions for line in question.problems]
     label = f"run={whole.run}" if whole.run is not None else "no label"
     decision = "FAIL" if problems else "PASS"
@@ -100,24 +100,24 @@ def decide(
     return Result(not problems, (*head, *body))
 
 
-def _age(started: datetime, limit_hours: float, now: datetime) -> Finding:
+def _age(started: datetime, limit_hours: float, now: datetime) -> GateCheck:
     """How long ago the session started."""
     if started > now + CLOCK_TOLERANCE:
         ahead = f"{(started - now) / timedelta(hours=1):.1f} h"
         told = f"{started:%Y-%m-%d %H:%M} UTC, {ahead} to come"
-        return Finding(told, (f"age: the session says it starts {ahead} from now: correct the clock and measure again",))
+        return GateCheck(told, (f"age: the session says it starts {ahead} from now: correct the clock and measure again",))
     age = max(now - started, timedelta(0))
     hours = age / timedelta(hours=1)
     text = f"{hours:.0f} h" if hours < 72 else f"{age.days} days"
     told = f"{started:%Y-%m-%d %H:%M} UTC, {text} old"
     if hours <= limit_hours:
-        return Finding(told)
-    return Finding(
+        return GateCheck(told)
+    return GateCheck(
         told, (f"age: the session is {text} old, more than {limit_hours:g} h (max_age_hours of the policy): measure",)
     )
 
 
-def _evidence(cases: pl.DataFrame) -> Finding:
+def _evidence(cases: pl.DataFrame) -> GateCheck:
     """Is every case that ran proven?"""
     ran = usable.owed_proof(cases)
     sorted_cases = usable.sort_cases(ran)
@@ -127,12 +127,12 @@ def _evidence(cases: pl.DataFrame) -> Finding:
     problems += [f"evidence: {row['name']} [{row['stack']}]: {_first(row)}" for row in unproven.to_dicts()]
     again = cases.filter(pl.col("superseded").fill_null(False)).height
     retried = f" ({again} failures were run again)" if again else ""
-    return Finding(
+    return GateCheck(
         f"{proven.height} of {ran.height} cases proven, {sorted_cases.usable.height} measured{retried}", tuple(problems)
     )
 
 
-def _references(cases: pl.DataFrame) -> Finding:
+def _references(cases: pl.DataFrame) -> GateCheck:
     """Are the references held that usable cases have?"""
     gates = usable.sort_cases(cases).usable.select("stack", "fabric", "gates")
     rows = gates.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
@@ -144,7 +144,7 @@ def _references(cases: pl.DataFrame) -> Finding:
         for row in failed
     )
     held = len(rows) - without - len(failed)
-    return Finding(f"{held} references held, {len(failed)} missed, {without} without", problems)
+    return GateCheck(f"{held} references held, {len(failed)} missed, {without} without", problems)
 
 
 #: What makes two references those of the same metric.
@@ -175,13 +175,13 @@ def _outcomes(cases: pl.DataFrame) -> pl.DataFrame:
     return rows.select(*_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")).unique(_REFERENCE)
 
 
-def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, recent: int) -> tuple[Finding, list[str]]:
+def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, recent: int) -> tuple[GateCheck, list[str]]:
     """Has anything changed in the nights of its label up to this session? And what became better."""
     series = ",".join([*selectors.alike(sessions, session).earlier, session])
     try:
         history, found = drift.watch(folder, system, selector=series, recent=recent)
     except drift.NothingJudged as nothing:
-        return Finding(f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
+        return GateCheck(f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
     worse = [event for event in found if event.slower > 0]
     # What is missing as a whole is told by what was expected, and may be retired.
     absent = drift.absent(history, whole=False)
@@ -189,7 +189,7 @@ def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, rece
     told = f"{len(worse)} changes for the worse in {min(recent, nights)} nights of {nights}"
     short = history.too_few or history.young
     problems = (*(f"drift: {event}" for event in worse), *absent)
-    return Finding(f"{told} ({short})" if short else told, problems), [f"better: {one}" for one in found if one.slower <= 0]
+    return GateCheck(f"{told} ({short})" if short else told, problems), [f"better: {one}" for one in found if one.slower <= 0]
 
 
 def _first(row: dict[str, object]) -> str:

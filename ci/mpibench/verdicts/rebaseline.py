@@ -36,7 +36,7 @@ BY_HAND = "hand"
 
 
 @dataclass(frozen=True)
-class Proposal:
+class ReferenceProposal:
     """New references of one system.
 
     :param path: references.yaml they are for.
@@ -64,7 +64,9 @@ class Proposal:
         return "".join(lines)
 
 
-def propose(folder: Path, selector: str, *, system: str | None = None, where: str | None = None, root: Path = ROOT) -> Proposal:
+def propose(
+    folder: Path, selector: str, *, system: str | None = None, where: str | None = None, root: Path = ROOT
+) -> ReferenceProposal:
     """Learn references from a selection of sessions.
 
     :raises BadInput: nothing usable is selected, no metric has enough jobs, or the present file is damaged.
@@ -116,7 +118,7 @@ def propose(folder: Path, selector: str, *, system: str | None = None, where: st
     text = _comments(before) + yaml.safe_dump(_ordered(after), sort_keys=False, width=200, default_flow_style=None)
     references.check_file(str(path), yaml.safe_load(text), described)
     effect = _effect(jobs, name, present, after)
-    return Proposal(path, before, text, effect, learned, kept, refused, unjudged)
+    return ReferenceProposal(path, before, text, effect, learned, kept, refused, unjudged)
 
 
 #: Columns that stand for the test and ``references.INDEX``.

@@ -60,7 +60,7 @@ class Condition:
     ppn_symbol: str
     pinning: str
     topology: Topology
-    placement: placement.Placement
+    placement: placement.RankPlacement
     setting: transports.Setting
     binding: binding.Binding
     srun_mpi: str = ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..machine.placement import Placement
+from ..machine.placement import RankPlacement
 from ..vocabulary import BadInput
 
 #: Name of the rank file, in the directory the launcher is started in.
@@ -46,7 +46,7 @@ class Inexpressible:
 class Request:
     """What is to be said in a dialect; parameters as of :func:`bind`."""
 
-    placement: Placement
+    placement: RankPlacement
     nodes: int
     ppn: int
     hosts: tuple[str, ...]
@@ -143,7 +143,7 @@ class Dialect:
 
 
 def bind(
-    placement: Placement,
+    placement: RankPlacement,
     dialect: str,
     nodes: int,
     ppn: int,

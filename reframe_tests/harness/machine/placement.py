@@ -27,7 +27,7 @@ UNLISTED = ("default", "none")
 
 
 @dataclass(frozen=True)
-class Placement:
+class RankPlacement:
     """Where the ranks of every node go.
 
     :param policy: one of :data:`vocabulary.PINNING_POLICIES`.
@@ -102,7 +102,7 @@ def place(
     *,
     width: int = 1,
     smt: bool = False,
-) -> Placement | Unplaceable:
+) -> RankPlacement | Unplaceable:
     """CPUs of each rank of a node.
 
     A rank gets ``width`` cores, all on one NUMA node if a node has so many, else on one socket, else anywhere. Of each core it
@@ -125,7 +125,7 @@ def place(
     if policy not in PINNING_POLICIES:
         raise BadInput(f"pinning={policy} is not one of {', '.join(PINNING_POLICIES)}.")
     if policy in UNLISTED:
-        return Placement(policy, ppn, None, topology)
+        return RankPlacement(policy, ppn, None, topology)
     slots = _slots(topology, width)
     if ppn > len(slots):
         cores = "a core" if width == 1 else f"{width} neighbouring cores"
@@ -140,10 +140,10 @@ def place(
         if isinstance(ordered, Unplaceable):
             return ordered
         chosen = ordered
-    return Placement(policy, ppn, tuple(slot.cpus(smt) for slot in chosen), topology)
+    return RankPlacement(policy, ppn, tuple(slot.cpus(smt) for slot in chosen), topology)
 
 
-def equivalent(one: Placement, other: Placement) -> bool:
+def equivalent(one: RankPlacement, other: RankPlacement) -> bool:
     """True if running both would measure the same: the same CPUs rank by rank, or the same policy without CPUs."""
     if one.ranks is None or other.ranks is None:
         return (one.policy, one.ppn, one.ranks) == (other.policy, other.ppn, other.ranks)
@@ -167,7 +167,7 @@ def first_equal(
     :raises BadInput: if ``wanted`` itself cannot be resolved.
     """
 
-    def resolve(symbol: str, policy: str) -> Placement | Unplaceable:
+    def resolve(symbol: str, policy: str) -> RankPlacement | Unplaceable:
         return place(policy, resolve_ppn(symbol, topology), topology, nic_numa, width=width, smt=smt)
 
     mine = resolve(*wanted)
@@ -178,7 +178,7 @@ def first_equal(
             other = resolve(*combination)
         except BadInput:
             continue
-        if isinstance(other, Placement) and equivalent(mine, other):
+        if isinstance(other, RankPlacement) and equivalent(mine, other):
             return combination
     return wanted
 
