@@ -9,10 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from reframe_tests.harness.launchers.binding import DIALECTS, HOSTFILE, LIBRARIES, RANKFILE, Binding, Inexpressible, bind
+from reframe_tests.harness.launchers.binding import DIALECTS, HOSTFILE, RANKFILE, Binding, Inexpressible, bind
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
-from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES, MPIS, BadInput
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES, BadInput
 
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 Ranks = tuple[tuple[int, ...], ...]
@@ -107,6 +108,7 @@ READERS: Mapping[str, Callable[[Binding, Topology], Ranks]] = {
     "orterun": read_orterun,
     "mpirun_rsh": read_rsh,
 }
+UNBINDING = [row for mpi in registry.known().values() for row in mpi.unbinding]
 #: POE binds to modules, so that core lists are refused: tested by itself.
 WITH_CORE_LISTS = [dialect for dialect in DIALECTS if dialect != "poe"]
 
@@ -114,7 +116,8 @@ WITH_CORE_LISTS = [dialect for dialect in DIALECTS if dialect != "poe"]
 def test_every_launcher_family_has_a_row_and_a_reader() -> None:
     assert set(DIALECTS) == {*READERS, "poe"} == {*LAUNCHER_FAMILIES, "srun"}
     assert all(row.manual for row in DIALECTS.values())
-    assert {row.mpi for row in LIBRARIES} <= set(MPIS)
+    dialects = {name for row in UNBINDING for name in row.launchers}
+    assert dialects == {"srun", "hydra", "mpirun_rsh"} <= set(DIALECTS)
 
 
 @pytest.mark.parametrize("dialect", WITH_CORE_LISTS)
@@ -228,7 +231,7 @@ def test_libraries_do_not_bind_again_under_srun(mpi: str, version: tuple[int, ..
 
 
 def test_an_unknown_library_is_kept_from_binding_by_every_variable() -> None:
-    assert set(bound(SCATTER, "srun").env) == {name for row in LIBRARIES for name in row.env}
+    assert set(bound(SCATTER, "srun").env) == {name for row in UNBINDING for name in row.env}
     assert set(bound(SCATTER, "hydra").env) == {"MV2_ENABLE_AFFINITY", "MVP_ENABLE_AFFINITY"}, "MPICH's do not bind"
 
 

@@ -14,8 +14,10 @@ ROOT = metadata.ROOT
 FLOORS = {
     "reframe_tests.harness": (
         ("vocabulary", "printable"),
-        ("machine", "stacks"),
+        ("records",),
         ("mpis",),
+        ("schema",),
+        ("machine", "stacks"),
         ("suites",),
         ("evidence",),
         ("launchers",),

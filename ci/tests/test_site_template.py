@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mpibench.commands import doctor
-from reframe_tests.harness.mpis import transports
+from reframe_tests.harness.job import transports
 from reframe_tests.harness.sites import site
 from transport_cases import make_stack
 

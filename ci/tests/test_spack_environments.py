@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from mpibench.spack import build, complaints, description, tool
-from reframe_tests.harness import vocabulary
+from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 
 ENVIRONMENTS = metadata.ROOT / "environments"
@@ -28,8 +28,8 @@ def load(name: str) -> dict[str, Any]:
 
 def test_there_is_an_environment_for_each_mpi() -> None:
     assert tuple(build.list_environments()) == STACKS
-    assert {description.PROVIDERS[name].mpi for name in STACKS} <= set(vocabulary.MPIS)
-    assert set(description.PROVIDERS) == set(STACKS)
+    assert {description.providers()[name][0].name for name in STACKS} <= set(registry.names())
+    assert set(description.providers()) == set(STACKS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ENVIRONMENTS)))

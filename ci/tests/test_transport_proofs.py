@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from reframe_tests.harness.job.transports import Setting, check_proofs, settle, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.mpis.transports import Setting, check_proofs, settle, strip_debug
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import TRANSPORTS
 from transport_cases import (

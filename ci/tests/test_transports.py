@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from reframe_tests.harness.job.transports import Unsupported, settle
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.mpis import transport_table, transports
+from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.transport import Range
-from reframe_tests.harness.mpis.transports import Unsupported, settle
-from reframe_tests.harness.vocabulary import MPIS, TRANSPORTS, BadInput
+from reframe_tests.harness.vocabulary import TRANSPORTS, BadInput
 from transport_cases import (
     EDR,
     ETH,
@@ -31,6 +31,9 @@ from transport_cases import (
     setting_of,
 )
 
+ROWS = [row for mpi in registry.known().values() for row in mpi.rows]
+
+
 # --- the table as a whole ---------------------------------------------------------------------------------------------
 
 
@@ -42,7 +45,7 @@ def test_every_pair_has_a_row_or_a_reason_of_its_own(scope: str) -> None:
         outcome = settle(stack, fabric_of(transport, scope))
         if isinstance(outcome, Unsupported):
             assert outcome.reason.endswith("."), outcome.reason
-            assert "add one to transport_table.py" not in outcome.reason, outcome.reason
+            assert "add a row to the file of" not in outcome.reason, outcome.reason
 
 
 @pytest.mark.parametrize("scope", ["node", "cluster"])
@@ -68,8 +71,8 @@ def test_settings_are_filled_and_name_the_device(scope: str) -> None:
 
 
 def test_every_row_names_its_manual_and_has_a_proof() -> None:
-    for row in transport_table.ROWS:
-        assert row.mpi in MPIS and row.transport in TRANSPORTS
+    for row in ROWS:
+        assert row.transport in TRANSPORTS
         assert re.search(r"'[^']+'|\(7\)|README|\b\d+\.\d+ [A-Z]", row.manual), row
         proofs = [*row.proofs, *itertools.chain.from_iterable(row.proofs_by_scope.values())]
         assert any(proof.required for proof in proofs), row
@@ -78,7 +81,7 @@ def test_every_row_names_its_manual_and_has_a_proof() -> None:
 
 
 def test_every_regular_expression_compiles_and_has_one_group() -> None:
-    for row in transport_table.ROWS:
+    for row in ROWS:
         for proof in (*row.proofs, *itertools.chain.from_iterable(row.proofs_by_scope.values())):
             assert re.compile(proof.pattern).groups == 1, proof
             re.compile(proof.line)
@@ -87,14 +90,15 @@ def test_every_regular_expression_compiles_and_has_one_group() -> None:
 
 
 def test_no_two_rows_overlap_and_no_gap_covers_a_row() -> None:
-    for one, other in itertools.combinations(transport_table.ROWS, 2):
-        if (one.mpi, one.transport, one.device) == (other.mpi, other.transport, other.device):
-            assert not one.versions.overlaps(other.versions), (one, other)
-        if (one.mpi, one.transport) == (other.mpi, other.transport):
-            assert bool(one.device) == bool(other.device), (one, other)
-    for row, gap in itertools.product(transport_table.ROWS, transport_table.GAPS):
-        if (row.mpi, row.transport) == (gap.mpi, gap.transport):
-            assert not row.versions.overlaps(gap.versions), (row, gap)
+    for mpi in registry.known().values():
+        for one, other in itertools.combinations(mpi.rows, 2):
+            if (one.transport, one.device) == (other.transport, other.device):
+                assert not one.versions.overlaps(other.versions), (one, other)
+            if one.transport == other.transport:
+                assert bool(one.device) == bool(other.device), (one, other)
+        for row, gap in itertools.product(mpi.rows, mpi.gaps):
+            if row.transport == gap.transport:
+                assert not row.versions.overlaps(gap.versions), (row, gap)
 
 
 def test_ranges_are_half_open() -> None:
@@ -106,7 +110,7 @@ def test_ranges_are_half_open() -> None:
 
 def test_debug_settings_choose_nothing() -> None:
     choosing = re.compile(r"FABRICS|PROVIDER|TLS|DEVICES|IFACE|NETMOD|_(pml|btl|mtl)$")
-    for row in transport_table.ROWS:
+    for row in ROWS:
         assert not [name for name in row.debug_env if choosing.search(name)], row.debug_env
 
 
@@ -210,5 +214,8 @@ def test_bad_fabrics_are_refused_in_one_sentence(fabric: Fabric, words: str) -> 
     assert words in str(caught.value) and str(caught.value).startswith("fabric net: ")
 
 
-def test_display_names_cover_every_mpi() -> None:
-    assert set(transports.DISPLAY_NAMES) == set(MPIS)
+def test_every_mpi_has_a_title_and_rows_of_its_own() -> None:
+    known = registry.known()
+    assert {"intelmpi", "mpich", "openmpi", "mvapich2", "mvapich", "pempi"} <= set(known)
+    assert all(mpi.title and mpi.rows and mpi.gaps and mpi.launchers for mpi in known.values())
+    assert len({mpi.title for mpi in known.values()}) == len(known)

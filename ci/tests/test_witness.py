@@ -221,7 +221,7 @@ def test_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path):
 
 
 def test_source_is_free_of_warnings(tmp_path: Path):
-    strict = [*recorder.FLAGS, *recorder.SHARED, "-Werror", "-Wshadow", "-Wconversion", "-Wstrict-prototypes"]
+    strict = [*recorder.flags(), *recorder.SHARED, "-Werror", "-Wshadow", "-Wconversion", "-Wstrict-prototypes"]
     command = [*recorder.compilers()[0], *strict, "-o", str(tmp_path / "w.so"), str(recorder.SOURCE), *recorder.LIBRARIES]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from reframe_tests.harness.job.transports import Setting, check_proofs, settle, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.mpis.transports import Setting, check_proofs, settle, strip_debug
+from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import MPIS
 
 #: Real output: two ranks on one machine (lo, eth0, no RDMA adapter), or two on each of two namespaces joined by a veth
 #: pair (two-nodes), of IMB-MPI1 2021.11 and mpi4py.bench 4.1; names and prefixes of the machine replaced.
@@ -86,7 +86,12 @@ def fabric_of(transport: str, scope: str) -> Fabric:
 
 
 def every_stack() -> list[Stack]:
-    return [make_stack(mpi, version, device) for mpi in MPIS for version in VERSIONS[mpi] for device in DEVICES.get(mpi, ("",))]
+    return [
+        make_stack(mpi, version, device)
+        for mpi in registry.names()
+        for version in VERSIONS[mpi]
+        for device in DEVICES.get(mpi, ("",))
+    ]
 
 
 def golden(name: str) -> tuple[str, str]:

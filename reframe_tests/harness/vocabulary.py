@@ -54,16 +54,13 @@ POSITIVE_TIMES = ("latency_us", "t_avg_us", "t_max_us")
 #: at a size is judged, so that one change does not count twice.
 JUDGED = ("latency_us", "t_avg_us", "t_ovrl_us", "t_max_us", "bandwidth_mb_per_s", "message_rate_per_s")
 
-#: MPI implementations the tables know, as they appear in stack metadata (``mpi.name``).
-MPIS = ("intelmpi", "mpich", "openmpi", "mvapich2", "mvapich", "pempi")
-
 #: Where a stack came from.
 ORIGINS = ("spack", "wheels", "system")
 
 #: Process managers a stack's own ``mpirun`` may be.
 LAUNCHER_FAMILIES = ("hydra-intel", "hydra", "prrte", "orterun", "mpirun_rsh", "poe")
 
-#: Transports a fabric may name.
+#: Transports a fabric may name; an MPI's record may add others.
 TRANSPORTS = ("shm", "tcp", "verbs", "ucx", "psm2", "opx", "efa", "cxi")
 
 #: Pinning policies. The first two are the stack's own behaviour and no binding at all; the others are

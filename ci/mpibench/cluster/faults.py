@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import daemons, lifecycle, namespaces, network, state
@@ -25,8 +26,6 @@ Record = dict[str, Any]
 #: libfaketime, as Debian and its relatives install it, for threaded programs (``faketime(1)``, "libfaketimeMT").
 _FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 _PRELOAD, _OFFSET = "ld.so.preload", "faketimerc"
-#: Libraries a process must have mapped to count as an MPI rank.
-_MPI_LIBRARIES = ("/libmpi.so", "/libmpi_abi.so", "/libmpich.so")
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def _is_rank(pid: int) -> bool:
         maps = Path(f"/proc/{pid}/maps").read_text()
     except OSError:
         return False
-    return any(library in maps for library in _MPI_LIBRARIES)
+    return any(f"/{library}.so" in maps for library in registry.libraries())
 
 
 def _stop_rank(cluster: State, record: Record) -> None:

@@ -7,10 +7,11 @@ import platform
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.model import Mpi, SpackPackage
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -21,28 +22,6 @@ from .lock import Lock, LockedSpec
 ORIGIN = "spack"
 
 
-@dataclass(frozen=True)
-class Provider:
-    """How an MPI package of Spack appears here.
-
-    :param mpi: one of ``vocabulary.MPIS``.
-    :param homes: where below the package's prefix ``bin`` is; ``{short}`` is the version's first two numbers.
-    :param libraries: folders below home its libraries need on the search path, because programs do not find them otherwise.
-    """
-
-    mpi: str
-    homes: tuple[str, ...] = ("",)
-    libraries: tuple[str, ...] = ()
-
-
-#: Package that provides MPI to its row; the layout of Intel's is that of its recipe (``component_prefix``).
-PROVIDERS: Mapping[str, Provider] = {
-    "openmpi": Provider("openmpi"),
-    "mpich": Provider("mpich"),
-    "mvapich2": Provider("mvapich2"),
-    "mvapich": Provider("mvapich"),
-    "intel-oneapi-mpi": Provider("intelmpi", ("mpi/{version}", "mpi/{short}", "mpi/latest", ""), ("lib", "lib/release")),
-}
 #: What to do about an MPI of the site's own that is another than its entry says.
 LINKS = (
     "correct its prefix in the site's packages.yaml; where two MPIs share one, each needs a folder of links to its "
@@ -62,14 +41,19 @@ PROGRAMS: Mapping[str, tuple[str, str]] = {
 
 def name_of(lock: Lock) -> str:
     """Name of the stack: ``openmpi-spack``."""
-    return f"{_provider(lock).mpi}-{ORIGIN}"
+    return f"{_provider(lock)[0].name}-{ORIGIN}"
 
 
-def _provider(lock: Lock) -> Provider:
-    row = PROVIDERS.get(lock.mpi.name)
-    if row is None:
-        raise BadInput(f"{lock.path}: MPI {lock.mpi} is not known here ({', '.join(PROVIDERS)}); add a row to description.py.")
-    return row
+def providers() -> dict[str, tuple[Mpi, SpackPackage]]:
+    """Package that provides MPI to the library behind it and how that one appears as a package."""
+    return {mpi.spack.name: (mpi, mpi.spack) for mpi in registry.known().values() if mpi.spack}
+
+
+def _provider(lock: Lock) -> tuple[Mpi, SpackPackage]:
+    known = providers()
+    if lock.mpi.name not in known:
+        raise BadInput(f"{lock.path}: MPI {lock.mpi} is not known here ({', '.join(known)}); {registry.remedy()}.")
+    return known[lock.mpi.name]
 
 
 def find_programs(package: str, prefix: Path) -> dict[str, str]:
@@ -98,7 +82,7 @@ def find_library(program: str, environ: Mapping[str, str]) -> Path:
     """
     needs, _ = benchmark_programs.list_needs(Path(program), environ)
     for name, path in needs.items():
-        if path and installed_mpi.LIBRARY_NAME.fullmatch(name):
+        if path and installed_mpi.is_library_name(name):
             return Path(path)
     missing = next((name for name, path in needs.items() if not path), "any libmpi")
     raise BadInput(
@@ -134,7 +118,7 @@ def find_home(lock: Lock, prefix: Path) -> Path:
     """
     version = lock.mpi.version
     short = ".".join(version.split(".")[:2])
-    for home in _provider(lock).homes:
+    for home in _provider(lock)[1].homes:
         path = prefix / home.format(version=version, short=short)
         if os.access(path / "bin" / "mpirun", os.X_OK):
             return path
@@ -144,7 +128,7 @@ def find_home(lock: Lock, prefix: Path) -> Path:
 
 def find_library_folders(lock: Lock, home: Path) -> list[str]:
     """Folders of an MPI that its programs need on the library search path."""
-    return [str(home / folder) for folder in _provider(lock).libraries if (home / folder).is_dir()]
+    return [str(home / folder) for folder in _provider(lock)[1].libraries if (home / folder).is_dir()]
 
 
 def check_mpi(lock: Lock, home: Path, program: str, remedy: str = "") -> installed_mpi.Installation:
@@ -254,7 +238,7 @@ def _built_with(lock: Lock, node: LockedSpec) -> str:
 
 def _agree(lock: Lock, installed: installed_mpi.Installation, remedy: str = "") -> None:
     """Refuse an MPI that is not the one the lock names: an external that has been updated since it was written down."""
-    wanted, found = _provider(lock).mpi, installed.identity
+    wanted, found = _provider(lock)[0].name, installed.identity
     if found.mpi != wanted or not _same_version(lock.mpi.version, found.version):
         remedy = remedy or ("correct its spec in the site's packages.yaml" if lock.mpi.external else "install it again")
         raise BadInput(f"{installed.library} is {found.mpi} {found.version} and the lock file says {lock.mpi}; {remedy}.")

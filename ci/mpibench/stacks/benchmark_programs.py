@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -37,12 +38,6 @@ class Suite:
 SUITES = (
     Suite("imb", r"IMB-[A-Z0-9]+", "-help", r"MPI Benchmarks (20[0-9.]+(?: Update [0-9]+)?)"),
     Suite("osu", r"osu_[a-z0-9_]+", "--version", r"(?m)^# OSU .*v([0-9][0-9.]*)", ranks=2),
-)
-#: Names under which programs ask for an MPI library, and the binary interface behind each (MPICH ABI Compatibility Initiative;
-#: Open MPI 1.7 to 5 in its sequence of incompatible numbers).
-SONAMES = (
-    (re.compile(r"libmpi(?:ch)?\.so\.12"), "mpich"),
-    (re.compile(r"libmpi\.so\.(?:1|20|40)"), "openmpi"),
 )
 #: Parts of MPI installations that a private folder must not bring in from another one.
 _MPI_PART = re.compile(r"lib(?:mpi|open-pal|open-rte|fabric|ucp|pmi)")
@@ -115,7 +110,7 @@ def plan_links(programs: Mapping[str, Path], library: Path, abi: str, environ: M
     links: dict[str, Path] = {}
     for path in programs.values():
         for soname, resolved in list_needs(path, environ)[0].items():
-            built_for = next((each for pattern, each in SONAMES if pattern.fullmatch(soname)), "")
+            built_for = registry.abi_of(soname)
             if built_for and built_for != abi:
                 raise BadInput(
                     f"{path} needs {soname}, the {built_for} ABI, and {library} has the {abi} ABI: name binaries built for it."
@@ -179,7 +174,7 @@ def _try(
         return f"it needs {_listed(absent)}, which is not found", ""
     if missing:
         return f"it needs {_listed(missing)}, which {stack.library} does not have", ""
-    asked = [resolved for soname, resolved in libraries.items() if any(p.fullmatch(soname) for p, _ in SONAMES)]
+    asked = [resolved for soname, resolved in libraries.items() if registry.abi_of(soname)]
     if not asked:
         return "it is linked with no MPI library known here", ""
     if any(Path(resolved).resolve() != Path(stack.library).resolve() for resolved in asked):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import mpi_identity, probe
@@ -21,8 +22,6 @@ SYSTEM_BIN = ("/usr/local/bin", "/usr/bin", "/bin")
 KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "TERM", "XDG_RUNTIME_DIR")
 #: Where a prefix has its libraries: GNU directory variables, Debian's multiarch folders, Intel MPI's build kinds.
 LIBRARY_FOLDERS = ("lib", "lib64", "lib/*-linux-gnu*", "lib/release")
-#: Names of an MPI's C library, as the loader looks for it (SONAME): one number after ``.so``.
-LIBRARY_NAME = re.compile(r"libmpi(?:ch)?\.so\.[0-9]+")
 LIMIT_S = 60.0
 
 
@@ -180,13 +179,19 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
     )
 
 
+def is_library_name(name: str) -> bool:
+    """Whether an MPI's C library is called so, as the loader looks for it (SONAME): one number after ``.so``."""
+    stem, dot, number = name.partition(".so.")
+    return bool(dot) and number.isdecimal() and any(stem in mpi.libraries for mpi in registry.known().values())
+
+
 def find_libraries(prefix: Path) -> list[Path]:
     """The libmpi files below a prefix, each installation's once, by the name programs ask for."""
     found: dict[Path, Path] = {}
     for pattern in LIBRARY_FOLDERS:
         for folder in sorted(prefix.glob(pattern)):
-            for path in sorted(folder.glob("libmp*.so.*")):
-                if LIBRARY_NAME.fullmatch(path.name) and path.is_file():
+            for path in sorted(folder.glob("lib*.so.*")):
+                if is_library_name(path.name) and path.is_file():
                     found.setdefault(path.resolve(), path)
     return list(found.values())
 

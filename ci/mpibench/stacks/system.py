@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
@@ -24,12 +25,6 @@ from . import benchmark_programs, installed_mpi, probe, writer
 ORIGIN = "system"
 #: Folder of links, inside the stack's own.
 LINKS = "lib"
-#: Variables without which an MPI's launcher cannot work where it is; ``{prefix}`` is where it lies. The last two matter to
-#: root only, as in a container, where Open MPI's mpirun refuses to start without them.
-NEEDED = {
-    "intelmpi": {"I_MPI_ROOT": "{prefix}"},
-    "openmpi": {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
-}
 INSTRUMENT = "mpi4py.bench"
 
 Say = Callable[[str], object]
@@ -137,7 +132,8 @@ def compose(
 
     Search paths name only what processes would not find by themselves: /usr/bin in front of PATH would hide other Pythons.
     """
-    needed = {key: value.replace("{prefix}", str(mpi.prefix)) for key, value in NEEDED.get(mpi.identity.mpi, {}).items()}
+    always = registry.find(mpi.identity.mpi).env
+    needed = {key: value.replace("{prefix}", str(mpi.prefix)) for key, value in always.items()}
     paths = {key: list(folders) for key, folders in prepend_path.items()}
     if str(mpi.mpirun.parent) not in installed_mpi.SYSTEM_BIN:
         paths.setdefault("PATH", []).insert(0, str(mpi.mpirun.parent))

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
@@ -49,7 +50,7 @@ class InstallError(BadInput):
 
 @dataclass(frozen=True)
 class Recipe:
-    """One row of ``stacks.yaml``; the fields are described in ``stacks.schema.json``."""
+    """One row of ``stacks.yaml``, completed by what is known of its MPI; ``stacks.schema.json`` describes the fields."""
 
     folder: str
     mpi: str
@@ -108,7 +109,19 @@ def read_table(wheels: Path) -> list[Recipe]:
     table = wheels / "stacks.yaml"
     document = yaml.safe_load(table.read_text())
     metadata.check_against(table.with_name("stacks.schema.json"), document, table, "correct the table")
-    return [Recipe(folder=folder, **row) for folder, row in document["stacks"].items()]
+    return [_complete(folder, row) for folder, row in document["stacks"].items()]
+
+
+def _complete(folder: str, row: Mapping[str, Any]) -> Recipe:
+    """A row with what it leaves to its MPI's own record.
+
+    :raises BadInput: when the MPI has no banner and the row no ``library_version_pattern``.
+    """
+    mpi = registry.find(row["mpi"])
+    if not mpi.banner and "library_version_pattern" not in row:
+        raise BadInput(f"stacks.yaml: key 'stacks.{folder}' lacks 'library_version_pattern', which {mpi.title} needs; add it.")
+    known = {"abi": mpi.abi, "library_version_pattern": mpi.banner.pattern if mpi.banner else ""}
+    return Recipe(**{**known, **row, "folder": folder, "env_vars": {**mpi.env, **row.get("env_vars", {})}})
 
 
 def find_obstacle(recipe: Recipe, here: Platform) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..mpis import registry
 from ..stacks.stack import Stack
 from .counters import TrafficFinding, check_traffic, format_bytes, judge_traffic, node_traffic
 from .rank_records import Cpus, EvidenceError, RankEvidence, parse_cpus, parse_rank, read, read_rank
@@ -46,16 +47,6 @@ CONTENTION_PER_S = 10.0
 WITNESS = re.compile(r"witness-\w+-[0-9a-f]{12}\.so")
 #: Ranks on several nodes that are named one by one in a sentence.
 MOST_NAMED = 4
-#: Names of the MPIs in sentences.
-TITLES = {
-    "intelmpi": "Intel MPI",
-    "mpich": "MPICH",
-    "openmpi": "Open MPI",
-    "mvapich2": "MVAPICH2",
-    "mvapich": "MVAPICH",
-}
-#: Libraries that are an MPI, without what follows ``.so``; two of them from different folders are two MPIs.
-MPI_LIBRARIES = ("libmpi", "libmpi_abi", "libmpich")
 
 
 def format_cpus(cpus: Iterable[int]) -> str:
@@ -204,7 +195,7 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
         others = sorted(mapped for mapped in rank.mapped if _is_mpi(mapped) and not same_library(mapped, path))
         if others:
             sentences.append(f"{rank.name} has a second MPI library mapped beside {path}: {', '.join(others)}.")
-    asked = f"{TITLES.get(stack.mpi, stack.mpi)} {stack.mpi_version} at {os.path.realpath(stack.library)}"
+    asked = f"{registry.find(stack.mpi).title} {stack.mpi_version} at {os.path.realpath(stack.library)}"
     for (version, path), same in wrong.items():
         ran = next((line.strip() for line in version.splitlines() if line.strip()), "an MPI that does not tell its version")
         sentences.append(f"asked for {asked}, {name_ranks(same)} ran {ran} from {path or 'an unknown file'}.")
@@ -222,8 +213,9 @@ def _tells_version(banner: str, wanted: str) -> bool:
 
 
 def _is_mpi(path: str) -> bool:
+    """Whether a file is an MPI library; two of them from different folders are two MPIs."""
     name, dot, _ = Path(path).name.partition(".so")
-    return bool(dot) and name in MPI_LIBRARIES
+    return bool(dot) and name in registry.libraries()
 
 
 # ---- placement ----

@@ -15,18 +15,16 @@ from ..launchers import binding, bootstrap
 from ..machine import placement
 from ..machine.fabric import Fabric
 from ..machine.topology import Topology
-from ..mpis import transports
+from ..mpis import registry
 from ..sites import site
 from ..stacks.stack import Stack
 from ..vocabulary import BadInput, NotMeasured
+from . import transports
 from .script import DEBUG_FILE, quote
 
 #: ReFrame launchers that stand for "the stack's own mpirun"; any other is a launcher of the site. ``local`` is among them
 #: because ReFrame detects the topology only of partitions whose scheduler and launcher are both local.
 OWN_LAUNCHERS = ("local", "mpirun", "mpiexec", "mpirun_rsh", "mpirun-intelmpi", "mpirun-openmpi")
-#: ``srun --mpi=`` per MPI, unless the partition's ``extras.srun_mpi`` says otherwise (Slurm MPI guide; Intel MPI and MPICH
-#: speak PMI2 without a path to its library, Open MPI 4 and 5 speak PMIx).
-SRUN_MPI = {"intelmpi": "pmi2", "mpich": "pmi2", "openmpi": "pmix", "mvapich2": "pmi2", "mvapich": "pmi2"}
 #: Launcher families whose ``mpirun`` hands only its own variables to ranks on other nodes; the rest goes through ``-x``
 #: (mpirun(1) of Open MPI 4 and 5, section "Exported Environment Variables").
 EXPORTING = ("prrte", "orterun")
@@ -249,7 +247,7 @@ def resolve(
     if isinstance(bound, binding.Inexpressible):
         raise NotMeasured(bound.reason)
     dialects = extras.get("srun_mpi", {})
-    srun_mpi = "" if own else dialects.get(stack.name) or dialects.get(stack.mpi) or SRUN_MPI.get(stack.mpi, "")
+    srun_mpi = "" if own else dialects.get(stack.name) or dialects.get(stack.mpi) or registry.find(stack.mpi).srun_mpi
     if not own and not srun_mpi:
         raise NotMeasured(f"srun does not start ranks of {stack.mpi}: use the stack's own launcher")
     advice = recommended_for(stack, extras)

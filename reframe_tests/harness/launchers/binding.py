@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..machine.placement import RankPlacement
+from ..mpis import registry
+from ..mpis.model import Unbinding
 from ..vocabulary import BadInput
 
 #: Name of the rank file, in the directory the launcher is started in.
@@ -70,58 +72,14 @@ class Request:
 
         All libraries that do so, unless the stack is known; a library ignores the others' variables.
         """
-        rows = [row for row in LIBRARIES if row.mpi == self.mpi or (not self.mpi and launcher in row.launchers)]
+        known = [mpi for mpi in registry.known().values() if not self.mpi or mpi.name == self.mpi]
+        rows = [row for mpi in known for row in mpi.unbinding]
         return {
             name: value for row in rows if launcher in row.launchers and self._covers(row) for name, value in row.env.items()
         }
 
-    def _covers(self, row: Library) -> bool:
+    def _covers(self, row: Unbinding) -> bool:
         return not (self.version and row.before) or self.version < row.before
-
-
-@dataclass(frozen=True)
-class Library:
-    """How an MPI library is kept from binding its ranks by itself.
-
-    :param launchers: dialects under which it would.
-    :param before: first version that does not any more.
-    """
-
-    mpi: str
-    manual: str
-    launchers: tuple[str, ...]
-    env: Mapping[str, str]
-    before: tuple[int, ...] = ()
-
-
-#: Libraries that bind their own ranks at start. Open MPI 5 and MPICH do not.
-LIBRARIES = (
-    Library(
-        "intelmpi",
-        "Intel MPI Developer Reference, 'Environment Variables for Process Pinning', I_MPI_PIN",
-        ("srun",),
-        {"I_MPI_PIN": "off"},
-    ),
-    Library(
-        "mvapich2",
-        "MVAPICH2 user guide 2.3.7, 11.22 MV2_ENABLE_AFFINITY",
-        ("srun", "hydra", "mpirun_rsh"),
-        {"MV2_ENABLE_AFFINITY": "0"},
-    ),
-    Library(
-        "mvapich",
-        "MVAPICH 3.0, mpivars (the MV2_ variables, renamed)",
-        ("srun", "hydra", "mpirun_rsh"),
-        {"MVP_ENABLE_AFFINITY": "0"},
-    ),
-    Library(
-        "openmpi",
-        "Open MPI 4.1, orte/mca/ess/base/ess_base_fns.c: a rank started by srun binds itself if a policy is set",
-        ("srun",),
-        {"OMPI_MCA_hwloc_base_binding_policy": "none"},
-        before=(5,),
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -161,7 +119,7 @@ def bind(
     :param ppn: processes per node, as resolved.
     :param hosts: names of the nodes in rank order, if known before the job starts; else the batch system's allocation counts,
         or this machine if there is none.
-    :param mpi: MPI library of the ranks (``vocabulary.MPIS``), if known.
+    :param mpi: MPI library of the ranks (:mod:`mpis`), if known.
     :param version: its version, if known; without, the newest that has this launcher.
     :param oversubscribe: allow more ranks than the launcher counts slots or CPUs, for nodes that only pretend to have cores.
     :param hostfile: the job itself will write :data:`HOSTFILE`, from what the batch system says (``bootstrap``).

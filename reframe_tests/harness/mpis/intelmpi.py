@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from .model import Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
     OPX_MANUAL,
     OPX_NODE,
@@ -24,7 +25,6 @@ from .shared_evidence import (
 )
 from .transport import LIBRARIES, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
 
-_MPI = "intelmpi"
 _REFERENCE = "Intel MPI Library Developer Reference for Linux, "
 _FABRICS = _REFERENCE + "'Communication Fabrics Control' (I_MPI_FABRICS)"
 _OFI = _FABRICS + " and 'OFI-capable Network Fabrics Control' (I_MPI_OFI_PROVIDER); "
@@ -33,7 +33,7 @@ _DEBUG = {"I_MPI_DEBUG": "5"}
 
 #: Lines it prints on stdout, among the benchmark's: "[0] MPI startup(): ..." and the like, each with function and, but for a
 #: few of "MPI startup()", with rank. Not among them: that there is no process manager, so that each rank is alone.
-STDOUT_LINES = {"intelmpi": re.compile(r"(?:\[\d+\] \w[\w ]*|MPI startup)\(\): (?!PMI server not found).*")}
+_STDOUT_LINES = re.compile(r"(?:\[\d+\] \w[\w ]*|MPI startup)\(\): (?!PMI server not found).*")
 _CONTEXT = r"MPI startup\(\): (I_MPI_FABRICS=\S+)"
 
 
@@ -64,7 +64,6 @@ def _ofi_row(
     note: str = "",
 ) -> TransportRow:
     return TransportRow(
-        _MPI,
         transport,
         Range(since),
         _OFI + manual,
@@ -103,7 +102,6 @@ def _old_row(
 ) -> TransportRow:
     mode = r"MPI startup\(\): ((?:\w+ and )?\w+) data transfer modes?"
     return TransportRow(
-        _MPI,
         transport,
         Range(since, (2019,)),
         _OLD + section + "; 'Other Environment Variables' (I_MPI_DEBUG)",
@@ -121,9 +119,8 @@ def _old_row(
     )
 
 
-ROWS: tuple[TransportRow, ...] = (
+_ROWS: tuple[TransportRow, ...] = (
     TransportRow(
-        _MPI,
         "shm",
         Range((4,), (2019,)),
         _OLD + "'Shared Memory Control'; 'Other Environment Variables' (I_MPI_DEBUG)",
@@ -133,7 +130,6 @@ ROWS: tuple[TransportRow, ...] = (
         context=_CONTEXT,
     ),
     TransportRow(
-        _MPI,
         "shm",
         Range((2021,)),
         _FABRICS,
@@ -232,20 +228,47 @@ ROWS: tuple[TransportRow, ...] = (
     ),
 )
 
-GAPS: tuple[Gap, ...] = (
+_GAPS: tuple[Gap, ...] = (
     *(
-        Gap(_MPI, transport, Range((0,), (4,)), "Intel MPI before 4.0 selects devices with I_MPI_DEVICE: use 4.0 or newer.")
+        Gap(transport, Range((0,), (4,)), "Intel MPI before 4.0 selects devices with I_MPI_DEVICE: use 4.0 or newer.")
         for transport in ("shm", "tcp", "verbs", "psm2")
     ),
     Gap(
-        _MPI,
         "shm",
         Range((2019,), (2021,)),
         "Intel MPI 2019 and 2020 document I_MPI_FABRICS=ofi and shm:ofi only: use 2021 or newer for shared memory alone.",
     ),
-    Gap(_MPI, "psm2", Range((4,), (5, 1)), "Intel MPI before 5.1 has no psm2 provider: use 5.1 or newer."),
-    Gap(_MPI, "ucx", Range((0,), (2019, 5)), "Intel MPI before 2019 Update 5 has no mlx provider: use transport verbs."),
-    Gap(_MPI, "opx", Range((0,), (2021,)), "Intel MPI before 2021 is not used with the opx provider: use transport psm2."),
-    Gap(_MPI, "efa", Range((0,), (2019, 5)), "Intel MPI before 2019 Update 5 has no efa provider: use transport tcp."),
-    Gap(_MPI, "cxi", Range((0,), (2021,)), "Intel MPI before 2021 is not used with the cxi provider: use transport tcp."),
+    Gap("psm2", Range((4,), (5, 1)), "Intel MPI before 5.1 has no psm2 provider: use 5.1 or newer."),
+    Gap("ucx", Range((0,), (2019, 5)), "Intel MPI before 2019 Update 5 has no mlx provider: use transport verbs."),
+    Gap("opx", Range((0,), (2021,)), "Intel MPI before 2021 is not used with the opx provider: use transport psm2."),
+    Gap("efa", Range((0,), (2019, 5)), "Intel MPI before 2019 Update 5 has no efa provider: use transport tcp."),
+    Gap("cxi", Range((0,), (2021,)), "Intel MPI before 2021 is not used with the cxi provider: use transport tcp."),
+)
+
+MPI = Mpi(
+    name="intelmpi",
+    title="Intel MPI",
+    abi="mpich",
+    launchers=("hydra-intel",),
+    banner=Banner(r"Intel\(R\) MPI Library ([0-9][0-9.]*) for ", r"Intel\(R\) MPI Library {version} for "),
+    # MPICH ABI Compatibility Initiative.
+    sonames=(r"libmpi\.so\.12",),
+    env={"I_MPI_ROOT": "{prefix}"},
+    # It speaks PMI2 without a path to its library (Slurm's MPI guide).
+    srun_mpi="pmi2",
+    stdout_lines=_STDOUT_LINES,
+    unbinding=(
+        Unbinding(
+            "Intel MPI Developer Reference, 'Environment Variables for Process Pinning', I_MPI_PIN",
+            ("srun",),
+            {"I_MPI_PIN": "off"},
+        ),
+    ),
+    settings=("I_MPI_",),
+    # The layout is that of the package's recipe (component_prefix).
+    spack=SpackPackage(
+        "intel-oneapi-mpi", homes=("mpi/{version}", "mpi/{short}", "mpi/latest", ""), libraries=("lib", "lib/release")
+    ),
+    rows=_ROWS,
+    gaps=_GAPS,
 )

@@ -1,215 +1,41 @@
-"""MPICH and MVAPICH 3 and 4 (MPICH's ch4 device under another name): netmods ofi and ucx.
-
-Ranks of one node talk through ch4's own shared memory whatever the netmod; ``MPIR_CVAR_NOLOCAL=1`` makes every rank
-remote, so that every byte goes through the netmod.
-"""
+"""MPICH: ch4 from 3.4 on."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-
 from ..vocabulary import TRANSPORTS
-from .shared_evidence import (
-    OPX_MANUAL,
-    OPX_NODE,
-    OPX_RAILS,
-    PSM2_CLUSTER,
-    PSM2_MANUAL,
-    PSM2_NODE,
-    PSM2_RAILS,
-    UCX_CONTEXT,
-    UCX_DEBUG_ENV,
-    UCX_IB_LANE,
-    UCX_MEMORY,
-    UCX_RAILS,
-    UCX_TCP_LANE,
-    ucx_lanes,
-)
-from .transport import Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
+from . import ch4
+from .model import Banner, Mpi, SpackPackage
+from .transport import Gap, Range
 
-OFI, UCX = "ch4:ofi", "ch4:ucx"
-_MANUAL = "MPICH README.envvar and `mpivars -a` (MPIR_CVAR_CH4_NETMOD, MPIR_CVAR_NOLOCAL"
-_NOLOCAL = {"MPIR_CVAR_NOLOCAL": "1"}
-
-#: MPICH prints its libfabric provider at start-up, on stdout, rank 0: up to 3.4 with the first, from 4.0 on with the
-#: second variable (src/mpid/ch4/netmod/ofi/ofi_init.c); level 2 adds one line per rank with its NIC from 4.3.0 on.
-_CAPABILITY = "MPIR_CVAR_CH4_OFI_CAPABILITY_SETS_DEBUG"
-_SUMMARY = "MPIR_CVAR_DEBUG_SUMMARY"
-_NIC_SINCE: Version = (4, 3)
-
-#: Lines of those summaries (src/mpi/init/mpir_init.c, src/mpid/ch4/src/ch4_init.c, src/mpid/ch4/netmod/ofi/ofi_init.c,
-#: init_provider.c; 3.4 to 5.0), on stdout, among the benchmark's.
-_SUMMARY_LINE = re.compile(
-    r"=={3,}(?: [\w ()/]+ ={4,})?"
-    r"|(?:MPIR|MPID|MPID/shm)(?: \(GPU\))?: \S+"
-    r"|(?:MPIR_CVAR|MPIDI_OFI|MPIDI_UCX|MPIDI_CH4)_\w+: .*"
-    r"|MAXIMUM (?:SUPPORTED RANKS|TAG): \d+"
-    r"|(?:max_(?:buffered_(?:send|write)|msg_size|order_(?:raw|war|waw)|mr_key_size)|(?:tx|rx|rma)_iov_limit"
-    r"|num_(?:vcis|vnis|nics)|tag_bits|(?:sub)?device_count|sizeof\(\w+\)): -?\d+"
-    r"|Required minimum FI_VERSION: .*"
-    r"|provider: [^,]+, score = .*"
-    r"|libfabric provider: .*"
-    r"|MPICH \d\S* - .*"
-    r"|(?:error checking|QMPI|debugger support|thread level|thread CS|threadcomm) *: .*"
-    r"|Rank: \d+, Local_rank: \d+(?:, NIC: \S+| \[[ \d,]+\])"
-)
-STDOUT_LINES = {"mpich": _SUMMARY_LINE, "mvapich": _SUMMARY_LINE}
-
-
-def _per_rank(mpi: str, subject: str, pattern: str, expect: str) -> Proof:
-    """A value of each rank's own line; MVAPICH is not known to print it."""
-    return Proof(subject, r"^Rank: \d+, " + pattern, (expect,), required=mpi == "mpich", since=_NIC_SINCE)
-
-
-def _ofi_rows(mpi: str, versions: Range, debug: Mapping[str, str]) -> Iterator[TransportRow]:
-    """Rows of the ofi netmod for one MPI in one range of versions."""
-    local_rank = _per_rank(mpi, "Local_rank (0 everywhere under MPIR_CVAR_NOLOCAL=1)", r"Local_rank: (\d+)", "0")
-
-    def row(
-        transport: str,
-        provider: str,
-        manual: str,
-        *,
-        env: Mapping[str, str] | None = None,
-        node: Mapping[str, str] | None = None,
-        cluster: Mapping[str, str] | None = None,
-        by_rails: Mapping[str, Mapping[str, str]] | None = None,
-        reported: str = "",
-        proofs: tuple[Proof, ...] = (),
-    ) -> TransportRow:
-        network = transport != "shm"
-        return TransportRow(
-            mpi,
-            transport,
-            versions,
-            f"{_MANUAL}, {next(iter(debug))}); libfabric, {manual}",
-            device=OFI,
-            env={"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": provider, **(env or {})},
-            debug_env=debug,
-            by_scope=scoped(node={**(_NOLOCAL if network else {}), **(node or {})}, cluster=cluster),
-            by_rails=by_rails or {},
-            proofs=(
-                Proof("libfabric provider", r"^libfabric provider: (\S+)", (reported or provider,)),
-                *proofs,
-            ),
-            proofs_by_scope=scoped_proofs(node=(local_rank,) if network else ()),
-        )
-
-    yield row("shm", "shm", "fi_shm(7)")
-    yield row(
-        "tcp",
-        "tcp",
-        "fi_tcp(7) (FI_TCP_IFACE)",
-        env={"FI_TCP_IFACE": "{device}"},
-        reported=r"tcp(?:;ofi_rxm)?",
-        proofs=(_per_rank(mpi, "NIC", r"Local_rank: \d+, NIC: (\S+)", "{device}"),),
-    )
-    yield row(
-        "verbs",
-        "verbs",
-        "fi_verbs(7) (FI_VERBS_DEVICE_NAME, FI_VERBS_IFACE)",
-        env={"FI_VERBS_DEVICE_NAME": "{devices}", "FI_VERBS_IFACE": "{tcp_interfaces}"},
-        reported=r"verbs(?:;ofi_rxm)?",
-    )
-    yield row(
-        "psm2",
-        "psm2",
-        "fi_psm2(7); " + PSM2_MANUAL,
-        node=PSM2_NODE,
-        cluster=PSM2_CLUSTER,
-        by_rails=PSM2_RAILS,
-    )
-    yield row(
-        "efa",
-        "efa",
-        "fi_efa(7) (FI_EFA_IFACE from libfabric 2.0 on, FI_EFA_ENABLE_SHM_TRANSFER)",
-        env={"FI_EFA_IFACE": "{devices}"},
-        node={"FI_EFA_ENABLE_SHM_TRANSFER": "0"},
-    )
-    if versions.until is None or versions.until > (4,):
-        yield row("opx", "opx", OPX_MANUAL, node=OPX_NODE, by_rails=OPX_RAILS)
-        yield row("cxi", "cxi", "fi_cxi(7) (FI_CXI_DEVICE_NAME)", env={"FI_CXI_DEVICE_NAME": "{devices}"})
-
-
-def _ucx_rows(mpi: str, versions: Range) -> Iterator[TransportRow]:
-    """Rows of the ucx netmod for one MPI in one range of versions."""
-    manual = f"{_MANUAL}); UCX documentation, 'Environment Parameters' (UCX_TLS, UCX_NET_DEVICES, UCX_LOG_LEVEL)"
-    env = {"MPIR_CVAR_CH4_NETMOD": "ucx"}
-    yield TransportRow(
-        mpi,
-        "shm",
-        versions,
-        manual,
-        device=UCX,
-        env={**env, "UCX_TLS": "self,sm"},
-        debug_env=UCX_DEBUG_ENV,
-        proofs=(UCX_MEMORY,),
-        context=UCX_CONTEXT,
-    )
-    yield TransportRow(
-        mpi,
-        "tcp",
-        versions,
-        manual,
-        device=UCX,
-        env={**env, "UCX_NET_DEVICES": "{devices}"},
-        debug_env=UCX_DEBUG_ENV,
-        by_scope=scoped(node={"UCX_TLS": "self,tcp", **_NOLOCAL}, cluster={"UCX_TLS": "self,sm,tcp"}),
-        by_rails=UCX_RAILS,
-        proofs_by_scope=scoped_proofs(
-            node=(ucx_lanes(UCX_TCP_LANE, memory=False),),
-            cluster=(ucx_lanes(UCX_TCP_LANE, memory=True),),
-        ),
-        context=UCX_CONTEXT,
-        last_resort_for=("lo",),
-        note="UCX 1.20.0 and 1.20.1 cannot connect over lo (openucx/ucx pull request 11202, in 1.21.0). MPICH 4.0.2 with UCX "
-        "1.13.1 (Debian 12), two ranks a node on two nodes: half of the starts hang in MPI_Finalize; none of 6 did with "
-        "MPIR_CVAR_NOLOCAL=1.",
-    )
-    yield TransportRow(
-        mpi,
-        "ucx",
-        versions,
-        manual,
-        device=UCX,
-        env={**env, "UCX_NET_DEVICES": "{device_ports}"},
-        debug_env=UCX_DEBUG_ENV,
-        by_scope=scoped(node={"UCX_TLS": "self,ib", **_NOLOCAL}, cluster={"UCX_TLS": "self,sm,ib"}),
-        by_rails=UCX_RAILS,
-        proofs_by_scope=scoped_proofs(
-            node=(ucx_lanes(UCX_IB_LANE, memory=False),),
-            cluster=(ucx_lanes(UCX_IB_LANE, memory=True),),
-        ),
-        context=UCX_CONTEXT,
-    )
-
-
-ROWS: tuple[TransportRow, ...] = (
-    *_ofi_rows("mpich", Range((3, 4), (4,)), {_CAPABILITY: "1"}),
-    *_ofi_rows("mpich", Range((4,)), {_SUMMARY: "2"}),
-    *_ucx_rows("mpich", Range((3, 4))),
-    *_ofi_rows("mvapich", Range((3,), (4,)), {_CAPABILITY: "1"}),
-    *_ofi_rows("mvapich", Range((4,)), {_SUMMARY: "2"}),
-    *_ucx_rows("mvapich", Range((3,))),
-)
-
-GAPS: tuple[Gap, ...] = (
-    *(
-        Gap(
-            "mpich",
-            transport,
-            Range((0,), (3, 4)),
-            "MPICH before 3.4 prints nothing that names the network it uses, so nothing can be proven: use 3.4 or newer.",
-        )
-        for transport in TRANSPORTS
+MPI = Mpi(
+    name="mpich",
+    title="MPICH",
+    abi="mpich",
+    launchers=("hydra",),
+    banner=Banner(r"^MPICH Version:\s+([0-9][\w.-]*)", r"MPICH Version:\s+{version}\s", r"^MPICH Device:\s+(\S.*)$"),
+    # Debian's MPICH calls its library libmpich.so.12.
+    libraries=("libmpi", "libmpich"),
+    sonames=(ch4.SONAME, r"libmpich\.so\.12"),
+    # It speaks PMI2 without a path to its library (Slurm's MPI guide).
+    srun_mpi="pmi2",
+    stdout_lines=ch4.SUMMARY_LINES,
+    settings=("MPIR_CVAR_", "MPICH_"),
+    spack=SpackPackage("mpich"),
+    rows=(
+        *ch4.ofi_rows(Range((3, 4), (4,)), {ch4.CAPABILITY: "1"}, rank_lines=True),
+        *ch4.ofi_rows(Range((4,)), {ch4.SUMMARY: "2"}, rank_lines=True),
+        *ch4.ucx_rows(Range((3, 4))),
     ),
-    Gap("mpich", "opx", Range((3, 4), (4,)), "MPICH before 4.0 is not used with the opx provider: use 4.0 or newer."),
-    Gap("mvapich", "opx", Range((3,), (4,)), "MVAPICH 3 is not used with the opx provider here: use 4.0 or newer."),
-    Gap("mpich", "cxi", Range((3, 4), (4,)), "MPICH before 4.0 is not used with the cxi provider: use 4.0 or newer."),
-    Gap("mvapich", "cxi", Range((3,), (4,)), "MVAPICH 3 is not used with the cxi provider here: use 4.0 or newer."),
-    *(
-        Gap("mvapich", transport, Range((0,), (3,)), "MVAPICH before 3.0 is MVAPICH2: name it mvapich2 in the metadata.")
-        for transport in TRANSPORTS
+    gaps=(
+        *(
+            Gap(
+                transport,
+                Range((0,), (3, 4)),
+                "MPICH before 3.4 prints nothing that names the network it uses, so nothing can be proven: use 3.4 or newer.",
+            )
+            for transport in TRANSPORTS
+        ),
+        Gap("opx", Range((3, 4), (4,)), "MPICH before 4.0 is not used with the opx provider: use 4.0 or newer."),
+        Gap("cxi", Range((3, 4), (4,)), "MPICH before 4.0 is not used with the cxi provider: use 4.0 or newer."),
     ),
 )

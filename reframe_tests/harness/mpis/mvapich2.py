@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from ..vocabulary import TRANSPORTS
+from .model import Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import PSM2_CLUSTER, PSM2_MANUAL, PSM2_NODE, PSM2_RAILS
 from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow, scoped
 
-_MPI = "mvapich2"
 _GUIDE = "MVAPICH2 2.3.7 User Guide, "
 _VERSIONS = Range((1, 9))
-MRAIL, PSM, NEMESIS = "ch3:mrail", "ch3:psm", "ch3:nemesis"
+_MRAIL, _PSM, _NEMESIS = "ch3:mrail", "ch3:psm", "ch3:nemesis"
 
 #: A build of ch3:nemesis prints nothing about its network, but TCP is the only one it can reach without these.
 _NO_RDMA = Proof("RDMA library", r"/lib(ibverbs|rdmacm|psm2|psm_infinipath)\.so", source=LIBRARIES, absent=True)
 _COUNTERS = "Only the interfaces' byte counters tell TCP from shared memory."
 
-ROWS: tuple[TransportRow, ...] = (
+_ROWS: tuple[TransportRow, ...] = (
     TransportRow(
-        _MPI,
         "verbs",
         Range((1, 2), (1, 9)),
         "MVAPICH2 1.5 User Guide, 'MVAPICH2 Parameters' (MV2_NUM_HCAS, MV2_IBA_HCA, MV2_DEFAULT_PORT, MV2_USE_SHARED_MEM)",
-        device=MRAIL,
+        device=_MRAIL,
         env={"MV2_IBA_HCA": "{hcas}"},
         by_scope=scoped(node={"MV2_USE_SHARED_MEM": "0", "MV2_USE_SHMEM_COLL": "0"}),
         by_rails={
@@ -32,13 +31,12 @@ ROWS: tuple[TransportRow, ...] = (
         note="These versions print nothing about their adapter: only the ports' byte counters show which one it was.",
     ),
     TransportRow(
-        _MPI,
         "verbs",
         _VERSIONS,
         _GUIDE
         + "11.17 MV2_SHOW_HCA_BINDING, 11.25 MV2_IBA_HCA, 11.35 MV2_DEFAULT_PORT, 11.39 MV2_RAIL_SHARING_LARGE_MSG_THRESHOLD, "
         "11.89 MV2_USE_SHARED_MEM, 11.93 MV2_USE_SHMEM_COLL",
-        device=MRAIL,
+        device=_MRAIL,
         env={"MV2_IBA_HCA": "{hcas}"},
         debug_env={"MV2_SHOW_HCA_BINDING": "2"},
         by_scope=scoped(node={"MV2_USE_SHARED_MEM": "0", "MV2_USE_SHMEM_COLL": "0", "MV2_SMP_USE_CMA": "0"}),
@@ -53,24 +51,22 @@ ROWS: tuple[TransportRow, ...] = (
         note="With MV2_USE_SHARED_MEM=0 the library does no CPU binding of its own (11.22).",
     ),
     TransportRow(
-        _MPI,
         "psm2",
         Range((2, 2)),
         _GUIDE + "4.10 'Configuring a build for Intel Omni-Path (PSM2-CH3)', 10.6 MV2_SHOW_ENV_INFO; " + PSM2_MANUAL,
-        device=PSM,
+        device=_PSM,
         debug_env={"MV2_SHOW_ENV_INFO": "2"},
         by_scope=scoped(node=PSM2_NODE, cluster=PSM2_CLUSTER),
         by_rails=PSM2_RAILS,
         proofs=(Proof("HCA name", r"^\s*HCA NAME\s*: (\w+)", ("MV2_HCA_INTEL_HFI1",)),),
     ),
     TransportRow(
-        _MPI,
         "tcp",
         Range((2, 0)),
         _GUIDE
         + "4.11 'Configuring a build for TCP/IP-Nemesis', 5.2.10 'Run using IPoIB'; `mpivars` (src/mpid/ch3/src/mpid_vc.c: ch3 "
         "does not read MPICH 4's MPIR_CVAR_NOLOCAL)",
-        device=NEMESIS,
+        device=_NEMESIS,
         # Hydra gives each rank MPIR_CVAR_CH3_INTERFACE_HOSTNAME, which excludes the other (src/pm/hydra/ui/mpich/utils.c).
         env={"MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE": "{device}", "HYDRA_HOSTNAME_PROPAGATION": "0"},
         by_scope=scoped(node={"MPIR_CVAR_CH3_NOLOCAL": "1"}),
@@ -78,11 +74,10 @@ ROWS: tuple[TransportRow, ...] = (
         note=_COUNTERS,
     ),
     TransportRow(
-        _MPI,
         "shm",
         _VERSIONS,
         _GUIDE + "4.11 'Configuring a build for TCP/IP-Nemesis', 4.14 'Configuring a build for Shared-Memory-Nemesis'",
-        device=NEMESIS,
+        device=_NEMESIS,
         proofs=(_NO_RDMA,),
         note=_COUNTERS,
     ),
@@ -90,17 +85,42 @@ ROWS: tuple[TransportRow, ...] = (
 
 _NEWER = {"ucx": "MVAPICH 3", "opx": "MVAPICH 4", "cxi": "MVAPICH 4", "efa": "MVAPICH 3"}
 
-GAPS: tuple[Gap, ...] = (
+_GAPS: tuple[Gap, ...] = (
     *(
-        Gap(_MPI, transport, Range((0,), (1, 9)), "MVAPICH2 before 1.9 has no row here: use 1.9 or newer.")
+        Gap(transport, Range((0,), (1, 9)), "MVAPICH2 before 1.9 has no row here: use 1.9 or newer.")
         for transport in TRANSPORTS
         if transport not in ("verbs", "psm2", *_NEWER)
     ),
-    Gap(_MPI, "verbs", Range((0,), (1, 2)), "MVAPICH2 before 1.2 has no row here: use 1.2 or newer."),
-    Gap(_MPI, "tcp", Range((1, 9), (2, 0)), "MVAPICH2 1.9 names its network settings otherwise: use 2.0 or newer for TCP."),
-    Gap(_MPI, "psm2", Range((0,), (2, 2)), "MVAPICH2 before 2.2 has no PSM2 channel: use 2.2 or newer."),
+    Gap("verbs", Range((0,), (1, 2)), "MVAPICH2 before 1.2 has no row here: use 1.2 or newer."),
+    Gap("tcp", Range((1, 9), (2, 0)), "MVAPICH2 1.9 names its network settings otherwise: use 2.0 or newer for TCP."),
+    Gap("psm2", Range((0,), (2, 2)), "MVAPICH2 before 2.2 has no PSM2 channel: use 2.2 or newer."),
     *(
-        Gap(_MPI, transport, Range((0,)), f"MVAPICH2 cannot use {transport}: use {newer} or newer.")
+        Gap(transport, Range((0,)), f"MVAPICH2 cannot use {transport}: use {newer} or newer.")
         for transport, newer in _NEWER.items()
     ),
+)
+
+MPI = Mpi(
+    name="mvapich2",
+    title="MVAPICH2",
+    abi="mpich",
+    launchers=("mpirun_rsh", "hydra"),
+    # MVAPICH2 2.3.7, src/mpi/misc/get_library_version.c: "<name> Version:" like MPICH.
+    banner=Banner(
+        r"^MVAPICH2 Version\s*:\s+([0-9][\w.-]*)", r"MVAPICH2 Version\s*:\s+{version}\s", r"^MVAPICH2 Device\s*:\s+(\S.*)$"
+    ),
+    # MPICH ABI Compatibility Initiative.
+    sonames=(r"libmpi\.so\.12",),
+    srun_mpi="pmi2",
+    unbinding=(
+        Unbinding(
+            "MVAPICH2 user guide 2.3.7, 11.22 MV2_ENABLE_AFFINITY",
+            ("srun", "hydra", "mpirun_rsh"),
+            {"MV2_ENABLE_AFFINITY": "0"},
+        ),
+    ),
+    settings=("MV2_", "MPIR_CVAR_"),
+    spack=SpackPackage("mvapich2"),
+    rows=_ROWS,
+    gaps=_GAPS,
 )

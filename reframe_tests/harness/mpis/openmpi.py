@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from .model import Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
     OPX_MANUAL,
     OPX_NODE,
@@ -25,7 +26,6 @@ from .shared_evidence import (
 )
 from .transport import Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
 
-_MPI = "openmpi"
 _FAQ = "Open MPI FAQ, "
 _DOCS = "Open MPI documentation, 'Networking support', "
 _COMMON = {"OMPI_MCA_coll": "^hcoll,ucc"}
@@ -52,7 +52,6 @@ def _btl_rows(versions: Range, memory: str, level: str) -> Iterator[TransportRow
     """Rows under ob1, for the versions whose shared-memory BTL is called ``memory``."""
     debug = {"OMPI_MCA_btl_base_verbose": level}
     yield TransportRow(
-        _MPI,
         "shm",
         versions,
         _FAQ + "'Tuning the run-time characteristics of MPI shared memory communications'",
@@ -61,7 +60,6 @@ def _btl_rows(versions: Range, memory: str, level: str) -> Iterator[TransportRow
         proofs=(_btl(memory),),
     )
     yield TransportRow(
-        _MPI,
         "tcp",
         versions,
         _FAQ + "'Tuning the run-time characteristics of MPI TCP communications' (btl_tcp_if_include)",
@@ -77,7 +75,6 @@ def _btl_rows(versions: Range, memory: str, level: str) -> Iterator[TransportRow
 def _openib_row(versions: Range, memory: str, level: str) -> TransportRow:
     """The openib BTL, which Open MPI 5 no longer has."""
     return TransportRow(
-        _MPI,
         "verbs",
         versions,
         _FAQ
@@ -102,7 +99,6 @@ def _ofi_row(
 ) -> TransportRow:
     """The ofi MTL on one libfabric provider of the transport's name."""
     return TransportRow(
-        _MPI,
         transport,
         Range(since),
         _DOCS + "'OpenFabrics Interfaces (OFI) / Libfabric support' (mtl_ofi_provider_include); libfabric, " + manual,
@@ -115,14 +111,13 @@ def _ofi_row(
     )
 
 
-ROWS: tuple[TransportRow, ...] = (
+_ROWS: tuple[TransportRow, ...] = (
     *_btl_rows(Range((1, 3), (1, 8)), "sm", "20"),
     *_btl_rows(Range((1, 8), (5,)), "vader", "20"),
     *_btl_rows(Range((5,)), "sm", "5"),
     _openib_row(Range((1, 3), (1, 8)), "sm", "20"),
     _openib_row(Range((1, 8), (5,)), "vader", "20"),
     TransportRow(
-        _MPI,
         "ucx",
         Range((3,)),
         _DOCS + "'InfiniBand / RoCE support' (pml ucx); UCX documentation, 'Environment Parameters' (UCX_NET_DEVICES)",
@@ -146,7 +141,6 @@ ROWS: tuple[TransportRow, ...] = (
         context=UCX_CONTEXT,
     ),
     TransportRow(
-        _MPI,
         "psm2",
         Range((1, 10)),
         _DOCS + "'Omni-Path' (mtl psm2, PSM2_MULTIRAIL); " + PSM2_MANUAL,
@@ -167,15 +161,41 @@ ROWS: tuple[TransportRow, ...] = (
     _ofi_row("cxi", (5,), "fi_cxi(7) (FI_CXI_DEVICE_NAME)", {"FI_CXI_DEVICE_NAME": "{devices}"}, {}),
 )
 
-GAPS: tuple[Gap, ...] = (
+_GAPS: tuple[Gap, ...] = (
     *(
-        Gap(_MPI, transport, Range((0,), (1, 3)), "Open MPI before 1.3 has no row here: use 1.3 or newer.")
+        Gap(transport, Range((0,), (1, 3)), "Open MPI before 1.3 has no row here: use 1.3 or newer.")
         for transport in ("shm", "tcp", "verbs")
     ),
-    Gap(_MPI, "verbs", Range((5,)), "Open MPI 5 has no openib BTL: use transport ucx."),
-    Gap(_MPI, "ucx", Range((0,), (3,)), "Open MPI before 3.0 has no supported ucx PML: use transport verbs."),
-    Gap(_MPI, "psm2", Range((0,), (1, 10)), "Open MPI before 1.10 has no psm2 MTL: use 1.10 or newer."),
-    Gap(_MPI, "efa", Range((0,), (4,)), "Open MPI before 4.0 is not used with the efa provider: use 4.0 or newer."),
-    Gap(_MPI, "opx", Range((0,), (4, 1)), "Open MPI before 4.1 is not used with the opx provider: use transport psm2."),
-    Gap(_MPI, "cxi", Range((0,), (5,)), "Open MPI before 5.0 is not used with the cxi provider: use 5.0 or newer."),
+    Gap("verbs", Range((5,)), "Open MPI 5 has no openib BTL: use transport ucx."),
+    Gap("ucx", Range((0,), (3,)), "Open MPI before 3.0 has no supported ucx PML: use transport verbs."),
+    Gap("psm2", Range((0,), (1, 10)), "Open MPI before 1.10 has no psm2 MTL: use 1.10 or newer."),
+    Gap("efa", Range((0,), (4,)), "Open MPI before 4.0 is not used with the efa provider: use 4.0 or newer."),
+    Gap("opx", Range((0,), (4, 1)), "Open MPI before 4.1 is not used with the opx provider: use transport psm2."),
+    Gap("cxi", Range((0,), (5,)), "Open MPI before 5.0 is not used with the cxi provider: use 5.0 or newer."),
+)
+
+MPI = Mpi(
+    name="openmpi",
+    title="Open MPI",
+    abi="openmpi",
+    launchers=("orterun", "prrte"),
+    banner=Banner(r"^Open MPI v([0-9][\w.-]*),", r"Open MPI v{version}, "),
+    # Open MPI 1.7 to 5, whose sequence of numbers is one of incompatible interfaces.
+    sonames=(r"libmpi\.so\.(?:1|20|40)",),
+    # They matter to root only, as in a container, where mpirun refuses to start without them.
+    env={"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+    # Open MPI 4 and 5 speak PMIx (Slurm's MPI guide).
+    srun_mpi="pmix",
+    unbinding=(
+        Unbinding(
+            "Open MPI 4.1, orte/mca/ess/base/ess_base_fns.c: a rank started by srun binds itself if a policy is set",
+            ("srun",),
+            {"OMPI_MCA_hwloc_base_binding_policy": "none"},
+            before=(5,),
+        ),
+    ),
+    settings=("OMPI_", "OPAL_", "PRTE_", "PMIX_MCA_"),
+    spack=SpackPackage("openmpi"),
+    rows=_ROWS,
+    gaps=_GAPS,
 )

@@ -2,14 +2,16 @@
 
 POE says at its highest message level what it uses: "D1<L4>: mp_euilib = ip" (PE for AIX, Hitchhiker's Guide, Appendix A,
 "A Sample Program to Illustrate Messages"). Links have no line there; only their own counters would tell them apart.
+
+Nobody here could run it: what stands below is from IBM's manuals and paper.
 """
 
 from __future__ import annotations
 
 from ..vocabulary import TRANSPORTS
+from .model import Mpi
 from .transport import MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow
 
-_MPI = "pempi"
 _VERSIONS = Range((4, 2))
 _MANUAL = (
     "Parallel Environment for AIX, Operation and Use, 'POE environment variables' (MP_EUILIB, MP_EUIDEVICE, MP_SHARED_MEMORY); "
@@ -22,9 +24,8 @@ def _protocol(name: str) -> Proof:
     return Proof("POE protocol", r"mp_euilib = (\w+)", (name,))
 
 
-ROWS: tuple[TransportRow, ...] = (
+_ROWS: tuple[TransportRow, ...] = (
     TransportRow(
-        _MPI,
         "verbs",
         _VERSIONS,
         _MANUAL,
@@ -42,7 +43,6 @@ ROWS: tuple[TransportRow, ...] = (
         proofs=(_protocol("us"),),
     ),
     TransportRow(
-        _MPI,
         "tcp",
         _VERSIONS,
         _MANUAL,
@@ -52,7 +52,6 @@ ROWS: tuple[TransportRow, ...] = (
         proofs=(_protocol("ip"),),
     ),
     TransportRow(
-        _MPI,
         "shm",
         _VERSIONS,
         _MANUAL,
@@ -63,16 +62,26 @@ ROWS: tuple[TransportRow, ...] = (
     ),
 )
 
-_HAS_ROWS = {row.transport for row in ROWS}
+_HAS_ROWS = {row.transport for row in _ROWS}
 
-GAPS: tuple[Gap, ...] = (
+_GAPS: tuple[Gap, ...] = (
     *(
-        Gap(_MPI, transport, Range((0,), (4, 2)), "IBM PE MPI before 4.2 has no row here: use 4.2 or newer.")
+        Gap(transport, Range((0,), (4, 2)), "IBM PE MPI before 4.2 has no row here: use 4.2 or newer.")
         for transport in sorted(_HAS_ROWS)
     ),
     *(
-        Gap(_MPI, transport, Range((0,)), f"IBM PE MPI for AIX cannot use {transport}: use transport verbs or tcp.")
+        Gap(transport, Range((0,)), f"IBM PE MPI for AIX cannot use {transport}: use transport verbs or tcp.")
         for transport in TRANSPORTS
         if transport not in _HAS_ROWS
     ),
+)
+
+MPI = Mpi(
+    name="pempi",
+    title="IBM PE MPI",
+    abi="pempi",
+    launchers=("poe",),
+    settings=("MP_",),
+    rows=_ROWS,
+    gaps=_GAPS,
 )

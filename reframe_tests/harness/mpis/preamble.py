@@ -2,7 +2,7 @@
 
 Only lines of this table are set aside, only before the title, and they are counted: anything else there, and anything at all
 inside a table, is an error of the reader. What a library can print on stdout is kept with each MPI
-(``transport_rows_<mpi>.STDOUT_LINES``). Lines that say that something failed, or that ranks did not find each other, belong to
+(:attr:`Mpi.stdout_lines`). Lines that say that something failed, or that ranks did not find each other, belong to
 none of these: an output that begins with one is no result.
 """
 
@@ -13,17 +13,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from . import transport_table
-from .transports import DISPLAY_NAMES
+from . import registry
 
-#: Who prints what, as a whole line: the MPI libraries, then
+#: Who else prints what, as a whole line:
 #:
 #: - Slurm: ``info()`` of src/srun/libsrun/allocate.c and launch.c, src/salloc/salloc.c, src/sbatch/sbatch.c (22.05); without
 #:   ``error:`` and ``warning:``.
 #: - Shells under PBS and Torque without a terminal (tcsh and bash say so before a job's first command).
 #: - Intel oneAPI's ``setvars.sh`` (2021 to 2026), sourced in the job.
 _LINES: Mapping[str, re.Pattern[str]] = {
-    **{DISPLAY_NAMES[mpi]: lines for mpi, lines in transport_table.STDOUT_LINES.items()},
     "Slurm": re.compile(
         r"(?:srun|salloc): (?:[Jj]ob \d+ (?:queued and waiting for resources|has been allocated resources)"
         r"|Job (?:\d+ )?step creation (?:temporarily disabled, retrying.*|still disabled, retrying.*)|Step created for \S+"
@@ -77,5 +75,6 @@ def part(text: str, title: int) -> Preamble:
 
 
 def _speaker(line: str) -> str:
-    """Who prints such a line; empty for nobody known. Of two that print the same, the first of the table."""
-    return next((name for name, pattern in _LINES.items() if pattern.fullmatch(line)), "")
+    """Who prints such a line, MPI libraries first; empty for nobody known. Of two that print the same, the first."""
+    printed = ((mpi.title, mpi.stdout_lines) for mpi in registry.known().values() if mpi.stdout_lines)
+    return next((name for name, pattern in (*printed, *_LINES.items()) if pattern.fullmatch(line)), "")

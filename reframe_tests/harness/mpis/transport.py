@@ -76,8 +76,7 @@ class Range:
 class TransportRow:
     """How one MPI, in a range of versions, uses one transport.
 
-    :param mpi: one of :data:`vocabulary.MPIS`.
-    :param transport: one of :data:`vocabulary.TRANSPORTS`.
+    :param transport: one of :data:`vocabulary.TRANSPORTS`, or of the MPI's own further ones.
     :param versions: versions of the MPI the row holds for.
     :param manual: manual and section the variables are described in.
     :param device: communication device the build must have (``ch4:ofi``); empty: any build.
@@ -94,7 +93,6 @@ class TransportRow:
     :param note: limit worth knowing, one sentence.
     """
 
-    mpi: str
     transport: str
     versions: Range
     manual: str
@@ -114,7 +112,6 @@ class TransportRow:
 class Gap:
     """A pair that has no row, and why; ``reason`` is one sentence that ends with what to do instead."""
 
-    mpi: str
     transport: str
     versions: Range
     reason: str

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ..evidence import checks, clocks, data_check, link_state, link_use, settings
-from ..job import ending, script
+from ..job import ending, script, transports
 from ..job.condition import Condition
-from ..mpis import preamble, transports
+from ..mpis import preamble
 from ..printable import printable, printable_data
 from ..sites import references
 from ..suites import catalogue, reader

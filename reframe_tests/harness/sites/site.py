@@ -8,7 +8,6 @@ The stacks a partition can enter come from the stacks' metadata files, never fro
 from __future__ import annotations
 
 import fnmatch
-import json
 import logging
 import os
 import re
@@ -22,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from .. import schema as schemas
 from ..machine.fabric import Fabric, Rail
 from ..vocabulary import PINNING_POLICIES, BadInput
 from . import references
@@ -75,8 +75,7 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
 def _check_against_schema(path: Path, system: Mapping[str, Any], schema_file: Path) -> None:
     import jsonschema
 
-    schema = json.loads(schema_file.read_text())
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(system))
+    error = jsonschema.exceptions.best_match(schemas.validator(schema_file).iter_errors(system))
     if error is None:
         return
     key = ".".join(str(part) for part in error.absolute_path) or "(top level)"

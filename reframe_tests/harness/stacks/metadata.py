@@ -11,10 +11,10 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .. import schema as schemas
 from ..vocabulary import BadInput
 from .stack import Stack
 
@@ -27,13 +27,6 @@ REMEDY = "correct it, or build the stack again ('ci/setup' does so for the wheel
 
 class StackError(BadInput):
     """Stack metadata that cannot be used."""
-
-
-@lru_cache(maxsize=4)
-def _validator(schema: Path) -> Any:
-    import jsonschema
-
-    return jsonschema.Draft202012Validator(json.loads(schema.read_text()))
 
 
 def _complaint(error: Any) -> str:
@@ -60,7 +53,7 @@ def check_against(schema: Path, document: Any, source: Path | str, remedy: str) 
 
     :raises StackError: naming file and key, for the first error in reading order.
     """
-    errors = sorted(_validator(schema).iter_errors(document), key=lambda error: [str(part) for part in error.path])
+    errors = sorted(schemas.validator(schema).iter_errors(document), key=lambda error: [str(part) for part in error.path])
     if errors:
         raise StackError(f"{source}: {_complaint(errors[0])}; {remedy}.")
 

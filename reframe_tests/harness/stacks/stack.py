@@ -17,10 +17,10 @@ class Stack:
 
     :param name: ReFrame environment name, ``<mpi>-<origin>`` unless the builder says otherwise.
     :param origin: one of :data:`vocabulary.ORIGINS`.
-    :param mpi: one of :data:`vocabulary.MPIS`.
+    :param mpi: name of a record of :mod:`mpis`.
     :param mpi_version: version string of the MPI library (``2021.18.1``).
     :param device: communication device where builds differ in it (``ch4:ofi``, ``ch4:ucx``), else empty.
-    :param abi: ``mpich`` or ``openmpi``: which binaries run on it.
+    :param abi: binary interface of libmpi (``mpich``, ``openmpi``): which binaries run on it.
     :param launcher_family: one of :data:`vocabulary.LAUNCHER_FAMILIES`: dialect of its own ``mpirun``.
     :param prefix: absolute installation prefix.
     :param library: absolute path of the ``libmpi`` the ranks must have mapped.

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...mpis import registry
 from ...vocabulary import BadInput
 
 SOURCE = Path(__file__).with_name("recorder.c")
@@ -25,7 +26,7 @@ SOURCES = (SOURCE, *(SOURCE.with_name(f"{part}.h") for part in ("text", "facts",
 #: Where the harness keeps the built library; on a cluster the checkout is on a file system the nodes share.
 DIRECTORY = Path(__file__).resolve().parents[4] / "results" / "witness"
 
-FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wpedantic")
+_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wpedantic")
 SHARED = ("-shared", "-fvisibility=hidden")
 #: dlopen and dlsym are in libdl before glibc 2.34 (glibc NEWS, version 2.34); later ones keep an empty libdl.
 LIBRARIES = ("-ldl",)
@@ -45,9 +46,14 @@ def compilers() -> list[tuple[str, ...]]:
     return found
 
 
+def flags() -> tuple[str, ...]:
+    """What the compiler is told of the source, first letters of the MPI libraries' variables among it (``MPI_SETTINGS``)."""
+    return (*_FLAGS, "-DMPI_SETTINGS=" + ",".join(f'"{prefix}"' for prefix in registry.settings()))
+
+
 def digest() -> str:
     """First 12 hex digits of the SHA-256 over sources and flags."""
-    content = hashlib.sha256("\0".join((*FLAGS, *SHARED, *LIBRARIES)).encode())
+    content = hashlib.sha256("\0".join((*flags(), *SHARED, *LIBRARIES)).encode())
     for path in SOURCES:
         content.update(path.read_bytes())
     return content.hexdigest()[:12]
@@ -86,7 +92,7 @@ def build(destination: Path, compiler: Sequence[str] | None = None) -> Path:
 
 def _compile(compiler: tuple[str, ...], made: Path) -> str:
     """Run one compiler; says in a few words why ``made`` is not there afterwards."""
-    command = [*compiler, *FLAGS, *SHARED, "-o", str(made), str(SOURCE), *LIBRARIES]
+    command = [*compiler, *flags(), *SHARED, "-o", str(made), str(SOURCE), *LIBRARIES]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", env={**os.environ, "LC_ALL": "C"}, check=False

@@ -189,9 +189,9 @@ static void put_identity(struct text *out)
 
 /* Variables that choose or tune the network, the binding or the MPI library. */
 static const char *const SETTINGS[] = {
-    "I_MPI_", "FI_", "UCX_", "OMPI_", "OPAL_", "PRTE_", "PMIX_MCA_", "PSM_", "PSM2_", "PSM3_", "HFI_", "MPIR_CVAR_",
-    "MPICH_", "MV2_", "MVP_", "HCOLL_", "SHARP_", "IBV_", "RDMAV_", "MLX4_", "MLX5_", "MPI4PY_", "OMP_", "KMP_",
-    "GOMP_", "SLURM_CPU_BIND", "SLURM_MPI_TYPE", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_NODEID", "SLURM_LOCALID",
+    MPI_SETTINGS, /* those of each MPI library, from the compiler's command line (__init__.py) */
+    "FI_", "UCX_", "PSM_", "PSM2_", "PSM3_", "HFI_", "HCOLL_", "SHARP_", "IBV_", "RDMAV_", "MLX4_", "MLX5_",
+    "MPI4PY_", "OMP_", "KMP_", "GOMP_", "SLURM_CPU_BIND", "SLURM_MPI_TYPE", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_NODEID", "SLURM_LOCALID",
     "SLURM_PROCID", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "LD_PRELOAD", "LD_LIBRARY_PATH",
 };
 

@@ -1,7 +1,7 @@
 """Transports: from (MPI, version, transport, device, scope) to environment variables, and the run-time proof of it.
 
-One table (:mod:`transport_table`) holds what each MPI needs; this module looks a condition up (:func:`settle`) and
-judges what the run showed (:func:`check_proofs`). Nothing here looks at the machine.
+The record of each MPI (:mod:`mpis`) holds what it needs; this module looks a condition up (:func:`settle`) and judges
+what the run showed (:func:`check_proofs`). Nothing here looks at the machine.
 
 Settings choose, they do not prove: libfabric's tcp provider takes another interface when the one asked for is not
 there, and with ``I_MPI_FABRICS=shm:ofi`` on one node the right provider is opened and carries nothing. So each row
@@ -15,16 +15,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..machine.fabric import Fabric
+from ..mpis import registry
+from ..mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, TransportRow
 from ..stacks.stack import Stack
-from ..vocabulary import MPIS, SCOPE_CLUSTER, SCOPE_NODE, TRANSPORTS, BadInput
-from . import transport_table
-from .transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, TransportRow
+from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput
 
 __all__ = ["DEBUG", "LIBRARIES", "Gap", "Proof", "Setting", "TransportRow", "Unsupported"]
 __all__ += ["check_proofs", "settle", "strip_debug"]
-
-#: Names of the MPIs in sentences.
-DISPLAY_NAMES = dict(zip(MPIS, ("Intel MPI", "MPICH", "Open MPI", "MVAPICH2", "MVAPICH", "IBM PE MPI"), strict=True))
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _UNIT = re.compile(r"_(\d+)$")
@@ -73,8 +70,8 @@ def settle(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting | 
     _check(fabric)
     rows = [
         row
-        for row in transport_table.ROWS
-        if (row.mpi, row.transport) == (stack.mpi, fabric.transport) and stack.version_tuple in row.versions
+        for row in registry.find(stack.mpi).rows
+        if row.transport == fabric.transport and stack.version_tuple in row.versions
     ]
     fitting = _fit_device(rows, stack.device)
     if not fitting:
@@ -101,7 +98,7 @@ def settle(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting | 
         proofs=proofs,
         row=row,
         summary="",
-        mpi=DISPLAY_NAMES[stack.mpi],
+        mpi=registry.find(stack.mpi).title,
         asked=_asked(fabric),
         debug_env={name: env[name] for name in row.debug_env},
     )
@@ -126,7 +123,7 @@ def strip_debug(stack: Stack, stdout: str) -> tuple[str, str]:
 
     :returns: ``(clean, debug)``; line ends are kept, and no other line is touched.
     """
-    known = transport_table.STDOUT_LINES.get(stack.mpi)
+    known = registry.find(stack.mpi).stdout_lines
     if known is None:
         return stdout, ""
     clean: list[str] = []
@@ -138,8 +135,9 @@ def strip_debug(stack: Stack, stdout: str) -> tuple[str, str]:
 
 def _check(fabric: Fabric) -> None:
     """Refuse a fabric that means nothing."""
-    if fabric.transport not in TRANSPORTS:
-        raise BadInput(f"fabric {fabric.name}: transport {fabric.transport!r} is not one of {', '.join(TRANSPORTS)}.")
+    known = registry.transports()
+    if fabric.transport not in known:
+        raise BadInput(f"fabric {fabric.name}: transport {fabric.transport!r} is not one of {', '.join(known)}.")
     if fabric.scope not in (SCOPE_NODE, SCOPE_CLUSTER):
         raise BadInput(f"fabric {fabric.name}: scope {fabric.scope!r} is neither {SCOPE_NODE} nor {SCOPE_CLUSTER}.")
     if fabric.transport == "shm":
@@ -164,7 +162,7 @@ def _fit_device(rows: list[TransportRow], device: str) -> list[TransportRow]:
 
 
 def _named(stack: Stack) -> str:
-    return f"{DISPLAY_NAMES[stack.mpi]} {stack.mpi_version}"
+    return f"{registry.find(stack.mpi).title} {stack.mpi_version}"
 
 
 def _asked(fabric: Fabric) -> str:
@@ -180,10 +178,10 @@ def _reason(stack: Stack, fabric: Fabric, rows: list[TransportRow]) -> str:
         needed = " or ".join(sorted({row.device for row in rows}))
         built = f"built with {stack.device}" if stack.device else "whose metadata name no device"
         return f"{_named(stack)}, {built}, cannot use {fabric.transport}: it needs a build with {needed}."
-    for gap in transport_table.GAPS:
-        if (gap.mpi, gap.transport) == (stack.mpi, fabric.transport) and stack.version_tuple in gap.versions:
+    for gap in registry.find(stack.mpi).gaps:
+        if gap.transport == fabric.transport and stack.version_tuple in gap.versions:
             return gap.reason
-    return f"the transport table has no row for {_named(stack)} over {fabric.transport}: add one to transport_table.py."
+    return f"nothing is known about {_named(stack)} over {fabric.transport}: add a row to the file of {stack.mpi}."
 
 
 def _values(fabric: Fabric) -> dict[str, str]:

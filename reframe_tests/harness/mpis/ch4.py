@@ -1,0 +1,185 @@
+"""MPICH's ch4 device, in MPICH itself and in MPIs made of it (MVAPICH 3 and 4): netmods ofi and ucx.
+
+Ranks of one node talk through ch4's own shared memory whatever the netmod; ``MPIR_CVAR_NOLOCAL=1`` makes every rank
+remote, so that every byte goes through the netmod.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from .shared_evidence import (
+    OPX_MANUAL,
+    OPX_NODE,
+    OPX_RAILS,
+    PSM2_CLUSTER,
+    PSM2_MANUAL,
+    PSM2_NODE,
+    PSM2_RAILS,
+    UCX_CONTEXT,
+    UCX_DEBUG_ENV,
+    UCX_IB_LANE,
+    UCX_MEMORY,
+    UCX_RAILS,
+    UCX_TCP_LANE,
+    ucx_lanes,
+)
+from .transport import Proof, Range, TransportRow, Version, scoped, scoped_proofs
+
+OFI, UCX = "ch4:ofi", "ch4:ucx"
+#: Name under which programs ask for it (MPICH ABI Compatibility Initiative).
+SONAME = r"libmpi\.so\.12"
+_MANUAL = "MPICH README.envvar and `mpivars -a` (MPIR_CVAR_CH4_NETMOD, MPIR_CVAR_NOLOCAL"
+_NOLOCAL = {"MPIR_CVAR_NOLOCAL": "1"}
+
+#: MPICH prints its libfabric provider at start-up, on stdout, rank 0: up to 3.4 with the first, from 4.0 on with the
+#: second variable (src/mpid/ch4/netmod/ofi/ofi_init.c); level 2 adds one line per rank with its NIC from 4.3.0 on.
+CAPABILITY = "MPIR_CVAR_CH4_OFI_CAPABILITY_SETS_DEBUG"
+SUMMARY = "MPIR_CVAR_DEBUG_SUMMARY"
+_NIC_SINCE: Version = (4, 3)
+
+#: Lines of those summaries (src/mpi/init/mpir_init.c, src/mpid/ch4/src/ch4_init.c, src/mpid/ch4/netmod/ofi/ofi_init.c,
+#: init_provider.c; 3.4 to 5.0), on stdout, among the benchmark's.
+SUMMARY_LINES = re.compile(
+    r"=={3,}(?: [\w ()/]+ ={4,})?"
+    r"|(?:MPIR|MPID|MPID/shm)(?: \(GPU\))?: \S+"
+    r"|(?:MPIR_CVAR|MPIDI_OFI|MPIDI_UCX|MPIDI_CH4)_\w+: .*"
+    r"|MAXIMUM (?:SUPPORTED RANKS|TAG): \d+"
+    r"|(?:max_(?:buffered_(?:send|write)|msg_size|order_(?:raw|war|waw)|mr_key_size)|(?:tx|rx|rma)_iov_limit"
+    r"|num_(?:vcis|vnis|nics)|tag_bits|(?:sub)?device_count|sizeof\(\w+\)): -?\d+"
+    r"|Required minimum FI_VERSION: .*"
+    r"|provider: [^,]+, score = .*"
+    r"|libfabric provider: .*"
+    r"|MPICH \d\S* - .*"
+    r"|(?:error checking|QMPI|debugger support|thread level|thread CS|threadcomm) *: .*"
+    r"|Rank: \d+, Local_rank: \d+(?:, NIC: \S+| \[[ \d,]+\])"
+)
+
+
+def _per_rank(known: bool, subject: str, pattern: str, expect: str) -> Proof:
+    """A value of each rank's own line."""
+    return Proof(subject, r"^Rank: \d+, " + pattern, (expect,), required=known, since=_NIC_SINCE)
+
+
+def ofi_rows(versions: Range, debug: Mapping[str, str], *, rank_lines: bool) -> Iterator[TransportRow]:
+    """Rows of the ofi netmod for one MPI in one range of versions.
+
+    :param debug: variables that make it print its provider.
+    :param rank_lines: it is known to print a line per rank (from MPICH 4.3 on).
+    """
+    local_rank = _per_rank(rank_lines, "Local_rank (0 everywhere under MPIR_CVAR_NOLOCAL=1)", r"Local_rank: (\d+)", "0")
+
+    def row(
+        transport: str,
+        provider: str,
+        manual: str,
+        *,
+        env: Mapping[str, str] | None = None,
+        node: Mapping[str, str] | None = None,
+        cluster: Mapping[str, str] | None = None,
+        by_rails: Mapping[str, Mapping[str, str]] | None = None,
+        reported: str = "",
+        proofs: tuple[Proof, ...] = (),
+    ) -> TransportRow:
+        network = transport != "shm"
+        return TransportRow(
+            transport,
+            versions,
+            f"{_MANUAL}, {next(iter(debug))}); libfabric, {manual}",
+            device=OFI,
+            env={"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": provider, **(env or {})},
+            debug_env=debug,
+            by_scope=scoped(node={**(_NOLOCAL if network else {}), **(node or {})}, cluster=cluster),
+            by_rails=by_rails or {},
+            proofs=(
+                Proof("libfabric provider", r"^libfabric provider: (\S+)", (reported or provider,)),
+                *proofs,
+            ),
+            proofs_by_scope=scoped_proofs(node=(local_rank,) if network else ()),
+        )
+
+    yield row("shm", "shm", "fi_shm(7)")
+    yield row(
+        "tcp",
+        "tcp",
+        "fi_tcp(7) (FI_TCP_IFACE)",
+        env={"FI_TCP_IFACE": "{device}"},
+        reported=r"tcp(?:;ofi_rxm)?",
+        proofs=(_per_rank(rank_lines, "NIC", r"Local_rank: \d+, NIC: (\S+)", "{device}"),),
+    )
+    yield row(
+        "verbs",
+        "verbs",
+        "fi_verbs(7) (FI_VERBS_DEVICE_NAME, FI_VERBS_IFACE)",
+        env={"FI_VERBS_DEVICE_NAME": "{devices}", "FI_VERBS_IFACE": "{tcp_interfaces}"},
+        reported=r"verbs(?:;ofi_rxm)?",
+    )
+    yield row(
+        "psm2",
+        "psm2",
+        "fi_psm2(7); " + PSM2_MANUAL,
+        node=PSM2_NODE,
+        cluster=PSM2_CLUSTER,
+        by_rails=PSM2_RAILS,
+    )
+    yield row(
+        "efa",
+        "efa",
+        "fi_efa(7) (FI_EFA_IFACE from libfabric 2.0 on, FI_EFA_ENABLE_SHM_TRANSFER)",
+        env={"FI_EFA_IFACE": "{devices}"},
+        node={"FI_EFA_ENABLE_SHM_TRANSFER": "0"},
+    )
+    if versions.until is None or versions.until > (4,):
+        yield row("opx", "opx", OPX_MANUAL, node=OPX_NODE, by_rails=OPX_RAILS)
+        yield row("cxi", "cxi", "fi_cxi(7) (FI_CXI_DEVICE_NAME)", env={"FI_CXI_DEVICE_NAME": "{devices}"})
+
+
+def ucx_rows(versions: Range) -> Iterator[TransportRow]:
+    """Rows of the ucx netmod for one MPI in one range of versions."""
+    manual = f"{_MANUAL}); UCX documentation, 'Environment Parameters' (UCX_TLS, UCX_NET_DEVICES, UCX_LOG_LEVEL)"
+    env = {"MPIR_CVAR_CH4_NETMOD": "ucx"}
+    yield TransportRow(
+        "shm",
+        versions,
+        manual,
+        device=UCX,
+        env={**env, "UCX_TLS": "self,sm"},
+        debug_env=UCX_DEBUG_ENV,
+        proofs=(UCX_MEMORY,),
+        context=UCX_CONTEXT,
+    )
+    yield TransportRow(
+        "tcp",
+        versions,
+        manual,
+        device=UCX,
+        env={**env, "UCX_NET_DEVICES": "{devices}"},
+        debug_env=UCX_DEBUG_ENV,
+        by_scope=scoped(node={"UCX_TLS": "self,tcp", **_NOLOCAL}, cluster={"UCX_TLS": "self,sm,tcp"}),
+        by_rails=UCX_RAILS,
+        proofs_by_scope=scoped_proofs(
+            node=(ucx_lanes(UCX_TCP_LANE, memory=False),),
+            cluster=(ucx_lanes(UCX_TCP_LANE, memory=True),),
+        ),
+        context=UCX_CONTEXT,
+        last_resort_for=("lo",),
+        note="UCX 1.20.0 and 1.20.1 cannot connect over lo (openucx/ucx pull request 11202, in 1.21.0). MPICH 4.0.2 with UCX "
+        "1.13.1 (Debian 12), two ranks a node on two nodes: half of the starts hang in MPI_Finalize; none of 6 did with "
+        "MPIR_CVAR_NOLOCAL=1.",
+    )
+    yield TransportRow(
+        "ucx",
+        versions,
+        manual,
+        device=UCX,
+        env={**env, "UCX_NET_DEVICES": "{device_ports}"},
+        debug_env=UCX_DEBUG_ENV,
+        by_scope=scoped(node={"UCX_TLS": "self,ib", **_NOLOCAL}, cluster={"UCX_TLS": "self,sm,ib"}),
+        by_rails=UCX_RAILS,
+        proofs_by_scope=scoped_proofs(
+            node=(ucx_lanes(UCX_IB_LANE, memory=False),),
+            cluster=(ucx_lanes(UCX_IB_LANE, memory=True),),
+        ),
+        context=UCX_CONTEXT,
+    )

@@ -1,0 +1,94 @@
+"""What is known of one MPI library: one record, and everything else that names MPIs is derived from the records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .transport import Gap, TransportRow, Version
+
+
+@dataclass(frozen=True)
+class Banner:
+    """How a library introduces itself in ``MPI_Get_library_version``.
+
+    :param version: regular expression (multi-line) whose first group is the version.
+    :param pattern: what goes into ``library_version_pattern``; ``{version}`` stands for the escaped version.
+    :param device: regular expression of the communication device, where builds differ in it.
+    """
+
+    version: str
+    pattern: str
+    device: str = ""
+
+
+@dataclass(frozen=True)
+class Unbinding:
+    """How a library is kept from binding its ranks by itself.
+
+    :param manual: where that is described.
+    :param launchers: launchers under which it would bind them.
+    :param env: variables that keep it from doing so.
+    :param before: first version that does not bind any more; empty: all do.
+    """
+
+    manual: str
+    launchers: tuple[str, ...]
+    env: Mapping[str, str]
+    before: Version = ()
+
+
+@dataclass(frozen=True)
+class SpackPackage:
+    """How the library appears as a package of Spack.
+
+    :param name: the package.
+    :param homes: where below the package's prefix ``bin`` is; ``{version}`` is its version, ``{short}`` the first two numbers.
+    :param libraries: folders below home its libraries need on the search path, because programs do not find them otherwise.
+    """
+
+    name: str
+    homes: tuple[str, ...] = ("",)
+    libraries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """One MPI library.
+
+    :param name: as in ``mpi.name`` of ``stack.json``.
+    :param title: its name in sentences.
+    :param abi: binary interface of its libmpi: binaries built for the same one run on it.
+    :param launchers: process managers its own ``mpirun`` may be.
+    :param rows: how it uses each transport.
+    :param gaps: why it has no row for a transport or version.
+    :param banner: how it introduces itself; without, an installed one is not recognised.
+    :param libraries: its C libraries, without what follows ``.so``.
+    :param sonames: regular expressions of the names (SONAME) under which programs ask for them.
+    :param env: variables without which its launcher cannot work where it is; ``{prefix}`` is where that is.
+    :param srun_mpi: value of ``srun --mpi``, unless the partition's ``extras.srun_mpi`` says otherwise; empty: srun starts none
+        of its ranks.
+    :param stdout_lines: whole lines it can print on stdout only, among the benchmark's.
+    :param unbinding: how its ranks are kept from binding themselves.
+    :param settings: first letters of variables that choose or tune it, which each rank's record keeps.
+    :param spack: its package, where Spack can build it.
+    :param transports: transports it adds to :data:`vocabulary.TRANSPORTS`.
+    """
+
+    name: str
+    title: str
+    abi: str
+    launchers: tuple[str, ...]
+    rows: tuple[TransportRow, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    banner: Banner | None = None
+    libraries: tuple[str, ...] = ("libmpi",)
+    sonames: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    srun_mpi: str = ""
+    stdout_lines: re.Pattern[str] | None = None
+    unbinding: tuple[Unbinding, ...] = ()
+    settings: tuple[str, ...] = ()
+    spack: SpackPackage | None = None
+    transports: tuple[str, ...] = ()

@@ -1,0 +1,44 @@
+"""MVAPICH 3 and 4: MPICH's ch4 device under another name. It is not known to print a line per rank."""
+
+from __future__ import annotations
+
+from ..vocabulary import TRANSPORTS
+from . import ch4
+from .model import Banner, Mpi, SpackPackage, Unbinding
+from .transport import Gap, Range
+
+MPI = Mpi(
+    name="mvapich",
+    title="MVAPICH",
+    abi="mpich",
+    launchers=("mpirun_rsh", "hydra"),
+    # MVAPICH 3.0, src/binding: "<name> Version:" like MPICH.
+    banner=Banner(
+        r"^MVAPICH Version\s*:\s+([0-9][\w.-]*)", r"MVAPICH Version\s*:\s+{version}\s", r"^MVAPICH Device\s*:\s+(\S.*)$"
+    ),
+    sonames=(ch4.SONAME,),
+    srun_mpi="pmi2",
+    stdout_lines=ch4.SUMMARY_LINES,
+    unbinding=(
+        Unbinding(
+            "MVAPICH 3.0, mpivars (the MV2_ variables, renamed)",
+            ("srun", "hydra", "mpirun_rsh"),
+            {"MVP_ENABLE_AFFINITY": "0"},
+        ),
+    ),
+    settings=("MPIR_CVAR_", "MVP_"),
+    spack=SpackPackage("mvapich"),
+    rows=(
+        *ch4.ofi_rows(Range((3,), (4,)), {ch4.CAPABILITY: "1"}, rank_lines=False),
+        *ch4.ofi_rows(Range((4,)), {ch4.SUMMARY: "2"}, rank_lines=False),
+        *ch4.ucx_rows(Range((3,))),
+    ),
+    gaps=(
+        Gap("opx", Range((3,), (4,)), "MVAPICH 3 is not used with the opx provider here: use 4.0 or newer."),
+        Gap("cxi", Range((3,), (4,)), "MVAPICH 3 is not used with the cxi provider here: use 4.0 or newer."),
+        *(
+            Gap(transport, Range((0,), (3,)), "MVAPICH before 3.0 is MVAPICH2: name it mvapich2 in the metadata.")
+            for transport in TRANSPORTS
+        ),
+    ),
+)

@@ -1,0 +1,94 @@
+"""All MPI libraries: those of this folder, one file each, and those of ``MPIBENCH_EXTENSIONS`` (:mod:`records`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from .. import records
+from ..vocabulary import TRANSPORTS, BadInput
+from .model import Mpi
+
+#: Library of the standard's own ABI (MPI 5.0, chapter 20), whoever made it.
+STANDARD_LIBRARY = "libmpi_abi"
+#: Name of an MPI, of an ABI and of a transport: a word of file names, metadata and column values.
+_WORD = re.compile(r"[a-z][a-z0-9_]*")
+#: First letters of a variable's name.
+_PREFIX = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def known() -> dict[str, Mpi]:
+    """Every MPI by name.
+
+    :raises BadInput: for an extension that cannot be used, naming its file.
+    """
+    return records.load(__package__, "MPI", Mpi, _find_fault)
+
+
+def find(name: str) -> Mpi:
+    """The MPI of that name.
+
+    :raises BadInput: when there is none.
+    """
+    try:
+        return known()[name]
+    except KeyError:
+        raise BadInput(f"MPI {name!r} is not known here ({', '.join(known())}); {remedy()}.") from None
+
+
+def remedy() -> str:
+    """What to do about an MPI that is missing, as the end of a sentence."""
+    return f"describe it in a file of reframe_tests/harness/mpis/, or of mpis/ in a folder that {records.EXTENSIONS} names"
+
+
+def names() -> tuple[str, ...]:
+    """Names of all MPIs (``mpi.name`` of ``stack.json``)."""
+    return tuple(known())
+
+
+def abis() -> tuple[str, ...]:
+    """Binary interfaces of all MPIs, each once."""
+    return _each_once(mpi.abi for mpi in known().values())
+
+
+def launchers() -> tuple[str, ...]:
+    """Process managers that an ``mpirun`` may be, each once."""
+    return _each_once(name for mpi in known().values() for name in mpi.launchers)
+
+
+def libraries() -> tuple[str, ...]:
+    """Libraries that are an MPI, without what follows ``.so``."""
+    return _each_once((*(name for mpi in known().values() for name in mpi.libraries), STANDARD_LIBRARY))
+
+
+def transports() -> tuple[str, ...]:
+    """Transports a fabric may name."""
+    return _each_once((*TRANSPORTS, *(name for mpi in known().values() for name in mpi.transports)))
+
+
+def settings() -> tuple[str, ...]:
+    """First letters of variables that choose or tune some MPI."""
+    return _each_once(prefix for mpi in known().values() for prefix in mpi.settings)
+
+
+def abi_of(soname: str) -> str:
+    """Binary interface behind a name programs ask for an MPI library by; empty for a library that is none."""
+    return next((mpi.abi for mpi in known().values() if any(re.fullmatch(each, soname) for each in mpi.sonames)), "")
+
+
+def _each_once(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(words))
+
+
+def _find_fault(mpi: Mpi) -> str:
+    """What is wrong with a record, as the end of a sentence."""
+    for word in (mpi.name, mpi.abi, *mpi.transports):
+        if not _WORD.fullmatch(word):
+            return f"{word!r} is not a name of small letters, digits and _; give it another"
+    for prefix in mpi.settings:
+        if not _PREFIX.fullmatch(prefix):
+            return f"{prefix!r} in 'settings' is not the beginning of a variable's name; correct it"
+    unknown = {row.transport for row in (*mpi.rows, *mpi.gaps)} - {*TRANSPORTS, *mpi.transports}
+    if unknown:
+        return f"transport {sorted(unknown)[0]!r} is not one of {', '.join(TRANSPORTS)}; correct it, or name it in 'transports'"
+    return ""

@@ -1,0 +1,105 @@
+"""Records of a room: one per file (or folder), found by themselves, and a site's own beside them.
+
+A room such as ``mpis`` is a package in which each module that holds one record says so with one name (``MPI = Mpi(...)``).
+``MPIBENCH_EXTENSIONS`` names further folders, separated by colons; ``<folder>/mpis/*.py`` is read like the room's own files, so
+that a site adds a record without a change of the checkout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol, TypeVar
+
+from .vocabulary import BadInput
+
+#: Colon-separated folders, each with a subfolder per room.
+EXTENSIONS = "MPIBENCH_EXTENSIONS"
+
+
+class Named(Protocol):
+    """What a room holds."""
+
+    @property
+    def name(self) -> str:
+        """Its name, unique in the room."""
+        ...
+
+
+Record = TypeVar("Record", bound=Named)
+
+
+def load(
+    package: str, attribute: str, kind: type[Record], check: Callable[[Record], str] = lambda record: ""
+) -> dict[str, Record]:
+    """The records of a room by name: its own in the order of their files, then those of :data:`EXTENSIONS`.
+
+    :param package: the room; its modules without ``attribute`` are what the others share.
+    :param attribute: name of the record in its module.
+    :param check: what is wrong with a record, as the end of a sentence; empty where nothing is.
+    :raises BadInput: for an extension that cannot be read, a file without a record, or a name that is taken.
+    """
+    return dict(_load(package, attribute, kind, check, os.environ.get(EXTENSIONS, "")))
+
+
+@lru_cache(maxsize=16)
+def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], str], extensions: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for module in (*_own(package, attribute), *_further(package, extensions)):
+        record, source = getattr(module, attribute, None), str(module.__file__)
+        if not isinstance(record, kind):
+            raise BadInput(
+                f"{source} defines no {attribute} = {kind.__name__}(...); add it, or take the file out of the folder."
+            )
+        if record.name in found:
+            raise BadInput(f"{sources[record.name]} and {source} both describe {record.name!r}; rename or remove one.")
+        if wrong := check(record):
+            raise BadInput(f"{source}: {wrong}.")
+        found[record.name], sources[record.name] = record, source
+    return found
+
+
+def _own(package: str, attribute: str) -> Iterator[ModuleType]:
+    """Modules of the room itself that hold a record."""
+    for row in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        module = importlib.import_module(f"{package}.{row.name}")
+        if hasattr(module, attribute):
+            yield module
+
+
+def _further(package: str, extensions: str) -> Iterator[ModuleType]:
+    """Every module of the room's extensions."""
+    room = package.rpartition(".")[2]
+    for entry in filter(None, extensions.split(":")):
+        folder = Path(entry).expanduser().absolute()
+        if not folder.is_dir():
+            raise BadInput(f"{EXTENSIONS} names {entry}, which is not a folder; correct it or unset the variable.")
+        paths = sorted((*(folder / room).glob("*.py"), *(folder / room).glob("*/__init__.py")))
+        yield from (_execute(room, path) for path in paths)
+
+
+def _execute(room: str, path: Path) -> ModuleType:
+    """The module of a file that no package holds, under a name of its own."""
+    inside = path.name == "__init__.py"
+    stem = path.parent.name if inside else path.stem
+    name = f"mpibench_{room}_{stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=[str(path.parent)] if inside else None)
+    if spec is None or spec.loader is None:
+        raise BadInput(f"{path} is not a Python file; correct it, or take it out of the folder.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise BadInput(f"{path} cannot be read ({type(error).__name__}: {error}); correct the Python in it.") from error
+    return module

@@ -1,0 +1,56 @@
+"""JSON Schemas of the project's files, with the words that code knows filled in.
+
+Where a schema file says ``"x-words": "mpis"``, the names of all MPIs (:mod:`mpis.registry`) are what may stand there, so that
+neither an MPI nor a site's own needs a change of a schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from .mpis import registry
+
+#: Value of ``x-words`` to the words.
+WORDS: Mapping[str, Callable[[], tuple[str, ...]]] = {
+    "mpis": registry.names,
+    "abis": registry.abis,
+    "launchers": registry.launchers,
+    "transports": registry.transports,
+}
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A schema, each ``x-words`` completed by the ``enum`` it stands for."""
+    return _read(path, tuple((name, words()) for name, words in WORDS.items()))
+
+
+def validator(path: Path) -> Any:
+    """A ``jsonschema`` validator of :func:`read`."""
+    return _validator(path, tuple((name, words()) for name, words in WORDS.items()))
+
+
+Words = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def _read(path: Path, words: Words) -> dict[str, Any]:
+    return _filled(json.loads(path.read_text(encoding="utf-8")), dict(words))
+
+
+@lru_cache(maxsize=16)
+def _validator(path: Path, words: Words) -> Any:
+    import jsonschema
+
+    return jsonschema.Draft202012Validator(_read(path, words))
+
+
+def _filled(node: Any, words: Mapping[str, tuple[str, ...]]) -> Any:
+    if isinstance(node, list):
+        return [_filled(inner, words) for inner in node]
+    if not isinstance(node, dict):
+        return node
+    filled = {key: _filled(inner, words) for key, inner in node.items()}
+    return {**filled, "enum": list(words[node["x-words"]])} if isinstance(node.get("x-words"), str) else filled
