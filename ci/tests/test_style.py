@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,13 @@ def test_ruff_reads_every_file() -> None:
     assert {name_of(path) for path in FILES if path.suffix == ".py"} <= {
         name_of(Path(line)) for line in listed.stdout.splitlines()
     }
+
+
+def test_types() -> None:
+    done = subprocess.run([BIN / "mypy"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Types found in no package would be Any and hold nothing.
+    assert re.search(r"no issues found in [1-9]\d\d source files", done.stdout), done.stdout
 
 
 @pytest.mark.parametrize("path", SHELL, ids=name_of)

@@ -20,6 +20,7 @@ from reframe.core.logging import getlogger
 
 from .evidence import data_check, recorder
 from .job import condition, ending, interleaved, script
+from .job.condition import Condition
 from .results import agreement, measurement
 from .sites import provenance, references, site
 from .stacks import metadata
@@ -42,7 +43,7 @@ def fabrics_of_system() -> list[str]:
 
 def node_counts_of_system() -> list[int]:
     """Node counts that some fabric of the selected system is measured on."""
-    counts = set()
+    counts: set[int] = set()
     for extras in _partition_extras():
         for fabric in site.fabrics_of(extras).values():
             counts.update((1,) if fabric.within_node else site.node_counts_of(extras))
@@ -179,7 +180,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self._rival = None
         # ReFrame would expand the values (osext.expandvars runs what stands in $(), even in a dry run) and write them into the
         # script as they stand. The script sets them itself, quoted; what the user sets (-S env_vars=...) wins over the rest.
-        self._chosen, self.env_vars = dict(self.env_vars), {}
+        self._chosen = dict(self.env_vars)
+        self.env_vars: dict[str, str] = {}
         unusable = [name for name in self._chosen if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]
         if unusable:
             raise ReframeError(f"env_vars: '{unusable[0]}' is no name of a variable; use letters, digits and _")
@@ -200,7 +202,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.num_tasks = self._condition.ranks
         self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
 
-    def _resolve(self, stack: Stack) -> condition.Condition:
+    def _resolve(self, stack: Stack) -> Condition:
         """The parameters translated for a stack on this partition."""
         partition, space = self.current_partition, type(self).param_space.params
         return condition.resolve(
@@ -219,13 +221,13 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             chosen=self._chosen,
         )
 
-    def _plan(self, pace: catalogue.Pace, where: condition.Condition) -> tuple[catalogue.Launch, ...]:
+    def _plan(self, pace: catalogue.Pace, where: Condition) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition: where something is timed, the check of received data first."""
         timed = self.plan_launches(pace, where)
         check = data_check.launch(self.group, where.stack, where.ranks) if any(launch.expected for launch in timed) else None
         return (*([check] if check else ()), *timed)
 
-    def plan_launches(self, pace: catalogue.Pace, where: condition.Condition | None = None) -> tuple[catalogue.Launch, ...]:
+    def plan_launches(self, pace: catalogue.Pace, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition (by default its own), from the catalogue."""
         where = where or self._condition
         return catalogue.launches(self.group, where.stack, where.ranks, self.depth, self.nodes, pace)
@@ -281,7 +283,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             raise SanityError("; ".join(sentences))
         return True
 
-    def _evaluate(self, where: condition.Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
+    def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
         """What some launches of this job gave under a condition."""
         return measurement.evaluate(where, launches, self._executions, self.limit_s, Path(self.stagedir), self._job_end())
 
@@ -321,7 +323,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             metrics[name], bounds[name] = (found.ratio, FRACTION.unit), (0.0, None, None, FRACTION.unit)
             self.agreement = [*self.agreement, found.as_dict()]
         self.gates = [gate.as_dict() for gate in gates]
-        self.reference = {self.current_partition.fullname: bounds}
+        self.reference: dict[str, Any] = {self.current_partition.fullname: bounds}
         self.perf_variables = {
             name: sn.make_performance_function(sn.defer(value), unit) for name, (value, unit) in metrics.items()
         }

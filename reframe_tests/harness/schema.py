@@ -37,7 +37,8 @@ Words = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def _read(path: Path, words: Words) -> dict[str, Any]:
-    return _filled(json.loads(path.read_text(encoding="utf-8")), dict(words))
+    schema: dict[str, Any] = _filled(json.loads(path.read_text(encoding="utf-8")), dict(words))
+    return schema
 
 
 @lru_cache(maxsize=16)

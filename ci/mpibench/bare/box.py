@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -56,7 +56,7 @@ class StepOutcome:
 
 def run(
     root: Path, project: str, steps: Sequence[Step], logs: Sequence[Path], environment: Mapping[str, str]
-) -> Iterator[StepOutcome]:
+) -> Generator[StepOutcome, None, None]:
     """Run the steps one after the other inside ``root``; yields each one's outcome as it ends.
 
     :param project: the project's folder inside.

@@ -234,9 +234,9 @@ def install_debootstrap(environ: Mapping[str, str], say: Say) -> None:
     if shutil.which("apt-get") and (wish == "yes" or (not wish and environ.get("CI") == "true")):
         say("installing debootstrap")
         words = ["apt-get", "install", "--yes", "--no-install-recommends", "debootstrap"]
-        quiet = {"capture_output": True, "env": {**environ, "DEBIAN_FRONTEND": "noninteractive"}}
-        if subprocess.run(words, **quiet).returncode:
-            subprocess.run(["apt-get", "update"], **quiet)
-            subprocess.run(words, **quiet)
+        inside = {**environ, "DEBIAN_FRONTEND": "noninteractive"}
+        if subprocess.run(words, capture_output=True, env=inside).returncode:
+            subprocess.run(["apt-get", "update"], capture_output=True, env=inside)
+            subprocess.run(words, capture_output=True, env=inside)
     if not shutil.which("debootstrap"):
         raise Impossible("there is no debootstrap here; apt-get install debootstrap, or MPIBENCH_INSTALL=yes lets this do it.")

@@ -100,11 +100,11 @@ def _make_private(folder: Path) -> None:
 
     :raises BadInput: if it cannot be made.
     """
-    try:
-        for path in reversed([folder, *folder.parents]):
+    for path in reversed([folder, *folder.parents]):
+        try:
             path.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{path} cannot be made ({error.strerror}); set XDG_CACHE_HOME to a directory of yours.") from None
+        except OSError as error:
+            raise BadInput(f"{path} cannot be made ({error.strerror}); set XDG_CACHE_HOME to a directory of yours.") from None
 
 
 def _expect_unreachable(folder: Path) -> None:

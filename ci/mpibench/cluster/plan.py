@@ -6,7 +6,7 @@ Pure tables and functions; ``slurm`` and ``network`` turn a plan into configurat
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,7 @@ LAYOUTS = {"spread": _spread, "westmere": _westmere}
 DEFAULT_LAYOUT = "spread"
 
 
-def physical_cores(cpus: Sequence[int], sysfs: Path = Path("/sys/devices/system/cpu")) -> tuple[int, ...]:
+def physical_cores(cpus: Iterable[int], sysfs: Path = Path("/sys/devices/system/cpu")) -> tuple[int, ...]:
     """The first CPU of each physical core among these, in order (``topology/thread_siblings_list``, e.g. ``0,4`` or ``0-1``).
 
     A CPU whose siblings cannot be read counts as a core.

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +221,7 @@ def _wanted(
     file: ExpectedFile, run: str | None, past: Mapping[CoverageKey, LastProven], registered: Iterable[CoverageKey]
 ) -> tuple[list[CoverageKey], int]:
     """Everything expected, each once, and how many things are retired."""
-    dated = [(place, proof.started.date()) for place, proof in past.items()]
+    dated: list[tuple[CoverageKey, date | None]] = [(place, proof.started.date()) for place, proof in past.items()]
     dated += [(place, None) for place in registered if not any(place.covers(known) for known in past)]
     kept = [place for place, last in dated if not any(one.covers(place, run, last) for one in file.retired)]
     return list(dict.fromkeys([*kept, *file.expected.get(run or "", ())])), len(dated) - len(kept)

@@ -46,21 +46,21 @@ class CoverageKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Retired:
-    """A reviewed line: what matches and was last proven on ``date`` or before is no longer expected.
+    """A reviewed line: what matches and was last proven on ``proven_until`` or before is no longer expected.
 
     :param runs: labels it is for; empty: all.
     """
 
     places: tuple[CoverageKey, ...]
     runs: tuple[str, ...]
-    date: date
+    proven_until: date
     reason: str
 
     def covers(self, place: CoverageKey, run: str | None, last: date | None) -> bool:
         """Whether a place is retired; ``last``: the day it was last proven, ``None`` if it never was."""
         if self.runs and not any(fnmatchcase(run or "", pattern) for pattern in self.runs):
             return False
-        return (last is None or last <= self.date) and any(one.covers(place) for one in self.places)
+        return (last is None or last <= self.proven_until) and any(one.covers(place) for one in self.places)
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,10 @@ def parse(text: str, source: str) -> ExpectedFile:
         content = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         raise BadInput(f"{source} is not YAML: {' '.join(str(error).split())[:200]}.") from None
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(_schema()).iter_errors(content))
-    if error:
-        key = ".".join(map(str, error.absolute_path)) or "top level"
-        raise BadInput(f"{source}: {key}: {error.message}; see site_configs/expected.schema.json.")
+    wrong = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(_schema()).iter_errors(content))
+    if wrong:
+        key = ".".join(map(str, wrong.absolute_path)) or "top level"
+        raise BadInput(f"{source}: {key}: {wrong.message}; see site_configs/expected.schema.json.")
     runs = content.get("runs", {})
     given = {label: " ".join(row["options"]) for label, row in runs.items() if "options" in row}
     options = {label: selection_options.narrowing(f"reframe {words}") for label, words in given.items()}

@@ -42,8 +42,8 @@ class ExpectedProposal:
     def diff(self, root: Path = ROOT) -> str:
         """Unified diff to review and apply with ``patch -p1``; empty if nothing changes."""
         name = self.path.relative_to(root) if self.path.is_relative_to(root) else self.path.name
-        sides = (text.splitlines(keepends=True) for text in (self.before, self.after))
-        return "".join(difflib.unified_diff(*sides, f"a/{name}" if self.before else "/dev/null", f"b/{name}"))
+        old, new = (text.splitlines(keepends=True) for text in (self.before, self.after))
+        return "".join(difflib.unified_diff(old, new, f"a/{name}" if self.before else "/dev/null", f"b/{name}"))
 
 
 def propose(folder: Path, selector: str, *, system: str | None = None, root: Path = ROOT) -> ExpectedProposal:
@@ -109,8 +109,8 @@ def _retired(
         places = [place for place in gone if place.job() == job]
         benchmarks = sorted(place.benchmark for place in places if place.benchmark)
         row = {key: value for key, value in job._asdict().items() if value}
-        whole = {place for place in past if place.job() == job} == set(places)
-        named = {} if whole or not benchmarks else {"benchmark": benchmarks}
+        entirely = {place for place in past if place.job() == job} == set(places)
+        named = {} if entirely or not benchmarks else {"benchmark": benchmarks}
         lines.append({"run": run, **row, **named, **_last(gone[place] for place in places)})
     return lines
 

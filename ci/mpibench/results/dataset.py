@@ -122,7 +122,8 @@ _SAMPLE_FIELDS = (
 
 def _samples_table(session: Session, cases: Sequence[Case]) -> pl.DataFrame:
     """One row per repeat of every sample, beside the columns of its case."""
-    schema = {"case_number": pl.Int32, **{name: SAMPLES_SCHEMA[name] for name in (*_SAMPLE_FIELDS, "repeat", "value")}}
+    fields = (*_SAMPLE_FIELDS, "repeat", "value")
+    schema = pl.Schema([("case_number", pl.Int32()), *((name, SAMPLES_SCHEMA[name]) for name in fields)])
     rows = [
         (number, *metric, repeat, value)
         for number, case in enumerate(cases)
@@ -225,12 +226,8 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
             refused.append(str(err))
             for one in [name for name in starts if name == uuid] or [name for name in starts if name.startswith(uuid)]:
                 _record_refusal(db_path, Path(out_dir), one, starts[one], str(err))
-    total = Summary(
-        Path(out_dir),
-        len(done),
-        *(sum(getattr(one, name) for one in done) for name in ("cases", "rows", "unproven_rows")),
-        tuple(refused),
-    )
+    cases, rows, unproven = (sum(getattr(one, name) for one in done) for name in ("cases", "rows", "unproven_rows"))
+    total = Summary(Path(out_dir), len(done), cases, rows, unproven, tuple(refused))
     if refused:
         raise RefusedSessions(total)
     return total

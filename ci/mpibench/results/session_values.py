@@ -283,6 +283,9 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
     return {name: sorted(values) for name, values in sorted(found.items())}
 
 
+_YES_OR_NO: dict[object, str] = {True: "yes", False: "no"}
+
+
 def _measured_with(condition: Mapping[str, object]) -> dict[str, object]:
     """Commit and versions of what ran and judged the tests (``harness.provenance``), each by a name for a reader."""
     stored = condition.get("measured_with")
@@ -292,7 +295,7 @@ def _measured_with(condition: Mapping[str, object]) -> dict[str, object]:
     unlike = stored.get("unlike_lock")
     return {
         "commit of the tests": stored.get("commit"),
-        "tests changed since that commit": {True: "yes", False: "no"}.get(stored.get("modified")),
+        "tests changed since that commit": _YES_OR_NO.get(stored.get("modified")),
         "python": stored.get("python"),
         "requirements.lock": stored.get("lock"),
         "installed unlike requirements.lock": ", ".join(map(str, unlike)) if isinstance(unlike, list) else None,

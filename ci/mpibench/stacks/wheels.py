@@ -41,7 +41,7 @@ HEARTBEAT_S = 15.0
 #: Exit status when some stack could not be installed; ``ci/setup`` tells it from an accident (1) and goes on.
 STACK_FAILED = 3
 
-Echo = Callable[[str], None]
+Echo = Callable[[str], object]
 
 
 class InstallError(BadInput):

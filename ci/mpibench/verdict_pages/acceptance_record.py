@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import polars as pl
+
 from reframe_tests.harness.printable import printable, printable_data
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -42,13 +44,13 @@ def _fingerprint(selection: Selection) -> str:
 
 
 def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list[str]]) -> dict[str, Any]:
-    started = selection.planned["started"]
+    first, last = selection.planned.select(pl.min("started").alias("first"), pl.max("started").alias("last")).row(0)
     return {
         "selector": selection.selector,
         "sessions": list(selection.sessions),
         "identities": verdict_sides.identities(selection, acceptance.decided),
-        "first": started.min().isoformat(),
-        "last": started.max().isoformat(),
+        "first": first.isoformat(),
+        "last": last.isoformat(),
         "cases": selection.cases.height,
         "unproven": verdict_sides.unproven_rows(selection),
         "values": selection.measured.height,
@@ -111,7 +113,7 @@ def _suite(root: ElementTree.Element, name: str, cases: list[tuple[str, str, str
         case = ElementTree.SubElement(suite, "testcase", classname=printable(group), name=printable(title))
         if tag:
             more = {"type": kind} if kind else {}
-            ElementTree.SubElement(case, tag, **more, message=printable(message))
+            ElementTree.SubElement(case, tag, {**more, "message": printable(message)})
 
 
 def junit(acceptance: Acceptance) -> str:

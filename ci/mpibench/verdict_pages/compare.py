@@ -112,7 +112,14 @@ def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
     if subject == "ppn":  # the number of ranks follows from it
         unranked = {"ranks": pl.lit(0, dtype=pl.Int32), "groups": pl.lit(0, dtype=pl.Int32)}
         named = {name: rows.with_columns(**unranked) for name, rows in named.items()}
-    return replace(whole, cases=cases, planned=whole.planned.filter(same), unproven=whole.unproven.filter(same), **named)
+    return replace(
+        whole,
+        cases=cases,
+        planned=whole.planned.filter(same),
+        unproven=whole.unproven.filter(same),
+        values=named["values"],
+        zeros=named["zeros"],
+    )
 
 
 def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:

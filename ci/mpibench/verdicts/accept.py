@@ -131,7 +131,7 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
     shared = sorted(set(before.sessions) & set(after.sessions))
     if shared:
         raise BadInput(f"session {shared[0]} is on both sides: a machine is not accepted against itself.")
-    first, last = before.planned["started"].min(), after.planned["started"].max()
+    first, last = before.planned.select(pl.min("started")).item(), after.planned.select(pl.max("started")).item()
     if first is not None and last is not None and last < first:
         raise BadInput(
             f"the candidate ({last:%Y-%m-%d %H:%M} UTC) was measured before the baseline ({first:%Y-%m-%d %H:%M} UTC): what "

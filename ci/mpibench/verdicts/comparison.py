@@ -20,11 +20,12 @@ regressed, its sizes that are not shown to be equal are regressed with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from scipy import stats
 
 from reframe_tests.harness.vocabulary import LOWER
 
@@ -307,7 +308,7 @@ def _rows(
 
 
 #: Columns of both tables that are computed here.
-_COMPUTED = {
+_COMPUTED: Mapping[str, type[pl.DataType]] = {
     **dict.fromkeys(("ratio", "low", "high", "slower", "p", "spread_percent", "margin_percent"), pl.Float64),
     "verdict": pl.String,
     "units": pl.String,
@@ -316,10 +317,10 @@ _COMPUTED = {
 }
 
 
-def _frame(rows: list[dict[str, object]], more: dict[str, type[pl.DataType]]) -> pl.DataFrame:
-    whole = {"nodes": pl.Int32, "ppn": pl.Int32, "ranks": pl.Int32, "groups": pl.Int32}
-    schema = {**{name: whole.get(name, pl.String) for name in CURVE}, "band": pl.String, **_COMPUTED, **more}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+def _frame(rows: list[dict[str, object]], more: Mapping[str, type[pl.DataType]]) -> pl.DataFrame:
+    whole: dict[str, type[pl.DataType]] = {"nodes": pl.Int32, "ppn": pl.Int32, "ranks": pl.Int32, "groups": pl.Int32}
+    condition = {name: whole.get(name, pl.String) for name in CURVE}
+    return pl.DataFrame(rows, schema={**condition, "band": pl.String, **_COMPUTED, **more}, orient="row")
 
 
 def settle(tests: list[Test], results: Results, margins: Array, policy: Policy) -> list[tuple[str, str]]:
@@ -361,7 +362,7 @@ def _needed(results: Results, margins: Array, place: int, policy: Policy) -> int
     distance = effect if effect > margin else max(margin - effect, margin / 4)
     confidence = 1 - policy.false_discovery_rate if effect > margin else policy.confidence
     # What jobs add is there however often they repeat.
-    spread = float(statistics.stats.norm.ppf(confidence) + statistics.stats.norm.ppf(policy.power))
+    spread = float(stats.norm.ppf(confidence) + stats.norm.ppf(policy.power))
     room = (distance / spread) ** 2 - results.between[place]
     if room <= 0:
         return None

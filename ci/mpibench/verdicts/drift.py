@@ -137,7 +137,7 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     table = table.filter(pl.col("session").is_in(chosen))
     sorted_cases = usable.sort_cases(selectors.filter_cases(table.collect(), where))
     cases = sorted_cases.usable
-    first = cases["started"].min()
+    first = cases.select(pl.min("started")).item()
     if first is not None and first < OLDEST:
         raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
     file = expected_file.load(name)
@@ -150,10 +150,10 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     paths = [path for path in files if path.stem in known]
     # Some nights at a time, so that a year needs the memory of its medians and not of its repeats.
     points = [_medians(paths[start : start + NIGHTS_AT_ONCE], used) for start in range(0, len(paths), NIGHTS_AT_ONCE)]
-    table = pl.concat([part.metrics for part in points]).unique("id") if points else pl.DataFrame()
-    if not table.height:
+    known_metrics = pl.concat([part.metrics for part in points]).unique("id") if points else pl.DataFrame()
+    if not known_metrics.height:
         raise NothingJudged(f"the nights of {name} hold no metric that is judged.")
-    metrics = table.sort(METRIC)
+    metrics = known_metrics.sort(METRIC)
     placed = pl.concat([part.values for part in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
     logs = np.full((metrics.height, nights.height), np.nan)
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
@@ -287,7 +287,8 @@ def change_points(history: History, policy: Policy, recent: int | None = None) -
     start = 0 if recent is None else max(0, history.logs.shape[1] - recent - window)
     logs = history.logs[:, start:]
     known = (~np.isnan(logs)).sum(axis=1)
-    worth = np.flatnonzero((known >= FEWEST_NIGHTS) & screen(logs, margins)) if logs.shape[1] >= FEWEST_NIGHTS else []
+    enough = logs.shape[1] >= FEWEST_NIGHTS
+    worth = np.flatnonzero((known >= FEWEST_NIGHTS) & screen(logs, margins)) if enough else np.array([], dtype=int)
     rows, found = [], np.ones(len(logs))
     for row in worth:
         nights = np.flatnonzero(~np.isnan(logs[row]))
@@ -326,7 +327,7 @@ def events(folder: Path, history: History, points: pl.DataFrame) -> list[Event]:
                 part["stack"][0],
                 part["fabric"][0],
                 part,
-                float(np.expm1(part["slower"].median())),
+                float(np.expm1(part.select(pl.median("slower")).item())),
                 _changed(folder, history.system, before, session, part["stack"][0]),
             )
         )
@@ -387,8 +388,8 @@ def watch(
     """
     history = read(folder, system, selector, where)
     policy = verdict_policy.load(history.system)
-    points = zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True)
-    if not any(policy.judges(quantity, policy.band(size)) for quantity, size in points):
+    metrics = zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True)
+    if not any(policy.judges(quantity, policy.band(size)) for quantity, size in metrics):
         raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
     points = change_points(history, policy, recent)
     return history, events(folder, history, points)

@@ -132,9 +132,9 @@ def check(content: Any, where: str) -> None:
     if ends[-1] is not None or None in ends[:-1] or ends[:-1] != sorted(set(ends[:-1])):
         raise BadInput(f"{where}: bands_bytes must ascend, and only the last band has no end (null).")
     for quantity, margin in content.get("margins_percent", {}).items():
-        odd = sorted(set(margin) - set(bands)) if isinstance(margin, Mapping) else []
-        if odd:
-            raise BadInput(f"{where}: margins_percent.{quantity}.{odd[0]}: no such band; there are {', '.join(bands)}.")
+        strange = sorted(set(margin) - set(bands)) if isinstance(margin, Mapping) else []
+        if strange:
+            raise BadInput(f"{where}: margins_percent.{quantity}.{strange[0]}: no such band; there are {', '.join(bands)}.")
 
 
 def _leaves(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

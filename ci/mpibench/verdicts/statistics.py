@@ -169,7 +169,8 @@ def compare(baseline: Array, candidate: Array, between: Array | float = 0.0) -> 
     """
     sides = describe(baseline), describe(candidate)
     d0, s0 = prior(np.concatenate([side.variance for side in sides]), np.concatenate([side.df for side in sides]))
-    return contrast(*(moderate(side, d0, s0) for side in sides), between)
+    one, two = (moderate(side, d0, s0) for side in sides)
+    return contrast(one, two, between)
 
 
 def compare_pairs(differences: Array) -> Effects:

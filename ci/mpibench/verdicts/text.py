@@ -59,7 +59,7 @@ def sentences(judgement: Judgement) -> list[str]:
     found: list[tuple[float, str]] = []
     for _, rows in _groups(judgement.metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
         first = rows.row(0, named=True)
-        worst, middle = float(rows["slower"].max()), float(rows["slower"].median())
+        worst, middle = rows.select(pl.max("slower"), pl.median("slower").alias("middle")).row(0)
         count = f"{rows.height} metrics" if rows.height > 1 else "1 metric"
         span = f"{change_text(middle)} (worst {change_text(worst)})" if rows.height > 1 else _with_interval(first)
         where = f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
@@ -119,7 +119,7 @@ def _with_interval(row: Mapping[str, Any]) -> str:
 def needed_text(row: Mapping[str, Any]) -> str:
     """How much more measuring would decide, or why none would."""
     if row["ratio"] is None:
-        return row["why"]
+        return str(row["why"])
     spread = (
         f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %" if row["spread_percent"] else ""
     )

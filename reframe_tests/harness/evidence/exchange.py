@@ -5,10 +5,13 @@ Each rank prints a line per wrong exchange, at most :data:`MOST_TOLD`, and one a
 both sides of the usual eager limits (8 to 64 KiB) and beyond them, where data go by rendezvous, pipelines or RDMA.
 """
 
+from __future__ import annotations
+
 import random
 import sys
 import time
 from array import array
+from typing import Any
 
 from mpi4py import MPI
 
@@ -25,20 +28,22 @@ PAUSE_S = 0.3
 MOST_TOLD = 3
 
 
-def pattern(*key):
+def pattern(*key: Any) -> bytes:
     """Bytes that a rank, an exchange and a place in it determine; the last part of the key is their number."""
-    size = key[-1]
+    size: int = key[-1]
     return random.Random(repr(key)).getrandbits(8 * size).to_bytes(size, "little") if size else b""
 
 
 class Checker:
     """What one rank has compared."""
 
-    def __init__(self, comm):
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+    def __init__(self, comm: Any) -> None:
+        self.comm = comm
+        self.rank: int = comm.rank
+        self.size: int = comm.size
         self.exchanges = self.bytes = self.wrong = 0
 
-    def compare(self, what, got, wanted):
+    def compare(self, what: str, got: Any, wanted: Any) -> None:
         got, wanted = bytes(memoryview(got).cast("B")), bytes(memoryview(wanted).cast("B"))
         self.exchanges += 1
         self.bytes += len(wanted)
@@ -52,7 +57,7 @@ class Checker:
                 f"{bad[0]}: 0x{got[bad[0]]:02x} instead of 0x{wanted[bad[0]]:02x}"
             )
 
-    def pairs(self):
+    def pairs(self) -> None:
         """To a neighbour, and to the rank half of all ranks away, which is on another node where there are several."""
         for shift in sorted({1, max(1, self.size // 2)}):
             to, source = (self.rank + shift) % self.size, (self.rank - shift) % self.size
@@ -70,11 +75,11 @@ class Checker:
                 for buffer in window:
                     self.compare(f"{size} bytes from rank {source} (MPI_Irecv)", buffer, wanted)
 
-    def collectives(self):
+    def collectives(self) -> None:
         for total in COLLECTIVE_BYTES:
             self._collectives(max(1, total // self.size))
 
-    def _collectives(self, size):
+    def _collectives(self, size: int) -> None:
         comm, rank, everyone = self.comm, self.rank, range(self.size)
         for root in sorted({0, self.size - 1}):
             got = bytearray(pattern("bcast", root, size) if rank == root else size)
@@ -98,10 +103,10 @@ class Checker:
         self.compare(f"{size} bytes from each rank (MPI_Alltoall)", got, wanted)
         self._reductions(max(1, size // 8))
 
-    def _reductions(self, count):
+    def _reductions(self, count: int) -> None:
         """Sums of whole numbers as doubles, which every order of adding gives exactly."""
 
-        def numbers(factor):
+        def numbers(factor: int) -> array[float]:
             return array("d", [float(factor * (at % 997 + 1)) for at in range(997)] * (count // 997 + 1))[:count]
 
         comm, total = self.comm, self.size * (self.size + 1) // 2
@@ -116,7 +121,7 @@ class Checker:
         comm.Reduce_scatter_block([numbers(self.rank + 1) * self.size, MPI.DOUBLE], [got, MPI.DOUBLE], MPI.SUM)
         self.compare(f"sums of {8 * count} bytes (MPI_Reduce_scatter_block)", got, numbers(total))
 
-    def one_sided(self):
+    def one_sided(self) -> None:
         to, source = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         for size in SIZES:
             window = MPI.Win.Allocate(size, comm=self.comm)
@@ -134,13 +139,13 @@ class Checker:
             window.Free()
 
 
-def say(line):
+def say(line: str) -> None:
     """One whole line at once, so that those of several ranks are not mixed."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
-def main():
+def main() -> None:
     time.sleep(PAUSE_S)
     checker = Checker(MPI.COMM_WORLD)
     checker.pairs()

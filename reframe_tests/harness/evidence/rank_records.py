@@ -373,7 +373,8 @@ def _tcp_pair(row: dict[str, Any]) -> TcpPair:
     local, peer = (_get(row, key, str) for key in ("local", "peer"))
     keys = ("out_bytes", "again_bytes", "segments_out", "segments_in")
     wire = TcpWire(*(_get(row, key, int) for key in keys)) if keys[0] in row else None
-    return TcpPair(local, peer, *(_get(row, key, int) for key in ("count", "sent_bytes", "received_bytes")), wire)
+    count, sent, received = (_get(row, key, int) for key in ("count", "sent_bytes", "received_bytes"))
+    return TcpPair(local, peer, count, sent, received, wire)
 
 
 def _counters(rows: dict[str, Any]) -> dict[str, Bytes]:

@@ -225,7 +225,7 @@ def _fill_proof(proof: Proof, fabric: Fabric, version: tuple[int, ...]) -> Proof
                 port = f"{rail.device}:{rail.port}" if rail else ""
                 names = {"device": rail.device, "device_port": port, "port": str(rail.port)} if rail else {}
                 escaped = {name: re.escape(value) for name, value in names.items()}
-                filled.append(_PLACEHOLDER.sub(lambda match, escaped=escaped: escaped[match[1]], template))
+                filled.append(_fill(template, escaped))
         return tuple(dict.fromkeys(filled))
 
     required = proof.required and version >= proof.since

@@ -222,8 +222,9 @@ def _slots(topology: Topology, width: int) -> list[_Slot]:
         lambda unit: unit.socket,
         lambda unit: None,
     )
+    domains: dict[object, list[tuple[ProcessingUnit, ...]]] = {}
     for border in borders:
-        domains: dict[object, list[tuple[ProcessingUnit, ...]]] = {}
+        domains = {}
         for core in topology.cores:
             domains.setdefault(border(core[0]), []).append(core)
         if max(map(len, domains.values())) >= width:

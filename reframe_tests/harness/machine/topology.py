@@ -166,10 +166,10 @@ class Topology:
             raise BadInput(f"{source} lists no CPU: give the whole output.")
         if len({unit.numa is None for unit in ordered}) > 1:
             raise BadInput(f"{source} names the NUMA node of some CPUs only: describe this machine in system.py.")
-        for what, of in (("sockets", lambda unit: unit.socket), ("NUMA nodes", lambda unit: unit.numa)):
+        for what, part in (("sockets", "socket"), ("NUMA nodes", "numa")):
             seen: dict[int, set[int | None]] = {}
             for unit in ordered:
-                seen.setdefault(unit.core, set()).add(of(unit))
+                seen.setdefault(unit.core, set()).add(getattr(unit, part))
             for core, places in seen.items():
                 if len(places) > 1:
                     cpus = ",".join(str(unit.cpu) for unit in ordered if unit.core == core)
@@ -214,7 +214,7 @@ class Topology:
         members: dict[int, list[ProcessingUnit]] = {}
         for unit in self.units:
             members.setdefault(unit.core, []).append(unit)
-        first = {}
+        first: dict[int | None, int] = {}
         for unit in self.units:
             first.setdefault(unit.cache, unit.cpu)
 
@@ -297,7 +297,8 @@ def describe(
     :param labels: ``arch``, ``vendor``, ``model`` or ``platform``, handed on to ReFrame.
     :raises BadInput: for counts below 1 or that do not divide, or a numbering that leaves the hardware threads open.
     """
-    counts = {"sockets": sockets, "cores_per_socket": cores_per_socket, "smt": smt}
+    # Written by hand in system.py, so what the annotations say is checked.
+    counts: dict[str, Any] = {"sockets": sockets, "cores_per_socket": cores_per_socket, "smt": smt}
     for name, value in {**counts, "numa_per_socket": numa_per_socket, "caches_per_socket": caches_per_socket}.items():
         if not isinstance(value, int) or value < 1:
             raise BadInput(f"describe(): {name}={value!r} must be a whole number of at least 1.")

@@ -88,7 +88,8 @@ def _find_fault(mpi: Mpi) -> str:
     for prefix in mpi.settings:
         if not _PREFIX.fullmatch(prefix):
             return f"{prefix!r} in 'settings' is not the beginning of a variable's name; correct it"
-    unknown = {row.transport for row in (*mpi.rows, *mpi.gaps)} - {*TRANSPORTS, *mpi.transports}
+    named = {row.transport for row in mpi.rows} | {gap.transport for gap in mpi.gaps}
+    unknown = named - {*TRANSPORTS, *mpi.transports}
     if unknown:
         return f"transport {sorted(unknown)[0]!r} is not one of {', '.join(TRANSPORTS)}; correct it, or name it in 'transports'"
     return ""

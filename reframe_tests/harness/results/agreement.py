@@ -107,8 +107,15 @@ def _compare_one(first: tuple[str, str], second: tuple[str, str], size: int, rep
     # Relative rounding of a ratio is that of both values together.
     rounding = max(HALF_PRINTED / one + HALF_PRINTED / other for one, other in pairs)
     return Agreement(
-        *(first[0], second[0], first[1], size),
-        *(statistics.median(ratios), low * (1 - rounding), high * (1 + rounding), level, len(ratios)),
+        first=first[0],
+        second=second[0],
+        quantity=first[1],
+        message_bytes=size,
+        ratio=statistics.median(ratios),
+        low=low * (1 - rounding),
+        high=high * (1 + rounding),
+        level=level,
+        repeats=len(ratios),
     )
 
 

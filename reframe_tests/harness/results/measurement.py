@@ -150,6 +150,7 @@ def evaluate(
     details: list[tuple[str, int, dict[str, Any]]] = []
     set_aside: Counter[str] = Counter()
     checked = ""
+    parsed: list[Record]
     for repeat in range(1, repeats + 1):
         for launch in launches:
             if launch.checks_data and repeat > 1:
@@ -311,6 +312,12 @@ def _testify(
     }
 
 
+def _ranks(record: Record) -> int:
+    """Ranks of a record that ``reader.complete`` gave the number its launch has."""
+    assert record.ranks is not None
+    return record.ranks
+
+
 def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> float:
     """Bytes the launch must at least have put on the fabric, by its own table.
 
@@ -323,8 +330,8 @@ def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iter
     def bound(record: Record) -> int:
         row, size = rows[record.benchmark], record.message_bytes or 0
         if condition.fabric.within_node:
-            return row.traffic(size, record.ranks)
-        return row.traffic_between(size, record.ranks, condition.nodes)
+            return row.traffic(size, _ranks(record))
+        return row.traffic_between(size, _ranks(record), condition.nodes)
 
     return float(sum(record.groups * bound(record) * (record.repetitions or 0) for record in records))
 
@@ -364,7 +371,7 @@ def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> l
             suite=record.suite,
             benchmark=record.benchmark,
             group=rows[record.benchmark].group,
-            ranks=record.ranks,
+            ranks=_ranks(record),
             groups=record.groups,
             variant=record.variant,
             message_bytes=record.message_bytes,

@@ -38,8 +38,10 @@ def tests(folder: Path = TESTS) -> Mapping[str, str]:
 def _group(node: ast.ClassDef) -> str:
     """What a class body assigns to ``group``, if that is a group of the catalogue."""
     for row in node.body:
-        named = isinstance(row, ast.Assign) and any(isinstance(to, ast.Name) and to.id == "group" for to in row.targets)
-        if named and isinstance(row.value, ast.Constant) and row.value.value in catalogue.GROUPS:
+        if not isinstance(row, ast.Assign) or not isinstance(row.value, ast.Constant):
+            continue
+        named = any(isinstance(to, ast.Name) and to.id == "group" for to in row.targets)
+        if named and row.value.value in catalogue.GROUPS:
             return str(row.value.value)
     return ""
 

@@ -68,7 +68,7 @@ class _Reader:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.header: Header | None = None
+        self._titled: Header | None = None
         self.sections: list[Section] = []
         self.records: list[Record] = []
         self.common = CommonSizes()
@@ -100,6 +100,12 @@ class _Reader:
 
     # Head of the output.
 
+    @property
+    def header(self) -> Header:
+        """What the head says, once its title was read."""
+        assert self._titled is not None
+        return self._titled
+
     def _title(self, number: int, line: str) -> None:
         found = TITLE.fullmatch(line)
         if found:
@@ -107,7 +113,7 @@ class _Reader:
                 raise self._wrong(
                     number, f"this is the '{found[2]}' of IMB, which is not read; known are {', '.join(PARTS.values())}"
                 )
-            self.header = Header(self.source, PARTS[found[2]], found[1])
+            self._titled = Header(self.source, PARTS[found[2]], found[1])
             self._expect = self._under_title
         elif not line.startswith("#"):
             raise self._strange(number, line)
@@ -225,7 +231,7 @@ class _Reader:
     # End of the output.
 
     def _end(self, number: int, text: str) -> None:
-        header = self.header
+        header = self._titled
         if header is None:
             raise OutputError(
                 f"{self.source}: there is no title line of IMB; the beginning is missing, run the benchmark again."

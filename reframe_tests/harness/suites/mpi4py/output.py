@@ -45,7 +45,8 @@ def parse(text: str, source: str) -> list[Record]:
     if not text.endswith("\n"):
         raise OutputError(f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
     titled = False
-    names: list[str] | None = None
+    names: list[str] = []
+    pattern = re.compile("")
     records: list[Record] = []
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()
@@ -57,7 +58,7 @@ def parse(text: str, source: str) -> list[Record]:
             titled = True
         elif not titled:
             raise _wrong(source, number, f"'{line[:60]}' stands before '{TITLE}'; keep other programs' output out of the file")
-        elif names is None:
+        elif not names:
             names = _header(source, number, line)
             pattern = re.compile(r"(?: *\| *| +\u00b1 +| +)".join(_CELLS[name] for name in names))
         else:
@@ -98,9 +99,8 @@ def _check(source: str, number: int, record: Record, before: list[Record]) -> No
             number,
             f"{size} bytes follow {before[-1].message_bytes} bytes, but sizes double; rows are missing, repeated or mixed up",
         )
-    if record.repetitions is not None and not 0 < record.repetitions <= (
-        before[-1].repetitions if before else record.repetitions
-    ):
+    last = before[-1].repetitions if before else record.repetitions
+    if record.repetitions is not None and last is not None and not 0 < record.repetitions <= last:
         raise _wrong(source, number, "the number of samples grows or is 0; outputs are mixed up or nothing was measured")
     if (time := record.values.get("latency_us")) is None:
         return
