@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from mpibench.report import report
-from mpibench.report.pictures import BROWSERS
 from mpibench.results.samples import PROVEN, Proof, Sample
 from mpibench.results.sessions import Case, Session
+from mpibench.verdict_pages.pictures import BROWSERS
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 

@@ -360,7 +360,7 @@ def test_an_earlier_record_is_kept_and_never_taken_for_todays(
     def fail(record: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(acceptance_record.verdict_page, "acceptance", fail)
+    monkeypatch.setattr(acceptance_record.acceptance_page, "acceptance", fail)
     assert run(tmp_path) != 0
     assert sorted(path.name for path in out.iterdir()) == ["earlier"]
     monkeypatch.undo()

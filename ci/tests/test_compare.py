@@ -10,9 +10,8 @@ import pytest
 
 import chromium
 from mpibench import cli
-from mpibench.report import pictures
 from mpibench.results import session_values
-from mpibench.verdict_pages import compare, compare_charts, compare_tables
+from mpibench.verdict_pages import compare, compare_charts, compare_tables, pictures
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 

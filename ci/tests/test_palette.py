@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpibench.report import charts, report
+from mpibench.pages import page, palette
 
 
 def luminance(colour: str) -> list[float]:
@@ -41,9 +41,10 @@ def lab(rgb: list[float]) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize(("theme", "paper"), [("light", "#ffffff"), ("dark", "#14171a")])
 def test_colours_can_be_seen_on_the_page(theme: str, paper: str) -> None:
-    assert f"--paper: {paper}" in report._template("report.css")
-    assert min(contrast(colour, paper) for colour in charts.PALETTE[theme]) >= 3.0
-    assert len(charts.PALETTE[theme]) == len(charts.SYMBOLS)
+    style = page.environment("mpibench.pages").get_template("page.css").render()
+    assert f"--paper: {paper}" in style
+    assert min(contrast(colour, paper) for colour in palette.PALETTE[theme]) >= 3.0
+    assert len(palette.PALETTE[theme]) == len(palette.SYMBOLS)
 
 
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)
@@ -51,7 +52,7 @@ def test_colours_can_be_seen_on_the_page(theme: str, paper: str) -> None:
 def test_colours_can_be_told_apart(theme: str, deficiency: str) -> None:
     """Stacks differ by 15 or more in CIE76 for every kind of eye, and always by their markers."""
     seen = []
-    for colour in charts.PALETTE[theme]:
+    for colour in palette.PALETTE[theme]:
         linear = luminance(colour)
         seen.append(lab([sum(w * c for w, c in zip(row, linear, strict=True)) for row in DEFICIENCIES[deficiency]]))
     distances = {

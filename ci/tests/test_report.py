@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 import synthetic_session as synthetic
+from mpibench.pages import page as page_templates
 from mpibench.report import cases as report_cases
 from mpibench.report import charts, report
 from mpibench.report import summary as report_summary
@@ -325,5 +326,5 @@ def test_whatever_is_read_can_be_reported(document: dict[str, Any]) -> None:
 
 def _render_bare(session: sessions.Session) -> str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report, "plotly_source", str)
+        patch.setattr(page_templates, "plotly_source", str)
         return report.render(session, Path())

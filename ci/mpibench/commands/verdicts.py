@@ -291,7 +291,7 @@ def compare(
         raise BadInput(f"cannot write {out}: {error.strerror}.") from None
     typer.echo(f"wrote {out}")
     if pictures:
-        from mpibench.report import pictures as drawing
+        from mpibench.verdict_pages import pictures as drawing
 
         saved = drawing.save(comparing.figures(values, by, sizes), pictures)
         typer.echo(f"wrote {len(saved)} pictures into {pictures}")

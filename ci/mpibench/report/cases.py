@@ -212,3 +212,8 @@ def library_line(proof: Proof) -> str:
     """First line of the library's version banner, its blanks collapsed."""
     lines = proof.library_version.strip().splitlines()
     return re.sub(r"\s+", " ", lines[0]) if lines else ""
+
+
+def transport_line(proof: Proof) -> str:
+    """Transport without the settings in brackets that it was told by."""
+    return re.sub(r" \([^()]*\)", "", proof.transport)

@@ -13,39 +13,17 @@ from typing import Any
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES
 
+from ..pages.palette import PALETTE, SYMBOLS
 from ..published.curves import Curve
+from ..results.quantity_text import unit_text
 from ..results.samples import PROVEN, Sample
 from ..results.sessions import Session
 from .summary import outcome_of
-
-#: One colour per stack, on white and on the dark page. The first two are of Okabe and Ito, "Color Universal Design"
-#: (2008); the others were searched so that all differ for protan, deutan and normal eyes and stand out from the page
-#: (the tests hold them to both).
-PALETTE = {
-    "light": ("#0072b2", "#d55e00", "#19a677", "#7a1040", "#3f2ad6", "#403300", "#5b6570", "#000000"),
-    "dark": ("#5bb4f0", "#ff9a4d", "#2fe0b0", "#f0e442", "#8a63ff", "#b5554d", "#2d7a80", "#ffffff"),
-}
-#: Marker per stack, so that a print in black and white can be read: name in plotly.js, sign in text.
-SYMBOLS = {
-    "circle": "●",
-    "square": "■",
-    "diamond": "◆",
-    "triangle-up": "▲",
-    "x": "✖",
-    "cross": "✚",
-    "triangle-down": "▼",
-    "star": "★",
-}
 
 #: Which quantity stands for a benchmark when only one is shown: the first of these it has.
 MAIN = ("latency_us", "t_max_us", "t_avg_us", "t_ovrl_us", "bandwidth_mb_per_s", "message_rate_per_s")
 #: Units whose values have no decades to show.
 LINEAR_UNITS = ("%", "1")
-
-
-def unit_text(unit: str) -> str:
-    """Unit as printed on axes: ``us`` is set with its sign, ``1`` is none."""
-    return {"us": "µs", "1": ""}.get(unit, unit)
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import re
-import secrets
 import sys
-from collections.abc import Iterable, Sequence
-from html import escape
-from importlib.resources import files
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from reframe_tests.harness.stacks import metadata
@@ -22,55 +16,43 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
+from ..pages import page
 from ..published import curves as published_curves
 from ..published.curves import Curve
 from ..results.sessions import Session, label_of, read_session
-from .cases import details, place_of
-from .charts import PALETTE, SYMBOLS, curves, index
-from .page_policy import content_security_policy
-from .published import section
-from .summary import summary_lines, write_markdown
-from .tables import Tables, words
+from .cases import details, library_line, placement_text, traffic_text, transport_line
+from .charts import curves, index
+from .sections import SECTIONS
+from .summary import counts, format_number, summary_lines, title_of, verdict_line, write_markdown
+from .view import View
 
-#: Parts of the page's script, in the order they need each other; together they are one function.
-SCRIPTS = ("page.js", "panel.js", "curves.js", "heat.js", "start.js")
-
-
-def _template(name: str) -> str:
-    return (files("mpibench.report") / "templates" / name).read_text(encoding="utf-8")
+_TEMPLATES = page.environment(__package__)
+_TEMPLATES.filters.update(number=format_number, title_of=title_of, library_line=library_line, placement_text=placement_text)
+_TEMPLATES.filters.update(traffic_text=traffic_text, transport_line=transport_line)
 
 
-def _json_block(name: str, value: Any) -> str:
-    """A JSON block inside HTML; ``<`` is escaped so that no text can end the block or open a comment."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-    return f'<script type="application/json" id="{name}">{text}</script>'
+def _facts(session: Session) -> list[tuple[str, str]]:
+    """What was run, when, where, by whom and with what."""
+    info = session.info
+    versions = {case.stack: case.condition["mpi_version"] for case in session.cases if case.condition.get("mpi_version")}
+    stacks = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    return [
+        ("session", session.uuid),
+        ("started", f"{session.started:%Y-%m-%d %H:%M:%S} UTC, took {session.seconds:.0f} s"),
+        ("on", f"{info.get('hostname', '')}, as {info.get('user', 'unknown user')}"),
+        ("with", f"ReFrame {info.get('version', '')}, {stacks}"),
+        ("command", str(info.get("cmdline", ""))),
+    ]
 
 
-def page_style() -> str:
-    """Style sheet of all pages, with the colours of the stacks."""
-    colours = {theme: " ".join(f"--s{number}: {colour};" for number, colour in enumerate(PALETTE[theme])) for theme in PALETTE}
-    signs = "\n".join(
-        f'.s{number}::before {{ content: "{sign}"; color: var(--s{number}); }}' for number, sign in enumerate(SYMBOLS.values())
-    )
-    return Template(_template("report.css")).substitute(colours, stacks=signs)
-
-
-def _script() -> str:
-    parts = "\n".join(_template(name) for name in SCRIPTS)
-    return f'(() => {{\n"use strict";\n{parts}\n}})();'
-
-
-def plotly_source() -> str:
-    """Source of plotly.js from the plotly package.
-
-    :raises BadInput: a release of plotly.js that cannot be embedded.
-    """
-    from plotly.offline import get_plotlyjs
-
-    source = get_plotlyjs()
-    if re.search(r"</script|<!--", source, re.IGNORECASE):
-        raise BadInput("this release of plotly cannot be embedded in a page: install the one named in pyproject.toml.")
-    return source
+def _blocks(view: View) -> Iterator[tuple[str, Any]]:
+    """Data of the page's script: an index, the curves of each measure, each case; one JSON block each, decoded when needed."""
+    found = curves(view.session)
+    yield "index", index(view.session, found, view.published)
+    for number, rows in enumerate(found.values()):
+        yield f"curves-{number}", rows
+    for number, (case, place) in enumerate(zip(view.session.cases, view.places, strict=True)):
+        yield f"case-{number}", details(view.session, case, place)
 
 
 def render(session: Session, base: Path, stacks: Iterable[Stack] = (), published: Sequence[Curve] = ()) -> str:
@@ -80,35 +62,23 @@ def render(session: Session, base: Path, stacks: Iterable[Stack] = (), published
     :param stacks: metadata of the stacks on this machine, for the table of what they are made of.
     :param published: curves of papers to draw beside the measured ones.
     """
-    places = [place_of(session, case, base) for case in session.cases]
-    found = curves(session)
-    tables = Tables(session, places, stacks)
-    blocks = [_json_block("index", index(session, found, published))]
-    blocks += [_json_block(f"curves-{number}", rows) for number, rows in enumerate(found.values())]
-    blocks += [
-        _json_block(f"case-{number}", details(session, case, place))
-        for number, (case, place) in enumerate(zip(session.cases, places, strict=True))
-    ]
-    nonce = secrets.token_urlsafe(16)
-    return Template(_template("report.html")).substitute(
-        nonce=nonce,
-        policy=content_security_policy(nonce),
-        title=escape(f"{', '.join(session.systems)}: {label_of(session)}, {session.started:%Y-%m-%d}"),
-        style=page_style(),
-        heading=tables.heading(),
-        verdict=tables.verdict(),
-        failures=tables.failures(),
-        skipped=tables.skipped(),
-        key_figures=tables.key_figures(),
-        gates=tables.gates(),
-        published=section(session, published, tables),
-        published_link='<a href="#published">Published</a>' if published else "",
-        evidence=tables.evidence(),
-        provenance=tables.provenance(),
-        words=words(),
-        chunks="\n".join(blocks),
-        plotly=plotly_source(),
-        script=_script(),
+    view = View.of(session, base, stacks, published)
+    systems, label = ", ".join(session.systems), label_of(session)
+    contents = ((section, section.content(view)) for section in SECTIONS)
+    return page.render(
+        _TEMPLATES,
+        "report.html",
+        script=True,
+        title=f"{systems}: {label}, {session.started:%Y-%m-%d}",
+        systems=systems or "no system",
+        label=label,
+        failed=counts(session)["failed"],
+        verdict=verdict_line(session),
+        facts=_facts(session),
+        view=view,
+        sections=[(section, content) for section, content in contents if content is not None],
+        blocks=_blocks(view),
+        plotly=page.plotly_source(),
     )
 
 
@@ -141,10 +111,10 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     pages = [Path(out)] if out else [folder / "reports" / f"{read.uuid}.html", folder / "report.html"]
     stacks, _ = metadata.discover()
     curves = published_curves.choose(read, published)
-    for page in pages:
-        write_report(read, page, stacks, curves)
-        write_markdown(read, page.with_suffix(".md"))
-    return [*summary_lines(read), *published_curves.lines(read, curves), *(f"report: {page}" for page in pages)]
+    for path in pages:
+        write_report(read, path, stacks, curves)
+        write_markdown(read, path.with_suffix(".md"))
+    return [*summary_lines(read), *published_curves.lines(read, curves), *(f"report: {path}" for path in pages)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -222,16 +222,6 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
     return dict(sorted(table.items(), key=lambda item: (item[0][1], item[0][2], item[0][0])))
 
 
-def size_text(size: int | None) -> str:
-    """Message size with a binary prefix: ``0 B``, ``16 KiB``; empty for none."""
-    if size is None:
-        return ""
-    for factor, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= factor and size % factor == 0:
-            return f"{size // factor} {unit}"
-    return f"{size} B"
-
-
 def verdict_line(session: Session) -> str:
     """The session in one sentence; the word 'passed' only for cases whose references were reached."""
     number = counts(session)

@@ -29,7 +29,7 @@ from ..verdicts import sides as verdict_sides
 from ..verdicts import text as verdict_text
 from ..verdicts.accept import ACCEPTED, Acceptance
 from ..verdicts.words import INCONCLUSIVE, MISSING, REGRESSED
-from . import page as verdict_page
+from . import acceptance_page
 
 JSON, JUNIT, PAGE = "accept.json", "accept.xml", "accept.html"
 FILES = (JSON, JUNIT, PAGE)
@@ -190,7 +190,7 @@ def write(acceptance: Acceptance, out: Path) -> list[Path]:
     content = {
         JSON: json.dumps(record, indent=1, default=str, allow_nan=False) + "\n",
         JUNIT: junit(acceptance),
-        PAGE: verdict_page.acceptance(record),
+        PAGE: acceptance_page.acceptance(record),
     }
     try:
         out.mkdir(parents=True, exist_ok=True)

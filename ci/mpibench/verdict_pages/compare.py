@@ -7,7 +7,6 @@ What is not is refused by name; ``allow`` names what may differ, and the result 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -16,18 +15,19 @@ from typing import Any
 
 import plotly.graph_objects as go
 import polars as pl
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..report.report import plotly_source
+from ..pages import page as page_templates
 from ..results import session_values
-from ..results.session_values import CONDITION, METRIC, Selection
+from ..results.session_values import CONDITION, Selection
 from ..verdicts import comparison as verdicts
 from ..verdicts import policy as verdict_policy
 from ..verdicts import sides as verdict_sides
-from ..verdicts import text as verdict_text
 from . import compare_charts, compare_tables
-from . import page as verdict_page
+from .cells import job_rows
 
 #: What can be compared.
 SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
@@ -163,69 +163,38 @@ def figures(values: pl.DataFrame, subject: str, sizes: Sequence[int]) -> list[go
     return [*stars, *compare_charts.winners(values, subject), *maps, *compare_charts.curves(values, subject)]
 
 
-#: Draws the charts of the page; the tool bar saves one as SVG, which every ticket system shows and which prints well.
-_DRAW = """
-const options = {responsive: true, displaylogo: false, toImageButtonOptions: {format: "svg"}};
-const figures = JSON.parse(document.getElementById("figures").textContent);
-const drawn = figures.map((figure, place) =>
-  Plotly.newPlot(document.getElementById(`chart-${place}`), figure.data, figure.layout, options));
-Promise.all(drawn).then(() => { document.documentElement.dataset.ready = "yes"; });
-"""
+def _plotly_json(drawn: Sequence[go.Figure]) -> Markup:
+    """Figures as plotly writes them, for a script element: no text in them can end it."""
+    return htmlsafe_json_dumps(drawn, dumps=lambda figures: f"[{','.join(figure.to_json() for figure in figures)}]")
 
 
-def _charts(drawn: Sequence[go.Figure], nonce: str) -> str:
-    """HTML of all figures: data, which no text in it can end, and the scripts that draw them."""
-    places = "\n".join(
-        f'<div id="chart-{place}" style="height: {figure.layout.height or 450}px"></div>' for place, figure in enumerate(drawn)
-    )
-    data = ",".join(figure.to_json() for figure in drawn).replace("<", "\\u003c")
-    return (
-        f'{places}\n<script type="application/json" id="figures">[{data}]</script>\n'
-        f'<script nonce="{nonce}">{plotly_source()}</script>\n<script nonce="{nonce}">{_DRAW}</script>'
-    )
+_TEMPLATES = page_templates.environment(__package__)
+_TEMPLATES.filters["plotly_json"] = _plotly_json
 
 
 def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[int] = KIVIAT_BYTES) -> str:
     """The comparison as one HTML file with its charts."""
-    subject, nonce = comparison.subject, secrets.token_urlsafe(16)
-    names = comparison.first, comparison.second
-    now, counts = datetime.now(timezone.utc), (1, 2, 3, 4)
+    subject, names = comparison.subject, (comparison.first, comparison.second)
+    now = datetime.now(timezone.utc)
     meant = [
         line
         for name, side in zip(names, comparison.sides, strict=True)
         for line in verdict_sides.identity_lines(name, side, now)
     ]
-    return verdict_page.page(
-        f"Comparison by {subject}",
-        f"{comparison.second} against {comparison.first}",
-        [
-            ("Summary", verdict_page.table(*compare_tables.summary(comparison), counts)),
-            ("Where", verdict_page.table(*compare_tables.where(comparison), counts)),
-            ("Sessions and what is not equal or not compared", verdict_page.items([*meant, *compare_tables.notes(comparison)])),
-            ("Charts", _charts(figures(values, subject, kiviat_bytes), nonce)),
-            ("Curves by band of sizes", compare_tables.band_sections(comparison)),
-            (f"Which {subject} for which call and size", _best(values, subject)),
-            ("Jobs", verdict_page.jobs(dict(zip(names, (side.jobs() for side in comparison.sides), strict=True)))),
-            ("Metrics", compare_tables.metric_sections(comparison)),
-        ],
-        nonce,
+    return page_templates.render(
+        _TEMPLATES,
+        "compare.html",
+        script=True,
+        kind=f"Comparison by {subject}",
+        title=f"{comparison.second} against {comparison.first}",
+        subject=subject,
+        summary=compare_tables.summary(comparison),
+        where=compare_tables.where(comparison),
+        notes=[*meant, *compare_tables.notes(comparison)],
+        figures=figures(values, subject, kiviat_bytes),
+        plotly=page_templates.plotly_source(),
+        bands=compare_tables.band_parts(comparison),
+        best=compare_tables.best_parts(compare_charts.best_of_all(values, subject), subject),
+        jobs=job_rows(dict(zip(names, (side.jobs() for side in comparison.sides), strict=True))),
+        metrics=compare_tables.metric_parts(comparison),
     )
-
-
-def _best(values: pl.DataFrame, subject: str) -> str:
-    """The best of all at each size, and how many times faster than each other, under the heading of each condition."""
-    table = compare_charts.best_of_all(values, subject)
-    keys = [name for name in CONDITION if name != subject]
-    point = [name for name in METRIC if name != subject]
-    text = ""
-    for _, part in table.group_by(keys, maintain_order=True):
-        rows = []
-        for _, ranked in part.group_by(point, maintain_order=True):
-            best, *others = ranked.to_dicts()
-            size, quantity = verdict_text.size_text(best["message_bytes"]), verdict_text.quantity_text(best["quantity"])
-            behind = "; ".join(f"{compare_tables.times_text(1 + row['behind'])} than {row[subject]}" for row in others)
-            rows.append([verdict_text.benchmark_text(best), quantity, size, best[subject], behind])
-        first = part.row(0, named=True)
-        text += verdict_page.heading(compare_tables.condition_text({**dict.fromkeys(CONDITION, ""), **first}, subject))
-        text += verdict_page.table(("benchmark", "quantity", "size", "best", "by how much"), rows, (2,))
-    return text

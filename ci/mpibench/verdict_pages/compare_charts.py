@@ -10,7 +10,8 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
-from ..report.charts import PALETTE, unit_text
+from ..pages.palette import PALETTE
+from ..results.quantity_text import unit_text
 from ..results.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from ..verdicts import text as verdict_text
 

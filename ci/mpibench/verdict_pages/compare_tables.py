@@ -5,7 +5,8 @@ There is one direction: "1.25 times faster", for times and bandwidths alike, tol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -14,10 +15,10 @@ from rich.text import Text
 
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
-from ..results.session_values import CONDITION
+from ..results.session_values import CONDITION, METRIC
 from ..verdicts import sides as verdict_sides
 from ..verdicts import text as verdict_text
-from . import page as verdict_page
+from .cells import number
 
 if TYPE_CHECKING:
     from .compare import Comparison
@@ -187,28 +188,55 @@ def _table(heading: str, head: tuple[str, ...], rows: list[list[str]]) -> Iterat
     yield from (Text(f"\n{heading}", style="bold"), table)
 
 
-def band_sections(comparison: Comparison) -> str:
-    """Every curve and band as HTML, a table under the heading of each condition."""
+@dataclass(frozen=True)
+class Parts:
+    """A table in parts: its head, and the rows under the heading of each condition."""
+
+    head: tuple[str, ...]
+    rows: list[tuple[str, list[list[object]]]]
+
+
+def band_parts(comparison: Comparison) -> Parts:
+    """Every curve and band."""
     head = ("benchmark", "quantity", "messages", "ahead", "times faster", "95 % interval", "winner")
 
     def cells(row: Mapping[str, Any]) -> list[object]:
         return [*_names(row), row["band"], *_difference(row)]
 
-    return _sections(comparison, comparison.bands, head, cells, (4, 5))
+    return Parts(head, _rows(comparison, comparison.bands, cells))
 
 
-def metric_sections(comparison: Comparison) -> str:
-    """Every metric as HTML, likewise."""
+def metric_parts(comparison: Comparison) -> Parts:
+    """Every metric."""
     head = ("benchmark", "quantity", "size", comparison.first, comparison.second, "unit", "ahead", "times faster")
 
     def cells(row: Mapping[str, Any]) -> list[object]:
-        values = (verdict_page.number(row[side], 2) for side in ("baseline", "candidate"))
+        values = (number(row[side], 2) for side in ("baseline", "candidate"))
         size = verdict_text.size_text(row["message_bytes"])
         repeats = f"{row['baseline_repeats'] or 0} / {row['candidate_repeats'] or 0}"
         return [*_names(row), size, *values, row["unit"] or "", *_difference(row), repeats, row["why"] or ""]
 
     tail = ("95 % interval", "winner", "repeats", "note")
-    return _sections(comparison, comparison.metrics, (*head, *tail), cells, (2, 3, 4, 7, 8, 10))
+    return Parts((*head, *tail), _rows(comparison, comparison.metrics, cells))
+
+
+def best_parts(table: pl.DataFrame, subject: str) -> Parts:
+    """The best of all at each size, and how many times faster than each other.
+
+    :param table: of :func:`compare_charts.best_of_all`.
+    """
+    keys = [name for name in CONDITION if name != subject]
+    point = [name for name in METRIC if name != subject]
+    found = []
+    for _, part in table.group_by(keys, maintain_order=True):
+        rows: list[list[object]] = []
+        for _, ranked in part.group_by(point, maintain_order=True):
+            best, *others = ranked.to_dicts()
+            behind = "; ".join(f"{times_text(1 + row['behind'])} than {row[subject]}" for row in others)
+            rows.append([*_names(best), verdict_text.size_text(best["message_bytes"]), best[subject], behind])
+        first = part.row(0, named=True)
+        found.append((condition_text({**dict.fromkeys(CONDITION, ""), **first}, subject), rows))
+    return Parts(("benchmark", "quantity", "size", "best", "by how much"), found)
 
 
 def _names(row: Mapping[str, Any]) -> list[str]:
@@ -219,12 +247,10 @@ def _difference(row: Mapping[str, Any]) -> list[object]:
     """Who is ahead, how many times, its interval, the winner."""
     if row["winner"] == UNKNOWN:
         return ["", "", "", UNKNOWN]
-    interval = f"{verdict_page.number(row['times_low'])} to {verdict_page.number(row['times_high'])}"
-    return [row["ahead"], verdict_page.number(row["times"]), interval, row["winner"]]
+    return [row["ahead"], number(row["times"]), f"{number(row['times_low'])} to {number(row['times_high'])}", row["winner"]]
 
 
-def _sections(comparison: Comparison, rows: pl.DataFrame, head: tuple[str, ...], cells: Any, numeric: tuple[int, ...]) -> str:
-    return "\n".join(
-        verdict_page.heading(text) + verdict_page.table(head, [cells(row) for row in part.to_dicts()], numeric)
-        for text, part in by_condition(rows, comparison.subject)
-    )
+def _rows(
+    comparison: Comparison, rows: pl.DataFrame, cells: Callable[[Mapping[str, Any]], list[object]]
+) -> list[tuple[str, list[list[object]]]]:
+    return [(text, [cells(row) for row in part.to_dicts()]) for text, part in by_condition(rows, comparison.subject)]

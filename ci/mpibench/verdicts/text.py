@@ -9,19 +9,10 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
+from ..results.quantity_text import size_text
 from ..results.session_values import CONDITION, describe_condition
 from .comparison import Judgement
 from .words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
-
-
-def size_text(message_bytes: int | None) -> str:
-    """A message size for a reader: 64 KiB."""
-    if message_bytes is None:
-        return "no message"
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if message_bytes >= factor and message_bytes % factor == 0:
-            return f"{message_bytes // factor} {unit}"
-    return f"{message_bytes} B"
 
 
 def sizes_text(sizes: Iterable[int | None]) -> str:

@@ -22,7 +22,7 @@ import plotly.graph_objects as go
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from .report import plotly_source
+from ..pages.page import plotly_source
 
 #: What a Chromium is called, as it may be installed.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")

@@ -1,0 +1,57 @@
+"""A session as its report shows it: what its templates ask about cases and stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reframe_tests.harness.stacks.stack import Stack
+
+from ..pages.palette import SYMBOLS
+from ..published.curves import Curve
+from ..results.sessions import Case, Session
+from .cases import Place, place_of
+from .charts import stack_names
+from .summary import OUTCOMES, Outcome, outcome_of
+
+
+@dataclass(frozen=True)
+class View:
+    """One session with what stands beside it.
+
+    :param places: where the files of each case are.
+    :param stacks: names in the order that gives each its colour and marker.
+    :param built: stacks on this machine, by name.
+    :param published: curves of papers to put beside the measured ones.
+    """
+
+    session: Session
+    places: Sequence[Place]
+    stacks: Sequence[str]
+    built: dict[str, Stack]
+    published: Sequence[Curve] = ()
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, session: Session, base: Path, stacks: Iterable[Stack] = (), published: Sequence[Curve] = ()) -> View:
+        """A session as seen from a page in the folder ``base``."""
+        places = [place_of(session, case, base) for case in session.cases]
+        numbers = {case.uuid: number for number, case in enumerate(session.cases)}
+        return cls(session, places, stack_names(session), {stack.name: stack for stack in stacks}, published, numbers)
+
+    def number(self, case: Case) -> int:
+        """Number by which the page's script finds a case."""
+        return self._numbers[case.uuid]
+
+    def place(self, case: Case) -> Place:
+        """Where the files of a case are."""
+        return self.places[self.number(case)]
+
+    def outcome(self, case: Case) -> Outcome:
+        """What became of a case."""
+        return OUTCOMES[outcome_of(self.session, case)]
+
+    def style(self, stack: str) -> int:
+        """Number of a stack's marker and colour; the last one for a stack that measured nothing."""
+        return self.stacks.index(stack) % len(SYMBOLS) if stack in self.stacks else len(SYMBOLS) - 1
