@@ -15,7 +15,7 @@ from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.catalogue import Expected
 from reframe_tests.harness.suites.records import OutputError, Record
 
-GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden"
+GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "data" / "golden"
 _ROW = re.compile(r"[ \t]*[0-9][0-9.e+\-| \t\u00b1]*")
 _WHOLE = re.compile(r"[0-9]+")
 

@@ -1,7 +1,7 @@
 """How often verdicts are wrong, measured on recorded noise: ``python -m studies.verdict_rates``.
 
-The noise (``ci/tests/golden_noise/repeats.parquet``) was recorded by the suite itself, 5 repeats a job, MPICH 5.0.2 with IMB
-2021.11, on two shared cores that other work kept busy: 80 jobs of ``PointToPoint`` over ``shm`` (400 repeats of one
+The noise (``ci/tests/data/golden_noise/repeats.parquet``) was recorded by the suite itself, 5 repeats a job, MPICH 5.0.2 with
+IMB 2021.11, on two shared cores that other work kept busy: 80 jobs of ``PointToPoint`` over ``shm`` (400 repeats of one
 condition, 11 sessions) and 20 jobs of ``PointToPoint`` and ``ParallelTransfer`` over the mini-cluster's ``eth1g``.
 
 It is used as it is, and with its spread scaled down (``scale``): shape, outliers and the correlation of neighbouring sizes
@@ -24,7 +24,7 @@ from mpibench.verdicts.policy import Policy
 from mpibench.verdicts.statistics import Array
 from reframe_tests.harness.sites.site import ROOT
 
-NOISE = ROOT / "ci" / "tests" / "golden_noise" / "repeats.parquet"
+NOISE = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
 SLOWDOWNS = (0.03, 0.05, 0.10, 0.20)
 PATTERNS = ("all sizes", "a band", "one size")
 #: Equal means within this here; a slowdown as large as the margin is by definition called half the time.

@@ -36,7 +36,13 @@ from reframe_tests.harness.vocabulary import BadInput
 PROJECT = Path(__file__).resolve().parents[3]
 ACTIVATE = ". .venv/bin/activate\n"
 #: A group of tests that meets host packages, the cluster's own packages and both together.
-TESTS = ("test_setup", "test_cluster_packages", "test_cluster_run", "test_system_stacks", "test_system_stacks_mpi")
+TESTS = (
+    "process/test_setup",
+    "process/test_cluster_packages",
+    "cluster/test_cluster_run",
+    "process/test_system_stacks",
+    "cluster/test_system_stacks_mpi",
+)
 CLUSTER = (
     ACTIVATE
     + """trap 'mpibench cluster down' EXIT
@@ -46,7 +52,7 @@ mpibench cluster exec -- reframe -c reframe_tests -r -S depth=smoke --system=min
 """
 )
 CLUSTER_SAYS = (r"Slurm: c1 idle, c2 idle", r"\[ +OK *\] \(2/2\)", r"\[ +PASSED +\] Ran 2/2", r"the cluster is down")
-#: Lanes of the test suite (ci/tests/untested.py) that a bare machine cannot have.
+#: Lanes of the test suite (ci/tests/support/untested.py) that a bare machine cannot have.
 MAY_SKIP = "spack papers pushgateway busy git"
 DEBIAN_MPI = "apt-get install --yes openmpi-bin mpich || { apt-get update; apt-get install --yes openmpi-bin mpich; }"
 
@@ -67,12 +73,12 @@ LANES: dict[str, tuple[Step, ...]] = {
         Step("host packages", DEBIAN_MPI, as_root=True),
         Step("cluster, again", CLUSTER, says=CLUSTER_SAYS),
         Step("set-up for tests", "ci/setup test", says=(r"setup: ready: ",)),
-        Step("tests", _tests(*(name for name in TESTS if name != "test_cluster_run")), says=(r"\d+ passed",)),
+        Step("tests", _tests(*(name for name in TESTS if name != "cluster/test_cluster_run")), says=(r"\d+ passed",)),
     ),
     "root": (
         Step("set-up for tests", "ci/setup test", as_root=True, says=(r"setup: ready: ", r"apt-get install chromium")),
         Step("host packages", DEBIAN_MPI, as_root=True),
-        Step("tests", _tests(*TESTS, "test_rebaseline"), as_root=True, says=(r"\d+ passed",)),
+        Step("tests", _tests(*TESTS, "unit/test_rebaseline"), as_root=True, says=(r"\d+ passed",)),
         Step("cluster", CLUSTER, as_root=True, says=CLUSTER_SAYS),
         Step("doctor", f"{ACTIVATE}mpibench doctor", as_root=True, says=(r"mpich-wheels",)),
     ),

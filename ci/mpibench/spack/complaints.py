@@ -1,6 +1,6 @@
 """What Spack says when it cannot go on, and what to do about it: one row per complaint, first that fits.
 
-Patterns were taken from Spack 1.1.0's own output (ci/tests/spack_output.py holds it).
+Patterns were taken from Spack 1.1.0's own output (ci/tests/support/spack_output.py holds it).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def test_bad_input_is_one_sentence(mpibench, words: tuple[str, ...], wanted: str
 
 
 def test_parse_reads_standard_input(mpibench, root: Path) -> None:
-    output = (root / "ci/tests/golden/imb-mpi1-2018.1-n2.txt").read_text()
+    output = (root / "ci/tests/data/golden/imb-mpi1-2018.1-n2.txt").read_text()
     result = mpibench("parse", "-", "--format", "csv", stdin=output)
     assert result.returncode == 0
     head, *rows = result.stdout.splitlines()

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 import untested
-from reframe_tests.harness.stacks import metadata
+from folders import SUPPORT, TESTS
 from untested import Skip
 
-TESTS = metadata.ROOT / "ci" / "tests"
 MODULE = """
 import pytest
 
@@ -49,10 +48,10 @@ def test_skips_are_grouped_by_what_was_missing() -> None:
 def sources() -> list[tuple[str, str]]:
     """Reasons as the tests give them: file and the text in ``pytest.skip`` or ``reason=``."""
     found = []
-    for path in sorted(TESTS.glob("*.py")):
+    for path in sorted(TESTS.rglob("*.py")):
         if path.name != Path(__file__).name:
             text = path.read_text()
-            found += [(path.name, reason) for reason in re.findall(r'(?:pytest\.skip\(|reason=|return )f?"([^"]+)"', text)]
+            found += [(str(path), reason) for reason in re.findall(r'(?:pytest\.skip\(|reason=|return )f?"([^"]+)"', text)]
     return found
 
 
@@ -93,7 +92,7 @@ def run(folder: Path, module: str, **environ: str) -> tuple[int, str]:
         str(folder),
     ]
     done = subprocess.run(
-        words, cwd=folder, env={**clean, "PYTHONPATH": str(TESTS), **environ}, capture_output=True, text=True, timeout=120
+        words, cwd=folder, env={**clean, "PYTHONPATH": str(SUPPORT), **environ}, capture_output=True, text=True, timeout=120
     )
     return done.returncode, done.stdout + done.stderr
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness.stacks import metadata
+
 #: What a class body declares with.
 DIRECTIVES = ("conflicts", "depends_on", "license", "maintainers", "patch", "provides", "variant", "version")
 
@@ -113,3 +115,9 @@ def read(folder: Path) -> Recipe:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     return Recipe(folder, module, recorded)
+
+
+REPO = metadata.ROOT / "repo" / "spack_repo" / "mpibench"
+FOLDERS = sorted(path.parent for path in REPO.glob("packages/*/package.py"))
+#: The project's recipes by name.
+RECIPES = {recipe.name: recipe for recipe in map(read, FOLDERS)}

@@ -12,12 +12,12 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from readme import system_example
 from reframe_tests.harness.job import script as jobscript
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
-from test_site import readme_example
 
 Run = Callable[..., CompletedProcess[str]]
 NAME = "PointToPoint%fabric=lo%nodes=1%ppn=2%pinning=bunch"
@@ -204,7 +204,7 @@ def test_an_odd_value_reaches_every_rank_whole(
 
 def paste(sandbox: Path, **replacements: tuple[str, str]) -> None:
     """The README's example as a newcomer pastes it, with some words replaced."""
-    text = readme_example()
+    text = system_example()
     for old, new in replacements.values():
         assert old in text
         text = text.replace(old, new)

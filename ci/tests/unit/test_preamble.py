@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from folders import DATA
 from reframe_tests.harness.mpis import preamble
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import golden
 
-RECORDED = Path(__file__).parent / "golden_transports"
+RECORDED = DATA / "golden_transports"
 #: Recorded outputs of an MPI that says what it does: lines of it before the title.
 TALKATIVE = {
     "intelmpi-2021.18.1-lo.out.txt": {"Intel MPI": 23},

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import debian_stacks
+from folders import DATA
 from mpibench.spack import description, lock
 from mpibench.stacks import installed_mpi
 from reframe_tests.harness.vocabulary import BadInput
 
-RECORDED = Path(__file__).parent / "golden" / "spack" / "mpich.lock.json"
+RECORDED = DATA / "golden" / "spack" / "mpich.lock.json"
 NEEDS = shutil.which("mpicc.mpich") and shutil.which("mpicc.openmpi") and not debian_stacks.missing()
 
 pytestmark = pytest.mark.skipif(

@@ -57,7 +57,7 @@ def test_a_launch_that_slurm_did_not_understand_is_started_once_more(
     cluster.write_text(
         f"echo >>{count}\n"
         f"[ $(wc -l <{count}) -gt {refusals} ] || {{ echo 'slurmstepd-c1: error: {link_gate.PMI_REFUSED}' >&2; exit 1; }}\n"
-        f"cat {ROOT / 'ci/tests/golden/imb-mpi1-2021.11-n2-4mib.txt'}\n"
+        f"cat {ROOT / 'ci/tests/data/golden/imb-mpi1-2021.11-n2-4mib.txt'}\n"
     )
     where = link_gate.Site(("sh", str(cluster)), {**os.environ})
     if refusals < launches:

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from folders import SUPPORT
 from reframe_tests.harness.sites.site import ROOT
-from synthetic_session import HERE, STACKS, case
+from synthetic_session import STACKS, case
 from synthetic_stack import write_stack
 from tiny_site import SYSTEM
 
@@ -47,7 +48,7 @@ class NightProject:
                 target = top / path.relative_to(ROOT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, target)
-        check = (HERE / "synthetic_check.py").read_text()
+        check = (SUPPORT / "synthetic_check.py").read_text()
         changed = check.replace('executable = "echo"', f'executable = "{DURING}"')
         assert changed != check
         self.write("reframe_tests/replay_plan.py", changed)

@@ -23,7 +23,7 @@ BARE_MACHINE = "bare-machine"
 #: Lane to what is missing (a remedy is in each test's own reason), and to the reasons or test files that tell of it.
 LANES: dict[str, tuple[str, str]] = {
     "cluster": ("the mini-cluster", r"no mini-cluster here"),
-    "spack": ("a Spack, or what is built with it", r"^test_spack_\w+\.py: |has the suite osu"),
+    "spack": ("a Spack, or what is built with it", r"(^|/)spack/test_\w+\.py: |has the suite osu"),
     "papers": ("the papers' full texts", r"full texts of the papers"),
     "stacks": ("the wheels stacks", r"not (all wheels stacks are |been )?built here|stack (has been|is) built here"),
     "host-mpi": ("Debian's Open MPI and MPICH", r"Debian packages openmpi-bin and mpich|mpirun\.(openmpi|mpich)"),
@@ -94,11 +94,7 @@ def _skips(config: pytest.Config) -> list[Skip]:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     reports = reporter.stats.get("skipped", []) if reporter else []
     # Of a skipped test, longrepr is (path, line, reason); of one expected to fail (xfail), something else.
-    return group(
-        (report.nodeid.split("::")[0].split("/")[-1], report.longrepr[2])
-        for report in reports
-        if isinstance(report.longrepr, tuple)
-    )
+    return group((report.nodeid.split("::")[0], report.longrepr[2]) for report in reports if isinstance(report.longrepr, tuple))
 
 
 def pytest_configure(config: pytest.Config) -> None:

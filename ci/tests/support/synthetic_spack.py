@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from folders import DATA, SUPPORT
 from mpibench.spack import build, description
 from reframe_tests.harness.vocabulary import BadInput
 
-HERE = Path(__file__).parent
-PROGRAM = HERE / "fake_spack.py"
+PROGRAM = SUPPORT / "fake_spack.py"
 COMPILERS = {"c": "/bin/true", "cxx": "/bin/true", "fortran": "/bin/true"}
 
 
@@ -46,7 +46,7 @@ class Site:
         folder = self.top / "environments" / name
         shutil.copytree(root / "environments" / name, folder, ignore=shutil.ignore_patterns("*.lock", ".*"))
         (folder / "stack.json").unlink(missing_ok=True)
-        self.plan["locks"][name] = str(HERE / "golden" / "spack" / f"{name}.lock.json")
+        self.plan["locks"][name] = str(DATA / "golden" / "spack" / f"{name}.lock.json")
 
     def build(self, *names: str, system: str | None = None, **options: Any) -> list[str]:
         self.plan_file.write_text(json.dumps(self.plan))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from folders import DATA
 from mpibench.commands import stack_listing as listing
 from mpibench.spack import consistency, lock
 from mpibench.spack.lock import LockError
@@ -19,7 +20,7 @@ from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 
-RECORDED = Path(__file__).parent / "golden" / "spack"
+RECORDED = DATA / "golden" / "spack"
 NAMES = ("openmpi", "mpich", "intel-oneapi-mpi")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from folders import DATA
 from reframe_tests.harness.job.transports import Setting, check_proofs, settle, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.stacks.stack import Stack
@@ -352,7 +353,7 @@ def test_stripping_leaves_the_benchmark_and_nothing_else(path: Path) -> None:
 
 @pytest.mark.parametrize("stack", [INTEL, MPICH, OPENMPI], ids=lambda stack: stack.mpi)
 def test_benchmark_output_is_never_taken_for_debug_lines(stack: Stack) -> None:
-    outputs = sorted((Path(__file__).parent / "golden").glob("*.txt"))
+    outputs = sorted((DATA / "golden").glob("*.txt"))
     assert outputs
     for path in outputs:
         text = path.read_text()

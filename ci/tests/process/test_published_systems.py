@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 import published_stacks
+from folders import DATA
 from mpibench.published import figures_file
 from reframe_tests.harness.launchers import bootstrap
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES
 
-GOLDEN = Path(__file__).parent / "golden" / "job_scripts"
+GOLDEN = DATA / "golden" / "job_scripts"
 #: System: fabrics, processes per node and policy of the scripts looked at; always two nodes.
 CASES = {
     "cambridge-westmere": ("(qdr|qdr_mixed)", "8", "scatter"),

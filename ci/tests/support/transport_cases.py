@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from folders import DATA
 from reframe_tests.harness.job.transports import Setting, check_proofs, settle, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.mpis import registry
@@ -11,7 +10,7 @@ from reframe_tests.harness.stacks.stack import Stack
 
 #: Real output: two ranks on one machine (lo, eth0, no RDMA adapter), or two on each of two namespaces joined by a veth
 #: pair (two-nodes), of IMB-MPI1 2021.11 and mpi4py.bench 4.1; names and prefixes of the machine replaced.
-GOLDEN = Path(__file__).parent / "golden_transports"
+GOLDEN = DATA / "golden_transports"
 
 #: Versions around every boundary of the table, per MPI.
 VERSIONS = {

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from folders import DATA
 from reframe_tests.harness.evidence import checks, link_state, recorder
 from reframe_tests.harness.evidence.checks import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from small_programs import compile_c, inside_namespace
 
-TREES = Path(__file__).parent / "golden" / "sysfs"
+TREES = DATA / "golden" / "sysfs"
 LIBRARY = "int PMPI_Init(int *c, char ***v) { (void)c; (void)v; return 0; } int PMPI_Finalize(void) { return 0; }"
 PROGRAM = "int PMPI_Init(int *, char ***), PMPI_Finalize(void); int main(void) { return PMPI_Init(0, 0) | PMPI_Finalize(); }"
 

@@ -1,6 +1,6 @@
 """The tables of the published papers, read from their text: what ``site_configs/*/published/*.csv`` must hold, digit by digit.
 
-``golden/published/<paper>.txt`` holds the table lines of each paper as the text of the paper has them, in blocks headed by
+``data/golden/published/<paper>.txt`` holds the table lines of each paper as the text of the paper has them, in blocks headed by
 ``## name``. The text of a PDF has lost columns and joined lines, so each reader says what it relies on.
 """
 
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-GOLDEN = Path(__file__).parent / "golden" / "published"
+from folders import DATA
+
+GOLDEN = DATA / "golden" / "published"
 
 CAMBRIDGE, OPENHPC = "cambridge-westmere-qdr-2011", "openhpc-minicluster-2021"
 OPA, IBM = "intel-opa-dual-rail-2020", "ibm-aix-infiniband-2007"

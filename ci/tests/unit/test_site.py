@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from readme import system_example
 from reframe_tests.harness.sites import site
 
 GOOD = {
@@ -191,17 +192,10 @@ def test_a_pattern_that_fits_nothing_is_named(patterns: list[str] | None, regist
     assert sentence.startswith(wanted) and bool(sentence) == bool(wanted)
 
 
-def readme_example() -> str:
-    """The system.py a newcomer pastes."""
-    text = (site.ROOT / "README.md").read_text()
-    [block] = [part.split("```")[0] for part in text.split("```python\n")[1:] if '"name": "mysystem"' in part]
-    return block
-
-
 def test_the_example_of_the_readme_is_good_and_gets_every_stack(tmp_path: Path) -> None:
     path = tmp_path / "mysystem" / "system.py"
     path.parent.mkdir()
-    path.write_text(readme_example())
+    path.write_text(system_example())
     system = site.read_system(path)
     for partition in system["partitions"]:
         assert site.fitting_stacks(partition["extras"], ["a-wheels", "b-spack"]) == ["a-wheels", "b-spack"]

@@ -258,6 +258,10 @@ def test_ci_test_and_ci_run_hand_over_to_pytest(made: Project) -> None:
     status, output = made.run("ci/test", "-k", "a b")
     assert (status, output.splitlines()[-1]) == (0, "pytest ran with ['-k', 'a b']")
     assert made.run("ci/test", "-x")[0] == 1
+    for lane in ("unit", "mpi"):
+        (made.root / "ci" / "tests" / lane).mkdir(parents=True)
+    status, output = made.run("ci/test", "unit", "mpi", "-k", "unit")
+    assert (status, output.splitlines()[-1]) == (0, "pytest ran with ['ci/tests/unit', 'ci/tests/mpi', '-k', 'unit']")
     status, output = made.run(".ci/run", cwd=Path("/"))
     assert (status, output.splitlines()[-2:]) == (0, ["pytest ran with []", "bare machine: CI=true"])
 

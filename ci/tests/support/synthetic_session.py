@@ -16,10 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from folders import SUPPORT
 from reframe_tests.harness.vocabulary import QUANTITIES
-
-HERE = Path(__file__).resolve().parent
-REPO = HERE.parent.parent
 
 #: 24 sizes: 0 B and powers of two to 4 MiB.
 SIZES = [0, *(1 << power for power in range(23))]
@@ -253,7 +251,7 @@ def run_session(
     (directory / "plan.json").write_text(json.dumps(list(plan)), encoding="utf-8")
     command = [
         *(str(Path(sys.executable).with_name("reframe")), "-C", str(configuration(directory))),
-        *("-c", str(HERE / "synthetic_check.py"), "--prefix", str(directory), "-r"),
+        *("-c", str(SUPPORT / "synthetic_check.py"), "--prefix", str(directory), "-r"),
         *(word for label in labels for word in ("--session-extras", label)),
         *options,
     ]

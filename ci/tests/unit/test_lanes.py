@@ -1,0 +1,40 @@
+"""Lanes: every test lies in one, is marked with it, and the run ends with the time of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import lanes
+from folders import DATA, SUPPORT, TESTS
+
+
+def test_lanes_are_folders_and_run_in_order(pytestconfig: pytest.Config) -> None:
+    assert [TESTS.parents[1] / path for path in pytestconfig.getini("testpaths")] == [TESTS / name for name in lanes.LANES]
+    folders = {path for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders == {SUPPORT, DATA, *(TESTS / name for name in lanes.LANES)}
+
+
+def test_a_test_is_marked_with_its_lane_and_no_other(request: pytest.FixtureRequest) -> None:
+    assert [mark.name for mark in request.node.iter_markers() if mark.name in lanes.LANES] == ["unit"]
+
+
+@pytest.mark.parametrize("path", [TESTS / "test_x.py", SUPPORT / "test_x.py", Path("/elsewhere/unit/test_x.py")])
+def test_a_test_in_no_lane_is_refused(path: Path) -> None:
+    with pytest.raises(pytest.UsageError, match=r"lies in no lane: move it to a folder of .*unit, process, mpi"):
+        lanes.pytest_collection_modifyitems([SimpleNamespace(path=path)])
+
+
+def test_the_time_of_a_lane_is_that_of_its_tests_and_what_they_set_up(pytestconfig: pytest.Config) -> None:
+    def report(lane: str, name: str, when: str, duration: float) -> pytest.TestReport:
+        file = f"ci/tests/{lane}/test_x.py"
+        return pytest.TestReport(f"{file}::{name}", (file, 1, name), {}, "passed", None, when, duration=duration)
+
+    written: list[str] = []
+    passed = [report("unit", "a", "call", 1.25), report("unit", "b", "call", 1), report("mpi", "c", "call", 60)]
+    stats = {"": [report("unit", "a", "setup", 0.5)], "passed": passed, "warnings": [object()]}
+    reporter = SimpleNamespace(stats=stats, section=written.append, write_line=written.append)
+    lanes.pytest_terminal_summary(reporter, pytestconfig)
+    assert written == ["lanes", "unit         2 tests      2.8 s", "mpi          1 tests     60.0 s"]
