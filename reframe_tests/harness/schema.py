@@ -12,14 +12,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .mpis import registry
+from .launchers import registry as launchers
+from .mpis import registry as mpis
 
 #: Value of ``x-words`` to the words.
 WORDS: Mapping[str, Callable[[], tuple[str, ...]]] = {
-    "mpis": registry.names,
-    "abis": registry.abis,
-    "launchers": registry.launchers,
-    "transports": registry.transports,
+    "mpis": mpis.names,
+    "abis": mpis.abis,
+    "launchers": lambda: tuple(launchers.families()),
+    "transports": mpis.transports,
 }
 
 

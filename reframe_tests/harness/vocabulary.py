@@ -57,14 +57,11 @@ JUDGED = ("latency_us", "t_avg_us", "t_ovrl_us", "t_max_us", "bandwidth_mb_per_s
 #: Where a stack came from.
 ORIGINS = ("spack", "wheels", "system")
 
-#: Process managers a stack's own ``mpirun`` may be.
-LAUNCHER_FAMILIES = ("hydra-intel", "hydra", "prrte", "orterun", "mpirun_rsh", "poe")
-
 #: Transports a fabric may name; an MPI's record may add others.
 TRANSPORTS = ("shm", "tcp", "verbs", "ucx", "psm2", "opx", "efa", "cxi")
 
 #: Pinning policies. The first two are the stack's own behaviour and no binding at all; the others are
-#: resolved to an explicit core list per rank and handed to every stack in its own dialect.
+#: resolved to an explicit core list per rank and handed to every launcher in its own words.
 PINNING_POLICIES = ("default", "none", "bunch", "scatter", "nic_local", "nic_remote")
 
 #: Symbolic processes per node, resolved on the partition's topology.

@@ -182,7 +182,7 @@ def _try(
     suite = suite_of(name)
     assert suite is not None
     # Bound at once: a function that is missing ends the start here and not a measurement later.
-    more = probe.OVERSUBSCRIBE.get(stack.launcher_family, ()) if suite.ranks > 1 else ()
+    more = probe.oversubscribe(stack) if suite.ranks > 1 else ()
     words = [*stack.mpirun, "-n", str(suite.ranks), *more, str(path), suite.option]
     status, output = probe.run_inside(stack, words, {**environ, "LD_BIND_NOW": "1"})
     record(output)

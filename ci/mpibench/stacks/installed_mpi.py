@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.launchers import registry as launchers
+from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import mpi_identity, probe
@@ -23,32 +24,6 @@ KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "TERM",
 #: Where a prefix has its libraries: GNU directory variables, Debian's multiarch folders, Intel MPI's build kinds.
 LIBRARY_FOLDERS = ("lib", "lib64", "lib/*-linux-gnu*", "lib/release")
 LIMIT_S = 60.0
-
-
-@dataclass(frozen=True)
-class Introduction:
-    """How a launcher names itself.
-
-    :param pattern: regular expression that finds it in what ``option`` makes it print.
-    :param family: process manager (``vocabulary.LAUNCHER_FAMILIES``).
-    :param program: regular expression of the program's own name, where others must not be asked this way.
-    """
-
-    pattern: str
-    family: str
-    option: str = "--version"
-    program: str = ""
-
-
-#: Sources: orterun.c of Open MPI 4.1 ("%s (%s) %s", where the project is Open MPI or OpenRTE by the program's name); mpirun of
-#: Open MPI 5; mpiexec.hydra of Intel MPI 2021 and MPICH 4 and 5; mpirun_params.c of MVAPICH2 2.3.7.
-INTRODUCTIONS = (
-    Introduction(r"\((?:Open MPI|OpenRTE)\) v?[1-4]\.", "orterun"),
-    Introduction(r"\(Open MPI\) v?[5-9]\.|\(PRRTE\)|prterun", "prrte"),
-    Introduction(r"Intel\(R\) MPI Library for ", "hydra-intel"),
-    Introduction(r"HYDRA build details", "hydra"),
-    Introduction(r"Version: mvapich", "mpirun_rsh", option="-v", program=r"mpirun_rsh"),
-)
 
 
 @dataclass(frozen=True)
@@ -152,37 +127,47 @@ def _ask_family(launcher: Path, environ: Mapping[str, str]) -> str:
 
     :raises BadInput: when it introduces itself as none of the known ones.
     """
-    said = ""
-    for row in INTRODUCTIONS:
+    rows = {name: row.introduction for name, row in launchers.families().items() if row.introduction}
+    printed: dict[str, str] = {}
+    for family, row in rows.items():
         if row.program and not re.search(row.program, launcher.name):
             continue
-        try:
-            done = subprocess.run(
-                [launcher, row.option],
-                env=dict(environ),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=LIMIT_S,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise BadInput(f"{launcher} {row.option} cannot be run ({error}); name the mpirun of an MPI.") from error
-        said = said or next((line.strip() for line in done.stdout.splitlines() if line.strip()), "")
-        if re.search(row.pattern, done.stdout):
-            return row.family
-    families = ", ".join(dict.fromkeys(row.family for row in INTRODUCTIONS))
+        if row.option not in printed:
+            printed[row.option] = _ask(launcher, row.option, environ)
+        if re.search(row.pattern, printed[row.option]):
+            return family
+    said = next((line.strip() for text in printed.values() for line in text.splitlines() if line.strip()), "nothing")
     raise BadInput(
-        f"{launcher} says {said or 'nothing'!r} and is the mpirun of no MPI known here ({families}); name the mpirun of the "
+        f"{launcher} says {said!r} and is the mpirun of no MPI known here ({', '.join(rows)}); name the mpirun of the "
         "installation itself, not a script or a batch system's launcher."
     )
+
+
+def _ask(launcher: Path, option: str, environ: Mapping[str, str]) -> str:
+    """What a launcher prints, given one option.
+
+    :raises BadInput: when it cannot be run.
+    """
+    try:
+        done = subprocess.run(
+            [launcher, option],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"{launcher} {option} cannot be run ({error}); name the mpirun of an MPI.") from error
+    return done.stdout
 
 
 def is_library_name(name: str) -> bool:
     """Whether an MPI's C library is called so, as the loader looks for it (SONAME): one number after ``.so``."""
     stem, dot, number = name.partition(".so.")
-    return bool(dot) and number.isdecimal() and any(stem in mpi.libraries for mpi in registry.known().values())
+    return bool(dot) and number.isdecimal() and any(stem in mpi.libraries for mpi in mpis.known().values())
 
 
 def find_libraries(prefix: Path) -> list[Path]:

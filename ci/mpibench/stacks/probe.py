@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 
@@ -49,8 +50,6 @@ if status:
     sys.exit("MPI error code %d" % status)
 os.write(1, b"WORLD %d\\n" % size.value)
 """
-#: Options a launcher needs to start more ranks than there are cores; Hydra and mpirun_rsh do so anyway.
-OVERSUBSCRIBE = {"orterun": ("--oversubscribe",), "prrte": ("--map-by", ":oversubscribe")}
 #: Variables of a surrounding job; with them mpirun would start its ranks through the scheduler.
 JOB_VARIABLES = ("SLURM_", "PBS_", "FLUX_", "PMI_", "PMIX_", "LSB_", "LOADL")
 LIMIT_S = 120.0
@@ -100,12 +99,16 @@ def ask_library(library: str, environ: Mapping[str, str], limit_s: float = LIMIT
     return "", last_line(done.stderr).removeprefix("OSError: ")
 
 
+def oversubscribe(stack: Stack) -> tuple[str, ...]:
+    """Options its launcher needs to start more ranks than there are cores."""
+    return registry.families()[stack.launcher_family].oversubscribe
+
+
 def find_launch_fault(
     stack: Stack, record: Callable[[str], object] = lambda text: None, environ: Mapping[str, str] = os.environ
 ) -> str:
     """One sentence unless the stack's launcher starts two ranks that are one world of the stack's library, else empty."""
-    options = OVERSUBSCRIBE.get(stack.launcher_family, ())
-    words = [*stack.mpirun, "-np", "2", *options, sys.executable, "-c", WORLD_REPORT, stack.library]
+    words = [*stack.mpirun, "-np", "2", *oversubscribe(stack), sys.executable, "-c", WORLD_REPORT, stack.library]
     status, output = run_inside(stack, words, environ)
     record(output)
     worlds = [int(size) for size in re.findall(r"^WORLD (\d+)$", output, re.M)]

@@ -12,6 +12,7 @@ import pytest
 import test_measurement as real
 from reframe_tests.harness.evidence.settings import check_settings
 from reframe_tests.harness.job import condition, interleaved
+from reframe_tests.harness.launchers import open_mpi, registry
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.results import measurement
 from reframe_tests.harness.sites import site
@@ -131,14 +132,14 @@ def test_mpirun_of_open_mpi_is_told_to_take_all_variables_along(family: str) -> 
     words = where.launcher_words([], [])
     taken = {words[at + 1] for at, word in enumerate(words) if word == "-x"}
     assert {"SITES_OWN", "USERS_OWN", "STACKS_OWN"} <= taken
-    assert not any(name.startswith(condition.OWN_VARIABLES) for name in taken), "those go by themselves"
+    assert not any(name.startswith(open_mpi.OWN_VARIABLES) for name in taken), "those go by themselves"
 
 
 def test_mpirun_rsh_without_export_names_all_variables() -> None:
     old = replace(
         STACK, mpi="mvapich2", mpi_version="1.5", launcher_family="mpirun_rsh", device="ch3:mrail", env_vars={"STACKS_OWN": "1"}
     )
-    words = replace(resolved(), stack=old).launcher_words([], [])
+    words = replace(resolved(), stack=old, launcher=registry.families()["mpirun_rsh"]).launcher_words([], [])
     assert {f"SITES_OWN={ODD}", f"USERS_OWN={ODD}", "STACKS_OWN=1"} <= set(words)
 
 

@@ -15,9 +15,9 @@ import pytest
 import published_stacks
 from folders import DATA
 from mpibench.published import figures_file
-from reframe_tests.harness.launchers import bootstrap
+from reframe_tests.harness.launchers import registry
+from reframe_tests.harness.launchers.model import Bootstrap
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES
 
 GOLDEN = DATA / "golden" / "job_scripts"
 #: System: fabrics, processes per node and policy of the scripts looked at; always two nodes.
@@ -150,11 +150,13 @@ def test_recommended_variables_are_the_papers() -> None:
 
 
 def test_bootstrap_rows_are_whole() -> None:
-    for row in bootstrap.ROWS:
-        assert set(row.families) <= set(LAUNCHER_FAMILIES) and row.manual
-    assert bootstrap.find("hydra-intel", (4, 0, 1), "torque", 1) == bootstrap.Bootstrap(), "one node needs no way in"
-    assert bootstrap.find("hydra-intel", (4, 0, 1), "slurm", 2) == bootstrap.Bootstrap()
-    assert "I_MPI_HYDRA_BOOTSTRAP_EXEC" in bootstrap.find("hydra-intel", (2018,), "pbs", 2).env
+    with_rows = [launcher for launcher in registry.known().values() if launcher.bootstraps]
+    assert {launcher.name for launcher in with_rows} <= set(registry.families())
+    assert with_rows and all(row.manual and row.schedulers for launcher in with_rows for row in launcher.bootstraps)
+    intel = registry.families()["hydra-intel"]
+    assert intel.bootstrap((4, 0, 1), "torque", 1) == Bootstrap(), "one node needs no way in"
+    assert intel.bootstrap((4, 0, 1), "slurm", 2) == Bootstrap()
+    assert "I_MPI_HYDRA_BOOTSTRAP_EXEC" in intel.bootstrap((2018,), "pbs", 2).env
 
 
 #: Units of a paper in MB/s, where it prints others: (system, benchmark) to MB/s in one of them. Both ways at once count twice.

@@ -14,10 +14,11 @@ import synthetic_installation as synthetic
 from mpibench.cli import main
 from mpibench.commands import stacks as stacks_command
 from mpibench.stacks import benchmark_programs, installed_mpi, mpi_identity, probe, system
-from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.launchers import registry as launchers
+from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES, BadInput
+from reframe_tests.harness.vocabulary import BadInput
 
 Add = Callable[..., Stack]
 
@@ -67,8 +68,9 @@ def test_the_answer_tells_who_a_library_is(answer: str, mpi: str, version: str, 
 
 
 def test_rows_use_the_words_of_the_vocabulary() -> None:
-    families = {family for mpi in registry.known().values() if mpi.banner for family in mpi.launchers}
-    assert {row.family for row in installed_mpi.INTRODUCTIONS} == families <= set(LAUNCHER_FAMILIES)
+    families = {family for mpi in mpis.known().values() if mpi.banner for family in mpi.launchers}
+    recognised = {name for name, row in launchers.families().items() if row.introduction}
+    assert recognised == families <= set(launchers.families())
 
 
 def test_an_installation_is_registered_with_what_it_is(add: Add, tmp_path: Path) -> None:

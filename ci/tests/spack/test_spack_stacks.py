@@ -170,7 +170,7 @@ def test_osu_and_imb_run_inside_the_stack(building: Callable[[str], Path], name:
         ("osu_latency", ("-m", "8:8", "-i", "10", "-x", "1"), "# OSU MPI Latency Test v7.5"),
         ("IMB-MPI1", ("PingPong", "-msglog", "3:3", "-iter", "10"), "# Benchmarking PingPong"),
     ):
-        command = [*stack.mpirun, "-np", "2", *probe.OVERSUBSCRIBE.get(stack.launcher_family, ())]
+        command = [*stack.mpirun, "-np", "2", *probe.oversubscribe(stack)]
         status, output = probe.run_inside(stack, [*command, stack.binaries[program], *words], limit_s=120)
         assert status == 0 and said in output, output[-2000:]
 

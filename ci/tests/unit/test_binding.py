@@ -9,11 +9,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from reframe_tests.harness.launchers.binding import DIALECTS, HOSTFILE, RANKFILE, Binding, Inexpressible, bind
+from reframe_tests.harness.launchers import registry as launchers
+from reframe_tests.harness.launchers.binding import bind
+from reframe_tests.harness.launchers.model import HOSTFILE, Binding, Inexpressible
+from reframe_tests.harness.launchers.open_mpi import RANKFILE
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
-from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.vocabulary import LAUNCHER_FAMILIES, BadInput
+from reframe_tests.harness.mpis import registry as mpis
+from reframe_tests.harness.vocabulary import BadInput
 
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 Ranks = tuple[tuple[int, ...], ...]
@@ -108,16 +111,15 @@ READERS: Mapping[str, Callable[[Binding, Topology], Ranks]] = {
     "orterun": read_orterun,
     "mpirun_rsh": read_rsh,
 }
-UNBINDING = [row for mpi in registry.known().values() for row in mpi.unbinding]
+UNBINDING = [row for mpi in mpis.known().values() for row in mpi.unbinding]
 #: POE binds to modules, so that core lists are refused: tested by itself.
-WITH_CORE_LISTS = [dialect for dialect in DIALECTS if dialect != "poe"]
+WITH_CORE_LISTS = [dialect for dialect in launchers.known() if dialect != "poe"]
 
 
 def test_every_launcher_family_has_a_row_and_a_reader() -> None:
-    assert set(DIALECTS) == {*READERS, "poe"} == {*LAUNCHER_FAMILIES, "srun"}
-    assert all(row.manual for row in DIALECTS.values())
-    dialects = {name for row in UNBINDING for name in row.launchers}
-    assert dialects == {"srun", "hydra", "mpirun_rsh"} <= set(DIALECTS)
+    assert set(launchers.known()) == {*READERS, "poe"} == {*launchers.families(), "srun"}
+    assert all(row.manual for row in launchers.known().values())
+    assert {name for row in UNBINDING for name in row.launchers} == {"hydra", "mpirun_rsh"} <= set(launchers.families())
 
 
 @pytest.mark.parametrize("dialect", WITH_CORE_LISTS)
@@ -293,7 +295,7 @@ def test_open_mpi_5_needs_the_topology() -> None:
 )
 def test_requests_that_do_not_agree(words: dict[str, object], sentence: str) -> None:
     with pytest.raises(BadInput, match=re.escape(sentence)):
-        bind(**{"placement": SCATTER, "dialect": "srun", "nodes": 1, "ppn": 4, **words})  # type: ignore[arg-type]
+        bind(**{"placement": SCATTER, "launcher": "srun", "nodes": 1, "ppn": 4, **words})  # type: ignore[arg-type]
 
 
 def test_old_mvapich2_has_a_host_file_and_no_export() -> None:

@@ -9,28 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..launchers import registry
 from .checks import WITNESS, name_ranks
 from .rank_records import RankEvidence
 
 #: Characters of a value that are shown in a sentence.
 _SHOWN = 160
-#: Beginnings of the names of variables that only a launcher reads: it need not hand them on (mpiexec(1) of Hydra, PRRTE's
-#: prterun(1), Open MPI's mpirun(1) for ``plm`` and ``rmaps``).
-LAUNCHERS_OWN = (
-    "HYDRA_",
-    "I_MPI_HYDRA_",
-    "I_MPI_JOB_",
-    "I_MPI_MPD_",
-    "PRTE_",
-    "OMPI_ALLOW_RUN_AS_ROOT",
-    "OMPI_MCA_plm",
-    "OMPI_MCA_rmaps",
-    "OMPI_MCA_orte_",
-    "SRUN_",
-)
-#: Beginnings of the names of variables that a launcher reads, and sets again for the ranks to what it made of them:
-#: ``SLURM_CPU_BIND=cores`` arrives as ``quiet,mask_cpu:0x1`` (srun(1), "Output environment variables").
-SET_AGAIN = ("SLURM_",)
 #: Search paths, in front of which a launcher may put its own folders (Open MPI's mpirun(1), ``--prefix``).
 SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH")
 
@@ -40,15 +24,18 @@ def check_settings(
 ) -> list[str]:
     """Sentences unless every rank had each variable with the value that was asked for.
 
-    What srun sets again (:data:`SET_AGAIN`) is not compared: the ranks' CPU masks tell what came of it.
+    What a launcher sets again (``SLURM_CPU_BIND``) is not compared: the ranks' CPU masks tell what came of it.
 
     :param asked: name to value, taken literally.
     :param by_launcher: likewise, for variables the launcher reads; a rank may be without, but not have another value.
     """
-    optional = {**(by_launcher or {}), **{name: value for name, value in asked.items() if name.startswith(LAUNCHERS_OWN)}}
+    launchers = registry.known().values()
+    private = tuple(prefix for row in launchers for prefix in row.private)
+    rewritten = tuple(prefix for row in launchers for prefix in row.rewritten)
+    optional = {**(by_launcher or {}), **{name: value for name, value in asked.items() if name.startswith(private)}}
     sentences = []
     for name, value in {**asked, **optional}.items():
-        if name.startswith(SET_AGAIN):
+        if name.startswith(rewritten):
             continue
         wrong: dict[str | None, list[RankEvidence]] = {}
         for rank in ranks:

@@ -11,30 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..launchers import binding, bootstrap
+from ..launchers import binding
+from ..launchers import registry as launchers
+from ..launchers.model import Binding, Bootstrap, Exports, Inexpressible, Launcher
 from ..machine import placement
 from ..machine.fabric import Fabric
 from ..machine.topology import Topology
-from ..mpis import registry
+from ..mpis import registry as mpis
 from ..sites import site
 from ..stacks.stack import Stack
 from ..vocabulary import BadInput, NotMeasured
 from . import transports
 from .script import DEBUG_FILE, quote
-
-#: ReFrame launchers that stand for "the stack's own mpirun"; any other is a launcher of the site. ``local`` is among them
-#: because ReFrame detects the topology only of partitions whose scheduler and launcher are both local.
-OWN_LAUNCHERS = ("local", "mpirun", "mpiexec", "mpirun_rsh", "mpirun-intelmpi", "mpirun-openmpi")
-#: Launcher families whose ``mpirun`` hands only its own variables to ranks on other nodes; the rest goes through ``-x``
-#: (mpirun(1) of Open MPI 4 and 5, section "Exported Environment Variables").
-EXPORTING = ("prrte", "orterun")
-#: Launcher families that learn the number of ranks from variables, not from ``-np``.
-COUNTED_BY_VARIABLES = ("poe",)
-#: Launcher families that take options of the whole job only in front of ``-np``, which begins a program's own: the MPD of Intel
-#: MPI 4.0 (``mpiexec <g-options> <l-options> <program>``; Cambridge paper, appendix A: ``mpirun -ppn $ppn -np $np``).
-COUNTED_LAST = ("hydra-intel",)
-#: Variables mpirun takes along by itself.
-OWN_VARIABLES = ("OMPI_", "PMIX_", "PRTE_")
 
 
 @dataclass(frozen=True)
@@ -45,7 +33,8 @@ class Condition:
     :param placement: core list per rank of a node, or none for the policies ``default`` and ``none``.
     :param setting: environment and proofs of the transport.
     :param binding: environment, options and files that hand the placement to the launcher.
-    :param srun_mpi: value of ``srun --mpi``; empty where the stack's own launcher is used.
+    :param launcher: what starts the ranks.
+    :param pmi: process management interface the launcher is told (``srun --mpi``); empty where it needs no telling.
     :param bootstrap: how the stack's own launcher reaches the other nodes.
     :param recommended: variables the site sets for this stack; those of the condition itself win.
     :param chosen: variables the user sets; they win over everything, and the evidence says what came of it.
@@ -60,9 +49,10 @@ class Condition:
     topology: Topology
     placement: placement.RankPlacement
     setting: transports.Setting
-    binding: binding.Binding
-    srun_mpi: str = ""
-    bootstrap: bootstrap.Bootstrap = field(default_factory=bootstrap.Bootstrap)
+    binding: Binding
+    launcher: Launcher
+    pmi: str = ""
+    bootstrap: Bootstrap = field(default_factory=Bootstrap)
     recommended: Mapping[str, str] = field(default_factory=dict)
     chosen: Mapping[str, str] = field(default_factory=dict)
 
@@ -133,22 +123,12 @@ class Condition:
         :param command: what the site's launcher would start, e.g. ``srun``; not used where the stack's own is.
         :param options: options the user gave the launcher.
         """
-        if self.srun_mpi:
-            words = [*command, f"--mpi={self.srun_mpi}", f"--nodes={self.nodes}", f"--ntasks={self.ranks}"]
-        else:
-            # The absolute path: another MPI's mpirun may come first on PATH.
-            words = [*self.stack.mpirun]
-        counted = bool(self.srun_mpi) or self.stack.launcher_family in COUNTED_BY_VARIABLES
-        count = () if counted else ("-np", str(self.ranks))
-        options = [*options, *self.binding.options]
-        words += [*options, *count] if self.stack.launcher_family in COUNTED_LAST else [*count, *options]
-        if not self.srun_mpi and self.stack.launcher_family in EXPORTING and self.nodes > 1:
-            names = dict.fromkeys([*self.job_env, *self.debug_env, *self.stack.env_vars, *self.stack.prepend_path])
-            words += [word for name in names if not name.startswith(OWN_VARIABLES) for word in ("-x", name)]
-        if not self.srun_mpi and self.stack.launcher_family == "mpirun_rsh" and "-export" not in words:
-            # Before -export the variables stand on the command line; mpirun_rsh takes PATH and LD_LIBRARY_PATH along.
-            words += [f"{name}={value}" for name, value in {**self.stack.env_vars, **self.job_env}.items()]
-        return words
+        # The absolute path: another MPI's mpirun may come first on PATH.
+        program = command if self.launcher.site else self.stack.mpirun
+        words = self.launcher.words(program, [*options, *self.binding.options], self.nodes, self.ranks, self.pmi)
+        names = dict.fromkeys([*self.job_env, *self.debug_env, *self.stack.env_vars, *self.stack.prepend_path])
+        values = {**self.stack.env_vars, **self.job_env}
+        return [*words, *self.launcher.exports(Exports(self.nodes, words, values, tuple(names)))]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionary, for the session's database."""
@@ -232,11 +212,13 @@ def resolve(
     setting = transports.settle(stack, fabric)
     if isinstance(setting, transports.Unsupported):
         raise NotMeasured(setting.reason)
-    own = launcher in OWN_LAUNCHERS
-    start = bootstrap.find(stack.launcher_family, stack.version_tuple, scheduler, nodes) if own else bootstrap.Bootstrap()
+    starter = launchers.find(launcher, stack.launcher_family)
+    if starter is None:
+        raise NotMeasured(launchers.unknown(launcher))
+    start = starter.bootstrap(stack.version_tuple, scheduler, nodes)
     bound = binding.bind(
         placed,
-        stack.launcher_family if own else launcher,
+        starter,
         nodes,
         number,
         mpi=stack.mpi,
@@ -244,12 +226,11 @@ def resolve(
         oversubscribe=bool(extras.get("oversubscribe", False)),
         hostfile=start.hostfile,
     )
-    if isinstance(bound, binding.Inexpressible):
+    if isinstance(bound, Inexpressible):
         raise NotMeasured(bound.reason)
-    dialects = extras.get("srun_mpi", {})
-    srun_mpi = "" if own else dialects.get(stack.name) or dialects.get(stack.mpi) or registry.find(stack.mpi).srun_mpi
-    if not own and not srun_mpi:
-        raise NotMeasured(f"srun does not start ranks of {stack.mpi}: use the stack's own launcher")
+    pmi = _pmi_of(stack, starter, extras)
+    if starter.told_pmi and not pmi:
+        raise NotMeasured(f"{starter.name} does not start ranks of {stack.mpi}: use the stack's own launcher")
     advice = recommended_for(stack, extras)
     return Condition(
         stack,
@@ -262,11 +243,18 @@ def resolve(
         placed,
         setting,
         bound,
-        srun_mpi,
+        starter,
+        pmi,
         start,
         advice,
         dict(chosen or {}),
     )
+
+
+def _pmi_of(stack: Stack, launcher: Launcher, extras: Mapping[str, Any]) -> str:
+    """Process management interface that a launcher is told; empty where there is none to tell."""
+    given = extras.get(launcher.pmi_extra, {})
+    return (given.get(stack.name) or given.get(stack.mpi) or mpis.find(stack.mpi).pmi) if launcher.told_pmi else ""
 
 
 def recommended_for(stack: Stack, extras: Mapping[str, Any]) -> dict[str, str]:

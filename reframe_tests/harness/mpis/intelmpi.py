@@ -255,12 +255,12 @@ MPI = Mpi(
     sonames=(r"libmpi\.so\.12",),
     env={"I_MPI_ROOT": "{prefix}"},
     # It speaks PMI2 without a path to its library (Slurm's MPI guide).
-    srun_mpi="pmi2",
+    pmi="pmi2",
     stdout_lines=_STDOUT_LINES,
     unbinding=(
         Unbinding(
             "Intel MPI Developer Reference, 'Environment Variables for Process Pinning', I_MPI_PIN",
-            ("srun",),
+            (),
             {"I_MPI_PIN": "off"},
         ),
     ),

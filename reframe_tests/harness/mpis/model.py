@@ -28,7 +28,7 @@ class Unbinding:
     """How a library is kept from binding its ranks by itself.
 
     :param manual: where that is described.
-    :param launchers: launchers under which it would bind them.
+    :param launchers: launchers of its own under which it would bind them; under a site's it always would.
     :param env: variables that keep it from doing so.
     :param before: first version that does not bind any more; empty: all do.
     """
@@ -67,8 +67,8 @@ class Mpi:
     :param libraries: its C libraries, without what follows ``.so``.
     :param sonames: regular expressions of the names (SONAME) under which programs ask for them.
     :param env: variables without which its launcher cannot work where it is; ``{prefix}`` is where that is.
-    :param srun_mpi: value of ``srun --mpi``, unless the partition's ``extras.srun_mpi`` says otherwise; empty: srun starts none
-        of its ranks.
+    :param pmi: process management interface its ranks speak, as ``srun --mpi`` names it; empty: no launcher that must be told
+        starts them.
     :param stdout_lines: whole lines it can print on stdout only, among the benchmark's.
     :param unbinding: how its ranks are kept from binding themselves.
     :param settings: first letters of variables that choose or tune it, which each rank's record keeps.
@@ -86,7 +86,7 @@ class Mpi:
     libraries: tuple[str, ...] = ("libmpi",)
     sonames: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
-    srun_mpi: str = ""
+    pmi: str = ""
     stdout_lines: re.Pattern[str] | None = None
     unbinding: tuple[Unbinding, ...] = ()
     settings: tuple[str, ...] = ()

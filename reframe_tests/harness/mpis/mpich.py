@@ -17,7 +17,7 @@ MPI = Mpi(
     libraries=("libmpi", "libmpich"),
     sonames=(ch4.SONAME, r"libmpich\.so\.12"),
     # It speaks PMI2 without a path to its library (Slurm's MPI guide).
-    srun_mpi="pmi2",
+    pmi="pmi2",
     stdout_lines=ch4.SUMMARY_LINES,
     settings=("MPIR_CVAR_", "MPICH_"),
     spack=SpackPackage("mpich"),

@@ -17,12 +17,12 @@ MPI = Mpi(
         r"^MVAPICH Version\s*:\s+([0-9][\w.-]*)", r"MVAPICH Version\s*:\s+{version}\s", r"^MVAPICH Device\s*:\s+(\S.*)$"
     ),
     sonames=(ch4.SONAME,),
-    srun_mpi="pmi2",
+    pmi="pmi2",
     stdout_lines=ch4.SUMMARY_LINES,
     unbinding=(
         Unbinding(
             "MVAPICH 3.0, mpivars (the MV2_ variables, renamed)",
-            ("srun", "hydra", "mpirun_rsh"),
+            ("hydra", "mpirun_rsh"),
             {"MVP_ENABLE_AFFINITY": "0"},
         ),
     ),

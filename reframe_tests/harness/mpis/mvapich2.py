@@ -111,11 +111,11 @@ MPI = Mpi(
     ),
     # MPICH ABI Compatibility Initiative.
     sonames=(r"libmpi\.so\.12",),
-    srun_mpi="pmi2",
+    pmi="pmi2",
     unbinding=(
         Unbinding(
             "MVAPICH2 user guide 2.3.7, 11.22 MV2_ENABLE_AFFINITY",
-            ("srun", "hydra", "mpirun_rsh"),
+            ("hydra", "mpirun_rsh"),
             {"MV2_ENABLE_AFFINITY": "0"},
         ),
     ),

@@ -185,11 +185,11 @@ MPI = Mpi(
     # They matter to root only, as in a container, where mpirun refuses to start without them.
     env={"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
     # Open MPI 4 and 5 speak PMIx (Slurm's MPI guide).
-    srun_mpi="pmix",
+    pmi="pmix",
     unbinding=(
         Unbinding(
             "Open MPI 4.1, orte/mca/ess/base/ess_base_fns.c: a rank started by srun binds itself if a policy is set",
-            ("srun",),
+            (),
             {"OMPI_MCA_hwloc_base_binding_policy": "none"},
             before=(5,),
         ),

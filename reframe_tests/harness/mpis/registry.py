@@ -51,11 +51,6 @@ def abis() -> tuple[str, ...]:
     return _each_once(mpi.abi for mpi in known().values())
 
 
-def launchers() -> tuple[str, ...]:
-    """Process managers that an ``mpirun`` may be, each once."""
-    return _each_once(name for mpi in known().values() for name in mpi.launchers)
-
-
 def libraries() -> tuple[str, ...]:
     """Libraries that are an MPI, without what follows ``.so``."""
     return _each_once((*(name for mpi in known().values() for name in mpi.libraries), STANDARD_LIBRARY))

@@ -21,7 +21,7 @@ class Stack:
     :param mpi_version: version string of the MPI library (``2021.18.1``).
     :param device: communication device where builds differ in it (``ch4:ofi``, ``ch4:ucx``), else empty.
     :param abi: binary interface of libmpi (``mpich``, ``openmpi``): which binaries run on it.
-    :param launcher_family: one of :data:`vocabulary.LAUNCHER_FAMILIES`: dialect of its own ``mpirun``.
+    :param launcher_family: name of a record of :mod:`launchers`: what its own ``mpirun`` is.
     :param prefix: absolute installation prefix.
     :param library: absolute path of the ``libmpi`` the ranks must have mapped.
     :param library_version_pattern: regular expression ``MPI_Get_library_version`` must match (``re.search``).

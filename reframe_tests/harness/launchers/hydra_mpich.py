@@ -1,0 +1,42 @@
+"""Hydra of MPICH, which MVAPICH2 has, too."""
+
+from __future__ import annotations
+
+from . import pbs
+from .model import Binding, Bootstrap, Introduction, Launcher, Request
+
+
+def _count(request: Request) -> Binding:
+    hosts = ("-hosts", ",".join(request.hosts)) if request.hosts else ()
+    return Binding(options=("-ppn", str(request.ppn), *hosts))
+
+
+def _unbound(request: Request) -> Binding:
+    return _count(request).adding("-bind-to", "none", env=request.unbinding)
+
+
+def _explicit(request: Request) -> Binding:
+    words = ",".join("+".join(map(str, cpus)) for cpus in request.ranks)
+    return _count(request).adding("-bind-to", f"user:{words}", env=request.unbinding)
+
+
+LAUNCHER = Launcher(
+    name="hydra",
+    manual="MPICH, 'Using the Hydra Process Manager', Process-core Binding; src/pm/hydra/lib/tools/topo/hwloc/topo_hwloc.c",
+    count=_count,
+    unbound=_unbound,
+    explicit=_explicit,
+    # mpiexec.hydra of MPICH 4 and 5.
+    introduction=Introduction(r"HYDRA build details"),
+    bootstraps=(
+        Bootstrap(
+            "MPICH, 'Using the Hydra Process Manager', Environment Settings (HYDRA_LAUNCHER, HYDRA_LAUNCHER_EXEC)",
+            pbs.SCHEDULERS,
+            env={"HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": f"$PWD/{pbs.REMOTE_SHELL}"},
+            scripts=pbs.SCRIPTS,
+        ),
+    ),
+    # mpiexec(1) of Hydra.
+    private=("HYDRA_",),
+    note="Ranks beyond the end of the list are left unbound. HYDRA_TOPO_DEBUG=1 shows the masks without binding.",
+)

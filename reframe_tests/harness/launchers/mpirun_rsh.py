@@ -1,0 +1,68 @@
+"""mpirun_rsh of MVAPICH2 and MVAPICH; where ranks go is said to the library, by its variables."""
+
+from __future__ import annotations
+
+from . import pbs
+from .model import HOSTFILE, Binding, Bootstrap, Exports, Inexpressible, Introduction, Launcher, Request
+
+#: Hands every variable on to ranks on other nodes.
+EXPORT = "-export"
+#: First version with :data:`EXPORT`, and with several cores for a rank.
+EXPORTING = (1, 7)
+#: MPI to the beginning of its variables' names.
+PREFIXES = {"mvapich2": "MV2", "mvapich": "MVP"}
+
+
+def _count(request: Request) -> Binding:
+    hosts = request.hosts or (("localhost",) if request.nodes == 1 else ())
+    listed = "".join(f"{host}:{request.ppn}\n" for host in hosts)
+    where = ("-hostfile", HOSTFILE) if hosts or request.hostfile else ("-ppn", str(request.ppn))
+    export = () if request.before(*EXPORTING) else (EXPORT,)
+    return Binding(options=(*export, *where), files={HOSTFILE: listed} if hosts else {})
+
+
+def _unbound(request: Request) -> Binding:
+    return _count(request).adding(env=request.unbinding)
+
+
+def _explicit(request: Request) -> Binding | Inexpressible:
+    topology = request.placement.topology
+    highest = max(cpu for cpus in request.ranks for cpu in cpus)
+    if topology is not None and highest >= topology.online:
+        return Inexpressible(
+            f"MVAPICH2 refuses CPU {highest} on a node with {topology.online} CPUs online (their numbers have gaps)"
+        )
+    if request.before(*EXPORTING) and not request.narrow:
+        return Inexpressible("MVAPICH2 before 1.7 maps a rank to one core only; use ranks of one core or a newer version")
+    mapping = ":".join(",".join(map(str, cpus)) for cpus in request.ranks)
+    prefixes = (PREFIXES[request.mpi],) if request.mpi in PREFIXES else tuple(PREFIXES.values())
+    # The mapping is read only where the library's own binding is on (hwloc_bind.c, MPIDI_CH3I_set_affinity).
+    env = {f"{p}_{name}": value for p in prefixes for name, value in (("ENABLE_AFFINITY", "1"), ("CPU_MAPPING", mapping))}
+    return _count(request).adding(env=env)
+
+
+def _export(exports: Exports) -> tuple[str, ...]:
+    """Before -export the variables stand on the command line; mpirun_rsh takes PATH and LD_LIBRARY_PATH along."""
+    return () if EXPORT in exports.words else tuple(f"{name}={value}" for name, value in exports.values.items())
+
+
+LAUNCHER = Launcher(
+    name="mpirun_rsh",
+    manual="MVAPICH2 user guide 2.3.7, 5.2.1 Run using mpirun_rsh, 6.2 Export Environment, 6.5.3 User defined CPU Mapping, "
+    "11.13 MV2_CPU_MAPPING, 11.22 MV2_ENABLE_AFFINITY",
+    count=_count,
+    unbound=_unbound,
+    explicit=_explicit,
+    # mpirun_params.c of MVAPICH2 2.3.7.
+    introduction=Introduction(r"Version: mvapich", option="-v", program=r"mpirun_rsh"),
+    exports=_export,
+    bootstraps=(
+        Bootstrap(
+            "MVAPICH2 user guide 1.5, 5.2.1 'Run using mpirun_rsh': a host file and ssh; it knows no TM interface",
+            pbs.SCHEDULERS,
+            prepare=(f'cp "$PBS_NODEFILE" {HOSTFILE}',),
+            hostfile=True,
+        ),
+    ),
+    note="Several nodes without known hosts: the node list of Slurm or PBS is used, and -ppn needs 2.3.6.",
+)

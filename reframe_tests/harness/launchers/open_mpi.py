@@ -1,0 +1,42 @@
+"""What the two mpirun of Open MPI have in common: hosts, rank files, variables handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .model import Exports, Request
+
+#: Name of the rank file, in the directory the launcher is started in.
+RANKFILE = "rankfile"
+#: Beginnings of the names of variables that mpirun hands on by itself.
+OWN_VARIABLES = ("OMPI_", "PMIX_", "PRTE_")
+#: Variables that only mpirun reads (mpirun(1)).
+PRIVATE = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_MCA_plm", "OMPI_MCA_rmaps")
+
+
+def name_hosts(request: Request) -> tuple[str, ...]:
+    """Options that name the nodes and their slots, where they are known."""
+    return ("--host", ",".join(f"{host}:{request.ppn}" for host in request.hosts)) if request.hosts else ()
+
+
+def rankfile(request: Request, slots: Sequence[Sequence[int]]) -> dict[str, str]:
+    """A rank file; ``+nX`` is node X of the allocation, but without one only the host's own name is understood.
+
+    :param slots: numbers of the CPUs per rank of a node, as this launcher counts them.
+    """
+    names = request.hosts or (("localhost",) if request.nodes == 1 else tuple(f"+n{node}" for node in range(request.nodes)))
+    lines = [
+        f"rank {node * request.ppn + rank}={name} slot={','.join(map(str, cpus))}\n"
+        for node, name in enumerate(names)
+        for rank, cpus in enumerate(slots)
+    ]
+    return {RANKFILE: "".join(lines)}
+
+
+def export_by_name(exports: Exports) -> tuple[str, ...]:
+    """``-x NAME`` of each variable: mpirun hands only its own to ranks on other nodes (mpirun(1) of Open MPI 4 and 5, section
+    "Exported Environment Variables").
+    """
+    if exports.nodes == 1:
+        return ()
+    return tuple(word for name in exports.names if not name.startswith(OWN_VARIABLES) for word in ("-x", name))

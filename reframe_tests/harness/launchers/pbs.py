@@ -1,0 +1,17 @@
+"""How launchers that would use ssh start ranks through PBS instead, so that it accounts for every process."""
+
+from __future__ import annotations
+
+#: ReFrame's names of the batch systems.
+SCHEDULERS = ("torque", "pbs")
+#: Name of the script in the job's directory.
+REMOTE_SHELL = "pbsdsh_rsh"
+#: Stands in for ssh: runs a command on another node of the job through PBS's TM interface (pbsdsh(1), -h and -o). ssh hands
+#: its words to a shell as one line, so this does too; pbsdsh knows hosts by their short names.
+SCRIPTS = {
+    REMOTE_SHELL: """#!/bin/bash
+while [[ ${1:-} == -* ]]; do shift; done
+host=${1%%.*}; shift
+exec pbsdsh -o -h "$host" bash -c "$*"
+"""
+}

@@ -1,0 +1,36 @@
+"""POE of IBM's Parallel Environment. From its manuals: nobody here could run it."""
+
+from __future__ import annotations
+
+from .model import HOSTFILE, Binding, Inexpressible, Launcher, Request
+
+
+def _count(request: Request) -> Binding:
+    counts = {"MP_PROCS": request.nodes * request.ppn, "MP_NODES": request.nodes, "MP_TASKS_PER_NODE": request.ppn}
+    hosts = {"MP_HOSTFILE": HOSTFILE} if request.hosts else {"MP_RESD": "yes"}
+    listed = {HOSTFILE: "".join(f"{host}\n" * request.ppn for host in request.hosts)} if request.hosts else {}
+    return Binding({**{name: str(number) for name, number in counts.items()}, **hosts}, files=listed)
+
+
+def _explicit(request: Request) -> Binding | Inexpressible:
+    topology = request.placement.topology
+    units, nodes = ((), ()) if topology is None else (topology.units, topology.numa_nodes)
+    modules = [frozenset(unit.cpu for unit in units if unit.numa == node) for node in nodes]
+    wanted = [frozenset(cpus) for cpus in request.ranks]
+    if not all(cpus in modules for cpus in wanted):
+        return Inexpressible("POE binds a task to a module (MP_TASK_AFFINITY names MCMs), and a rank's CPUs are not one")
+    listed = ",".join(str(modules.index(cpus)) for cpus in wanted)
+    return _count(request).adding(env={"MP_TASK_AFFINITY": listed})
+
+
+LAUNCHER = Launcher(
+    name="poe",
+    manual="poe(1) of Parallel Environment for AIX 4.2 and 4.3: MP_PROCS, MP_NODES, MP_TASKS_PER_NODE, MP_HOSTFILE, MP_RESD, "
+    "MP_TASK_AFFINITY (SNI, MCM or a list of MCMs)",
+    count=_count,
+    # It binds nothing unless told.
+    unbound=_count,
+    explicit=_explicit,
+    total=(),
+    note="POE takes no options before the program: everything is a variable. LoadLeveler chooses the nodes.",
+)

@@ -1,0 +1,46 @@
+"""mpirun of Open MPI 5: PRRTE."""
+
+from __future__ import annotations
+
+from .model import Binding, Inexpressible, Introduction, Launcher, Request
+from .open_mpi import PRIVATE, RANKFILE, export_by_name, name_hosts, rankfile
+
+
+def _count(request: Request) -> Binding:
+    return Binding(options=(*name_hosts(request), *(LAUNCHER.oversubscribe if request.oversubscribe else ())))
+
+
+def _unbound(request: Request) -> Binding:
+    over = ":oversubscribe" * request.oversubscribe
+    return Binding(options=(*name_hosts(request), "--map-by", f"ppr:{request.ppn}:node{over}", "--bind-to", "none"))
+
+
+def _explicit(request: Request) -> Binding | Inexpressible:
+    topology = request.placement.topology
+    if topology is None:
+        return Inexpressible("Open MPI 5 counts CPUs in hwloc's order, and the placement comes without its topology")
+    slots = [sorted(topology.logical[cpu] for cpu in cpus) for cpus in request.ranks]
+    over = ":oversubscribe" * request.oversubscribe
+    if request.narrow:
+        listed = ",".join(str(cpus[0]) for cpus in slots)
+        return Binding(options=(*name_hosts(request), "--map-by", f"pe-list={listed}:ordered:hwtcpus{over}"))
+    words = ("--map-by", f"rankfile:file={RANKFILE}:hwtcpus{over}")
+    return Binding(options=(*name_hosts(request), *words), files=rankfile(request, slots))
+
+
+LAUNCHER = Launcher(
+    name="prrte",
+    manual="mpirun(1) of Open MPI 5, 'Mapping, Ranking, and Binding: Oh My!' and 'Rankfiles'",
+    count=_count,
+    unbound=_unbound,
+    explicit=_explicit,
+    introduction=Introduction(r"\(Open MPI\) v?[5-9]\.|\(PRRTE\)|prterun"),
+    exports=export_by_name,
+    oversubscribe=("--map-by", ":oversubscribe"),
+    # prterun(1).
+    private=("PRTE_", *PRIVATE),
+    note="Numbers are hwloc's logical ones. pe-list binds rank r to entry r only if 'ordered', starts over on each node, and "
+    "without 'hwtcpus' means cores with all their hardware threads; it gives one CPU per rank, so wider ranks take a rank "
+    "file. For 'default' ppr would change the binding (to NUMA nodes beyond two ranks), so the processes per node follow "
+    "from the slots: the job asks the batch system for ppn tasks per node.",
+)

@@ -1,0 +1,40 @@
+"""All launchers: those of this folder, one file each, and those of ``MPIBENCH_EXTENSIONS`` (:mod:`records`)."""
+
+from __future__ import annotations
+
+from .. import records
+from .model import Launcher
+
+#: ReFrame launchers that stand for "the stack's own mpirun"; any other is a launcher of the site. ``local`` is among them
+#: because ReFrame detects the topology only of partitions whose scheduler and launcher are both local.
+STACKS_OWN = ("local", "mpirun", "mpiexec", "mpirun_rsh", "mpirun-intelmpi", "mpirun-openmpi")
+
+
+def known() -> dict[str, Launcher]:
+    """Every launcher by name, a site's first.
+
+    :raises BadInput: for an extension that cannot be used, naming its file.
+    """
+    rows = records.load(__package__, "LAUNCHER", Launcher).values()
+    return {row.name: row for row in sorted(rows, key=lambda row: not row.site)}
+
+
+def families() -> dict[str, Launcher]:
+    """Those that a stack's own ``mpirun`` may be (``launcher_family`` of ``stack.json``), by name."""
+    return {name: row for name, row in known().items() if not row.site}
+
+
+def find(launcher: str, family: str) -> Launcher | None:
+    """The launcher of a stack on a partition, or ``None`` for one nothing is known about.
+
+    :param launcher: ReFrame's name of the partition's launcher; the name of a record is taken, too.
+    :param family: ``launcher_family`` of the stack.
+    """
+    if launcher in STACKS_OWN:
+        return known().get(family)
+    return next((row for row in known().values() if launcher == row.name or launcher in row.site), None)
+
+
+def unknown(name: str) -> str:
+    """Why nothing is measured under a launcher without a record."""
+    return f"nothing is known about pinning under launcher {name}; known are {', '.join(known())}"

@@ -1,0 +1,41 @@
+"""Slurm's srun."""
+
+from __future__ import annotations
+
+from .model import Binding, Launcher, Request, mask
+
+
+def _count(request: Request) -> Binding:
+    hosts = (f"--nodelist={','.join(request.hosts)}",) if request.hosts else ()
+    over = LAUNCHER.oversubscribe if request.oversubscribe else ()
+    return Binding(options=(f"--ntasks-per-node={request.ppn}", "--distribution=block", *hosts, *over))
+
+
+def _unbound(request: Request) -> Binding:
+    return _count(request).adding("--cpu-bind=none", env=request.unbinding)
+
+
+def _explicit(request: Request) -> Binding:
+    if request.narrow:
+        words = "map_cpu:" + ",".join(str(cpus[0]) for cpus in request.ranks)
+    else:
+        words = "mask_cpu:" + ",".join(map(mask, request.ranks))
+    return _count(request).adding(f"--cpu-bind={words}", env=request.unbinding)
+
+
+LAUNCHER = Launcher(
+    name="srun",
+    manual="srun(1), --cpu-bind, --ntasks-per-node, --distribution, --overcommit, 'Output environment variables'",
+    site=("srun", "srunalloc"),
+    count=_count,
+    unbound=_unbound,
+    explicit=_explicit,
+    total=("--mpi={pmi}", "--nodes={nodes}", "--ntasks={ranks}"),
+    pmi_extra="srun_mpi",
+    oversubscribe=("--overcommit",),
+    private=("SRUN_",),
+    # SLURM_CPU_BIND=cores arrives as quiet,mask_cpu:0x1.
+    rewritten=("SLURM_",),
+    note="Lists and masks hold per node and are honoured only if the step was given every CPU of the node: the job asks for "
+    "the node exclusively and for no --cpus-per-task (which implies --exact since 22.05). Needs task/affinity.",
+)
