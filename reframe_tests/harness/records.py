@@ -57,9 +57,7 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
     for module in (*_own(package, attribute), *_further(package, extensions)):
         record, source = getattr(module, attribute, None), str(module.__file__)
         if not isinstance(record, kind):
-            raise BadInput(
-                f"{source} defines no {attribute} = {kind.__name__}(...); add it, or take the file out of the folder."
-            )
+            raise BadInput(f"{source} defines no {attribute} = {kind.__name__}(...); add it, or move the file elsewhere.")
         if record.name in found:
             raise BadInput(f"{sources[record.name]} and {source} both describe {record.name!r}; rename or remove one.")
         if wrong := check(record):
@@ -101,5 +99,6 @@ def _execute(room: str, path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise BadInput(f"{path} cannot be read ({type(error).__name__}: {error}); correct the Python in it.") from error
+        reason = " ".join(str(error).split())
+        raise BadInput(f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.") from error
     return module

@@ -1,0 +1,256 @@
+"""An MPI and a transport that nobody has, from files in a folder: no file of the project is changed for them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpibench.spack import description
+from mpibench.stacks import installed_mpi, mpi_identity, wheels
+from reframe_tests.harness import schema as schemas
+from reframe_tests.harness.evidence import recorder
+from reframe_tests.harness.job import transports
+from reframe_tests.harness.launchers import binding
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.placement import place
+from reframe_tests.harness.machine.topology import Topology, describe
+from reframe_tests.harness.mpis import preamble, registry
+from reframe_tests.harness.sites import site
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.vocabulary import TRANSPORTS, BadInput
+from synthetic_stack import write_stack
+from tiny_site import SETTINGS
+
+TORUS_MPI = '''
+"""An MPI over a torus."""
+
+import re
+
+from reframe_tests.harness.mpis.model import Banner, Mpi, SpackPackage, Unbinding
+from reframe_tests.harness.mpis.transport import Gap, Proof, Range, TransportRow, scoped
+
+MPI = Mpi(
+    name="torusmpi",
+    title="Torus MPI",
+    abi="torus",
+    launchers=("hydra",),
+    banner=Banner(r"^Torus MPI ([0-9.]+) ", r"Torus MPI {version} "),
+    libraries=("libtorus",),
+    sonames=(r"libtorus\\.so\\.7",),
+    env={"TORUS_HOME": "{prefix}"},
+    srun_mpi="torus",
+    stdout_lines=re.compile(r"torus: .*"),
+    unbinding=(Unbinding("its manual", ("hydra",), {"TORUS_BIND": "0"}),),
+    settings=("TORUS_",),
+    spack=SpackPackage("torus-mpi"),
+    transports=("torus",),
+    rows=(
+        TransportRow(
+            "torus",
+            Range((2,)),
+            "its manual, 'Links'",
+            env={"TORUS_LINK": "{device}"},
+            debug_env={"TORUS_SAY": "1"},
+            by_scope=scoped(node={"TORUS_LOCAL": "0"}, cluster={}),
+            proofs=(Proof("link", r"torus: uses (\\S+)", ("{device}",)),),
+        ),
+    ),
+    gaps=(Gap("torus", Range((0,), (2,)), "Torus MPI before 2 has no links: use 2.0 or newer."),),
+)
+'''
+SYSTEM = {
+    "name": "torus",
+    "descr": "nodes on a torus",
+    "hostnames": ["nowhere"],
+    "partitions": [
+        {
+            "name": "nodes",
+            "scheduler": "local",
+            "launcher": "mpirun",
+            "processor": describe(1, 2),
+            "extras": {"fabrics": {"ring": {"transport": "torus", "scope": "node", "rails": [{"device": "link0"}]}}},
+        }
+    ],
+}
+RING = Fabric("ring", "torus", "cluster", (Rail("link0"),))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of a site's own files, with the MPI in it."""
+    (tmp_path / "own" / "mpis").mkdir(parents=True)
+    (tmp_path / "own" / "mpis" / "torusmpi.py").write_text(TORUS_MPI)
+    monkeypatch.setenv("MPIBENCH_EXTENSIONS", str(tmp_path / "own"))
+    return tmp_path / "own"
+
+
+def torus_stack(where: Path, **changes: Any) -> Path:
+    """Metadata of a build of the made-up MPI."""
+    mpi = {"name": "torusmpi", "version": "2.1", "device": ""}
+    return write_stack(where, **{"name": "torusmpi-system", "mpi": mpi, "abi": "torus", **changes})
+
+
+def test_its_metadata_are_accepted_and_without_the_folder_they_are_not(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = torus_stack(tmp_path / "stack")
+    stack = metadata.read(path)
+    assert (stack.mpi, stack.abi, stack.version_tuple) == ("torusmpi", "torus", (2, 1))
+    monkeypatch.delenv("MPIBENCH_EXTENSIONS")
+    with pytest.raises(metadata.StackError, match=r"key 'abi' is 'torus', not one of mpich, openmpi, pempi"):
+        metadata.read(path)
+
+
+def test_a_fabric_of_its_transport_is_accepted_and_without_the_folder_it_is_not(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "site_configs" / "torus" / "system.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"system = {SYSTEM!r}\n")
+    [partition] = site.read_system(path)["partitions"]
+    assert site.fabrics_of(partition["extras"])["ring"].transport == "torus"
+    monkeypatch.delenv("MPIBENCH_EXTENSIONS")
+    with pytest.raises(site.SiteError, match=r"ring\.transport': 'torus' is not one of"):
+        site.read_system(path)
+
+
+def test_its_rows_choose_the_link_and_prove_it(folder: Path, tmp_path: Path) -> None:
+    stack = metadata.read(torus_stack(tmp_path / "stack"))
+    setting = transports.settle(stack, RING)
+    assert isinstance(setting, transports.Setting)
+    assert setting.env == {"TORUS_LINK": "link0", "TORUS_SAY": "1"}
+    assert setting.summary == "Torus MPI 2.1: ring (link0) over torus (TORUS_LINK=link0), shown by link"
+    clean, debug = transports.strip_debug(stack, "torus: uses link0\n# a table\n")
+    assert (clean, debug) == ("# a table\n", "torus: uses link0\n")
+    assert transports.check_proofs(setting, debug) == []
+    [sentence] = transports.check_proofs(setting, "torus: uses link1\n")
+    assert sentence == "asked for ring (link0) over torus, but Torus MPI reports link 'link1' (TORUS_LINK=link0)."
+
+
+def test_what_it_cannot_do_is_said(folder: Path, tmp_path: Path) -> None:
+    old = metadata.read(torus_stack(tmp_path / "old", mpi={"name": "torusmpi", "version": "1.9", "device": ""}))
+    assert transports.settle(old, RING) == transports.Unsupported("Torus MPI before 2 has no links: use 2.0 or newer.")
+    mpich = metadata.read(write_stack(tmp_path / "mpich"))
+    outcome = transports.settle(mpich, RING)
+    assert isinstance(outcome, transports.Unsupported)
+    assert outcome.reason == "nothing is known about MPICH 5.0.2 over torus: add a row to the file of mpich."
+
+
+def test_its_lines_before_a_title_are_set_aside(folder: Path) -> None:
+    said = "torus: starts\nPARAM : tree\n"
+    parted = preamble.part(said + "# title\n", len(said))
+    assert preamble.say(parted.counts) == "1 line of Torus MPI"
+    assert "PARAM : tree" in parted.text
+
+
+def test_an_installed_one_is_recognised(folder: Path) -> None:
+    found = mpi_identity.identify("Torus MPI 2.1 (built today)\n", "/opt/libtorus.so.7")
+    assert (found.mpi, found.version, found.abi, found.families) == ("torusmpi", "2.1", "torus", ("hydra",))
+    assert re.search(found.pattern, "Torus MPI 2.1 (built today)")
+    assert installed_mpi.is_library_name("libtorus.so.7") and not installed_mpi.is_library_name("libtorus.so.7.1")
+    assert registry.abi_of("libtorus.so.7") == "torus"
+    assert "libtorus" in registry.libraries()
+    assert description.providers()["torus-mpi"][0].name == "torusmpi"
+
+
+def test_its_ranks_are_kept_from_binding_and_its_variables_recorded(folder: Path) -> None:
+    placement = place("scatter", 2, Topology.from_processor(describe(1, 2)))
+    bound = binding.bind(placement, "hydra", 1, 2, mpi="torusmpi", version=(2, 1))
+    assert isinstance(bound, binding.Binding)
+    assert bound.env == {"TORUS_BIND": "0"}
+    assert '"TORUS_"' in recorder.flags()[-1]
+
+
+def test_its_wheel_is_described_by_it(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "stacks.schema.json").write_text((metadata.ROOT / "environments/wheels/stacks.schema.json").read_text())
+    row = {"mpi": "torusmpi", "wheel": "torus", "requirements": ["torus.txt"], "download_mb": 1, "machines": ["x86_64"]}
+    row |= {"glibc": "2.28", "device": "", "launcher_family": "hydra", "library": "lib/libtorus.so.7"}
+    (tmp_path / "stacks.yaml").write_text(json.dumps({"stacks": {"torus": row}}))
+    [recipe] = wheels.read_table(tmp_path)
+    assert (recipe.abi, recipe.library_version_pattern) == ("torus", "Torus MPI {version} ")
+    assert recipe.env_vars == {"TORUS_HOME": "{prefix}"}
+
+
+def test_reframe_writes_its_jobs(folder: Path, tmp_path: Path, run_reframe: Callable[..., Any]) -> None:
+    """The whole way with ReFrame itself, in a site that is a folder too: the link is chosen in the job script."""
+    for name, text in (("settings.py", SETTINGS), ("torus/system.py", f"system = {SYSTEM!r}\n")):
+        path = tmp_path / "site_configs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    torus_stack(tmp_path / "environments" / "torusmpi")
+    result = run_reframe(
+        "--dry-run",
+        "--system=torus",
+        "-n",
+        "fabric=ring.*ppn=2.*pinning=bunch",
+        config=tmp_path / "site_configs" / "settings.py",
+        only="point_to_point.py",
+        environ={"RFM_PREFIX": str(tmp_path / "results")},
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    scripts = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
+    assert len(scripts) == 1, result.stdout
+    for line in ("export TORUS_LINK=link0", "export TORUS_LOCAL=0", "export TORUS_BIND=0", "export TORUS_SAY=1"):
+        assert re.search(rf"^{line}$", scripts[0], re.M), line
+
+
+# ---- what is wrong with a folder is one sentence ----
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("MPI = ", r"torusmpi\.py cannot be read \(SyntaxError: .*\); correct the Python in it\.$"),
+        ("import lam\n", r"torusmpi\.py cannot be read \(ModuleNotFoundError: No module named 'lam'\)"),
+        ("MPIS = ()\n", r"torusmpi\.py defines no MPI = Mpi\(\.\.\.\); add it, or move the file elsewhere\.$"),
+        (
+            TORUS_MPI.replace('"torusmpi"', '"mpich"'),
+            r"mpich\.py and \S*torusmpi\.py both describe 'mpich'; rename or remove one",
+        ),
+        (TORUS_MPI.replace('"torusmpi"', '"Torus MPI"'), r"torusmpi\.py: 'Torus MPI' is not a name of small letters"),
+        (TORUS_MPI.replace('("TORUS_",)', '("torus",)'), r"torusmpi\.py: 'torus' in 'settings' is not the beginning"),
+        (
+            TORUS_MPI.replace('transports=("torus",),', ""),
+            r"torusmpi\.py: transport 'torus' is not one of shm, tcp, .*'transports'",
+        ),
+    ],
+)
+def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str) -> None:
+    (folder / "mpis" / "torusmpi.py").write_text(text)
+    with pytest.raises(BadInput, match=words) as caught:
+        registry.known()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPIBENCH_EXTENSIONS", f"{tmp_path}:{tmp_path}/none")
+    with pytest.raises(BadInput, match=r"MPIBENCH_EXTENSIONS names \S+/none, which is not a folder; correct it or unset"):
+        registry.known()
+
+
+# ---- the records and the files that must agree with them ----
+
+
+def test_the_words_of_the_schemas_are_those_of_the_records() -> None:
+    fabric = schemas.read(site.SYSTEM_SCHEMA)["$defs"]["fabric"]["properties"]["transport"]
+    assert fabric["enum"] == list(registry.transports()) == list(TRANSPORTS)
+    stack = schemas.read(metadata.SCHEMA)["properties"]
+    assert stack["abi"]["enum"] == list(registry.abis()) == ["mpich", "openmpi", "pempi"]
+    assert set(stack["launcher_family"]["enum"]) == set(registry.launchers())
+
+
+def test_every_word_a_schema_asks_for_is_known() -> None:
+    files = [path for name in ("environments", "site_configs") for path in (metadata.ROOT / name).rglob("*.schema.json")]
+    asked = {word for path in files for word in re.findall(r'"x-words": "(\w+)"', path.read_text())}
+    assert asked == set(schemas.WORDS)
+
+
+def test_each_mpi_has_a_file_of_its_own_name() -> None:
+    here = Path(registry.__file__).parent
+    assert all((here / f"{name}.py").is_file() for name in registry.names())
+    assert len(registry.names()) >= 6
