@@ -23,6 +23,8 @@ from .vocabulary import BadInput
 
 #: Colon-separated folders, each with a subfolder per room.
 EXTENSIONS = "MPIBENCH_EXTENSIONS"
+#: Rooms that can be extended: the subfolders such a folder may have.
+ROOMS = ("mpis", "launchers")
 
 
 class Named(Protocol):
@@ -81,6 +83,8 @@ def _further(package: str, extensions: str) -> Iterator[ModuleType]:
         folder = Path(entry).expanduser().absolute()
         if not folder.is_dir():
             raise BadInput(f"{EXTENSIONS} names {entry}, which is not a folder; correct it or unset the variable.")
+        if not any((folder / name).is_dir() for name in ROOMS):
+            raise BadInput(f"{EXTENSIONS} names {entry}, which has no folder {' or '.join(ROOMS)}; put the files there.")
         paths = sorted((*(folder / room).glob("*.py"), *(folder / room).glob("*/__init__.py")))
         yield from (_execute(room, path) for path in paths)
 

@@ -11,9 +11,6 @@ _WRITTEN = Path("/etc/mpibench/node.json")
 _TWO_CORES = {"processor": describe(sockets=1, cores_per_socket=2), "faked": False, "cores": 2}
 _NODE = json.loads(_WRITTEN.read_text()) if _WRITTEN.exists() else _TWO_CORES
 
-#: ``srun --mpi`` per MPI: those with PMI-2 inside speak it to Slurm as they are; Open MPI 4 and 5 speak PMIx.
-_SRUN_MPI = {"intelmpi": "pmi2", "mpich": "pmi2", "openmpi": "pmix"}
-
 #: The nodes share the machine's cores. A rank that polls without pause keeps the rank it waits for from running: at two ranks
 #: per node on two cores, an Allreduce of 1 KiB took longer than 10 ms with Intel MPI and MPICH, and 30 to 300 us so. With a
 #: core for each rank these settings change nothing measurable. (I_MPI_WAIT_MODE in Intel MPI's reference; MPICH's mpivars.)
@@ -58,7 +55,6 @@ def _partition(name, descr, fabric, launcher="srun", queue=None):
         "extras": {
             "fabrics": {fabric: within if fabric == "shm" else {**between, **_FABRICS[fabric]}},
             "node_counts": [2],
-            "srun_mpi": _SRUN_MPI,
             # Four ranks on two cores wait for each other: a small message takes a millisecond instead of 30 us.
             "most_repetitions": 200,
             # For the same reason four ranks say nothing about a link: 0.05 of the rate of eth10g on two cores.

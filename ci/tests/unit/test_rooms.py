@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,7 +113,10 @@ def test_no_private_name_crosses_a_file() -> None:
 
 
 def test_no_folder_is_a_heap() -> None:
-    modules = Counter(path.parent for path in FILES.values() if path.name != "__init__.py")
+    """Files that are one record each are rows of a table that is read from the folder, and there may be any number."""
+    records = {path for path in FILES.values() if re.search(r"^(MPI|LAUNCHER) = ", path.read_text(), re.M)}
+    assert len(records) > 12, "the records are seen"
+    modules = Counter(path.parent for path in FILES.values() if path.name != "__init__.py" and path not in records)
     assert {str(folder.relative_to(ROOT)): count for folder, count in modules.items() if count > MOST_MODULES} == {}
 
 

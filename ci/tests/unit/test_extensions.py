@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,75 +22,15 @@ from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import TRANSPORTS, BadInput
 from synthetic_stack import write_stack
-from tiny_site import SETTINGS
+from torus_mpi import SYSTEM, TORUS_MPI, torus_stack, write_extension
 
-TORUS_MPI = '''
-"""An MPI over a torus."""
-
-import re
-
-from reframe_tests.harness.mpis.model import Banner, Mpi, SpackPackage, Unbinding
-from reframe_tests.harness.mpis.transport import Gap, Proof, Range, TransportRow, scoped
-
-MPI = Mpi(
-    name="torusmpi",
-    title="Torus MPI",
-    abi="torus",
-    launchers=("hydra",),
-    banner=Banner(r"^Torus MPI ([0-9.]+) ", r"Torus MPI {version} "),
-    libraries=("libtorus",),
-    sonames=(r"libtorus\\.so\\.7",),
-    env={"TORUS_HOME": "{prefix}"},
-    srun_mpi="torus",
-    stdout_lines=re.compile(r"torus: .*"),
-    unbinding=(Unbinding("its manual", ("hydra",), {"TORUS_BIND": "0"}),),
-    settings=("TORUS_",),
-    spack=SpackPackage("torus-mpi"),
-    transports=("torus",),
-    rows=(
-        TransportRow(
-            "torus",
-            Range((2,)),
-            "its manual, 'Links'",
-            env={"TORUS_LINK": "{device}"},
-            debug_env={"TORUS_SAY": "1"},
-            by_scope=scoped(node={"TORUS_LOCAL": "0"}, cluster={}),
-            proofs=(Proof("link", r"torus: uses (\\S+)", ("{device}",)),),
-        ),
-    ),
-    gaps=(Gap("torus", Range((0,), (2,)), "Torus MPI before 2 has no links: use 2.0 or newer."),),
-)
-'''
-SYSTEM = {
-    "name": "torus",
-    "descr": "nodes on a torus",
-    "hostnames": ["nowhere"],
-    "partitions": [
-        {
-            "name": "nodes",
-            "scheduler": "local",
-            "launcher": "mpirun",
-            "processor": describe(1, 2),
-            "extras": {"fabrics": {"ring": {"transport": "torus", "scope": "node", "rails": [{"device": "link0"}]}}},
-        }
-    ],
-}
 RING = Fabric("ring", "torus", "cluster", (Rail("link0"),))
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of a site's own files, with the MPI in it."""
-    (tmp_path / "own" / "mpis").mkdir(parents=True)
-    (tmp_path / "own" / "mpis" / "torusmpi.py").write_text(TORUS_MPI)
-    monkeypatch.setenv("MPIBENCH_EXTENSIONS", str(tmp_path / "own"))
-    return tmp_path / "own"
-
-
-def torus_stack(where: Path, **changes: Any) -> Path:
-    """Metadata of a build of the made-up MPI."""
-    mpi = {"name": "torusmpi", "version": "2.1", "device": ""}
-    return write_stack(where, **{"name": "torusmpi-system", "mpi": mpi, "abi": "torus", **changes})
+    return write_extension(tmp_path, monkeypatch)
 
 
 def test_its_metadata_are_accepted_and_without_the_folder_they_are_not(
@@ -176,29 +114,6 @@ def test_its_wheel_is_described_by_it(folder: Path, tmp_path: Path) -> None:
     assert recipe.env_vars == {"TORUS_HOME": "{prefix}"}
 
 
-def test_reframe_writes_its_jobs(folder: Path, tmp_path: Path, run_reframe: Callable[..., Any]) -> None:
-    """The whole way with ReFrame itself, in a site that is a folder too: the link is chosen in the job script."""
-    for name, text in (("settings.py", SETTINGS), ("torus/system.py", f"system = {SYSTEM!r}\n")):
-        path = tmp_path / "site_configs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    torus_stack(tmp_path / "environments" / "torusmpi")
-    result = run_reframe(
-        "--dry-run",
-        "--system=torus",
-        "-n",
-        "fabric=ring.*ppn=2.*pinning=bunch",
-        config=tmp_path / "site_configs" / "settings.py",
-        only="point_to_point.py",
-        environ={"RFM_PREFIX": str(tmp_path / "results")},
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    scripts = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
-    assert len(scripts) == 1, result.stdout
-    for line in ("export TORUS_LINK=link0", "export TORUS_LOCAL=0", "export TORUS_BIND=0", "export TORUS_SAY=1"):
-        assert re.search(rf"^{line}$", scripts[0], re.M), line
-
-
 # ---- what is wrong with a folder is one sentence ----
 
 
@@ -227,9 +142,14 @@ def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_that_is_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MPIBENCH_EXTENSIONS", f"{tmp_path}:{tmp_path}/none")
+def test_a_folder_that_gives_nothing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPIBENCH_EXTENSIONS", f"{folder}:{folder}/none")
     with pytest.raises(BadInput, match=r"MPIBENCH_EXTENSIONS names \S+/none, which is not a folder; correct it or unset"):
+        registry.known()
+    monkeypatch.setenv("MPIBENCH_EXTENSIONS", f"{folder}/mpis")
+    with pytest.raises(
+        BadInput, match=r"MPIBENCH_EXTENSIONS names \S+/mpis, which has no folder mpis or launchers.*; put the files there"
+    ):
         registry.known()
 
 
@@ -241,7 +161,7 @@ def test_the_words_of_the_schemas_are_those_of_the_records() -> None:
     assert fabric["enum"] == list(registry.transports()) == list(TRANSPORTS)
     stack = schemas.read(metadata.SCHEMA)["properties"]
     assert stack["abi"]["enum"] == list(registry.abis()) == ["mpich", "openmpi", "pempi"]
-    assert set(stack["launcher_family"]["enum"]) == set(registry.launchers())
+    assert {name for mpi in registry.known().values() for name in mpi.launchers} == set(stack["launcher_family"]["enum"])
 
 
 def test_every_word_a_schema_asks_for_is_known() -> None:
