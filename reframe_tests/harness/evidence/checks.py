@@ -187,12 +187,13 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
     """Sentences unless every rank ran the stack's own MPI library, in the version the stack says it is."""
     wrong: dict[tuple[str, str], list[RankEvidence]] = {}
     sentences = []
+    libraries = registry.libraries()
     for rank in ranks:
         version, path = rank.library_version or "", rank.library or ""
         known = re.search(stack.library_version_pattern, version) and _tells_version(version, stack.mpi_version)
         if not known or not same_library(path, stack.library):
             wrong.setdefault((version, path), []).append(rank)
-        others = sorted(mapped for mapped in rank.mapped if _is_mpi(mapped) and not same_library(mapped, path))
+        others = sorted(mapped for mapped in rank.mapped if _is_mpi(mapped, libraries) and not same_library(mapped, path))
         if others:
             sentences.append(f"{rank.name} has a second MPI library mapped beside {path}: {', '.join(others)}.")
     asked = f"{registry.find(stack.mpi).title} {stack.mpi_version} at {os.path.realpath(stack.library)}"
@@ -212,10 +213,10 @@ def _tells_version(banner: str, wanted: str) -> bool:
     return any(all(a == b for a, b in zip(claimed, each, strict=False)) for each in told)
 
 
-def _is_mpi(path: str) -> bool:
+def _is_mpi(path: str, libraries: Sequence[str]) -> bool:
     """Whether a file is an MPI library; two of them from different folders are two MPIs."""
     name, dot, _ = Path(path).name.partition(".so")
-    return bool(dot) and name in registry.libraries()
+    return bool(dot) and name in libraries
 
 
 # ---- placement ----

@@ -54,7 +54,7 @@ class Request:
     :param ppn: processes per node, as resolved.
     :param hosts: names of the nodes in rank order, if known before the job starts; else the batch system's allocation counts,
         or this machine if there is none.
-    :param mpi: MPI library of the ranks (``vocabulary.MPIS``), if known.
+    :param mpi: MPI library of the ranks (:mod:`mpis`), if known.
     :param version: its version, if known; without, the newest that has this launcher.
     :param oversubscribe: allow more ranks than the launcher counts slots or CPUs, for nodes that only pretend to have cores.
     :param hostfile: the job itself will write :data:`HOSTFILE`, from what the batch system says (:class:`Bootstrap`).

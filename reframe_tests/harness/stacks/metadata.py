@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import records
 from .. import schema as schemas
 from ..vocabulary import BadInput
 from .stack import Stack
@@ -40,7 +41,8 @@ def _complaint(error: Any) -> str:
         return f"has the unknown key '{key + '.' if key else ''}{unknown[0]}'"
     where = f"key '{key}'" if key else "the file"
     if error.validator == "enum":
-        return f"{where} is {error.instance!r}, not one of {', '.join(map(str, error.validator_value))}"
+        further = f", nor of a folder that {records.EXTENSIONS} names" if "x-words" in error.schema else ""
+        return f"{where} is {error.instance!r}, not one of {', '.join(map(str, error.validator_value))}{further}"
     if error.validator == "const":
         return f"{where} is {error.instance!r}, not {error.validator_value!r}"
     if error.validator == "type":
