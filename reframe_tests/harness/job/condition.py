@@ -120,11 +120,11 @@ class Condition:
     def launcher_words(self, command: Sequence[str], options: Sequence[str]) -> list[str]:
         """The launcher's command line up to the program.
 
-        :param command: what the site's launcher would start, e.g. ``srun``; not used where the stack's own is.
+        :param command: what ReFrame's launcher would start, e.g. ``srun``; not used where the stack's own is.
         :param options: options the user gave the launcher.
         """
-        # The absolute path: another MPI's mpirun may come first on PATH.
-        program = command if self.launcher.site else self.stack.mpirun
+        # The stack's own by its absolute path: another MPI's mpirun may come first on PATH.
+        program = (self.launcher.program or command) if self.launcher.site else self.stack.mpirun
         words = self.launcher.words(program, [*options, *self.binding.options], self.nodes, self.ranks, self.pmi)
         names = dict.fromkeys([*self.job_env, *self.debug_env, *self.stack.env_vars, *self.stack.prepend_path])
         values = {**self.stack.env_vars, **self.job_env}

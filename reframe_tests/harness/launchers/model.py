@@ -154,6 +154,7 @@ class Launcher:
         the ranks speak, are filled in.
     :param total_last: options of the whole job must stand in front of :attr:`total`.
     :param site: ReFrame launchers (``launcher`` of a partition) that are this one; empty: it is a stack's own ``mpirun``.
+    :param program: a site's launcher without options; empty: what ReFrame's launcher of that name starts.
     :param pmi_extra: key of a partition's extras that says, by MPI or stack, which process management interface ranks speak.
     :param introduction: how to recognise a stack's own; without one it can only be named in ``stack.json``.
     :param exports: words that hand variables on to ranks; they end the command line.
@@ -173,6 +174,7 @@ class Launcher:
     total: tuple[str, ...] = ("-np", "{ranks}")
     total_last: bool = False
     site: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
     pmi_extra: str = ""
     introduction: Introduction | None = None
     exports: Callable[[Exports], tuple[str, ...]] = export_nothing

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from .. import records
 from .model import Launcher
 
 #: ReFrame launchers that stand for "the stack's own mpirun"; any other is a launcher of the site. ``local`` is among them
 #: because ReFrame detects the topology only of partitions whose scheduler and launcher are both local.
 STACKS_OWN = ("local", "mpirun", "mpiexec", "mpirun_rsh", "mpirun-intelmpi", "mpirun-openmpi")
+#: Name of a launcher: a word of metadata.
+_WORD = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 def known() -> dict[str, Launcher]:
@@ -15,7 +19,7 @@ def known() -> dict[str, Launcher]:
 
     :raises BadInput: for an extension that cannot be used, naming its file.
     """
-    rows = records.load(__package__, "LAUNCHER", Launcher).values()
+    rows = records.load(__package__, "LAUNCHER", Launcher, _find_fault).values()
     return {row.name: row for row in sorted(rows, key=lambda row: not row.site)}
 
 
@@ -38,3 +42,17 @@ def find(launcher: str, family: str) -> Launcher | None:
 def unknown(name: str) -> str:
     """Why nothing is measured under a launcher without a record."""
     return f"nothing is known about pinning under launcher {name}; known are {', '.join(known())}"
+
+
+def _find_fault(launcher: Launcher) -> str:
+    """What is wrong with a record, as the end of a sentence."""
+    if not _WORD.fullmatch(launcher.name):
+        return f"{launcher.name!r} is not a name of small letters, digits, - and _; give it another"
+    taken = [name for name in launcher.site if name in STACKS_OWN]
+    if taken:
+        return f"launcher {taken[0]!r} of a partition stands for the stack's own mpirun; name another one in 'site'"
+    try:
+        launcher.words((), (), 1, 1)
+    except (KeyError, IndexError, ValueError) as error:
+        return f"'total' has a placeholder that is none of {{ranks}}, {{nodes}} and {{pmi}} ({error}); correct it"
+    return ""

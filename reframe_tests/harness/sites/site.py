@@ -251,6 +251,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from reframe.core.exceptions import ConfigError
     from reframe.core.logging import getlogger
 
+    from ..launchers import backends
     from ..stacks import selection
     from . import session_folder, session_labels
 
@@ -261,6 +262,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     log = session_folder.log_file(root / "results", name, sys.argv[1:])
     session_folder.redirect_first_log(log, getlogger().logger.handlers)
     try:
+        backends.register()
         session_labels.check(sys.argv[1:])
         site_configuration, problems = configuration(root)
         selection.check(sys.argv[1:], [row["name"] for row in site_configuration["environments"]], problems)

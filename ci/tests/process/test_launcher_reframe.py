@@ -1,0 +1,32 @@
+"""ReFrame itself with a launcher and a system from files in a folder: no file of the project is changed for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from galley import SYSTEM, write_launchers
+from synthetic_stack import write_stack
+from tiny_site import SETTINGS
+
+
+def test_reframe_writes_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]) -> None:
+    write_launchers(tmp_path / "own", monkeypatch)
+    for name, text in (("settings.py", SETTINGS), ("harbour/system.py", f"system = {SYSTEM!r}\n")):
+        path = tmp_path / "site_configs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    write_stack(tmp_path / "environments" / "mpich")
+    result = run_reframe(
+        *("--dry-run", "--system=harbour", "-n", "fabric=eth.*nodes=2.*ppn=2.*pinning=scatter"),
+        config=tmp_path / "site_configs" / "settings.py",
+        only="point_to_point.py",
+        environ={"RFM_PREFIX": str(tmp_path / "results")},
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
+    assert "galley row --oars=4 --ships=2 --pmi=pmi2 --per-node=2 --seats=0/" in script
+    assert "export GALLEY_SEATS=strict" in script.splitlines()

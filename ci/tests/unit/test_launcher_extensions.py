@@ -1,0 +1,148 @@
+"""Launchers that nobody has, from files in a folder: conditions are resolved with them, and no file of the project changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from galley import GALLEY, SYSTEM, TRIREME, write_launchers
+from mpibench.stacks import installed_mpi, probe
+from reframe_tests.harness.evidence.settings import check_settings
+from reframe_tests.harness.job import condition
+from reframe_tests.harness.launchers import backends, registry
+from reframe_tests.harness.machine.topology import describe
+from reframe_tests.harness.sites import site
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from synthetic_evidence import STACK, make_rank
+from synthetic_stack import write_stack
+
+[PARTITION] = SYSTEM["partitions"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of a site's own files, with both launchers in it."""
+    return write_launchers(tmp_path / "own", monkeypatch)
+
+
+def resolved(pinning: str, ppn: str = "2", launcher: str = "galley", stack: Any = STACK, **extras: Any) -> condition.Condition:
+    """A condition on two nodes of the made-up site."""
+    given = {**PARTITION["extras"], **extras}
+    return condition.resolve(
+        stack=stack,
+        fabric=site.fabrics_of(given)["eth"],
+        nodes=2,
+        ppn=ppn,
+        pinning=pinning,
+        processor=describe(1, 4),
+        launcher=launcher,
+        extras=given,
+        ppn_order=[ppn],
+        pinning_order=[pinning],
+        scheduler="pbs",
+        chosen={"USERS_OWN": "a b"},
+    )
+
+
+def test_a_sites_launcher_gets_the_list_the_counts_and_the_variables() -> None:
+    where = resolved("scatter", stack=replace(STACK, mpi_version="4.1.4", env_vars={"STACKS_OWN": "1"}))
+    words = where.launcher_words(["galley", "ReFrame's words"], ["--users"])
+    assert words[:7] == [
+        *("galley", "row", "--oars=4", "--ships=2", "--pmi=pmix", "--users", "--per-node=2"),
+    ]
+    assert words[7] == "--seats=" + "/".join(",".join(map(str, cpus)) for cpus in where.core_list or ())
+    assert where.core_list and len(where.core_list) == 2
+    assert {"--env=USERS_OWN", "--env=STACKS_OWN", "--env=OMPI_MCA_btl_tcp_if_include"} <= set(words[8:])
+    assert where.job_env["GALLEY_SEATS"] == "strict"
+    # As under every launcher that is not its own, Open MPI 4 is kept from binding its ranks again.
+    assert where.job_env["OMPI_MCA_hwloc_base_binding_policy"] == "none"
+
+
+def test_no_binding_and_its_own_default() -> None:
+    assert "--free" in resolved("none").launcher_words([], [])
+    plain = resolved("default", oversubscribe=True).launcher_words([], [])
+    assert "--crowd" in plain and "--free" not in plain
+    assert not any(word.startswith("--seats") for word in plain)
+
+
+def test_what_it_keeps_to_itself_need_not_reach_the_ranks() -> None:
+    assert check_settings([make_rank(0)], {"GALLEY_LOG": "1"}) == []
+
+
+def test_an_mpi_without_a_process_management_interface_is_skipped() -> None:
+    with pytest.raises(NotMeasured, match=r"^galley does not start ranks of pempi: use the stack's own launcher$"):
+        resolved("none", stack=replace(STACK, mpi="pempi", mpi_version="4.3"))
+
+
+def test_an_mpis_own_launcher_counts_by_a_variable_and_is_started_through_the_batch_system() -> None:
+    where = resolved("none", launcher="mpirun", stack=replace(STACK, launcher_family="trireme"))
+    assert where.launcher_words(["mpirun", "-np", "4"], ["--users"]) == ["/opt/ompi/bin/mpirun", "--users", "-n", "4"]
+    assert (where.job_env["TRIREME_DECK"], where.job_env["TRIREME_SHELL"]) == ("2", "tm")
+    with pytest.raises(NotMeasured, match=r"^trireme seats nobody$"):
+        resolved("bunch", launcher="mpirun", stack=replace(STACK, launcher_family="trireme"))
+    assert probe.oversubscribe(where.stack) == ()
+
+
+def test_an_mpis_own_launcher_is_recognised_and_accepted_in_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "mpirun"
+    program.write_text("#!/bin/sh\necho trireme 3\n")
+    program.chmod(0o755)
+    with pytest.raises(BadInput, match=r"there is no libmpi below .*, where \S+/mpirun belongs"):
+        installed_mpi.examine(str(program))
+    path = write_stack(tmp_path / "stack", launcher_family="trireme")
+    assert metadata.read(path).launcher_family == "trireme"
+    monkeypatch.delenv("MPIBENCH_EXTENSIONS")
+    with pytest.raises(BadInput, match=r"says 'trireme 3' and is the mpirun of no MPI known here"):
+        installed_mpi.examine(str(program))
+    with pytest.raises(metadata.StackError, match="key 'launcher_family' is 'trireme', not one of "):
+        metadata.read(path)
+
+
+def test_reframe_is_given_the_launchers_it_does_not_have() -> None:
+    from reframe.core.backends import getlauncher
+
+    srun = getlauncher("srun")
+    backends.register()
+    assert getlauncher("srun") is srun
+    assert getlauncher("galley")().command(SimpleNamespace()) == ["galley", "row"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ROWS = ()\n", r"launchers/galley\.py defines no LAUNCHER = Launcher\(\.\.\.\)"),
+        (
+            GALLEY.replace('name="galley"', 'name="srun"'),
+            r"srun\.py and \S+galley\.py both describe 'srun'; rename",
+        ),
+        (GALLEY.replace('name="galley"', 'name="Galley"'), r"galley\.py: 'Galley' is not a name of small letters"),
+        (
+            GALLEY.replace('site=("galley",)', 'site=("mpirun",)'),
+            r"galley\.py: launcher 'mpirun' of a partition stands for",
+        ),
+        (GALLEY.replace("{ranks}", "{rank}"), r"galley\.py: 'total' has a placeholder that is none of {ranks}, {nodes}"),
+        (GALLEY.replace('manual="galley(1)",', ""), r"galley\.py cannot be read \(TypeError: .*manual"),
+    ],
+)
+def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str) -> None:
+    (folder / "launchers" / "galley.py").write_text(text)
+    with pytest.raises(BadInput, match=words) as caught:
+        registry.known()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_launcher_that_neither_reframe_nor_the_record_can_start_is_named(folder: Path) -> None:
+    text = GALLEY.replace("galley", "bireme").replace('    program=("bireme", "row"),\n', "")
+    (folder / "launchers" / "galley.py").write_text(text)
+    with pytest.raises(BadInput, match=r"^launcher bireme: ReFrame has no launcher 'bireme'; give the record its 'program'"):
+        backends.register()
+
+
+def test_each_launcher_of_the_project_says_where_its_words_are_from() -> None:
+    assert "trireme" in TRIREME and len(registry.known()) == 9
+    assert all(row.manual for row in registry.known().values())
