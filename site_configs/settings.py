@@ -12,6 +12,13 @@ if str(ROOT) not in sys.path:
     # what is at that position (utility/__init__.py, temp_sys_path). Put in front, ROOT would push site-packages there.
     sys.path.append(str(ROOT))
 
-from reframe_tests.harness.sites import site  # noqa: E402
+from reframe.core.exceptions import ConfigError  # noqa: E402
+
+from reframe_tests.harness.vocabulary import BadInput  # noqa: E402
+
+try:
+    from reframe_tests.harness.sites import site
+except BadInput as error:  # a further suite, MPI or launcher that cannot be used
+    raise ConfigError(str(error)) from error
 
 site_configuration = site.load(ROOT)

@@ -158,7 +158,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     def select_cases(self) -> None:
         """Ask for partitions with this fabric and stacks with this group's benchmarks; mark the smoke slice."""
         self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG]
-        self.descr = catalogue.GROUPS[self.group]
+        self.descr = catalogue.GROUPS[self.group].description
         self.valid_systems = [f"+{self.fabric}"]
         self.valid_prog_environs = catalogue.stack_selection(self.group)
         self.tags = {self.group, self.fabric}

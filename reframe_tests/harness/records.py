@@ -24,7 +24,7 @@ from .vocabulary import BadInput
 #: Colon-separated folders, each with a subfolder per room.
 EXTENSIONS = "MPIBENCH_EXTENSIONS"
 #: Rooms that can be extended: the subfolders such a folder may have.
-ROOMS = ("mpis", "launchers")
+ROOMS = ("mpis", "launchers", "suites")
 
 
 class Named(Protocol):

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.stacks.metadata import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
 RESULTS = ROOT / "results"

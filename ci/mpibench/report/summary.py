@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.model import KeyFigure
 
 from ..results import usable
 from ..results.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, Gate, Sample
@@ -154,34 +157,14 @@ def failures(session: Session) -> list[Case]:
     return sorted(failed, key=lambda case: ranks.get(case.evidence, 2))
 
 
-@dataclass(frozen=True)
-class KeyFigure:
-    """A number people quote.
-
-    :param largest: take the largest message measured, else the smallest.
-    :param empty: whether a message of 0 bytes counts; collectives do nothing then.
-    """
-
-    title: str
-    suite: str
-    benchmark: str
-    quantity: str
-    largest: bool
-    empty: bool = False
-
-
 #: Latency and bandwidth as the field quotes them; each of one suite, because instruments differ in what they add.
-KEY_FIGURES = (
-    KeyFigure("PingPong latency", "imb", "PingPong", "latency_us", False, empty=True),
-    KeyFigure("PingPong bandwidth", "imb", "PingPong", "bandwidth_mb_per_s", True),
-    KeyFigure("Uniband", "imb", "Uniband", "bandwidth_mb_per_s", True),
-    KeyFigure("Biband", "imb", "Biband", "bandwidth_mb_per_s", True),
-    KeyFigure("Allreduce", "imb", "Allreduce", "t_max_us", False),
-    KeyFigure("Alltoall", "imb", "Alltoall", "t_max_us", True),
-    KeyFigure("Barrier", "imb", "Barrier", "t_max_us", False),
-    KeyFigure("mpi4py latency", "mpi4py", "pingpong", "latency_us", False, empty=True),
-    KeyFigure("mpi4py bandwidth", "mpi4py", "pingpong", "bandwidth_mb_per_s", True),
-)
+KEY_FIGURES = tuple(figure for suite in catalogue.SUITES.values() for figure in suite.key_figures)
+
+
+def _figures() -> Iterator[tuple[str, KeyFigure]]:
+    """Key figures with the name of their suite."""
+    for name, suite in catalogue.SUITES.items():
+        yield from ((name, figure) for figure in suite.key_figures)
 
 
 @dataclass(frozen=True)
@@ -200,12 +183,12 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
     """
     usable_cases = [case for case in session.cases if usable.why_not(usable.facts_of(session, case)) is None]
     table: dict[tuple[str, str, int], dict[KeyFigure, Best]] = {}
-    for figure in KEY_FIGURES:
+    for suite, figure in _figures():
         found = [
             (case, sample)
             for case in usable_cases
             for sample in case.samples
-            if (sample.suite, sample.benchmark, sample.quantity) == (figure.suite, figure.benchmark, figure.quantity)
+            if (sample.suite, sample.benchmark, sample.quantity) == (suite, figure.benchmark, figure.quantity)
             and sample.measured
             and (figure.empty or sample.message_bytes != 0)
         ]

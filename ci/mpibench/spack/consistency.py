@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import lock as lock_file
 from .lock import Lock, LockedSpec
 
 #: What is measured with: package to the suite's name in stack metadata.
-BENCHMARKS = {"intel-mpi-benchmarks": "imb", "osu-micro-benchmarks": "osu", "perftest": "perftest"}
+BENCHMARKS = {suite.spack.name: suite.name for suite in catalogue.SUITES.values() if suite.spack}
 #: What an MPI stands on: the same version with the same options, wherever two stacks have it.
 FOUNDATIONS = ("ucx", "libfabric", "hwloc", "pmix", "glibc", "gcc-runtime")
 ABSENT = "none"

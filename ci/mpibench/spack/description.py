@@ -13,6 +13,7 @@ from typing import Any
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.model import Mpi, SpackPackage
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..stacks import benchmark_programs, installed_mpi, probe, system
@@ -33,9 +34,7 @@ COMPILERS = ("gcc", "llvm", "intel-oneapi-compilers", "nvhpc", "aocc")
 COMPILE_S = 120
 #: Where a benchmark package has its programs, and what they are called.
 PROGRAMS: Mapping[str, tuple[str, str]] = {
-    "intel-mpi-benchmarks": ("bin", "IMB-*"),
-    "osu-micro-benchmarks": ("libexec", "osu_*"),
-    "perftest": ("bin", "ib_*"),
+    suite.spack.name: (suite.spack.folder, suite.spack.glob) for suite in catalogue.SUITES.values() if suite.spack
 }
 
 
@@ -91,17 +90,15 @@ def find_library(program: str, environ: Mapping[str, str]) -> Path:
 
 
 def contradict(stack: Stack, record: Callable[[str], object]) -> str:
-    """Start two ranks of the library, every IMB program and one OSU program; the first contradiction as a sentence, else empty.
+    """Start two ranks of the library and programs of each suite (:attr:`model.Programs.sample`).
 
-    One of some eighty OSU programs, because all are made by one build on one library, and its install-time tests ran others.
+    :returns: the first contradiction as a sentence, else empty.
     """
     clean = installed_mpi.clean_environment()
     fault = probe.find_launch_fault(stack, record, clean)
     if fault:
         return fault
-    programs = {name: Path(path) for name, path in stack.binaries.items() if benchmark_programs.is_part(name, "imb")}
-    programs |= {name: Path(stack.binaries[name]) for name in ("osu_latency",) if name in stack.binaries}
-    found = benchmark_programs.prove(programs, stack, clean, {}, record)
+    found = benchmark_programs.prove(benchmark_programs.list_samples(stack), stack, clean, {}, record)
     for program, reason in found.left_out.items():
         return f"{program} of {stack.name}: {reason}."
     for suite, version in found.suites.items():

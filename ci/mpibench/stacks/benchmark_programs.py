@@ -11,34 +11,14 @@ from pathlib import Path
 
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.model import Programs
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import probe
 
-
-@dataclass(frozen=True)
-class Suite:
-    """A suite's programs.
-
-    :param name: key of ``suites`` in ``stack.json``.
-    :param program: regular expression of its programs' names.
-    :param option: makes a program say its version and end.
-    :param version: regular expression whose first group is that version.
-    :param ranks: ranks it needs to say so.
-    """
-
-    name: str
-    program: str
-    option: str
-    version: str
-    ranks: int = 1
-
-
-#: IMB User Guide, "Command-line Control" (-help; the version is in the banner); OSU micro-benchmarks, util/osu_util_options.h.
-SUITES = (
-    Suite("imb", r"IMB-[A-Z0-9]+", "-help", r"MPI Benchmarks (20[0-9.]+(?: Update [0-9]+)?)"),
-    Suite("osu", r"osu_[a-z0-9_]+", "--version", r"(?m)^# OSU .*v([0-9][0-9.]*)", ranks=2),
-)
+#: Suites whose programs a stack may bring.
+SUITES: Mapping[str, Programs] = {suite.name: suite.programs for suite in catalogue.SUITES.values() if suite.programs}
 #: Parts of MPI installations that a private folder must not bring in from another one.
 _MPI_PART = re.compile(r"lib(?:mpi|open-pal|open-rte|fabric|ucp|pmi)")
 
@@ -59,15 +39,25 @@ class Found:
     left_out: Mapping[str, str] = field(default_factory=dict)
 
 
-def suite_of(program: str) -> Suite | None:
-    """The suite a program's name belongs to."""
-    return next((suite for suite in SUITES if re.fullmatch(suite.program, program)), None)
+def suite_of(program: str) -> str:
+    """Name of the suite a program's name belongs to; empty for none."""
+    return next((name for name, programs in SUITES.items() if re.fullmatch(programs.pattern, program)), "")
 
 
-def is_part(program: str, suite: str) -> bool:
-    """True when a program's name belongs to that suite."""
-    found = suite_of(program)
-    return found is not None and found.name == suite
+def list_samples(stack: Stack) -> dict[str, Path]:
+    """Programs of a stack that are started to see that a build runs: those its suites name, or all of a suite."""
+    binaries = {name: Path(path) for name, path in stack.binaries.items()}
+    samples = {suite: programs.sample for suite, programs in SUITES.items()}
+    return {
+        name: path
+        for name, path in binaries.items()
+        if (suite := suite_of(name)) and ((sample := samples[suite]) is None or name in sample)
+    }
+
+
+def list_globs() -> str:
+    """Names of all suites' programs: ``IMB-* or osu_*``."""
+    return " or ".join(programs.glob for programs in SUITES.values())
 
 
 def search(folders: Iterable[Path]) -> dict[str, Path]:
@@ -78,14 +68,14 @@ def search(folders: Iterable[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise BadInput(f"{folder} is no folder; name one that holds IMB-* or osu_* programs with --binaries.")
+            raise BadInput(f"{folder} is no folder; name one that holds {list_globs()} programs with --binaries.")
         here = {
             path.name: path.absolute()
             for path in sorted(folder.rglob("*"), reverse=True)
             if suite_of(path.name) and path.is_file() and os.access(path, os.X_OK)
         }
         if not here:
-            raise BadInput(f"{folder} holds no IMB-* or osu_* program; name a folder that does with --binaries.")
+            raise BadInput(f"{folder} holds no {list_globs()} program; name a folder that does with --binaries.")
         found = {**here, **found}
     return dict(sorted(found.items()))
 
@@ -146,9 +136,8 @@ def prove(
     for name, path in programs.items():
         reason, version = _try(name, path, stack, environ, inside, record)
         suite = suite_of(name)
-        assert suite is not None
-        if not reason and suites.setdefault(suite.name, version) != version:
-            reason = f"it is version {version}, the others are {suites[suite.name]}"
+        if not reason and suites.setdefault(suite, version) != version:
+            reason = f"it is version {version}, the others are {suites[suite]}"
         if reason:
             left_out[name] = reason
         else:
@@ -180,18 +169,18 @@ def _try(
     if any(Path(resolved).resolve() != Path(stack.library).resolve() for resolved in asked):
         return f"it loads {asked[0]} and not {stack.library} (a path built into it)", ""
     suite = suite_of(name)
-    assert suite is not None
+    programs = SUITES[suite]
     # Bound at once: a function that is missing ends the start here and not a measurement later.
-    more = probe.oversubscribe(stack) if suite.ranks > 1 else ()
-    words = [*stack.mpirun, "-n", str(suite.ranks), *more, str(path), suite.option]
+    more = probe.oversubscribe(stack) if programs.ranks > 1 else ()
+    words = [*stack.mpirun, "-n", str(programs.ranks), *more, str(path), programs.option]
     status, output = probe.run_inside(stack, words, {**environ, "LD_BIND_NOW": "1"})
     record(output)
-    version = re.search(suite.version, output)
+    version = re.search(programs.version, output)
     if not version:
         # What a launcher says afterwards is longer and says less.
         errors = [line.strip() for line in output.splitlines() if re.search(r"\berror\b", line, re.I)]
         reason = (errors[0] if errors else probe.last_line(output)).rstrip(".")
-        return f"it does not start as a program of {suite.name} (exit status {status}): {reason}", ""
+        return f"it does not start as a program of {suite} (exit status {status}): {reason}", ""
     return "", version[1]
 
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 
 #: A rank's view of its MPI: version string and the libmpi files the kernel has mapped into it.
 RANK_REPORT = """
@@ -127,7 +129,7 @@ def find_mpi4py_fault(
     stack: Stack, record: Callable[[str], object] = lambda text: None, environ: Mapping[str, str] = os.environ
 ) -> str:
     """One sentence unless the stack's mpi4py starts and runs on the stack's library; empty also where it has none."""
-    command = stack.commands.get("mpi4py.bench")
+    command = stack.commands.get(INSTRUMENT)
     if not command:
         return ""
     status, output = run_inside(stack, [*stack.mpirun, "-n", "1", command[0], "-c", RANK_REPORT], environ)
@@ -154,14 +156,19 @@ def find_contradiction(
     if fault := find_mpi4py_fault(stack, record, environ):
         return fault
     mpirun = [*stack.mpirun, "-n", "1"]
-    imb = stack.suites.get("imb", {}).get("version", "")
-    for name, path in stack.binaries.items():
-        if not name.startswith("IMB-"):
-            continue
-        status, output = run_inside(stack, [*mpirun, path, "-help"], environ)
-        record(output)
-        if f"Benchmarks {imb}" not in output:
-            return f"{name} on {stack.name} does not start as IMB {imb} (exit status {status}): {last_line(output)}"
+    # Others need more ranks than one to say their version; they are tried when a stack of their own is registered.
+    suites = [(suite, suite.programs) for suite in catalogue.SUITES.values() if suite.programs and suite.programs.ranks == 1]
+    for suite, programs in suites:
+        wanted = stack.suites.get(suite.name, {}).get("version", "")
+        for name, path in stack.binaries.items():
+            if not re.fullmatch(programs.pattern, name):
+                continue
+            status, output = run_inside(stack, [*mpirun, path, programs.option], environ)
+            record(output)
+            said = re.search(programs.version, output)
+            if not said or said[1] != wanted:
+                what = f"{name} on {stack.name} does not start as {suite.title} {wanted}"
+                return f"{what} (exit status {status}): {last_line(output)}"
     return ""
 
 

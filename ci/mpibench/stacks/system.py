@@ -18,6 +18,8 @@ from typing import Any
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites.mpi4py.rows import NAME as INSTRUMENT_SUITE
+from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import benchmark_programs, installed_mpi, probe, writer
@@ -25,7 +27,6 @@ from . import benchmark_programs, installed_mpi, probe, writer
 ORIGIN = "system"
 #: Folder of links, inside the stack's own.
 LINKS = "lib"
-INSTRUMENT = "mpi4py.bench"
 
 Say = Callable[[str], object]
 
@@ -162,8 +163,8 @@ def compose(
     }
     if mpi4py:
         document["commands"][INSTRUMENT] = list(mpi4py.commands[INSTRUMENT])
-        document["suites"]["mpi4py"] = {
-            "version": mpi4py.suites["mpi4py"]["version"],
+        document["suites"][INSTRUMENT_SUITE] = {
+            "version": mpi4py.suites[INSTRUMENT_SUITE]["version"],
             "built_with": f"wheel for the {mpi.identity.abi} ABI, installed with {mpi4py.name}",
         }
         document["env_vars"] |= {"MPI4PY_LIBMPI": str(mpi.library), "MPI4PY_MPIABI": mpi.identity.abi}
@@ -174,7 +175,7 @@ def compose(
 
 def _leave_out_mpi4py(document: dict[str, Any]) -> None:
     """Undo what :func:`compose` did for mpi4py."""
-    del document["commands"][INSTRUMENT], document["suites"]["mpi4py"], document["prepend_path"]["PYTHONPATH"]
+    del document["commands"][INSTRUMENT], document["suites"][INSTRUMENT_SUITE], document["prepend_path"]["PYTHONPATH"]
     for variable in ("MPI4PY_LIBMPI", "MPI4PY_MPIABI"):
         del document["env_vars"][variable]
 
@@ -184,7 +185,7 @@ def complete(document: dict[str, Any], found: benchmark_programs.Found, root: Pa
     document["binaries"] = dict(found.binaries)
     stacks = metadata.discover(root)[0]
     for suite, version in found.suites.items():
-        first = next(path for name, path in found.binaries.items() if benchmark_programs.is_part(name, suite))
+        first = next(path for name, path in found.binaries.items() if benchmark_programs.suite_of(name) == suite)
         # Several stacks may run one binary; the one whose prefix it lies in is the one it was built on.
         owners = (each for each in stacks if first in each.binaries.values() and Path(first).is_relative_to(each.prefix))
         owner = next(owners, None)

@@ -27,14 +27,14 @@ from typing import Any
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites.mpi4py.rows import NAME as PYTHON_PART
+from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import writer
 
 #: Part of every stamp: raise it when the layout of a prefix or of its stack.json changes.
 LAYOUT = 1
-#: Distribution that goes into ``<prefix>/python``, off the interpreter's own path; the others make up the prefix.
-PYTHON_PART = "mpi4py"
 #: Settings that would send files elsewhere, or ask for checksums of files already checked.
 DIVERTING_SETTINGS = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_HASHES", "PYTHONPATH", "PYTHONHOME")
 HEARTBEAT_S = 15.0
@@ -251,7 +251,7 @@ def describe(recipe: Recipe, prefix: Path, found: Sequence[Wheel], stamp: str, h
         "library": str(prefix / recipe.library),
         "library_version_pattern": recipe.library_version_pattern.replace("{version}", re.escape(version)),
         "binaries": binaries,
-        "commands": {"mpi4py.bench": [sys.executable, "-m", "mpi4py.bench"]},
+        "commands": {INSTRUMENT: [sys.executable, "-m", "mpi4py.bench"]},
         "suites": suites,
         "env_vars": {
             **{name: value.replace("{prefix}", str(prefix)) for name, value in recipe.env_vars.items()},

@@ -18,6 +18,7 @@ import polars as pl
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..pages import page as page_templates
@@ -146,11 +147,18 @@ def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ..
     for row in cases.to_dicts():
         stored = json.loads(row["condition"] or "{}")
         if what == "suites":
-            value: Any = {name: suite.get("version") for name, suite in (stored.get("suites") or {}).items() if name == "imb"}
+            there = stored.get("suites") or {}
+            value: Any = {name: there[name].get("version") for name in _own_programs(row["group"]) if name in there}
         else:
             value = row["nodelist"] if what == "nodelist" else stored.get(what)
         found.setdefault(tuple(row[key] for key in keys), set()).add(json.dumps(value))
     return found
+
+
+def _own_programs(group: str) -> list[str]:
+    """Suites a group runs as programs that stacks bring, each in a version of its own."""
+    wanted = catalogue.suites(group) if group in catalogue.GROUPS else tuple(catalogue.SUITES)
+    return [name for name in wanted if catalogue.SUITES[name].programs]
 
 
 def figures(values: pl.DataFrame, subject: str, sizes: Sequence[int]) -> list[go.Figure]:

@@ -10,8 +10,8 @@ import pytest
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.catalogue import DEPTHS, Launch, Pace
-from reframe_tests.harness.suites.plans import PLANS
 
+PLANS = {name: group.plans for name, group in catalogue.GROUPS.items() if group.plans}
 STACK = Stack(
     name="intelmpi-wheels",
     origin="wheels",

@@ -15,10 +15,10 @@ from reframe_tests.harness.suites import catalogue, reader, traffic
 from reframe_tests.harness.suites.benchmark import RANK_RULES, doubling_sizes
 from reframe_tests.harness.suites.catalogue import DEPTHS, GROUPS, ROWS
 from reframe_tests.harness.suites.imb.header import Header
-from reframe_tests.harness.suites.plans import PLANS
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 from studies.output_damage import golden
 
+PLANS = {name: group.plans for name, group in catalogue.GROUPS.items() if group.plans}
 #: Groups that time something; the group ``placement`` only starts ranks.
 TIMED = tuple(PLANS)
 BINARIES = ("IMB-MPI1", "IMB-P2P", "IMB-NBC", "IMB-RMA", "IMB-MT")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reframe_tests.harness.suites import catalogue, traffic
+from reframe_tests.harness.suites.osu import arguments
 from test_catalogue import OSU, launches, stack_of
 
 
@@ -32,7 +33,7 @@ def test_a_pair_is_warm_before_small_messages_are_timed():
         return int(args[args.index("-x") + 1])
 
     assert warm_up("osu_latency") == warm_up("osu_latency", depth="smoke") == 1000
-    assert warm_up("osu_bibw") * 2 * traffic.WINDOW <= catalogue.WARM_UP_MESSAGES
+    assert warm_up("osu_bibw") * 2 * traffic.WINDOW <= arguments.WARM_UP_MESSAGES
     assert warm_up("osu_put_latency", "one_sided_osu") == 2000
     assert warm_up("osu_multi_lat", "transfer_osu") == 1000
     assert warm_up("osu_latency", number=2) == 2, "large messages are warm after a few"

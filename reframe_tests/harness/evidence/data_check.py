@@ -13,12 +13,13 @@ from pathlib import Path
 
 from ..stacks.stack import Stack
 from ..suites import catalogue
+from ..suites.mpi4py import rows
 
 #: Name of the launch.
 NAME = "data_check"
 PROGRAM = Path(__file__).with_name("exchange.py")
 #: The instrument whose Python is used, and how its command ends.
-INSTRUMENT, _MODULE = "mpi4py.bench", ("-m", "mpi4py.bench")
+INSTRUMENT, _MODULE = rows.PROGRAM, ("-m", rows.PROGRAM)
 
 _END = re.compile(r"^data check: rank (\d+) of (\d+): (\d+) exchanges, (\d+) bytes, (\d+) wrong$", re.MULTILINE)
 _WRONG = re.compile(r"^data check: wrong: (.+)$", re.MULTILINE)
@@ -31,8 +32,8 @@ def launch(group: str, stack: Stack, ranks: int) -> catalogue.Launch | None:
     command = stack.commands.get(INSTRUMENT, ())
     if ranks < 2 or tuple(command[-2:]) != _MODULE:
         return None
-    words = (*command[:-2], str(PROGRAM), *(("one_sided",) if group.startswith("one_sided") else ()))
-    return catalogue.Launch(NAME, "mpi4py", words[0], words[1:], (), checks_data=True)
+    words = (*command[:-2], str(PROGRAM), *(("one_sided",) if catalogue.GROUPS[group].one_sided else ()))
+    return catalogue.Launch(NAME, rows.NAME, words[0], words[1:], (), checks_data=True)
 
 
 def judge(text: str, ranks: int) -> tuple[list[str], list[str]]:

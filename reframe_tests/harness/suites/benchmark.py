@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..vocabulary import BadInput
 from .traffic import Bound
 
 #: Which ranks take part when a benchmark is started on ``n`` ranks. Where ``n`` is odd, IMB runs an ``even`` benchmark on
@@ -33,7 +35,7 @@ class Benchmark:
     """One benchmark.
 
     :param name: as the suite prints it.
-    :param suite: ``imb``, ``mpi4py``, ``osu`` or ``perftest``; also the feature a stack must have.
+    :param suite: :attr:`model.Suite.name`; also the feature a stack must have.
     :param binary: binary or command in the stack's metadata.
     :param group: key of :data:`catalogue.GROUPS`.
     :param ranks: key of :data:`RANK_RULES`.
@@ -119,6 +121,27 @@ class Benchmark:
         if self.ranks == "grid2d":
             return _rectangle(ranks)
         return _cuboid(ranks) if self.ranks == "grid3d" else ()
+
+
+def by_name(rows: Iterable[Benchmark]) -> dict[tuple[str, str], Benchmark]:
+    """Rows by binary and name."""
+    return {(row.binary, row.name): row for row in rows}
+
+
+def find(rows: Mapping[tuple[str, str], Benchmark], binary: str, name: str) -> Benchmark:
+    """The row of a benchmark.
+
+    :raises BadInput: if there is none.
+    """
+    try:
+        return rows[binary, name]
+    except KeyError:
+        raise BadInput(f"{binary} has no benchmark called '{name}' in the catalogue; 'mpibench catalogue' lists all.") from None
+
+
+def version_tuple(version: str) -> tuple[int, ...]:
+    """Numbers of a suite's version: ``2021.11`` is ``(2021, 11)``, ``2019 Update 6`` is ``(2019, 6)``."""
+    return tuple(int(number) for number in re.findall(r"[0-9]+", version))
 
 
 def doubling_sizes(first: int, largest: int, *, unit: int = 1, zero: bool = True) -> tuple[int, ...]:

@@ -1,76 +1,82 @@
 """The catalogue: every benchmark the tests know, in groups, and how a group is run on a stack.
 
-Adding a benchmark is adding a row (``suites/imb/rows.py``, ``suites/osu/rows.py``) and, if it is to be run, its name to a plan
-(``plans.py``). The parsers read the same rows to know what a complete output is.
+It is made of the suites' records (:mod:`model`): adding a benchmark is adding a row to its suite (``suites/imb/rows.py``)
+and, if it is to be run, its name to a plan (``suites/imb/plans.py``). The parsers read the same rows to know what a complete
+output is.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from .. import records as found_records
 from ..stacks.stack import Stack
 from ..vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
-from . import traffic
-from .benchmark import ELEMENT, RANK_RULES, SIZELESS, Benchmark, doubling_sizes
-from .imb import rows as imb_rows
-from .osu import rows as osu_rows
-from .perftest import rows as perftest_rows
-from .plans import DEPTHS, FAN_BUFFER_BYTES, PLANS, PROBES, UNBOUNDED, Amount, Pace, Plan
+from . import benchmark, cross_check
+from .benchmark import RANK_RULES, Benchmark
+from .model import Group, Run, Suite, options_of
+from .plans import DEPTHS, FAN_BUFFER_BYTES, UNBOUNDED, Amount, Pace, Plan
 
-__all__ = ["DEPTHS", "GROUPS", "RANK_RULES", "Benchmark", "Expected", "Launch", "Metric", "NotMeasured", "Pace"]
+__all__ = ["DEPTHS", "GROUPS", "RANK_RULES", "SUITES", "Benchmark", "Expected", "Launch", "Metric", "NotMeasured", "Pace"]
 
-#: Groups: the rows one job runs together.
-GROUPS: Mapping[str, str] = {
-    "p2p": "Latency and bandwidth between one pair of ranks (IMB-MPI1 PingPong, PingPing)",
-    "p2p_mpi4py": "Latency and bandwidth between one pair of ranks, the same instrument on every stack (mpi4py.bench pingpong)",
-    "transfer": "All ranks transfer at the same time (IMB-MPI1 Sendrecv, Exchange, Uniband, Biband)",
-    "collectives": "Blocking collectives (IMB-MPI1)",
-    "p2p_pairs": "Pairs, random partners and stencils over all ranks (IMB-P2P)",
-    "nonblocking": "Nonblocking collectives and their overlap with computation (IMB-NBC)",
-    "one_sided": "One-sided communication with passive targets (IMB-RMA)",
-    "p2p_osu": "Latency and bandwidth between one pair of ranks (OSU latency, bw, bibw)",
-    "transfer_osu": "All ranks transfer at the same time (OSU multi_lat, mbw_mr)",
-    "one_sided_osu": "One-sided communication between one pair of ranks (OSU put and get)",
-    "collectives_osu": "Blocking collectives (OSU)",
-    "cross_check": "Latency and bandwidth of one pair in two suites, in turns (OSU over IMB-MPI1)",
-    "threads": "Several threads of a rank communicating at the same time (IMB-MT)",
-    "placement": "Where the ranks are; nothing is timed (mpi4py.bench helloworld or IMB-MPI1 Barrier)",
-}
-#: Groups with collectives, whose packets a switch may add up or multiply.
-WITH_COLLECTIVES = ("collectives", "collectives_osu", "nonblocking", "threads")
+
+def _find_fault(suite: Suite) -> str:
+    """What is wrong with a record, as the end of a sentence."""
+    if suite.groups and suite.arguments is None:
+        return "it has groups and no 'arguments' to start them with; add them"
+    for name, group in suite.groups.items():
+        known = {(row.binary, row.name) for row in suite.rows if row.group == name}
+        missing = [benchmark for plan in group.plans for benchmark in plan.benchmarks if (plan.binary, benchmark) not in known]
+        if missing:
+            return f"group {name} plans '{missing[0]}', of which it has no row; add one"
+    return ""
+
+
+def _check_names(suites: Mapping[str, Suite]) -> Mapping[str, Suite]:
+    """The suites.
+
+    :raises BadInput: where two give the same name to a group or to a benchmark of a binary.
+    """
+    owners: dict[tuple[str, ...], str] = {}
+    for suite in suites.values():
+        rows = (("benchmark", row.binary, row.name) for row in suite.rows)
+        for what in (*(("group", name) for name in suite.groups), *rows):
+            if what in owners:
+                raise BadInput(f"{' '.join(what)} is defined by suite {owners[what]} and again by {suite.name}; rename one.")
+            owners[what] = suite.name
+    return suites
+
+
+#: Suites by name: the folders of this room, and those of ``MPIBENCH_EXTENSIONS`` (:mod:`records`).
+SUITES = _check_names(found_records.load(__name__.rpartition(".")[0], "SUITE", Suite, _find_fault))
+
 #: Group without rows: its evidence is its result.
 PLACEMENT = "placement"
 #: Group made of rows of others, to compare suites.
 CROSS_CHECK = "cross_check"
-
-MPI4PY_PINGPONG = Benchmark(
-    "pingpong",
-    "mpi4py",
-    "mpi4py.bench",
-    "p2p_mpi4py",
-    "pair",
-    ("bandwidth_mb_per_s", "latency_us", "latency_stddev_us"),
-    traffic.both_ways,
-    gates={"latency_us": (1, 8, 1024), "bandwidth_mb_per_s": (65536, 1 << 20, 4 << 20)},
-    directions=1,
-    line_rate_from_bytes=4 << 20,
+#: How suites start and end ranks without timing anything, and whose each is; the first one a stack has is used.
+_PROBES = tuple(
+    (suite.name, suite.probe)
+    for suite in sorted(SUITES.values(), key=lambda suite: suite.probe.order if suite.probe else 0)
+    if suite.probe
 )
+#: Groups: the rows one job runs together.
+GROUPS: Mapping[str, Group] = {
+    **{name: group for suite in SUITES.values() for name, group in suite.groups.items()},
+    CROSS_CHECK: cross_check.GROUP,
+    PLACEMENT: Group(
+        "Where the ranks are; nothing is timed "
+        f"({' or '.join(' '.join((probe.binary, probe.args[-1])) for _, probe in _PROBES)})"
+    ),
+}
 
 #: Every row, in the order groups run them.
-ROWS: tuple[Benchmark, ...] = (*imb_rows.ROWS, *osu_rows.ROWS, MPI4PY_PINGPONG)
+ROWS: tuple[Benchmark, ...] = tuple(row for suite in SUITES.values() if suite.groups for row in suite.rows)
 #: Those no test starts: their outputs are read.
-READ_ONLY: tuple[Benchmark, ...] = perftest_rows.ROWS
-_BY_NAME = {(row.binary, row.name): row for row in (*ROWS, *READ_ONLY)}
-
-#: Messages a pair of OSU exchanges before each small size is timed: Intel MPI 2021.18 takes some 700 round trips over shared
-#: memory to get to its pace, and until then 2 us instead of 0.2. IMB times a size without data first, OSU has none.
-WARM_UP_MESSAGES = 2000
-#: Up to this message size in bytes, and never more than five times what is timed: 33 MB at most for the small sizes of one
-#: pair's run together, 0.3 s at 1 Gbit/s.
-WARM_UP_BYTES = 8192
+READ_ONLY: tuple[Benchmark, ...] = tuple(row for suite in SUITES.values() if not suite.groups for row in suite.rows)
+_BY_NAME = benchmark.by_name((*ROWS, *READ_ONLY))
 
 #: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
 SIZE_DIGITS = 10
@@ -124,7 +130,7 @@ class Launch:
     @property
     def balanced(self) -> bool:
         """Whether all it sends goes from one rank to another, so that nothing on the way adds up or multiplies it."""
-        return not self.checks_data and not any(row.group in WITH_COLLECTIVES for row in self.rows())
+        return not self.checks_data and not any(GROUPS[row.group].collective for row in self.rows())
 
 
 @dataclass(frozen=True)
@@ -155,7 +161,7 @@ def rows(group: str) -> tuple[Benchmark, ...]:
     """
     _known(group)
     if group == CROSS_CHECK:
-        planned = dict.fromkeys((plan.binary, name) for plan in PLANS[group] for name in plan.benchmarks)
+        planned = dict.fromkeys((plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks)
         return tuple(find(*key) for key in planned)
     return tuple(row for row in ROWS if row.group == group)
 
@@ -164,8 +170,8 @@ def suites(group: str) -> tuple[str, ...]:
     """Suites a stack must have to run a group: all of them, or for the placement group any."""
     _known(group)
     if group == PLACEMENT:
-        return tuple(suite for suite, _ in PROBES.values())
-    return tuple(dict.fromkeys(find(plan.binary, name).suite for plan in PLANS[group] for name in plan.benchmarks))
+        return tuple(name for name, _ in _PROBES)
+    return tuple(dict.fromkeys(find(plan.binary, name).suite for plan in GROUPS[group].plans for name in plan.benchmarks))
 
 
 def stack_selection(group: str) -> list[str]:
@@ -179,10 +185,7 @@ def find(binary: str, name: str) -> Benchmark:
 
     :raises BadInput: if the catalogue has none.
     """
-    try:
-        return _BY_NAME[binary, name]
-    except KeyError:
-        raise BadInput(f"{binary} has no benchmark called '{name}' in the catalogue; 'mpibench catalogue' lists all.") from None
+    return benchmark.find(_BY_NAME, binary, name)
 
 
 def metric_name(benchmark: str, quantity: str, message_bytes: int | None, variant: str = "") -> str:
@@ -214,7 +217,7 @@ def launches(group: str, stack: Stack, ranks: int, depth: str, nodes: int = 1, p
         raise BadInput(f"there is no depth '{depth}'; choose one of {', '.join(DEPTHS)}.")
     if group == PLACEMENT:
         return (_probe(stack),)
-    made = [_launch(plan, stack, ranks, depth, nodes, pace) for plan in PLANS[group]]
+    made = [_launch(plan, stack, ranks, depth, nodes, pace) for plan in GROUPS[group].plans]
     found = tuple(launch for launch in made if launch)
     if not found:
         raise NotMeasured(f"no benchmark of group {group} runs on {ranks} rank{'s'[: ranks != 1]}")
@@ -254,9 +257,9 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
     """
     _known(group)
     found: dict[str, tuple[Quantity, frozenset[int | None]]] = {}
-    for plan in PLANS.get(group, ()):
+    for plan in GROUPS[group].plans:
         for row in (find(plan.binary, name) for name in plan.benchmarks):
-            sizes = frozenset(size for amount in plan.amounts.values() for size in _sizes(row, plan, amount))
+            sizes = frozenset(size for amount in plan.amounts.values() for size in SUITES[row.suite].sizes(row, plan, amount))
             for variant in ("grid=*",) if row.ranks in ("grid2d", "grid3d") else _variants(row, plan, row.min_ranks):
                 for quantity in (QUANTITIES[name] for name in row.quantities):
                     name = metric_name(row.name, quantity.short, None, variant)
@@ -273,20 +276,14 @@ def _known(group: str) -> None:
         raise BadInput(f"there is no group '{group}' in the catalogue; choose one of {', '.join(GROUPS)}.")
 
 
-def version_tuple(version: str) -> tuple[int, ...]:
-    """Numbers of a suite's version: ``2021.11`` is ``(2021, 11)``, ``2019 Update 6`` is ``(2019, 6)``."""
-    return tuple(int(number) for number in re.findall(r"[0-9]+", version))
-
-
 def _launch(plan: Plan, stack: Stack, ranks: int, depth: str, nodes: int, pace: Pace) -> Launch | None:
     """One plan on a stack, with the rows its version has and that many ranks allow; ``None`` if there are none."""
     if depth not in plan.amounts:
         return None
-    if plan.binary == "mpi4py.bench" and nodes > 1 and ranks > nodes:
-        raise NotMeasured("mpi4py.bench always uses ranks 0 and 1, which are on one node where a node has several ranks")
     planned = [find(plan.binary, name) for name in plan.benchmarks]
-    version = version_tuple(stack.suites.get(planned[0].suite, {}).get("version", ""))
-    chosen = [row for row in planned if row.active(ranks) and (not version or row.since <= version)]
+    suite = SUITES[planned[0].suite]
+    version = benchmark.version_tuple(stack.suites.get(suite.name, {}).get("version", ""))
+    chosen = tuple(row for row in planned if row.active(ranks) and (not version or row.since <= version))
     if not chosen:
         return None
     if plan.binary not in stack.binaries and plan.binary not in stack.commands:
@@ -295,119 +292,36 @@ def _launch(plan: Plan, stack: Stack, ranks: int, depth: str, nodes: int, pace: 
     smallest, largest = amount.sizes
     if plan.fan:
         largest = min(largest, (FAN_BUFFER_BYTES // ranks).bit_length() - 1)
-        if largest < smallest and chosen[0].suite == "osu":
+        if largest < smallest and plan.banded:
             return None  # the band below has what fits
         smallest = min(smallest, largest)
     link_bytes = max(row.link_bytes(row.active(ranks), nodes) for row in chosen)
     amount = Amount((smallest, largest), amount.count, amount.volume_mib).at(pace, DEPTHS[depth], link_bytes)
-    make = _osu_args if chosen[0].suite == "osu" else _MAKERS.get(plan.binary, _imb_args)
-    args = [*make(plan, amount, ranks, nodes, DEPTHS[depth].secs_per_sample), *_options(chosen, version)]
-    names = [row.name for row in chosen if row.name != plan.binary]
-    repetitions = amount.repetitions if chosen[0].suite == "osu" else None
+    assert suite.arguments is not None  # a suite with plans has them
+    run = Run(plan, chosen, amount, ranks, nodes, DEPTHS[depth].secs_per_sample, options_of(chosen, version))
+    repetitions = amount.repetitions if suite.same_repetitions else None
     return Launch(
         plan.name,
-        chosen[0].suite,
+        suite.name,
         plan.binary,
-        tuple([*names, *args] if plan.binary == "mpi4py.bench" else [*args, *names]),
+        tuple(suite.arguments(run)),
         tuple(
-            Expected(row.name, row.active(ranks), _sizes(row, plan, amount), _variants(row, plan, ranks), repetitions)
+            Expected(row.name, row.active(ranks), suite.sizes(row, plan, amount), _variants(row, plan, ranks), repetitions)
             for row in chosen
         ),
-        {"OMP_NUM_THREADS": str(plan.threads)} if plan.binary == "IMB-MT" else {},
+        plan.env,
     )
 
 
 def _probe(stack: Stack) -> Launch:
     """The launch that only starts and ends the ranks."""
-    for binary, (suite, args) in PROBES.items():
-        if binary in stack.binaries or binary in stack.commands:
-            return Launch("probe", suite, binary, args, ())
-    raise NotMeasured(f"stack {stack.name} has neither {' nor '.join(PROBES)} to start")
-
-
-def _options(chosen: Iterable[Benchmark], version: tuple[int, ...]) -> list[str]:
-    """Options of the rows themselves, each once, where the suite's version knows them."""
-    wanted = dict.fromkeys(row.options for row in chosen if row.options and (not version or row.options_since <= version))
-    return [word for options in wanted for word in options]
-
-
-def _imb_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) -> list[str]:
-    """IMB-MPI1, IMB-NBC, IMB-RMA: sizes, repetitions, one number of ranks (IMB User Guide, "Command-line Control")."""
-    pairs = all(find(plan.binary, name).ranks == "pair" for name in plan.benchmarks)
-    # Pairs take two ranks anyway, but IMB from 2019 on leaves Fetch_and_op and Compare_and_swap out, without a word, when
-    # npmin is larger (helper_init_scope).
-    args = ["-npmin", str(min(ranks, 2) if pairs else ranks), "-msglog", f"{amount.sizes[0]}:{amount.sizes[1]}"]
-    # The third number is for the non-aggregate mode, which otherwise makes 100 repetitions.
-    args += ["-iter", f"{amount.count},{amount.volume_mib},{amount.count}", "-time", str(secs)]
-    if pairs and nodes > 1 and ranks > nodes:
-        # Ranks fill the nodes in blocks: without a map, the pair would be two neighbours on the first node.
-        args += ["-map", f"{ranks // nodes}x{nodes}"]
-    return args
-
-
-def _p2p_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) -> list[str]:
-    """IMB-P2P; its default pause of 0.1 s around every size is cut to 1 ms (imb_p2p.c, ``-pause``)."""
-    # `max` alone starts with 0 and 1 byte; `min:max` has no zero.
-    sizes = f"{amount.sizes[0]}:{amount.sizes[1]}" if amount.sizes[0] else str(amount.sizes[1])
-    return ["-msglog", sizes, "-iter", f"{amount.count},{amount.volume_mib}", "-pause", "1000"]
-
-
-def _mt_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) -> list[str]:
-    """IMB-MT: counts are of bytes, per thread (MT_suite.cpp)."""
-    counts = ",".join(str(1 << log) for log in range(amount.sizes[0], amount.sizes[1] + 1))
-    level = "multiple" if plan.threads > 1 else "single"
-    # The same repetitions at every size, so those the largest allows.
-    repeat = min(amount.count, max(1, (amount.volume_mib << 20) // (plan.threads << amount.sizes[1])))
-    return ["-thread_level", level, "-datatype", "char", "-count", counts, "-repeat", str(repeat), "-warmup", "5"]
-
-
-def _mpi4py_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) -> list[str]:
-    """mpi4py.bench pingpong: repetitions in three steps, above 16 KiB and above 1 MiB fewer (its own defaults' limits).
-
-    Plain byte buffers on purpose: with the default, the buffer depends on whether NumPy happens to be there.
-    """
-    largest_mib = max(1 << amount.sizes[1] >> 20, 1)
-    large = min(max(amount.count // 5, 10), amount.volume_mib)
-    huge = min(max(amount.count // 50, 5), max(amount.volume_mib // largest_mib, 1))
-    return [
-        *("--min-size", str(1 << amount.sizes[0]), "--max-size", str(1 << amount.sizes[1]), "--array", "none"),
-        *("--loop", str(amount.count), "--skip", str(amount.count // 10)),
-        *("--loop-large", str(large), "--skip-large", str(large // 10)),
-        *("--loop-huge", str(huge), "--skip-huge", "1"),
-    ]
-
-
-def _osu_args(plan: Plan, amount: Amount, ranks: int, nodes: int, secs: int) -> list[str]:
-    """OSU: one benchmark, the same repetitions at every size, so those the largest allows (README of OMB).
-
-    Repetitions before each size (``-x``): a tenth, and for small messages of pairs :data:`WARM_UP_MESSAGES`.
-    """
-    sizes = ["-m", f"{1 << amount.sizes[0]}:{1 << amount.sizes[1]}"]
-    row = find(plan.binary, plan.binary)
-    repetitions = amount.repetitions
-    warm_up = max(repetitions // 10, 2)
-    if row.group != "collectives_osu" and 1 << amount.sizes[1] <= WARM_UP_BYTES:
-        warm_up = max(warm_up, min(WARM_UP_MESSAGES // row.traffic(1, 2), 5 * repetitions))
-    return [*([] if row.sizes == SIZELESS else sizes), "-i", str(repetitions), "-x", str(warm_up)]
-
-
-_MAKERS = {"IMB-P2P": _p2p_args, "IMB-MT": _mt_args, "mpi4py.bench": _mpi4py_args}
-
-
-def _sizes(row: Benchmark, plan: Plan, amount: Amount) -> tuple[int | None, ...]:
-    """Sizes a row prints for the arguments made above; reductions are of floats, 4 bytes each."""
-    if row.sizes == SIZELESS:
-        return (None,)
-    if row.sizes == ELEMENT:
-        return (4,)
-    first, largest = 1 << amount.sizes[0], 1 << amount.sizes[1]
-    if plan.binary in _MAKERS or row.suite == "osu":
-        zero = plan.binary == "IMB-P2P" and not amount.sizes[0]
-        return tuple(size * plan.threads for size in doubling_sizes(first, largest, zero=zero))
-    return doubling_sizes(first, largest, unit=4 if row.reduction else 1)
+    for suite, probe in _PROBES:
+        if probe.binary in stack.binaries or probe.binary in stack.commands:
+            return Launch("probe", suite, probe.binary, probe.args, ())
+    raise NotMeasured(f"stack {stack.name} has neither {' nor '.join(probe.binary for _, probe in _PROBES)} to start")
 
 
 def _variants(row: Benchmark, plan: Plan, ranks: int) -> tuple[str, ...]:
     if sides := row.grid(ranks):
         return ("grid=" + "x".join(map(str, sides)),)
-    return (f"threads={plan.threads}",) if plan.binary == "IMB-MT" else row.variants
+    return (f"threads={plan.threads}",) if plan.threads else row.variants

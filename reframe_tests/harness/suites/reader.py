@@ -5,28 +5,15 @@ All or nothing: either every number of a complete output, or an :class:`records.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..mpis import preamble
 from ..vocabulary import POSITIVE_TIMES
-from .catalogue import Expected
-from .imb import output as imb_output
-from .mpi4py import output as mpi4py_output
-from .osu import output as osu_output
-from .perftest import output as perftest_output
+from . import catalogue
 from .records import OutputError, Record
 
-__all__ = ["OutputError", "Reading", "check_complete", "complete", "parse", "read", "require_sizes"]
-
-#: First line that tells the suite, and its reader.
-_READERS = (
-    (re.compile(r"^[ \t]*# +Intel ?\(R\) MPI Benchmarks ", re.MULTILINE), imb_output.parse),
-    (re.compile(r"^[ \t]*# MPI PingPong Test[ \t\r]*$", re.MULTILINE), mpi4py_output.parse),
-    (re.compile(r"^[ \t]*# OSU ", re.MULTILINE), osu_output.parse),
-    (re.compile(perftest_output.TITLE.pattern, re.MULTILINE), perftest_output.parse),
-)
+__all__ = ["OutputError", "Reading", "check_complete", "complete", "list_suites", "parse", "read", "require_sizes"]
 
 
 @dataclass(frozen=True)
@@ -42,8 +29,8 @@ class Reading:
 
 
 def read(text: str, *, source: str = "<text>") -> Reading:
-    """Read one output of IMB (five binaries, 2018 to 2021.11), OSU (5.6 to 7.5), mpi4py.bench pingpong or perftest's
-    bandwidth tests. Known lines of MPI library, launcher and batch system before its title are set aside and counted.
+    """Read one output of a suite. Known lines of MPI library, launcher and batch system before its title are set aside and
+    counted.
 
     :param source: name of the output, for messages.
     :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up, or holds a value that
@@ -51,15 +38,20 @@ def read(text: str, *, source: str = "<text>") -> Reading:
     """
     if not text.strip():
         raise OutputError(f"{source}: the output is empty; the benchmark printed nothing, see its standard error.")
-    known = [(found.start(), reader) for pattern, reader in _READERS if (found := pattern.search(text))]
+    known = [(found.start(), suite.parse) for suite in catalogue.SUITES.values() if (found := suite.first_line.search(text))]
     if known:
-        title, reader = min(known, key=lambda item: item[0])
+        title, parse_suite = min(known, key=lambda item: item[0])
         parted = preamble.part(text, title)
-        return Reading(_possible(reader(parted.text, source), source), parted.counts)
+        return Reading(_possible(parse_suite(parted.text, source), source), parted.counts)
     raise OutputError(
-        f"{source}: this is no output of IMB, OSU, mpi4py.bench or perftest; give the whole output of a benchmark, from its "
-        "title on."
+        f"{source}: this is no output of {list_suites()}; give the whole output of a benchmark, from its title on."
     )
+
+
+def list_suites() -> str:
+    """Whose outputs are read: ``IMB, mpi4py.bench, OSU or perftest``."""
+    *first, last = (suite.title for suite in catalogue.SUITES.values())
+    return f"{', '.join(first)} or {last}"
 
 
 def parse(text: str, *, source: str = "<text>") -> list[Record]:
@@ -100,7 +92,7 @@ def require_sizes(records: Sequence[Record], sizes: Iterable[int | None], *, sou
 
 def check_complete(
     records: Sequence[Record],
-    expected: Iterable[Expected | tuple[str, int, Sequence[int | None]]],
+    expected: Iterable[catalogue.Expected | tuple[str, int, Sequence[int | None]]],
     *,
     source: str = "<records>",
 ) -> None:
@@ -110,7 +102,10 @@ def check_complete(
     :raises OutputError: for a missing, extra or misplaced benchmark, another number of ranks or repetitions (where they
         are printed), a missing or extra variant or size.
     """
-    items = [item if isinstance(item, Expected) else Expected(item[0], item[1], tuple(item[2]), *item[3:]) for item in expected]
+    items = [
+        item if isinstance(item, catalogue.Expected) else catalogue.Expected(item[0], item[1], tuple(item[2]), *item[3:])
+        for item in expected
+    ]
     printed = list(dict.fromkeys(record.benchmark for record in records))
     asked = list(dict.fromkeys(item.benchmark for item in items))
     for name in asked:
@@ -145,7 +140,7 @@ def check_complete(
             _compare_sizes(source, _label(item.benchmark, variant), sizes, item.sizes)
 
 
-def complete(records: Sequence[Record], expected: Sequence[Expected], *, source: str = "<records>") -> list[Record]:
+def complete(records: Sequence[Record], expected: Sequence[catalogue.Expected], *, source: str = "<records>") -> list[Record]:
     """Records that are exactly those asked for, with the ranks and repetitions the suite does not print filled in.
 
     :raises OutputError: as :func:`check_complete`.
@@ -155,7 +150,7 @@ def complete(records: Sequence[Record], expected: Sequence[Expected], *, source:
     return [_filled(record, asked[record.benchmark]) for record in records]
 
 
-def _filled(record: Record, item: Expected) -> Record:
+def _filled(record: Record, item: catalogue.Expected) -> Record:
     repetitions = item.repetitions if record.repetitions is None else record.repetitions
     return replace(record, ranks=item.ranks, repetitions=repetitions)
 

@@ -12,7 +12,7 @@ from ..vocabulary import BadInput
 class Record:
     """One row of a benchmark's table.
 
-    :param suite: ``imb``, ``mpi4py``, ``osu`` or ``perftest``.
+    :param suite: name of the suite (:attr:`model.Suite.name`).
     :param benchmark: name as the suite prints it (``PingPong``, ``Allreduce``).
     :param ranks: processes active in the benchmark (per group, where there are several); ``None`` where the suite prints
         no number (collectives of OSU).

@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass, field
 
 from ...vocabulary import BadInput
-from ..benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
-from ..catalogue import find, version_tuple
+from ..benchmark import ELEMENT, SIZELESS, Benchmark, by_name, doubling_sizes, find, version_tuple
 from ..records import OutputError
+from .rows import ROWS
 
 #: Part named in the title line to the binary that prints it.
 PARTS = {
@@ -25,6 +25,7 @@ PARTS = {
 #: IMB-MT prints title, tables and nothing else: no list, no lengths, no last line (src_cpp/MT/MT_suite.cpp).
 BARE = "IMB-MT"
 
+_ROWS = by_name(ROWS)
 TITLE = re.compile(r"# +Intel ?\(R\) MPI Benchmarks ([^,]+), (.+?)")
 _LENGTH = re.compile(r"# (Minimum|Maximum) message length in bytes: +([0-9]+)")
 _USER_LENGTHS = re.compile(r"# Message lengths were user defined")
@@ -112,7 +113,7 @@ class Header:
     def row(self, number: int, name: str) -> Benchmark:
         """Catalogue row of a benchmark of this binary."""
         try:
-            return find(self.binary, name)
+            return find(_ROWS, self.binary, name)
         except BadInput as error:
             raise self.wrong(number, str(error).rstrip(".")) from error
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from .. import traffic
 from ..benchmark import ELEMENT, NOTHING_SURE, SIZELESS, Benchmark
 
+#: Name of the suite.
+NAME = "imb"
+
 KIB, MIB = 1 << 10, 1 << 20
 
 # Column layouts, in printed order.
@@ -36,7 +39,7 @@ WINDOW_OPTION_SINCE = (2021, 1)
 
 def _mpi1() -> tuple[Benchmark, ...]:
     def row(name, group, ranks, quantities, bound, **more):
-        return Benchmark(name, "imb", "IMB-MPI1", group, ranks, quantities, bound, **more)
+        return Benchmark(name, NAME, "IMB-MPI1", group, ranks, quantities, bound, **more)
 
     def pair(name, **more):
         return row(
@@ -106,7 +109,7 @@ def _p2p() -> tuple[Benchmark, ...]:
     def row(name, ranks, bound, since, **more):
         return Benchmark(
             name,
-            "imb",
+            NAME,
             "IMB-P2P",
             "p2p_pairs",
             ranks,
@@ -132,7 +135,7 @@ def _p2p() -> tuple[Benchmark, ...]:
 def _nbc() -> tuple[Benchmark, ...]:
     def both(name, bound, crossing=0, overlap=OVERLAP_GATES, pure=COLLECTIVE_GATES, **more):
         """The benchmark with its overlap, and the pure form that times the call alone."""
-        common = ("imb", "IMB-NBC", "nonblocking", "all")
+        common = (NAME, "IMB-NBC", "nonblocking", "all")
         return (
             Benchmark(name, *common, OVERLAP, bound, gates=overlap, crossing=crossing, **more),
             Benchmark(f"{name}_pure", *common, TIME_RANGE, bound, gates=pure, crossing=crossing, **more),
@@ -157,7 +160,7 @@ def _nbc() -> tuple[Benchmark, ...]:
 
 def _rma() -> tuple[Benchmark, ...]:
     def row(name, ranks, quantities, bound, **more):
-        return Benchmark(name, "imb", "IMB-RMA", "one_sided", ranks, quantities, bound, **more)
+        return Benchmark(name, NAME, "IMB-RMA", "one_sided", ranks, quantities, bound, **more)
 
     def pair(name, bound, **more):
         # Non-aggregate: each access is completed before the next; aggregate: all are completed together.
@@ -196,7 +199,7 @@ def _mt() -> tuple[Benchmark, ...]:
     # The printed size is that of one thread's message times the threads, so the bounds hold as they are. All partners are
     # half of all ranks apart (set_stride), so on different nodes.
     def row(name, ranks, quantities, bound, **more):
-        return Benchmark(name, "imb", "IMB-MT", "threads", ranks, quantities, bound, since=(2019, 0), **more)
+        return Benchmark(name, NAME, "IMB-MT", "threads", ranks, quantities, bound, since=(2019, 0), **more)
 
     def collective(name, bound, **more):
         return row(name, "all", TIME_RANGE, bound, **{"gates": {"t_max_us": (64 * KIB,)}, "crossing": 0, **more})

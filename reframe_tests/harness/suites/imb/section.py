@@ -10,6 +10,7 @@ from ..records import Record
 from . import columns as imb_columns
 from .columns import DEFECTS, GROUP, QUANTITY_OF_COLUMN, REPETITIONS, SIZE
 from .header import Header
+from .rows import NAME
 
 Sizes = Sequence[int | None]
 
@@ -105,7 +106,7 @@ def read(section: Section, header: Header, common: CommonSizes) -> Iterator[Reco
         if groups is not None:
             variant = f"{variant},group={groups[index]}" if variant else f"group={groups[index]}"
         yield Record(
-            "imb",
+            NAME,
             section.row.name,
             section.ranks,
             section.groups,

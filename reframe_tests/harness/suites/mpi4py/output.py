@@ -12,6 +12,7 @@ import re
 from decimal import Decimal
 
 from ..records import OutputError, Record
+from . import rows
 
 TITLE = "# MPI PingPong Test"
 NAME = "pingpong"
@@ -87,7 +88,7 @@ def _record(cells: dict[str, str]) -> Record:
         if column := _COLUMNS[name]:
             values[column[0]] = float(Decimal(cell).scaleb(column[1]))
     samples = int(cells["Samples"]) if "Samples" in cells else None
-    return Record("mpi4py", NAME, 2, 1, int(cells["Size [B]"]), samples, values)
+    return Record(rows.NAME, NAME, 2, 1, int(cells["Size [B]"]), samples, values)
 
 
 def _check(source: str, number: int, record: Record, before: list[Record]) -> None:

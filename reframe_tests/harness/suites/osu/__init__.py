@@ -1,1 +1,23 @@
-"""OSU Micro-Benchmarks."""
+"""OSU Micro-Benchmarks (OMB), 5.6 to 7.5."""
+
+import re
+
+from ..model import BenchmarkPackage, Programs, Suite
+from . import arguments, output, plans, rows
+
+SUITE = Suite(
+    name=rows.NAME,
+    title="OSU",
+    first_line=re.compile(r"^[ \t]*# OSU ", re.MULTILINE),
+    parse=output.parse,
+    rows=rows.ROWS,
+    groups=plans.GROUPS,
+    arguments=arguments.arguments,
+    same_repetitions=True,
+    # util/osu_util_options.h. One of some eighty programs is started after a build, because all are made by one build on one
+    # library, and the package's install-time tests ran others.
+    programs=Programs(
+        "osu_*", r"osu_[a-z0-9_]+", "--version", r"(?m)^# OSU .*v([0-9][0-9.]*)", ranks=2, sample=("osu_latency",)
+    ),
+    spack=BenchmarkPackage("osu-micro-benchmarks", "libexec", "osu_*"),
+)

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from ..benchmark import SIZELESS, Benchmark
 from ..records import OutputError, Record
-from .rows import ROWS
+from .rows import NAME, ROWS
 
 OLDEST, NEXT_MAJOR = (5, 6), (8,)
 _ROWS = {row.title: row for row in ROWS}
@@ -205,7 +205,7 @@ def _read_row(table: _Table, number: int, line: str) -> None:
             repetitions = int(cell)
         elif quantity := _quantity(row, title) if title in _QUANTITIES else None:
             values[quantity] = float(cell)
-    record = Record("osu", row.name, table.ranks, 1, size, repetitions, values, table.variant)
+    record = Record(NAME, row.name, table.ranks, 1, size, repetitions, values, table.variant)
     _check(table, number, record)
     table.records.append(record)
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 from .. import traffic
 from ..benchmark import NOTHING_SURE, SIZELESS, Benchmark
 
+#: Name of the suite.
+NAME = "osu"
+
 KIB, MIB = 1 << 10, 1 << 20
 
 LATENCY_GATES = {"latency_us": (8, 1 * KIB)}
@@ -33,7 +36,7 @@ ONE_SIDED_VARIANT = ("create,flush",)
 
 def _rows() -> tuple[Benchmark, ...]:
     def row(name, title, group, ranks, quantities, bound, **more):
-        return Benchmark(name, "osu", name, group, ranks, quantities, bound, title=title, **more)
+        return Benchmark(name, NAME, name, group, ranks, quantities, bound, title=title, **more)
 
     def pair(name, title, quantities, bound, **more):
         gates = BANDWIDTH_GATES if quantities is BANDWIDTH else LATENCY_GATES

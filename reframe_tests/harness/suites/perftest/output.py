@@ -11,6 +11,7 @@ import re
 from decimal import Decimal
 
 from ..records import OutputError, Record
+from .rows import NAME
 
 #: Title of a test to its program; bidirectional ones add up both ways under the same name and are another variant.
 _PROGRAMS = {"Send": "ib_send_bw", "RDMA_Write": "ib_write_bw", "RDMA_Read": "ib_read_bw"}
@@ -72,7 +73,7 @@ def _record(
     values = {"bandwidth_mb_per_s": float(average * scale), "message_rate_per_s": float(rate.scaleb(6))}
     variant = "bidirectional" if title[2] else ""
     # Where perftest's iterations are unknown (0 in a recording) there are none to tell.
-    return Record("perftest", _PROGRAMS[title[1]], 2, 1, size, int(row[2]) or None, values, variant)
+    return Record(NAME, _PROGRAMS[title[1]], 2, 1, size, int(row[2]) or None, values, variant)
 
 
 def _wrong(source: str, number: int, what: str) -> OutputError:

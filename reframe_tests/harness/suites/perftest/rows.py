@@ -8,10 +8,13 @@ from __future__ import annotations
 from .. import traffic
 from ..benchmark import Benchmark
 
+#: Name of the suite.
+NAME = "perftest"
+
 ROWS: tuple[Benchmark, ...] = (
     Benchmark(
         "ib_send_bw",
-        "perftest",
+        NAME,
         "ib_send_bw",
         "verbs",
         "pair",

@@ -1,0 +1,181 @@
+"""A suite is one record: a made-up one in a folder outside the project is read, run and listed without an edited file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness import records
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.suites import catalogue, reader
+
+SUITE = '''
+"""Relay: a token passed round a ring."""
+
+import re
+
+from reframe_tests.harness.suites import traffic
+from reframe_tests.harness.suites.benchmark import Benchmark
+from reframe_tests.harness.suites.model import Group, Programs, Suite
+from reframe_tests.harness.suites.plans import Amount, Plan, amounts
+from reframe_tests.harness.suites.records import OutputError, Record
+
+ROW = Benchmark("token", "relay", "relay-run", "relay_ring", "all", ("latency_us",), traffic.every_rank_once,
+                gates={"latency_us": (8,)})
+LINE = re.compile(r"([0-9]+) ([0-9.]+)")
+
+
+def parse(text, source):
+    rows = [LINE.fullmatch(line) for line in text.splitlines()[1:]]
+    if not all(rows):
+        raise OutputError(f"{source}: the table is damaged.")
+    return [Record("relay", "token", None, 1, int(row[1]), None, {"latency_us": float(row[2])}) for row in rows]
+
+
+SUITE = Suite(
+    "relay",
+    "Relay",
+    re.compile("^# Relay$", re.MULTILINE),
+    parse,
+    (ROW,),
+    {"relay_ring": Group("A token on a ring", (Plan("ring", "relay-run", ("token",), amounts(*[Amount((3, 4), 50, 1)] * 3)),))},
+    lambda run: ["--repeat", str(run.amount.count), *run.names],
+    programs=Programs("relay-*", "relay-[a-z]+", "--version", "Relay ([0-9.]+)"),
+)
+'''
+COMMAND = "import sys; from mpibench import cli; sys.exit(cli.main(sys.argv[1:]))"
+REFRAME = str(Path(sys.executable).with_name("reframe"))
+OUTPUT = "# Relay\n8 1.50\n16 1.75\n"
+PROGRAM = """
+import json, sys
+from dataclasses import replace
+from pathlib import Path
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.suites import catalogue, reader
+from mpibench.stacks import benchmark_programs
+
+stack = replace(metadata.parse(json.loads(Path(sys.argv[1]).read_text()), "x"), binaries={"relay-run": "/opt/relay-run"})
+(launch,) = catalogue.launches("relay_ring", stack, 4, "smoke")
+records = reader.complete(reader.parse(Path(sys.argv[2]).read_text()), launch.expected)
+print(json.dumps({
+    "words": launch.words(stack),
+    "values": [[record.message_bytes, record.ranks, record.values["latency_us"]] for record in records],
+    "metrics": [metric.name for metric in catalogue.metrics([launch]) if metric.gated],
+    "selection": catalogue.stack_selection("relay_ring"),
+    "program": benchmark_programs.suite_of("relay-run"),
+    "globs": benchmark_programs.list_globs(),
+    "refusal": reader.list_suites(),
+}))
+"""
+
+
+def run_with(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of the project with a folder of further records."""
+    environ = {**os.environ, records.EXTENSIONS: str(folder), "PYTHONPATH": f"{metadata.ROOT}:{metadata.ROOT / 'ci'}"}
+    return subprocess.run([sys.executable, *words], env=environ, text=True, capture_output=True, timeout=120)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "more" / "suites").mkdir(parents=True)
+    (tmp_path / "more" / "suites" / "relay.py").write_text(SUITE)
+    return tmp_path / "more"
+
+
+STACK = {
+    "schema_version": 1,
+    "name": "mpich-here",
+    "origin": "system",
+    "mpi": {"name": "mpich", "version": "4.2", "device": "ch4:ofi"},
+    "abi": "mpich",
+    "launcher_family": "hydra",
+    "prefix": "/opt/mpich",
+    "library": "/opt/mpich/lib/libmpi.so.12",
+    "library_version_pattern": "MPICH",
+    "binaries": {},
+    "commands": {},
+    "suites": {"relay": {"version": "1.0", "built_with": "gcc"}},
+    "env_vars": {},
+    "prepend_path": {},
+    "build": {"lock_hash": "0" * 64},
+}
+
+
+def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "stack.json").write_text(json.dumps(STACK))
+    (tmp_path / "output.txt").write_text(OUTPUT)
+    done = run_with(folder, "-c", PROGRAM, str(tmp_path / "stack.json"), str(tmp_path / "output.txt"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "words": ["/opt/relay-run", "--repeat", "50", "token"],
+        "values": [[8, 4, 1.5], [16, 4, 1.75]],
+        "metrics": ["token.latency.0000000008"],
+        "selection": ["+relay"],
+        "program": "relay",
+        "globs": "IMB-* or osu_* or relay-*",
+        "refusal": "IMB, mpi4py.bench, OSU, perftest or Relay",
+    }
+
+
+def test_the_commands_know_a_suite_of_a_folder(folder: Path, tmp_path: Path) -> None:
+    listed = run_with(folder, "-c", COMMAND, "catalogue", "relay_ring")
+    assert listed.returncode == 0, listed.stderr
+    assert re.search(r"relay_ring +token +relay +relay-run +all", listed.stdout)
+    (tmp_path / "output.txt").write_text(OUTPUT)
+    parsed = run_with(folder, "-c", COMMAND, "parse", "--format", "csv", str(tmp_path / "output.txt"))
+    assert parsed.returncode == 0 and "1.75" in parsed.stdout, parsed.stderr
+
+
+def test_a_suite_that_takes_anothers_names_is_refused(folder: Path) -> None:
+    (folder / "suites" / "copy.py").write_text(SUITE.replace('"relay",\n', '"copy",\n'))
+    done = run_with(folder, "-c", COMMAND, "catalogue")
+    assert done.returncode == 2, done.stdout
+    assert "group relay_ring is defined by suite copy and again by relay; rename one." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('("token",), amounts', '("coin",), amounts', "relay.py: group relay_ring plans 'coin', of which it has no row"),
+        ("    lambda run: [", "    None and [", "relay.py: it has groups and no 'arguments'"),
+        ("ROW = Benchmark(", "ROW = Bench(", "relay.py cannot be read (NameError"),
+        ('    "relay",\n', '    "osu",\n', "both describe 'osu'"),
+    ],
+)
+def test_a_record_that_cannot_work_is_refused(folder: Path, old: str, new: str, words: str) -> None:
+    assert SUITE.count(old) == 1
+    (folder / "suites" / "relay.py").write_text(SUITE.replace(old, new))
+    done = run_with(folder, "-c", COMMAND, "catalogue")
+    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_reframe_refuses_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    settings = str(metadata.ROOT / "site_configs" / "settings.py")
+    done = run_with(tmp_path / "absent", REFRAME, "-C", settings, "-c", str(metadata.ROOT / "reframe_tests"), "-l")
+    assert done.returncode != 0
+    assert "absent, which is not a folder" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_the_project_names_no_suite_outside_its_folder() -> None:
+    """A literal name elsewhere is a table that a new suite would have to be added to."""
+    names = "|".join(catalogue.SUITES)
+    literal = re.compile(rf"""["'](?:{names})["']""")
+    room = Path(reader.__file__).parent
+    places = [
+        f"{path.relative_to(metadata.ROOT)}: {line.strip()}"
+        for top in (metadata.ROOT / "reframe_tests", metadata.ROOT / "ci" / "mpibench")
+        for path in sorted(top.rglob("*.py"))
+        if path.parent.parent != room
+        for line in path.read_text().splitlines()
+        if literal.search(line)
+    ]
+    # What of the wheels ships which programs is a table of its own: environments/wheels/stacks.yaml.
+    assert [place for place in places if "wheels.py" not in place] == []

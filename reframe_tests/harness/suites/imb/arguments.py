@@ -1,0 +1,64 @@
+"""Command lines of the Intel MPI Benchmarks, and the sizes each binary then prints."""
+
+from __future__ import annotations
+
+from ..benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
+from ..model import Run
+from ..plans import Amount, Plan
+
+
+def arguments(run: Run) -> list[str]:
+    """Arguments of a run: sizes and repetitions, options, benchmarks."""
+    return [*_MAKERS.get(run.plan.binary, _common)(run), *run.options, *run.names]
+
+
+def sizes(row: Benchmark, plan: Plan, amount: Amount) -> tuple[int | None, ...]:
+    """Sizes a row prints for these arguments; reductions are of floats, 4 bytes each."""
+    if row.sizes == SIZELESS:
+        return (None,)
+    if row.sizes == ELEMENT:
+        return (4,)
+    first, largest = 1 << amount.sizes[0], 1 << amount.sizes[1]
+    if plan.binary == P2P:
+        return doubling_sizes(first, largest, zero=not amount.sizes[0])
+    if plan.binary == MT:
+        # Printed is what all threads of a rank send together.
+        return tuple(size * plan.threads for size in doubling_sizes(first, largest, zero=False))
+    return doubling_sizes(first, largest, unit=4 if row.reduction else 1)
+
+
+def _common(run: Run) -> list[str]:
+    """IMB-MPI1, IMB-NBC, IMB-RMA: sizes, repetitions, one number of ranks (IMB User Guide, "Command-line Control")."""
+    amount, ranks, nodes = run.amount, run.ranks, run.nodes
+    pairs = all(row.ranks == "pair" for row in run.rows)
+    # Pairs take two ranks anyway, but IMB from 2019 on leaves Fetch_and_op and Compare_and_swap out, without a word, when
+    # npmin is larger (helper_init_scope).
+    args = ["-npmin", str(min(ranks, 2) if pairs else ranks), "-msglog", f"{amount.sizes[0]}:{amount.sizes[1]}"]
+    # The third number is for the non-aggregate mode, which otherwise makes 100 repetitions.
+    args += ["-iter", f"{amount.count},{amount.volume_mib},{amount.count}", "-time", str(run.secs)]
+    if pairs and nodes > 1 and ranks > nodes:
+        # Ranks fill the nodes in blocks: without a map, the pair would be two neighbours on the first node.
+        args += ["-map", f"{ranks // nodes}x{nodes}"]
+    return args
+
+
+def _p2p(run: Run) -> list[str]:
+    """IMB-P2P; its default pause of 0.1 s around every size is cut to 1 ms (imb_p2p.c, ``-pause``)."""
+    amount = run.amount
+    # `max` alone starts with 0 and 1 byte; `min:max` has no zero.
+    logs = f"{amount.sizes[0]}:{amount.sizes[1]}" if amount.sizes[0] else str(amount.sizes[1])
+    return ["-msglog", logs, "-iter", f"{amount.count},{amount.volume_mib}", "-pause", "1000"]
+
+
+def _threaded(run: Run) -> list[str]:
+    """IMB-MT: counts are of bytes, per thread (MT_suite.cpp)."""
+    amount, threads = run.amount, run.plan.threads
+    counts = ",".join(str(1 << log) for log in range(amount.sizes[0], amount.sizes[1] + 1))
+    level = "multiple" if threads > 1 else "single"
+    # The same repetitions at every size, so those the largest allows.
+    repeat = min(amount.count, max(1, (amount.volume_mib << 20) // (threads << amount.sizes[1])))
+    return ["-thread_level", level, "-datatype", "char", "-count", counts, "-repeat", str(repeat), "-warmup", "5"]
+
+
+P2P, MT = "IMB-P2P", "IMB-MT"
+_MAKERS = {P2P: _p2p, MT: _threaded}

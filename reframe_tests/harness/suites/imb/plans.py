@@ -1,0 +1,156 @@
+"""How the Intel MPI Benchmarks are run: the groups of its five binaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..model import Group
+from ..plans import Amount, Plan, amounts
+
+# Up to the size from which a pair is held against the line rate, at every depth.
+_PAIR = amounts(Amount((18, 22), 200, 8), Amount((0, 22), 1000, 40), Amount((0, 22), 2000, 80))
+_RING = {**_PAIR, "smoke": Amount((18, 20), 200, 8)}
+# One repetition is a window of 64 messages, so 4 MiB would be 256 MiB per repetition.
+_WINDOW = amounts(Amount((14, 16), 20, 1), Amount((0, 20), 40, 1), Amount((0, 22), 200, 4))
+_COLLECTIVE = amounts(Amount((10, 12), 50, 2), Amount((0, 22), 500, 16), Amount((0, 22), 1000, 40))
+_FAN = amounts(Amount((10, 12), 50, 1), Amount((0, 22), 200, 8), Amount((0, 22), 500, 16))
+_SLOW = amounts(Amount((10, 12), 20, 1), Amount((0, 22), 100, 4), Amount((0, 22), 200, 8))
+# IMB-MT makes the same repetitions at every size.
+_THREADS = amounts(Amount((10, 12), 20, 1), Amount((0, 16), 50, 8), Amount((0, 18), 100, 64))
+
+#: Group to what it measures and its invocations.
+GROUPS: Mapping[str, Group] = {
+    "p2p": Group(
+        "Latency and bandwidth between one pair of ranks (IMB-MPI1 PingPong, PingPing)",
+        (Plan("pair", "IMB-MPI1", ("PingPong", "PingPing"), _PAIR),),
+    ),
+    "transfer": Group(
+        "All ranks transfer at the same time (IMB-MPI1 Sendrecv, Exchange, Uniband, Biband)",
+        (
+            Plan("ring", "IMB-MPI1", ("Sendrecv", "Exchange"), _RING),
+            Plan("window", "IMB-MPI1", ("Uniband", "Biband"), _WINDOW),
+        ),
+    ),
+    "collectives": Group(
+        "Blocking collectives (IMB-MPI1)",
+        (
+            Plan("rooted", "IMB-MPI1", ("Bcast", "Reduce", "Allreduce", "Reduce_local", "Barrier"), _COLLECTIVE),
+            Plan(
+                "fan",
+                "IMB-MPI1",
+                (
+                    "Allgather",
+                    "Allgatherv",
+                    "Gather",
+                    "Gatherv",
+                    "Scatter",
+                    "Scatterv",
+                    "Alltoall",
+                    "Alltoallv",
+                    "Reduce_scatter",
+                    "Reduce_scatter_block",
+                ),
+                _FAN,
+                fan=True,
+            ),
+        ),
+        collective=True,
+    ),
+    "p2p_pairs": Group(
+        "Pairs, random partners and stencils over all ranks (IMB-P2P)",
+        (
+            Plan(
+                "pairs",
+                "IMB-P2P",
+                (
+                    "PingPong",
+                    "PingPing",
+                    "Unirandom",
+                    "Birandom",
+                    "Corandom",
+                    "SendRecv_Replace",
+                    "Stencil2D",
+                    "Stencil3D",
+                ),
+                _COLLECTIVE,
+            ),
+        ),
+    ),
+    "nonblocking": Group(
+        "Nonblocking collectives and their overlap with computation (IMB-NBC)",
+        (
+            Plan("overlap_rooted", "IMB-NBC", ("Ibcast", "Ireduce", "Iallreduce", "Ibarrier"), _SLOW),
+            Plan(
+                "overlap_fan",
+                "IMB-NBC",
+                (
+                    "Iallgather",
+                    "Iallgatherv",
+                    "Igather",
+                    "Igatherv",
+                    "Iscatter",
+                    "Iscatterv",
+                    "Ialltoall",
+                    "Ialltoallv",
+                    "Ireduce_scatter",
+                ),
+                _SLOW,
+                fan=True,
+            ),
+        ),
+        collective=True,
+    ),
+    "one_sided": Group(
+        "One-sided communication with passive targets (IMB-RMA)",
+        (
+            Plan(
+                "passive_pair",
+                "IMB-RMA",
+                (
+                    "Unidir_put",
+                    "Unidir_get",
+                    "Bidir_put",
+                    "Bidir_get",
+                    "Accumulate",
+                    "Get_accumulate",
+                    "Fetch_and_op",
+                    "Compare_and_swap",
+                    "Truly_passive_put",
+                ),
+                _SLOW,
+            ),
+            Plan(
+                "passive_all",
+                "IMB-RMA",
+                ("One_put_all", "One_get_all", "All_put_all", "All_get_all", "Exchange_put", "Exchange_get"),
+                _SLOW,
+            ),
+        ),
+        one_sided=True,
+    ),
+    "threads": Group(
+        "Several threads of a rank communicating at the same time (IMB-MT)",
+        (
+            Plan(
+                "threads2",
+                "IMB-MT",
+                (
+                    "PingPongMT",
+                    "PingPingMT",
+                    "SendRecvMT",
+                    "ExchangeMT",
+                    "UniBandMT",
+                    "BiBandMT",
+                    "BarrierMT",
+                    "BcastMT",
+                    "ReduceMT",
+                    "AllReduceMT",
+                ),
+                _THREADS,
+                threads=2,
+                env={"OMP_NUM_THREADS": "2"},
+            ),
+        ),
+        collective=True,
+    ),
+}

@@ -1,0 +1,167 @@
+"""A suite as one record: how its output is recognised and read, what it measures in which groups, how it is started and built.
+
+Each folder of this room exports one as ``SUITE``; the reader, the catalogue, the commands and the report are made of these
+records (:mod:`records`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
+from .plans import Amount, Plan
+from .records import Record
+
+#: ``(text, source)`` to the records of one output; raises :class:`records.OutputError`.
+Parser = Callable[[str, str], list[Record]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One plan as it is to be started: what a command line is made of.
+
+    :param rows: the plan's benchmarks that this version has and this number of ranks allows, in order; at least one.
+    :param amount: sizes and repetitions, bounded by memory and by what the link carries.
+    :param options: arguments the rows themselves need (:attr:`Benchmark.options`).
+    :param secs: seconds per size, :attr:`plans.Depth.secs_per_sample`.
+    """
+
+    plan: Plan
+    rows: tuple[Benchmark, ...]
+    amount: Amount
+    ranks: int
+    nodes: int
+    secs: int
+    options: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Benchmarks as arguments; none where the binary is the benchmark."""
+        return tuple(row.name for row in self.rows if row.name != self.plan.binary)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows one job runs together, and how.
+
+    :param description: what it measures, in one line.
+    :param plans: its invocations, in this order.
+    :param collective: its packets may be added up or multiplied by a switch.
+    :param one_sided: ranks write and read each other's memory.
+    """
+
+    description: str
+    plans: tuple[Plan, ...] = ()
+    collective: bool = False
+    one_sided: bool = False
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A start of a suite's program that only begins and ends all ranks.
+
+    :param order: of several suites a stack has, the one with the smallest number is used.
+    """
+
+    binary: str
+    args: tuple[str, ...]
+    order: int
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A suite's programs as files.
+
+    :param glob: shell pattern of their names.
+    :param pattern: regular expression of the same.
+    :param option: makes a program say its version and end.
+    :param version: regular expression whose first group is that version.
+    :param ranks: ranks it needs to say so.
+    :param sample: the programs started to see that a build runs; ``None``: all.
+    """
+
+    glob: str
+    pattern: str
+    option: str
+    version: str
+    ranks: int = 1
+    sample: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class BenchmarkPackage:
+    """The Spack package that builds a suite.
+
+    :param folder: where below the prefix its programs are.
+    :param glob: shell pattern of their names.
+    """
+
+    name: str
+    folder: str
+    glob: str
+
+
+@dataclass(frozen=True)
+class KeyFigure:
+    """A number people quote.
+
+    :param largest: take the largest message measured, else the smallest.
+    :param empty: whether a message of 0 bytes counts; collectives do nothing then.
+    """
+
+    title: str
+    benchmark: str
+    quantity: str
+    largest: bool
+    empty: bool = False
+
+
+def sizes_of_doublings(row: Benchmark, plan: Plan, amount: Amount) -> tuple[int | None, ...]:
+    """Sizes of a suite that doubles from the smallest to the largest and has no message of 0 bytes."""
+    if row.sizes == SIZELESS:
+        return (None,)
+    if row.sizes == ELEMENT:
+        return (4,)
+    return doubling_sizes(1 << amount.sizes[0], 1 << amount.sizes[1], zero=False)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A benchmark suite.
+
+    :param name: key of ``suites`` in ``stack.json``, and the feature of ReFrame environments that have it.
+    :param title: name in sentences.
+    :param first_line: the line an output of it begins with.
+    :param parse: its reader.
+    :param rows: its benchmarks, in the order groups run them.
+    :param groups: its groups by name; empty for a suite whose outputs are only read.
+    :param arguments: command line of a run after the binary; raises :class:`vocabulary.NotMeasured`.
+    :param sizes: sizes a row prints for a plan's amount; ``(None,)`` where it has none.
+    :param same_repetitions: it makes the same repetitions at every size and does not always print them.
+    :param probe: how it starts and ends ranks without timing anything.
+    :param programs: its programs as files, where stacks may bring their own.
+    :param spack: the package that builds it.
+    :param key_figures: what the report shows of it first.
+    """
+
+    name: str
+    title: str
+    first_line: re.Pattern[str]
+    parse: Parser
+    rows: tuple[Benchmark, ...]
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    arguments: Callable[[Run], Sequence[str]] | None = None
+    sizes: Callable[[Benchmark, Plan, Amount], tuple[int | None, ...]] = sizes_of_doublings
+    same_repetitions: bool = False
+    probe: Probe | None = None
+    programs: Programs | None = None
+    spack: BenchmarkPackage | None = None
+    key_figures: tuple[KeyFigure, ...] = ()
+
+
+def options_of(rows: Iterable[Benchmark], version: tuple[int, ...]) -> tuple[str, ...]:
+    """Options of the rows themselves, each once, where the suite's version knows them."""
+    wanted = dict.fromkeys(row.options for row in rows if row.options and (not version or row.options_since <= version))
+    return tuple(word for options in wanted for word in options)

@@ -1,0 +1,82 @@
+"""How the OSU Micro-Benchmarks are run: each benchmark is a binary, started once per band of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..model import Group
+from ..plans import Amount, Plan, amounts
+
+
+def in_bands(binary: str, *bands: Mapping[str, Amount], fan: bool = False) -> tuple[Plan, ...]:
+    """An OSU binary, started once per band of sizes: it makes the same repetitions at every size of one run."""
+    numbered = enumerate(bands, 1)
+    return tuple(
+        Plan(f"{binary}_{number}" if bands[1:] else binary, binary, (binary,), band, fan, banded=True)
+        for number, band in numbered
+    )
+
+
+# Up to 8 KiB, where OSU's own defaults change; up to 128 KiB; above.
+_PAIR = (
+    amounts(Amount((3, 3), 200, 8), Amount((0, 13), 1000, 40), Amount((0, 13), 2000, 80)),
+    {"nightly": Amount((14, 17), 500, 40), "acceptance": Amount((14, 17), 1000, 80)},
+    amounts(Amount((20, 20), 20, 20), Amount((18, 22), 50, 80), Amount((18, 22), 100, 160)),
+)
+_WINDOW = (
+    amounts(Amount((3, 3), 20, 1), Amount((0, 13), 100, 4), Amount((0, 13), 200, 8)),
+    {"nightly": Amount((14, 17), 40, 2), "acceptance": Amount((14, 17), 100, 4)},
+    amounts(Amount((20, 20), 2, 2), Amount((18, 20), 8, 4), Amount((18, 22), 16, 16)),
+)
+_COLLECTIVE = (
+    amounts(Amount((5, 5), 50, 2), Amount((2, 13), 500, 16), Amount((2, 13), 1000, 40)),
+    {"nightly": Amount((14, 20), 50, 16), "acceptance": Amount((14, 20), 100, 40)},
+)
+_BARRIER = amounts(Amount((0, 0), 50, 1), Amount((0, 0), 500, 1), Amount((0, 0), 1000, 1))
+
+#: Group to what it measures and its invocations.
+GROUPS: Mapping[str, Group] = {
+    "p2p_osu": Group(
+        "Latency and bandwidth between one pair of ranks (OSU latency, bw, bibw)",
+        (
+            *in_bands("osu_latency", *_PAIR),
+            *in_bands("osu_bw", *_WINDOW),
+            *in_bands("osu_bibw", *_WINDOW),
+        ),
+    ),
+    "transfer_osu": Group(
+        "All ranks transfer at the same time (OSU multi_lat, mbw_mr)",
+        (*in_bands("osu_multi_lat", *_PAIR), *in_bands("osu_mbw_mr", *_WINDOW)),
+    ),
+    "one_sided_osu": Group(
+        "One-sided communication between one pair of ranks (OSU put and get)",
+        (
+            *in_bands("osu_put_latency", *_PAIR),
+            *in_bands("osu_get_latency", *_PAIR),
+            *in_bands("osu_put_bw", *_WINDOW),
+            *in_bands("osu_get_bw", *_WINDOW),
+        ),
+        one_sided=True,
+    ),
+    "collectives_osu": Group(
+        "Blocking collectives (OSU)",
+        (
+            *in_bands("osu_bcast", *_COLLECTIVE),
+            *in_bands("osu_reduce", *_COLLECTIVE),
+            *in_bands("osu_allreduce", *_COLLECTIVE),
+            *in_bands("osu_barrier", _BARRIER),
+            *in_bands("osu_allgather", *_COLLECTIVE, fan=True),
+            *in_bands("osu_allgatherv", *_COLLECTIVE, fan=True),
+            *in_bands("osu_gather", *_COLLECTIVE, fan=True),
+            *in_bands("osu_gatherv", *_COLLECTIVE, fan=True),
+            *in_bands("osu_scatter", *_COLLECTIVE, fan=True),
+            *in_bands("osu_scatterv", *_COLLECTIVE, fan=True),
+            *in_bands("osu_alltoall", *_COLLECTIVE, fan=True),
+            *in_bands("osu_alltoallv", *_COLLECTIVE, fan=True),
+            *in_bands("osu_alltoallw", *_COLLECTIVE, fan=True),
+            *in_bands("osu_reduce_scatter", *_COLLECTIVE),
+            *in_bands("osu_reduce_scatter_block", *_COLLECTIVE),
+        ),
+        collective=True,
+    ),
+}
