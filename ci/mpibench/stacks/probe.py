@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from reframe_tests.harness.launchers import registry
+from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
@@ -37,15 +38,16 @@ text = ctypes.create_string_buffer(1 << 16)
 library.MPI_Get_library_version(text, ctypes.byref(ctypes.c_int()))
 sys.stdout.write(text.value.decode(errors="replace"))
 """
-#: One rank of a world, without any binding of Python to MPI: number of ranks as the library has it. MPI_COMM_WORLD is the
-#: address of an object in Open MPI (ompi_mpi_comm_world) and a number in MPICH's ABI (0x44000000, mpi.h).
+#: One rank of a world, without any binding of Python to MPI: number of ranks as the library has it. The second argument is
+#: ``Mpi.world``: the name of an object, whose address is the handle, or a number.
 WORLD_REPORT = """
 import ctypes, os, sys
 library = ctypes.CDLL(sys.argv[1], ctypes.RTLD_GLOBAL)
-if hasattr(library, "ompi_mpi_comm_world"):
-    world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, "ompi_mpi_comm_world")))
+word = sys.argv[2]
+if word[0].isdigit():
+    world = ctypes.c_int(int(word, 0))
 else:
-    world = ctypes.c_int(0x44000000)
+    world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, word)))
 size = ctypes.c_int()
 status = library.MPI_Init(None, None) or library.MPI_Comm_size(world, ctypes.byref(size)) or library.MPI_Finalize()
 if status:
@@ -110,7 +112,11 @@ def find_launch_fault(
     stack: Stack, record: Callable[[str], object] = lambda text: None, environ: Mapping[str, str] = os.environ
 ) -> str:
     """One sentence unless the stack's launcher starts two ranks that are one world of the stack's library, else empty."""
-    words = [*stack.mpirun, "-np", "2", *oversubscribe(stack), sys.executable, "-c", WORLD_REPORT, stack.library]
+    world = mpis.find(stack.mpi).world
+    if not world:
+        return f"nothing is known about MPI_COMM_WORLD of {stack.mpi}, so it cannot be tried: add 'world' to its record."
+    report = [sys.executable, "-c", WORLD_REPORT, stack.library, world]
+    words = [*stack.mpirun, "-np", "2", *oversubscribe(stack), *report]
     status, output = run_inside(stack, words, environ)
     record(output)
     worlds = [int(size) for size in re.findall(r"^WORLD (\d+)$", output, re.M)]

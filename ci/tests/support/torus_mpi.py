@@ -26,6 +26,7 @@ MPI = Mpi(
     banner=Banner(r"^Torus MPI ([0-9.]+) ", r"Torus MPI {version} "),
     libraries=("libtorus",),
     sonames=(r"libtorus\\.so\\.7",),
+    world="7",
     env={"TORUS_HOME": "{prefix}"},
     pmi="torus",
     stdout_lines=re.compile(r"torus: .*"),

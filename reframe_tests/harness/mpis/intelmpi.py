@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .model import Banner, Mpi, SpackPackage, Unbinding
+from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
     OPX_MANUAL,
     OPX_NODE,
@@ -253,6 +253,7 @@ MPI = Mpi(
     banner=Banner(r"Intel\(R\) MPI Library ([0-9][0-9.]*) for ", r"Intel\(R\) MPI Library {version} for "),
     # MPICH ABI Compatibility Initiative.
     sonames=(r"libmpi\.so\.12",),
+    world=MPICH_WORLD,
     env={"I_MPI_ROOT": "{prefix}"},
     # It speaks PMI2 without a path to its library (Slurm's MPI guide).
     pmi="pmi2",

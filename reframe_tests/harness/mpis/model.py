@@ -53,6 +53,10 @@ class SpackPackage:
     libraries: tuple[str, ...] = ()
 
 
+#: ``MPI_COMM_WORLD`` of the ABI that MPICH, Intel MPI and MVAPICH have in common (``mpi.h``).
+MPICH_WORLD = "0x44000000"
+
+
 @dataclass(frozen=True)
 class Mpi:
     """One MPI library.
@@ -66,6 +70,7 @@ class Mpi:
     :param banner: how it introduces itself; without, an installed one is not recognised.
     :param libraries: its C libraries, without what follows ``.so``.
     :param sonames: regular expressions of the names (SONAME) under which programs ask for them.
+    :param world: ``MPI_COMM_WORLD`` of its ABI: a number, or the name of the object whose address it is; empty: not known.
     :param env: variables without which its launcher cannot work where it is; ``{prefix}`` is where that is.
     :param pmi: process management interface its ranks speak, as ``srun --mpi`` names it; empty: no launcher that must be told
         starts them.
@@ -85,6 +90,7 @@ class Mpi:
     banner: Banner | None = None
     libraries: tuple[str, ...] = ("libmpi",)
     sonames: tuple[str, ...] = ()
+    world: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     pmi: str = ""
     stdout_lines: re.Pattern[str] | None = None

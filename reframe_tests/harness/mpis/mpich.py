@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..vocabulary import TRANSPORTS
 from . import ch4
-from .model import Banner, Mpi, SpackPackage
+from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
 from .transport import Gap, Range
 
 MPI = Mpi(
@@ -16,6 +16,7 @@ MPI = Mpi(
     # Debian's MPICH calls its library libmpich.so.12.
     libraries=("libmpi", "libmpich"),
     sonames=(ch4.SONAME, r"libmpich\.so\.12"),
+    world=MPICH_WORLD,
     # It speaks PMI2 without a path to its library (Slurm's MPI guide).
     pmi="pmi2",
     stdout_lines=ch4.SUMMARY_LINES,

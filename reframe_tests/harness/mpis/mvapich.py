@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..vocabulary import TRANSPORTS
 from . import ch4
-from .model import Banner, Mpi, SpackPackage, Unbinding
+from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .transport import Gap, Range
 
 MPI = Mpi(
@@ -17,6 +17,7 @@ MPI = Mpi(
         r"^MVAPICH Version\s*:\s+([0-9][\w.-]*)", r"MVAPICH Version\s*:\s+{version}\s", r"^MVAPICH Device\s*:\s+(\S.*)$"
     ),
     sonames=(ch4.SONAME,),
+    world=MPICH_WORLD,
     pmi="pmi2",
     stdout_lines=ch4.SUMMARY_LINES,
     unbinding=(

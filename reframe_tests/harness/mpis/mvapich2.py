@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..vocabulary import TRANSPORTS
-from .model import Banner, Mpi, SpackPackage, Unbinding
+from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import PSM2_CLUSTER, PSM2_MANUAL, PSM2_NODE, PSM2_RAILS
 from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow, scoped
 
@@ -111,6 +111,7 @@ MPI = Mpi(
     ),
     # MPICH ABI Compatibility Initiative.
     sonames=(r"libmpi\.so\.12",),
+    world=MPICH_WORLD,
     pmi="pmi2",
     unbinding=(
         Unbinding(

@@ -182,6 +182,7 @@ MPI = Mpi(
     banner=Banner(r"^Open MPI v([0-9][\w.-]*),", r"Open MPI v{version}, "),
     # Open MPI 1.7 to 5, whose sequence of numbers is one of incompatible interfaces.
     sonames=(r"libmpi\.so\.(?:1|20|40)",),
+    world="ompi_mpi_comm_world",
     # They matter to root only, as in a container, where mpirun refuses to start without them.
     env={"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
     # Open MPI 4 and 5 speak PMIx (Slurm's MPI guide).
