@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 import synthetic_installation as synthetic
+from galley import GALLEY
 from mpibench.stacks import system
 from reframe_tests.harness.stacks import metadata
+from relay_suite import SUITE
 from tiny_site import SETTINGS
 from torus_mpi import SYSTEM, torus_stack, write_extension
 
@@ -53,3 +55,55 @@ def test_an_installation_of_it_is_registered(tmp_path: Path, monkeypatch: pytest
     assert (stack.name, stack.mpi, stack.mpi_version, stack.abi) == ("torusmpi-system", "torusmpi", "2.1", "torus")
     assert (stack.launcher_family, stack.library) == ("hydra", str(library))
     assert stack.env_vars["TORUS_HOME"] == str(tmp_path / "opt")
+
+
+LEAF = '''
+"""The ring of the made-up suite."""
+
+import reframe as rfm
+
+from reframe_tests.harness.fabric_test import FabricTest
+
+
+@rfm.simple_test
+class RelayRing(FabricTest):
+    """A token on a ring."""
+
+    group = "relay_ring"
+'''
+
+
+def test_one_folder_brings_an_mpi_a_transport_a_launcher_a_suite_a_system_and_a_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]
+) -> None:
+    """All of them at once, and ReFrame writes the job: nothing of it is in the project."""
+    own = write_extension(tmp_path, monkeypatch)
+    [partition] = SYSTEM["partitions"]
+    ring = {**partition["extras"]["fabrics"]["ring"], "scope": "cluster"}
+    elsewhere = {**partition, "launcher": "galley", "extras": {"fabrics": {"ring": ring}, "remote": True}}
+    at_sea = {**SYSTEM, "partitions": [elsewhere]}
+    files = {
+        own / "launchers/galley.py": GALLEY,
+        own / "suites/relay.py": SUITE,
+        tmp_path / "site_configs/settings.py": SETTINGS,
+        tmp_path / "site_configs/torus/system.py": f"system = {at_sea!r}\n",
+        tmp_path / "reframe_tests/relay.py": LEAF,
+    }
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    stack = tmp_path / "environments/torusmpi"
+    program = stack / "bin/relay-run"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    torus_stack(stack, binaries={"relay-run": str(program)}, suites={"relay": {"version": "1.0", "built_with": "gcc"}})
+    options = ("--dry-run", "--system=torus", "-S", "depth=smoke", "-n", "fabric=ring.*nodes=2.*ppn=2.*pinning=bunch")
+    result = run_reframe(*options, top=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    scripts = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
+    assert len(scripts) == 1, result.stdout
+    assert re.search(r"^export TORUS_LINK=link0$", scripts[0], re.M)
+    assert re.search(r"^export GALLEY_SEATS=strict$", scripts[0], re.M)
+    launch = r"galley row --oars=4 --ships=2 --pmi=torus --per-node=2 --seats=0/1 --env=TORUS_LINK [^\n]*\\\n[^\n]*\n"
+    assert re.search(rf"{launch} *{program} --repeat 50 token$", scripts[0], re.M)

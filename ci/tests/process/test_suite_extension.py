@@ -14,41 +14,8 @@ import pytest
 from reframe_tests.harness import records
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader
+from relay_suite import SUITE
 
-SUITE = '''
-"""Relay: a token passed round a ring."""
-
-import re
-
-from reframe_tests.harness.suites import traffic
-from reframe_tests.harness.suites.benchmark import Benchmark
-from reframe_tests.harness.suites.model import Group, Programs, Suite
-from reframe_tests.harness.suites.plans import Amount, Plan, amounts
-from reframe_tests.harness.suites.records import OutputError, Record
-
-ROW = Benchmark("token", "relay", "relay-run", "relay_ring", "all", ("latency_us",), traffic.every_rank_once,
-                gates={"latency_us": (8,)})
-LINE = re.compile(r"([0-9]+) ([0-9.]+)")
-
-
-def parse(text, source):
-    rows = [LINE.fullmatch(line) for line in text.splitlines()[1:]]
-    if not all(rows):
-        raise OutputError(f"{source}: the table is damaged.")
-    return [Record("relay", "token", None, 1, int(row[1]), None, {"latency_us": float(row[2])}) for row in rows]
-
-
-SUITE = Suite(
-    "relay",
-    "Relay",
-    re.compile("^# Relay$", re.MULTILINE),
-    parse,
-    (ROW,),
-    {"relay_ring": Group("A token on a ring", (Plan("ring", "relay-run", ("token",), amounts(*[Amount((3, 4), 50, 1)] * 3)),))},
-    lambda run: ["--repeat", str(run.amount.count), *run.names],
-    programs=Programs("relay-*", "relay-[a-z]+", "--version", "Relay ([0-9.]+)"),
-)
-'''
 COMMAND = "import sys; from mpibench import cli; sys.exit(cli.main(sys.argv[1:]))"
 REFRAME = str(Path(sys.executable).with_name("reframe"))
 OUTPUT = "# Relay\n8 1.50\n16 1.75\n"

@@ -174,6 +174,16 @@ def test_every_word_a_schema_asks_for_is_known() -> None:
     assert asked == set(schemas.WORDS)
 
 
+def test_the_project_names_no_mpi_outside_its_folder() -> None:
+    """A literal name elsewhere is a table that a new MPI would have to be added to."""
+    names = "|".join(registry.names())
+    literal = re.compile(rf"""["'](?:{names})["']""")
+    room = Path(registry.__file__).parent
+    product = [path for top in ("reframe_tests", "ci/mpibench") for path in (metadata.ROOT / top).rglob("*.py")]
+    places = {str(path) for path in product if path.parent != room and literal.search(path.read_text())}
+    assert len(product) > 100 and places == set()
+
+
 def test_each_mpi_has_a_file_of_its_own_name() -> None:
     here = Path(registry.__file__).parent
     assert all((here / f"{name}.py").is_file() for name in registry.names())

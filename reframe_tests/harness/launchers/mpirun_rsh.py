@@ -9,8 +9,8 @@ from .model import HOSTFILE, Binding, Bootstrap, Exports, Inexpressible, Introdu
 EXPORT = "-export"
 #: First version with :data:`EXPORT`, and with several cores for a rank.
 EXPORTING = (1, 7)
-#: MPI to the beginning of its variables' names.
-PREFIXES = {"mvapich2": "MV2", "mvapich": "MVP"}
+#: End of the name of the variable that keeps an MPI from binding its ranks; the beginning is that of all its variables.
+AFFINITY = "_ENABLE_AFFINITY"
 
 
 def _count(request: Request) -> Binding:
@@ -35,9 +35,11 @@ def _explicit(request: Request) -> Binding | Inexpressible:
     if request.before(*EXPORTING) and not request.narrow:
         return Inexpressible("MVAPICH2 before 1.7 maps a rank to one core only; use ranks of one core or a newer version")
     mapping = ":".join(",".join(map(str, cpus)) for cpus in request.ranks)
-    prefixes = (PREFIXES[request.mpi],) if request.mpi in PREFIXES else tuple(PREFIXES.values())
+    prefixes = [name.removesuffix(AFFINITY) for name in request.unbinding if name.endswith(AFFINITY)]
+    if not prefixes:
+        return Inexpressible(f"mpirun_rsh pins by variables of the MPI, and those of {request.mpi} are not known")
     # The mapping is read only where the library's own binding is on (hwloc_bind.c, MPIDI_CH3I_set_affinity).
-    env = {f"{p}_{name}": value for p in prefixes for name, value in (("ENABLE_AFFINITY", "1"), ("CPU_MAPPING", mapping))}
+    env = {f"{p}{name}": value for p in prefixes for name, value in ((AFFINITY, "1"), ("_CPU_MAPPING", mapping))}
     return _count(request).adding(env=env)
 
 

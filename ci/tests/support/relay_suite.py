@@ -1,0 +1,38 @@
+"""A suite that nobody has: one benchmark, in one file of a folder."""
+
+from __future__ import annotations
+
+SUITE = '''
+"""Relay: a token passed round a ring."""
+
+import re
+
+from reframe_tests.harness.suites import traffic
+from reframe_tests.harness.suites.benchmark import Benchmark
+from reframe_tests.harness.suites.model import Group, Programs, Suite
+from reframe_tests.harness.suites.plans import Amount, Plan, amounts
+from reframe_tests.harness.suites.records import OutputError, Record
+
+ROW = Benchmark("token", "relay", "relay-run", "relay_ring", "all", ("latency_us",), traffic.every_rank_once,
+                gates={"latency_us": (8,)})
+LINE = re.compile(r"([0-9]+) ([0-9.]+)")
+
+
+def parse(text, source):
+    rows = [LINE.fullmatch(line) for line in text.splitlines()[1:]]
+    if not all(rows):
+        raise OutputError(f"{source}: the table is damaged.")
+    return [Record("relay", "token", None, 1, int(row[1]), None, {"latency_us": float(row[2])}) for row in rows]
+
+
+SUITE = Suite(
+    "relay",
+    "Relay",
+    re.compile("^# Relay$", re.MULTILINE),
+    parse,
+    (ROW,),
+    {"relay_ring": Group("A token on a ring", (Plan("ring", "relay-run", ("token",), amounts(*[Amount((3, 4), 50, 1)] * 3)),))},
+    lambda run: ["--repeat", str(run.amount.count), *run.names],
+    programs=Programs("relay-*", "relay-[a-z]+", "--version", "Relay ([0-9.]+)"),
+)
+'''
