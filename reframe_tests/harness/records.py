@@ -68,6 +68,12 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
     return found
 
 
+def extension_files() -> list[Path]:
+    """Every Python file of :data:`EXTENSIONS`, whatever its room."""
+    folders = [Path(entry).expanduser().absolute() for entry in filter(None, os.environ.get(EXTENSIONS, "").split(":"))]
+    return [path for folder in folders for room in ROOMS for path in sorted((folder / room).rglob("*.py"))]
+
+
 def _own(package: str, attribute: str) -> Iterator[ModuleType]:
     """Modules of the room itself that hold a record."""
     for row in pkgutil.iter_modules(importlib.import_module(package).__path__):

@@ -292,13 +292,14 @@ def _measured_with(condition: Mapping[str, object]) -> dict[str, object]:
     if not isinstance(stored, Mapping):
         return {}
     packages = stored.get("packages")
-    unlike = stored.get("unlike_lock")
+    unlike, extensions = stored.get("unlike_lock"), stored.get("extensions")
     return {
         "commit of the tests": stored.get("commit"),
         "tests changed since that commit": _YES_OR_NO.get(stored.get("modified")),
         "python": stored.get("python"),
         "requirements.lock": stored.get("lock"),
         "installed unlike requirements.lock": ", ".join(map(str, unlike)) if isinstance(unlike, list) else None,
+        "the site's own extensions": ", ".join(map(str, extensions)) if isinstance(extensions, list) else None,
         **({f"package {name}": version for name, version in packages.items()} if isinstance(packages, Mapping) else {}),
     }
 

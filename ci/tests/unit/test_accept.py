@@ -314,12 +314,14 @@ def test_sessions_of_two_systems_are_never_compared(tmp_path: Path, capsys: pyte
 def test_the_record_names_commit_and_versions_of_both_sides(tmp_path: Path) -> None:
     for number, commit in enumerate(("1" * 40, "2" * 40)):
         told = {"commit": commit, "modified": bool(number), "python": "3.11.2", "lock": "f" * 64, "unlike_lock": []}
+        told |= {"extensions": [f"/site/mpis/x.py {number}"]}
         write_session(tmp_path, number, condition={"measured_with": {**told, "packages": {"scipy": f"1.1{number}"}}})
     assert run(tmp_path) == 0
     changed = {row["what"]: (row["before"], row["after"]) for row in record(tmp_path)["changed"]}
     assert changed == {
         "commit of the tests": ("1" * 40, "2" * 40),
         "tests changed since that commit": ("no", "yes"),
+        "the site's own extensions": ("/site/mpis/x.py 0", "/site/mpis/x.py 1"),
         "package scipy": ("1.10", "1.11"),
     }
     assert record(tmp_path)["baseline"]["facts"]["python"] == ["3.11.2"]

@@ -18,7 +18,7 @@ from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.placement import place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.mpis import preamble, registry
-from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites import provenance, site
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import TRANSPORTS, BadInput
 from synthetic_stack import write_stack
@@ -116,6 +116,15 @@ def test_its_wheel_is_described_by_it(folder: Path, tmp_path: Path) -> None:
     [recipe] = wheels.read_table(tmp_path)
     assert (recipe.abi, recipe.library_version_pattern) == ("torus", "Torus MPI {version} ")
     assert recipe.env_vars == {"TORUS_HOME": "{prefix}"}
+
+
+def test_a_session_names_its_files_and_what_was_in_them(folder: Path) -> None:
+    path = folder / "mpis" / "torusmpi.py"
+    [first] = provenance.extensions()
+    assert re.fullmatch(rf"{path} [0-9a-f]{{12}}", first)
+    path.write_text(TORUS_MPI + "\n")
+    [second] = provenance.extensions()
+    assert second.startswith(f"{path} ") and second != first
 
 
 # ---- what is wrong with a folder is one sentence ----

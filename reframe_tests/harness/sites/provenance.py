@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from .. import records
 from .site import ROOT
 
 #: Distributions whose version is told also where it is the pinned one: they run the tests and decide verdicts.
@@ -24,7 +25,8 @@ def describe(root: Path = ROOT) -> dict[str, Any]:
     """Facts about this checkout and this environment, the same for all cases of a session.
 
     ``commit`` is empty outside a git checkout; ``modified`` is ``None`` where git cannot say; ``lock`` is the SHA-256 of
-    ``requirements.lock``, and ``unlike_lock`` names what is installed in another version (``name version``).
+    ``requirements.lock``, and ``unlike_lock`` names what is installed in another version (``name version``);
+    ``extensions`` are the site's own files that say what an MPI, a launcher or a suite is (:func:`extensions`).
     """
     return {
         "commit": read_commit(root),
@@ -33,6 +35,7 @@ def describe(root: Path = ROOT) -> dict[str, Any]:
         "lock": hashlib.sha256((root / LOCK).read_bytes()).hexdigest() if (root / LOCK).exists() else "",
         "packages": {name: version for name in DECISIVE if (version := installed(name))},
         "unlike_lock": differences(root / LOCK),
+        "extensions": extensions(),
     }
 
 
@@ -65,6 +68,11 @@ def is_modified(root: Path) -> bool | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return bool(done.stdout.strip()) if done.returncode == 0 else None
+
+
+def extensions() -> list[str]:
+    """Files of ``MPIBENCH_EXTENSIONS``, each with the first 12 hex digits of its SHA-256: ``/site/mpis/x.py 0123456789ab``."""
+    return [f"{path} {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}" for path in records.extension_files()]
 
 
 def installed(name: str) -> str:
