@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 import secrets
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from reframe_tests.harness.vocabulary import BadInput
@@ -19,14 +21,18 @@ from reframe_tests.harness.vocabulary import BadInput
 from ..results.quantity_text import size_text, unit_text
 from .palette import PALETTE, SYMBOLS
 
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
 #: How ``tojson`` writes data; it escapes ``<``, ``>``, ``&`` and ``'`` itself, so that no text can end its element.
 _JSON = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
 
 
-def environment(package: str) -> Environment:
+def environment(package: str, **filters: Callable[[Any], Any]) -> Environment:
     """Templates of a room, beside those of all.
 
     :param package: name of the room's package, e.g. ``mpibench.report``.
+    :param filters: what its templates make text with, beside ``size``, ``unit`` and ``figures_json``, which all have.
     """
     loader = ChoiceLoader([PackageLoader(package), PackageLoader(__package__)])
     templates = Environment(
@@ -37,7 +43,7 @@ def environment(package: str) -> Environment:
         lstrip_blocks=True,
     )
     templates.policies["json.dumps_kwargs"] = _JSON
-    templates.filters.update(size=size_text, unit=unit_text)
+    templates.filters.update(filters, size=size_text, unit=unit_text, figures_json=_figures_json)
     # The text of a file as it is, for scripts.
     source = {"source": lambda name: Markup(loader.get_source(templates, name)[0])}
     templates.globals.update(palette=PALETTE, symbols=SYMBOLS, **source)
@@ -53,6 +59,11 @@ def render(templates: Environment, name: str, **content: Any) -> str:
     """
     script = content.pop("script", False)
     return templates.get_template(name).render(**content, nonce=secrets.token_urlsafe(16) if script else "")
+
+
+def _figures_json(figures: Sequence[go.Figure]) -> Markup:
+    """Figures as plotly writes them; like ``tojson``, so that no text in them can end its element."""
+    return htmlsafe_json_dumps(figures, dumps=lambda drawn: f"[{','.join(figure.to_json() for figure in drawn)}]")
 
 
 def plotly_source() -> Markup:

@@ -26,9 +26,15 @@ from .sections import SECTIONS
 from .summary import counts, format_number, summary_lines, title_of, verdict_line, write_markdown
 from .view import View
 
-_TEMPLATES = page.environment(__package__)
-_TEMPLATES.filters.update(number=format_number, title_of=title_of, library_line=library_line, placement_text=placement_text)
-_TEMPLATES.filters.update(traffic_text=traffic_text, transport_line=transport_line)
+TEMPLATES = page.environment(
+    __package__,
+    number=format_number,
+    title_of=title_of,
+    library_line=library_line,
+    placement_text=placement_text,
+    traffic_text=traffic_text,
+    transport_line=transport_line,
+)
 
 
 def _facts(session: Session) -> list[tuple[str, str]]:
@@ -66,7 +72,7 @@ def render(session: Session, base: Path, stacks: Iterable[Stack] = (), published
     systems, label = ", ".join(session.systems), label_of(session)
     contents = ((section, section.content(view)) for section in SECTIONS)
     return page.render(
-        _TEMPLATES,
+        TEMPLATES,
         "report.html",
         script=True,
         title=f"{systems}: {label}, {session.started:%Y-%m-%d}",

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..pages import page
+from ..results.quantity_text import size_text
 from ..results.session_values import describe_condition
 from ..verdicts import text as verdict_text
 from ..verdicts.words import INCONCLUSIVE
-from .cells import job_rows, number
+from .parts import TEMPLATES, job_rows, number
 
 SIDES = ("baseline", "candidate")
-_TEMPLATES = page.environment(__package__)
 
 
 def acceptance(record: Mapping[str, Any]) -> str:
     """The page of a record (``acceptance_record.as_dict``)."""
     return page.render(
-        _TEMPLATES,
+        TEMPLATES,
         "accept.html",
         kind=f"Acceptance of {record['system']}",
         title=record["headline"],
@@ -57,7 +57,7 @@ def _metric(row: Mapping[str, Any]) -> list[object]:
     """A metric with both sides, ratio, interval and verdict."""
     values = (number(row.get(side), 2) for side in SIDES)
     repeats = f"{row.get('baseline_repeats') or 0} / {row.get('candidate_repeats') or 0}"
-    size, unit = verdict_text.size_text(row["message_bytes"]), row.get("unit") or ""
+    size, unit = size_text(row["message_bytes"]), row.get("unit") or ""
     return [*_what(row), size, *values, unit, number(row["ratio"]), _interval(row), repeats, row["verdict"], _why(row)]
 
 

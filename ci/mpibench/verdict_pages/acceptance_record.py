@@ -24,6 +24,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
 from ..results import session_values
+from ..results.quantity_text import size_text
 from ..results.session_values import METRIC, UNIT, Selection
 from ..verdicts import sides as verdict_sides
 from ..verdicts import text as verdict_text
@@ -142,7 +143,7 @@ def junit(acceptance: Acceptance) -> str:
 
 def _test(row: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     """One metric as a test: class, name, tag, type, message."""
-    title = f"{row['benchmark']} {row['quantity']} {verdict_text.size_text(row['message_bytes'])}"
+    title = f"{row['benchmark']} {row['quantity']} {size_text(row['message_bytes'])}"
     verdict = row["verdict"]
     if verdict in (REGRESSED, MISSING):
         text = row["why"] if row["slower"] is None else verdict_text.change_text(row["slower"])

@@ -15,8 +15,6 @@ from typing import Any
 
 import plotly.graph_objects as go
 import polars as pl
-from jinja2.utils import htmlsafe_json_dumps
-from markupsafe import Markup
 
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
@@ -28,7 +26,7 @@ from ..verdicts import comparison as verdicts
 from ..verdicts import policy as verdict_policy
 from ..verdicts import sides as verdict_sides
 from . import compare_charts, compare_tables
-from .cells import job_rows
+from .parts import TEMPLATES, job_rows
 
 #: What can be compared.
 SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
@@ -171,15 +169,6 @@ def figures(values: pl.DataFrame, subject: str, sizes: Sequence[int]) -> list[go
     return [*stars, *compare_charts.winners(values, subject), *maps, *compare_charts.curves(values, subject)]
 
 
-def _plotly_json(drawn: Sequence[go.Figure]) -> Markup:
-    """Figures as plotly writes them, for a script element: no text in them can end it."""
-    return htmlsafe_json_dumps(drawn, dumps=lambda figures: f"[{','.join(figure.to_json() for figure in figures)}]")
-
-
-_TEMPLATES = page_templates.environment(__package__)
-_TEMPLATES.filters["plotly_json"] = _plotly_json
-
-
 def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[int] = KIVIAT_BYTES) -> str:
     """The comparison as one HTML file with its charts."""
     subject, names = comparison.subject, (comparison.first, comparison.second)
@@ -190,7 +179,7 @@ def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[in
         for line in verdict_sides.identity_lines(name, side, now)
     ]
     return page_templates.render(
-        _TEMPLATES,
+        TEMPLATES,
         "compare.html",
         script=True,
         kind=f"Comparison by {subject}",

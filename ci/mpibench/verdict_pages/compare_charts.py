@@ -11,7 +11,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..pages.palette import PALETTE
-from ..results.quantity_text import unit_text
+from ..results.quantity_text import size_text, unit_text
 from ..results.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from ..verdicts import text as verdict_text
 
@@ -65,7 +65,7 @@ def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure 
     conditions = table.select(name for name in CONDITION if name != subject).n_unique()
     over = f", mean over {conditions} conditions" if conditions > 1 else ""
     figure.update_layout(
-        title=f"{verdict_text.size_text(message_bytes)}: speed relative to the best{over}",
+        title=f"{size_text(message_bytes)}: speed relative to the best{over}",
         polar_radialaxis_range=[0, 1],
         height=480,
         legend=BELOW,
@@ -94,7 +94,7 @@ def winners(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
         scale = [(end, PALETTE["light"][place % 8]) for place, pair in enumerate(steps) for end in pair]
         figure = go.Figure(
             go.Heatmap(
-                x=[verdict_text.size_text(size) for size in sizes],
+                x=[size_text(size) for size in sizes],
                 y=calls,
                 z=[[names.index(str(cell[subject])) if cell else None for cell in row] for row in cells],
                 zmin=-0.5,
@@ -149,7 +149,7 @@ def placements(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure]:
             )
         )
         where = f"{shown['stack']} on {shown['partition']}, {shown['fabric']}, {shown['nodes']} nodes"
-        size = verdict_text.size_text(message_bytes)
+        size = size_text(message_bytes)
         figure.update_layout(title=f"{shown['benchmark']}, {size}: {where}", height=180 + 40 * len(policies))
         yield figure
 

@@ -15,10 +15,11 @@ from rich.text import Text
 
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
+from ..results.quantity_text import size_text
 from ..results.session_values import CONDITION, METRIC
 from ..verdicts import sides as verdict_sides
 from ..verdicts import text as verdict_text
-from .cells import number
+from .parts import number
 
 if TYPE_CHECKING:
     from .compare import Comparison
@@ -163,7 +164,7 @@ def notes(comparison: Comparison) -> list[str]:
     metrics = comparison.metrics
     zero = metrics.filter(pl.col("ratio").is_null(), pl.col("why").str.contains("are zero"))
     for row in zero.to_dicts():
-        where = f"{verdict_text.benchmark_text(row)} at {verdict_text.size_text(row['message_bytes'])}"
+        where = f"{verdict_text.benchmark_text(row)} at {size_text(row['message_bytes'])}"
         why = row["why"].partition(":")[0]
         why = why.replace("the baseline", comparison.first).replace("the candidate", comparison.second)
         found.append(f"{UNKNOWN}: {where}, {condition_text(row, comparison.subject)}: {why}")
@@ -212,7 +213,7 @@ def metric_parts(comparison: Comparison) -> Parts:
 
     def cells(row: Mapping[str, Any]) -> list[object]:
         values = (number(row[side], 2) for side in ("baseline", "candidate"))
-        size = verdict_text.size_text(row["message_bytes"])
+        size = size_text(row["message_bytes"])
         repeats = f"{row['baseline_repeats'] or 0} / {row['candidate_repeats'] or 0}"
         return [*_names(row), size, *values, row["unit"] or "", *_difference(row), repeats, row["why"] or ""]
 
@@ -233,7 +234,7 @@ def best_parts(table: pl.DataFrame, subject: str) -> Parts:
         for _, ranked in part.group_by(point, maintain_order=True):
             best, *others = ranked.to_dicts()
             behind = "; ".join(f"{times_text(1 + row['behind'])} than {row[subject]}" for row in others)
-            rows.append([*_names(best), verdict_text.size_text(best["message_bytes"]), best[subject], behind])
+            rows.append([*_names(best), size_text(best["message_bytes"]), best[subject], behind])
         first = part.row(0, named=True)
         found.append((condition_text({**dict.fromkeys(CONDITION, ""), **first}, subject), rows))
     return Parts(("benchmark", "quantity", "size", "best", "by how much"), found)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import html
-import json
 import re
 import shutil
 import subprocess
@@ -23,23 +22,12 @@ import plotly.graph_objects as go
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..pages.page import plotly_source
+from .parts import TEMPLATES
 
 #: What a Chromium is called, as it may be installed.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=600000", "--dump-dom")
 _WIDTH, _SCALE = 900, 2
-_PAGE = """<!DOCTYPE html><meta charset="utf-8"><body><script>{plotly}</script><script>
-const figures = {figures};
-(async () => {{
-  for (const figure of figures) for (const format of ["svg", "png"]) {{
-    const size = {{width: {width}, height: figure.layout.height || 450}};
-    const image = await Plotly.toImage(figure, {{format, ...size, scale: format === "png" ? {scale} : 1}});
-    const kept = document.createElement("pre");
-    kept.textContent = image;
-    document.body.append(kept);
-  }}
-}})();
-</script></body>"""
 #: Seconds until the browser hangs.
 _LIMIT_S = 300
 
@@ -52,9 +40,7 @@ def save(figures: Sequence[go.Figure], folder: Path) -> list[Path]:
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         raise BadInput(f"pictures are drawn by a Chromium and there is none ({', '.join(BROWSERS)}): install one.")
-    drawn = [json.loads(figure.to_json()) for figure in figures]
-    text = json.dumps(drawn).replace("<", "\\u003c")
-    page = _PAGE.format(plotly=plotly_source(), figures=text, width=_WIDTH, scale=_SCALE)
+    page = TEMPLATES.get_template("pictures.html").render(plotly=plotly_source(), figures=figures, width=_WIDTH, scale=_SCALE)
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "figures.html"
         source.write_text(page, encoding="utf-8")
@@ -64,15 +50,15 @@ def save(figures: Sequence[go.Figure], folder: Path) -> list[Path]:
         except subprocess.TimeoutExpired:
             raise BadInput(f"{browser} drew nothing within {_LIMIT_S} s.") from None
     images = [html.unescape(image) for image in re.findall(r"<pre>(data:image/[^<]*)</pre>", done.stdout)]
-    if len(images) != 2 * len(drawn):
+    if len(images) != 2 * len(figures):
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1][:200]
-        raise BadInput(f"{browser} drew {len(images)} of {2 * len(drawn)} pictures; it said: {said}.")
+        raise BadInput(f"{browser} drew {len(images)} of {2 * len(figures)} pictures; it said: {said}.")
     paths = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for place, image in enumerate(images):
             kind, _, content = image.partition(",")
-            path = folder / f"{place // 2 + 1:02}-{_file_name(drawn[place // 2])}.{'png' if 'png' in kind else 'svg'}"
+            path = folder / f"{place // 2 + 1:02}-{_file_name(figures[place // 2])}.{'png' if 'png' in kind else 'svg'}"
             path.write_bytes(base64.b64decode(content) if "base64" in kind else unquote(content).encode())
             paths.append(path)
     except OSError as error:
@@ -80,6 +66,5 @@ def save(figures: Sequence[go.Figure], folder: Path) -> list[Path]:
     return paths
 
 
-def _file_name(figure: dict[str, object]) -> str:
-    title = figure["layout"].get("title", {}).get("text", "") if isinstance(figure["layout"], dict) else ""
-    return re.sub(r"[^A-Za-z0-9]+", "-", str(title)).strip("-").lower()[:60] or "figure"
+def _file_name(figure: go.Figure) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", figure.layout.title.text or "").strip("-").lower()[:60] or "figure"

@@ -1,4 +1,4 @@
-"""Cells of tables that a record and a comparison both have."""
+"""What the pages of a record and of a comparison both have: their templates, and cells of their tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..pages import page
 from ..results.session_values import describe_condition
+
+TEMPLATES = page.environment(__package__)
 
 
 def number(value: float | None, digits: int = 3) -> str:
