@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from reframe_tests.harness.mpis import preamble
-from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites import preamble, reader
 from reframe_tests.harness.suites.records import Record
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 

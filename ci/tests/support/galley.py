@@ -12,6 +12,8 @@ from reframe_tests.harness.machine.topology import describe
 GALLEY = '''
 """galley: the launcher of a site."""
 
+import re
+
 from reframe_tests.harness.launchers.model import Binding, Launcher
 
 
@@ -31,6 +33,7 @@ def explicit(request):
 
 LAUNCHER = Launcher(
     name="galley",
+    title="the galley",
     manual="galley(1)",
     site=("galley",),
     program=("galley", "row"),
@@ -41,6 +44,7 @@ LAUNCHER = Launcher(
     exports=lambda exports: tuple(f"--env={name}" for name in exports.names),
     oversubscribe=("--crowd",),
     private=("GALLEY_",),
+    stdout_lines=re.compile(r"galley: .*"),
 )
 '''
 TRIREME = '''
@@ -59,6 +63,7 @@ def explicit(request):
 
 LAUNCHER = Launcher(
     name="trireme",
+    title="the trireme",
     manual="trireme(1)",
     count=count,
     unbound=count,

@@ -17,9 +17,10 @@ from reframe_tests.harness.launchers import binding
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.placement import place
 from reframe_tests.harness.machine.topology import Topology, describe
-from reframe_tests.harness.mpis import preamble, registry
+from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites import provenance, site
 from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.suites import preamble
 from reframe_tests.harness.vocabulary import TRANSPORTS, BadInput
 from synthetic_stack import write_stack
 from torus_mpi import SYSTEM, TORUS_MPI, torus_stack, write_extension

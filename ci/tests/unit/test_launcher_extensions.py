@@ -17,6 +17,7 @@ from reframe_tests.harness.launchers import backends, registry
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.suites import preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from synthetic_evidence import STACK, make_rank
 from synthetic_stack import write_stack
@@ -72,6 +73,13 @@ def test_no_binding_and_its_own_default() -> None:
 
 def test_what_it_keeps_to_itself_need_not_reach_the_ranks() -> None:
     assert check_settings([make_rank(0)], {"GALLEY_LOG": "1"}) == []
+
+
+def test_its_lines_before_a_title_are_set_aside() -> None:
+    said = "galley: pulls\nbireme: pulls\n"
+    parted = preamble.part(f"{said}# title\n", len(said))
+    assert preamble.say(parted.counts) == "1 line of the galley"
+    assert "bireme" in parted.text
 
 
 def test_an_mpi_without_a_process_management_interface_is_skipped() -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from folders import DATA
-from reframe_tests.harness.mpis import preamble
-from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites import preamble, reader
 from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import golden
 

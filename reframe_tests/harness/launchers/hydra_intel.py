@@ -35,6 +35,7 @@ def _explicit(request: Request) -> Binding:
 
 LAUNCHER = Launcher(
     name="hydra-intel",
+    title="Intel MPI's Hydra",
     manual="Intel MPI Developer Reference, 'Interoperability with OpenMP API', I_MPI_PIN_DOMAIN=<masklist>; 'Environment "
     "Variables for Process Pinning', I_MPI_PIN; 'Hydra Environment Variables', I_MPI_JOB_RESPECT_PROCESS_PLACEMENT; "
     "'mpiexec.hydra', -ppn and -hosts",

@@ -22,6 +22,7 @@ def _explicit(request: Request) -> Binding:
 
 LAUNCHER = Launcher(
     name="hydra",
+    title="MPICH's Hydra",
     manual="MPICH, 'Using the Hydra Process Manager', Process-core Binding; src/pm/hydra/lib/tools/topo/hwloc/topo_hwloc.c",
     count=_count,
     unbound=_unbound,

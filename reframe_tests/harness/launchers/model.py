@@ -9,6 +9,7 @@ What launchers print or fail to do is the test's evidence, not theirs: several k
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -146,6 +147,7 @@ class Launcher:
     """A way of starting ranks.
 
     :param name: of a stack's own ``mpirun`` as ``stack.json`` has it (``launcher_family``); of a site's launcher its program.
+    :param title: its name in sentences.
     :param manual: sections that define the words.
     :param count: options that fix the processes per node (and hosts, where they are known); all that policy ``default`` asks.
     :param unbound: policy ``none``: no binding at all, by launcher and library.
@@ -163,10 +165,12 @@ class Launcher:
         and starts through it by itself.
     :param private: beginnings of the names of variables that only the launcher reads, and need not hand on.
     :param rewritten: likewise, of variables that it sets again for the ranks to what it made of them.
+    :param stdout_lines: whole lines it can print on stdout only, among the benchmark's.
     :param note: what a reader of the record must know.
     """
 
     name: str
+    title: str
     manual: str
     count: Callable[[Request], Binding]
     unbound: Callable[[Request], Binding]
@@ -182,6 +186,7 @@ class Launcher:
     bootstraps: tuple[Bootstrap, ...] = ()
     private: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
+    stdout_lines: re.Pattern[str] | None = None
     note: str = ""
 
     @property

@@ -50,6 +50,7 @@ def _export(exports: Exports) -> tuple[str, ...]:
 
 LAUNCHER = Launcher(
     name="mpirun_rsh",
+    title="mpirun_rsh",
     manual="MVAPICH2 user guide 2.3.7, 5.2.1 Run using mpirun_rsh, 6.2 Export Environment, 6.5.3 User defined CPU Mapping, "
     "11.13 MV2_CPU_MAPPING, 11.22 MV2_ENABLE_AFFINITY",
     count=_count,

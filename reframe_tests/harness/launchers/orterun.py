@@ -30,6 +30,7 @@ def _explicit(request: Request) -> Binding | Inexpressible:
 
 LAUNCHER = Launcher(
     name="orterun",
+    title="ORTE",
     manual="mpirun(1) of Open MPI 4.1, 'Rankfiles' and -npernode; mpirun(1) of Open MPI 1.4, likewise",
     count=_count,
     unbound=_unbound,

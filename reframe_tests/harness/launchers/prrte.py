@@ -30,6 +30,7 @@ def _explicit(request: Request) -> Binding | Inexpressible:
 
 LAUNCHER = Launcher(
     name="prrte",
+    title="PRRTE",
     manual="mpirun(1) of Open MPI 5, 'Mapping, Ranking, and Binding: Oh My!' and 'Rankfiles'",
     count=_count,
     unbound=_unbound,

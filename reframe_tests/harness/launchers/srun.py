@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .model import Binding, Launcher, Request, mask
 
 
@@ -25,6 +27,7 @@ def _explicit(request: Request) -> Binding:
 
 LAUNCHER = Launcher(
     name="srun",
+    title="Slurm",
     manual="srun(1), --cpu-bind, --ntasks-per-node, --distribution, --overcommit, 'Output environment variables'",
     site=("srun", "srunalloc"),
     count=_count,
@@ -36,6 +39,13 @@ LAUNCHER = Launcher(
     private=("SRUN_",),
     # SLURM_CPU_BIND=cores arrives as quiet,mask_cpu:0x1.
     rewritten=("SLURM_",),
+    # info() of src/srun/libsrun/allocate.c and launch.c (22.05); without "error:" and "warning:".
+    stdout_lines=re.compile(
+        r"srun: (?:[Jj]ob \d+ (?:queued and waiting for resources|has been allocated resources)"
+        r"|Job (?:\d+ )?step creation (?:temporarily disabled, retrying.*|still disabled, retrying.*)|Step created for \S+"
+        r"|Pending job allocation \d+|Granted job allocation \d+|Waiting for resource configuration"
+        r"|Nodes \S+ are ready for job)"
+    ),
     note="Lists and masks hold per node and are honoured only if the step was given every CPU of the node: the job asks for "
     "the node exclusively and for no --cpus-per-task (which implies --exact since 22.05). Needs task/affinity.",
 )

@@ -16,10 +16,9 @@ from typing import Any
 from ..evidence import checks, clocks, data_check, link_state, link_use, settings
 from ..job import ending, script, transports
 from ..job.condition import Condition
-from ..mpis import preamble
 from ..printable import printable, printable_data
 from ..sites import references
-from ..suites import catalogue, reader
+from ..suites import catalogue, preamble, reader
 from ..suites.records import Record
 from ..vocabulary import QUANTITIES
 from .error_excerpt import telling_line

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..mpis import preamble
 from ..vocabulary import POSITIVE_TIMES
-from . import catalogue
+from . import catalogue, preamble
 from .records import OutputError, Record
 
 __all__ = ["OutputError", "Reading", "check_complete", "complete", "list_suites", "parse", "read", "require_sizes"]

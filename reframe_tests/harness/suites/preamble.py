@@ -1,9 +1,9 @@
 """Lines that stand before a benchmark's title, because the MPI library, the launcher or the batch system share its output.
 
 Only lines of this table are set aside, only before the title, and they are counted: anything else there, and anything at all
-inside a table, is an error of the reader. What a library can print on stdout is kept with each MPI
-(:attr:`Mpi.stdout_lines`). Lines that say that something failed, or that ranks did not find each other, belong to
-none of these: an output that begins with one is no result.
+inside a table, is an error of the reader. What a library or a launcher can print on stdout is kept with each
+(:attr:`Mpi.stdout_lines`, :attr:`Launcher.stdout_lines`). Lines that say that something failed, or that ranks did not find each
+other, belong to none of these: an output that begins with one is no result.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from . import registry
+from ..launchers import registry as launchers
+from ..mpis import registry as mpis
 
 #: Who else prints what, as a whole line:
 #:
-#: - Slurm: ``info()`` of src/srun/libsrun/allocate.c and launch.c, src/salloc/salloc.c, src/sbatch/sbatch.c (22.05); without
-#:   ``error:`` and ``warning:``.
+#: - Slurm: ``info()`` of src/salloc/salloc.c, src/sbatch/sbatch.c (22.05); without ``error:`` and ``warning:``.
 #: - Shells under PBS and Torque without a terminal (tcsh and bash say so before a job's first command).
 #: - Intel oneAPI's ``setvars.sh`` (2021 to 2026), sourced in the job.
 _LINES: Mapping[str, re.Pattern[str]] = {
     "Slurm": re.compile(
-        r"(?:srun|salloc): (?:[Jj]ob \d+ (?:queued and waiting for resources|has been allocated resources)"
-        r"|Job (?:\d+ )?step creation (?:temporarily disabled, retrying.*|still disabled, retrying.*)|Step created for \S+"
-        r"|Pending job allocation \d+|Granted job allocation \d+|Waiting for resource configuration"
-        r"|Nodes \S+ are ready for job)"
+        r"salloc: (?:[Jj]ob \d+ (?:queued and waiting for resources|has been allocated resources)|Pending job allocation \d+"
+        r"|Granted job allocation \d+|Waiting for resource configuration|Nodes \S+ are ready for job)"
         r"|Submitted batch job \d+(?: on cluster \S+)?"
     ),
     "the batch shell": re.compile(
@@ -66,15 +64,18 @@ def part(text: str, title: int) -> Preamble:
     end = text.rfind("\n", 0, title) + 1
     counts: Counter[str] = Counter()
     kept = []
+    speakers = _speakers()
     for line in text[:end].splitlines(keepends=True):
-        name = _speaker(line.rstrip("\r\n"))
+        whole = line.rstrip("\r\n")
+        name = next((name for name, lines in speakers if lines.fullmatch(whole)), "")
         if name:
             counts[name] += 1
         kept.append("\n" if name else line)
     return Preamble("".join(kept) + text[end:], counts)
 
 
-def _speaker(line: str) -> str:
-    """Who prints such a line, MPI libraries first; empty for nobody known. Of two that print the same, the first."""
-    printed = ((mpi.title, mpi.stdout_lines) for mpi in registry.known().values() if mpi.stdout_lines)
-    return next((name for name, pattern in (*printed, *_LINES.items()) if pattern.fullmatch(line)), "")
+def _speakers() -> list[tuple[str, re.Pattern[str]]]:
+    """Who prints which lines, MPI libraries first; where two print the same, the first counts."""
+    printed = [(mpi.title, mpi.stdout_lines) for mpi in mpis.known().values()]
+    printed += [(launcher.title, launcher.stdout_lines) for launcher in launchers.known().values()]
+    return [*((title, lines) for title, lines in printed if lines is not None), *_LINES.items()]
