@@ -11,7 +11,7 @@ import pytest
 
 from hostile_pages import PAGES, hostile_comparison, hostile_report
 from mpibench.pages import page
-from mpibench.report import report
+from mpibench.report import report, sections
 from mpibench.verdict_pages import parts
 from page_reader import Reader
 from reframe_tests.harness.stacks import metadata
@@ -56,6 +56,23 @@ def test_each_section_shows_hostile_names(name: str, tmp_path: Path) -> None:
 def test_a_comparison_draws_hostile_names_as_data(tmp_path: Path) -> None:
     figures = Reader(hostile_comparison(tmp_path)).blocks["figures"]
     assert HOSTILE in {trace.get("name") for figure in figures for trace in figure["data"]}
+
+
+def test_a_section_is_one_function_and_one_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [section.name for section in sections.SECTIONS]
+    assert sorted(names) == sorted(path.stem for path in (PRODUCT / "report" / "templates" / "sections").iterdir())
+    more = jinja2.DictLoader({"sections/weather.html": "<p>It is {{ content.sky }}.</p>"})
+    known = report.TEMPLATES.loader
+    assert known is not None
+    monkeypatch.setattr(report, "TEMPLATES", report.TEMPLATES.overlay(loader=jinja2.ChoiceLoader([more, known])))
+    weather = sections.Section("weather", "Weather", "Sky", lambda view: {"sky": f"<{view.stacks[0]}>"})
+    absent = sections.Section("absent", "Absent", "Absent", lambda view: None)
+    monkeypatch.setattr(sections, "SECTIONS", [*sections.SECTIONS, weather, absent])
+    monkeypatch.setattr(report, "SECTIONS", sections.SECTIONS)
+    read = Reader(hostile_report(tmp_path))
+    assert f"It is <{HOSTILE}>." in read.text["weather"]
+    links = [one["href"] for one in read.named("a") if (one["href"] or "").startswith("#")]
+    assert links == [f"#{name}" for name in [*names, "weather"] if name != "summary"]
 
 
 # Templates.
