@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from mpibench.report import report
-from mpibench.results.samples import PROVEN, Proof, Sample
 from mpibench.results.sessions import Case, Session
 from mpibench.verdict_pages.pictures import BROWSERS
+from reframe_tests.harness.samples import PROVEN, Evidence, Sample
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import BadInput
 
 _SIZES = [0, *(1 << power for power in range(23))]
 _REPEATS = 3
@@ -46,20 +46,17 @@ def session(curves: int) -> Session:
             for quantity in _QUANTITIES:
                 values = np.exp(rng.normal(2, 0.1, (len(_SIZES), _REPEATS))).round(2)
                 known = {"suite": "imb", "benchmark": row.name, "group": row.group, "ranks": 2, "groups": 1, "variant": ""}
-                one = QUANTITIES[quantity]
                 samples += [
                     Sample(
                         **known,
                         message_bytes=size,
                         repetitions=100,
                         quantity=quantity,
-                        unit=one.unit,
-                        direction=one.direction,
                         values=tuple(map(float, values[place])),
                     )
                     for place, size in enumerate(_SIZES)
                 ]
-        proof = Proof(PROVEN, (), ranks=(), library_version="", library="", devices=(), transport="", seconds=(1.0,))
+        proof = Evidence(PROVEN, (), ranks=(), library_version="", library="", devices=(), transport="", seconds=(1.0,))
         cases.append(Case(uuid, 0, {**entry, "condition": condition}, condition, tuple(samples), proof, ()))
     info = {"uuid": "00000000-0000-4000-8000-000000000000", "time_start_unix": 1.8e9, "time_elapsed": 1.0}
     return Session(info, tuple(cases))

@@ -22,6 +22,7 @@ from .evidence import data_check, recorder
 from .job import condition, ending, interleaved, script
 from .job.condition import Condition
 from .results import agreement, measurement
+from .samples import Gate, Sample
 from .sites import provenance, references, site
 from .stacks import metadata
 from .stacks.stack import Stack
@@ -296,10 +297,10 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     def set_metrics(self) -> None:
         """Declare every size of every metric, its reference where a layer has one, and the outcome of each gate."""
         learned, physics = self._learned_references(), self._physics_reference()
-        values = {} if self.is_dry_run() else {sample.metric: sample for sample in self._samples}
+        values = {} if self.is_dry_run() else {measurement.metric_of(sample): sample for sample in self._samples}
         metrics: dict[str, Any] = {}
         bounds: dict[str, references.Reference] = {}
-        gates: list[references.Gate] = []
+        gates: list[Gate] = []
         for row in catalogue.metrics(self._launches):
             value = _median(values.get(row.name))
             metrics[row.name] = (value, row.unit)
@@ -352,7 +353,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             return {}
 
 
-def _median(sample: measurement.Sample | None) -> float | None:
+def _median(sample: Sample | None) -> float | None:
     """Median of the repeats as a float, ``None`` where nothing was measured (a dry run)."""
     values = [value for value in (sample.values if sample else ()) if value is not None]
     return float(statistics.median(values)) if values else None

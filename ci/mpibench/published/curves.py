@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
-from ..results.samples import PROVEN
 from ..results.sessions import Case, Session
 from . import figures_file
 

@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 from reframe_tests.harness.evidence import link_state
+from reframe_tests.harness.samples import Evidence
 
-from ..results.samples import Proof
 from ..results.sessions import Case, Session
 from .summary import OUTCOMES, outcome_of, sentences, title_of
 
@@ -142,7 +142,7 @@ def _seconds(value: Any) -> str:
     return f"{value:.1f} s" if isinstance(value, (int, float)) else ""
 
 
-def _proof(proof: Proof) -> dict[str, Any]:
+def _proof(proof: Evidence) -> dict[str, Any]:
     return {
         "verdict": proof.verdict,
         "library": proof.library,
@@ -155,7 +155,7 @@ def _proof(proof: Proof) -> dict[str, Any]:
         ],
         "rank_count": len(proof.ranks),
         "notes": list(proof.notes),
-        "kernel": list(dict.fromkeys(proof.kernel)),
+        "kernel": list(dict.fromkeys(map(str, proof.kernel))),
         "links": list(link_text(proof.links)),
         "traffic": [[one.launch, one.repeat, one.node, one.device, one.tx_bytes, one.rx_bytes] for one in proof.devices],
     }
@@ -169,7 +169,7 @@ def bytes_text(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def placement_text(proof: Proof, limit: int = 8) -> Iterator[str]:
+def placement_text(proof: Evidence, limit: int = 8) -> Iterator[str]:
     """Ranks per host as ``n1: 0 on 0-3, 1 on 4-7 (NUMA 0); ...``, at most ``limit`` ranks of a host in full."""
     for host, group in groupby(proof.ranks, key=lambda rank: _flat(rank.get("host"))):
         rows = list(group)
@@ -181,7 +181,7 @@ def placement_text(proof: Proof, limit: int = 8) -> Iterator[str]:
         yield f"{host}: {'; '.join(parts)}{more}"
 
 
-def traffic_text(proof: Proof) -> Iterator[str]:
+def traffic_text(proof: Evidence) -> Iterator[str]:
     """Bytes per device, summed over nodes and repeats, as ``lo: 2.1 GB out, 2.1 GB in``."""
     totals: dict[str, list[int]] = {}
     for one in proof.devices:
@@ -208,12 +208,12 @@ def abbreviate_nodes(names: Sequence[str]) -> str:
     return nodelist_abbrev(list(names)) if names else ""
 
 
-def library_line(proof: Proof) -> str:
+def library_line(proof: Evidence) -> str:
     """First line of the library's version banner, its blanks collapsed."""
     lines = proof.library_version.strip().splitlines()
     return re.sub(r"\s+", " ", lines[0]) if lines else ""
 
 
-def transport_line(proof: Proof) -> str:
+def transport_line(proof: Evidence) -> str:
     """Transport without the settings in brackets that it was told by."""
     return re.sub(r" \([^()]*\)", "", proof.transport)

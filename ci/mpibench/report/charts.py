@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reframe_tests.harness.samples import PROVEN, Sample
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..pages.palette import PALETTE, SYMBOLS
 from ..published.curves import Curve
 from ..results.quantity_text import unit_text
-from ..results.samples import PROVEN, Sample
 from ..results.sessions import Session
 from .summary import outcome_of
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, Gate
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..published.curves import Beside, Curve, beside
 from ..results.quantity_text import size_text, unit_text
-from ..results.samples import FAIL, NO_REFERENCE, PASS, Gate
 from ..results.sessions import Case
 from .summary import (
     KEY_FIGURES,

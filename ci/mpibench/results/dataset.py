@@ -23,12 +23,12 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.evidence import link_state
+from reframe_tests.harness.samples import PROVEN, STATUSES
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
 from . import unreadable
 from .dataset_layout import CASE_COLUMNS, CASES_SCHEMA, LAYOUT, SAMPLES_SCHEMA, VERSION_KEY, scan
-from .samples import PROVEN, VERDICTS
 from .sessions import Case, Session, read_session, session_starts, systems_of
 
 
@@ -89,11 +89,9 @@ def _case_values(session: Session, case: Case) -> dict[str, Any]:
 
 def _machine(case: Case) -> dict[str, Any]:
     """What the nodes' operating systems said of themselves, each saying once: what an upgrade changes beside the stack."""
-    proof = case.entry.get("proof")
-    nodes = proof.get("kernel") if isinstance(proof, dict) else None
     said: dict[str, set[str]] = {}
-    for node in nodes if isinstance(nodes, list) else ():
-        for name, value in node.items() if isinstance(node, dict) else [("release", node)]:
+    for node in case.proof.kernel if case.proof else ():
+        for name, value in [("release", node)] if isinstance(node, str) else node.items():
             if value is not None:
                 about = name if name.startswith(("driver of ", "firmware of ")) else f"kernel {name}"
                 said.setdefault(about, set()).add(str(value))
@@ -252,12 +250,12 @@ def load(
 
     :param sessions: only these session ids.
     :param systems: only these systems.
-    :param evidence: verdicts to accept, of ``samples.VERDICTS``.
+    :param evidence: verdicts to accept, of ``samples.STATUSES``.
     :raises BadInput: no dataset, a damaged file, or an unknown verdict.
     """
-    unknown = sorted(set(evidence) - set(VERDICTS))
+    unknown = sorted(set(evidence) - set(STATUSES))
     if unknown:
-        raise BadInput(f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(VERDICTS)}.")
+        raise BadInput(f"evidence {unknown[0]!r} is unknown: it is one of {', '.join(STATUSES)}.")
     frame = scan(out_dir, "samples", systems).filter(pl.col("evidence").is_in(list(evidence)), pl.col("value").is_not_null())
     return frame if sessions is None else frame.filter(pl.col("session").is_in(list(sessions)))
 

@@ -18,9 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness.samples import MISSING, Evidence, Gate, Sample, read_evidence, read_gates, read_samples
 from reframe_tests.harness.vocabulary import BadInput
-
-from .samples import MISSING, Gate, Proof, Sample, read_gates, read_proof, read_samples
 
 #: ``_SqliteStorage.SCHEMA_VERSION`` of ReFrame 4.10.
 DATABASE_SCHEMA = "1.0"
@@ -65,7 +64,7 @@ class Case:
     entry: Mapping[str, Any]
     condition: Mapping[str, Any]
     samples: tuple[Sample, ...]
-    proof: Proof | None
+    proof: Evidence | None
     gates: tuple[Gate, ...]
 
     def _text(self, key: str) -> str:
@@ -292,7 +291,7 @@ def _cases(report: Mapping[str, Any], where: str) -> Iterator[Case]:
                 entry=entry,
                 condition=condition,
                 samples=read_samples(_defined(entry, "samples"), place),
-                proof=read_proof(_defined(entry, "proof"), place),
+                proof=read_evidence(_defined(entry, "proof"), place),
                 gates=read_gates(_defined(entry, "gates"), place),
             )
             yield case
@@ -312,7 +311,7 @@ def _rival(case: Case, place: str) -> Iterator[Case]:
         entry={**case.entry, "environ": run["condition"].get("stack"), "rival_run": None},
         condition=run["condition"],
         samples=read_samples(run.get("samples"), f"{place}, rival"),
-        proof=read_proof(run.get("proof"), f"{place}, rival"),
+        proof=read_evidence(run.get("proof"), f"{place}, rival"),
         gates=(),
     )
 

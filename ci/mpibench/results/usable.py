@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from .samples import PROVEN
+from reframe_tests.harness.samples import PROVEN
+
 from .sessions import Case, Session
 
 

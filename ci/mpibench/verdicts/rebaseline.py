@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 import yaml
 
+from reframe_tests.harness.samples import FAIL
 from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.suites import catalogue
@@ -196,7 +197,7 @@ def _effect(jobs: pl.DataFrame, system: str, before: Mapping[str, Any], after: M
         entry = _get(tree, keys)
         if entry is None or entry[0] == "$xfail":
             return False
-        return references.judge(row["metric"], "learned", row["value"], tuple(entry), row["unit"]).outcome == "fail"
+        return references.judge(row["metric"], "learned", row["value"], tuple(entry), row["unit"]).outcome == FAIL
 
     rows = jobs.to_dicts()
     judged = jobs.with_columns(

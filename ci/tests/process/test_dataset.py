@@ -16,7 +16,8 @@ import polars as pl
 import pytest
 
 import synthetic_session as synthetic
-from mpibench.results import dataset, dataset_layout, samples, sessions, unreadable
+from mpibench.results import dataset, dataset_layout, sessions, unreadable
+from reframe_tests.harness import samples
 from synthetic_report import refused, session_of
 
 #: Columns the project promises to whoever reads the dataset.
@@ -45,7 +46,7 @@ def exported(db: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def everything(out: Path) -> pl.DataFrame:
-    return dataset.load(out, evidence=samples.VERDICTS).collect()
+    return dataset.load(out, evidence=samples.STATUSES).collect()
 
 
 def test_columns_and_types(exported: Path) -> None:
@@ -270,12 +271,13 @@ def test_names_cannot_leave_the_dataset(tmp_path: Path) -> None:
 def test_what_an_upgrade_may_change_is_kept_by_name() -> None:
     """Kernel settings, drivers and firmware of all nodes, each saying once."""
     nodes = [{"release": "6.1", "driver of eth0": "ice 1.9 firmware 4.2"}, {"release": "6.2", "firmware of mlx5_0": None}]
-    entry = {"uuid": "u", "result": "pass", "system": "s", "proof": {"kernel": nodes}}
-    case = sessions.Case("u", 0, entry, {}, (), None, ())
+    entry = {"uuid": "u", "result": "pass", "system": "s"}
+    stored = {"verdict": "contradicted", "kernel": nodes}
+    case = sessions.Case("u", 0, entry, {}, (), samples.read_evidence(stored, "case"), ())
     said = {"kernel release": ["6.1", "6.2"], "driver of eth0": ["ice 1.9 firmware 4.2"]}
     assert dataset._machine(case) == {"machine": said}
     links = [{"node": f"n{n}", "link": "eth0", "mtu_bytes": mtu, "state": "up"} for n, mtu in ((1, 9000), (2, 1500), (3, 9000))]
-    proof = samples.read_proof({"verdict": "contradicted", "links": links}, "case")
+    proof = samples.read_evidence({**stored, "links": links}, "case")
     said["link eth0"] = ["MTU 1500, state up", "MTU 9000, state up"]
     assert dataset._machine(dataclasses.replace(case, proof=proof)) == {"machine": said}
 

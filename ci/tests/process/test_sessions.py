@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given, settings
 
 import synthetic_session as synthetic
-from mpibench.results import dataset, samples, sessions
+from mpibench.results import dataset, sessions
+from reframe_tests.harness import samples
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import damaged_reports, refused
 
@@ -201,10 +202,35 @@ def test_a_wrong_case_is_refused(report: dict[str, Any], tmp_path: Path, key: st
     refused(lambda: reread(broken, tmp_path / "r.json"), *words)
 
 
+def test_what_is_stored_is_read_back() -> None:
+    sample = samples.Sample("imb", "PingPong", "p2p", 2, 1, "", 1024, 1000, "latency_us", (1.5, None, 1.25))
+    gate = samples.Gate("PingPong_lat_1024B", "learned", 1.5, 1.4, None, 1.6, "us", samples.PASS)
+    evidence = samples.Evidence(
+        samples.CONTRADICTED,
+        ("pair: wrong",),
+        ranks=({"rank": 0, "host": "n1", "cpus_allowed": "0-3", "cpu": 1, "numa_node": None},),
+        library_version="MPICH 4.2",
+        library="/lib/libmpi.so.12",
+        devices=(samples.DeviceTraffic("pair", 1, "n1", "lo", 5, 7),),
+        transport="tcp",
+        seconds=(0.5,),
+        notes=("a note",),
+        kernel=({"release": "6.1"}, "5.10"),
+        links=({"node": "n1", "link": "eth0", "mtu_bytes": 9000},),
+        link_errors=({"launch": "pair", "repeat": 1, "link": "eth0"},),
+        link_use=({"launch": "pair", "repeat": 1, "node": "n1"},),
+        environment={"FI_PROVIDER": "tcp"},
+    )
+    stored = json.loads(json.dumps([sample.as_dict(), gate.as_dict(), evidence.as_dict()]))
+    assert samples.read_samples([stored[0]], "case") == (sample,)
+    assert samples.read_gates([stored[1]], "case") == (gate,)
+    assert samples.read_evidence(stored[2], "case") == evidence
+
+
 def test_traffic_per_repeat_may_be_nested_or_flat() -> None:
     row = {"node": "n1", "device": "lo", "tx_bytes": 1, "rx_bytes": 2}
-    nested = samples.read_proof({"verdict": "proven", "devices": [[row], [row]]}, "here")
-    flat = samples.read_proof({"verdict": "proven", "devices": [{**row, "repeat": 1}, {**row, "repeat": 2}]}, "here")
+    nested = samples.read_evidence({"verdict": "proven", "devices": [[row], [row]]}, "here")
+    flat = samples.read_evidence({"verdict": "proven", "devices": [{**row, "repeat": 1}, {**row, "repeat": 2}]}, "here")
     assert nested == flat
     assert nested is not None
     assert [one.repeat for one in nested.devices] == [1, 2]

@@ -15,7 +15,7 @@ ROOT = metadata.ROOT
 FLOORS = {
     "reframe_tests.harness": (
         ("vocabulary", "printable"),
-        ("records",),
+        ("records", "samples"),
         ("machine",),
         ("mpis",),
         ("launchers",),

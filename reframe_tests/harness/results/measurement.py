@@ -17,62 +17,19 @@ from ..evidence import checks, clocks, data_check, link_state, link_use, setting
 from ..job import ending, script, transports
 from ..job.condition import Condition
 from ..printable import printable, printable_data
+from ..samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
 from ..sites import references
 from ..suites import catalogue, preamble, reader
 from ..suites.records import Record
 from ..vocabulary import QUANTITIES
 from .error_excerpt import telling_line
 
-#: Verdicts on the conditions of a measurement.
-PROVEN, CONTRADICTED, MISSING = "proven", "contradicted", "missing"
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
 #: Exit status of a launch after which the job starts nothing more, and what the launch did.
 WHY_STOPPED = {script.TIMED_OUT: "hung", script.TOO_MUCH_OUTPUT: "printed without end"}
 #: Bytes that are looked at, at either end, of an output without end.
 _ENDLESS_BYTES = 64 << 10
-
-
-@dataclass(frozen=True)
-class Sample:
-    """All repeats of one metric.
-
-    :param values: one value per repeat, in order; ``None`` where that repeat gave none.
-    """
-
-    suite: str
-    benchmark: str
-    group: str
-    ranks: int
-    groups: int
-    variant: str
-    message_bytes: int | None
-    repetitions: int | None
-    quantity: str
-    values: tuple[float | None, ...]
-
-    @property
-    def metric(self) -> str:
-        """Name of the performance variable."""
-        return catalogue.metric_name(self.benchmark, QUANTITIES[self.quantity].short, self.message_bytes, self.variant)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain dictionary, for the session's database."""
-        quantity = QUANTITIES[self.quantity]
-        return {
-            "suite": self.suite,
-            "benchmark": self.benchmark,
-            "group": self.group,
-            "ranks": self.ranks,
-            "groups": self.groups,
-            "variant": self.variant,
-            "message_bytes": self.message_bytes,
-            "repetitions": self.repetitions,
-            "quantity": self.quantity,
-            "unit": quantity.unit,
-            "direction": quantity.direction,
-            "values": list(self.values),
-        }
 
 
 @dataclass(frozen=True)
@@ -92,13 +49,13 @@ class Outcome:
     :param repeats: executions of each launch that were asked for.
     :param samples: every metric that was printed, also when the proof fails.
     :param findings: contradictions and absences, in the order they were found.
-    :param proof: the facts, JSON-able, for report and database.
+    :param evidence: the facts, for report and database.
     """
 
     repeats: int
     samples: list[Sample] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    proof: dict[str, Any] = field(default_factory=dict)
+    evidence: Evidence | None = None
 
     def add(self, launch: str, repeat: int, verdict: str, sentences: Iterable[str]) -> None:
         """Add what was found in one repeat of one launch; sentences quote programs, whose colour codes end here."""
@@ -109,6 +66,11 @@ class Outcome:
         """``proven``, ``contradicted`` or ``missing``."""
         verdicts = {finding.verdict for finding in self.findings}
         return next((verdict for verdict in (CONTRADICTED, MISSING) if verdict in verdicts), PROVEN)
+
+    @property
+    def proof(self) -> dict[str, Any]:
+        """The evidence as the database keeps it; empty before there is any."""
+        return self.evidence.as_dict() if self.evidence else {}
 
     @property
     def sentences(self) -> list[str]:
@@ -179,15 +141,17 @@ def evaluate(
         outcome.samples += _collect(launch, [records[launch.name, repeat] for repeat in range(1, repeats + 1)])
     if outcome.verdict == MISSING:
         outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
-    outcome.proof = _proof(outcome, condition.setting.summary, details)
+    evidence = _evidence(outcome, condition.setting.summary, details)
+    notes = list(evidence.notes)
     if any(launch.expected for launch in launches):
-        outcome.proof["notes"].append(checked or f"received data are not checked: {condition.stack.name} has no mpi4py")
+        notes.append(checked or f"received data are not checked: {condition.stack.name} has no mpi4py")
     if set_aside:
-        outcome.proof["notes"].append(f"before the benchmarks' titles stood {preamble.say(set_aside)}, set aside")
+        notes.append(f"before the benchmarks' titles stood {preamble.say(set_aside)}, set aside")
     starts = _text(directory / script.START_LOG).splitlines()
     if len(starts) > 1:
         note = f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run is counted"
-        outcome.proof["notes"].insert(0, note)
+        notes.insert(0, note)
+    outcome.evidence = replace(evidence, notes=tuple(notes))
     return outcome
 
 
@@ -353,6 +317,11 @@ def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: It
     return [sentence] if sentence else []
 
 
+def metric_of(sample: Sample) -> str:
+    """Name of the performance variable of a sample."""
+    return catalogue.metric_name(sample.benchmark, QUANTITIES[sample.quantity].short, sample.message_bytes, sample.variant)
+
+
 def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> list[Sample]:
     """Samples of one launch: the repeats of each metric side by side, in the order of the first repeat that has them."""
     order: dict[tuple[Any, ...], Record] = {}
@@ -383,17 +352,17 @@ def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> l
     ]
 
 
-def _proof(outcome: Outcome, setting_summary: str, details: Sequence[tuple[str, int, dict[str, Any]]]) -> dict[str, Any]:
-    """The evidence as the database keeps it: verdict, sentences, ranks, library, bytes per repeat, seconds."""
-    heard = [(launch, repeat, printable_data(facts)) for launch, repeat, facts in details if facts]
-    first = heard[0][2] if heard else {}
-    errors = [{"launch": launch, "repeat": repeat, **row} for launch, repeat, facts in heard for row in facts["link_errors"]]
+def _evidence(outcome: Outcome, setting_summary: str, details: Sequence[tuple[str, int, dict[str, Any]]]) -> Evidence:
+    """The evidence of a job: status, sentences, ranks, library, bytes per repeat, seconds."""
+    recorded = [(launch, repeat, printable_data(facts)) for launch, repeat, facts in details if facts]
+    first = recorded[0][2] if recorded else {}
+    errors = [{"launch": launch, "repeat": repeat, **row} for launch, repeat, facts in recorded for row in facts["link_errors"]]
     library = (first.get("library") or [{}])[0]
-    return {
-        "verdict": outcome.verdict,
-        "sentences": outcome.sentences,
-        "notes": [*_remarks(note for _, _, facts in heard for note in facts["notes"]), *link_state.remarks(errors)],
-        "ranks": [
+    return Evidence(
+        verdict=outcome.verdict,
+        sentences=tuple(outcome.sentences),
+        notes=(*_notes(note for _, _, facts in recorded for note in facts["notes"]), *link_state.remarks(errors)),
+        ranks=tuple(
             {
                 "rank": row["rank"],
                 "host": row["host"],
@@ -402,26 +371,28 @@ def _proof(outcome: Outcome, setting_summary: str, details: Sequence[tuple[str, 
                 "numa_node": row["numa_node"],
             }
             for row in first.get("ranks", ())
-        ],
-        "library_version": next(iter((library.get("version") or "").splitlines()), ""),
-        "library": library.get("path") or "",
-        "transport": setting_summary,
-        "environment": first.get("environment", {}),
-        "kernel": [row["kernel"] for row in first.get("nodes", ())],
-        "devices": [
-            {"launch": launch, "repeat": repeat, "node": node["host"], "device": device, **counted}
-            for launch, repeat, facts in heard
+        ),
+        library_version=next(iter((library.get("version") or "").splitlines()), ""),
+        library=library.get("path") or "",
+        transport=setting_summary,
+        environment=first.get("environment", {}),
+        kernel=tuple(row["kernel"] for row in first.get("nodes", ())),
+        devices=tuple(
+            DeviceTraffic(launch, repeat, node["host"], device, counted["tx_bytes"], counted["rx_bytes"])
+            for launch, repeat, facts in recorded
             for node in facts["nodes"]
             for device, counted in node["counted"].items()
             if counted["tx_bytes"] or counted["rx_bytes"]
-        ],
-        "links": first.get("links", []),
-        "link_errors": errors,
-        "link_use": [{"launch": launch, "repeat": repeat, **node} for launch, repeat, facts in heard for node in facts["use"]],
-        "seconds": [facts["seconds"] for _, _, facts in heard if facts["seconds"] is not None],
-    }
+        ),
+        links=tuple(first.get("links", ())),
+        link_errors=tuple(errors),
+        link_use=tuple(
+            {"launch": launch, "repeat": repeat, **node} for launch, repeat, facts in recorded for node in facts["use"]
+        ),
+        seconds=tuple(facts["seconds"] for _, _, facts in recorded if facts["seconds"] is not None),
+    )
 
 
-def _remarks(notes: Iterable[str]) -> list[str]:
-    """Remarks, each once, with the numbers of its first occurrence."""
+def _notes(notes: Iterable[str]) -> list[str]:
+    """Notes, each once, with the numbers of its first occurrence."""
     return list({re.sub(r"[0-9.]+", "#", note): note for note in reversed(list(notes))}.values())[::-1]

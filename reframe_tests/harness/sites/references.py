@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..machine.fabric import Fabric
+from ..samples import FAIL, NO_REFERENCE, PASS, Gate
 from ..vocabulary import HIGHER, LOWER, BadInput, Quantity
 from . import reference_keys
 
@@ -40,33 +40,6 @@ Reference = tuple[float, float | None, float | None, str]
 
 class ReferenceError(BadInput):
     """A references.yaml that cannot be used."""
-
-
-@dataclass(frozen=True)
-class Gate:
-    """One comparison of a metric with its reference.
-
-    :param metric: performance variable.
-    :param layer: ``physics`` or ``learned``.
-    :param value: measured value in ``unit``.
-    :param reference: reference in ``unit``, or ``None`` where there is none.
-    :param lower: smallest acceptable value, or ``None`` for no bound.
-    :param upper: largest acceptable value, or ``None`` for no bound.
-    :param outcome: ``pass``, ``fail`` or ``no reference``.
-    """
-
-    metric: str
-    layer: str
-    value: float
-    reference: float | None
-    lower: float | None
-    upper: float | None
-    unit: str
-    outcome: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain dictionary, for the session's database."""
-        return asdict(self)
 
 
 def line_rate_fraction(bandwidth_mb_per_s: float, fabric: Fabric, directions: int) -> float | None:
@@ -122,7 +95,7 @@ def judge(metric: str, layer: str, value: float, reference: Reference | None, un
     ``RegressionTest.reference``, since 4.8).
     """
     if reference is None or (reference[1] is None and reference[2] is None):
-        return Gate(metric, layer, value, None, None, None, unit, "no reference")
+        return Gate(metric, layer, value, None, None, None, unit, NO_REFERENCE)
     ref, low, high = reference[0], reference[1], reference[2]
 
     def bound(threshold: float | None) -> float | None:
@@ -132,7 +105,7 @@ def judge(metric: str, layer: str, value: float, reference: Reference | None, un
 
     lower, upper = bound(low), bound(high)
     fails = (lower is not None and value < lower) or (upper is not None and value > upper)
-    return Gate(metric, layer, value, ref, lower, upper, unit, "fail" if fails else "pass")
+    return Gate(metric, layer, value, ref, lower, upper, unit, FAIL if fails else PASS)
 
 
 def check_file(path: str, content: Any, system: Mapping[str, Any] | None = None) -> None:

@@ -1,20 +1,22 @@
-"""What a test stores with its case - samples, proof, gates - read back and checked, one sentence for what is wrong.
+"""What a test stores with its case (samples, evidence, gates): one record each, which writes itself and reads itself back.
 
-The dictionaries are written by ``reframe_tests/harness`` (``Sample.as_dict``, ``Outcome.proof``, ``Gate.as_dict``).
+Written by the tests into the session's database (``as_dict``), read by whoever judges a session (``read_samples``,
+``read_evidence``, ``read_gates``); what is wrong with a stored record is one sentence. The keys are those of all stored
+sessions: a record lacks what older ones did not have.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from .vocabulary import QUANTITIES, BadInput
 
-#: Verdicts a proof may carry; only the first makes a number usable.
+#: Evidence status of a case; only the first makes a number usable.
 PROVEN, CONTRADICTED, MISSING, DRY_RUN = "proven", "contradicted", "missing", "dry-run"
-VERDICTS = (PROVEN, CONTRADICTED, MISSING, DRY_RUN)
+STATUSES = (PROVEN, CONTRADICTED, MISSING, DRY_RUN)
 #: What may come of a comparison with a reference.
 PASS, FAIL, NO_REFERENCE = "pass", "fail", "no reference"
 OUTCOMES = (PASS, FAIL, NO_REFERENCE)
@@ -24,8 +26,11 @@ OUTCOMES = (PASS, FAIL, NO_REFERENCE)
 class Sample:
     """All repeats of one metric of one case.
 
-    :param values: one value per repeat, in the order they ran, in ``unit``; ``None`` where a repeat gave none.
+    :param ranks: processes active in the benchmark, per group where there are several.
     :param message_bytes: message size in bytes, ``None`` where the benchmark has none.
+    :param repetitions: repetitions one value averages over, ``None`` where the suite prints none.
+    :param quantity: key of :data:`vocabulary.QUANTITIES`, which gives unit and direction.
+    :param values: one value per repeat, in the order they ran, in ``unit``; ``None`` where a repeat gave none.
     """
 
     suite: str
@@ -37,19 +42,37 @@ class Sample:
     message_bytes: int | None
     repetitions: int | None
     quantity: str
-    unit: str
-    direction: str
     values: tuple[float | None, ...]
+
+    @property
+    def unit(self) -> str:
+        """Unit of the values."""
+        return QUANTITIES[self.quantity].unit
+
+    @property
+    def direction(self) -> str:
+        """Which way is better: ``lower``, ``higher`` or ``none``."""
+        return QUANTITIES[self.quantity].direction
 
     @property
     def measured(self) -> list[float]:
         """Values of the repeats that gave one."""
         return [value for value in self.values if value is not None]
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary, for the session's database."""
+        return {**asdict(self), "unit": self.unit, "direction": self.direction, "values": list(self.values)}
+
 
 @dataclass(frozen=True)
 class Gate:
-    """One comparison of a metric with a reference; values and bounds in ``unit``, ``None`` where there is none."""
+    """One comparison of a metric with its reference; values and bounds in ``unit``, ``None`` where there is none.
+
+    :param metric: performance variable.
+    :param layer: ``physics`` or ``learned``.
+    :param lower: smallest acceptable value; ``upper``: the largest.
+    :param outcome: one of :data:`OUTCOMES`.
+    """
 
     metric: str
     layer: str
@@ -60,9 +83,13 @@ class Gate:
     unit: str
     outcome: str
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary, for the session's database."""
+        return asdict(self)
+
 
 @dataclass(frozen=True)
-class Traffic:
+class DeviceTraffic:
     """Bytes one network device of one node moved during one repeat of one launch (``None`` and empty: of the job)."""
 
     launch: str
@@ -74,15 +101,19 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Proof:
-    """Evidence for the condition of a case.
+class Evidence:
+    """What the ranks of a case recorded of the condition it ran under, and what follows from it.
 
+    :param verdict: evidence status, one of :data:`STATUSES`.
     :param sentences: what is missing or contradicts the condition.
     :param ranks: rank, host, cpus_allowed (kernel's list format), cpu, numa_node of every rank.
-    :param notes: what a reader should know and what is no contradiction.
-    :param kernel: operating system of each node.
     :param seconds: the benchmarks' own time per launch, in seconds.
+    :param notes: what a reader should know and what is no contradiction.
+    :param kernel: operating system of each node: its facts by name, in older records its release as text.
     :param links: node, link and settings (MTU, speed, state, ...) of each of the fabric's links; empty in older records.
+    :param link_errors: launch, repeat, node, link and counter of each error, drop or retransmission.
+    :param link_use: launch, repeat, node and bytes that the ranks and others sent, as ``link_use.NodeUse.as_dict``.
+    :param environment: the variables that steer the network, as rank 0 had them.
     """
 
     verdict: str
@@ -90,12 +121,20 @@ class Proof:
     ranks: tuple[Mapping[str, Any], ...]
     library_version: str
     library: str
-    devices: tuple[Traffic, ...]
+    devices: tuple[DeviceTraffic, ...]
     transport: str
     seconds: tuple[float, ...]
     notes: tuple[str, ...] = ()
-    kernel: tuple[str, ...] = ()
+    kernel: tuple[Mapping[str, Any] | str, ...] = ()
     links: tuple[Mapping[str, Any], ...] = ()
+    link_errors: tuple[Mapping[str, Any], ...] = ()
+    link_use: tuple[Mapping[str, Any], ...] = ()
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dictionary, for the session's database."""
+        row = asdict(self)
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in row.items()}
 
 
 class _Reader:
@@ -119,6 +158,9 @@ class _Reader:
 
     def texts(self, key: str) -> tuple[str, ...]:
         return tuple(str(row) for row, _ in _rows(self.row.get(key), f"{self.place}.{key}"))
+
+    def mappings(self, key: str) -> tuple[Mapping[str, Any], ...]:
+        return tuple(_Reader(row, where).row for row, where in _rows(self.row.get(key), f"{self.place}.{key}"))
 
     def one_of(self, key: str, allowed: tuple[str, ...]) -> str:
         value = self.row.get(key)
@@ -202,8 +244,6 @@ def _sample(reader: _Reader) -> Sample:
         message_bytes=reader.count("message_bytes", optional=True),
         repetitions=reader.count("repetitions", optional=True),
         quantity=name,
-        unit=quantity.unit,
-        direction=quantity.direction,
         values=tuple(
             None if one is None else _finite(one, f"{reader.place}: {name} of repeat {index}")
             for index, one in enumerate(values, start=1)
@@ -231,26 +271,30 @@ def read_gates(value: Any, place: str) -> tuple[Gate, ...]:
     )
 
 
-def read_proof(value: Any, place: str) -> Proof | None:
-    """Check the ``proof`` of a case; ``None`` where there is none.
+def read_evidence(value: Any, place: str) -> Evidence | None:
+    """Check the evidence of a case (``proof`` in what is stored); ``None`` where there is none.
 
     :raises BadInput: a field is of the wrong type.
     """
     if not value:
         return None
     reader = _Reader(value, f"{place}: proof")
-    return Proof(
-        verdict=reader.one_of("verdict", VERDICTS),
+    kernel = _rows(value.get("kernel"), f"{reader.place}.kernel")
+    return Evidence(
+        verdict=reader.one_of("verdict", STATUSES),
         sentences=reader.texts("sentences"),
-        ranks=tuple(_Reader(row, where).row for row, where in _rows(value.get("ranks"), f"{reader.place}.ranks")),
+        ranks=reader.mappings("ranks"),
         library_version=reader.text("library_version", default=""),
         library=reader.text("library", default=""),
         devices=tuple(_traffic(value.get("devices"), f"{reader.place}.devices")),
         transport=reader.text("transport", default=""),
         seconds=tuple(_finite(row, where) for row, where in _rows(value.get("seconds"), f"{reader.place}.seconds")),
         notes=reader.texts("notes"),
-        kernel=reader.texts("kernel"),
+        kernel=tuple(row if isinstance(row, Mapping) else str(row) for row, _ in kernel),
         links=tuple(_link(row, where) for row, where in _rows(value.get("links"), f"{reader.place}.links")),
+        link_errors=reader.mappings("link_errors"),
+        link_use=reader.mappings("link_use"),
+        environment=_Reader(value.get("environment") or {}, f"{reader.place}.environment").row,
     )
 
 
@@ -259,14 +303,14 @@ def _link(row: Any, place: str) -> Mapping[str, Any]:
     return {**reader.row, "node": reader.text("node"), "link": reader.text("link")}
 
 
-def _traffic(value: Any, place: str, repeat: int | None = None) -> Iterator[Traffic]:
+def _traffic(value: Any, place: str, repeat: int | None = None) -> Iterator[DeviceTraffic]:
     """Flatten ``[[row, ...] per repeat]`` or ``[row with its own repeat, ...]``."""
     for index, (row, where) in enumerate(_rows(value, place), start=1):
         if isinstance(row, (list, tuple)):
             yield from _traffic(row, where, index)
             continue
         reader = _Reader(row, where)
-        yield Traffic(
+        yield DeviceTraffic(
             launch=reader.text("launch", default=""),
             repeat=reader.count("repeat", optional=True, default=repeat),
             node=reader.text("node", default=""),
