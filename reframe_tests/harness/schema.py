@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,30 @@ def read(path: Path) -> dict[str, Any]:
 def validator(path: Path) -> Any:
     """A ``jsonschema`` validator of :func:`read`."""
     return _validator(path, tuple((name, words()) for name, words in WORDS.items()))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a schema has against a document.
+
+    :param key: dotted key it is about, ``top level`` for the whole document.
+    :param expected: what the schema describes the key as; empty where it does not.
+    """
+
+    key: str
+    message: str
+    expected: str
+
+
+def find_fault(path: Path, document: Any) -> Fault | None:
+    """The most telling error of a document against a schema file (``jsonschema.exceptions.best_match``)."""
+    from jsonschema.exceptions import best_match
+
+    error = best_match(validator(path).iter_errors(document))
+    if error is None:
+        return None
+    described = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
+    return Fault(".".join(map(str, error.absolute_path)) or "top level", error.message, described)
 
 
 Words = tuple[tuple[str, tuple[str, ...]], ...]

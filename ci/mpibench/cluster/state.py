@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness import process_stat
 from reframe_tests.harness.vocabulary import BadInput
 
 from .plan import Plan
@@ -55,12 +56,10 @@ class Process:
     def observe(cls, pid: int) -> Process | None:
         """The process of this number as it is now; ``None`` if there is none, or only its corpse."""
         try:
-            text = Path(f"/proc/{pid}/stat").read_text()
+            now = process_stat.read(pid)
         except OSError:
             return None
-        # The name, in parentheses, may hold anything.
-        fields = text[text.rindex(")") + 2 :].split()
-        return None if fields[0] in "ZX" else cls(pid, int(fields[19]))
+        return None if now.state in "ZX" else cls(pid, now.start_ticks)
 
     @property
     def alive(self) -> bool:

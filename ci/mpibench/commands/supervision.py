@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from reframe_tests.harness import process_stat
+
 #: Signals that end a night: the terminal's, the one of CI servers and systemd, and a terminal that is gone.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Seconds ReFrame has after each signal to cancel its jobs and store what it has; it gives a local job 2 s
@@ -114,9 +116,8 @@ def descendants(pid: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError):
-            text = path.read_text(errors="replace")
-            # The name, in parentheses, may hold anything.
-            children.setdefault(int(text[text.rindex(")") + 2 :].split()[1]), []).append(int(path.parent.name))
+            pid_below = int(path.parent.name)
+            children.setdefault(process_stat.read(pid_below).parent, []).append(pid_below)
     found, waiting = [], [pid]
     while waiting:
         below = children.get(waiting.pop(), [])

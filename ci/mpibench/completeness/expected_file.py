@@ -6,18 +6,16 @@ Each is a reviewed line. Schema: ``site_configs/expected.schema.json``.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jsonschema
 import yaml
 
+from reframe_tests.harness import schema
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
@@ -94,11 +92,6 @@ def path_of(system: str, root: Path = ROOT) -> Path:
     return root / "site_configs" / system / "expected.yaml"
 
 
-@cache
-def _schema() -> Mapping[str, Any]:
-    return json.loads((ROOT / "site_configs" / "expected.schema.json").read_text(encoding="utf-8"))
-
-
 def load(system: str, root: Path = ROOT) -> ExpectedFile:
     """Read a system's file.
 
@@ -122,10 +115,9 @@ def parse(text: str, source: str) -> ExpectedFile:
         content = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         raise BadInput(f"{source} is not YAML: {' '.join(str(error).split())[:200]}.") from None
-    wrong = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(_schema()).iter_errors(content))
-    if wrong:
-        key = ".".join(map(str, wrong.absolute_path)) or "top level"
-        raise BadInput(f"{source}: {key}: {wrong.message}; see site_configs/expected.schema.json.")
+    fault = schema.find_fault(ROOT / "site_configs" / "expected.schema.json", content)
+    if fault:
+        raise BadInput(f"{source}: {fault.key}: {fault.message}; see site_configs/expected.schema.json.")
     runs = content.get("runs", {})
     given = {label: " ".join(row["options"]) for label, row in runs.items() if "options" in row}
     options = {label: selection_options.narrowing(f"reframe {words}") for label, words in given.items()}

@@ -6,17 +6,15 @@ defaults below. Each key of the file replaces the default of the same name.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import yaml
 
+from reframe_tests.harness import schema
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
@@ -106,21 +104,14 @@ def load(system: str, root: Path = ROOT) -> Policy:
     return Policy(**{**content, "source": str(path.relative_to(root))})
 
 
-@cache
-def schema() -> Mapping[str, Any]:
-    """JSON Schema of a policy file."""
-    return json.loads((ROOT / "site_configs" / "policy.schema.json").read_text(encoding="utf-8"))
-
-
 def check(content: Any, where: str) -> None:
     """Check a parsed policy file.
 
     :raises BadInput: naming the key.
     """
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema()).iter_errors(content))
-    if error:
-        key = ".".join(map(str, error.absolute_path)) or "top level"
-        raise BadInput(f"{where}: {key}: {error.message}; see site_configs/policy.schema.json.")
+    fault = schema.find_fault(ROOT / "site_configs" / "policy.schema.json", content)
+    if fault:
+        raise BadInput(f"{where}: {fault.key}: {fault.message}; see site_configs/policy.schema.json.")
     odd = next((key for key, value in _leaves(content) if isinstance(value, float) and not math.isfinite(value)), None)
     if odd:  # which no bound of a schema refuses, and no comparison ever exceeds
         raise BadInput(f"{where}: {odd} is no finite number.")

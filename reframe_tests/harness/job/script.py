@@ -13,7 +13,8 @@ import shlex
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+
+from .. import process_stat
 
 #: Log with one line per finished launch: name, repeat, exit status, wall time in seconds.
 LAUNCH_LOG = "launches.txt"
@@ -94,9 +95,7 @@ class Owner:
     @classmethod
     def this_process(cls) -> Owner:
         """The process that asks."""
-        text = Path("/proc/self/stat").read_text()
-        # The name, in parentheses, may hold anything.
-        return cls(socket.gethostname(), os.getpid(), int(text[text.rindex(")") + 2 :].split()[19]))
+        return cls(socket.gethostname(), os.getpid(), process_stat.read().start_ticks)
 
     @property
     def text(self) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from .. import schema as schemas
+from .. import schema
 from ..machine.fabric import Fabric, Rail
 from ..vocabulary import PINNING_POLICIES, BadInput
 from . import references
@@ -64,24 +64,14 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
         raise SiteError(f"{path} cannot be read ({type(error).__name__}: {error}); correct the Python in it.") from error
     if not isinstance(system, dict):
         raise SiteError(f"{path} defines no dictionary called 'system'; copy site_configs/generic/system.py and edit it.")
-    _check_against_schema(path, system, schema_file)
+    if fault := schema.find_fault(schema_file, system):
+        remedy = f"expected {fault.expected}" if fault.expected else f"see {schema_file.name}"
+        raise SiteError(f"{path}: key '{fault.key}': {fault.message}; {remedy}.")
     if system["name"] != path.parent.name:
         raise SiteError(
             f"{path}: key 'name' is {system['name']!r} but the folder is called {path.parent.name!r}; make them equal."
         )
     return system
-
-
-def _check_against_schema(path: Path, system: Mapping[str, Any], schema_file: Path) -> None:
-    import jsonschema
-
-    error = jsonschema.exceptions.best_match(schemas.validator(schema_file).iter_errors(system))
-    if error is None:
-        return
-    key = ".".join(str(part) for part in error.absolute_path) or "(top level)"
-    wanted = error.schema.get("description") if isinstance(error.schema, dict) else None
-    remedy = f"expected {wanted}" if wanted else f"see {schema_file.name}"
-    raise SiteError(f"{path}: key '{key}': {error.message}; {remedy}.")
 
 
 def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
