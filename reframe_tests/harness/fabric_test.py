@@ -256,7 +256,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 commands,
                 repeats=self._executions,
                 limit_s=self.limit_s,
-                witness=str(recorder.locate()),
+                recorder=str(recorder.locate()),
                 debug_env=self._condition.debug_env,
                 owner=script.Owner.this_process() if self.current_partition.scheduler.registered_name == "local" else None,
             ),

@@ -1,7 +1,7 @@
 """Twelve ranks per node on a faked dual six-core Westmere: what each stack is told, through ReFrame and Slurm.
 
 On faked cores two things can be proven: that every launcher is handed the right list in its own dialect (job scripts), and
-that twelve ranks per node start, testify and are refused, rank by rank, because the kernel has no such cores. That a
+that twelve ranks per node start, are recorded and are refused, rank by rank, because the kernel has no such cores. That a
 rank really sits on core 11 cannot be proven where there is none; real masks are compared on real cores (test_binding_mpi).
 """
 

@@ -1,4 +1,4 @@
-"""Real MPI programs under the witness: healthy runs are proven, and each kind of false evidence is caught."""
+"""Real MPI programs under the recorder: healthy runs are proven, and each kind of false evidence is caught."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ Launch = Callable[..., tuple[int, str, list[RankEvidence]]]
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return recorder.build(tmp_path_factory.mktemp("witness"))
+    return recorder.build(tmp_path_factory.mktemp("recorder"))
 
 
 @pytest.fixture
 def launch(run_on: Callable[..., tuple[int, str]], library: Path, tmp_path: Path) -> Launch:
-    """Runs a program as two ranks under the witness; returns exit status, output and testimony."""
+    """Runs a program as two ranks under the recorder; returns exit status, output and rank records."""
 
     def launch_(stack: Stack, *program: str, environ: dict[str, str] | None = None) -> tuple[int, str, list[RankEvidence]]:
-        testify = ("env", f"LD_PRELOAD={library}", f"MPIBENCH_EVIDENCE={tmp_path}")
-        status, output = run_on(stack, *testify, *program, ranks=2, environ=environ)
+        record = ("env", f"LD_PRELOAD={library}", f"MPIBENCH_EVIDENCE={tmp_path}")
+        status, output = run_on(stack, *record, *program, ranks=2, environ=environ)
         return status, output, checks.read(tmp_path)
 
     return launch_
@@ -117,7 +117,7 @@ def test_one_binary_serves_all_and_prints_nothing(require_stack: Callable[[str],
     assert len(ranks) == 2
 
 
-def test_fortran_programs_testify_once(require_stack: Callable[[str], Stack], launch: Launch, tmp_path: Path):
+def test_fortran_programs_are_recorded_once(require_stack: Callable[[str], Stack], launch: Launch, tmp_path: Path):
     """Intel's Fortran bindings, entered by the names a Fortran compiler gives MPI_INIT and the f08 module's."""
     stack = require_stack("intelmpi-wheels")
     libraries = Path(stack.library).parent
@@ -226,8 +226,8 @@ def test_preload_that_reached_no_rank(require_stack: Callable[[str], Stack], run
 
 def test_preload_that_reached_one_rank(require_stack: Callable[[str], Stack], run_on: Any, library: Path, tmp_path: Path):
     stack = require_stack("intelmpi-wheels")
-    testify = ("env", f"LD_PRELOAD={library}", f"MPIBENCH_EVIDENCE={tmp_path}")
-    status, _ = run_on(stack, *testify, *imb(stack), ":", "-n", "1", *imb(stack), environ=OVER_SHM["intelmpi"])
+    record = ("env", f"LD_PRELOAD={library}", f"MPIBENCH_EVIDENCE={tmp_path}")
+    status, _ = run_on(stack, *record, *imb(stack), ":", "-n", "1", *imb(stack), environ=OVER_SHM["intelmpi"])
     assert status == 0
     (sentence,) = checks.check_presence(checks.read(tmp_path), nodes=1, ppn=2)
     assert sentence.startswith("rank 1 of 2 left no evidence:")

@@ -67,7 +67,7 @@ def run_job(folder: Path, stack: Stack, fabric: str, group: str = "p2p", repeats
         commands,
         repeats=repeats,
         limit_s=LIMIT_S,
-        witness=changes.pop("witness", str(recorder.locate())),
+        recorder=changes.pop("recorder", str(recorder.locate())),
         debug_env=resolved.debug_env,
     )
     environ = {**metadata.enter(stack), **resolved.job_env, **changes}
@@ -233,8 +233,8 @@ def test_a_preloaded_library_is_kept_and_remarked(name: str, require_stack, tmp_
     )
 
 
-def test_without_the_witness_nothing_is_proven(require_stack, tmp_path: Path) -> None:
-    outcome = run_job(tmp_path, require_stack("mpich-wheels"), "shm", witness="").judge()
+def test_without_the_recorder_nothing_is_proven(require_stack, tmp_path: Path) -> None:
+    outcome = run_job(tmp_path, require_stack("mpich-wheels"), "shm", recorder="").judge()
     assert outcome.verdict == measurement.MISSING
     assert "none of the 2 ranks left evidence" in " ".join(outcome.sentences)
 

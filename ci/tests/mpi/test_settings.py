@@ -77,7 +77,7 @@ def test_a_long_value_is_cut_in_the_sentence_only() -> None:
 
 
 def test_the_evidence_library_in_front_is_no_other_preload() -> None:
-    ours = "/site/results/witness/witness-x86_64-0123456789ab.so"
+    ours = "/site/results/recorder/recorder-x86_64-0123456789ab.so"
     asked = {"LD_PRELOAD": "libxalt.so:libm.so.6"}
     assert check_settings(pair(environment={"LD_PRELOAD": f"{ours}:libxalt.so:libm.so.6"}), asked) == []
     [sentence] = check_settings(pair(environment={"LD_PRELOAD": ours}), asked)

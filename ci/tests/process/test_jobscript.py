@@ -18,7 +18,7 @@ REPEATS = 3
 def run_body(
     folder: Path, commands: list[jobscript.Command], environ: dict[str, str] | None = None, **options: object
 ) -> subprocess.CompletedProcess[str]:
-    settings = {"repeats": REPEATS, "limit_s": 20, "witness": "", "debug_env": {}, **options}
+    settings = {"repeats": REPEATS, "limit_s": 20, "recorder": "", "debug_env": {}, **options}
     body = "\n".join([*jobscript.write_body(commands, **settings), "measure"])
     return subprocess.run(
         ["bash", "-c", body], cwd=folder, env=environ, text=True, capture_output=True, timeout=60, check=False
@@ -41,8 +41,8 @@ def test_repeats_are_interleaved_and_kept_apart(tmp_path: Path) -> None:
         assert (tmp_path / files.evidence).is_dir()
 
 
-def test_each_rank_is_told_where_to_testify(tmp_path: Path) -> None:
-    run_body(tmp_path, [sh("one", 'echo "$LD_PRELOAD|$MPIBENCH_EVIDENCE"')], witness="")
+def test_each_rank_knows_where_to_record(tmp_path: Path) -> None:
+    run_body(tmp_path, [sh("one", 'echo "$LD_PRELOAD|$MPIBENCH_EVIDENCE"')], recorder="")
     assert (tmp_path / "one.2.out").read_text() == f"|{tmp_path}/evidence/one.2\n"
 
 
@@ -54,10 +54,10 @@ def test_what_was_to_be_preloaded_already_still_is(tmp_path: Path) -> None:
     """The job's own, as a module or the user's ``env_vars`` set it, and what a launcher adds on the node."""
     show = sh("job", 'echo "$LD_PRELOAD"')
     adds = jobscript.Command("node", ["env", "LD_PRELOAD=libm.so.6 libdl.so.2"], show.program)
-    run_body(tmp_path, [show, adds], {**PLAIN, "LD_PRELOAD": "libm.so.6"}, witness="libc.so.6", repeats=1)
+    run_body(tmp_path, [show, adds], {**PLAIN, "LD_PRELOAD": "libm.so.6"}, recorder="libc.so.6", repeats=1)
     assert (tmp_path / "job.1.out").read_text() == "libc.so.6:libm.so.6\n"
     assert (tmp_path / "node.1.out").read_text() == "libc.so.6:libm.so.6 libdl.so.2\n"
-    run_body(tmp_path, [show], PLAIN, witness="libc.so.6", repeats=1)
+    run_body(tmp_path, [show], PLAIN, recorder="libc.so.6", repeats=1)
     assert (tmp_path / "job.1.out").read_text() == "libc.so.6\n"
 
 
@@ -117,7 +117,7 @@ def test_a_log_cut_short_counts_as_missing() -> None:
 
 def test_a_failing_launch_does_not_end_a_script_under_errexit(tmp_path: Path) -> None:
     body = "\n".join(
-        ["set -e", *jobscript.write_body([sh("bad", "exit 7")], repeats=2, limit_s=9, witness="", debug_env={}), "measure"]
+        ["set -e", *jobscript.write_body([sh("bad", "exit 7")], repeats=2, limit_s=9, recorder="", debug_env={}), "measure"]
     )
     assert subprocess.run(["bash", "-c", body], cwd=tmp_path, timeout=60, check=False).returncode == 0
     assert len(jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())) == 2
@@ -146,7 +146,7 @@ def test_what_outlives_a_launch_does_not_hold_the_job(tmp_path: Path, monkeypatc
     monkeypatch.setattr(jobscript, "GRACE_S", 1)
     # Not to this test's own pipe, which would be held as well.
     text = "setsid sleep 30 & echo $! >stray; echo done"
-    body = "\n".join([*jobscript.write_body([sh("one", text)], repeats=1, limit_s=20, witness="", debug_env={}), "measure"])
+    body = "\n".join([*jobscript.write_body([sh("one", text)], repeats=1, limit_s=20, recorder="", debug_env={}), "measure"])
     subprocess.run(["bash", "-c", body], cwd=tmp_path, timeout=25, check=True, stdout=subprocess.DEVNULL)
     assert (tmp_path / "one.1.out").read_text() == "done\n"
     os.kill(int((tmp_path / "stray").read_text()), signal.SIGKILL)
@@ -157,7 +157,7 @@ LONG = "trap '' HUP INT; echo $$ >rank; sleep 300 & wait"
 
 def start_job(folder: Path, **options: object) -> subprocess.Popen[bytes]:
     """A job as ReFrame's local scheduler starts it: the leader of its own session; one rank of it runs."""
-    settings = {"repeats": 2, "limit_s": 300, "witness": "", "debug_env": {}, **options}
+    settings = {"repeats": 2, "limit_s": 300, "recorder": "", "debug_env": {}, **options}
     body = jobscript.write_body([sh("long", LONG), sh("late", "touch started")], **settings)
     job = subprocess.Popen(["bash", "-c", "\n".join([*body, "measure"])], cwd=folder, start_new_session=True)
     wait_for(lambda: (folder / "rank").exists() and (folder / "rank").read_text().strip())
@@ -206,7 +206,7 @@ def test_a_job_ends_when_its_reframe_is_gone(tmp_path: Path, number: int) -> Non
 
 def test_another_process_with_the_number_of_the_owner_is_not_the_owner(tmp_path: Path) -> None:
     owner = jobscript.Owner("here", os.getpid(), 1)
-    body = jobscript.write_body([sh("long", LONG)], repeats=1, limit_s=300, witness="", debug_env={}, owner=owner)
+    body = jobscript.write_body([sh("long", LONG)], repeats=1, limit_s=300, recorder="", debug_env={}, owner=owner)
     done = subprocess.run(
         ["bash", "-c", "\n".join([*body, "measure"])], cwd=tmp_path, timeout=60, start_new_session=True, check=False
     )

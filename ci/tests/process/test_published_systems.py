@@ -41,7 +41,7 @@ def normalised(script: str) -> str:
     text = re.sub(r"^measure\(\) \{.*?^ +launch (.*?)^ +done.*\Z", r"\1", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"\A#!/bin/bash\n", "", text)
     text = re.sub(r"^#SBATCH --(comment|time)=.*\n|^#PBS -l walltime=.*\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^ *sh \S*testify\.sh.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^ *sh \S*record\.sh.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^cd /.*", "cd WORKDIR", text, flags=re.MULTILINE)
     text = re.sub(r"(PointToPoint_)[0-9a-f]{8}", r"\1HASH", text)
     text = re.sub(r"/\S*?/stacks\d*/([a-z0-9]+-[a-z0-9]+)/", r"/opt/\1/", text)

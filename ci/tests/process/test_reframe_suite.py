@@ -37,7 +37,7 @@ def sandbox(tmp_path: Path, root: Path) -> Path:
         target.parent.mkdir(parents=True)
         shutil.copy(stack.source, target)
     shutil.copy(root / "environments" / "stack.schema.json", folder)
-    shutil.copytree(root / "results" / "witness", tmp_path / "results" / "witness")
+    shutil.copytree(root / "results" / "recorder", tmp_path / "results" / "recorder")
     return tmp_path
 
 

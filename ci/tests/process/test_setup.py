@@ -50,14 +50,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
     status, output = project.run("link", cwd=folder)
     assert status == 0, output
     assert re.findall("(?m)^setup: (?!  )(.*?) (?:with|the|$)", output)[:3] == ["making .venv", "installing what", "installing"]
-    assert "wheels ran\nwitness ran\n" in output
+    assert "wheels ran\nrecorder ran\n" in output
     assert READY.search(output)[1] == str(project.root / ".venv")
     project.environ["MPIBENCH_PYTHON"] = quick
     return project
 
 
-def test_a_second_run_installs_nothing_and_looks_at_stacks_and_witness(made: Project) -> None:
-    assert made.run("ci/setup")[1].splitlines()[:-1] == ["wheels ran", "witness ran"]
+def test_a_second_run_installs_nothing_and_looks_at_stacks_and_recorder(made: Project) -> None:
+    assert made.run("ci/setup")[1].splitlines()[:-1] == ["wheels ran", "recorder ran"]
 
 
 def test_another_copy_of_the_project_in_the_working_directory_is_not_run(made: Project, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_another_copy_of_the_project_in_the_working_directory_is_not_run(made: P
     ):
         (tmp_path / module).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / module).write_text("raise SystemExit('the other copy')\n")
-    assert made.run("ci/setup", cwd=tmp_path)[1].splitlines()[:-1] == ["wheels ran", "witness ran"]
+    assert made.run("ci/setup", cwd=tmp_path)[1].splitlines()[:-1] == ["wheels ran", "recorder ran"]
 
 
 def test_the_environment_finds_the_configuration_unless_told_otherwise(made: Project) -> None:
@@ -176,7 +176,7 @@ def test_a_failed_stack_is_told_and_stops_nothing(made: Project) -> None:
     status, output = made.run("ci/setup")
     assert status == STACK_FAILED == 3
     first, second, last = output.splitlines()
-    assert (first, second) == ("mpich-wheels: no.", "witness ran")
+    assert (first, second) == ("mpich-wheels: no.", "recorder ran")
     assert last.startswith("setup: ready, but for the stacks named above: source ")
     for accident in ("sys.exit('no table')", "1 / 0", "sys.exit(2)"):
         wheels.write_text(f"import sys\n{accident}\n")
@@ -208,8 +208,8 @@ def test_a_night_without_one_stack_measures_the_others_and_is_told(tmp_path: Pat
     assert (done.returncode, done.stdout) == ((0, said) if measured else (1, ""))
 
 
-def test_a_failing_witness_fails_the_set_up(made: Project) -> None:
-    witness = made.write(
+def test_a_failing_recorder_fails_the_set_up(made: Project) -> None:
+    recorder = made.write(
         "reframe_tests/harness/evidence/recorder/__init__.py", "def locate():\n    raise ValueError('no compiler')\n"
     )
     status, output = made.run("ci/setup")
@@ -217,7 +217,7 @@ def test_a_failing_witness_fails_the_set_up(made: Project) -> None:
     assert output.splitlines()[-1].startswith(
         "setup: the evidence library could not be built (ValueError: no compiler); its log is "
     )
-    witness.write_text("def locate(): ...\n")
+    recorder.write_text("def locate(): ...\n")
     assert made.run("ci/setup")[0] == 0
 
 

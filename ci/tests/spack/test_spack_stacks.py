@@ -64,8 +64,8 @@ def place(spack: tool.Spack, root: Path, tmp_path_factory: pytest.TempPathFactor
     shutil.copy(root / "environments" / "stack.schema.json", environments)
     for name in ("site_configs", "reframe_tests"):
         shutil.copytree(root / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
-    if (root / "results" / "witness").is_dir():  # else it is compiled on first use
-        shutil.copytree(root / "results" / "witness", top / "results" / "witness")
+    if (root / "results" / "recorder").is_dir():  # else it is compiled on first use
+        shutil.copytree(root / "results" / "recorder", top / "results" / "recorder")
     (top / "repo").symlink_to(root / "repo")
     scope = top / "site_configs" / "generic" / "spack"
     scope.mkdir(exist_ok=True)

@@ -27,7 +27,7 @@ class Box:
         self.cluster, self.top = cluster, top
         for name in ("site_configs", "reframe_tests"):
             shutil.copytree(ROOT / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(ROOT / "results" / "witness", top / "results" / "witness")
+        shutil.copytree(ROOT / "results" / "recorder", top / "results" / "recorder")
         (top / "environments").mkdir()
         shutil.copy(ROOT / "environments" / "stack.schema.json", top / "environments")
         for stack in stacks:

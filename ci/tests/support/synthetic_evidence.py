@@ -1,4 +1,4 @@
-"""Testimony made by hand: one rank's file as the witness writes it, and what can be changed in it."""
+"""Rank records made by hand: one rank's file as the recorder writes it, and what can be changed in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SNAPSHOT: dict[str, Any] = {
     "usage": {"user_us": 1, "system_us": 1, "voluntary_switches": 1, "involuntary_switches": 1},
 }
 INTERFACE: dict[str, Any] = {"mtu_bytes": 1500, "dev_port": 0, "slot": None, "lower": [], "addresses": []}
-#: One rank's file as the witness writes it.
+#: One rank's file as the recorder writes it.
 DOCUMENT: dict[str, Any] = {
     "format": 1,
     "finalized": True,

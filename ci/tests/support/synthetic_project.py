@@ -52,7 +52,7 @@ FILES = {
     "ci/mpibench/stacks/wheels.py": 'print("wheels ran")\n',
     "ci/pytest.py": "import os, sys\n"
     'print("pytest ran with", sys.argv[1:])\nsys.exit("-x" in sys.argv or int(os.environ.get("SUITE", "0")))\n',
-    "reframe_tests/harness/evidence/recorder/__init__.py": 'def locate():\n    print("witness ran")\n',
+    "reframe_tests/harness/evidence/recorder/__init__.py": 'def locate():\n    print("recorder ran")\n',
 }
 #: Programs beside bash that ci/setup may count on; anything else would be missing on a bare machine.
 TOOLS = ("env", "cat", "dirname", "find", "flock", "grep", "mkdir", "readlink", "rm", "sed", "sha256sum", "tail")

@@ -1,4 +1,4 @@
-"""Every sentence of the evidence checks, on testimony made by hand; nothing is run here."""
+"""Every sentence of the evidence checks, on rank records made by hand; nothing is run here."""
 
 from __future__ import annotations
 

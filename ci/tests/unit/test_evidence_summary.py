@@ -31,7 +31,7 @@ def test_ranks_that_lose_their_core_are_remarked():
     ]
 
 
-OURS = "/site/results/witness/witness-x86_64-0123456789ab.so"
+OURS = "/site/results/recorder/recorder-x86_64-0123456789ab.so"
 
 
 def test_what_else_was_preloaded_is_remarked():

@@ -1,4 +1,4 @@
-"""Which network carried the bytes: every sentence and note, on testimony made by hand."""
+"""Which network carried the bytes: every sentence and note, on rank records made by hand."""
 
 from __future__ import annotations
 

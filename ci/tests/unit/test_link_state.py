@@ -1,4 +1,4 @@
-"""The state of links: every sentence and remark, and links nothing must be said of, on testimony made by hand."""
+"""The state of links: every sentence and remark, and links nothing must be said of, on rank records made by hand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_link_that_is_well_says_nothing() -> None:
     assert link_state.describe(finding.states[0].settings) == "MTU 1500, speed in Mbit/s 1000, duplex full, state up"
 
 
-def test_testimony_older_than_the_state_of_links_says_nothing() -> None:
+def test_a_record_older_than_the_state_of_links_says_nothing() -> None:
     finding = link_state.check_links([make_rank(0)], ETH1G)
     assert (finding.sentences, finding.notes, finding.errors, finding.states) == ([], [], [], [])
 

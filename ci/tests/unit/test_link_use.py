@@ -1,4 +1,4 @@
-"""Who else used the link: every sentence, and all that must not be one, on testimony made by hand."""
+"""Who else used the link: every sentence, and all that must not be one, on rank records made by hand."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_the_rival_leaves_the_jobs_stack_and_enters_its_own(tmp_path: Path) -> N
         ["sh", "-c", 'env | grep -E "^(OWN|BOTH|LIBS|ONLY|MORE|OWN_DEBUG|LOG)="'],
         interleaved._enter("rival_p", own, theirs),
     )
-    body = script.write_body([command], repeats=2, limit_s=60, witness="", debug_env={"OWN_DEBUG": "y"})
+    body = script.write_body([command], repeats=2, limit_s=60, recorder="", debug_env={"OWN_DEBUG": "y"})
     head = ["export OWN=1 BOTH=own LIBS=/own/a:/own/b:/site ONLY=/own", "unset MORE"]
     done = subprocess.run(
         ["bash", "-c", "\n".join([*head, *body, "measure"])], cwd=tmp_path, capture_output=True, text=True, timeout=60

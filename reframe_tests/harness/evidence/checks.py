@@ -1,6 +1,6 @@
-"""The checks on what the ranks testified: each returns sentences, and none means proven.
+"""The checks on what the ranks recorded: each returns sentences, and none means proven.
 
-Read the testimony with :func:`read`, then ask: were all ranks there (:func:`check_presence`), was it the MPI asked for
+Read the rank records with :func:`read`, then ask: were all ranks there (:func:`check_presence`), was it the MPI asked for
 (:func:`check_library`), where did the ranks run (:func:`check_placement`), which network carried the bytes
 (:func:`check_traffic`). :func:`summarise` keeps the facts for report and database. Everything here is pure.
 """
@@ -43,8 +43,8 @@ __all__ = [
 #: Involuntary context switches per second of one rank worth a remark. A rank that loses its core waits up to a
 #: scheduler slice, about 3 ms (Linux, kernel/sched/fair.c, sysctl_sched_base_slice, 8 and more CPUs): 10/s are 3 %.
 CONTENTION_PER_S = 10.0
-#: File name of the evidence library (``recorder.path_in``).
-WITNESS = re.compile(r"witness-\w+-[0-9a-f]{12}\.so")
+#: File name of the recorder (``recorder.path_in``), also as it was called in stage directories of older versions.
+RECORDER = re.compile(r"(?:recorder|witness)-\w+-[0-9a-f]{12}\.so")
 #: Ranks on several nodes that are named one by one in a sentence.
 MOST_NAMED = 4
 
@@ -90,7 +90,7 @@ def _by_host(ranks: Iterable[RankEvidence]) -> dict[str, list[RankEvidence]]:
 
 
 def check_presence(ranks: Sequence[RankEvidence], nodes: int, ppn: int) -> list[str]:
-    """Sentences unless each of ``nodes * ppn`` ranks testified once, to its end, in one job, ``ppn`` on each node."""
+    """Sentences unless each of ``nodes * ppn`` ranks left one record, to its end, in one job, ``ppn`` on each node."""
     expected = nodes * ppn
     if not ranks:
         return [
@@ -329,7 +329,7 @@ def contention_per_s(rank: RankEvidence) -> float | None:
 def preloaded(rank: RankEvidence) -> tuple[str, ...]:
     """Libraries a rank was told to preload beside the evidence library: ``LD_PRELOAD``, colons or blanks between (ld.so(8))."""
     named = re.split(r"[:\s]+", rank.environment.get("LD_PRELOAD", ""))
-    return tuple(name for name in named if name and not WITNESS.fullmatch(Path(name).name))
+    return tuple(name for name in named if name and not RECORDER.fullmatch(Path(name).name))
 
 
 def notes(ranks: Sequence[RankEvidence]) -> list[str]:

@@ -1,6 +1,6 @@
 """Which network carried the bytes: counters around a run against the fabric that was asked for.
 
-Two witnesses are heard. The kernel's counters of each interface and RDMA port see every byte of a node, whoever sent
+There are two sources. The kernel's counters of each interface and RDMA port see every byte of a node, whoever sent
 it; the ranks' own TCP sockets (``TCP_INFO``) tell whose bytes they were, but not which card they left through. A
 fabric is proven by both where both speak; traffic of others on a shared node is told apart only with the second.
 """

@@ -141,7 +141,7 @@ class LinkFinding:
 
 
 def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
-    """Judge the state of the fabric's links on every node; testimony older than the state of links tells nothing."""
+    """Judge the state of the fabric's links on every node; records older than the state of links say nothing."""
     finding = LinkFinding()
     rails = counter_names(fabric)
     if not rails or LOOPBACK in rails:

@@ -1,4 +1,4 @@
-"""What each rank testified: the witness's files, read strictly into plain data.
+"""What each rank recorded: the recorder's files, read strictly into plain data.
 
 ``recorder.c`` writes the files; ``checks`` and ``counters`` judge what they say. A file that is damaged or
 of another layout is an error, never a default: evidence that had to be guessed at is none.
@@ -26,7 +26,7 @@ Cpus = frozenset[int]
 
 
 class EvidenceError(BadInput):
-    """Testimony that cannot be read: cut short, damaged, or of another layout."""
+    """A rank record that cannot be read: cut short, damaged, or of another layout."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Port:
 
 @dataclass(frozen=True)
 class RankEvidence:
-    """Testimony of one rank.
+    """The record of one rank.
 
     :param rank: rank in MPI_COMM_WORLD, from MPI itself where ``world_known``, else from the launcher's variables.
     :param size: size of MPI_COMM_WORLD, likewise.
@@ -210,7 +210,7 @@ def parse_cpus(text: str) -> Cpus:
 
 
 def read(directory: Path) -> list[RankEvidence]:
-    """Testimony of every rank that left some in ``directory``, by rank; empty if there is none.
+    """The record of every rank that left one in ``directory``, by rank; empty if there is none.
 
     :raises EvidenceError: for a file that is damaged or of another layout; the sentence names it.
     """
@@ -218,7 +218,7 @@ def read(directory: Path) -> list[RankEvidence]:
 
 
 def read_rank(path: Path) -> RankEvidence:
-    """Testimony in one file.
+    """The record in one file.
 
     :raises EvidenceError: when it cannot be read, is damaged or of another layout.
     """
@@ -233,7 +233,7 @@ def read_rank(path: Path) -> RankEvidence:
 
 
 def parse_rank(text: str, source: str) -> RankEvidence:
-    """Testimony in the text of one file; ``source`` names it in sentences.
+    """The record in the text of one file; ``source`` names it in sentences.
 
     :raises EvidenceError: when it is damaged or of another layout.
     """
@@ -253,7 +253,7 @@ def parse_rank(text: str, source: str) -> RankEvidence:
 
 
 def _decode(value: Any) -> Any:
-    """The document with file names and values as Python spells them: the witness writes each byte as one character."""
+    """The document with file names and values as Python spells them: the recorder writes each byte as one character."""
     if isinstance(value, str):
         return value if value.isascii() else os.fsdecode(value.encode("latin-1"))
     if isinstance(value, dict):

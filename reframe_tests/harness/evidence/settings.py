@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..launchers import registry
-from .checks import WITNESS, name_ranks
+from .checks import RECORDER, name_ranks
 from .rank_records import RankEvidence
 
 #: Characters of a value that are shown in a sentence.
@@ -55,7 +55,7 @@ def _had(rank: RankEvidence, name: str) -> str | None:
     if name != "LD_PRELOAD" or value is None:
         return value
     first, _, rest = value.partition(":")
-    return (rest or None) if WITNESS.fullmatch(Path(first).name) else value
+    return (rest or None) if RECORDER.fullmatch(Path(first).name) else value
 
 
 def _is(name: str, had: str | None, value: str) -> bool:

@@ -25,7 +25,7 @@ GRACE_S = 10
 #: Exit status of coreutils' ``timeout`` when it had to end the command (timeout(1)).
 TIMED_OUT = 124
 #: Script that each rank is started through: it preloads the evidence library and says where evidence belongs.
-TESTIFY = "testify.sh"
+RECORD_SCRIPT = "record.sh"
 #: Exit status noted for a launch that was ended for printing too much: that of a process that exceeded ``ulimit -f``
 #: (128 + SIGXFSZ, signal(7)).
 TOO_MUCH_OUTPUT = 153
@@ -118,7 +118,7 @@ def write_body(
     *,
     repeats: int,
     limit_s: int,
-    witness: str,
+    recorder: str,
     debug_env: Mapping[str, str],
     owner: Owner | None = None,
 ) -> list[str]:
@@ -126,7 +126,7 @@ def write_body(
 
     :param repeats: executions of each launch, interleaved.
     :param limit_s: seconds after which one launch is taken for hung and ended.
-    :param witness: path of the library preloaded into each rank.
+    :param recorder: path of the library preloaded into each rank.
     :param debug_env: variables whose value names the launch's own debug file (:data:`DEBUG_FILE`).
     :param owner: the process on the same machine without which the job must not go on.
     """
@@ -137,23 +137,23 @@ def write_body(
         "measure() {",
         "    local repeat pipes running= stopped= watcher=",
         # What an earlier start of the same job left here would be counted with what this one measures.
-        f"    rm -rf evidence {LAUNCH_LOG} {TESTIFY} {' '.join(_left_by(command.name) for command in commands)}",
+        f"    rm -rf evidence {LAUNCH_LOG} {RECORD_SCRIPT} {' '.join(_left_by(command.name) for command in commands)}",
         f'    echo "$(date -u +%FT%TZ) $(hostname)" >>{START_LOG}',
         # On the rank's own node, so that what a user, a module or a launcher preloads there is kept, behind ours. A file and
         # not `sh -c`: some launchers join the words of a command and part them again.
-        f"    cat >{TESTIFY} <<'END_OF_TESTIFY'",
-        f"export MPIBENCH_EVIDENCE=$1 {ASKED_VARIABLE}=$2 LD_PRELOAD={shlex.quote(witness)}${{LD_PRELOAD:+:$LD_PRELOAD}}",
+        f"    cat >{RECORD_SCRIPT} <<'END_OF_RECORD'",
+        f"export MPIBENCH_EVIDENCE=$1 {ASKED_VARIABLE}=$2 LD_PRELOAD={shlex.quote(recorder)}${{LD_PRELOAD:+:$LD_PRELOAD}}",
         "shift 2",
         'exec "$@"',
-        "END_OF_TESTIFY",
+        "END_OF_RECORD",
         "    pipes=$(mktemp -d) || return",
         '    mkfifo "$pipes/out" "$pipes/err" "$pipes/never" || return',
         "    trap 'end_launch 143' TERM INT HUP",
         *(_watch(owner) if owner else ()),
         *(["    repeat=1"] if once else ()),
-        *(line for command in once for line in _start(command, witness)),
+        *(line for command in once for line in _start(command, recorder)),
         f"    for repeat in {' '.join(str(r) for r in range(1, repeats + 1))}; do",
-        *(line for command in again for line in _start(command, witness)),
+        *(line for command in again for line in _start(command, recorder)),
         "    done",
         "    trap - TERM INT HUP",
         *(['    kill "$watcher" 2>/dev/null || true'] if owner else ()),
@@ -221,16 +221,16 @@ def _write_launch(limit_s: int, debug_env: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _start(command: Command, witness: str) -> list[str]:
+def _start(command: Command, recorder: str) -> list[str]:
     """Shell lines that start one repeat of a launch."""
     # Never an empty word: launchers that join a command's words lose it.
     asked = "".join(f":{name}" for name in command.asked) + ":"
-    testify = f'sh "$PWD/{TESTIFY}" "$PWD/evidence/{command.name}.$repeat" {asked}'
+    record = f'sh "$PWD/{RECORD_SCRIPT}" "$PWD/evidence/{command.name}.$repeat" {asked}'
     return [
         f'        launch {command.name} "$repeat" \\',
         *([f"            {command.enter} \\"] if command.enter else []),
         f"            {shlex.join(command.launcher)} \\",
-        f"            {testify} \\",
+        f"            {record} \\",
         f"            {shlex.join(command.program)}",
     ]
 

@@ -133,7 +133,7 @@ def evaluate(
             outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
             records[launch.name, repeat] = parsed
             whole = not ended and not broken
-            facts = _testify(outcome, condition, launch, where, parsed, debug, directory / files.evidence, whole)
+            facts = _read_ranks(outcome, condition, launch, where, parsed, debug, directory / files.evidence, whole)
             if not launch.checks_data:
                 details.append((launch.name, repeat, facts))
             outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, parsed))
@@ -224,7 +224,7 @@ def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Count
         return [], [str(error)]
 
 
-def _testify(
+def _read_ranks(
     outcome: Outcome,
     condition: Condition,
     launch: catalogue.Launch,

@@ -1,6 +1,6 @@
-"""The witness library: built from ``recorder.c`` where it is needed, found again as long as its source is the same.
+"""The recorder library: built from ``recorder.c`` where it is needed, found again as long as its source is the same.
 
-Preloaded into every rank of a launch, it writes one file of testimony per rank (see ``recorder.c``); ``checks``
+Preloaded into every rank of a launch, it writes one file per rank, the rank record (see ``recorder.c``); ``checks``
 reads and judges them.
 """
 
@@ -24,7 +24,7 @@ SOURCE = Path(__file__).with_name("recorder.c")
 #: Files the library is made of; any change of one gives it another name.
 SOURCES = (SOURCE, *(SOURCE.with_name(f"{part}.h") for part in ("text", "facts", "links", "snapshot")))
 #: Where the harness keeps the built library; on a cluster the checkout is on a file system the nodes share.
-DIRECTORY = Path(__file__).resolve().parents[4] / "results" / "witness"
+DIRECTORY = Path(__file__).resolve().parents[4] / "results" / "recorder"
 
 _FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wpedantic")
 SHARED = ("-shared", "-fvisibility=hidden")
@@ -61,11 +61,11 @@ def digest() -> str:
 
 def path_in(directory: Path) -> Path:
     """Where :func:`build` puts the library of the present source for this machine's architecture."""
-    return directory / f"witness-{platform.machine()}-{digest()}.so"
+    return directory / f"recorder-{platform.machine()}-{digest()}.so"
 
 
 def build(destination: Path, compiler: Sequence[str] | None = None) -> Path:
-    """Compile the witness into the folder ``destination`` unless the same source is already built there.
+    """Compile the recorder into the folder ``destination`` unless the same source is already built there.
 
     :param compiler: argument vector of a C compiler; by default each of :func:`compilers` until one succeeds.
     :returns: absolute path of the library.
@@ -106,7 +106,7 @@ def _compile(compiler: tuple[str, ...], made: Path) -> str:
 
 
 def locate() -> Path:
-    """The witness the harness preloads, built on first use.
+    """The recorder the harness preloads, built on first use.
 
     :raises BadInput: as :func:`build`.
     """

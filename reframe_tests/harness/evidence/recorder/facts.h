@@ -1,6 +1,6 @@
-/* What holds for the whole run and is written once: who the rank is, its libraries, its settings; part of witness.c. */
-#ifndef WITNESS_FACTS_H
-#define WITNESS_FACTS_H
+/* What holds for the whole run and is written once: who the rank is, its libraries, its settings; part of recorder.c. */
+#ifndef RECORDER_FACTS_H
+#define RECORDER_FACTS_H
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <ifaddrs.h>

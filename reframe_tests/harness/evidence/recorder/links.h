@@ -1,6 +1,6 @@
-/* The state of the node's links: settings, and counters of errors, drops and waits; part of witness.c. */
-#ifndef WITNESS_LINKS_H
-#define WITNESS_LINKS_H
+/* The state of the node's links: settings, and counters of errors, drops and waits; part of recorder.c. */
+#ifndef RECORDER_LINKS_H
+#define RECORDER_LINKS_H
 #include "facts.h"
 
 /* One file of sysfs and the member it becomes; a file that is missing or holds nothing of use becomes no member. */

@@ -1,19 +1,19 @@
 /*
- * The witness: preloaded into every rank of an MPI program, it writes down what the kernel and the MPI library say about
+ * The recorder: preloaded into every rank of an MPI program, it writes down what the kernel and the MPI library say about
  * that rank, so that a measurement can be checked against the conditions it was asked for.
  *
- *   mpirun ... env LD_PRELOAD=<witness.so> MPIBENCH_EVIDENCE=<directory> <program>
+ *   mpirun ... env LD_PRELOAD=<recorder.so> MPIBENCH_EVIDENCE=<directory> <program>
  *
  * One JSON file per rank, <directory>/<host>.<pid>.json, written when MPI_Init has returned ("finalized": false) and
  * replaced when MPI_Finalize is called. Between the two snapshots nothing of this library runs. A program that never
  * calls MPI_Init writes nothing. Every failure is silent: a missing file is the failure, and the reader reports it.
  *
  * The C entry points are wrapped under both names (MPI_ and PMPI_), because Fortran 2008 bindings and statically linked
- * profilers call the PMPI_ one; whichever is entered first testifies. No mpi.h is needed: one binary serves every MPI.
+ * profilers call the PMPI_ one; whichever is entered first records. No mpi.h is needed: one binary serves every MPI.
  * MPI_Session_init (no world, no ranks) is not covered.
  *
- * witness_text.h: JSON and small files. witness_facts.h: what is written once. witness_links.h: the state of the node's links.
- * witness_snapshot.h: what changes.
+ * text.h: JSON and small files. facts.h: what is written once. links.h: the state of the node's links.
+ * snapshot.h: what changes.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -26,7 +26,7 @@
 
 static const char *directory; /* NULL: nobody asked, stay out of the way */
 static struct text load, facts, start;
-static pid_t witnessed; /* a child forked later is not the rank */
+static pid_t recorded_process; /* a child forked later is not the rank */
 static atomic_int entered;
 static atomic_flag initialized = ATOMIC_FLAG_INIT, finalized = ATOMIC_FLAG_INIT;
 
@@ -41,8 +41,8 @@ __attribute__((constructor)) static void notice_load(void)
     errno = saved;
 }
 
-/* Writes the testimony under a temporary name and moves it in place, so that no reader sees half of it. */
-static void write_testimony(const struct text *end)
+/* Writes the record under a temporary name and moves it in place, so that no reader sees half of it. */
+static void write_record(const struct text *end)
 {
     char host[HOST_NAME_MAX + 1] = "", path[PATH_MAX], part[PATH_MAX];
     struct text out = {0};
@@ -81,30 +81,30 @@ static void take_snapshot(struct text *out, const char *name, bool at_start, boo
     put_snapshot(out, at_start, with_links);
 }
 
-static void testify_start(void)
+static void record_start(void)
 {
     if (!directory || atomic_flag_test_and_set(&initialized))
         return;
     int saved = errno;
-    witnessed = getpid();
+    recorded_process = getpid();
     put_identity(&facts);
     put_library(&facts);
     put_environment(&facts);
     put_node(&facts);
     take_snapshot(&start, "init", true, false); /* links are compared with the end, which this one may never see */
-    write_testimony(NULL); /* a rank that hangs or is killed leaves this one */
+    write_record(NULL); /* a rank that hangs or is killed leaves this one */
     take_snapshot(&start, "init", true, true); /* writing is not part of the run */
     errno = saved;
 }
 
-static void testify_end(void)
+static void record_end(void)
 {
     struct text end = {0};
-    if (!directory || witnessed != getpid() || atomic_flag_test_and_set(&finalized))
+    if (!directory || recorded_process != getpid() || atomic_flag_test_and_set(&finalized))
         return;
     int saved = errno;
     take_snapshot(&end, "finalize", false, true);
-    write_testimony(&end);
+    write_record(&end);
     free(end.data);
     errno = saved;
 }
@@ -114,14 +114,14 @@ static void testify_end(void)
 #define ERROR_OTHER 1 /* no symbol behind the wrapper, which a program that got here cannot meet */
 #define EXPORTED __attribute__((visibility("default")))
 
-/* Runs the wrapped initialisation; the outermost of nested ones (Fortran on C, MPI_ on PMPI_) testifies. */
+/* Runs the wrapped initialisation; the outermost of nested ones (Fortran on C, MPI_ on PMPI_) records. */
 #define INITIALIZE(call, good)                     \
     do {                                           \
         bool outermost = !atomic_fetch_add(&entered, 1); \
         call;                                      \
         atomic_fetch_sub(&entered, 1);             \
         if (outermost && (good))                   \
-            testify_start();                       \
+            record_start();                        \
     } while (0)
 
 #define WRAP_C(prefix)                                                                       \
@@ -143,7 +143,7 @@ static void testify_end(void)
     {                                                                                        \
         int (*next)(void);                                                                   \
         FUNCTION(next, #prefix "MPI_Finalize");                                              \
-        testify_end();                                                                       \
+        record_end();                                                                        \
         return next ? next() : ERROR_OTHER;                                                  \
     }
 
@@ -170,7 +170,7 @@ WRAP_C(P)
     {                                                                        \
         void (*next)(int *);                                                 \
         FUNCTION(next, #prefix "mpi_finalize_");                             \
-        testify_end();                                                       \
+        record_end();                                                        \
         *code = ERROR_OTHER;                                                 \
         if (next)                                                            \
             next(code);                                                      \

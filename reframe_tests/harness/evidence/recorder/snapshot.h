@@ -1,6 +1,6 @@
-/* What changes while a benchmark runs: clocks, masks, counters of networks, sockets and scheduler; part of witness.c. */
-#ifndef WITNESS_SNAPSHOT_H
-#define WITNESS_SNAPSHOT_H
+/* What changes while a benchmark runs: clocks, masks, counters of networks, sockets and scheduler; part of recorder.c. */
+#ifndef RECORDER_SNAPSHOT_H
+#define RECORDER_SNAPSHOT_H
 #include <ctype.h>
 #include <netinet/tcp.h>
 #include <stddef.h>

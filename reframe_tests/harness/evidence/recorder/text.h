@@ -1,6 +1,6 @@
-/* Text as JSON, and the small files of /proc and /sys it comes from; part of witness.c. */
-#ifndef WITNESS_TEXT_H
-#define WITNESS_TEXT_H
+/* Text as JSON, and the small files of /proc and /sys it comes from; part of recorder.c. */
+#ifndef RECORDER_TEXT_H
+#define RECORDER_TEXT_H
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-"""The witness library: built once per source, heard from every rank, never in the way.
+"""The recorder library: built once per source, a record from every rank, never in the way.
 
 The programs here run on a few lines of C that stand for an MPI library, so that each way an MPI can be loaded,
 entered, left or broken off is tried, whatever is installed; ``test_evidence_mpi.py`` does it with the real ones.
@@ -131,7 +131,7 @@ int main(int count, char **words)
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return recorder.build(tmp_path_factory.mktemp("witness"))
+    return recorder.build(tmp_path_factory.mktemp("recorder"))
 
 
 @pytest.fixture(scope="session")
@@ -155,7 +155,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(built: Path, programs: Path, tmp_path: Path):
-    """Runs one process under the witness; returns exit status and testimony. It must never print anything."""
+    """Runs one process under the recorder; returns exit status and rank record. It must never print anything."""
 
     def run_(*words: str, program: str = "on-mpich", directory: Path | None = None, code: int = 0, **environment: str):
         asked = tmp_path / "evidence" if directory is None else directory
@@ -235,7 +235,7 @@ def test_c_and_fortran_entry_points_are_exported(built: Path, name: str):
 
 
 def test_own_tcp_layout_is_the_kernels(tmp_path: Path):
-    """The head of struct tcp_info is declared anew in the witness; <linux/tcp.h> is the authority."""
+    """The head of struct tcp_info is declared anew in the recorder; <linux/tcp.h> is the authority."""
     show = '#include <stddef.h>\n#include <stdio.h>\nint main(void) { printf("%zu %zu", '
     kernel = "offsetof(struct tcp_info, tcpi_bytes_acked), offsetof(struct tcp_info, tcpi_bytes_received)); }"
     own = "offsetof(struct tcp_bytes, acked), offsetof(struct tcp_bytes, received)); }"
@@ -245,10 +245,10 @@ def test_own_tcp_layout_is_the_kernels(tmp_path: Path):
     assert subprocess.check_output([theirs]) == subprocess.check_output([ours])
 
 
-# ---- testimony ----
+# ---- rank record ----
 
 
-def test_rank_testifies_with_its_world_and_library(run, programs: Path):
+def test_rank_records_its_world_and_library(run, programs: Path):
     (rank,) = run(FAKE_RANK="3", FAKE_SIZE="8", SLURM_PROCID="1", SLURM_JOB_ID="77")
     assert (rank.rank, rank.size, rank.world_known, rank.rank_source, rank.job) == (3, 8, True, "SLURM_PROCID", "77")
     assert rank.library == str((programs / "mpich" / "libmpi.so").resolve())
@@ -279,7 +279,7 @@ def test_unknown_mpi_is_never_asked_for_its_world(run):
 
 
 @pytest.mark.parametrize("way", ["", "fortran", "f08", "profiled", "threaded"])
-def test_each_way_into_mpi_testifies_once_and_to_the_end(run, way: str):
+def test_each_way_into_mpi_is_recorded_once_and_to_the_end(run, way: str):
     (rank,) = run(way)
     assert rank.finalize is not None
 
@@ -354,7 +354,7 @@ def test_rank_that_never_finalises_leaves_that(run, way: str):
     assert rank.finalize is None and rank.init.cpus
 
 
-def test_failed_init_is_no_testimony(run):
+def test_failed_init_leaves_no_record(run):
     assert run(FAKE_INIT_CODE="3", code=3) == []
 
 
