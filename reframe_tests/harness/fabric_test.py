@@ -185,7 +185,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.env_vars: dict[str, str] = {}
         unusable = [name for name in self._chosen if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]
         if unusable:
-            raise ReframeError(f"env_vars: '{unusable[0]}' is no name of a variable; use letters, digits and _")
+            raise ReframeError(f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _")
         try:
             self._condition = self._resolve(self._stack)
             pace = catalogue.Pace(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))

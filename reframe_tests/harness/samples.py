@@ -108,7 +108,7 @@ class Evidence:
     :param sentences: what is missing or contradicts the condition.
     :param ranks: rank, host, cpus_allowed (kernel's list format), cpu, numa_node of every rank.
     :param seconds: the benchmarks' own time per launch, in seconds.
-    :param notes: what a reader should know and what is no contradiction.
+    :param notes: what a reader should know and what is not a contradiction.
     :param kernel: operating system of each node: its facts by name, in older records its release as text.
     :param links: node, link and settings (MTU, speed, state, ...) of each of the fabric's links; empty in older records.
     :param link_errors: launch, repeat, node, link and counter of each error, drop or retransmission.
@@ -185,7 +185,7 @@ def _finite(value: Any, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise BadInput(f"{place} is {value!r}, expected a number.")
     if (isinstance(value, int) and abs(value) >= 1 << 1023) or not math.isfinite(value):
-        raise BadInput(f"{place} is {value}: a value that is not finite is no measurement and is refused.")
+        raise BadInput(f"{place} is {value}: a value that is not finite is not a measurement and is refused.")
     return float(value)
 
 

@@ -240,7 +240,7 @@ def run(arguments: Sequence[str]) -> int:
         raise bare_root.Impossible("only root can make a root file system and enter it; run it with sudo.")
     bare_root.install_debootstrap(os.environ, say)
     if not (PROJECT / ".git").exists():
-        raise bare_root.Impossible(f"{PROJECT} is no git checkout; what is committed is what would be tried.")
+        raise bare_root.Impossible(f"{PROJECT} is not a git checkout; what is committed is what would be tried.")
     cache = (
         options.cache or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "mpibench/bare-machine")
     ).absolute()

@@ -69,12 +69,12 @@ def find_source(scratch: Path, os_release: Path = Path("/etc/os-release")) -> So
     """The archive this machine's own release is installed from.
 
     :param scratch: folder for package lists, where the machine has none.
-    :raises BadInput: if this is no Debian-like machine, or apt has no source for its release.
+    :raises BadInput: if this is not a Debian-like machine, or apt has no source for its release.
     """
     words = dict(re.findall(r'(?m)^(\w+)="?(.*?)"?$', os_release.read_text() if os_release.exists() else ""))
     suite = words.get("VERSION_CODENAME", "")
     if not suite or not shutil.which("apt-get"):
-        raise Impossible("this machine is no Debian or Ubuntu (no apt-get, or no VERSION_CODENAME); run it on one.")
+        raise Impossible("this machine runs neither Debian nor Ubuntu (no apt-get, or no VERSION_CODENAME); run it on one.")
     fields = "$(CODENAME)\t$(SUITE)\t$(COMPONENT)\t$(REPO_URI)\t$(SIGNED_BY)"
     ask = ["indextargets", "--format", fields, "Created-By: Packages"]
     own = ["-o", f"Dir::State::lists={scratch}", "-o", "Debug::NoLocking=1"]
@@ -203,10 +203,10 @@ def give(folder: Path) -> None:
 def clone(project: Path, target: Path) -> None:
     """The committed state of the project, as ``git clone`` makes it.
 
-    :raises BadInput: if the project is no git checkout, or there is no git.
+    :raises BadInput: if the project is not a git checkout, or there is no git.
     """
     if not shutil.which("git") or not (project / ".git").exists():
-        raise Impossible(f"{project} is no git checkout, or there is no git; what is committed is what would be tried.")
+        raise Impossible(f"{project} is not a git checkout, or there is no git; what is committed is what would be tried.")
     _git("clone", "--quiet", "--no-hardlinks", "--depth=1", f"file://{project}", str(target))
 
 

@@ -234,7 +234,7 @@ def _mark(path: Path) -> None:
         return
     if kept := sorted(os.listdir(path)):  # noqa: PTH208
         raise BadInput(
-            f"{path} is no runtime directory of a cluster: it holds {kept[0]} and no {MARK}; nothing in it is touched. "
+            f"{path} is not a runtime directory of a cluster: it holds {kept[0]} and no {MARK}; nothing in it is touched. "
             f"Set {RUNTIME_VARIABLE} to a new or empty directory."
         )
     (path / MARK).touch(mode=0o600)
@@ -310,7 +310,7 @@ def save(state: State) -> None:
 def load() -> State | None:
     """The state file's content, or ``None`` if there is none.
 
-    :raises BadInput: if it is damaged, could be somebody else's, or names a process that is no init of the caller's.
+    :raises BadInput: if it is damaged, could be somebody else's, or names a process that is not an init of the caller's.
     """
     text = _read_state_file()
     if text is None:

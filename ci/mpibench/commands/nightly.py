@@ -114,7 +114,7 @@ def mode_options(mode: str) -> list[str]:
     """
     modes = {row["name"]: row["options"] for row in site.MODES}
     if mode not in modes:
-        raise BadInput(f"MODE={mode} is no mode; there are {', '.join(modes)}.")
+        raise BadInput(f"MODE={mode} is not a mode; there are {', '.join(modes)}.")
     return [word for option in modes[mode] for word in shlex.split(option)]
 
 

@@ -58,7 +58,7 @@ class Completeness:
     :param not_asked: expected things a partial session was not started for.
     :param options: selection options of a partial session; empty for a whole one.
     :param rests_on: where the expectation comes from.
-    :param notes: what a reader should know and what is no hole.
+    :param notes: what a reader should know and what is not a hole.
     :param partial: the caller asked for a partial answer.
     """
 

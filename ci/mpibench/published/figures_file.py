@@ -42,7 +42,9 @@ class Value:
         try:
             return float(self["value"].replace(",", ""))
         except ValueError:
-            raise BadInput(f"{self.file}: '{self['value']}' of {self['benchmark']} ({self['table']}) is no number.") from None
+            raise BadInput(
+                f"{self.file}: '{self['value']}' of {self['benchmark']} ({self['table']}) is not a number."
+            ) from None
 
     @property
     def decimals(self) -> int:

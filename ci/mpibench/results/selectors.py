@@ -88,12 +88,12 @@ class Expression:
 def parse_expression(text: str) -> Expression:
     """Check an expression; nothing but comparisons of names and constants is allowed.
 
-    :raises BadInput: it is no such expression.
+    :raises BadInput: it is not such an expression.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise BadInput(f"{text!r} is no expression: write for instance 'run == \"nightly\"'.") from None
+        raise BadInput(f"{text!r} is not an expression: write for instance 'run == \"nightly\"'.") from None
     for node in ast.walk(tree):
         if isinstance(node, (ast.BoolOp, ast.boolop, ast.Compare, ast.Name, ast.Load, ast.Constant, ast.List, ast.Tuple)):
             continue
@@ -146,7 +146,7 @@ def parse_time(text: str, now: datetime) -> datetime:
         return now
     match = _OFFSET.fullmatch(text)
     if not match:
-        raise BadInput(f"{text!r} is no point in time: write YYYYmmdd, YYYYmmddTHHMM, now, or one with an offset as now-7d.")
+        raise BadInput(f"{text!r} is not a point in time: write YYYYmmdd, YYYYmmddTHHMM, now, or one with an offset as now-7d.")
     try:
         return parse_time(match["time"], now) + timedelta(**{_UNITS[match["unit"]]: int(match["amount"])})
     except OverflowError:
@@ -161,7 +161,7 @@ def sessions_table(cases: pl.LazyFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Alike:
-    """The series a session belongs to: a smoke test is no night of the nightly series.
+    """The series a session belongs to: a smoke test is not a night of the nightly series.
 
     :param run: label ``run`` of the session; ``None`` without one.
     :param earlier: ids of the sessions with that label that started before, oldest first.
@@ -271,13 +271,13 @@ def _select_one(part: str, rows: Sequence[Mapping[str, Any]], now: datetime) -> 
         if part in ids:  # databases of other tools may use other ids
             return {part}
         raise BadInput(
-            f"{part!r} is no selector: give a session id, latest, a period START:END, or ?'EXPRESSION over session labels'."
+            f"{part!r} is not a selector: give a session id, latest, a period START:END, or ?'EXPRESSION over session labels'."
         )
     kept = list(rows)
     if period:
         start, colon, end = period.partition(":")
         if not colon:
-            raise BadInput(f"{period!r} is no period: write START:END, for instance now-7d:now.")
+            raise BadInput(f"{period!r} is not a period: write START:END, for instance now-7d:now.")
         first, last = parse_time(start, now), parse_time(end, now)
         if first >= last:
             raise BadInput(f"period {period!r} ends before it begins.")

@@ -222,7 +222,7 @@ def _values(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFram
     if odd.height:
         row = odd.row(0, named=True)
         raise BadInput(
-            f"{row['benchmark']} {row['quantity']} of case {row['case']} is {row['value']}, which is no measurement: "
+            f"{row['benchmark']} {row['quantity']} of case {row['case']} is {row['value']}, which is not a measurement: "
             "export that session again."
         )
     repeated = samples.select(*METRIC, *UNIT).is_duplicated()

@@ -56,7 +56,7 @@ class Case:
     :param entry: the test case entry as ReFrame stored it, for everything that has no field here.
     :param condition: what the test says it ran under; empty if it failed before that was known.
     :param samples: measured values; empty for skipped cases and those that failed before parsing.
-    :param proof: evidence; ``None`` if the case got no further than its set-up, or is no measurement.
+    :param proof: evidence; ``None`` if the case got no further than its set-up, or is not a measurement.
     """
 
     uuid: str
@@ -238,7 +238,7 @@ class Session:
         return frozenset(case.uuid for case in self.cases if case.result in ("fail", "abort") and case.run < last[case.key])
 
 
-#: Half of a pair that stands for one character; alone it is no text and cannot be stored or shown.
+#: Half of a pair that stands for one character; alone it is not text and cannot be stored or shown.
 _LONE_SURROGATE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
@@ -304,7 +304,7 @@ def _rival(case: Case, place: str) -> Iterator[Case]:
     if run in (None, {}):
         return
     if not isinstance(run, dict) or not isinstance(run.get("condition"), dict):
-        raise BadInput(f"{place}: rival_run is no mapping with a condition.")
+        raise BadInput(f"{place}: rival_run is not a mapping with a condition.")
     yield replace(
         case,
         uuid=f"{case.uuid}{RIVAL}",
@@ -383,7 +383,7 @@ def session_starts(path: str | Path) -> dict[str, datetime]:
 
 
 def _time(seconds: Any) -> datetime:
-    """A stored start; one that is no time counts as now, so that it is not overlooked as old."""
+    """A stored start; one that is not a time counts as now, so that it is not overlooked as old."""
     good = isinstance(seconds, (int, float)) and 0 <= seconds <= _LAST_SECOND
     return datetime.fromtimestamp(seconds, timezone.utc) if good else datetime.now(timezone.utc)
 

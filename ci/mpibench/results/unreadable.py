@@ -69,7 +69,7 @@ def _recorded(folder: Path) -> list[Unreadable]:
             started = datetime.fromisoformat(row["started"]).astimezone(timezone.utc)
             found.append(Unreadable(str(row["session"]), started, tuple(row["systems"]), str(row["why"])))
         except (OSError, ValueError, KeyError, TypeError):
-            why = f"{path} is no readable note of a refused session: remove it and run `mpibench export` again."
+            why = f"{path} is not a readable note of a refused session: remove it and run `mpibench export` again."
             found.append(Unreadable(path.stem, datetime.now(timezone.utc), (), why))
     return found
 

@@ -138,7 +138,7 @@ def write_mirrors(mirrors: Sequence[str], folder: Path) -> str:
         if "://" not in mirror:
             path = Path(mirror).expanduser().absolute()
             if not path.is_dir():
-                raise BadInput(f"mirror {mirror} is no folder; name a folder or URL that 'spack mirror create' or "
+                raise BadInput(f"mirror {mirror} is not a folder; name a folder or URL that 'spack mirror create' or "
                                "'spack buildcache push' has filled.")  # fmt: skip
             url = path.as_uri()
         rows[f"mpibench-{number}"] = {"url": url, "signed": False}

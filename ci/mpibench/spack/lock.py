@@ -138,7 +138,7 @@ def read(path: Path) -> Lock:
     except OSError as error:
         raise LockError(f"{path} cannot be read ({error.strerror}).") from error
     except ValueError as error:
-        raise LockError(f"{path} is no JSON ({error}); remove it and {again}.") from error
+        raise LockError(f"{path} is not JSON ({error}); remove it and {again}.") from error
     return parse(document, path)
 
 
@@ -156,7 +156,7 @@ def parse(document: Any, path: Path) -> Lock:
         nodes = {key: _node(key, row) for key, row in document["concrete_specs"].items()}
         roots = tuple(sorted(row["hash"] for row in document["roots"]))
     except (KeyError, TypeError, AttributeError) as error:
-        raise LockError(f"{path} is no lock file of Spack (no {error}); {again}.") from error
+        raise LockError(f"{path} is not a lock file of Spack (no {error}); {again}.") from error
     absent = {edge.hash for node in nodes.values() for edge in node.edges} | set(roots)
     if absent := absent - set(nodes):
         raise LockError(f"{path} names a package {sorted(absent)[0]} it does not describe; {again}.")

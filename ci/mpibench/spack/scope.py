@@ -63,7 +63,7 @@ def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.e
         return path
     if environ.get(SCOPE, "") and not system:
         raise BadInput(
-            f"{SCOPE} is {path}, which is no folder; name the folder of the site's Spack scope, unset it, or let "
+            f"{SCOPE} is {path}, which is not a folder; name the folder of the site's Spack scope, unset it, or let "
             f"{complaints.FIND_COMPILERS} make it."
         )
     return None
@@ -153,9 +153,9 @@ def read(path: Path) -> dict[str, Any]:
     try:
         found = ((yaml.safe_load(path.read_text()) or {}).get("packages") or {}) if path.exists() else {}
     except (OSError, yaml.YAMLError, AttributeError) as error:
-        raise BadInput(f"{path} is no packages.yaml ({' '.join(str(error).split())}); correct or remove it.") from error
+        raise BadInput(f"{path} is not a packages.yaml ({' '.join(str(error).split())}); correct or remove it.") from error
     if not isinstance(found, dict):
-        raise BadInput(f"{path} is no packages.yaml (packages is {found!r}); correct or remove it.")
+        raise BadInput(f"{path} is not a packages.yaml (packages is {found!r}); correct or remove it.")
     return found
 
 
@@ -171,7 +171,7 @@ def read_externals(path: Path) -> dict[str, list[str]]:
             if settings.get("externals")
         }
     except (AttributeError, KeyError, TypeError) as error:
-        raise BadInput(f"{path} is no packages.yaml (an entry without {error}); correct or remove it.") from error
+        raise BadInput(f"{path} is not a packages.yaml (an entry without {error}); correct or remove it.") from error
 
 
 def check_compiler(project: Project, name: str) -> str:

@@ -68,7 +68,7 @@ def search(folders: Iterable[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise BadInput(f"{folder} is no folder; name one that holds {list_globs()} programs with --binaries.")
+            raise BadInput(f"{folder} is not a folder; name one that holds {list_globs()} programs with --binaries.")
         here = {
             path.name: path.absolute()
             for path in sorted(folder.rglob("*"), reverse=True)

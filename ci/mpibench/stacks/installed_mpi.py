@@ -110,7 +110,7 @@ def _find_launcher(word: str) -> Path:
     """The launcher as an absolute path that no later change of the system's alternatives turns into another MPI's."""
     found = shutil.which(word)
     if not found:
-        exists = "is no program" if Path(word).exists() else "does not exist"
+        exists = "is not a program" if Path(word).exists() else "does not exist"
         where = exists if "/" in word else "is not on PATH"
         raise BadInput(f"launcher {word} {where}; name the mpirun of an MPI that is installed, e.g. --mpirun $(which mpirun).")
     path = Path(found).absolute()

@@ -63,7 +63,7 @@ def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list
 
 
 def as_dict(acceptance: Acceptance) -> dict[str, Any]:
-    """The record as plain data: what is no finite number is ``None``, and texts have no control characters."""
+    """The record as plain data: what is not a finite number is ``None``, and texts have no control characters."""
     judgement = acceptance.judgement
     return _plain(
         {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .compare import Comparison
 
 TIE, UNKNOWN = "tie", "not compared"
-#: Terminal columns where the output is no terminal.
+#: Terminal columns where the output is not a terminal.
 WIDTH = 160
 
 

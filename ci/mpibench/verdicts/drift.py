@@ -192,7 +192,7 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
     """Median of each judged metric of each session; the metric's ``id`` is a hash of its name.
 
     :param used: ``case`` and ``night`` of the cases that may be used.
-    :raises BadInput: a value that is no number, or in another unit than its quantity's.
+    :raises BadInput: a value that is not a number, or in another unit than its quantity's.
     """
     columns = [*METRIC, "direction", "unit", "case", "session", "value"]
     table = dataset_layout.scan_files(paths, "samples").select(columns).filter(pl.col("quantity").is_in(JUDGED)).collect()

@@ -1,7 +1,7 @@
 """What nightly CI calls: is one session whole, proven, young enough, within its references and without drift?
 
 At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. Each answer says how old the session is,
-what was expected of it, and which sessions could not be read. "No reference" is said and is no failure (`acceptance` mode and
+what was expected of it, and which sessions could not be read. "No reference" is said and is not a failure (`acceptance` mode and
 ``accept`` are the places that insist).
 """
 

@@ -114,7 +114,7 @@ def check(content: Any, where: str) -> None:
         raise BadInput(f"{where}: {fault.key}: {fault.message}; see site_configs/policy.schema.json.")
     odd = next((key for key, value in _leaves(content) if isinstance(value, float) and not math.isfinite(value)), None)
     if odd:  # which no bound of a schema refuses, and no comparison ever exceeds
-        raise BadInput(f"{where}: {odd} is no finite number.")
+        raise BadInput(f"{where}: {odd} is not a finite number.")
     unknown = sorted(set(content.get("margins_percent", ())) - set(QUANTITIES))
     if unknown:
         raise BadInput(f"{where}: margins_percent.{unknown[0]}: no such quantity; there are {', '.join(QUANTITIES)}.")
@@ -129,7 +129,7 @@ def check(content: Any, where: str) -> None:
 
 
 def _leaves(content: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value that is no mapping, with its dotted key."""
+    """Each value that is not a mapping, with its dotted key."""
     for key, value in content.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{above}{key}.")

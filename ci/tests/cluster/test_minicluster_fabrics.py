@@ -52,7 +52,7 @@ def cases(slice_of_all: dict[str, cluster_reframe.Done]) -> list[Case]:
 
 
 def test_what_fails_is_a_rate_and_nothing_else(slice_of_all: dict[str, cluster_reframe.Done], cases: list[Case]) -> None:
-    """Every condition holds. How fast a link is where others use the cores too is no test (``link_gate`` measures it)."""
+    """Every condition holds. How fast a link is where others use the cores too is not a test (``link_gate`` measures it)."""
     for case in cases:
         missed = [gate for gate in case.gates if gate.outcome == "fail"]
         assert (case.result, case.fail_phase) == (("fail", "performance") if missed else ("pass", "")), case.reason

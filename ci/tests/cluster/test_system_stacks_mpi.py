@@ -114,7 +114,7 @@ def test_both_are_measured_with_proof_over_every_fabric(cluster, root: Path) -> 
     pattern = f"Mpi4pyPingPong(%fabric=eth(1|10|40)g{PAIR}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
     done = run_there(cluster, root, "--system=minicluster", "-p", "(openmpi|mpich)-debian", "-n", pattern)
     said = done.stdout + done.stderr
-    # What a link reaches while others use the cores is no test; whatever else may fail here is.
+    # What a link reaches while others use the cores is not a test; whatever else may fail here is.
     rates = said.count("test failed during 'performance'")
     assert said.count("test failed during") == rates, said
     assert outcome(done) == {"ran": 2 * 5, "failed": rates, "aborted": 0}, said

@@ -181,7 +181,7 @@ def test_the_archive_is_that_of_this_machines_release(apt: Path, tmp_path: Path)
     with pytest.raises(BadInput, match="apt has no source for component 'main' of bookworm"):
         bare_root.find_source(tmp_path / "lists", tmp_path / "os-release")
     assert Path(f"{apt}.updated").exists()  # lists of its own, where the machine has none
-    with pytest.raises(BadInput, match="no Debian or Ubuntu"):
+    with pytest.raises(BadInput, match="neither Debian nor Ubuntu"):
         bare_root.find_source(tmp_path / "lists", tmp_path / "nothing")
 
 
@@ -229,7 +229,7 @@ def test_what_is_tried_is_what_is_committed(tmp_path: Path, owner: int) -> None:
     assert bare_root.uncommitted(project) == 1
     bare_root.clone(project, tmp_path / "clone")
     assert (tmp_path / "clone/file").read_text() == "committed\n"
-    with pytest.raises(BadInput, match="is no git checkout"):
+    with pytest.raises(BadInput, match="is not a git checkout"):
         bare_root.clone(tmp_path, tmp_path / "other")
 
 

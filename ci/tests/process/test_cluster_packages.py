@@ -118,7 +118,7 @@ def test_without_package_lists_they_are_fetched_into_a_folder_of_our_own(apt: Pa
 
 
 def test_a_failed_download_leaves_nothing_half_done(apt: Path, tmp_path: Path) -> None:
-    (apt / "libs.deb").write_text("this is no archive")
+    (apt / "libs.deb").write_text("this is not an archive")
     with pytest.raises((BadInput, tarfile.TarError)):
         packages.provide(print)
     assert [path.name for path in (tmp_path / "cache/mpibench").iterdir()] == ["cluster-packages.lock"]

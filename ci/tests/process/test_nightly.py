@@ -84,7 +84,7 @@ def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project: NightPr
 
 def test_a_mode_nobody_knows_is_one_sentence(project: NightProject) -> None:
     status, said = project.run(MODE="thorough")
-    assert status == 2 and "MODE=thorough is no mode; there are smoke, nightly, acceptance" in said
+    assert status == 2 and "MODE=thorough is not a mode; there are smoke, nightly, acceptance" in said
     assert not project.session
 
 

@@ -200,7 +200,7 @@ def test_numbers(value: float | None, text: str) -> None:
 
 
 def test_what_the_report_calls_failed_is_what_no_verdict_uses() -> None:
-    """A case that passed without proof is no measurement for anybody."""
+    """A case that passed without proof is not a measurement for anybody."""
     good = synthetic.case()
     lacking = {**synthetic.case("mpich-wheels"), "proof": {}}
     session = session_of(good, lacking)

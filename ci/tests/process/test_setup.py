@@ -304,7 +304,7 @@ def test_usage(bare: Project) -> None:
 def test_without_a_suitable_python(bare: Project) -> None:
     old = bare.add_tool("python3", "#!/bin/bash\nexit 1\n")
     bare.environ["MPIBENCH_PYTHON"] = str(old)
-    said = f"setup: MPIBENCH_PYTHON={old} is no Python >= 3.10; correct or unset it.\n"
+    said = f"setup: MPIBENCH_PYTHON={old} is not Python >= 3.10; correct or unset it.\n"
     assert bare.run("ci/setup") == (1, said)
     del bare.environ["MPIBENCH_PYTHON"]
     said = "setup: no Python >= 3.10 on PATH; install one, or name it with MPIBENCH_PYTHON=<path>.\n"

@@ -99,7 +99,7 @@ def test_a_mirror_is_a_folder_or_a_url(tmp_path: Path) -> None:
     build.write_mirrors([str(tmp_path), "oci://registry.example/x"], tmp_path)
     written = yaml.safe_load((tmp_path / "mirrors.yaml").read_text())["mirrors"]
     assert [row["url"] for row in written.values()] == [tmp_path.as_uri(), "oci://registry.example/x"]
-    with pytest.raises(BadInput, match="mirror /nowhere is no folder"):
+    with pytest.raises(BadInput, match="mirror /nowhere is not a folder"):
         build.write_mirrors(["/nowhere"], tmp_path)
 
 

@@ -58,7 +58,7 @@ def test_an_unknown_stack_system_or_scope_is_refused(place: Site) -> None:
     assert place.refusal("lam") == "environments/ has no stack 'lam' for Spack; known are mpich, openmpi."
     assert "there is no system 'atlantis'" in place.refusal("openmpi", system="atlantis")
     place.environ["MPIBENCH_SPACK_SCOPE"] = "/nowhere"
-    assert "MPIBENCH_SPACK_SCOPE is /nowhere, which is no folder" in place.refusal("openmpi")
+    assert "MPIBENCH_SPACK_SCOPE is /nowhere, which is not a folder" in place.refusal("openmpi")
 
 
 # ---- no compiler ----

@@ -174,7 +174,7 @@ def test_a_launcher_that_is_none_is_refused(add: Add, tmp_path: Path) -> None:
     assert "does not exist" in refused(add, tmp_path / "nosuch")
     assert "launcher nosuch-mpirun is not on PATH" in refused(add, "nosuch-mpirun")
     (tmp_path / "text").write_text("no program")
-    assert "is no program" in refused(add, tmp_path / "text")
+    assert "is not a program" in refused(add, tmp_path / "text")
     strange = synthetic.make_launcher(tmp_path / "strange", "jsrun 10.4")
     assert "says 'jsrun 10.4' and is the mpirun of no MPI known here" in refused(add, strange)
     assert left(tmp_path) == []
@@ -216,7 +216,7 @@ def test_binaries_of_another_abi_or_none_at_all_are_refused(add: Add, tmp_path: 
     said = refused(add, mpirun, binaries=[tmp_path / "bench/bin"])
     assert "needs libmpi.so.12, the mpich ABI, and" in said and "has the openmpi ABI" in said
     assert "holds no IMB-* or osu_* program" in refused(add, mpirun, binaries=[tmp_path / "opt"])
-    assert "is no folder" in refused(add, mpirun, binaries=[tmp_path / "nosuch"])
+    assert "is not a folder" in refused(add, mpirun, binaries=[tmp_path / "nosuch"])
     synthetic.make_program(tmp_path / "late/bin/IMB-MPI1", "libmpi.so.40", call="MPI_Session_init")
     assert "none of the 1 binaries runs on" in refused(add, mpirun, binaries=[tmp_path / "late/bin"])
     synthetic.make_program(tmp_path / "fake/bin/IMB-MPI1", "libmpi.so.40", "no banner")

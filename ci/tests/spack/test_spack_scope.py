@@ -105,7 +105,7 @@ def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
 
 def test_the_scope_the_variable_names_is_made(root: Path, tmp_path: Path) -> None:
     environ = {scope.SCOPE: str(tmp_path / "a" / "scope")}
-    with pytest.raises(BadInput, match=r"which is no folder; name the folder .* or let 'mpibench build --find' make it"):
+    with pytest.raises(BadInput, match=r"which is not a folder; name the folder .* or let 'mpibench build --find' make it"):
         scope.find_scope(None, root, environ)
     assert scope.choose(None, root, environ) == tmp_path / "a" / "scope"
     assert scope.choose("generic", root, environ) == root / "site_configs" / "generic" / "spack"
@@ -166,7 +166,7 @@ def test_a_scope_that_is_no_packages_yaml_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "packages.yaml"
     for text in ("packages: [", "packages: 7", "packages: {gcc: {externals: [{prefix: /usr}]}}"):
         path.write_text(text)
-        with pytest.raises(BadInput, match=r"is no packages\.yaml"):
+        with pytest.raises(BadInput, match=r"is not a packages\.yaml"):
             scope.read_externals(path)
 
 

@@ -70,7 +70,7 @@ def group(skipped: Iterable[tuple[str, str]]) -> list[Skip]:
 def allowed(environ: Mapping[str, str]) -> set[str]:
     """Lanes that may be skipped.
 
-    :raises pytest.UsageError: for a name that is no lane.
+    :raises pytest.UsageError: for a name that is not a lane.
     """
     names = set(environ.get(ALLOWED, "").split())
     if unknown := names - {*LANES, OTHER, BARE_MACHINE}:

@@ -123,7 +123,7 @@ def test_a_failed_candidate_case_is_missing_with_its_reason(tmp_path: Path, caps
     [
         ({"baseline": "latest"}, "is on both sides"),
         ({"baseline": "latest~7"}, "selects none of the 2 sessions"),
-        ({"baseline": "rubbish"}, "is no selector"),
+        ({"baseline": "rubbish"}, "is not a selector"),
         (
             {"baseline": "latest", "candidate": "latest~1"},
             "the candidate (2026-01-05 02:00 UTC) was measured before the baseline",

@@ -210,7 +210,7 @@ def test_only_an_init_of_the_callers_own_is_entered(
         state.save(made)
     with pytest.raises(BadInput, match=f"process {other.pid}, which is not the mc-c1"):
         state.load()
-    # The name alone is no proof: anybody can call a process of his own mc-init.
+    # The name alone is not a proof: anybody can call a process of his own mc-init.
     named = begin(state.INIT)
     assert named.is_own(state.INIT)
     mine = os.getuid()
@@ -270,7 +270,7 @@ def test_a_directory_with_something_else_in_it_stays_as_it_is(runtime: Path, wit
         (runtime / "log").mkdir()
     before = everything(runtime)
     for command in (lifecycle.down, lambda say: lifecycle.up(2, "spread", [], say)):
-        with pytest.raises(BadInput, match=r"no runtime directory of a cluster: it holds etc .* nothing in it is touched"):
+        with pytest.raises(BadInput, match=r"not a runtime directory of a cluster: it holds etc .* nothing in it is touched"):
             command(print)
     state.remove()
     assert everything(runtime) == before

@@ -90,7 +90,7 @@ def test_samples_that_grow():
     refuse(re.sub(r"^( +64 .*)50$", r"\g<1>60", golden(MPICH), flags=re.MULTILINE), "samples")
 
 
-@pytest.mark.parametrize(("cell", "words"), [("nan", "no number"), ("-4.4e-07", "negative"), ("4.47", "no row")])
+@pytest.mark.parametrize(("cell", "words"), [("nan", "no number"), ("-4.4e-07", "negative"), ("4.47", "not a row")])
 def test_values_that_are_none(cell, words):
     refuse(re.sub(r"^( +64 .*\| )\S+", rf"\g<1>{cell}", golden(MPICH), flags=re.MULTILINE), words)
 

@@ -194,7 +194,7 @@ def test_warnings_in_the_output():
 
 
 @pytest.mark.parametrize(
-    ("cell", "words"), [("   nan", "no number"), (" -1.00", "negative"), (" 1.234", "is no row"), ("  1,23", "is no row")]
+    ("cell", "words"), [("   nan", "no number"), (" -1.00", "negative"), (" 1.234", "is not a row"), ("  1,23", "is not a row")]
 )
 def test_values_that_are_none(cell, words):
     refuse(change(LATENCY, r"^(64 .*).{6}$", rf"\g<1>{cell}"), "line 11", words)
@@ -202,8 +202,8 @@ def test_values_that_are_none(cell, words):
 
 def test_cells_stand_under_their_titles():
     """A digit lost or gained moves a cell: the number would be wrong by a factor of ten."""
-    refuse(change(LATENCY, r"^(64 .*)[0-9](\.[0-9]{2})$", r"\1\2"), "line 11", "is no row of osu_latency")
-    refuse(change(BANDWIDTH, r"^(64 .*\.[0-9]{2})$", r" \1"), "line 11", "is no row of osu_bw")
+    refuse(change(LATENCY, r"^(64 .*)[0-9](\.[0-9]{2})$", r"\1\2"), "line 11", "is not a row of osu_latency")
+    refuse(change(BANDWIDTH, r"^(64 .*\.[0-9]{2})$", r" \1"), "line 11", "is not a row of osu_bw")
 
 
 def test_columns_that_are_not_the_benchmarks():
@@ -234,7 +234,7 @@ def test_two_outputs_in_one_file():
 
 
 def test_lines_that_say_what_was_measured_must_be_there():
-    refuse(change(PUT, r"^# Window creation.*\n", ""), "line 2", "is no head")
+    refuse(change(PUT, r"^# Window creation.*\n", ""), "line 2", "is not a head")
     refuse(change(PUT, r"^# Synchronization.*\n", ""), "sync is missing")
     refuse(change(RATE, r"^# \[ pairs.*\n", ""), "pairs is missing")
     refuse(change(PUT, "MPI_Win_flush", "MPI_Win_flash"), "line 3")

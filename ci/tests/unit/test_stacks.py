@@ -70,7 +70,7 @@ def test_valid_metadata_becomes_a_stack() -> None:
         ("prefix", "opt/mpich", "key 'prefix' is refused"),
         ("prefix", "/opt/$(reboot)", "key 'prefix' is refused"),
         ("library", 7, "key 'library' is 7, not of type string"),
-        ("library_version_pattern", "5.0(", "key 'library_version_pattern' is no regular expression"),
+        ("library_version_pattern", "5.0(", "key 'library_version_pattern' is not a regular expression"),
         ("library_version_pattern", "", "key 'library_version_pattern' is refused"),
         ("binaries/IMB-MPI1", "IMB-MPI1", "key 'binaries.IMB-MPI1' is refused"),
         ("commands/mpi4py.bench", [], "key 'commands.mpi4py.bench' is refused"),

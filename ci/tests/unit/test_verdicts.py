@@ -203,7 +203,8 @@ def _twice(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("edit", "sentence"), [(_unit, "comes in ms and us"), (_nan, "is nan, which is no measurement"), (_twice, "is there twice")]
+    ("edit", "sentence"),
+    [(_unit, "comes in ms and us"), (_nan, "is nan, which is not a measurement"), (_twice, "is there twice")],
 )
 def test_values_that_cannot_be_used_together_are_refused(tmp_path: Path, edit: Any, sentence: str) -> None:
     write_session(tmp_path, 0, edit=edit)
@@ -251,9 +252,9 @@ def test_zero_is_no_ratio_and_is_said(tmp_path: Path) -> None:
         ("bands_bytes: {a: 10, b: 5, c: null}", "must ascend"),
         ("bands_bytes: {a: 10}", "must ascend"),
         ("minimum_repeats: 1", "minimum_repeats"),
-        ("margins_percent: {latency_us: {small: .nan}}", "margins_percent.latency_us.small is no finite number"),
-        ("false_discovery_rate: .nan", "false_discovery_rate is no finite number"),
-        ("max_age_hours: .inf", "max_age_hours is no finite number"),
+        ("margins_percent: {latency_us: {small: .nan}}", "margins_percent.latency_us.small is not a finite number"),
+        ("false_discovery_rate: .nan", "false_discovery_rate is not a finite number"),
+        ("max_age_hours: .inf", "max_age_hours is not a finite number"),
         ("a: [", "not YAML"),
     ],
 )

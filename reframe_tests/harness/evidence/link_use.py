@@ -11,7 +11,7 @@ node of the job and arrives at another. More sent than received, or the other wa
 job. Traffic of others between the very nodes of the job is not seen. Collectives are left out: a switch may add up or multiply
 their packets (SHARP, multicast).
 
-A loopback is no link: what others do there costs processor time and is told by the ranks' context switches.
+A loopback is not a link: what others do there costs processor time and is told by the ranks' context switches.
 """
 
 from __future__ import annotations

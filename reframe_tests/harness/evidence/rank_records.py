@@ -200,7 +200,7 @@ class RankEvidence:
 def parse_cpus(text: str) -> Cpus:
     """CPUs of a list as the kernel writes it (``0-3,8``; Linux cpusets(7), section "List format").
 
-    :raises ValueError: when it is no such list.
+    :raises ValueError: when it is not such a list.
     """
     cpus: set[int] = set()
     for part in text.split(",") if text.strip() else ():
@@ -262,7 +262,7 @@ def _decode(value: Any) -> Any:
 
 
 def _get(row: Any, key: str, *kinds: type) -> Any:
-    """Value of a key that must be of one of these types; ``True`` is no number."""
+    """Value of a key that must be of one of these types; ``True`` is not a number."""
     value = row[key]
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise TypeError(f"'{key}' is {value!r}")

@@ -1,4 +1,4 @@
-"""How a job ended, as its scheduler tells it: a job that was cut short is no result, even if what it printed looks whole.
+"""How a job ended, as its scheduler tells it: a job that was cut short is not a result, even if what it printed looks whole.
 
 ReFrame waits until a job is over and then asks only the test; the state itself fails nothing.
 """

@@ -58,7 +58,7 @@ def find(name: str, own: Stack) -> Stack:
     for stack in stacks:
         if stack.name == name:
             return stack
-    raise NotMeasured(f"rival={name} is no stack here; there are {', '.join(stack.name for stack in stacks)}")
+    raise NotMeasured(f"rival={name} is not a stack here; there are {', '.join(stack.name for stack in stacks)}")
 
 
 def pair(own: Condition, theirs: Condition, launches: Sequence[catalogue.Launch]) -> Rival:

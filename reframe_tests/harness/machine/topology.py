@@ -345,7 +345,7 @@ def _bits(key: str, mask: Any) -> list[int]:
     except ValueError:
         value = -1
     if value < 0:
-        raise BadInput(f"topology.{key} of the processor description: {mask!r} is no hexadecimal CPU mask such as 0xff.")
+        raise BadInput(f"topology.{key} of the processor description: {mask!r} is not a hexadecimal CPU mask such as 0xff.")
     return [cpu for cpu in range(value.bit_length()) if value >> cpu & 1]
 
 

@@ -1,7 +1,7 @@
 """From what a job left behind to samples with proof: the one place where numbers are believed or refused.
 
 Pure: reads a directory, changes nothing, knows no ReFrame. A launch whose output or evidence is missing, broken or
-against the condition yields sentences; a measurement with any sentence is no result, but its numbers are kept.
+against the condition yields sentences; a measurement with any sentence is not a result, but its numbers are kept.
 """
 
 from __future__ import annotations

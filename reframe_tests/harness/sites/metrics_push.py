@@ -45,7 +45,7 @@ _TIMEOUT_S = 10
 def handlers(environ: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
     """ReFrame's ``handlers_perflog``: nothing, or the one that the variable asks for.
 
-    :raises BadInput: it is no URL, or none that a Pushgateway has.
+    :raises BadInput: it is not a URL, or none that a Pushgateway has.
     """
     url = environ.get(VARIABLE, "")
     if not url:

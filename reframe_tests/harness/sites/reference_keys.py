@@ -77,7 +77,7 @@ def problems(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> Iterato
         yield f"there is no pinning policy '{pinning}'{_meant(pinning, PINNING_POLICIES)}"
     for what, number in (("nodes", nodes), ("processes per node", ppn)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            yield f"'{number}' is no number of {what}; symbolic names are resolved before references are looked up"
+            yield f"'{number}' is not a number of {what}; symbolic names are resolved before references are looked up"
     if quantity_of(test, str(metric)) is None:
         yield f"{test} never gives a metric '{metric}'{_meant(str(metric), _names(test))}"
     if system is None:

@@ -69,7 +69,7 @@ def parse(document: Any, source: Path | str) -> Stack:
     try:
         re.compile(document["library_version_pattern"])
     except re.error as error:
-        message = f"{source}: key 'library_version_pattern' is no regular expression ({error}); {REMEDY}."
+        message = f"{source}: key 'library_version_pattern' is not a regular expression ({error}); {REMEDY}."
         raise StackError(message) from error
     mpi = document["mpi"]
     return Stack(
@@ -96,7 +96,7 @@ def parse(document: Any, source: Path | str) -> Stack:
 def read(path: Path) -> Stack:
     """The stack of one metadata file.
 
-    :raises StackError: when the file cannot be read or is no valid metadata.
+    :raises StackError: when the file cannot be read or is not valid metadata.
     """
     try:
         document = json.loads(path.read_text())

@@ -3,7 +3,7 @@
 Only lines of this table are set aside, only before the title, and they are counted: anything else there, and anything at all
 inside a table, is an error of the reader. What a library or a launcher can print on stdout is kept with each
 (:attr:`Mpi.stdout_lines`, :attr:`Launcher.stdout_lines`). Lines that say that something failed, or that ranks did not find each
-other, belong to none of these: an output that begins with one is no result.
+other, belong to none of these: an output that begins with one is not a result.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def read(text: str, *, source: str = "<text>") -> Reading:
         parted = preamble.part(text, title)
         return Reading(_possible(parse_suite(parted.text, source), source), parted.counts)
     raise OutputError(
-        f"{source}: this is no output of {list_suites()}; give the whole output of a benchmark, from its title on."
+        f"{source}: this is not output of {list_suites()}; give the whole output of a benchmark, from its title on."
     )
 
 

@@ -163,7 +163,7 @@ static bool put_number(struct text *out, const char *name, char *line, uint64_t 
     return good;
 }
 
-/* Member with the last part of a link's target, null when it is no link. */
+/* Member with the last part of a link's target, null when it is not a link. */
 static void put_link(struct text *out, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static void put_link(struct text *out, const char *name, const char *format, ...)

@@ -328,7 +328,7 @@ def _ranks_series(row: Benchmark, world: int, npmin: int, year: int) -> list[int
 
 
 def _what_is_wrong(line: str, columns: Sequence[str]) -> str:
-    """Why a line is no row of a table."""
+    """Why a line is not a row of a table."""
     words = line.split()
     if any(word.lower().lstrip("+-") in ("nan", "inf", "infinity") for word in words):
         return "holds no number where a measured value should be; the measurement failed, run again"

@@ -78,7 +78,7 @@ def _header(source: str, number: int, line: str) -> list[str]:
     names = [name for name in _SEPARATOR.split(line.removeprefix("#").strip()) if name]
     unknown = [name for name in names if name not in _COLUMNS]
     if not line.startswith("#") or unknown or names[:2] != ["Size [B]", "Bandwidth [MB/s]"] or len(set(names)) < len(names):
-        raise _wrong(source, number, f"'{line[:60]}' is no header of mpi4py.bench pingpong; the output is damaged or mixed")
+        raise _wrong(source, number, f"'{line[:60]}' is not a header of mpi4py.bench pingpong; the output is damaged or mixed")
     return names
 
 
@@ -116,7 +116,7 @@ def _what_is_wrong(line: str) -> str:
     if re.search(r"(?:^| )-[0-9]", line):
         return "a value is negative; the clock or the output is broken"
     shown = "".join(ch if ch.isprintable() else "?" for ch in line[:60])
-    return f"'{shown}' is no row of mpi4py.bench pingpong; the output is damaged, cut or mixed with another program's"
+    return f"'{shown}' is not a row of mpi4py.bench pingpong; the output is damaged, cut or mixed with another program's"
 
 
 def _wrong(source: str, number: int, what: str) -> OutputError:

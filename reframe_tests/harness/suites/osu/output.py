@@ -154,7 +154,7 @@ def _read_fact(table: _Table, number: int, line: str) -> bool:
 def _head(table: _Table, number: int, line: str) -> list[tuple[str, int]]:
     """Column titles with the position each ends at.
 
-    :raises OutputError: if it is no head, not this benchmark's, or lines that must precede it are missing.
+    :raises OutputError: if it is not a head, not this benchmark's, or lines that must precede it are missing.
     """
     source, row = table.source, table.row
     if extra := _EXTRA.search(line):

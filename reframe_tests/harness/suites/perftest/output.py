@@ -51,7 +51,7 @@ def parse(text: str, source: str) -> list[Record]:
                 continue
             found = _ROW.fullmatch(line)
             if not found:
-                raise _wrong(source, number, f"'{line.strip()[:60]}' is no row of a perftest bandwidth table")
+                raise _wrong(source, number, f"'{line.strip()[:60]}' is not a row of a perftest bandwidth table")
             records.append(_record(source, number, found, unit, title, records))
     if not records:
         raise OutputError(f"{source}: the table of perftest has no rows; the output is incomplete, run it again.")
