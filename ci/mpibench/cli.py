@@ -113,8 +113,8 @@ def orphans(
 ) -> None:
     """List Slurm jobs, and launches on this machine, whose ReFrame was killed: nobody reads what they measure.
 
-    Each tells the host and process of the ReFrame that waits for it; only those started from this host, by this user, can be
-    told to be orphans. Their files stay in the stage directory. Exits 1 if there are any that were not cancelled.
+    Each names the host and process of the ReFrame that waits for it; only those started from this host, by this user, can be
+    known to be orphans. Their files stay in the stage directory. Exits 1 if there are any that were not cancelled.
     """
     from mpibench.commands import orphans as search
 
@@ -229,8 +229,8 @@ def published(system: Annotated[str, typer.Argument(help="A published system, e.
     """
     from mpibench.published import figures as published_figures
 
-    told, status = published_figures.report(system)
-    for line in told:
+    lines, status = published_figures.report(system)
+    for line in lines:
         typer.echo(line)
     raise typer.Exit(status)
 

@@ -1,4 +1,4 @@
-"""How well a 5 % gate tells a slow link from a healthy one: ``python -m studies.link_gate``. Prints; asserts nothing.
+"""How well a 5 % gate distinguishes a slow link from a healthy one: ``python -m studies.link_gate``. Prints; asserts nothing.
 
 Brings up a mini-cluster of its own and measures on eth1g, healthy and at a quarter of its rate, what the suite measures:
 Uniband of 1 MiB and PingPong of 4 MiB, three repeats a run, their median judged by the suite's own gates - physics (the

@@ -57,7 +57,7 @@ def ends_visibly(name: str) -> bool:
 
 
 def read(name: str, text: str, original: Sequence[Record]) -> list[Record]:
-    """Read as a test does: parse, and compare with what was asked for where the output alone cannot tell."""
+    """Read as a test does: parse, and compare with what was asked for where the output alone cannot show it."""
     records = reader.parse(text, source=name)
     if not ends_visibly(name):
         reader.check_complete(records, expectation(original), source=name)

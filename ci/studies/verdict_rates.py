@@ -117,7 +117,7 @@ def judge(sides: list[tuple[Curve, Array, Array]], policy: Policy, between: floa
     ]
     results = comparison.evaluate(tests, policy)
     margins = np.full(len(tests), np.log1p(policy.margin("latency_us", "small")))
-    final = comparison.settle(tests, results, margins, policy)
+    final = comparison.combine_verdicts(tests, results, margins, policy)
     found: list[list[str]] = [[] for _ in sides]
     for test, (verdict, _) in zip(tests, final, strict=True):
         if test.level == comparison.SIZE:
@@ -211,8 +211,8 @@ def nights_to_detection(curves: list[Curve], trials: int, seed: int = 1) -> Iter
                         waited[-1] = count
                         break
             middle = float(np.median(waited))
-            told = f"{middle:g} nights" if np.isfinite(middle) else f"not within {MOST_NIGHTS} nights"
-            cells.append(f"{slowdown:.0%}: {told} ({np.isfinite(waited).mean():.0%} of {trials})")
+            shown = f"{middle:g} nights" if np.isfinite(middle) else f"not within {MOST_NIGHTS} nights"
+            cells.append(f"{slowdown:.0%}: {shown} ({np.isfinite(waited).mean():.0%} of {trials})")
         yield f"    nights until a slowdown of {pattern} is reported: " + "; ".join(cells)
 
 
@@ -254,7 +254,7 @@ def lines(splits: int, nights: int = 0, fabrics: tuple[str, ...] = ("shm", "eth1
             )
             yield (
                 f"    intervals that hold the truth (95 % wanted): {100 * rates['interval holds the truth'].share:.1f} %; "
-                f"undecided at a margin of {MARGIN_PERCENT:g} %: {100 * rates['not decided'].share:.0f} %"
+                f"inconclusive at a margin of {MARGIN_PERCENT:g} %: {100 * rates['not decided'].share:.0f} %"
             )
             for pattern in PATTERNS:
                 cells = []

@@ -90,7 +90,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :default: ``3``
     repeats = variable(int, value=3, loggable=True)
 
-    #: Seconds after which one launch is taken for hung and ended.
+    #: Seconds after which one launch counts as timed out and is ended.
     #:
     #: :type: :class:`int`
     #: :default: ``0``: that of the depth
@@ -289,7 +289,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         return measurement.evaluate(where, launches, self._executions, self.limit_s, Path(self.stagedir), self._job_end())
 
     def _job_end(self) -> ending.JobEnd:
-        """How the scheduler says the job ended; the local one knows no number worth telling."""
+        """How the scheduler says the job ended; the local one knows no number worth reporting."""
         job, local = self.job, self.current_partition.scheduler.registered_name == "local"
         return ending.JobEnd("" if local else job.jobid or "", job.state or "", job.exitcode, job.nodelist or ())
 

@@ -1,4 +1,4 @@
-"""What the kernel tells of a process in ``/proc/<pid>/stat`` (``proc(5)``)."""
+"""What the kernel reports of a process in ``/proc/<pid>/stat`` (``proc(5)``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ProcessStat(NamedTuple):
 
     :param state: one letter, field 3; ``Z`` and ``X`` are those of a process that has ended.
     :param parent: process id of its parent, field 4.
-    :param start_ticks: start in clock ticks after boot, field 22; with the number it tells a process from a later one.
+    :param start_ticks: start in clock ticks after boot, field 22; with the number it distinguishes a process from a later one.
     """
 
     state: str

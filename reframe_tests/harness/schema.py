@@ -49,7 +49,7 @@ class Fault:
 
 
 def find_fault(path: Path, document: Any) -> Fault | None:
-    """The most telling error of a document against a schema file (``jsonschema.exceptions.best_match``)."""
+    """The most specific error of a document against a schema file (``jsonschema.exceptions.best_match``)."""
     from jsonschema.exceptions import best_match
 
     error = best_match(validator(path).iter_errors(document))

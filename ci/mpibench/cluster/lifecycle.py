@@ -248,7 +248,7 @@ def down(say: Say) -> None:
 
 
 def _tear_down(found: State | None) -> bool:
-    """Kill the cluster's init, also one that no state file tells of any more; whether there was one."""
+    """Kill the cluster's init, also one that no state file names any more; whether there was one."""
     inits = namespaces.inits_logging_to(init_log())
     if found is not None and found.init.alive:
         inits.add(found.init)

@@ -88,7 +88,7 @@ def create_cluster(etc: Path, package_root: Path | None, own_user: bool, log: Pa
 
 
 def inits_logging_to(log: Path) -> set[Process]:
-    """Clusters' inits whose output goes to this file; finds one that a lost state file no longer tells of."""
+    """Clusters' inits whose output goes to this file; finds one that a lost state file no longer names."""
     found = set()
     for entry in Path("/proc").iterdir():
         try:

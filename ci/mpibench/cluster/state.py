@@ -77,7 +77,7 @@ class Process:
         except FileNotFoundError:
             raise ProcessLookupError(f"process {self.pid} has ended") from None
         try:
-            # Asked after opening: were it another process by now, its start time would tell.
+            # Asked after opening: were it another process by now, its start time would show it.
             if not self.alive:
                 raise ProcessLookupError(f"process {self.pid} has ended")
             yield folder
@@ -139,7 +139,7 @@ class State:
 
 
 def expect_host() -> None:
-    """Refuse to work from inside: a node sees the runtime directory, but not the processes it tells of.
+    """Refuse to work from inside: a node sees the runtime directory, but not the processes it names.
 
     :raises BadInput: on a node of a cluster.
     """

@@ -1,7 +1,7 @@
 """One night as one session: measured, stored, exported, reported, checked for completeness. ``ci/nightly`` calls this.
 
 The session's id comes from ReFrame's own run report. It is in ``results/session-id`` once the database holds the session, and
-every later step is told this id; none asks for the newest session.
+every later step is given this id; none asks for the newest session.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def publish(night: Night, session: Session) -> None:
         night.problems.append(str(error).rstrip("."))
     _step(night, "there is no report", "report", "--session", session.uuid)
     for suffix in (".html", ".md"):
-        with contextlib.suppress(OSError):  # of what is not there the step above has told
+        with contextlib.suppress(OSError):  # of what is not there the step above has reported
             shutil.copyfile(RESULTS / "reports" / f"{session.uuid}{suffix}", TONIGHT / f"report{suffix}")
     changed = shlex.join(changing(night.options)) or " ".join(night.narrowed)
     if night.narrowed:
@@ -291,7 +291,7 @@ def publish(night: Night, session: Session) -> None:
 def check_stacks(night: Night) -> None:
     """A stack that is registered and cannot be entered is a problem; the others are measured all the same.
 
-    :raises BadInput: a bad ``system.py``, or stacks that cannot be told apart.
+    :raises BadInput: a bad ``system.py``, or stacks that cannot be distinguished.
     """
     for sentence in site.configuration(ROOT)[1]:
         night.problems.append(sentence.rstrip("."))

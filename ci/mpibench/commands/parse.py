@@ -30,7 +30,7 @@ def parse_files(paths: Sequence[Path], format: str, note: Callable[[str], None] 
     occurs; ``table`` is for reading, one table per file and set of columns.
 
     :param format: one of :data:`FORMATS`.
-    :param note: told of each file in which other programs' lines stood before the benchmark's and were set aside.
+    :param note: called for each file in which other programs' lines stood before the benchmark's and were set aside.
     :raises BadInput: for a file that cannot be read as text, or holds no complete output; nothing is formatted then.
     """
     rows: list[Row] = []

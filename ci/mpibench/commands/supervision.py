@@ -58,7 +58,7 @@ def run(words: Sequence[str], log: Path, show: Callable[[str], bool], environ: M
     :raises Interrupted: after the program and all its processes have ended.
     """
     _adopt_orphans()
-    # In a session of its own: a terminal's SIGINT reaches us only, and the program hears of it once.
+    # In a session of its own: a terminal's SIGINT reaches us only, and the program gets it once.
     program = subprocess.Popen(
         words,
         env=environ,

@@ -36,15 +36,15 @@ Partial = Annotated[
 MOST_SENTENCES = 20
 
 
-def _prepare(db: Path, folder: Path, dataset_only: bool, *, told: bool = False) -> None:
+def _prepare(db: Path, folder: Path, dataset_only: bool, *, reported: bool = False) -> None:
     """Export what the dataset lacks.
 
-    :param told: the command itself tells which sessions could not be read.
+    :param reported: the command itself says which sessions could not be read.
     """
     from mpibench.results import session_values
 
     refused = session_values.bring_up_to_date(db, folder, without_db=dataset_only)
-    _say([] if told else refused)
+    _say([] if reported else refused)
 
 
 def _say(lines: Iterable[str]) -> None:
@@ -69,7 +69,7 @@ def accept(
     where: Where = None,
     rename: Rename = None,
     allow_unproven: Annotated[
-        bool, typer.Option("--allow-unproven", help="Unproven cases of the candidate leave it undecided and do not refuse it.")
+        bool, typer.Option("--allow-unproven", help="Unproven cases of the candidate leave it inconclusive, not refused.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder for the record; an earlier one in it is kept aside.")] = RESULTS / "accept",
 ) -> None:
@@ -77,8 +77,8 @@ def accept(
 
     Selectors: a session id or its beginning, latest, latest~1, a period 20261101:20261115 or now-7d:now, labels
     ?'run == "nightly"', or several joined with commas. Margins and error rates: site_configs/<system>/policy.yaml.
-    Exit status: 0 accepted, 1 refused (regressed, missing, or a case of the candidate is not proven), 2 bad input, 3 undecided
-    (says how many repeats would decide); 70 is a defect of this program and no decision.
+    Exit status: 0 accepted, 1 refused (regressed, missing, or a case of the candidate is not proven), 2 bad input,
+    3 inconclusive (says how many repeats would decide); 70 is a defect of this program and no decision.
     """
     from mpibench.verdict_pages import acceptance_record
     from mpibench.verdicts import accept as acceptance
@@ -122,7 +122,7 @@ def drift(
     """Say since when something is different, on which stack, fabric and sizes, and what changed that night.
 
     Change points over the nights (calendar days, UTC) of every metric, grouped into events; prints nothing when nothing
-    happened. Metrics that the nights before had and the last one lacks are told as well. Margins:
+    happened. Metrics that the nights before had and the last one lacks are reported as well. Margins:
     site_configs/<system>/policy.yaml. Exit status: 0 nothing or only better, 1 something is worse or missing, 2 bad input,
     3 too few nights for any change to be found.
     """
@@ -157,7 +157,7 @@ def gate(
     """
     from mpibench.verdicts import gate as gates
 
-    _prepare(db, dataset, dataset_only, told=True)
+    _prepare(db, dataset, dataset_only, reported=True)
     result = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial)
     _say(result.lines)
     raise typer.Exit(int(not result.passed))
@@ -181,7 +181,7 @@ def expected(
     from mpibench.completeness import expected as expectation
     from mpibench.results import session_values, unreadable
 
-    _prepare(db, dataset, dataset_only, told=True)
+    _prepare(db, dataset, dataset_only, reported=True)
     name, chosen = session_values.find_session(dataset, session, system)
     answer = expectation.judge(dataset, name, chosen, partial=partial)
     _say(answer.lines())

@@ -196,7 +196,7 @@ def _planned(tonight: pl.DataFrame) -> dict[CoverageKey, str]:
         skipped = row["result"] == "skip"
         word = "skipped" if skipped else "failed" if row["result"] != "pass" else "passed without proof"
         text = f"{word}: {first}" if first else word
-        # A failure tells more than a skip beside it.
+        # A failure says more than a skip beside it.
         if place not in found or (found[place].startswith("skipped") and not skipped):
             found[place] = text
     return found
@@ -268,7 +268,7 @@ def _lost(proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFil
     Fewer message sizes than before count as not proven: the rest of the curve is missing.
 
     :param proofs: of this session and the earlier ones, oldest first.
-    :param there: what is proven in this session under any condition; what is not is told as a whole.
+    :param there: what is proven in this session under any condition; what is not is reported as a whole.
     """
     here = pl.col("session") == session
     keys = [*CoverageKey._fields, *UNDER]

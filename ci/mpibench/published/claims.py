@@ -87,16 +87,16 @@ def lines(system: str, root: Path = ROOT) -> list[str]:
 
     :raises BadInput: if there are no claims.
     """
-    told = []
+    lines = []
     rows = published_rows(system, root)
     for claim in read(system, root):
         answer = ask(claim, rows)
         wanted = {"at least": claim.at_least, "at most": claim.at_most}
         bounds = ", ".join(f"{word} {bound:g}" for word, bound in wanted.items() if bound is not None)
         ratio = "" if answer.ratio is None else f" {answer.ratio:.3f},"
-        told += [f"{claim.id}: {answer.outcome},{ratio} wanted {bounds} ({claim.bounds})"]
-        told += [f'  "{claim.sentence}" ({claim.section})', *([f"  note: {claim.note}"] if claim.note else [])]
-    return told
+        lines += [f"{claim.id}: {answer.outcome},{ratio} wanted {bounds} ({claim.bounds})"]
+        lines += [f'  "{claim.sentence}" ({claim.section})', *([f"  note: {claim.note}"] if claim.note else [])]
+    return lines
 
 
 def _figure(claim: Claim, wanted: Mapping[str, Any], rows: list[Mapping[str, Any]]) -> float | None:

@@ -28,7 +28,7 @@ class Curve:
     """One published curve, put beside the session's fabric ``fabric``.
 
     :param source: data set, ``<published system>/<its fabric>``.
-    :param title: table of the paper, with what tells it from others of the same table.
+    :param title: table of the paper, with what distinguishes it from others of the same table.
     :param quantity: key of ``vocabulary.QUANTITIES``; values are in its unit.
     :param points: message size in bytes to the value as printed, ascending.
     """
@@ -147,13 +147,13 @@ def beside(session: Session, curve: Curve) -> list[Beside]:
 
 def lines(session: Session, curves: Iterable[Curve]) -> list[str]:
     """One line for a terminal per published curve that a measured one stands beside."""
-    told = []
+    lines = []
     for curve in curves:
         for one in beside(session, curve):
             low, high = min(one.ratios.values()), max(one.ratios.values())
             what = f"{curve.benchmark} {QUANTITIES[curve.quantity].short}"
-            told.append(
+            lines.append(
                 f"  {one.case.stack} on {one.case.partition}: {what} is {low:.2f} to {high:.2f} times that of {curve.source} "
                 f"({len(one.ratios)} sizes)"
             )
-    return told
+    return lines

@@ -53,7 +53,7 @@ class Summary:
 
 
 class RefusedSessions(BadInput):
-    """Some sessions were not exported; all others were. ``summary`` tells which."""
+    """Some sessions were not exported; all others were. ``summary`` says which."""
 
     def __init__(self, summary: Summary) -> None:
         self.summary = summary
@@ -100,11 +100,11 @@ def _machine(case: Case) -> dict[str, Any]:
     return {"machine": {name: sorted(values) for name, values in said.items()}} if said else {}
 
 
-def _told(case: Case) -> dict[str, Any]:
+def _measured_how(case: Case) -> dict[str, Any]:
     """How deep the case measured and with what: two sessions that differ in it are not the same measurement."""
     depth, measured_with = case.entry.get("depth"), case.entry.get("measured_with")
-    told = {"depth": depth} if isinstance(depth, str) else {}
-    return {**told, "measured_with": measured_with} if isinstance(measured_with, dict) and measured_with else told
+    facts = {"depth": depth} if isinstance(depth, str) else {}
+    return {**facts, "measured_with": measured_with} if isinstance(measured_with, dict) and measured_with else facts
 
 
 def _text(value: Any) -> str | None:
@@ -148,7 +148,7 @@ def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
             "sentences": list(case.proof.sentences) if case.proof else [],
             "library": case.proof.library if case.proof else None,
             "library_version": case.proof.library_version if case.proof else None,
-            "condition": json.dumps({**_machine(case), **_told(case), **case.condition}, sort_keys=True),
+            "condition": json.dumps({**_machine(case), **_measured_how(case), **case.condition}, sort_keys=True),
             "samples": len(case.samples),
             "gates": [vars(gate) for gate in case.gates],
         }

@@ -64,8 +64,8 @@ class Selection:
 
     def jobs(self) -> list[dict[str, Any]]:
         """The jobs behind the values: session, start (ISO), job id, nodes, condition, folder of script, outputs, evidence."""
-        told = ("session", "started", "job_id", "nodelist", *CONDITION, "outputdir")
-        rows = self.cases.select(told).unique(maintain_order=True).sort("started", "job_id").to_dicts()
+        columns = ("session", "started", "job_id", "nodelist", *CONDITION, "outputdir")
+        rows = self.cases.select(columns).unique(maintain_order=True).sort("started", "job_id").to_dicts()
         return [{**row, "started": row["started"].isoformat(sep=" ")} for row in rows]
 
 

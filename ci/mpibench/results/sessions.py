@@ -217,9 +217,9 @@ class Session:
 
     @property
     def measured_with(self) -> Mapping[str, Any]:
-        """Commit, Python and versions it was measured with (``harness.provenance``); empty where no case tells."""
-        told = (case.entry.get("measured_with") for case in self.cases)
-        return next((facts for facts in told if isinstance(facts, Mapping) and facts), {})
+        """Commit, Python and versions it was measured with (``harness.provenance``); empty where no case says."""
+        recorded = (case.entry.get("measured_with") for case in self.cases)
+        return next((facts for facts in recorded if isinstance(facts, Mapping) and facts), {})
 
     @property
     def systems(self) -> list[str]:

@@ -177,7 +177,7 @@ def check_external(lock: Lock, prefix: Path) -> None:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BadInput(f"{lock.mpi}: {compiler} cannot be run ({error}); {LINKS}.") from error
         if done.returncode:
-            return  # its compiler may need what only Spack's build gives it; that build tells
+            return  # its compiler may need what only Spack's build gives it; that build shows
         check_mpi(lock, home, str(program), LINKS)
 
 

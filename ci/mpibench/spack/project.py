@@ -30,7 +30,7 @@ PROGRESS = re.compile(
 
 @dataclass
 class Project:
-    """Where things are, and what everything is told through.
+    """Where things are, and what everything is reported through.
 
     :param scope: the site's Spack scope, or none.
     :param system: name of the system, where the user gave one.

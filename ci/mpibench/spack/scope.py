@@ -28,7 +28,7 @@ SCOPE = "MPIBENCH_SPACK_SCOPE"
 FILE = "packages.yaml"
 HEAD = "# What this site has, for Spack; begun by 'mpibench build --find'.\npackages:\n"
 #: Tools of builds that every distribution has, so that no stack builds them first. MPIs are left out: two of them below one
-#: prefix (Debian's /usr) are told apart by a person; and Python, whose first on PATH is often a shim for several.
+#: prefix (Debian's /usr) are distinguished by a person; and Python, whose first on PATH is often a shim for several.
 BUILD_TOOLS = (
     "autoconf", "automake", "bison", "cmake", "diffutils", "findutils", "flex", "gettext", "gmake", "libtool", "m4",
     "ninja", "perl", "pkgconf", "tar", "texinfo",
@@ -106,10 +106,10 @@ def write_found(
         for row in settings["externals"]:
             echo(f"found {row['spec']} ({row.get('prefix', 'a module')})")
     # The site has had its say on a package that is in its file; but without a compiler there is nothing to build with.
-    settled = {name for name, settings in there.items() if name in found and (name in BUILD_TOOLS or settings.get("externals"))}
-    if settled:
-        echo(f"{path} has entries for {', '.join(sorted(settled))}, which stay as they are")
-    added = {name: settings for name, settings in found.items() if name not in settled}
+    kept = {name for name, settings in there.items() if name in found and (name in BUILD_TOOLS or settings.get("externals"))}
+    if kept:
+        echo(f"{path} has entries for {', '.join(sorted(kept))}, which stay as they are")
+    added = {name: settings for name, settings in found.items() if name not in kept}
     if added:
         add(path, added)
     echo(f"{path}: {', '.join(sorted(added))} added" if added else f"nothing to add to {path} (log: {log})")

@@ -58,7 +58,7 @@ def examine(
 
     :param mpirun: path of the launcher, or its name on PATH.
     :param library: its libmpi, where it cannot be found from the launcher's prefix.
-    :param environ: what to start it in; :func:`clean_environment` unless told otherwise.
+    :param environ: what to start it in; :func:`clean_environment` by default.
     :raises BadInput: when there is no launcher, it is of no known MPI, or no library of that MPI answers.
     """
     launcher = _find_launcher(mpirun)

@@ -38,7 +38,7 @@ LAYOUT = 1
 #: Settings that would send files elsewhere, or ask for checksums of files already checked.
 DIVERTING_SETTINGS = ("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_HASHES", "PYTHONPATH", "PYTHONHOME")
 HEARTBEAT_S = 15.0
-#: Exit status when some stack could not be installed; ``ci/setup`` tells it from an accident (1) and goes on.
+#: Exit status when some stack could not be installed; ``ci/setup`` distinguishes it from an accident (1) and goes on.
 STACK_FAILED = 3
 
 Echo = Callable[[str], object]

@@ -33,7 +33,7 @@ def compute_hash(inputs: Any) -> str:
 
 
 def check_name(name: str, path: Path, root: Path = metadata.ROOT, environ: Mapping[str, str] = os.environ) -> None:
-    """Refuse the name of another registered stack: their results could not be told apart.
+    """Refuse the name of another registered stack: their results could not be distinguished.
 
     :param path: the metadata file about to be written; a stack may replace itself.
     :raises StackError: naming the file that has the name.
@@ -61,7 +61,7 @@ def register(
     :param document: content of ``stack.json`` (``environments/stack.schema.json``).
     :param path: the metadata file.
     :param contradict: starts the stack's programs and returns the first contradiction as a sentence, else nothing;
-        :func:`probe.find_contradiction` unless told otherwise.
+        :func:`probe.find_contradiction` by default.
     :param record: gets whatever the programs print.
     :raises StackError: when the document breaks the schema or the name is taken.
     :raises Unproven: when a file is missing or a program contradicts the metadata.

@@ -1,8 +1,8 @@
 """Site acceptance: is the machine after the upgrade as good as before? One sentence, one exit code, one signed-off record.
 
-Exit status: 0 accepted; 1 refused (something regressed or is missing, or a case of the candidate is not proven); 3 undecided
+Exit status: 0 accepted; 1 refused (something regressed or is missing, or a case of the candidate is not proven); 3 inconclusive
 (more repeats are needed, or unproven cases were allowed for); 2 bad input. What the baseline could not prove the candidate is
-not held to; that is told and is never a point in its favour.
+not held to; that is reported and is never a point in its favour.
 
 The record is three files with the same content (:mod:`acceptance_record`).
 """
@@ -27,11 +27,11 @@ from . import text as verdict_text
 from . import words as verdict_words
 from .words import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
 
-ACCEPTED, REFUSED, UNDECIDED = "accepted", "refused", "undecided"
+ACCEPTED, REFUSED = "accepted", "refused"
 #: Exit status per decision; 2 is bad input, as for every command.
-STATUS = {ACCEPTED: 0, REFUSED: 1, UNDECIDED: 3}
+STATUS = {ACCEPTED: 0, REFUSED: 1, INCONCLUSIVE: 3}
 #: Overall verdict to decision.
-DECISIONS = {PASS: ACCEPTED, IMPROVED: ACCEPTED, REGRESSED: REFUSED, MISSING: REFUSED, INCONCLUSIVE: UNDECIDED}
+DECISIONS = {PASS: ACCEPTED, IMPROVED: ACCEPTED, REGRESSED: REFUSED, MISSING: REFUSED, INCONCLUSIVE: INCONCLUSIVE}
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class AcceptanceOptions:
 
     :param where: only cases that fulfil it, on both sides.
     :param rename: names of the baseline to new ones.
-    :param allow_unproven: cases of the candidate without proof leave it undecided and do not refuse it.
+    :param allow_unproven: cases of the candidate without proof leave it inconclusive and do not refuse it.
     """
 
     system: str | None = None
@@ -72,16 +72,16 @@ class Acceptance:
 
     @property
     def decision(self) -> str:
-        """``accepted``, ``refused`` or ``undecided``."""
+        """``accepted``, ``refused`` or ``inconclusive``."""
         judged = DECISIONS[self.judgement.verdict]
         if not self.candidate.unproven.height or judged == REFUSED:
             return judged
-        return UNDECIDED if self.options.allow_unproven else REFUSED
+        return INCONCLUSIVE if self.options.allow_unproven else REFUSED
 
     @property
     def headline(self) -> str:
         """The decision in one sentence."""
-        words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", UNDECIDED: "UNDECIDED, hence not accepted"}
+        words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", INCONCLUSIVE: "INCONCLUSIVE, hence not accepted"}
         proofs = (verdict_sides.count_unproven(f"the {name}", side) for name, side in self._sides)
         return f"{words[self.decision]}: {'; '.join(filter(None, [*proofs, verdict_text.summary(self.judgement)]))}"
 

@@ -281,7 +281,7 @@ def _rows(
         curve = described[test.curve]
         inside = {policy.band(points[test.curve][one]) for one in test.places}
         margins[place] = max(margin_in_log(policy, curve["quantity"], band, curve["direction"]) for band in inside)
-    final = settle(tests, results, margins, policy)
+    final = combine_verdicts(tests, results, margins, policy)
     rows, bands = [], []
     for place, test in enumerate(tests):
         if test.level not in (SIZE, BAND):
@@ -323,7 +323,7 @@ def _frame(rows: list[dict[str, object]], more: Mapping[str, type[pl.DataType]])
     return pl.DataFrame(rows, schema={**condition, "band": pl.String, **_COMPUTED, **more}, orient="row")
 
 
-def settle(tests: list[Test], results: Results, margins: Array, policy: Policy) -> list[tuple[str, str]]:
+def combine_verdicts(tests: list[Test], results: Results, margins: Array, policy: Policy) -> list[tuple[str, str]]:
     """Verdict of each test and what else it rests on: a size that alone is inconclusive goes with its neighbours."""
     own = _own_verdicts(results, margins, policy)
     wider: dict[tuple[int, int], str] = {}
@@ -372,7 +372,7 @@ def _needed(results: Results, margins: Array, place: int, policy: Policy) -> int
 def _shown(results: Results, place: int, direction: str) -> dict[str, float | None]:
     """Effect as the ratio of values, candidate / baseline, with its interval; ``slower`` is the change for the worse.
 
-    ``None`` where too few units tell nothing.
+    ``None`` where too few units say nothing.
     """
     sign = 1.0 if direction == LOWER else -1.0
     ends = sorted(np.exp(sign * np.array([results.low[place], results.high[place]])))

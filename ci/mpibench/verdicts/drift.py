@@ -209,11 +209,11 @@ def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
     point = [column for column in METRIC if column != "quantity"]
     rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
     # A zero is a repeat that failed: it counts in the median, and a night whose median is zero lacks the metric.
-    told = pl.when(pl.col("value") > 0).then(rank)
+    judged = pl.when(pl.col("value") > 0).then(rank)
     named = (
         table.join(used, on="case")
         .with_columns(id=pl.struct(METRIC).hash(seed=1), point=pl.struct(point).hash(seed=1))
-        .filter(rank == told.min().over("point", "night"))
+        .filter(rank == judged.min().over("point", "night"))
     )
     medians = named.group_by("id", "night").agg(pl.col("value").median()).filter(pl.col("value") > 0)
     metrics = named.select("id", *METRIC, "direction").unique("id").join(medians, on="id", how="semi")
@@ -358,7 +358,7 @@ def _changed(folder: Path, system: str, before: str | None, session: str, stack:
 def absent(history: History, *, whole: bool = True) -> list[str]:
     """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last had and the last has not: a sentence per group.
 
-    Of a partial session it is not known what it should have had, and nothing is told.
+    Of a partial session it is not known what it should have had, and nothing is reported.
 
     :param whole: also benchmarks of which the last night has nothing at all under a condition.
     """

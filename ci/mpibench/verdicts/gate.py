@@ -1,8 +1,8 @@
 """What nightly CI calls: is one session whole, proven, young enough, within its references and without drift?
 
 At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. Each answer says how old the session is,
-what was expected of it, and which sessions could not be read. "No reference" is said and is not a failure (`acceptance` mode and
-``accept`` are the places that insist).
+what was expected of it, and which sessions could not be read. "No reference" is said and is not a failure: `acceptance` mode
+and ``accept`` insist.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Result:
 class GateCheck:
     """One question the gate asks of a session.
 
-    :param told: the answer in counts, for the head.
+    :param counts: the answer in counts, for the head.
     :param problems: what is not as it must be, one line each.
     """
 
-    told: str
+    counts: str
     problems: tuple[str, ...] = ()
 
 
@@ -89,8 +89,8 @@ def decide(
     label = f"run={whole.run}" if whole.run is not None else "no label"
     decision = "FAIL" if problems else "PASS"
     head = (
-        f"{decision}: {name}, session {chosen[:8]} ({label}, {age.told}): {evidence.told}; {whole.summary}",
-        f"{references.told}; {watched.told}; sessions that could not be read: {refused}",
+        f"{decision}: {name}, session {chosen[:8]} ({label}, {age.counts}): {evidence.counts}; {whole.summary}",
+        f"{references.counts}; {watched.counts}; sessions that could not be read: {refused}",
     )
     body = [*problems, *(f"note: {line}" for line in (*dropped, *whole.notes)), *better]
     room = MOST_LINES - len(head)
@@ -104,16 +104,16 @@ def _age(started: datetime, limit_hours: float, now: datetime) -> GateCheck:
     """How long ago the session started."""
     if started > now + CLOCK_TOLERANCE:
         ahead = f"{(started - now) / timedelta(hours=1):.1f} h"
-        told = f"{started:%Y-%m-%d %H:%M} UTC, {ahead} to come"
-        return GateCheck(told, (f"age: the session says it starts {ahead} from now: correct the clock and measure again",))
+        counts = f"{started:%Y-%m-%d %H:%M} UTC, {ahead} to come"
+        return GateCheck(counts, (f"age: the session says it starts {ahead} from now: correct the clock and measure again",))
     age = max(now - started, timedelta(0))
     hours = age / timedelta(hours=1)
     text = f"{hours:.0f} h" if hours < 72 else f"{age.days} days"
-    told = f"{started:%Y-%m-%d %H:%M} UTC, {text} old"
+    counts = f"{started:%Y-%m-%d %H:%M} UTC, {text} old"
     if hours <= limit_hours:
-        return GateCheck(told)
+        return GateCheck(counts)
     return GateCheck(
-        told, (f"age: the session is {text} old, more than {limit_hours:g} h (max_age_hours of the policy): measure",)
+        counts, (f"age: the session is {text} old, more than {limit_hours:g} h (max_age_hours of the policy): measure",)
     )
 
 
@@ -183,13 +183,14 @@ def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, rece
     except drift.NothingJudged as nothing:
         return GateCheck(f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
     worse = [event for event in found if event.slower > 0]
-    # What is missing as a whole is told by what was expected, and may be retired.
+    # What is missing as a whole is reported by what was expected, and may be retired.
     absent = drift.absent(history, whole=False)
     nights = history.nights.height
-    told = f"{len(worse)} changes for the worse in {min(recent, nights)} nights of {nights}"
+    counts = f"{len(worse)} changes for the worse in {min(recent, nights)} nights of {nights}"
     short = history.too_few or history.young
     problems = (*(f"drift: {event}" for event in worse), *absent)
-    return GateCheck(f"{told} ({short})" if short else told, problems), [f"better: {one}" for one in found if one.slower <= 0]
+    better = [f"better: {one}" for one in found if one.slower <= 0]
+    return GateCheck(f"{counts} ({short})" if short else counts, problems), better
 
 
 def _first(row: dict[str, object]) -> str:

@@ -13,7 +13,7 @@ from ..results import selection_options, session_values
 from ..results.session_values import Selection
 from .words import ABSENT, MISSING
 
-#: What the tests tell of themselves that makes whole sessions unlike: key of the stored condition.
+#: What the tests report of themselves that makes whole sessions unlike: key of the stored condition.
 _LEVEL = "depth"
 
 
@@ -41,12 +41,12 @@ def identities(selection: Selection, now: datetime) -> list[dict[str, Any]]:
 def identity_lines(name: str, selection: Selection, now: datetime) -> list[str]:
     """Which sessions a selector meant, one line each: whole id, start, age, labels."""
     lines = []
-    told = name if name == selection.selector else f"{name} {selection.selector}"
+    side = name if name == selection.selector else f"{name} {selection.selector}"
     for one in identities(selection, now):
         cases = f"{one['cases']} case{'' if one['cases'] == 1 else 's'}"
         labels = ", ".join(f"{key}={value}" for key, value in one["labels"].items()) or "no label"
         lines.append(
-            f"{told}: session {one['session']} of {one['started'][:16].replace('T', ' ')} UTC, "
+            f"{side}: session {one['session']} of {one['started'][:16].replace('T', ' ')} UTC, "
             f"{one['age_days']:g} days old, {labels}, {cases}"
         )
     return lines
@@ -93,12 +93,12 @@ def count_unproven(name: str, selection: Selection) -> str:
 
 
 def _levels(selection: Selection) -> set[str]:
-    """Depths the cases of a side were measured at; the label ``run`` where they do not tell."""
+    """Depths the cases of a side were measured at; the label ``run`` where they do not say."""
     found = set()
     for row in selection.cases.select("condition", "labels").unique().to_dicts():
-        told = json.loads(row["condition"] or "{}").get(_LEVEL) or json.loads(row["labels"] or "{}").get("run")
-        if told:
-            found.add(str(told))
+        level = json.loads(row["condition"] or "{}").get(_LEVEL) or json.loads(row["labels"] or "{}").get("run")
+        if level:
+            found.add(str(level))
     return found
 
 

@@ -24,7 +24,7 @@ def sizes_text(sizes: Iterable[int | None]) -> str:
 
 
 def benchmark_text(row: Mapping[str, Any]) -> str:
-    """A benchmark with what tells it from others of its name: suite, variant, ranks, groups."""
+    """A benchmark with what distinguishes it from others of its name: suite, variant, ranks, groups."""
     groups = f" x {row['groups']} groups" if (row["groups"] or 1) > 1 else ""
     ranks = f"{row['ranks']} ranks{groups}" if row["ranks"] else ""
     return f"{row['benchmark']} ({', '.join(filter(None, [row['suite'], row['variant'], ranks]))})"
@@ -63,11 +63,11 @@ def sentences(judgement: Judgement) -> list[str]:
     for row in lone.to_dicts():
         lines.append(f"regressed: {describe_condition(row)}: {row['benchmark']}, {row['band']} messages: {_with_interval(row)}")
     lines += [_because(MISSING, rows) for _, rows in _groups(judgement.metrics, MISSING)]
-    lines += [_because("undecided", rows) for rows in _unmeasured(judgement.metrics, INCONCLUSIVE)]
+    lines += [_because("inconclusive", rows) for rows in _unmeasured(judgement.metrics, INCONCLUSIVE)]
     for _, rows in _groups(judgement.bands, INCONCLUSIVE):
         first = rows.row(0, named=True)
         lines.append(
-            f"undecided: {describe_condition(first)}: {first['benchmark']}, {', '.join(rows['band'])} messages: "
+            f"inconclusive: {describe_condition(first)}: {first['benchmark']}, {', '.join(rows['band'])} messages: "
             f"{_with_interval(first)}; {needed_text(first)}"
         )
     return lines

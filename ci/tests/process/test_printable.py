@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reframe_tests.harness.printable import printable, printable_data
 from reframe_tests.harness.results import measurement
-from reframe_tests.harness.results.error_excerpt import telling_line
+from reframe_tests.harness.results.error_excerpt import excerpt
 from synthetic_stack import write_stack
 
 ONE = "PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=none"
@@ -57,7 +57,7 @@ def test_a_coloured_line_is_known_for_what_it_is() -> None:
     coloured = (
         "\x1b[2m[1795272961.092024] [c2:208  :0]  ucp_context.c:1381 UCX  WARN  network device 'e' is not available\x1b[0m"
     )
-    assert telling_line(f"{coloured}\nlater\n") == "c2: UCX WARN network device 'e' is not available"
+    assert excerpt(f"{coloured}\nlater\n") == "c2: UCX WARN network device 'e' is not available"
 
 
 def test_no_finding_has_a_colour() -> None:

@@ -235,7 +235,7 @@ def test_c_and_fortran_entry_points_are_exported(built: Path, name: str):
 
 
 def test_own_tcp_layout_is_the_kernels(tmp_path: Path):
-    """The head of struct tcp_info is declared anew in the recorder; <linux/tcp.h> is the authority."""
+    """The head of struct tcp_info is declared again in the recorder; <linux/tcp.h> is the authority."""
     show = '#include <stddef.h>\n#include <stdio.h>\nint main(void) { printf("%zu %zu", '
     kernel = "offsetof(struct tcp_info, tcpi_bytes_acked), offsetof(struct tcp_info, tcpi_bytes_received)); }"
     own = "offsetof(struct tcp_bytes, acked), offsetof(struct tcp_bytes, received)); }"

@@ -102,7 +102,7 @@ def test_new_errors_of_infiniband_are_remarks_and_a_lost_link_is_none(seen_on: C
     worse = later(rank, "mlx5_0/1", symbol_error=5, port_xmit_wait=9977, rnr_nak_retry_err=3)
     finding = link_state.check_links([worse], fabric("mlx5_0", rate=200))
     assert finding.sentences == []
-    assert {(row["counter"], row["new"], row["told"]) for row in finding.errors} == {
+    assert {(row["counter"], row["new"], row["reported"]) for row in finding.errors} == {
         ("symbol_error", 2, True),
         ("rnr_nak_retry_err", 1, True),
         ("port_xmit_wait", 9000, False),  # congestion, not an error: kept, not remarked
@@ -118,7 +118,7 @@ def test_new_errors_of_infiniband_are_remarks_and_a_lost_link_is_none(seen_on: C
         f"the link of mlx5_0/1 on {rank.host} changed during the run: state 4: ACTIVE to 1: DOWN.",
     ]
     reset = later(rank, "mlx5_0/1", symbol_error=0)
-    assert [row["new"] for row in link_state.check_links([reset], fabric("mlx5_0", rate=200)).errors if row["told"]] == [-3]
+    assert [row["new"] for row in link_state.check_links([reset], fabric("mlx5_0", rate=200)).errors if row["reported"]] == [-3]
 
 
 def test_roce_is_its_port_and_the_interface_on_it(seen_on: Callable[..., RankEvidence]) -> None:
@@ -127,7 +127,7 @@ def test_roce_is_its_port_and_the_interface_on_it(seen_on: Callable[..., RankEvi
     assert (finding.sentences, [state.link for state in finding.states]) == ([], ["mlx5_1/1", "lo"])
     assert finding.states[1].settings["mtu_bytes"] == 9000
     congested = later(rank, "mlx5_1/1", np_cnp_sent=1041, rx_icrc_encapsulated=1)
-    told = [row["counter"] for row in link_state.check_links([congested], fabric("mlx5_1", rate=100)).errors if row["told"]]
+    told = [row["counter"] for row in link_state.check_links([congested], fabric("mlx5_1", rate=100)).errors if row["reported"]]
     assert told == ["rx_icrc_encapsulated"]
     flapped = later(rank, "lo", carrier_changes=6)
     (sentence,) = link_state.check_links([flapped], fabric("mlx5_1", rate=100)).sentences
@@ -156,7 +156,7 @@ def test_slingshot(seen_on: Callable[..., RankEvidence]) -> None:
     finding = link_state.check_links(
         [later(rank, "cxi0/1", hni_pcs_corrected_cw=90060, hni_pcs_uncorrected_cw=2)], fabric("cxi0", rate=200, transport="cxi")
     )
-    assert {row["counter"]: row["told"] for row in finding.errors} == {
+    assert {row["counter"]: row["reported"] for row in finding.errors} == {
         "hni_pcs_corrected_cw": False,
         "hni_pcs_uncorrected_cw": True,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from folders import DATA
-from reframe_tests.harness.job.transports import Setting, check_proofs, settle, strip_debug
+from reframe_tests.harness.job.transports import Setting, check_proofs, resolve_transport, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks.stack import Stack
@@ -75,7 +75,7 @@ MVAPICH2 = make_stack("mvapich2", "2.3.7", "ch3:mrail")
 
 
 def setting_of(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting:
-    setting = settle(stack, fabric, striped=striped)
+    setting = resolve_transport(stack, fabric, striped=striped)
     assert isinstance(setting, Setting), setting
     return setting
 

@@ -102,12 +102,12 @@ def test_junit_has_a_failure_per_regressed_or_missing_metric(tmp_path: Path) -> 
     assert sum(int(suite.get("tests")) for suite in suites) == 22
 
 
-def test_too_noisy_is_undecided_with_its_own_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_noisy_is_inconclusive_with_its_own_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(2):
         write_session(tmp_path, number, noise=0.3, repeats=3)
     assert run(tmp_path) == 3
     out = capsys.readouterr().out
-    assert out.startswith("UNDECIDED, hence not accepted")
+    assert out.startswith("INCONCLUSIVE, hence not accepted")
     assert "repeats a side would decide" in out
 
 
@@ -192,7 +192,7 @@ def test_a_candidate_with_unproven_cases_is_refused_whatever_the_others_say(
     assert len(junit.findall(".//failure[@type='unproven']")) == 3
     assert "Cases of the candidate that are not proven" in (tmp_path / "out" / "accept.html").read_text()
     assert run(tmp_path, "--allow-unproven") == 3
-    assert capsys.readouterr().out.startswith("UNDECIDED, hence not accepted: 3 of 4 cases of the candidate are not proven")
+    assert capsys.readouterr().out.startswith("INCONCLUSIVE, hence not accepted: 3 of 4 cases of the candidate are not proven")
     assert record(tmp_path)["options"]["allow_unproven"] is True
 
 
@@ -340,7 +340,7 @@ def test_too_few_repeats_are_a_sentence_and_no_accident(
     assert "nan" not in out.out and "Traceback" not in out.err
     text = (tmp_path / "out" / "accept.json").read_text()
     assert "NaN" not in text and "Infinity" not in text
-    assert json.loads(text)["decision"] == "undecided"
+    assert json.loads(text)["decision"] == "inconclusive"
     assert "nan" not in (tmp_path / "out" / "accept.html").read_text().replace("nanosecond", "")
 
 

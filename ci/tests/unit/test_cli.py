@@ -108,7 +108,7 @@ def test_doctor_says_how_to_configure_reframe(mpibench) -> None:
 def test_no_accident_ends_as_an_answer_does(
     accident: BaseException, status: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Statuses 0, 1 and 3 are accepted, refused and undecided; a pipeline must not take an accident for one of them."""
+    """Statuses 0, 1 and 3 are accepted, refused and inconclusive; a pipeline must not take an accident for one of them."""
 
     def run(**_: object) -> None:
         raise accident

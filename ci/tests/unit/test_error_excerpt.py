@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reframe_tests.harness.results.error_excerpt import telling_line
+from reframe_tests.harness.results.error_excerpt import excerpt
 
 #: MPICH 5.0 on UCX 1.20, shortened: one node's interface has no carrier.
 LINK_DOWN = """\
@@ -30,30 +30,30 @@ srun: Job step aborted
 
 
 def test_the_cause_comes_before_what_follows_from_it_and_chatter_is_not_quoted() -> None:
-    assert telling_line(LINK_DOWN) == "c2: UCX WARN network device 'eth1g' is not available, please use 'lo'(tcp)"
+    assert excerpt(LINK_DOWN) == "c2: UCX WARN network device 'eth1g' is not available, please use 'lo'(tcp)"
 
 
 def test_the_same_trouble_reads_the_same_in_every_repeat() -> None:
     again = LINK_DOWN.replace("1795272961", "1795272999").replace("c2:208 ", "c2:4711 ")
-    assert telling_line(again) == telling_line(LINK_DOWN)
+    assert excerpt(again) == excerpt(LINK_DOWN)
 
 
 def test_the_end_that_lost_its_device_is_quoted_and_not_the_one_that_could_not_reach_it() -> None:
     other = "[1795272961.090000] [c1:29  :0]          select.c:639  UCX  ERROR no active messages transport to <peer>: "
     other += "self/memory - iface id differs (1 vs 2), tcp/eth1g - not available\n"
     for text in (other + LINK_DOWN, LINK_DOWN + other):
-        assert telling_line(text) == telling_line(LINK_DOWN)
+        assert excerpt(text) == excerpt(LINK_DOWN)
 
 
 def test_of_an_error_stack_the_innermost_function_is_quoted() -> None:
     said = "Fatal error in PMPI_Init_thread: Only one of A and B environment variables are allowed, but both were set."
-    assert telling_line(STACK + STACK) == said
-    assert telling_line(STACK + "MPI_Finalize failed\n") == said
-    assert telling_line(STACK.splitlines()[0]) == STACK.splitlines()[0], "a stack that was cut off"
+    assert excerpt(STACK + STACK) == said
+    assert excerpt(STACK + "MPI_Finalize failed\n") == said
+    assert excerpt(STACK.splitlines()[0]) == STACK.splitlines()[0], "a stack that was cut off"
 
 
 def test_slurm_names_the_node() -> None:
-    assert "failed on node c2" in telling_line(NO_SLURMD)
+    assert "failed on node c2" in excerpt(NO_SLURMD)
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_slurm_names_the_node() -> None:
     ],
 )
 def test_what_else_may_be_there(text: str, wanted: str) -> None:
-    assert telling_line(text) == wanted
+    assert excerpt(text) == wanted

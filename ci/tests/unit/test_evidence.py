@@ -224,7 +224,7 @@ def test_the_version_a_stack_claims_is_the_one_the_library_tells(claimed: str, b
 
 def test_library_that_tells_nothing():
     (sentence,) = checks.check_library(pair(library__version=None, library__path=None, library__mapped=[]), STACK)
-    assert sentence.endswith("ran an MPI that does not tell its version from an unknown file.")
+    assert sentence.endswith("ran an MPI that does not say its version from an unknown file.")
 
 
 def test_second_library_in_the_process():

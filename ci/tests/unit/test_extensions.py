@@ -64,7 +64,7 @@ def test_a_fabric_of_its_transport_is_accepted_and_without_the_folder_it_is_not(
 
 def test_its_rows_choose_the_link_and_prove_it(folder: Path, tmp_path: Path) -> None:
     stack = metadata.read(torus_stack(tmp_path / "stack"))
-    setting = transports.settle(stack, RING)
+    setting = transports.resolve_transport(stack, RING)
     assert isinstance(setting, transports.Setting)
     assert setting.env == {"TORUS_LINK": "link0", "TORUS_SAY": "1"}
     assert setting.summary == "Torus MPI 2.1: ring (link0) over torus (TORUS_LINK=link0), shown by link"
@@ -77,9 +77,10 @@ def test_its_rows_choose_the_link_and_prove_it(folder: Path, tmp_path: Path) -> 
 
 def test_what_it_cannot_do_is_said(folder: Path, tmp_path: Path) -> None:
     old = metadata.read(torus_stack(tmp_path / "old", mpi={"name": "torusmpi", "version": "1.9", "device": ""}))
-    assert transports.settle(old, RING) == transports.Unsupported("Torus MPI before 2 has no links: use 2.0 or newer.")
+    refused = transports.Unsupported("Torus MPI before 2 has no links: use 2.0 or newer.")
+    assert transports.resolve_transport(old, RING) == refused
     mpich = metadata.read(write_stack(tmp_path / "mpich"))
-    outcome = transports.settle(mpich, RING)
+    outcome = transports.resolve_transport(mpich, RING)
     assert isinstance(outcome, transports.Unsupported)
     assert outcome.reason == "nothing is known about MPICH 5.0.2 over torus: add a row to the file of mpich."
 

@@ -68,5 +68,5 @@ def test_current_mpis_have_words_for_its_fabrics(mpi: str, version: str, device:
         for name, fabric in site.fabrics_of(partition["extras"]).items()
         if name != "shm"
     }
-    settled = {name for name, fabric in described.items() if isinstance(transports.settle(stack, fabric), transports.Setting)}
-    assert settled == fabrics
+    resolved = {name: transports.resolve_transport(stack, fabric) for name, fabric in described.items()}
+    assert {name for name, setting in resolved.items() if isinstance(setting, transports.Setting)} == fabrics

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness.job.transports import Unsupported, settle
+from reframe_tests.harness.job.transports import Unsupported, resolve_transport
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.transport import Range
@@ -42,7 +42,7 @@ def test_every_pair_has_a_row_or_a_reason_of_its_own(scope: str) -> None:
     for stack, transport in itertools.product(every_stack(), TRANSPORTS):
         if transport == "shm" and scope == "cluster":
             continue
-        outcome = settle(stack, fabric_of(transport, scope))
+        outcome = resolve_transport(stack, fabric_of(transport, scope))
         if isinstance(outcome, Unsupported):
             assert outcome.reason.endswith("."), outcome.reason
             assert "add a row to the file of" not in outcome.reason, outcome.reason
@@ -55,7 +55,7 @@ def test_settings_are_filled_and_name_the_device(scope: str) -> None:
         if transport == "shm" and scope == "cluster":
             continue
         fabric = fabric_of(transport, scope)
-        setting = settle(stack, fabric)
+        setting = resolve_transport(stack, fabric)
         if isinstance(setting, Unsupported):
             continue
         settled += 1
@@ -146,16 +146,16 @@ def test_intel_mpi_4_names_the_dapl_provider_and_never_falls_back() -> None:
 
 
 def test_open_mpi_5_has_no_openib() -> None:
-    outcome = settle(OPENMPI, fabric_of("verbs", "cluster"))
+    outcome = resolve_transport(OPENMPI, fabric_of("verbs", "cluster"))
     assert outcome == Unsupported("Open MPI 5 has no openib BTL: use transport ucx.")
     assert setting_of(OPENMPI_4, fabric_of("verbs", "cluster")).env["OMPI_MCA_btl_openib_if_include"] == "mlx5_0:2"
 
 
 def test_a_build_without_the_netmod_is_told_which_one_it_needs() -> None:
-    outcome = settle(MPICH_UCX, fabric_of("efa", "cluster"))
+    outcome = resolve_transport(MPICH_UCX, fabric_of("efa", "cluster"))
     assert isinstance(outcome, Unsupported)
     assert outcome.reason == "MPICH 5.0.2, built with ch4:ucx, cannot use efa: it needs a build with ch4:ofi."
-    nameless = settle(replace(MPICH, device=""), ETH)
+    nameless = resolve_transport(replace(MPICH, device=""), ETH)
     assert isinstance(nameless, Unsupported) and "metadata name no device" in nameless.reason
 
 
@@ -183,10 +183,10 @@ def test_several_rails() -> None:
 
 def test_one_rail_where_the_setting_takes_one() -> None:
     two = replace(ETH, rails=(Rail("eth1"), Rail("eth2")))
-    outcome = settle(INTEL, two)
+    outcome = resolve_transport(INTEL, two)
     assert isinstance(outcome, Unsupported) and "FI_TCP_IFACE" in outcome.reason and "eth1g has 2" in outcome.reason
     assert setting_of(OPENMPI, two).env["OMPI_MCA_btl_tcp_if_include"] == "eth1,eth2"
-    refused = settle(OPENMPI, two, striped=True)
+    refused = resolve_transport(OPENMPI, two, striped=True)
     assert isinstance(refused, Unsupported) and "split messages" in refused.reason
     assert setting_of(OPENMPI, ETH, striped=True) == setting_of(OPENMPI, ETH)
 
@@ -210,7 +210,7 @@ def test_ip_interfaces_of_an_rdma_fabric_are_optional() -> None:
 )
 def test_bad_fabrics_are_refused_in_one_sentence(fabric: Fabric, words: str) -> None:
     with pytest.raises(BadInput) as caught:
-        settle(INTEL, fabric)
+        resolve_transport(INTEL, fabric)
     assert words in str(caught.value) and str(caught.value).startswith("fabric net: ")
 
 

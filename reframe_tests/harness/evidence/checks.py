@@ -190,7 +190,7 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
     libraries = registry.libraries()
     for rank in ranks:
         version, path = rank.library_version or "", rank.library or ""
-        known = re.search(stack.library_version_pattern, version) and _tells_version(version, stack.mpi_version)
+        known = re.search(stack.library_version_pattern, version) and _has_version(version, stack.mpi_version)
         if not known or not same_library(path, stack.library):
             wrong.setdefault((version, path), []).append(rank)
         others = sorted(mapped for mapped in rank.mapped if _is_mpi(mapped, libraries) and not same_library(mapped, path))
@@ -198,19 +198,19 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
             sentences.append(f"{rank.name} has a second MPI library mapped beside {path}: {', '.join(others)}.")
     asked = f"{registry.find(stack.mpi).title} {stack.mpi_version} at {os.path.realpath(stack.library)}"
     for (version, path), same in wrong.items():
-        ran = next((line.strip() for line in version.splitlines() if line.strip()), "an MPI that does not tell its version")
+        ran = next((line.strip() for line in version.splitlines() if line.strip()), "an MPI that does not say its version")
         sentences.append(f"asked for {asked}, {name_ranks(same)} ran {ran} from {path or 'an unknown file'}.")
     return sentences
 
 
-def _tells_version(banner: str, wanted: str) -> bool:
+def _has_version(banner: str, wanted: str) -> bool:
     """Whether a library's banner has the version its metadata claim, to as many places as both have.
 
     Intel MPI 2021.18.1 may call itself 2021.18, MVAPICH2 2.3.7-1 calls itself 2.3.7. A banner without any version proves none.
     """
     claimed = re.split(r"[.-]", wanted)
-    told = [re.split(r"[.-]", each) for each in re.findall(r"\d+(?:\.\w+)+(?:-\w+)?", banner)]
-    return any(all(a == b for a, b in zip(claimed, each, strict=False)) for each in told)
+    named = [re.split(r"[.-]", each) for each in re.findall(r"\d+(?:\.\w+)+(?:-\w+)?", banner)]
+    return any(all(a == b for a, b in zip(claimed, each, strict=False)) for each in named)
 
 
 def _is_mpi(path: str, libraries: Sequence[str]) -> bool:
@@ -327,7 +327,7 @@ def contention_per_s(rank: RankEvidence) -> float | None:
 
 
 def preloaded(rank: RankEvidence) -> tuple[str, ...]:
-    """Libraries a rank was told to preload beside the evidence library: ``LD_PRELOAD``, colons or blanks between (ld.so(8))."""
+    """Libraries a rank was asked to preload beside the recorder: ``LD_PRELOAD``, colons or blanks between (ld.so(8))."""
     named = re.split(r"[:\s]+", rank.environment.get("LD_PRELOAD", ""))
     return tuple(name for name in named if name and not RECORDER.fullmatch(Path(name).name))
 

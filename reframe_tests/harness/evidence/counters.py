@@ -1,8 +1,8 @@
 """Which network carried the bytes: counters around a run against the fabric that was asked for.
 
 There are two sources. The kernel's counters of each interface and RDMA port see every byte of a node, whoever sent
-it; the ranks' own TCP sockets (``TCP_INFO``) tell whose bytes they were, but not which card they left through. A
-fabric is proven by both where both speak; traffic of others on a shared node is told apart only with the second.
+it; the ranks' own TCP sockets (``TCP_INFO``) show whose bytes they were, but not which card they left through. A
+fabric is proven by both where both speak; traffic of others on a shared node is distinguished only with the second.
 """
 
 from __future__ import annotations
@@ -105,27 +105,27 @@ def node_traffic(ranks: Sequence[RankEvidence]) -> list[NodeTraffic]:
     for rank in ranks:
         if rank.finalize is not None:
             hosts.setdefault(rank.host, []).append(rank)
-    heard = _heard(rank for there in hosts.values() for rank in there)
-    return [_node(host, hosts[host], heard) for host in sorted(hosts)]
+    arrived = _received(rank for there in hosts.values() for rank in there)
+    return [_node(host, hosts[host], arrived) for host in sorted(hosts)]
 
 
-def _heard(ranks: Iterable[RankEvidence]) -> dict[tuple[str, str], int]:
+def _received(ranks: Iterable[RankEvidence]) -> dict[tuple[str, str], int]:
     """Bytes received by all ranks, per (sending address, receiving address).
 
     A connection that was opened late and closed before the last snapshot left no trace at that end (Open MPI's tcp BTL closes
     its socket when the peer finalises first); the other end still knows what came over it.
     """
-    heard: dict[tuple[str, str], int] = {}
+    arrived: dict[tuple[str, str], int] = {}
     for rank in ranks:
         assert rank.finalize is not None
         before = {(pair.local, pair.peer): pair.received for pair in rank.init.tcp}
         for pair in rank.finalize.tcp:
             way = (pair.peer, pair.local)
-            heard[way] = heard.get(way, 0) + max(pair.received - before.get((pair.local, pair.peer), 0), 0)
-    return heard
+            arrived[way] = arrived.get(way, 0) + max(pair.received - before.get((pair.local, pair.peer), 0), 0)
+    return arrived
 
 
-def _node(host: str, ranks: Sequence[RankEvidence], heard: Mapping[tuple[str, str], int]) -> NodeTraffic:
+def _node(host: str, ranks: Sequence[RankEvidence], arrived: Mapping[tuple[str, str], int]) -> NodeTraffic:
     ends = [rank.finalize for rank in ranks if rank.finalize is not None]
     first = min((rank.init for rank in ranks), key=lambda snapshot: snapshot.monotonic_ns)
     last = max(ends, key=lambda snapshot: snapshot.monotonic_ns)
@@ -150,7 +150,7 @@ def _node(host: str, ranks: Sequence[RankEvidence], heard: Mapping[tuple[str, st
                 )
             else:
                 counted[name] = Bytes(rx, tx)
-    sent, known = _sent_by_ranks(ranks, heard)
+    sent, known = _sent_by_ranks(ranks, arrived)
     return NodeTraffic(
         host=host,
         seconds=(last.monotonic_ns - first.monotonic_ns) / 1e9,
@@ -167,10 +167,10 @@ def _growth(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else after - before
 
 
-def _sent_by_ranks(ranks: Sequence[RankEvidence], heard: Mapping[tuple[str, str], int]) -> tuple[dict[str, int], bool]:
+def _sent_by_ranks(ranks: Sequence[RankEvidence], arrived: Mapping[tuple[str, str], int]) -> tuple[dict[str, int], bool]:
     """Bytes the ranks' TCP sockets sent per interface, and whether no socket escaped the count.
 
-    :param heard: what the ranks of all nodes received, see :func:`_heard`.
+    :param arrived: what the ranks of all nodes received, see :func:`_received`.
     """
     owner = {address: name for rank in ranks for name, facts in rank.interfaces.items() for address in facts.addresses}
     loopback = owner.get("127.0.0.1", "lo")
@@ -186,7 +186,7 @@ def _sent_by_ranks(ranks: Sequence[RankEvidence], heard: Mapping[tuple[str, str]
             known &= grown >= 0 and (start is None or pair.count >= start.count)
             ways[pair.local, pair.peer] = ways.get((pair.local, pair.peer), 0) + max(grown, 0)
         known &= not before  # connections that were closed took their counts with them
-    for way, received in heard.items():
+    for way, received in arrived.items():
         if way[0] in owner and way[1] not in owner:
             ways[way] = max(ways.get(way, 0), received)
     sent: dict[str, int] = {}

@@ -38,20 +38,20 @@ def launch(group: str, stack: Stack, ranks: int) -> catalogue.Launch | None:
 
 def judge(text: str, ranks: int) -> tuple[list[str], list[str]]:
     """What the output of the check says: sentences on wrong data, and on a check that is not whole."""
-    told: dict[int, tuple[int, ...]] = {}
+    reported: dict[int, tuple[int, ...]] = {}
     strange = 0
     for match in _END.finditer(text):
         rank, *rest = (int(number) for number in match.groups())
-        strange += rank in told or rest[0] != ranks or rank >= ranks or rest[1] == 0
-        told[rank] = tuple(rest)
-    wrong = sum(rest[3] for rest in told.values())
+        strange += rank in reported or rest[0] != ranks or rank >= ranks or rest[1] == 0
+        reported[rank] = tuple(rest)
+    wrong = sum(rest[3] for rest in reported.values())
     quoted = _WRONG.findall(text)
     contradicted = []
     if wrong or quoted:
         listed = "; ".join(quoted[:_MOST_QUOTED]) or "the ranks do not say which"
         count = max(wrong, len(quoted))
         contradicted = [f"received data are wrong in {count} exchange{'s'[: count != 1]} ({listed})."]
-    missing = sorted(set(range(ranks)) - set(told))
+    missing = sorted(set(range(ranks)) - set(reported))
     if missing:
         return contradicted, [
             f"{len(missing)} of {ranks} ranks did not say that their data are right; the check is incomplete."

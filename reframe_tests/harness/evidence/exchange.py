@@ -1,8 +1,8 @@
 """Exchanges known patterns between all ranks and compares what arrives, byte by byte; nothing is timed.
 
 A program for the Python of a stack, with mpi4py and nothing else: ``python exchange.py [one_sided]``, under its launcher.
-Each rank prints a line per wrong exchange, at most :data:`MOST_TOLD`, and one at its end (read by ``data_check``). Sizes lie on
-both sides of the usual eager limits (8 to 64 KiB) and beyond them, where data go by rendezvous, pipelines or RDMA.
+Each rank prints a line per wrong exchange, at most :data:`MOST_REPORTED`, and one at its end (read by ``data_check``). Sizes
+lie on both sides of the usual eager limits (8 to 64 KiB) and beyond them, where data go by rendezvous, pipelines or RDMA.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ COLLECTIVE_BYTES = (1 << 10, 128 << 10, 1 << 20)
 #: Seconds before the first message. Open MPI 5.0 over TCP crashes in MPI_Init where a message of a rank that is through already
 #: arrives (mca_pml_ob1_recv_frag_callback_match, on a communicator that does not exist yet); seen in one of five runs.
 PAUSE_S = 0.3
-#: Wrong exchanges each rank tells of.
-MOST_TOLD = 3
+#: Wrong exchanges each rank reports.
+MOST_REPORTED = 3
 
 
 def pattern(*key: Any) -> bytes:
@@ -50,7 +50,7 @@ class Checker:
         if got == wanted:
             return
         self.wrong += 1
-        if self.wrong <= MOST_TOLD:
+        if self.wrong <= MOST_REPORTED:
             bad = [at for at in range(len(wanted)) if got[at] != wanted[at]]
             say(
                 f"data check: wrong: rank {self.rank}, {what}: {len(bad)} of {len(wanted)} bytes differ, the first is byte "

@@ -53,12 +53,12 @@ FAST_SHARE = 1.3
 #: Drivers of virtual machines' adapters: their speed is a constant or that of the host's card, not what the machine may use.
 VIRTUAL_DRIVERS = frozenset(("virtio_net", "vmxnet3", "hv_netvsc", "ena", "gve", "xen-netfront", "vif", "veth", "ibmveth"))
 
-#: Counters that tell that a link was gone for a moment.
+#: Counters that show that a link was gone for a moment.
 BREAKS: Mapping[str, str] = {
     "carrier_changes": "its carrier changed",
     "link_downed": "it failed to recover from errors",
 }
-#: Counters of errors, drops and repetitions, told when they grow. Sources: Linux, Documentation/ABI/testing/
+#: Counters of errors, drops and repetitions, reported when they grow. Sources: Linux, Documentation/ABI/testing/
 #: sysfs-class-net-statistics and Documentation/ABI/stable/sysfs-class-infiniband; the vendors' names as in links.h.
 ERRORS: Mapping[str, str] = {
     "rx_errors": "received packets with errors",
@@ -97,12 +97,12 @@ ERRORS: Mapping[str, str] = {
     "pct_sct_timeouts": "requests sent again after a time-out",
     "pct_spt_timeouts": "requests that timed out",
 }
-#: Counters that grow on healthy links too, told from this many a second on: packets of protocols nobody listens to (LLDP,
+#: Counters that grow on healthy links too, reported from this many a second on: packets of protocols nobody listens to (LLDP,
 #: spanning tree) are dropped every few seconds and counted here.
 COMMON_PER_S: Mapping[str, tuple[str, float]] = {"rx_dropped": ("received packets dropped", 1.0)}
-#: Share of TCP's bytes or segments that was sent again from which on it is told; below, a congested switch does its work. And
-#: never so few: a rank that waits for its core lets single packets be probed for again (RFC 8985, section 7), in healthy runs
-#: on two busy cores up to 81 kB a launch.
+#: Share of TCP's bytes or segments that was sent again from which on it is reported; below, a congested switch does its work.
+#: And never so few: a rank that waits for its core lets single packets be probed for again (RFC 8985, section 7), in healthy
+#: runs on two busy cores up to 81 kB a launch.
 AGAIN_SHARE, AGAIN_BYTES, AGAIN_SEGMENTS = 0.001, 200_000, 200
 #: Names of what is not a link in the stored rows.
 OWN_TCP, NODE_TCP = "TCP of the ranks", "TCP of the whole node"
@@ -131,7 +131,7 @@ class LinkFinding:
     :param states: one per rail and node, with the interfaces it is made of.
     :param sentences: contradictions.
     :param notes: remarks on settings.
-    :param errors: rows of node, link, counter, ``new``, and ``told``: whether it is worth a remark.
+    :param errors: rows of node, link, counter, ``new``, and ``reported``: whether it is worth a note.
     """
 
     states: list[LinkState] = field(default_factory=list)
@@ -212,7 +212,7 @@ def _is_physical(rank: RankEvidence, name: str) -> bool:
     facts, port = rank.interfaces.get(name), rank.ports.get(name)
     if facts is not None:
         return facts.slot is not None and (rank.kernel.get(f"driver of {name}") or "").partition(" ")[0] not in VIRTUAL_DRIVERS
-    # RDMA on a bond tells one member's rate or both's, efa one of its own making; Slingshot has no such entry.
+    # RDMA on a bond reports one member's rate or both's, efa one of its own making; Slingshot has no such entry.
     return port is None or (port.link_layer in ("InfiniBand", "Ethernet") and "bond" not in name)
 
 
@@ -259,7 +259,7 @@ def _unlike_description(state: LinkState, fabric: Fabric, rail: Rail) -> tuple[l
 
 
 def _reported_gbit_per_s(state: LinkState) -> float | None:
-    """Rate the link came up with; ``None`` where it tells none, or one that means nothing."""
+    """Rate the link came up with; ``None`` where it reports none, or one that means nothing."""
     speed = state.settings.get("speed_mbit_per_s")
     if isinstance(speed, int) and speed > 0:
         return speed / 1000
@@ -296,12 +296,12 @@ def _hosts(hosts: Sequence[str], most: int = 4) -> str:
 def _error_rows(state: LinkState, seconds: float) -> Iterator[dict[str, Any]]:
     for counter, new in state.new.items():
         per_s = COMMON_PER_S.get(counter, ("", 0.0))[1]
-        told = new < 0 or (counter in ERRORS and new > 0) or (counter in COMMON_PER_S and new > per_s * seconds)
-        yield {"node": state.host, "link": state.link, "counter": counter, "new": new, "told": told}
+        reported = new < 0 or (counter in ERRORS and new > 0) or (counter in COMMON_PER_S and new > per_s * seconds)
+        yield {"node": state.host, "link": state.link, "counter": counter, "new": new, "reported": reported}
 
 
 def _tcp_rows(host: str, ranks: Sequence[RankEvidence], reader: RankEvidence) -> list[dict[str, Any]]:
-    """What TCP sent again: the ranks' own bytes where the kernel tells them, and the whole node's segments, whoever's."""
+    """What TCP sent again: the ranks' own bytes where the kernel counts them, and the whole node's segments, whoever's."""
     out = again = 0
     for rank in ranks:
         assert rank.finalize is not None
@@ -313,14 +313,14 @@ def _tcp_rows(host: str, ranks: Sequence[RankEvidence], reader: RankEvidence) ->
                 again += pair.wire.again - (start.again if start else 0)
     rows = []
     if again > 0:
-        told = again > max(AGAIN_SHARE * out, AGAIN_BYTES)
-        rows.append({"node": host, "link": OWN_TCP, "counter": "again_bytes", "new": again, "told": told})
+        reported = again > max(AGAIN_SHARE * out, AGAIN_BYTES)
+        rows.append({"node": host, "link": OWN_TCP, "counter": "again_bytes", "new": again, "reported": reported})
     assert reader.finalize is not None
     start_, end = reader.init.tcp_node, reader.finalize.tcp_node
     segments = {key: end[key] - start_.get(key, 0) for key in end}
     if (resent := segments.get("RetransSegs", 0)) > 0:
-        told = not out and resent > max(AGAIN_SHARE * segments.get("OutSegs", 0), AGAIN_SEGMENTS)
-        rows.append({"node": host, "link": NODE_TCP, "counter": "RetransSegs", "new": resent, "told": told})
+        reported = not out and resent > max(AGAIN_SHARE * segments.get("OutSegs", 0), AGAIN_SEGMENTS)
+        rows.append({"node": host, "link": NODE_TCP, "counter": "RetransSegs", "new": resent, "reported": reported})
     return rows
 
 
@@ -339,13 +339,13 @@ def remarks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
     :param rows: rows of :attr:`LinkFinding.errors`, with ``launch`` and ``repeat``.
     """
-    told: dict[tuple[str, str, str], list[str]] = {}
+    noted: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
-        if row["told"]:
+        if row["reported"]:
             place = f"{row['new']:+d} in {row['launch']}.{row['repeat']}"
-            told.setdefault((row["link"], row["node"], row["counter"]), []).append(place)
+            noted.setdefault((row["link"], row["node"], row["counter"]), []).append(place)
     return [
-        f"{link} on {node}: {counter} {_hosts(places)}{_meaning(counter)}" for (link, node, counter), places in told.items()
+        f"{link} on {node}: {counter} {_hosts(places)}{_meaning(counter)}" for (link, node, counter), places in noted.items()
     ]
 
 

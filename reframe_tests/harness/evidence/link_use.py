@@ -2,16 +2,16 @@
 
 Two arguments, neither of which models a benchmark or an MPI's algorithms:
 
-*sockets* (TCP): the kernel tells for each connection of the ranks the payload it sent, what it sent again, and its packets in
+*sockets* (TCP): the kernel counts for each connection of the ranks the payload it sent, what it sent again, and its packets in
 both directions (``TCP_INFO``, Linux 4.19). With the largest headers a packet can have, that is the most the ranks can have put
 on the wire, retransmissions, acknowledgements, warm-up and the MPI's own messages included.
 
-*balance* (where no sockets tell): what messages between a pair of ranks, or between neighbours, brings onto the link leaves one
-node of the job and arrives at another. More sent than received, or the other way, came from or went to somebody outside the
-job. Traffic of others between the very nodes of the job is not seen. Collectives are left out: a switch may add up or multiply
-their packets (SHARP, multicast).
+*balance* (where no sockets are counted): what messages between a pair of ranks, or between neighbours, brings onto the link
+leaves one node of the job and arrives at another. More sent than received, or the other way, came from or went to somebody
+outside the job. Traffic of others between the very nodes of the job is not seen. Collectives are left out: a switch may add up
+or multiply their packets (SHARP, multicast).
 
-A loopback is not a link: what others do there costs processor time and is told by the ranks' context switches.
+A loopback is not a link: what others do there costs processor time and shows in the ranks' context switches.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def check_use(ranks: Sequence[RankEvidence], fabric: Fabric, *, balanced: bool) 
 def most_sent(ranks: Sequence[RankEvidence]) -> dict[Way, int] | None:
     """The most bytes, headers included, that the ranks' connections can have put on the wire, per way between two addresses.
 
-    ``None`` where some of their bytes are in no count. Each way is told at both ends; what one end lost, since it closed a
+    ``None`` where some of their bytes are in no count. Each way is counted at both ends; what one end lost, since it closed a
     connection, the other still knows.
     """
     ends: tuple[dict[Way, int], dict[Way, int]] = ({}, {})

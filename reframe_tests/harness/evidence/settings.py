@@ -24,7 +24,7 @@ def check_settings(
 ) -> list[str]:
     """Sentences unless every rank had each variable with the value that was asked for.
 
-    What a launcher sets again (``SLURM_CPU_BIND``) is not compared: the ranks' CPU masks tell what came of it.
+    What a launcher sets again (``SLURM_CPU_BIND``) is not compared: the ranks' CPU masks show what came of it.
 
     :param asked: name to value, taken literally.
     :param by_launcher: likewise, for variables the launcher reads; a rank may be without, but not have another value.

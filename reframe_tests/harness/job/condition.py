@@ -34,7 +34,7 @@ class Condition:
     :param setting: environment and proofs of the transport.
     :param binding: environment, options and files that hand the placement to the launcher.
     :param launcher: what starts the ranks.
-    :param pmi: process management interface the launcher is told (``srun --mpi``); empty where it needs no telling.
+    :param pmi: process management interface the launcher is given (``srun --mpi``); empty where it needs none.
     :param bootstrap: how the stack's own launcher reaches the other nodes.
     :param recommended: variables the site sets for this stack; those of the condition itself win.
     :param chosen: variables the user sets; they win over everything, and the evidence says what came of it.
@@ -89,7 +89,7 @@ class Condition:
 
     @property
     def launcher_env(self) -> dict[str, str]:
-        """Variables that say where ranks go; some launchers keep them to themselves, and the CPU masks tell what came of it."""
+        """Variables that say where ranks go; some launchers keep them to themselves, and the CPU masks show what came of it."""
         return {name: value for name, value in self.binding.env.items() if name not in self.chosen}
 
     @property
@@ -110,7 +110,7 @@ class Condition:
 
     @property
     def prepare(self) -> list[str]:
-        """Shell lines that write the files binding and bootstrap need (rank files) into the job's directory."""
+        """Shell lines that write the files binding and bootstrap need (rankfiles) into the job's directory."""
         files = {**self.binding.files, **self.bootstrap.scripts}
         lines = [
             line for name, text in files.items() for line in (f"cat >{name} <<'END_OF_FILE'", *text.splitlines(), "END_OF_FILE")
@@ -209,7 +209,7 @@ def resolve(
     same = placement.first_equal((ppn, pinning), combinations, topology, nic_numa)
     if same != (ppn, pinning):
         raise NotMeasured(f"same placement as ppn={same[0]}, pinning={same[1]}")
-    setting = transports.settle(stack, fabric)
+    setting = transports.resolve_transport(stack, fabric)
     if isinstance(setting, transports.Unsupported):
         raise NotMeasured(setting.reason)
     starter = launchers.find(launcher, stack.launcher_family)
@@ -252,7 +252,7 @@ def resolve(
 
 
 def _pmi_of(stack: Stack, launcher: Launcher, extras: Mapping[str, Any]) -> str:
-    """Process management interface that a launcher is told; empty where there is none to tell."""
+    """Process management interface that a launcher is given; empty where there is none."""
     given = extras.get(launcher.pmi_extra, {})
     return (given.get(stack.name) or given.get(stack.mpi) or mpis.find(stack.mpi).pmi) if launcher.told_pmi else ""
 

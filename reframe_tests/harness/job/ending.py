@@ -1,4 +1,4 @@
-"""How a job ended, as its scheduler tells it: a job that was cut short is not a result, even if what it printed looks whole.
+"""How a job ended, as its scheduler reports it: a job that was cut short is not a result, even if what it printed looks whole.
 
 ReFrame waits until a job is over and then asks only the test; the state itself fails nothing.
 """
@@ -38,14 +38,14 @@ NO_REQUEUE = {
 _ROOM_BYTES = 64 << 10
 
 
-#: Option that tells whose job it is, by ReFrame's name of the scheduler (``sbatch(1)``, ``--comment``).
+#: Option that says whose job it is, by ReFrame's name of the scheduler (``sbatch(1)``, ``--comment``).
 _COMMENT = {"slurm": "--comment", "squeue": "--comment"}
 #: First word of that comment.
 OWNER = "mpibench"
 
 
 def owner_comment(pid: int, start_ticks: int, host: str) -> str:
-    """Comment of a job that a ReFrame process waits for: with it, a job whose ReFrame was killed can be told from others.
+    """Comment of a job that a ReFrame process waits for: it shows which job's ReFrame was killed.
 
     :param start_ticks: start of the process in clock ticks after boot (``proc(5)``, field 22 of ``/proc/<pid>/stat``).
     """

@@ -3,7 +3,7 @@
 One job measures one group under one condition. The repeats are interleaved (all launches once, then all again),
 so that a disturbance of some seconds hits one repeat of everything and not every repeat of one benchmark. After a launch that
 had to be ended, by its time limit or for printing without end, nothing more is started: the case has failed, and the nodes are
-free for the next one. A job that is told to end, or whose ReFrame is gone, ends its launch first.
+free for the next one. A job that is asked to end, or whose ReFrame is gone, ends its launch first.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def write_body(
     """Shell lines that define ``measure``, which runs everything.
 
     :param repeats: executions of each launch, interleaved.
-    :param limit_s: seconds after which one launch is taken for hung and ended.
+    :param limit_s: seconds after which one launch counts as timed out and is ended.
     :param recorder: path of the library preloaded into each rank.
     :param debug_env: variables whose value names the launch's own debug file (:data:`DEBUG_FILE`).
     :param owner: the process on the same machine without which the job must not go on.
@@ -236,10 +236,10 @@ def _start(command: Command, recorder: str) -> list[str]:
 
 
 def _watch(owner: Owner) -> list[str]:
-    """Shell lines that end the job when its owner is gone: killed, ReFrame can tell nobody.
+    """Shell lines that end the job when its owner is gone: killed, ReFrame can notify nobody.
 
     Nothing is started for a look, so that it costs the ranks no core: ``read`` waits on a pipe that nobody writes to, and the
-    start of the process, which tells it from a later one of the same number, is read by the shell itself.
+    start of the process, which distinguishes it from a later one of the same number, is read by the shell itself.
     """
     return [
         f"    export {OWNER_VARIABLE}={shlex.quote(owner.text)}",

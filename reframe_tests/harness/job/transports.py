@@ -1,7 +1,7 @@
 """Transports: from (MPI, version, transport, device, scope) to environment variables, and the run-time proof of it.
 
-The record of each MPI (:mod:`mpis`) holds what it needs; this module looks a condition up (:func:`settle`) and judges
-what the run showed (:func:`check_proofs`). Nothing here looks at the machine.
+The record of each MPI (:mod:`mpis`) holds what it needs; this module looks a condition up (:func:`resolve_transport`) and
+judges what the run showed (:func:`check_proofs`). Nothing here looks at the machine.
 
 Settings choose, they do not prove: libfabric's tcp provider takes another interface when the one asked for is not
 there, and with ``I_MPI_FABRICS=shm:ofi`` on one node the right provider is opened and carries nothing. So each row
@@ -21,7 +21,7 @@ from ..stacks.stack import Stack
 from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput
 
 __all__ = ["DEBUG", "LIBRARIES", "Gap", "Proof", "Setting", "TransportRow", "Unsupported"]
-__all__ += ["check_proofs", "settle", "strip_debug"]
+__all__ += ["check_proofs", "resolve_transport", "strip_debug"]
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _UNIT = re.compile(r"_(\d+)$")
@@ -36,7 +36,7 @@ class Unsupported:
 
 @dataclass(frozen=True)
 class Setting:
-    """A transport settled for one stack on one fabric.
+    """A transport resolved for one stack on one fabric.
 
     :param env: every variable to set, those that only make the MPI speak included.
     :param debug_env: the latter alone.
@@ -61,7 +61,7 @@ class Setting:
         return " ".join(f"{name}={value}" for name, value in self.env.items() if name not in self.debug_env)
 
 
-def settle(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting | Unsupported:
+def resolve_transport(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting | Unsupported:
     """Look up how ``stack`` uses ``fabric``.
 
     :param striped: split each message over the fabric's rails; otherwise each message takes one of them.

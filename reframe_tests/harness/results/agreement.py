@@ -5,7 +5,7 @@ window of 64 nonblocking sends from one buffer, then one answer of 1 (IMB) or 4 
 bidirectional: the same from both sides at once (IMB_pingpong.c, IMB_bandwidth.c; osu_latency.c, osu_bw.c, osu_bibw.c). What
 differs: IMB times all repetitions as one and takes the slower rank, OSU (since 5.7) adds up the first rank's repetitions; IMB
 makes up to as many repetitions as the volume allows, OSU the same number at all sizes of a run. Below some KiB the window's
-answer weighs, so there the ratio also tells how the suites count, not only what the link does.
+answer weighs, so there the ratio also shows how the suites count, not only what the link does.
 
 Statistic: each repeat gives one ratio, so that a disturbance that lasts hits both; the estimate is their median, its interval
 runs from one order statistic to another and makes no assumption on the distribution: with n ratios, the k-th smallest to the
@@ -30,7 +30,7 @@ PAIRS: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = (
 #: Wanted probability of the interval; fewer repeats than it needs give the whole range, with its own probability.
 LEVEL = 0.95
 #: Suites agree where the whole interval is this close to equality: a convention, not derived from anything. An interval that
-#: holds equality and is wider tells nothing; that is said, and never called agreement.
+#: holds equality and is wider says nothing; that is said, and never called agreement.
 MARGIN = 0.1
 AGREE, DIFFER, INCONCLUSIVE = "agree", "differ", "inconclusive"
 #: Both suites print two decimals, so a value may be off by half of the last one.

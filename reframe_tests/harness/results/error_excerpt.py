@@ -1,4 +1,4 @@
-"""The line of a failed launch's standard error that tells why: MPI libraries bury it under what they do before and after."""
+"""The line of a failed launch's standard error that says why: MPI libraries bury it under what they do before and after."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ..printable import printable
 
 #: UCX's log lines (UCX 1.20, ``ucs_log_default_handler``): ``[time] [host:pid:thread] file.c:line  UCX  LEVEL message``.
 _UCX = re.compile(r"^\[\d+\.\d+\]\s+\[(?P<host>[^:\]]+):\d+\s*:\d+\]\s+\S+:\d+\s+UCX\s+(?P<level>[A-Z]+)\s+(?P<said>.*)")
-#: Levels below a warning tell what was tried on the way; a failure there is none of the launch.
+#: Levels below a warning report what was tried on the way; a failure there is not one of the launch.
 _CHATTER = ("DIAG", "INFO", "DEBUG", "TRACE", "REQ", "DATA", "ASYNC", "FUNC", "POLL")
 #: MPICH and what descends from it: a heading, then one line per function, the one that failed last
 #: (src/mpi/errhan/errutil.c, ``MPIR_Err_print_stack_string_ext``); most have nothing to say.
 _STACK_HEAD = re.compile(r"^(?P<call>.*\berror in \w+): .*error stack:$")
 _STACK_FRAME = re.compile(r"^(?:\w+|\(unknown\))\(\d*\)\.*:\s*(?P<said>.*)$")
-#: What a telling line looks like, the more telling first: a device by its name, a cause, then any complaint. Nodes complain in
-#: any order, and the other end of a link that is down only lists what it tried.
-_TELLING = (
+#: What the line to quote looks like, the most informative first: a device by its name, a cause, then any complaint. Nodes
+#: complain in any order, and the other end of a link that is down only lists what it tried.
+_INFORMATIVE = (
     re.compile(r"no space left|\bdevice '?\w\S* is not available|no such device: \S", re.IGNORECASE),
     re.compile(
         r"no space left|disk quota|node failure|not available|unreachable|no route to host|link is down|refused|timed out|"
@@ -29,13 +29,13 @@ _TELLING = (
 _LONGEST = 300
 
 
-def telling_line(text: str) -> str:
-    """The line of a standard error that tells most, at most 300 characters; empty if there is none.
+def excerpt(text: str) -> str:
+    """The most informative line of a standard error, at most 300 characters; empty if there is none.
 
     Time stamps and process numbers go, so that the same trouble in two repeats reads the same; so do colours.
     """
     lines = _without_stacks([line for raw in printable(text).splitlines() if (line := _cleaned(raw.strip()))])
-    for pattern in _TELLING:
+    for pattern in _INFORMATIVE:
         for line in lines:
             if pattern.search(line):
                 return line[:_LONGEST]

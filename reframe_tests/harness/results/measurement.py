@@ -22,7 +22,7 @@ from ..sites import references
 from ..suites import catalogue, preamble, reader
 from ..suites.records import Record
 from ..vocabulary import QUANTITIES
-from .error_excerpt import telling_line
+from .error_excerpt import excerpt
 
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
@@ -178,8 +178,8 @@ def _judge_end(
     if status == script.TOO_MUCH_OUTPUT:
         mib = script.MOST_OUTPUT_BYTES >> 20
         return f"printed more than {mib} MiB and was ended for it{_last_words(directory, files)}."
-    telling = telling_line(_text(directory / files.error))
-    said = f"; it said: {telling}" if telling else " and said nothing"
+    error = excerpt(_text(directory / files.error))
+    said = f"; it said: {error}" if error else " and said nothing"
     return f"ended with exit status {status}{said}."
 
 

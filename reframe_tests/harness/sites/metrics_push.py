@@ -155,8 +155,8 @@ def push(record: Any, url: str) -> None:
             if name not in gauges:
                 text = f"Median of the repeats, in {QUANTITIES[name].unit}"
                 gauges[name] = Gauge(f"mpibench_{name}", text, _SAMPLE, registry=registry)
-            told = ["" if sample[label] is None else str(sample[label]) for label in _SAMPLE]
-            gauges[name].labels(*told).set(statistics.median(one for one in sample["values"] if one is not None))
+            point = ["" if sample[label] is None else str(sample[label]) for label in _SAMPLE]
+            gauges[name].labels(*point).set(statistics.median(one for one in sample["values"] if one is not None))
         key = {name: str(value) for name, value in {**labels, **case}.items() if value not in (None, "")}
         push_to_gateway(gateway, job, registry, grouping_key=key, timeout=_TIMEOUT_S, handler=send)
 

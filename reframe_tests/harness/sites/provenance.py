@@ -14,7 +14,7 @@ from typing import Any
 from .. import records
 from .site import ROOT
 
-#: Distributions whose version is told also where it is the pinned one: they run the tests and decide verdicts.
+#: Distributions whose version is reported also where it is the pinned one: they run the tests and decide verdicts.
 DECISIVE = ("reframe-hpc", "numpy", "scipy", "polars")
 LOCK = "requirements.lock"
 _LOCAL_S = 30

@@ -62,7 +62,7 @@ def payload_limit(fabric: Fabric) -> float:
 def above_line_rate(what: str, bandwidth_mb_per_s: float, fabric: Fabric, directions: int) -> str:
     """Sentence on a bandwidth that the fabric's links cannot carry; empty where they can, or have no line rate.
 
-    Counters tell which networks carried the bytes; this tells what that made of the number. 99.7 % of a 40 Gbit/s link was
+    Counters show which networks carried the bytes; this shows what that made of the number. 99.7 % of a 40 Gbit/s link was
     once published; TCP over it cannot show more than 94 %, or 99 % with jumbo frames: two networks were in use.
 
     :param what: benchmark and size, for the sentence.

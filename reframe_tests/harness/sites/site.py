@@ -212,7 +212,7 @@ def configuration(root: Path = ROOT) -> tuple[dict[str, Any], list[str]]:
 def _logging() -> dict[str, Any]:
     """ReFrame's built-in handlers without its performance logs: their one file per test holds one size, ours all.
 
-    The site's own monitoring gets the values if :mod:`.metrics_push` is told where it is.
+    The site's own monitoring gets the values if :mod:`.metrics_push` is given its address.
     """
     from . import metrics_push
 

@@ -161,7 +161,7 @@ def discover(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> tupl
 
     A stack is usable when its file is valid and everything it names is on disk; nothing is half registered.
 
-    :raises StackError: when two files describe a stack of the same name, because results could not be told apart.
+    :raises StackError: when two files describe a stack of the same name, because results could not be distinguished.
     """
     stacks: dict[str, Stack] = {}
     problems: list[str] = []

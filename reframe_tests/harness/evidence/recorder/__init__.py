@@ -47,7 +47,7 @@ def compilers() -> list[tuple[str, ...]]:
 
 
 def flags() -> tuple[str, ...]:
-    """What the compiler is told of the source, first letters of the MPI libraries' variables among it (``MPI_SETTINGS``)."""
+    """Options of the compiler, first letters of the MPI libraries' variables among them (``MPI_SETTINGS``)."""
     return (*_FLAGS, "-DMPI_SETTINGS=" + ",".join(f'"{prefix}"' for prefix in registry.settings()))
 
 

@@ -167,7 +167,7 @@ static void put_first_set(struct text *out, const char *name, const char *const 
 
 static void put_identity(struct text *out)
 {
-    /* The process manager's own variables first: Slurm's exist even where MPI never heard of its peers. */
+    /* The process manager's own variables first: Slurm's exist even where MPI never arrived of its peers. */
     static const char *const rank[] = {"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
                                        "MVP_COMM_WORLD_RANK", "PALS_RANKID", "FLUX_TASK_RANK", "SLURM_PROCID", NULL};
     static const char *const size[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",

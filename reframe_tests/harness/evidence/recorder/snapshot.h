@@ -130,13 +130,13 @@ struct pair {
     uint64_t sent, received;
     uint64_t out, again, segments_out, segments_in; /* payload with what was sent again, that alone, segments with and without */
     unsigned count;
-    bool whole; /* the kernel told the second line for each connection */
+    bool whole; /* the kernel wrote the second line for each connection */
 };
 
 struct pairs {
     struct pair list[MAX_PAIRS];
     size_t used;
-    unsigned uncounted; /* IP sockets whose bytes the kernel does not tell (UDP, raw, SCTP) */
+    unsigned uncounted; /* IP sockets whose bytes the kernel does not count (UDP, raw, SCTP) */
     bool complete;
 };
 
@@ -201,7 +201,7 @@ static void count_socket(struct pairs *pairs, int file)
         pairs->complete = false;
 }
 
-/* Interface counters belong to the whole node; these tell this rank's part, summed by pair of addresses. */
+/* Interface counters belong to the whole node; these give this rank's part, summed by pair of addresses. */
 static void put_sockets(struct text *out)
 {
     struct pairs *pairs = calloc(1, sizeof *pairs);

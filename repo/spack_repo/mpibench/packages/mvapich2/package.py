@@ -42,7 +42,7 @@ class Mvapich2(MpichEnvironmentModifications, AutotoolsPackage):
     builds it only where the configuration says ``config:deprecated:true``.
 
     Not derived from builtin's recipe: that one needs exactly automake 1.15, for a patch to a configure script that is
-    then generated anew, and a dependency that is inherited cannot be taken back. Here nothing is generated anew.
+    then generated again, and a dependency that is inherited cannot be taken back. Here nothing is generated again.
     """
 
     homepage = "https://mvapich.cse.ohio-state.edu/"

@@ -58,7 +58,7 @@ class Perftest(AutotoolsPackage):
         return arguments
 
     def test_version(self):
-        """each program starts and tells its version"""
+        """each program starts and prints its version"""
         for name in PROGRAMS:
             with test_part(self, f"test_version_{name}", purpose=f"{name} --version"):
                 program = which(name, path=[str(self.prefix.bin)], required=True)
