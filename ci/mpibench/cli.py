@@ -83,11 +83,12 @@ def build(
     find: Annotated[
         bool,
         typer.Option(
-            "--find", help="Write the compilers and build tools of this machine into the site's Spack scope; build nothing."
+            "--find",
+            help="Write this machine's compilers and build tools into the site's configuration scope; build nothing.",
         ),
     ] = False,
 ) -> None:
-    """Build MPI stacks with Spack: solve, show, install, test, register. Safe to repeat and to interrupt.
+    """Build MPI stacks with Spack: concretize, show, install, test, register. Safe to repeat and to interrupt.
 
     What is registered appears as a ReFrame environment by itself. Spack's own output goes to results/spack/<stack>.log.
     Exits 1 if a stack could not be built; the others are built all the same.

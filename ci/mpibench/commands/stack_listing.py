@@ -76,7 +76,7 @@ def check(root: Path = metadata.ROOT, console: Console | None = None) -> int:
                 table.add_row("" if number else aspect, value, ", ".join(names))
         console.print(table)
     elif len(facts) > 1:
-        console.print(f"{', '.join(facts)} differ in their MPI and in nothing else that their lock files know:")
+        console.print(f"{', '.join(facts)} differ in their MPI and in nothing else that their spack.lock records:")
         shared = next(iter(facts.values()))
         for aspect in ("imb compiler", "imb target", "imb flags", "imb version", "osu version"):
             if aspect in shared:

@@ -1,6 +1,6 @@
-"""``mpibench build``: solve, show, install, test and register the stacks of ``environments/``; Spack does the work.
+"""``mpibench build``: concretize, show, install, test and register the stacks of ``environments/``; Spack does the work.
 
-Each step leaves what the next run starts from: the lock file with a stamp of everything it was solved from, Spack's own
+Each step leaves what the next run starts from: the lock file with a stamp of everything it was concretized from, Spack's own
 store, and at the very end ``stack.json`` with its lock file. A stack is registered only when all of it is installed, tested
 and seen to run.
 """
@@ -33,7 +33,7 @@ from .project import Project, list_environments
 from .scope import SCOPE, check_compiler, find_scope
 from .tool import Echo
 
-#: File of an environment's working folder: hash of what its lock file was solved from, and of that lock file.
+#: File of an environment's working folder: hash of what its lock file was concretized from, and of that lock file.
 SOLVED = "solved"
 QUERY = Path(__file__).with_name("list_installed.py")
 #: Name of the package repository in ``repo/``.
@@ -49,7 +49,7 @@ class BuildOptions:
     :param mirrors: paths or URLs of build caches and source mirrors, asked before the site's own.
     :param cache_only: take every package from a build cache, build none.
     :param fresh: concretize again although nothing has changed.
-    :param solve_only: stop when it has been shown what would be built.
+    :param concretize_only: stop when it has been shown what would be built.
     :param skip_tests: leave out the packages' install-time tests.
     :param jobs: processes per build; 0: Spack's default.
     """
@@ -57,7 +57,7 @@ class BuildOptions:
     mirrors: tuple[str, ...] = ()
     cache_only: bool = False
     fresh: bool = False
-    solve_only: bool = False
+    concretize_only: bool = False
     skip_tests: bool = False
     jobs: int = 0
 
@@ -74,7 +74,7 @@ def build(
 ) -> list[str]:
     """Build environments (all by default); one sentence per stack that could not be built, the others are done.
 
-    Each stack is checked, solved and built by itself: what is wrong with one keeps no other from being built.
+    Each stack is checked, concretized and built by itself: what is wrong with one keeps no other from being built.
 
     :raises BadInput: when nothing can be built at all: no Spack, an unknown name or system.
     :raises SystemExit: with 130, when the user interrupts it.
@@ -86,7 +86,7 @@ def build(
     scope = find_scope(system, root, environ)
     inside = {**environ, **({SCOPE: str(scope)} if scope else {})}
     project = Project(root, tool.find(inside), scope, echo, system)
-    echo(f"Spack {project.spack.version} ({project.spack.program}), site scope {scope or 'none'}")
+    echo(f"Spack {project.spack.version} ({project.spack.program}), configuration scope {scope or 'none'}")
     project.place.mkdir(parents=True, exist_ok=True)
     try:
         with (
@@ -112,14 +112,14 @@ def _build_each(project: Project, names: Sequence[str], options: BuildOptions, c
             if not _is_ours(project, name):
                 project.lock(name).unlink(missing_ok=True)
             project.configured[name] = check_compiler(project, name)
-            solve(project, name, options.fresh)
+            concretize(project, name, options.fresh)
             rows[name] = find_installed(project, name)
         except BadInput as error:
-            project.solved.pop(name, None)
+            project.concretized.pop(name, None)
             failures.append(str(error))
-    if project.solved:
+    if project.concretized:
         show(project, rows, console)
-    for name in () if options.solve_only else project.solved:
+    for name in () if options.concretize_only else project.concretized:
         try:
             finish(project, name, options, rows[name])
         except BadInput as error:
@@ -128,7 +128,7 @@ def _build_each(project: Project, names: Sequence[str], options: BuildOptions, c
 
 
 def write_mirrors(mirrors: Sequence[str], folder: Path) -> str:
-    """A Spack scope that names mirrors; whoever names one on the command line trusts it, so no signature is asked for.
+    """A configuration scope that names mirrors; whoever names one on the command line trusts it, so no signature is asked for.
 
     :raises BadInput: for a folder that does not exist.
     """
@@ -147,7 +147,7 @@ def write_mirrors(mirrors: Sequence[str], folder: Path) -> str:
 
 
 def compute_stamp(project: Project, name: str) -> str:
-    """Hash of everything a solution follows from: environment, common files, site scope, recipes, Spack, its settings."""
+    """Hash of what a concretization follows from: environment, common files, configuration scope, recipes, Spack."""
     recipes = sorted(path for path in (project.root / "repo").rglob("*") if path.suffix in (".py", ".yaml", ".patch"))
     scope = set(project.scope.glob("*.yaml")) if project.scope else set()
     texts = {
@@ -158,45 +158,45 @@ def compute_stamp(project: Project, name: str) -> str:
 
 
 def _record(project: Project, name: str, stamp: str) -> str:
-    """What is written down of a solution: what it was solved from, and the lock file as it was then."""
+    """What is written down of a concretization: what it was concretized from, and the lock file as it was then."""
     text = project.lock(name).read_text(errors="replace")
     return f"{stamp} {writer.compute_hash(text)}\n"
 
 
 def _recorded(project: Project, name: str) -> tuple[str, str]:
-    """Hashes of inputs and lock file written down at the last solution; empty where there is none."""
+    """Hashes of inputs and lock file written down at the last concretization; empty where there is none."""
     path = project.work(name) / SOLVED
     words = path.read_text().split() if path.exists() else []
     return (words[0], words[1]) if len(words) == 2 else ("", "")
 
 
 def _is_ours(project: Project, name: str) -> bool:
-    """Whether the lock file is what the last solution left: none that somebody else wrote, none that was cut short."""
+    """Whether the lock file is what the last concretization left: none that somebody else wrote, none that was cut short."""
     if not project.lock(name).exists():
         return False
     return _record(project, name, "x").split()[1] == _recorded(project, name)[1]
 
 
-def solve(project: Project, name: str, fresh: bool) -> None:
-    """Bring the solution of an environment up to date; a stack that is registered keeps the lock file it was built from.
+def concretize(project: Project, name: str, fresh: bool) -> None:
+    """Bring the concretization of an environment up to date; a stack that is registered keeps the lock file it was built from.
 
-    :raises BadInput: when there is no solution.
+    :raises BadInput: when it cannot be concretized.
     """
     stamp = compute_stamp(project, name)
     if fresh or not _is_ours(project, name) or _recorded(project, name)[0] != stamp:
         began = time.monotonic()
-        project.echo(f"{name}: solving")
+        project.echo(f"{name}: concretizing")
         (project.work(name) / SOLVED).unlink(missing_ok=True)
-        project.run(name, "solving", "concretize", "--force", "--fresh", remedy=f"correct {complaints.ANYWHERE}")
+        project.run(name, "concretizing", "concretize", "--force", "--fresh", remedy=f"correct {complaints.ANYWHERE}")
         (project.work(name) / SOLVED).write_text(_record(project, name, stamp))
-        project.echo(f"{name}: solved after {time.monotonic() - began:.1f} s")
+        project.echo(f"{name}: concretized after {time.monotonic() - began:.1f} s")
     lock = lock_file.read(project.lock(name))
     description.name_of(lock)  # refuses a solution without a suite or with an unknown MPI
-    project.solved[name] = lock
+    project.concretized[name] = lock
 
 
 def find_installed(project: Project, name: str) -> dict[str, Path | None]:
-    """Hash of each package of a solved environment to its prefix; ``None`` for what is not installed yet."""
+    """Hash of each package of a concretized environment to its prefix; ``None`` for what is not installed yet."""
     output = project.run(name, "asking what is installed", "python", str(QUERY))
     rows = json.loads(output.split("\nINSTALLED\n")[-1].removeprefix("INSTALLED\n"))
     return {key: Path(row["prefix"]) if row["installed"] else None for key, row in rows.items()}
@@ -207,7 +207,7 @@ def show(project: Project, installed: Mapping[str, Mapping[str, Path | None]], c
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column()
-    for name, lock in project.solved.items():
+    for name, lock in project.concretized.items():
         nodes = [node for package in BENCHMARKS if (node := lock.find(package))]
         compilers = sorted({text for node in nodes for text in lock.compilers(node).values()})
         # Build tools of what is installed already are not installed again.
@@ -221,12 +221,12 @@ def show(project: Project, installed: Mapping[str, Mapping[str, Path | None]], c
 
 
 def finish(project: Project, name: str, options: BuildOptions, installed: Mapping[str, Path | None]) -> Stack:
-    """Install, test and register one solved stack; nothing is done where all of it is as it should be.
+    """Install, test and register one concretized stack; nothing is done where all of it is as it should be.
 
-    :param installed: what was installed when it had been solved.
+    :param installed: what was installed when it had been concretized.
     :raises BadInput: with one sentence; the stack is then not registered, or stays registered as it was.
     """
-    lock, path = project.solved[name], project.folder(name) / writer.METADATA
+    lock, path = project.concretized[name], project.folder(name) / writer.METADATA
     current = _current(project, name)
     if current:
         keep_lock(project, name)
@@ -272,7 +272,7 @@ def forget_gone(project: Project, name: str, installed: Mapping[str, Path | None
 
     :raises BadInput: when Spack does not.
     """
-    nodes = project.solved[name].nodes.values()
+    nodes = project.concretized[name].nodes.values()
     prefixes = {node.hash: (node, prefix) for node in nodes if not node.external and (prefix := installed.get(node.hash))}
     gone = {key: node for key, (node, prefix) in prefixes.items() if not prefix.is_dir()}
     if gone:
@@ -291,7 +291,7 @@ def _current(project: Project, name: str) -> Stack | None:
         stack = metadata.read(project.folder(name) / writer.METADATA)
     except metadata.StackError:
         return None
-    asked = stack.build.get("stamp") == _finished(project.solved[name])
+    asked = stack.build.get("stamp") == _finished(project.concretized[name])
     return stack if asked and not metadata.find_damage(stack) else None
 
 

@@ -84,13 +84,13 @@ def notes(lock: Lock) -> list[str]:
 def lock_of(stack: Stack) -> Lock:
     """The lock file a stack was built from, which lies beside its metadata.
 
-    :raises BadInput: when there is none, or it has been solved again since.
+    :raises BadInput: when there is none, or it has been concretized again since.
     """
     path = Path(stack.source).with_name(lock_file.LOCK)
     found = lock_file.read(path)
     if found.suite.hash != stack.lock_hash:
         raise BadInput(
-            f"{path} has been solved again since stack '{stack.name}' was built ({found.suite.hash[:7]} is not "
+            f"{path} has been concretized again since stack '{stack.name}' was built ({found.suite.hash[:7]} is not "
             f"{stack.lock_hash[:7]}); build it with 'mpibench build {path.parent.name}'."
         )
     return found

@@ -11,7 +11,7 @@ from typing import Any
 
 from reframe_tests.harness.vocabulary import BadInput
 
-#: File beside ``spack.yaml`` that Spack writes when it has solved an environment.
+#: File beside ``spack.yaml`` that Spack writes when it has concretized an environment.
 LOCK = "spack.lock"
 #: Lock file formats known here (``_meta.lockfile-version``; lib/spack/spack/environment/environment.py): 6 since Spack 1.0.
 VERSIONS = (6, 7)
@@ -37,7 +37,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class LockedSpec:
-    """One package as solved.
+    """One package as concretized.
 
     :param variants: name to value as Spack writes it (``+verbs``, ``fabrics=ofi,ucx``), flags left out.
     :param flags: the flags that are set, name to words.
@@ -69,7 +69,7 @@ class LockedSpec:
 
 @dataclass(frozen=True)
 class Lock:
-    """A solved environment.
+    """A concretized environment.
 
     :param roots: hashes of what was asked for, sorted (Spack writes them in any order).
     """
@@ -100,7 +100,9 @@ class Lock:
         for edge in self.suite.edges:
             if "mpi" in edge.virtuals:
                 return self.nodes[edge.hash]
-        raise LockError(f"{self.path}: nothing in it provides MPI to {SUITE}; solve it again with 'mpibench build --fresh'.")
+        raise LockError(
+            f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with 'mpibench build --fresh'."
+        )
 
     def find(self, name: str) -> LockedSpec | None:
         """A package that is in the stack when it runs; build tools are not looked at."""
@@ -130,11 +132,11 @@ def read(path: Path) -> Lock:
 
     :raises LockError: naming the file, when it is missing, cut short or of an unknown format.
     """
-    again = f"solve it with 'mpibench build {path.parent.name}'"
+    again = f"concretize it with 'mpibench build {path.parent.name}'"
     try:
         document = json.loads(path.read_text())
     except FileNotFoundError as error:
-        raise LockError(f"{path} does not exist: the environment has not been solved; {again}.") from error
+        raise LockError(f"{path} does not exist: the environment has not been concretized; {again}.") from error
     except OSError as error:
         raise LockError(f"{path} cannot be read ({error.strerror}).") from error
     except ValueError as error:
@@ -147,7 +149,7 @@ def parse(document: Any, path: Path) -> Lock:
 
     :raises LockError: naming the file, when it is of an unknown format or has holes.
     """
-    again = f"remove it and solve it with 'mpibench build {path.parent.name}'"
+    again = f"remove it and concretize it with 'mpibench build {path.parent.name}'"
     try:
         version = document["_meta"]["lockfile-version"]
         if version not in VERSIONS:

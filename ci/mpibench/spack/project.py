@@ -1,7 +1,7 @@
 """Where a build happens: Spack works in copies of the environments, so that it changes neither what is committed nor what a
 registered stack was built from.
 
-``results/spack/environments/<name>/`` has the environment's ``spack.yaml`` and the solution being worked with. The lock file
+``results/spack/environments/<name>/`` has the environment's ``spack.yaml`` and its concretization as worked with. The lock file
 beside ``stack.json`` in ``environments/<name>/`` is written when the stack is registered, and by nothing else.
 """
 
@@ -32,7 +32,7 @@ PROGRESS = re.compile(
 class Project:
     """Where things are, and what everything is reported through.
 
-    :param scope: the site's Spack scope, or none.
+    :param scope: the site's configuration scope, or none.
     :param system: name of the system, where the user gave one.
     :param extra: words before every Spack command (the mirrors' own scope).
     :param configured: all package settings in effect, as text, by environment.
@@ -45,7 +45,7 @@ class Project:
     system: str | None = None
     extra: tuple[str, ...] = ()
     configured: dict[str, str] = field(default_factory=dict)
-    solved: dict[str, Lock] = field(default_factory=dict)
+    concretized: dict[str, Lock] = field(default_factory=dict)
 
     @property
     def place(self) -> Path:
@@ -69,7 +69,7 @@ class Project:
         return self.place / f"{name}.log"
 
     def files(self, name: str) -> list[Path]:
-        """Every Spack file a solution follows from, the one that counts most first."""
+        """Every Spack file a concretization follows from, the one that counts most first."""
         scope = sorted(self.scope.glob("*.yaml")) if self.scope else []
         common = sorted((self.root / "environments" / "common").glob("*.yaml"))
         return [*scope, self.folder(name) / ENVIRONMENT, *common]

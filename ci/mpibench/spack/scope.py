@@ -1,4 +1,4 @@
-"""The site's Spack scope: where it is, what is written into it, and whether what it says of compilers is so."""
+"""The site's configuration scope: where it is, what is written into it, and whether what it says of compilers is so."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.e
         return path
     if environ.get(SCOPE, "") and not system:
         raise BadInput(
-            f"{SCOPE} is {path}, which is not a folder; name the folder of the site's Spack scope, unset it, or let "
+            f"{SCOPE} is {path}, which is not a folder; name the folder of the site's configuration scope, unset it, or let "
             f"{complaints.FIND_COMPILERS} make it."
         )
     return None
@@ -195,7 +195,7 @@ def check_compiler(project: Project, name: str) -> str:
         system = f" --system {project.system}" if project.system else ""
         raise BadInput(
             f"Spack knows no {wanted}; install it, then run 'mpibench build --find{system}', which writes it into the "
-            "site's Spack scope."
+            "site's configuration scope."
         )
     return text
 

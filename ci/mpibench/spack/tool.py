@@ -56,7 +56,7 @@ class Spack:
         """Run it to its end; returns what it wrote to both streams.
 
         :param log: file the output is appended to as it comes.
-        :param what: what it is doing, for lines and sentences (``openmpi: solving``).
+        :param what: what it is doing, for lines and sentences (``openmpi: concretizing``).
         :param progress: a line for the user for a line of Spack's, or nothing.
         :param explain: one sentence for what it wrote and its exit status, when it fails.
         :raises BadInput: with one sentence, when it fails.

@@ -42,7 +42,7 @@ def test_a_stack_is_solved_installed_tested_and_registered_once(place: Site) -> 
 
     place.forget()
     assert place.build("openmpi") == []
-    assert place.asked() == ["config get", "python"], "nothing is solved or installed a second time"
+    assert place.asked() == ["config get", "python"], "nothing is concretized or installed a second time"
     assert any("openmpi-spack: up to date" in line for line in place.said)
 
 
@@ -78,7 +78,7 @@ def test_an_mpi_the_site_has_updated_makes_it_solve_again(place: Site) -> None:
 
 
 def test_all_stacks_are_built_by_default_and_solve_only_builds_none(place: Site) -> None:
-    assert place.build(solve_only=True) == []
+    assert place.build(concretize_only=True) == []
     assert place.asked("openmpi") == ["config get", "concretize", "python"] and place.registered() == []
     assert place.build(skip_tests=True) == []
     assert place.registered() == ["mpich", "openmpi"]
@@ -140,12 +140,12 @@ def test_a_failure_leaves_the_stack_registered_as_it_was(place: Site) -> None:
 
 def test_a_dry_run_writes_nothing_beside_what_is_committed(place: Site) -> None:
     before = kept(place)
-    place.build("openmpi", solve_only=True)
+    place.build("openmpi", concretize_only=True)
     assert kept(place) == before == {"spack.yaml": before["spack.yaml"]}
     place.build("openmpi")
     before = kept(place)
     solve_otherwise(place)
-    assert place.build("openmpi", fresh=True, solve_only=True) == []
+    assert place.build("openmpi", fresh=True, concretize_only=True) == []
     assert kept(place) == before
     assert place.build("openmpi") == []
     assert json.loads(kept(place)["spack.lock"]) == json.loads(Path(place.plan["locks"]["openmpi"]).read_text())

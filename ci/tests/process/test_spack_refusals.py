@@ -110,7 +110,7 @@ def test_what_cannot_be_solved_is_one_sentence_and_the_others_are_built(place: S
     place.plan["fail"] = {"mpich concretize": printed or "\n"}
     [sentence] = place.build()
     assert said in one_sentence(sentence)
-    assert sentence.startswith("mpich: solving: ") and f"(log: {place.top}/results/spack/mpich.log)" in sentence
+    assert sentence.startswith("mpich: concretizing: ") and f"(log: {place.top}/results/spack/mpich.log)" in sentence
     assert place.registered() == ["openmpi"]
 
 
@@ -234,7 +234,7 @@ def test_an_interruption_is_said(place: Site, monkeypatch: pytest.MonkeyPatch) -
     def interrupt(*words: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(build, "solve", interrupt)
+    monkeypatch.setattr(build, "concretize", interrupt)
     with pytest.raises(SystemExit) as ended:
         place.build("openmpi")
     assert ended.value.code == 130 and place.said[-1].startswith("interrupted: ")
@@ -262,8 +262,8 @@ def test_silence_is_broken_by_lines_of_life(tmp_path: Path, monkeypatch: pytest.
     said: list[str] = []
     began = time.monotonic()
     output = tool.Spack(str(program), "1.1.0", {"PATH": "/usr/bin:/bin"}).run(
-        [], log=tmp_path / "log", what="x: solving", echo=said.append
+        [], log=tmp_path / "log", what="x: concretizing", echo=said.append
     )
     assert time.monotonic() - began >= 1
     assert output == "done\nno newline at the end" and output in (tmp_path / "log").read_text()
-    assert said and said[0].startswith("x: solving: still at it after")
+    assert said and said[0].startswith("x: concretizing: still at it after")

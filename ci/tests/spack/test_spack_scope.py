@@ -28,7 +28,7 @@ class Newcomer:
     said: list[str]
 
     def build(self, name: str) -> list[str]:
-        options = build.BuildOptions(solve_only=True)
+        options = build.BuildOptions(concretize_only=True)
         return build.build([name], options, root=self.root, environ=self.environ, echo=self.said.append)
 
     def find(self) -> Path:

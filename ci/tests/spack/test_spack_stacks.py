@@ -1,4 +1,4 @@
-"""With Spack: environments are solved for real, twice alike; their stacks are built, checked, entered and measured with.
+"""With Spack: environments are concretized for real, twice alike; their stacks are built, checked, entered and measured with.
 
 Skipped, by name, where there is no Spack or it knows no such MPI of the site's own: to build an MPI takes too long for a test.
 """
@@ -87,7 +87,7 @@ def known(spack: tool.Spack, place: Path) -> dict[str, str]:
             continue
         # Installed already, or in a build cache; Spack does nothing for the first and seconds of work for the second.
         try:
-            inside.run(name, "solving", "concretize", "--force", "--fresh")
+            inside.run(name, "concretizing", "concretize", "--force", "--fresh")
             inside.run(name, "asking build caches", "install", "--only-concrete", "--cache-only", name)
         except BadInput as error:
             reasons[name] = f"it is none of the site's own, and this test builds no MPI: {error}"
@@ -125,13 +125,13 @@ def test_two_solutions_have_equal_hashes(building: Callable[[str], Path], spack:
     before = lock.read(folder / lock.LOCK)
     environ = {**spack.environ, build.SCOPE: str(place / "site_configs" / "generic" / "spack")}
     project = build.Project(place, tool.Spack(spack.program, spack.version, environ), None, print)
-    project.run("openmpi", "solving again", "concretize", "--force", "--fresh")
+    project.run("openmpi", "concretizing again", "concretize", "--force", "--fresh")
     after = lock.read(project.lock("openmpi"))
     assert after.roots == before.roots and set(after.nodes) == set(before.nodes)
 
 
 def test_a_changed_recipe_is_built_anew(spack: tool.Spack, place: Path, root: Path, tmp_path: Path) -> None:
-    """Also where only its patches or its methods changed: Spack's cache of solves would answer with the old build."""
+    """Also where only its patches or its methods changed: Spack's cache of concretizations would answer with the old build."""
     name = "intel-oneapi-mpi"
     shutil.copytree(root / "repo", tmp_path / "repo", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in (name, "common"):
@@ -142,7 +142,7 @@ def test_a_changed_recipe_is_built_anew(spack: tool.Spack, place: Path, root: Pa
     for change in ("", "\n    def changed(self):\n        return 1\n"):
         recipe = next(tmp_path.glob("repo/*/*/packages/intel_mpi_benchmarks/package.py"))
         recipe.write_text(recipe.read_text() + change)
-        project.run(name, "solving", "concretize", "--force", "--fresh")
+        project.run(name, "concretizing", "concretize", "--force", "--fresh")
         locked = lock.read(project.lock(name))
         hashes.append({key for key, node in locked.nodes.items() if node.name == "intel-mpi-benchmarks"})
     assert len(hashes[0]) == len(hashes[1]) == 1 and hashes[0] != hashes[1]
@@ -190,15 +190,15 @@ def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(
 ) -> None:
     """Also of those whose MPI would have to be built first."""
     names = build.list_environments(place)
-    options = build.BuildOptions(solve_only=True)
+    options = build.BuildOptions(concretize_only=True)
     kept = {path: path.read_text() for path in place.glob("environments/*/spack.*")}
     said = build.build(names, options, system="generic", root=place, environ=environ_without_scope(), echo=print)
     assert said == []
     assert {path: path.read_text() for path in place.glob("environments/*/spack.*")} == kept, "a dry run writes none of these"
     project = build.Project(place, spack, None, print)
-    solved = {name: lock.read(project.lock(name)) for name in names}
-    assert {found.mpi.name for found in solved.values()} == set(names)
-    assert consistency.table({name: consistency.facts(found) for name, found in solved.items()}) == {}
+    concretized = {name: lock.read(project.lock(name)) for name in names}
+    assert {found.mpi.name for found in concretized.values()} == set(names)
+    assert consistency.table({name: consistency.facts(found) for name, found in concretized.items()}) == {}
 
 
 def test_a_second_build_does_nothing_whatever_the_user_has_in_his_home(
@@ -246,7 +246,7 @@ def test_a_bad_scope_is_one_sentence_from_the_real_spack(
     name = "mpich" if "gcc" in text else "openmpi"
     before = (place / "environments" / name / "spack.yaml").read_text()
     try:
-        options, environ = build.BuildOptions(fresh=True, solve_only=True), {**os.environ, build.SCOPE: str(tmp_path)}
+        options, environ = build.BuildOptions(fresh=True, concretize_only=True), {**os.environ, build.SCOPE: str(tmp_path)}
         sentences = build.build([name], options, root=place, environ=environ, echo=print)
     except BadInput as error:
         sentences = [str(error)]

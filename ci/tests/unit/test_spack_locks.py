@@ -105,11 +105,11 @@ def test_a_damaged_lock_is_one_sentence(damage: Callable[[dict[str, Any]], objec
 
 def test_a_missing_or_cut_lock_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "mpich" / "spack.lock"
-    with pytest.raises(LockError, match="has not been solved; solve it with 'mpibench build mpich'"):
+    with pytest.raises(LockError, match="has not been concretized; concretize it with 'mpibench build mpich'"):
         lock.read(path)
     path.parent.mkdir()
     path.write_text('{"roots": [')
-    with pytest.raises(LockError, match=r"is not JSON .* remove it and solve it with 'mpibench build mpich'"):
+    with pytest.raises(LockError, match=r"is not JSON .* remove it and concretize it with 'mpibench build mpich'"):
         lock.read(path)
 
 
@@ -271,10 +271,10 @@ def test_check_fails_when_a_lock_was_solved_again(tmp_path: Path) -> None:
     path.write_text(json.dumps(metadata))
     status, text = check(tmp_path)
     assert status == 1
-    assert "has been solved again since stack 'mpich-spack' was built" in text and "'mpibench build mpich'" in text
+    assert "has been concretized again since stack 'mpich-spack' was built" in text and "'mpibench build mpich'" in text
     path.with_name("spack.lock").unlink()
     status, text = check(tmp_path)
-    assert status == 1 and "has not been solved" in text
+    assert status == 1 and "has not been concretized" in text
 
 
 def test_check_of_a_single_stack_proves_nothing(tmp_path: Path) -> None:
