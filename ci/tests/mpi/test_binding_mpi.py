@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from listed_topologies import auto_domains
 from mpibench.stacks import probe
 from reframe_tests.harness.launchers.binding import bind
 from reframe_tests.harness.launchers.model import Binding
-from reframe_tests.harness.machine.placement import RankPlacement, auto_domains, place
+from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.stacks.stack import Stack
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from listed_topologies import from_lscpu
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.launchers.binding import bind
 from reframe_tests.harness.launchers.model import HOSTFILE, Binding, Inexpressible
@@ -270,7 +271,7 @@ def test_a_launcher_without_words() -> None:
 
 def test_cpu_numbers_that_mvapich2_refuses() -> None:
     """MVAPICH2 compares CPU numbers with the count of CPUs online (hwloc_bind.c, smpi_setaffinity)."""
-    gaps = Topology.from_lscpu("0,0,0,0\n1,1,0,0\n3,2,0,0\n")
+    gaps = from_lscpu("0,0,0,0\n1,1,0,0\n3,2,0,0\n")
     assert isinstance(bind(placed("bunch", 2, gaps), "mpirun_rsh", 1, 2), Binding)
     refused = bind(placed("bunch", 3, gaps), "mpirun_rsh", 1, 3)
     assert isinstance(refused, Inexpressible)

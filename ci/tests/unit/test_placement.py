@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from listed_topologies import auto_domains, from_lscpu
 from reframe_tests.harness.machine.placement import (
     RankPlacement,
     Unplaceable,
-    auto_domains,
     equivalent,
     first_equal,
     place,
@@ -31,7 +31,7 @@ NPS4 = Topology.from_processor(
     describe(2, 64, numa_per_socket=4, caches_per_socket=8, smt=2, numbering="smt_last"),
 )
 SINGLE = Topology.from_processor(describe(1, 1))
-NO_NUMA = Topology.from_lscpu("".join(f"{cpu},{cpu},{cpu // 2},\n" for cpu in range(4)))
+NO_NUMA = from_lscpu("".join(f"{cpu},{cpu},{cpu // 2},\n" for cpu in range(4)))
 LISTED = ("bunch", "scatter", "nic_local", "nic_remote")
 COMBINATIONS = list(itertools.product(SYMBOLIC_PPN, PINNING_POLICIES))
 
@@ -74,7 +74,7 @@ def test_the_numbering_of_the_server_does_not_matter() -> None:
 
 def test_socket_0_comes_first_wherever_its_cpus_are() -> None:
     """The server listed in section 3.3 has the odd CPUs on socket 0; lscpu would show the same without NUMA nodes."""
-    listed = Topology.from_lscpu("".join(f"{cpu},{cpu},{1 - cpu % 2},\n" for cpu in range(12)))
+    listed = from_lscpu("".join(f"{cpu},{cpu},{1 - cpu % 2},\n" for cpu in range(12)))
     assert cpus(place("bunch", 8, listed)) == (1, 3, 5, 7, 9, 11, 0, 2)
     assert cpus(place("scatter", 2, listed)) == (1, 0)
     assert auto_domains(2, listed) == ((1, 3, 5, 7, 9, 11), (0, 2, 4, 6, 8, 10))
@@ -233,7 +233,7 @@ def test_near_and_far_from_the_adapter() -> None:
 
 
 def test_the_same_socket_is_nearer_than_a_near_number() -> None:
-    interleaved = Topology.from_lscpu("0,0,0,0\n1,1,0,2\n2,2,1,1\n3,3,1,3\n")
+    interleaved = from_lscpu("0,0,0,0\n1,1,0,2\n2,2,1,1\n3,3,1,3\n")
     assert cpus(place("nic_local", 4, interleaved, 0)) == (0, 1, 2, 3), "NUMA nodes 0 and 2 are on socket 0"
     assert cpus(place("nic_remote", 4, interleaved, 0)) == (3, 2, 1, 0)
 

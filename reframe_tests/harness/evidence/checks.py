@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..mpis import registry
 from ..stacks.stack import Stack
 from .counters import TrafficFinding, check_traffic, format_bytes, judge_traffic, node_traffic
-from .rank_records import Cpus, EvidenceError, RankEvidence, parse_cpus, parse_rank, read, read_rank
+from .rank_records import EvidenceError, RankEvidence, parse_cpus, parse_rank, read, read_rank
 
 __all__ = [
     "EvidenceError",
@@ -227,7 +227,6 @@ def check_placement(
     pinning: str,
     placement: Sequence[Sequence[int]] | None = None,
     *,
-    allowed: Mapping[str, Iterable[int]] | None = None,
     core_of: Callable[[int], int] | None = None,
 ) -> list[str]:
     """Sentences unless the kernel let each rank run where the policy says, and no two ranks had to share a core.
@@ -235,7 +234,6 @@ def check_placement(
     :param pinning: policy asked for; with a ``placement`` it only names it.
     :param placement: CPUs (numbers of the operating system) per rank of a node, in rank order; none for the policies
         ``default`` and ``none``.
-    :param allowed: CPUs of the job per host, for ``none``; by default what cgroup or launcher left to the rank.
     :param core_of: core of a CPU where several CPUs are one core (SMT); by default each CPU is one.
     """
     sentences = []
@@ -243,7 +241,7 @@ def check_placement(
         if placement is not None:
             sentences += _check_explicit(host, there, placement, pinning)
         elif pinning == "none":
-            sentences += _check_unpinned(there, None if allowed is None else frozenset(allowed.get(host, ())))
+            sentences += _check_unpinned(there)
         sentences += _check_shared_cores(host, there, core_of or (lambda cpu: cpu))
     for rank in ranks:
         if rank.finalize and rank.finalize.cpus != rank.init.cpus:
@@ -264,11 +262,11 @@ def _check_explicit(host: str, ranks: Sequence[RankEvidence], placement: Sequenc
     ]
 
 
-def _check_unpinned(ranks: Sequence[RankEvidence], given: Cpus | None) -> list[str]:
+def _check_unpinned(ranks: Sequence[RankEvidence]) -> list[str]:
     sentences = []
     for rank in ranks:
         # The launcher's own mask counts too: a batch system may confine a job by affinity without a cgroup.
-        choices = [given] if given is not None else [c for c in (rank.cpuset, rank.parent_cpus) if c] or [rank.online]
+        choices = [cpus for cpus in (rank.cpuset, rank.parent_cpus) if cpus] or [rank.online]
         if not any(rank.init.cpus == choice & rank.online for choice in choices):
             sentences.append(
                 f"asked for no pinning, but {rank.name} may only run on {_cores(rank.init.cpus)} of {format_cpus(choices[0])}."

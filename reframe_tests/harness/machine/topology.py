@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,8 +21,6 @@ from ..vocabulary import BadInput
 #: Cambridge paper); ``consecutive``: all of socket 0, then all of socket 1; ``smt_last``: likewise, second hardware threads
 #: after all first ones (siblings 0 and 64 on 64 cores); ``smt_adjacent``: hardware threads of a core side by side (0 and 1).
 NUMBERINGS = ("consecutive", "alternating", "smt_last", "smt_adjacent")
-#: Columns of ``lscpu -p`` that are read, as its header line spells them (lscpu(1), "--parse").
-LSCPU_COLUMNS = ("CPU", "Core", "Socket", "Node")
 
 
 @dataclass(frozen=True)
@@ -96,76 +92,13 @@ class Topology:
         return cls._build(
             [ProcessingUnit(cpu, cores[cpu], sockets[cpu], numa.get(cpu), caches.get(cpu)) for cpu in cpus],
             range(len(numa_masks)),
-            "the processor description",
         )
 
     @classmethod
-    def from_lscpu(cls, text: str) -> Topology:
-        """From ``lscpu -p`` or ``lscpu -p=CPU,CORE,SOCKET,NODE``; the header line, if there, names the columns.
-
-        :raises BadInput: for a line that is not understood, a CPU listed twice, or no CPU at all.
-        """
-        columns: Sequence[str] = LSCPU_COLUMNS
-        rows = []
-        for number, line in enumerate(text.splitlines(), 1):
-            if line.startswith("# CPU,"):
-                columns = line.lstrip("# ").split(",")
-            if line.startswith("#") or not line.strip():
-                continue
-            fields = dict(zip(columns, line.strip().split(","), strict=False))
-            cpu, core, socket, node, cache = (_number(fields.get(name, "")) for name in (*LSCPU_COLUMNS, "L3"))
-            if cpu is not None and set(list(fields.values())[1:]) <= {"", "-"}:
-                continue  # an offline CPU, as 'lscpu -a' lists it
-            if cpu is None or core is None:
-                raise BadInput(f"lscpu output, line {number}: '{line}' has no CPU and core number; run 'lscpu -p' again.")
-            rows.append((cpu, (socket, core), socket or 0, node, cache))
-        return cls._from_rows(rows, "lscpu output")
-
-    @classmethod
-    def from_cpuinfo(cls, text: str) -> Topology:
-        """From ``/proc/cpuinfo``, or from the table that Intel MPI's ``cpuinfo`` prints ("Processor identification").
-
-        Core numbers are only unique within a socket in both (0,1,2,8,9,10 twice on Westmere). Neither shows NUMA nodes.
-        Without socket and core numbers, each processor counts as a core of one socket.
-
-        :raises BadInput: if no processor is found, or one is listed twice or only some name their socket and core.
-        """
-        if "Processor identification" in text:
-            table = text.split("Processor identification", 1)[1].split("Placement on packages", 1)[0]
-            found = [
-                tuple(map(int, match)) for match in re.findall(r"^\s*(\d+)\s+\d+\s+(\d+)\s+(\d+)\s*$", table, re.MULTILINE)
-            ]
-            return cls._from_rows([(cpu, (socket, core), socket, None, None) for cpu, core, socket in found], "cpuinfo output")
-        rows = []
-        for block in re.split(r"\n\s*\n", text):
-            fields = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
-            if "processor" not in fields:
-                continue
-            cpu, core, socket = (_number(fields.get(name, "")) for name in ("processor", "core id", "physical id"))
-            if cpu is None or (core is None) != (socket is None):
-                raise BadInput(f"/proc/cpuinfo: processor '{fields['processor']}' lacks its number, core id or physical id.")
-            rows.append((cpu, (socket, cpu if core is None else core), socket or 0, None, None))
-        if len({key[0] is None for _, key, *_ in rows}) > 1:
-            raise BadInput("/proc/cpuinfo names socket and core of some processors only: describe this machine in system.py.")
-        return cls._from_rows(rows, "/proc/cpuinfo")
-
-    @classmethod
-    def _from_rows(cls, rows: Sequence[tuple[int, Hashable, int, int | None, int | None]], source: str) -> Topology:
-        """From (cpu, key of its core, socket, NUMA node, cache) per CPU."""
-        twice = [cpu for cpu, count in Counter(row[0] for row in rows).items() if count > 1]
-        if twice:
-            raise BadInput(f"{source} lists CPU {twice[0]} twice: give the output of one run.")
-        cores = _count(row[1] for row in sorted(rows, key=lambda row: row[0]))
-        units = [ProcessingUnit(cpu, cores[key], socket, node, cache) for cpu, key, socket, node, cache in rows]
-        return cls._build(units, sorted({unit.numa for unit in units if unit.numa is not None}), source)
-
-    @classmethod
-    def _build(cls, units: Iterable[ProcessingUnit], numa_ids: Iterable[int], source: str) -> Topology:
+    def _build(cls, units: Iterable[ProcessingUnit], numa_ids: Iterable[int]) -> Topology:
         ordered = tuple(sorted(units, key=lambda unit: unit.cpu))
         if not ordered:
-            raise BadInput(f"{source} lists no CPU: give the whole output.")
-        if len({unit.numa is None for unit in ordered}) > 1:
-            raise BadInput(f"{source} names the NUMA node of some CPUs only: describe this machine in system.py.")
+            raise BadInput("the processor description has no CPU in topology.cores: give the masks of the cores.")
         for what, part in (("sockets", "socket"), ("NUMA nodes", "numa")):
             seen: dict[int, set[int | None]] = {}
             for unit in ordered:
@@ -173,7 +106,9 @@ class Topology:
             for core, places in seen.items():
                 if len(places) > 1:
                     cpus = ",".join(str(unit.cpu) for unit in ordered if unit.core == core)
-                    raise BadInput(f"{source} puts the core of CPUs {cpus} on two {what}: correct the description.")
+                    raise BadInput(
+                        f"the processor description puts the core of CPUs {cpus} on two {what}: correct the description."
+                    )
         return cls(ordered, tuple(numa_ids), len(ordered), ordered)
 
     def usable(self, cpus: Iterable[int], cpuset: Iterable[int] | None = None) -> Topology:
@@ -374,12 +309,3 @@ def _last_level_caches(caches: Iterable[Mapping[str, Any]]) -> dict[int, int]:
         return _disjoint("caches", masks)
     except BadInput:
         return {}
-
-
-def _number(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"\d+", text.strip()) else None
-
-
-def _count(keys: Iterable[Hashable]) -> dict[Hashable, int]:
-    """Each distinct key to its position of first appearance."""
-    return {key: index for index, key in enumerate(dict.fromkeys(keys))}
