@@ -22,7 +22,7 @@ from .evidence import data_check, recorder
 from .job import condition, ending, interleaved, script
 from .job.condition import Condition
 from .results import agreement, measurement
-from .samples import Gate, Sample
+from .samples import ReferenceCheck, Sample
 from .sites import provenance, references, site
 from .stacks import metadata
 from .stacks.stack import Stack
@@ -300,7 +300,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         values = {} if self.is_dry_run() else {measurement.metric_of(sample): sample for sample in self._samples}
         metrics: dict[str, Any] = {}
         bounds: dict[str, references.Reference] = {}
-        gates: list[Gate] = []
+        gates: list[ReferenceCheck] = []
         for row in catalogue.metrics(self._launches):
             value = _median(values.get(row.name))
             metrics[row.name] = (value, row.unit)

@@ -65,7 +65,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Gate:
+class ReferenceCheck:
     """One comparison of a metric with its reference; values and bounds in ``unit``, ``None`` where there is none.
 
     :param metric: performance variable.
@@ -251,13 +251,13 @@ def _sample(reader: _Reader) -> Sample:
     )
 
 
-def read_gates(value: Any, place: str) -> tuple[Gate, ...]:
+def read_gates(value: Any, place: str) -> tuple[ReferenceCheck, ...]:
     """Check the ``gates`` of a case.
 
     :raises BadInput: a field is absent or of the wrong type, or a value is not finite.
     """
     return tuple(
-        Gate(
+        ReferenceCheck(
             metric=reader.text("metric"),
             layer=reader.text("layer"),
             value=reader.number("value"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, Gate
+from reframe_tests.harness.samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..published.curves import Beside, Curve, beside
@@ -121,7 +121,7 @@ def heat(view: View) -> Content:
 @_section("gates", "Comparisons with references", "References")
 def gates(view: View) -> Content:
     """Comparisons with references: missed ones first, then reached, then those that could not be judged."""
-    groups: dict[str, list[tuple[Case, Gate]]] = {FAIL: [], PASS: [], NO_REFERENCE: []}
+    groups: dict[str, list[tuple[Case, ReferenceCheck]]] = {FAIL: [], PASS: [], NO_REFERENCE: []}
     for case in view.session.cases:
         if case.uuid not in view.session.superseded:
             for gate in case.gates:

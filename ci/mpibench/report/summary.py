@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, Gate, Sample
+from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, ReferenceCheck, Sample
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import KeyFigure
 
@@ -102,7 +102,7 @@ def format_number(value: float | None) -> str:
     return f"{value:.0f}" if "e" in text or abs(value) >= 1000 else text
 
 
-def gate_sentence(gate: Gate) -> str:
+def gate_sentence(gate: ReferenceCheck) -> str:
     """A missed gate as a sentence."""
     value = f"{format_number(gate.value)} {gate.unit}"
     if gate.value is not None and gate.lower is not None and gate.value < gate.lower:

@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reframe_tests.harness.samples import MISSING, Evidence, Gate, Sample, read_evidence, read_gates, read_samples
+from reframe_tests.harness.samples import MISSING, Evidence, ReferenceCheck, Sample, read_evidence, read_gates, read_samples
 from reframe_tests.harness.vocabulary import BadInput
 
 #: ``_SqliteStorage.SCHEMA_VERSION`` of ReFrame 4.10.
@@ -65,7 +65,7 @@ class Case:
     condition: Mapping[str, Any]
     samples: tuple[Sample, ...]
     proof: Evidence | None
-    gates: tuple[Gate, ...]
+    gates: tuple[ReferenceCheck, ...]
 
     def _text(self, key: str) -> str:
         value = self.entry.get(key)

@@ -28,9 +28,7 @@ THREADED = Topology.from_processor(describe(2, 3, smt=2, numbering="alternating"
 
 
 def placed(policy: str, ppn: int, topology: Topology, smt: bool = False) -> RankPlacement:
-    result = place(policy, ppn, topology, smt=smt)
-    assert isinstance(result, RankPlacement)
-    return result
+    return place(policy, ppn, topology, smt=smt)
 
 
 def bound(placement: RankPlacement, dialect: str, nodes: int = 1, **words: object) -> Binding:

@@ -204,7 +204,7 @@ def test_a_wrong_case_is_refused(report: dict[str, Any], tmp_path: Path, key: st
 
 def test_what_is_stored_is_read_back() -> None:
     sample = samples.Sample("imb", "PingPong", "p2p", 2, 1, "", 1024, 1000, "latency_us", (1.5, None, 1.25))
-    gate = samples.Gate("PingPong_lat_1024B", "learned", 1.5, 1.4, None, 1.6, "us", samples.PASS)
+    gate = samples.ReferenceCheck("PingPong_lat_1024B", "learned", 1.5, 1.4, None, 1.6, "us", samples.PASS)
     evidence = samples.Evidence(
         samples.CONTRADICTED,
         ("pair: wrong",),

@@ -5,22 +5,23 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from listed_topologies import auto_domains, from_lscpu
+from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.placement import (
     RankPlacement,
-    Unplaceable,
     equivalent,
     first_equal,
-    place,
     resolve_ppn,
 )
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
-from reframe_tests.harness.vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput
+from reframe_tests.harness.vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
 
 #: Dual hexa-core, even CPUs on socket 0.
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
@@ -34,6 +35,21 @@ SINGLE = Topology.from_processor(describe(1, 1))
 NO_NUMA = from_lscpu("".join(f"{cpu},{cpu},{cpu // 2},\n" for cpu in range(4)))
 LISTED = ("bunch", "scatter", "nic_local", "nic_remote")
 COMBINATIONS = list(itertools.product(SYMBOLIC_PPN, PINNING_POLICIES))
+
+
+@dataclass(frozen=True)
+class Unplaceable:
+    """Why nothing was placed."""
+
+    reason: str
+
+
+def place(*args: Any, **options: Any) -> RankPlacement | Unplaceable:
+    """The placement, or the reason why there is none."""
+    try:
+        return placement.place(*args, **options)
+    except NotMeasured as error:
+        return Unplaceable(str(error))
 
 
 def cpus(placed: RankPlacement | Unplaceable) -> tuple[int, ...]:

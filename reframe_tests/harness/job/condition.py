@@ -203,8 +203,6 @@ def resolve(
     except BadInput as error:
         raise NotMeasured(str(error)) from error
     placed = placement.place(pinning, number, topology, nic_numa)
-    if isinstance(placed, placement.Unplaceable):
-        raise NotMeasured(placed.reason)
     combinations = [(symbol, policy) for symbol in ppn_order for policy in pinning_order]
     same = placement.first_equal((ppn, pinning), combinations, topology, nic_numa)
     if same != (ppn, pinning):

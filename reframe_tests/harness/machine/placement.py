@@ -16,10 +16,11 @@ The policies are ours, so that every stack gets the same list; the words are the
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput
+from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
 from .topology import ProcessingUnit, Topology
 
 #: Policies that leave the choice to the stack or the kernel; two of them are only the same if they are the same policy.
@@ -40,13 +41,6 @@ class RankPlacement:
     ppn: int
     ranks: tuple[tuple[int, ...], ...] | None = None
     topology: Topology | None = field(default=None, repr=False, compare=False)
-
-
-@dataclass(frozen=True)
-class Unplaceable:
-    """A policy that means nothing on this topology, with the reason; the case is skipped and says so."""
-
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -102,7 +96,7 @@ def place(
     *,
     width: int = 1,
     smt: bool = False,
-) -> RankPlacement | Unplaceable:
+) -> RankPlacement:
     """CPUs of each rank of a node.
 
     A rank gets ``width`` cores, all on one NUMA node if a node has so many, else on one socket, else anywhere. Of each core it
@@ -121,6 +115,7 @@ def place(
     :param width: cores per rank, for benchmarks with threads.
     :param smt: give a rank all hardware threads of its cores.
     :raises BadInput: for an unknown policy or a rail on a NUMA node that the machine does not have.
+    :raises NotMeasured: for a policy that means nothing on this topology, with the reason.
     """
     if policy not in PINNING_POLICIES:
         raise BadInput(f"pinning={policy} is not one of {', '.join(PINNING_POLICIES)}.")
@@ -129,17 +124,14 @@ def place(
     slots = _slots(topology, width)
     if ppn > len(slots):
         cores = "a core" if width == 1 else f"{width} neighbouring cores"
-        return Unplaceable(f"{ppn} ranks with {cores} each are asked for and the partition has room for {len(slots)}")
+        raise NotMeasured(f"{ppn} ranks with {cores} each are asked for and the partition has room for {len(slots)}")
     if policy == "bunch":
         chosen = slots[:ppn]
     elif policy == "scatter":
         dealt = _deal(list(range(ppn)), slots, _LEVELS)
         chosen = [dealt[rank] for rank in range(ppn)]
     else:
-        ordered = _order_by_nic(policy, ppn, slots, topology, nic_numa)
-        if isinstance(ordered, Unplaceable):
-            return ordered
-        chosen = ordered
+        chosen = _order_by_nic(policy, ppn, slots, topology, nic_numa)
     return RankPlacement(policy, ppn, tuple(slot.cpus(smt) for slot in chosen), topology)
 
 
@@ -167,19 +159,17 @@ def first_equal(
     :raises BadInput: if ``wanted`` itself cannot be resolved.
     """
 
-    def resolve(symbol: str, policy: str) -> RankPlacement | Unplaceable:
+    def resolve(symbol: str, policy: str) -> RankPlacement:
         return place(policy, resolve_ppn(symbol, topology), topology, nic_numa, width=width, smt=smt)
 
-    mine = resolve(*wanted)
-    if isinstance(mine, Unplaceable):
+    try:
+        mine = resolve(*wanted)
+    except NotMeasured:
         return wanted
     for combination in combinations:
-        try:
-            other = resolve(*combination)
-        except BadInput:
-            continue
-        if isinstance(other, RankPlacement) and equivalent(mine, other):
-            return combination
+        with contextlib.suppress(BadInput, NotMeasured):
+            if equivalent(mine, resolve(*combination)):
+                return combination
     return wanted
 
 
@@ -238,28 +228,28 @@ def _deal(
 
 def _order_by_nic(
     policy: str, ppn: int, slots: Sequence[_Slot], topology: Topology, nic_numa: int | Sequence[int] | None
-) -> list[_Slot] | Unplaceable:
+) -> list[_Slot]:
     """Slots of the ranks under ``nic_local`` and ``nic_remote``."""
     rails = (nic_numa,) if isinstance(nic_numa, int) else tuple(nic_numa or ())
     if not rails:
-        return Unplaceable(f"{policy} needs the NUMA node of the adapter, and the fabric names none")
+        raise NotMeasured(f"{policy} needs the NUMA node of the adapter, and the fabric names none")
     if not topology.numa_nodes:
-        return Unplaceable(f"{policy} needs NUMA nodes, and the partition's topology names none")
+        raise NotMeasured(f"{policy} needs NUMA nodes, and the partition's topology names none")
     for rail in rails:
         if rail not in topology.numa_ids:
             known = ", ".join(map(str, topology.numa_ids))
             raise BadInput(f"a rail of the fabric is on NUMA node {rail} and the partition has {known}: correct system.py.")
     if len(topology.numa_nodes) == 1:
-        return Unplaceable(f"{policy} means nothing on one NUMA node: every core is local to the adapter")
+        raise NotMeasured(f"{policy} means nothing on one NUMA node: every core is local to the adapter")
     distances = {rail: _distances(rail, topology) for rail in rails}
     if policy == "nic_remote":
         if set(topology.numa_nodes) <= set(rails):
-            return Unplaceable("nic_remote means nothing where every NUMA node has a rail of its own")
+            raise NotMeasured("nic_remote means nothing where every NUMA node has a rail of its own")
         nearest = {numa: min(distances[rail][numa] for rail in rails) for numa in topology.numa_nodes}
         return sorted(slots, key=lambda slot: nearest[_numa(slot)], reverse=True)[:ppn]
     missing = sorted(set(rails) - set(topology.numa_nodes))
     if missing:
-        return Unplaceable(f"nic_local needs a core on NUMA node {missing[0]}, where the adapter is, and none is usable there")
+        raise NotMeasured(f"nic_local needs a core on NUMA node {missing[0]}, where the adapter is, and none is usable there")
     taken: set[int] = set()
     queues = {
         rail: iter(sorted(range(len(slots)), key=lambda index: distances[rail][_numa(slots[index])])) for rail in distances

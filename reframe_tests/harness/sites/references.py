@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..machine.fabric import Fabric
-from ..samples import FAIL, NO_REFERENCE, PASS, Gate
+from ..samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
 from ..vocabulary import HIGHER, LOWER, BadInput, Quantity
 from . import reference_keys
 
@@ -88,14 +88,14 @@ def physics_reference(fabric: Fabric, share: float = 1.0) -> Reference | None:
     return (1.0, round(fabric.min_efficiency * share - 1.0, 9), PHYSICS_EXCESS, "1")
 
 
-def judge(metric: str, layer: str, value: float, reference: Reference | None, unit: str) -> Gate:
+def judge(metric: str, layer: str, value: float, reference: Reference | None, unit: str) -> ReferenceCheck:
     """Compare a value with its reference as ReFrame does.
 
     Bounds are ``ref * (1 + threshold)``; for a reference of zero the thresholds are absolute (ReFrame manual,
     ``RegressionTest.reference``, since 4.8).
     """
     if reference is None or (reference[1] is None and reference[2] is None):
-        return Gate(metric, layer, value, None, None, None, unit, NO_REFERENCE)
+        return ReferenceCheck(metric, layer, value, None, None, None, unit, NO_REFERENCE)
     ref, low, high = reference[0], reference[1], reference[2]
 
     def bound(threshold: float | None) -> float | None:
@@ -105,7 +105,7 @@ def judge(metric: str, layer: str, value: float, reference: Reference | None, un
 
     lower, upper = bound(low), bound(high)
     fails = (lower is not None and value < lower) or (upper is not None and value > upper)
-    return Gate(metric, layer, value, ref, lower, upper, unit, FAIL if fails else PASS)
+    return ReferenceCheck(metric, layer, value, ref, lower, upper, unit, FAIL if fails else PASS)
 
 
 def check_file(path: str, content: Any, system: Mapping[str, Any] | None = None) -> None:
