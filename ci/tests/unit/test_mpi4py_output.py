@@ -96,8 +96,8 @@ def test_values_that_are_none(cell, words):
 
 
 def test_another_header():
-    refuse(golden(MPICH).replace("Bandwidth [MB/s]", "Bandwidth [GB/s]"), "no header")
-    refuse(golden(MPICH).replace("Samples", "Loops"), "no header")
+    refuse(golden(MPICH).replace("Bandwidth [MB/s]", "Bandwidth [GB/s]"), "not a header")
+    refuse(golden(MPICH).replace("Samples", "Loops"), "not a header")
 
 
 def test_a_table_without_rows():
@@ -107,4 +107,4 @@ def test_a_table_without_rows():
 
 def test_lines_of_other_programs():
     refuse("hello from the prologue\n" + golden(MPICH), "stands before")
-    refuse(golden(MPICH) + "done\n", "no row")
+    refuse(golden(MPICH) + "done\n", "not a row")

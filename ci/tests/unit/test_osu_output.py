@@ -209,7 +209,7 @@ def test_cells_stand_under_their_titles():
 def test_columns_that_are_not_the_benchmarks():
     refuse(change(LATENCY, r"Avg Latency\(us\)$", "Bandwidth (MB/s)"), "line 4", "columns are not those of osu_latency")
     refuse(change(REDUCTION, r" +Iterations$", ""), "line 4", "columns are not those of osu_allreduce")
-    refuse(change(REDUCTION, "Min Latency", "Max Latency"), "line 4", "no head of columns")
+    refuse(change(REDUCTION, "Min Latency", "Max Latency"), "line 4", "not a head of columns")
     refuse(change(REDUCTION, r"^# Size +Avg", "# Avg"), "line 4", "columns are not those")
 
 

@@ -162,7 +162,7 @@ def _head(table: _Table, number: int, line: str) -> list[tuple[str, int]]:
     found = list(_COLUMN.finditer(line))
     titles = [match[0] for match in found]
     if not line.startswith("# ") or _COLUMN.sub("", line).strip() != "#" or len(set(titles)) < len(titles):
-        raise _wrong(source, number, _what_is_wrong(line, "no head of columns of OSU"))
+        raise _wrong(source, number, _what_is_wrong(line, "not a head of columns of OSU"))
     wanted = {"osu_mbw_mr": ("pairs",)}.get(row.name, ("window", "sync") if row.options[:1] == ("-w",) else ())
     if missing := [key for key in wanted if key not in table.facts]:
         raise _wrong(source, number, f"the line that says the {missing[0]} is missing above the columns; the output is damaged")
@@ -186,7 +186,7 @@ def _read_row(table: _Table, number: int, line: str) -> None:
     source, row = table.source, table.row
     cells = [(found[0], found.start(), found.end()) for found in re.finditer(r"\S+", line)]
     if len(cells) != len(table.columns):
-        raise _wrong(source, number, _what_is_wrong(line, f"no row of {row.name}"))
+        raise _wrong(source, number, _what_is_wrong(line, f"not a row of {row.name}"))
     size: int | None = None
     repetitions: int | None = None
     values: dict[str, float] = {}
@@ -198,7 +198,7 @@ def _read_row(table: _Table, number: int, line: str) -> None:
                 source, number, f"validation failed: {row.name} received wrong data at {size} bytes", "distrust this MPI"
             )
         if not in_place or not (cell == "Pass" if title == _VALIDATION else pattern.fullmatch(cell)):
-            raise _wrong(source, number, _what_is_wrong(line, f"no row of {row.name}"))
+            raise _wrong(source, number, _what_is_wrong(line, f"not a row of {row.name}"))
         if title == _SIZE:
             size = int(cell)
         elif title == _ITERATIONS:
