@@ -96,13 +96,15 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :default: ``0``: that of the depth
     limit_s = variable(int, value=0)
 
-    #: Stack that takes turns with the case's own, launch by launch, on the same nodes in the same job.
+    #: Stack whose launches are interleaved with those of the case's own, on the same nodes in the same job.
     #:
     #: :type: :class:`str`
     #: :default: none
-    rival = variable(str, value="", loggable=True)
+    paired_stack = variable(str, value="", loggable=True)
+    #: Its former name, as scripts and stored sessions have it.
+    rival = variable(alias=paired_stack, loggable=True)
 
-    #: What the rival measured, with its condition and proof, as stored with the session.
+    #: What the paired stack measured, with its condition and proof; the name is that of stored sessions.
     rival_run = variable(dict, value={}, loggable=True)
 
     #: Fabric as the site names it.
@@ -178,7 +180,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 "ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
             )
         self._stack = metadata.read(Path(self.current_environ.extras["stack"]))
-        self._rival = None
+        self._paired = None
         # ReFrame would expand the values (osext.expandvars runs what stands in $(), even in a dry run) and write them into the
         # script as they stand. The script sets them itself, quoted; what the user sets (-S env_vars=...) wins over the rest.
         self._chosen = dict(self.env_vars)
@@ -190,9 +192,9 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             self._condition = self._resolve(self._stack)
             pace = catalogue.Pace(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
             self._launches = self._plan(pace, self._condition)
-            if self.rival:
-                theirs = self._resolve(interleaved.find(self.rival, self._stack))
-                self._rival = interleaved.pair(self._condition, theirs, self._plan(pace, theirs))
+            if self.paired_stack:
+                theirs = self._resolve(interleaved.find(self.paired_stack, self._stack))
+                self._paired = interleaved.pair(self._condition, theirs, self._plan(pace, theirs))
         except NotMeasured as reason:
             self.skip_reason = str(reason)
             self.skip(self.skip_reason)
@@ -244,14 +246,14 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             script.Command(row.name, launcher, row.words(self._stack), asked=asked, once=row.checks_data)
             for row in self._launches
         ]
-        if self._rival:
-            commands += self._rival.commands(self._condition, self.job.launcher.command(self.job), self.job.launcher.options)
+        if self._paired:
+            commands += self._paired.commands(self._condition, self.job.launcher.command(self.job), self.job.launcher.options)
         self.time_limit = f"{self._executions * len(commands) * self.limit_s + 60}s"
         self.job.options += ending.submit_options(self.current_partition.scheduler.registered_name)
         self.prerun_cmds = [
             *(f"export {name}={word}" for name, word in self._condition.assignments.items()),
             *self._condition.prepare,
-            *(self._rival.condition.prepare if self._rival else ()),
+            *(self._paired.condition.prepare if self._paired else ()),
             *script.write_body(
                 commands,
                 repeats=self._executions,
@@ -263,9 +265,9 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         ]
         self.job.launcher = getlauncher("local")()
         self.condition = {**self._condition.as_dict(), "launcher": " ".join(launcher)}
-        if self._rival:
-            self.condition["in_turn_with"] = self.rival
-            self.rival_run = {"condition": {**self._rival.condition.as_dict(), "in_turn_with": self._stack.name}}
+        if self._paired:
+            self.condition["in_turn_with"] = self.paired_stack
+            self.rival_run = {"condition": {**self._paired.condition.as_dict(), "in_turn_with": self._stack.name}}
 
     @sanity_function
     def prove_conditions(self) -> bool:
@@ -275,8 +277,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.proof = outcome.proof
         self._samples = outcome.samples
         sentences = outcome.sentences
-        if self._rival:
-            other = self._evaluate(self._rival.condition, self._rival.launches)
+        if self._paired:
+            other = self._evaluate(self._paired.condition, self._paired.launches)
             samples = [sample.as_dict() for sample in other.samples]
             self.rival_run = {**self.rival_run, "samples": samples, "proof": other.proof}
             sentences += other.sentences

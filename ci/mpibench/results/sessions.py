@@ -41,7 +41,7 @@ SESSION_KEYS = frozenset(
 UNDEFINED = "<undefined>"
 #: ReFrame's options that repeat a whole session, and how short ``argparse`` takes them.
 _RERUN = re.compile(r"(?:^|\s)--(?:rer(?:u(?:ns?)?)?|dur(?:a(?:t(?:i(?:on?)?)?)?)?)(?:[\s=]|$)")
-#: Behind the id of a case: what the stack measured that took turns with it in the same job (``-S rival=``).
+#: Behind the id of a case: what the stack measured that was interleaved with it in the same job (``-S paired_stack=``).
 RIVAL = ":rival"
 #: Name of the job script ReFrame writes (``Job.create``: ``{name}.sh``, job name ``rfm_job``).
 JOB_SCRIPT = "rfm_job.sh"

@@ -1,8 +1,8 @@
 """A second stack in the same job: A B A B on the same nodes, so that both meet the same disturbances and can be paired.
 
-``-S rival=STACK`` makes any test run its launches with that stack in turn with its own. The job enters the test's own stack as
-always; each launch of the rival undoes that for itself (``env -u``) and enters its own. Its proof is judged like the
-other's, and the case passes only if both are proven.
+``-S paired_stack=STACK`` interleaves the launches of any test with the same of that stack. The job enters the test's own stack
+as always; each launch of the paired stack undoes that for itself (``env -u``) and enters its own. Its evidence is judged like
+the other's, and the case passes only if both are proven.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..vocabulary import NotMeasured
 from . import script
 from .condition import Condition
 
-#: In front of the names of the rival's launches, and so of its files.
+#: In front of the names of the paired stack's launches, and so of its files; stored sessions have it.
 PREFIX = "rival_"
 
 
 @dataclass(frozen=True)
-class Rival:
+class PairedStack:
     """The other stack under the same condition.
 
     :param launches: what it starts, named with :data:`PREFIX`.
@@ -53,27 +53,27 @@ def find(name: str, own: Stack) -> Stack:
     :raises NotMeasured: there is none, it is the test's own, or a recording.
     """
     if name == own.name:
-        raise NotMeasured(f"rival={name} is this case's own stack")
+        raise NotMeasured(f"paired_stack={name} is this case's own stack")
     stacks, _ = metadata.discover()
     for stack in stacks:
         if stack.name == name:
             return stack
-    raise NotMeasured(f"rival={name} is not a stack here; there are {', '.join(stack.name for stack in stacks)}")
+    raise NotMeasured(f"paired_stack={name} is not a stack here; there are {', '.join(stack.name for stack in stacks)}")
 
 
-def pair(own: Condition, theirs: Condition, launches: Sequence[catalogue.Launch]) -> Rival:
-    """The rival of a condition.
+def pair(own: Condition, theirs: Condition, launches: Sequence[catalogue.Launch]) -> PairedStack:
+    """The paired stack of a condition.
 
-    :param theirs: the same condition resolved for the rival's stack; ``launches``: of the rival.
+    :param theirs: the same condition resolved for the paired stack; ``launches``: of that stack.
     :raises NotMeasured: the two cannot share a job.
     """
     if own.core_list != theirs.core_list:
-        raise NotMeasured(f"rival={theirs.stack.name} would be placed on other cores")
+        raise NotMeasured(f"paired_stack={theirs.stack.name} would be placed on other cores")
     mine, other = ({**one.binding.files, **one.bootstrap.scripts} for one in (own, theirs))
     clash = sorted(name for name in mine.keys() & other.keys() if mine[name] != other[name])
     if clash:
-        raise NotMeasured(f"rival={theirs.stack.name} needs another file {clash[0]} in the same job")
-    return Rival(theirs, tuple(replace(row, name=f"{PREFIX}{row.name}") for row in launches))
+        raise NotMeasured(f"paired_stack={theirs.stack.name} needs another file {clash[0]} in the same job")
+    return PairedStack(theirs, tuple(replace(row, name=f"{PREFIX}{row.name}") for row in launches))
 
 
 def _enter(launch: str, own: Condition, theirs: Condition) -> str:

@@ -1,0 +1,57 @@
+"""The option that interleaves two stacks in one job, by its name and by its former one; the stacks are only files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from galley import SYSTEM
+from mpibench.results import sessions
+from synthetic_stack import write_stack
+from tiny_site import SETTINGS
+
+
+@pytest.fixture
+def run(tmp_path: Path, run_reframe: Callable[..., Any]) -> Callable[..., Any]:
+    """ReFrame on one case of a made-up site with two stacks, ``one-system`` and ``two-system``, that are only files."""
+    [partition] = SYSTEM["partitions"]
+    system = {**SYSTEM, "partitions": [{**partition, "launcher": "mpirun"}]}
+    for name, text in (("settings.py", SETTINGS), ("harbour/system.py", f"system = {system!r}\n")):
+        path = tmp_path / "site_configs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    stacks = [str(write_stack(tmp_path / name, name=f"{name}-system")) for name in ("one", "two")]
+    settings = {"RFM_PREFIX": str(tmp_path / "results"), "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db")}
+
+    def run(*options: str) -> Any:
+        return run_reframe(
+            *("--system=harbour", "-n", "fabric=eth.*nodes=2.*ppn=1.*pinning=none", "-p", "one-system", *options),
+            config=tmp_path / "site_configs" / "settings.py",
+            only="point_to_point.py",
+            environ={**settings, "MPIBENCH_STACKS": ":".join(stacks)},
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("option", ["paired_stack", "rival"])
+def test_launches_of_both_stacks_are_in_one_job(tmp_path: Path, run: Callable[..., Any], option: str) -> None:
+    result = run("--dry-run", "-S", f"{option}=two-system")
+    assert result.returncode == 0, result.stdout + result.stderr
+    [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
+    mine, theirs = (script.count(f"{tmp_path}/{name}/bin/mpirun -np 2") for name in ("one", "two"))
+    assert mine == theirs > 0
+    assert "launch rival_" in script, "stored sessions have this name"
+
+
+def test_a_session_is_stored_as_before(tmp_path: Path, run: Callable[..., Any]) -> None:
+    """Neither stack can start anything; what is stored has the columns it always had."""
+    result = run("-r", "-S", "paired_stack=two-system", "-S", "depth=smoke", "-S", "repeats=1")
+    assert result.returncode == 1, result.stdout + result.stderr
+    one, two = sessions.read_session(tmp_path / "results.db").cases
+    assert (one.stack, two.stack, two.uuid) == ("one-system", "two-system", f"{one.uuid}:rival")
+    assert (one.entry["rival"], one.entry["paired_stack"]) == ("two-system", "two-system")
+    assert one.entry["condition"]["in_turn_with"] == "two-system"
