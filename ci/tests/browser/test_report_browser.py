@@ -16,7 +16,6 @@ from mpibench.results import sessions
 from synthetic_report import HOSTILE, session_of
 
 pytestmark = [
-    pytest.mark.browser,
     pytest.mark.skipif(
         chromium.find_browser() is None, reason=f"no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium"
     ),

@@ -223,7 +223,6 @@ print("rank", MPI.COMM_WORLD.rank, "agreed")
 """
 
 
-@pytest.mark.mpi
 def test_a_stopped_rank_hangs_its_job_until_it_goes_on(
     cluster: LiveCluster, up: LiveCluster, require_stack: Callable[[str], Stack]
 ) -> None:

@@ -68,7 +68,6 @@ def test_a_launch_that_slurm_did_not_understand_is_started_once_more(
     assert len(count.read_text().splitlines()) == launches
 
 
-@pytest.mark.mpi
 def test_a_quarter_of_the_rate_is_flagged(
     tmp_path, monkeypatch: pytest.MonkeyPatch, require_stack: Callable[[str], Stack]
 ) -> None:

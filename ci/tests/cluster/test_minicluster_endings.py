@@ -15,7 +15,6 @@ from live_cluster import LiveCluster, wait_for
 from mpibench.cluster.plan import HEAD
 from mpibench.results import sessions
 
-pytestmark = pytest.mark.mpi
 STACK = "mpich-wheels"
 CASES = "PointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
 REPEATS = 2

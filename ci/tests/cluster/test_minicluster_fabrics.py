@@ -23,8 +23,6 @@ WITH_MPI4PY = rf"Mpi4pyPingPong({PAIRS}|%fabric=shm%nodes=1%ppn=2%pinning=defaul
 IMB_STACKS = ("intelmpi-wheels", "mpich-wheels")
 NETWORKS = ("eth1g", "eth10g", "eth40g")
 
-pytestmark = pytest.mark.mpi
-
 
 @pytest.fixture(scope="module")
 def slice_of_all(

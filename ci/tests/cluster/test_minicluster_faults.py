@@ -17,7 +17,6 @@ from fault_box import Box, end_of
 from live_cluster import LiveCluster, wait_for
 from mpibench.cluster import daemons, faults, state
 
-pytestmark = pytest.mark.mpi
 STACK = "mpich-wheels"
 CASES = "PointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
 #: Seconds a launch is given where one will hang; a healthy one needs 2 s on a quiet machine, a whole curve on eth40g 4 s.

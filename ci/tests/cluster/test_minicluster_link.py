@@ -12,7 +12,6 @@ import live_cluster
 from fault_box import Box
 from live_cluster import LiveCluster
 
-pytestmark = pytest.mark.mpi
 STACK = "mpich-wheels"
 CASES = "PointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
 #: Sends 300 Mbit/s over one connection until it is killed, or takes what comes.

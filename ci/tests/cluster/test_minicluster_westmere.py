@@ -39,8 +39,6 @@ DIALECTS = {
     "openmpi-debian": "orterun",
 }
 
-pytestmark = pytest.mark.mpi
-
 
 class Shared(NamedTuple):
     cluster: LiveCluster

@@ -19,8 +19,6 @@ from mpibench.results.sessions import Case
 from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.stacks.stack import Stack
 
-pytestmark = pytest.mark.mpi
-
 PLACE = "%fabric={fabric}%nodes=2%ppn=1%pinning=default"
 #: What eth1g carries as payload at an MTU of 1500, in MB/s: 1448 of each 1538 bytes.
 LIMIT = 125 * 1448 / 1538

@@ -19,8 +19,6 @@ from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.stacks.stack import Stack
 
-pytestmark = pytest.mark.mpi
-
 Ranks = tuple[tuple[int, ...], ...]
 #: Dual hexa-core with the even CPUs on socket 0, and three cores per socket with two hardware threads each.
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))

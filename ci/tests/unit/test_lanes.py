@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,3 +41,19 @@ def test_the_time_of_a_lane_is_that_of_its_tests_and_what_they_set_up(pytestconf
     reporter = SimpleNamespace(stats=stats, section=written.append, write_line=written.append)
     lanes.pytest_terminal_summary(reporter, pytestconfig)
     assert written == ["lanes", "unit         2 tests      2.8 s", "mpi          1 tests     60.0 s"]
+
+
+def test_this_lane_starts_nothing() -> None:
+    refused = pytest.raises(RuntimeError, match=r"lane 'unit' starts nothing, and this one starts (true|sh|os\.fork); move it")
+    with refused:
+        subprocess.run(["true"], check=False)
+    with refused:
+        subprocess.run("exit 0", shell=True, check=False)
+    with refused:
+        os.posix_spawn("/bin/true", ["true"], {})
+    with refused:
+        os.fork()
+
+
+def test_style_checkers_may_be_started() -> None:
+    assert subprocess.run([Path(sys.executable).parent / "ruff", "--version"], capture_output=True).returncode == 0

@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 
 from galley import GALLEY, SYSTEM, TRIREME, write_launchers
-from mpibench.stacks import installed_mpi, probe
+from mpibench.stacks import probe
 from reframe_tests.harness.evidence.settings import check_settings
 from reframe_tests.harness.job import condition
 from reframe_tests.harness.launchers import backends, registry
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from synthetic_evidence import STACK, make_rank
-from synthetic_stack import write_stack
 
 [PARTITION] = SYSTEM["partitions"]
 
@@ -94,21 +92,6 @@ def test_an_mpis_own_launcher_counts_by_a_variable_and_is_started_through_the_ba
     with pytest.raises(NotMeasured, match=r"^trireme seats nobody$"):
         resolved("bunch", launcher="mpirun", stack=replace(STACK, launcher_family="trireme"))
     assert probe.oversubscribe(where.stack) == ()
-
-
-def test_an_mpis_own_launcher_is_recognised_and_accepted_in_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "mpirun"
-    program.write_text("#!/bin/sh\necho trireme 3\n")
-    program.chmod(0o755)
-    with pytest.raises(BadInput, match=r"there is no libmpi below .*, where \S+/mpirun belongs"):
-        installed_mpi.examine(str(program))
-    path = write_stack(tmp_path / "stack", launcher_family="trireme")
-    assert metadata.read(path).launcher_family == "trireme"
-    monkeypatch.delenv("MPIBENCH_EXTENSIONS")
-    with pytest.raises(BadInput, match=r"says 'trireme 3' and is the mpirun of no MPI known here"):
-        installed_mpi.examine(str(program))
-    with pytest.raises(metadata.StackError, match="key 'launcher_family' is 'trireme', not one of "):
-        metadata.read(path)
 
 
 def test_reframe_is_given_the_launchers_it_does_not_have() -> None:

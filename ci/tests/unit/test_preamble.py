@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from folders import DATA
@@ -103,13 +98,3 @@ def test_a_title_alone_says_where_the_preamble_ends() -> None:
     assert parted.text == f"\nkeep\r\n\ntitle\n{REMOVED}"
     assert preamble.say(parted.counts) == "2 lines of Intel MPI"
     assert preamble.say({"Slurm": 1, "MPICH": 12}) == "1 line of Slurm, 12 lines of MPICH"
-
-
-def test_the_command_says_what_was_set_aside_and_keeps_it_out_of_the_data(tmp_path: Path) -> None:
-    (tmp_path / "job.out").write_text(f"{REMOVED}srun: job 7 has been allocated resources\n{OUTPUTS['imb']}")
-    command = Path(sys.executable).parent / "mpibench"
-    done = subprocess.run(
-        [command, "parse", "job.out", "--format", "json"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stderr == "job.out: set aside before the title: 1 line of Intel MPI, 1 line of Slurm\n"
-    assert len(json.loads(done.stdout)) == len(reader.parse(OUTPUTS["imb"]))

@@ -9,41 +9,18 @@ from typing import Any
 
 import pytest
 
-import chromium
-import synthetic_session as synthetic
 from mpibench.published import curves as published_curves
-from mpibench.published import figures_file
 from mpibench.report import report
 from mpibench.report import summary as report_summary
 from mpibench.results import sessions
+from published_session import SOURCE, chosen, eth1g_case, published_session
 from reframe_tests.harness.sites import site
 from synthetic_report import changed, refused, session_of
-
-SOURCE = "openhpc-mini/eth1g"
-
-
-def eth1g_case(factor: float = 2.0, **changes: Any) -> dict[str, Any]:
-    """A case of two nodes on eth1g whose PingPong values are the white paper's times ``factor``, three repeats each."""
-    plan = synthetic.case(ppn=1, pinning="default", **changes)
-    printed = figures_file.select(figures_file.read("openhpc-mini"), benchmark="PingPong", fabric="eth1g")
-    samples = {row["quantity"]: row for row in plan["samples"] if row["benchmark"] == "PingPong"}
-    plan["samples"] = [
-        {**samples[value["quantity"]], "message_bytes": value.message_bytes, "values": values}
-        for value in printed
-        if value["quantity"] in ("latency_us", "bandwidth_mb_per_s")
-        for values in [[factor * value.number * spread for spread in (0.5, 1.0, 3.0)]]
-    ]
-    where = {"fabric": "eth1g", "nodes": 2}
-    return {**plan, **where, "condition": {**plan["condition"], **where}}
 
 
 @pytest.fixture
 def session() -> sessions.Session:
-    return session_of(eth1g_case(2.0), eth1g_case(0.5, stack="mpich-wheels"))
-
-
-def chosen(session: sessions.Session) -> list[published_curves.Curve]:
-    return published_curves.choose(session, [f"eth1g={SOURCE}"])
+    return published_session()
 
 
 def test_curves_of_a_data_set_are_its_tables() -> None:
@@ -148,39 +125,3 @@ def test_published_figures_change_nothing_but_what_is_shown(session: sessions.Se
 def test_the_terminal_says_the_range(session: sessions.Session) -> None:
     [first, *_] = published_curves.lines(session, chosen(session))
     assert first.strip() == "intelmpi-wheels on p: PingPong latency is 2.00 to 2.00 times that of openhpc-mini/eth1g (24 sizes)"
-
-
-@pytest.mark.browser
-@pytest.mark.skipif(chromium.find_browser() is None, reason="no Chromium on PATH: install chromium")
-def test_measured_and_published_curves_share_a_chart(session: sessions.Session, tmp_path: Path) -> None:
-    url = report.write_report(session, tmp_path / "report.html", (), chosen(session)).as_uri()
-    with chromium.open_browser(tmp_path / "profile") as page:
-        page.open(url)
-        page.evaluate("document.getElementById('curves').scrollIntoView()")
-        page.wait("document.querySelector('#charts figure').dataset.drawn")
-        first = "document.querySelector('#charts figure')"
-        assert page.evaluate(f"[{first}.dataset.curves, {first}.dataset.published]") == ["2", "1"]
-        plot = "document.querySelector('#charts .js-plotly-plot')"
-        names = page.evaluate(
-            f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => [one.name, one.line.dash])"
-        )
-        assert names == [[SOURCE, "dash"], ["intelmpi-wheels", "solid"], ["mpich-wheels", "solid"]]
-        assert page.evaluate(f"{plot}.data[0].y.length") == 24
-        assert "2.000 of openhpc-mini/eth1g" in page.evaluate(f"{plot}.data[2].text[0]")
-        page.evaluate(f"{first}.querySelector('figcaption button').click()")
-        cells = page.evaluate(
-            f"[...{first}.querySelectorAll('tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))"
-        )
-        assert cells[0] == ["0 B", "99.62", "24.91", "49.81", "2.000", "0.500"]
-        page.evaluate(
-            """(() => {
-                const node = document.querySelector('#curve-controls select[aria-label="Show"]');
-                node.value = [...node.options].find((option) => option.textContent === "ratio to published figures").value;
-                node.dispatchEvent(new Event("change"));
-            })()"""
-        )
-        page.wait("document.querySelector('#charts figure').dataset.drawn")
-        ratios = "[...new Set(one.y.map((value) => value.toFixed(3)))]"
-        flat = page.evaluate(f"{plot}.data.filter((one) => one.mode === 'lines+markers').map((one) => {ratios})")
-        assert flat == [["1.000"], ["2.000"], ["0.500"]], "curves keep six digits"
-        assert page.problems == []

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from mpibench.published import figures as published_figures
 from mpibench.published import figures_file
 from mpibench.published.figures import PrintedBandwidth
-from reframe_tests.harness.sites import references, site
+from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import BadInput
 
 SYSTEM = "openhpc-mini"
@@ -95,19 +92,3 @@ def test_where_a_paper_prints_no_figure_of_a_link_nothing_holds(system: str) -> 
 def test_a_machine_that_nothing_was_published_of_is_one_sentence() -> None:
     with pytest.raises(BadInput, match="'generic' has no published data"):
         published_figures.curves("generic")
-
-
-@pytest.mark.parametrize(
-    ("system", "status", "last"),
-    [
-        ("openhpc-mini", 1, "3 of 5 printed curves agree with their links as system.py has them; nothing was measured here.\n"),
-        ("ibm-p5-575", 0, "25 of 25 printed curves agree with their links as system.py has them; nothing was measured here.\n"),
-        ("opa-dual-rail", 2, ""),
-    ],
-)
-def test_the_command_says_it_with_its_exit_status(system: str, status: int, last: str) -> None:
-    command = Path(sys.executable).parent / "mpibench"
-    done = subprocess.run([command, "published", system], capture_output=True, text=True, cwd=site.ROOT)
-    assert done.returncode == status, done.stderr
-    assert done.stdout.endswith(last)
-    assert len(done.stderr.splitlines()) == (status == 2)

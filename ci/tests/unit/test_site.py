@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pprint
 import runpy
 from pathlib import Path
 
@@ -11,41 +10,7 @@ import pytest
 
 from readme import system_example
 from reframe_tests.harness.sites import site
-
-GOOD = {
-    "name": "mysystem",
-    "descr": "a test system",
-    "hostnames": ["login[0-9]+"],
-    "partitions": [
-        {
-            "name": "compute",
-            "scheduler": "slurm",
-            "launcher": "srun",
-            "extras": {
-                "stacks": ["*-spack"],
-                "fabrics": {
-                    "shm": {"transport": "shm", "scope": "node"},
-                    "hdr200": {
-                        "transport": "ucx",
-                        "scope": "cluster",
-                        "min_efficiency": 0.9,
-                        "rails": [
-                            {"device": "mlx5_0", "line_rate_gbit_per_s": 200, "numa_node": 0},
-                            {"device": "mlx5_1", "line_rate_gbit_per_s": 200, "numa_node": 1},
-                        ],
-                    },
-                },
-            },
-        }
-    ],
-}
-
-
-def write_system(folder: Path, system: object) -> Path:
-    path = folder / "site_configs" / "mysystem" / "system.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"system = {pprint.pformat(system)}\n")
-    return path
+from synthetic_site import FABRICS, GOOD, edit, write_system
 
 
 def test_a_site_is_one_folder(tmp_path: Path) -> None:
@@ -69,21 +34,6 @@ def test_one_rail_without_rate_leaves_no_line_rate() -> None:
     extras = copy.deepcopy(GOOD["partitions"][0]["extras"])
     del extras["fabrics"]["hdr200"]["rails"][1]["line_rate_gbit_per_s"]
     assert site.fabrics_of(extras)["hdr200"].line_rate_gbit_per_s is None
-
-
-def edit(path: tuple, value: object) -> dict:
-    system = copy.deepcopy(GOOD)
-    node = system
-    for key in path[:-1]:
-        node = node[key]
-    if value is None:
-        del node[path[-1]]
-    else:
-        node[path[-1]] = value
-    return system
-
-
-FABRICS = ("partitions", 0, "extras", "fabrics")
 
 
 @pytest.mark.parametrize(
@@ -128,21 +78,6 @@ def test_file_that_is_no_system(tmp_path: Path, text: str, wanted: str) -> None:
         site.read_system(file)
 
 
-def test_reframe_says_the_sentence_and_no_traceback(tmp_path: Path, run_reframe) -> None:
-    """A bad site folder stops ReFrame with the sentence."""
-    write_system(tmp_path, edit((*FABRICS, "hdr200", "transport"), "infiniband"))
-    settings = tmp_path / "site_configs" / "settings.py"
-    settings.write_text(
-        f"import sys; sys.path.insert(0, {str(site.ROOT)!r})\n"
-        "from pathlib import Path\nfrom reframe_tests.harness.sites import site\n"
-        f"site_configuration = site.load(Path({str(tmp_path)!r}))\n"
-    )
-    result = run_reframe("-l", config=settings)
-    assert result.returncode == 1
-    assert "fabrics.hdr200.transport" in result.stdout + result.stderr
-    assert "Traceback" not in result.stdout + result.stderr
-
-
 def test_every_bundled_system_is_good() -> None:
     files = site.system_files()
     assert files[-1].parent.name == "generic", "the system that fits any host must be tried last"
@@ -156,12 +91,6 @@ def test_generic_fits_any_host_and_has_two_fabrics() -> None:
     fabrics = site.fabrics_of(system["partitions"][0]["extras"])
     assert {name: fabric.transport for name, fabric in fabrics.items()} == {"shm": "shm", "lo": "tcp"}
     assert all(fabric.within_node for fabric in fabrics.values())
-
-
-def test_the_builtin_generic_is_replaced_without_a_warning(run_reframe) -> None:
-    result = run_reframe("--show-config=systems/0/descr")
-    assert "Any Linux machine" in result.stdout
-    assert "WARNING" not in result.stdout + result.stderr
 
 
 def test_policies_follow_the_rails_and_the_site() -> None:

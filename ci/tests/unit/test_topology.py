@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 from listed_topologies import from_cpuinfo, from_lscpu
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.vocabulary import BadInput
+from topology_groups import cpus_by
 
 #: Cambridge white paper on Westmere and QDR InfiniBand (2011), section 3.3: Intel MPI's cpuinfo on a dual Westmere server.
 WESTMERE_LISTING = """
@@ -44,15 +43,6 @@ Package Id.      Core Id. Processors
 0      0,1,2,8,9,10      1,3,5,7,9,11
 """
 EVEN, ODD = (0, 2, 4, 6, 8, 10), (1, 3, 5, 7, 9, 11)
-
-
-def cpus_by(topology: Topology, what: str) -> dict[int | None, tuple[int, ...]]:
-    """CPUs per socket, NUMA node, core or cache."""
-    found: dict[int | None, tuple[int, ...]] = {}
-    for unit in topology.units:
-        key = getattr(unit, what)
-        found[key] = (*found.get(key, ()), unit.cpu)
-    return found
 
 
 def processor(**changes: Any) -> dict[str, Any]:
@@ -98,18 +88,6 @@ def test_two_sockets_of_64_cores_with_four_numa_nodes_each() -> None:
     assert cpus_by(topology, "numa")[5] == (*range(80, 96), *range(208, 224))
     assert cpus_by(topology, "cache")[1] == (*range(8, 16), *range(136, 144))
     assert [unit.cpu for unit in topology.cores[64]] == [64, 192]
-
-
-def test_what_reframe_detects_here_is_what_lscpu_says() -> None:
-    if not shutil.which("lscpu"):
-        pytest.skip("no lscpu here")
-    from reframe.utility.cpuinfo import cpuinfo
-
-    detected = Topology.from_processor(cpuinfo())
-    said = from_lscpu(subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET,NODE"], capture_output=True, text=True, check=True).stdout)
-    assert set(os.sched_getaffinity(0)) <= set(said.cpus)
-    for what in ("core", "socket", "numa"):
-        assert sorted(cpus_by(detected, what).values()) == sorted(cpus_by(said, what).values()), what
 
 
 def test_lscpu_with_core_numbers_that_start_over_on_each_socket() -> None:

