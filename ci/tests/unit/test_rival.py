@@ -25,7 +25,7 @@ def test_who_cannot_share_a_job_is_told(require_stack: Callable[[str], Stack]) -
     own = require_stack("mpich-wheels")
     with pytest.raises(NotMeasured, match="own stack"):
         interleaved.find(own.name, own)
-    with pytest.raises(NotMeasured, match=r"no stack here; there are .*mpich-wheels"):
+    with pytest.raises(NotMeasured, match=r"is not a stack here; there are .*mpich-wheels"):
         interleaved.find("nosuch", own)
     with pytest.raises(NotMeasured, match="other cores"):
         interleaved.pair(simple_condition({}, {}, {}, core_list=((0,),)), simple_condition({}, {}, {}, core_list=((1,),)), ())
