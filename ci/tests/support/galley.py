@@ -50,7 +50,8 @@ LAUNCHER = Launcher(
 TRIREME = '''
 """trireme: the mpirun of an MPI."""
 
-from reframe_tests.harness.launchers.model import Binding, Bootstrap, Inexpressible, Introduction, Launcher
+from reframe_tests.harness.launchers.model import Binding, Bootstrap, Introduction, Launcher
+from reframe_tests.harness.vocabulary import NotMeasured
 
 
 def count(request):
@@ -58,7 +59,7 @@ def count(request):
 
 
 def explicit(request):
-    return Inexpressible("trireme seats nobody")
+    raise NotMeasured("trireme seats nobody")
 
 
 LAUNCHER = Launcher(

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..launchers import binding
 from ..launchers import registry as launchers
-from ..launchers.model import Binding, Bootstrap, Exports, Inexpressible, Launcher
+from ..launchers.model import Binding, Bootstrap, Exports, Launcher
 from ..machine import placement
 from ..machine.fabric import Fabric
 from ..machine.topology import Topology
@@ -224,8 +224,6 @@ def resolve(
         oversubscribe=bool(extras.get("oversubscribe", False)),
         hostfile=start.hostfile,
     )
-    if isinstance(bound, Inexpressible):
-        raise NotMeasured(bound.reason)
     pmi = _pmi_of(stack, starter, extras)
     if starter.told_pmi and not pmi:
         raise NotMeasured(f"{starter.name} does not start ranks of {stack.mpi}: use the stack's own launcher")

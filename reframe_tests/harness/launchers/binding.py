@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from ..machine.placement import RankPlacement
 from ..mpis import registry as mpis
-from ..vocabulary import BadInput
+from ..vocabulary import BadInput, NotMeasured
 from . import registry
-from .model import Binding, Inexpressible, Launcher, Request
+from .model import Binding, Launcher, Request
 
 
 def bind(
@@ -26,15 +26,16 @@ def bind(
     version: Sequence[int] = (),
     oversubscribe: bool = False,
     hostfile: bool = False,
-) -> Binding | Inexpressible:
+) -> Binding:
     """A placement in a launcher's own words; parameters as of :class:`launchers.model.Request`.
 
     :param launcher: a launcher, or the name of one or of a partition's.
+    :raises NotMeasured: with the reason, if the launcher has no words for it.
     :raises BadInput: if ``ppn``, placement, nodes and hosts do not agree.
     """
     row = registry.find(launcher, launcher) if isinstance(launcher, str) else launcher
     if row is None:
-        return Inexpressible(registry.unknown(str(launcher)))
+        raise NotMeasured(registry.unknown(str(launcher)))
     if placement.ppn != ppn or (placement.ranks is not None and len(placement.ranks) != ppn):
         raise BadInput(f"the placement is for {placement.ppn} ranks per node and {ppn} are to be started: resolve it again.")
     if nodes < 1 or (hosts is not None and len(hosts) != nodes):

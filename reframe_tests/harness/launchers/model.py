@@ -41,13 +41,6 @@ class Binding:
 
 
 @dataclass(frozen=True)
-class Inexpressible:
-    """A placement the launcher has no words for, with the reason; the case is skipped and says so."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
 class Request:
     """Where ranks are to go.
 
@@ -151,7 +144,7 @@ class Launcher:
     :param manual: sections that define the words.
     :param count: options that fix the processes per node (and hosts, where they are known); all that policy ``default`` asks.
     :param unbound: policy ``none``: no binding at all, by launcher and library.
-    :param explicit: policies that name CPUs.
+    :param explicit: policies that name CPUs; raises ``NotMeasured`` for a placement it has no words for.
     :param total: words for the number of ranks; ``{ranks}``, ``{nodes}`` and ``{pmi}``, the process management interface that
         the ranks speak, are filled in.
     :param total_last: options of the whole job must stand in front of :attr:`total`.
@@ -174,7 +167,7 @@ class Launcher:
     manual: str
     count: Callable[[Request], Binding]
     unbound: Callable[[Request], Binding]
-    explicit: Callable[[Request], Binding | Inexpressible]
+    explicit: Callable[[Request], Binding]
     total: tuple[str, ...] = ("-np", "{ranks}")
     total_last: bool = False
     site: tuple[str, ...] = ()

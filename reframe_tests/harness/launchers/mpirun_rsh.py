@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..vocabulary import NotMeasured
 from . import pbs
-from .model import HOSTFILE, Binding, Bootstrap, Exports, Inexpressible, Introduction, Launcher, Request
+from .model import HOSTFILE, Binding, Bootstrap, Exports, Introduction, Launcher, Request
 
 #: Hands every variable on to ranks on other nodes.
 EXPORT = "-export"
@@ -25,19 +26,19 @@ def _unbound(request: Request) -> Binding:
     return _count(request).adding(env=request.unbinding)
 
 
-def _explicit(request: Request) -> Binding | Inexpressible:
+def _explicit(request: Request) -> Binding:
     topology = request.placement.topology
     highest = max(cpu for cpus in request.ranks for cpu in cpus)
     if topology is not None and highest >= topology.online:
-        return Inexpressible(
+        raise NotMeasured(
             f"MVAPICH2 refuses CPU {highest} on a node with {topology.online} CPUs online (their numbers have gaps)"
         )
     if request.before(*EXPORTING) and not request.narrow:
-        return Inexpressible("MVAPICH2 before 1.7 maps a rank to one core only; use ranks of one core or a newer version")
+        raise NotMeasured("MVAPICH2 before 1.7 maps a rank to one core only; use ranks of one core or a newer version")
     mapping = ":".join(",".join(map(str, cpus)) for cpus in request.ranks)
     prefixes = [name.removesuffix(AFFINITY) for name in request.unbinding if name.endswith(AFFINITY)]
     if not prefixes:
-        return Inexpressible(f"mpirun_rsh pins by variables of the MPI, and those of {request.mpi} are not known")
+        raise NotMeasured(f"mpirun_rsh pins by variables of the MPI, and those of {request.mpi} are not known")
     # The mapping is read only where the library's own binding is on (hwloc_bind.c, MPIDI_CH3I_set_affinity).
     env = {f"{p}{name}": value for p in prefixes for name, value in ((AFFINITY, "1"), ("_CPU_MAPPING", mapping))}
     return _count(request).adding(env=env)

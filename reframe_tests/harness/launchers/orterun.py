@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..vocabulary import NotMeasured
 from . import pbs
-from .model import Binding, Bootstrap, Inexpressible, Introduction, Launcher, Request
+from .model import Binding, Bootstrap, Introduction, Launcher, Request
 from .open_mpi import PRIVATE, RANKFILE, export_by_name, name_hosts, rankfile
 
 #: First version with hwloc's numbers and the options of today.
@@ -20,9 +21,9 @@ def _unbound(request: Request) -> Binding:
     return _count(request).adding("-npernode", str(request.ppn), *words)
 
 
-def _explicit(request: Request) -> Binding | Inexpressible:
+def _explicit(request: Request) -> Binding:
     if request.version[:2] == HWLOC:
-        return Inexpressible("rank files of Open MPI 1.7 take hwloc's numbers only; 1.6 and 1.8 take the operating system's")
+        raise NotMeasured("rank files of Open MPI 1.7 take hwloc's numbers only; 1.6 and 1.8 take the operating system's")
     # Physical numbers: since 1.7 the default is hwloc's order; before, the operating system's was all there was.
     words = () if request.before(*HWLOC) else ("--mca", "rmaps_rank_file_physical", "1", "--use-hwthread-cpus")
     return _count(request).adding("--rankfile", RANKFILE, *words, files=rankfile(request, request.ranks))

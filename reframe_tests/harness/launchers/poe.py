@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .model import HOSTFILE, Binding, Inexpressible, Launcher, Request
+from ..vocabulary import NotMeasured
+from .model import HOSTFILE, Binding, Launcher, Request
 
 
 def _count(request: Request) -> Binding:
@@ -12,13 +13,13 @@ def _count(request: Request) -> Binding:
     return Binding({**{name: str(number) for name, number in counts.items()}, **hosts}, files=listed)
 
 
-def _explicit(request: Request) -> Binding | Inexpressible:
+def _explicit(request: Request) -> Binding:
     topology = request.placement.topology
     units, nodes = ((), ()) if topology is None else (topology.units, topology.numa_nodes)
     modules = [frozenset(unit.cpu for unit in units if unit.numa == node) for node in nodes]
     wanted = [frozenset(cpus) for cpus in request.ranks]
     if not all(cpus in modules for cpus in wanted):
-        return Inexpressible("POE binds a task to a module (MP_TASK_AFFINITY names MCMs), and a rank's CPUs are not one")
+        raise NotMeasured("POE binds a task to a module (MP_TASK_AFFINITY names MCMs), and a rank's CPUs are not one")
     listed = ",".join(str(modules.index(cpus)) for cpus in wanted)
     return _count(request).adding(env={"MP_TASK_AFFINITY": listed})
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .model import Binding, Inexpressible, Introduction, Launcher, Request
+from ..vocabulary import NotMeasured
+from .model import Binding, Introduction, Launcher, Request
 from .open_mpi import PRIVATE, RANKFILE, export_by_name, name_hosts, rankfile
 
 
@@ -15,10 +16,10 @@ def _unbound(request: Request) -> Binding:
     return Binding(options=(*name_hosts(request), "--map-by", f"ppr:{request.ppn}:node{over}", "--bind-to", "none"))
 
 
-def _explicit(request: Request) -> Binding | Inexpressible:
+def _explicit(request: Request) -> Binding:
     topology = request.placement.topology
     if topology is None:
-        return Inexpressible("Open MPI 5 counts CPUs in hwloc's order, and the placement comes without its topology")
+        raise NotMeasured("Open MPI 5 counts CPUs in hwloc's order, and the placement comes without its topology")
     slots = [sorted(topology.logical[cpu] for cpu in cpus) for cpus in request.ranks]
     over = ":oversubscribe" * request.oversubscribe
     if request.narrow:
