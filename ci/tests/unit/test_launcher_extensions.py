@@ -113,6 +113,10 @@ def test_reframe_is_given_the_launchers_it_does_not_have() -> None:
         ),
         (GALLEY.replace('name="galley"', 'name="Galley"'), r"galley\.py: 'Galley' is not a name of small letters"),
         (
+            GALLEY.replace('site=("galley",)', 'site=("srun",)'),
+            r"^launchers \w+ and \w+ both are what a partition calls 'srun'; take it out of 'site' of one\.$",
+        ),
+        (
             GALLEY.replace('site=("galley",)', 'site=("mpirun",)'),
             r"galley\.py: launcher 'mpirun' of a partition stands for",
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .. import records
+from ..vocabulary import BadInput
 from .model import Launcher
 
 #: ReFrame launchers that stand for "the stack's own mpirun"; any other is a launcher of the site. ``local`` is among them
@@ -17,9 +18,15 @@ _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 def known() -> dict[str, Launcher]:
     """Every launcher by name, a site's first.
 
-    :raises BadInput: for an extension that cannot be used, naming its file.
+    :raises BadInput: for an extension that cannot be used, naming its file, and for two launchers of one name of ReFrame's.
     """
     rows = records.load(__package__, "LAUNCHER", Launcher, _find_fault).values()
+    taken: dict[str, str] = {}
+    for row in rows:
+        for name in row.site:
+            if taken.setdefault(name, row.name) != row.name:
+                both = f"launchers {taken[name]} and {row.name} both are what a partition calls {name!r}"
+                raise BadInput(f"{both}; take it out of 'site' of one.")
     return {row.name: row for row in sorted(rows, key=lambda row: not row.site)}
 
 
