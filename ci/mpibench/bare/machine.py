@@ -52,7 +52,7 @@ mpibench cluster exec -- reframe -c reframe_tests -r -S depth=smoke --system=min
 """
 )
 CLUSTER_SAYS = (r"Slurm: c1 idle, c2 idle", r"\[ +OK *\] \(2/2\)", r"\[ +PASSED +\] Ran 2/2", r"the cluster is down")
-#: Lanes of the test suite (ci/tests/support/untested.py) that a bare machine cannot have.
+#: What tests need (ci/tests/support/untested.py) and a bare machine cannot have.
 MAY_SKIP = "spack papers pushgateway busy git"
 DEBIAN_MPI = "apt-get install --yes openmpi-bin mpich || { apt-get update; apt-get install --yes openmpi-bin mpich; }"
 

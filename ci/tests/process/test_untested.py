@@ -55,10 +55,10 @@ def sources() -> list[tuple[str, str]]:
     return found
 
 
-def test_every_lane_is_that_of_some_test() -> None:
-    """A lane whose words no test says any more would never be seen."""
+def test_every_need_is_that_of_some_test() -> None:
+    """A need whose words no test says any more would never be seen."""
     texts = [*sources(), ("test_x.py", "no mpirun.openmpi here (Debian packages openmpi-bin and mpich)")]
-    assert {untested.lane_of(*text) for text in texts} >= set(untested.LANES)
+    assert {untested.need_of(*text) for text in texts} >= set(untested.NEEDS)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_every_lane_is_that_of_some_test() -> None:
         ({}, True, []),
     ],
 )
-def test_a_lane_must_be_tested_where_everything_can_be_had(environ: dict[str, str], root: bool, names: list[str]) -> None:
+def test_a_need_must_be_met_where_everything_can_be_had(environ: dict[str, str], root: bool, names: list[str]) -> None:
     skips = [Skip("cluster", "x", 3), Skip("papers", "y", 1), Skip("other", "z", 1)]
     assert untested.refused(skips, environ, root) == names
 
@@ -118,6 +118,6 @@ def test_continuous_integration_fails(tmp_path: Path) -> None:
     assert run(tmp_path, "def test_that_passes(): ...\n", CI="true")[0] == 0
 
 
-def test_a_name_that_is_no_lane_is_told_at_once(tmp_path: Path) -> None:
+def test_a_name_that_is_no_need_is_told_at_once(tmp_path: Path) -> None:
     status, output = run(tmp_path, MODULE, MPIBENCH_MAY_SKIP="spak")
-    assert status == 4 and "MPIBENCH_MAY_SKIP names 'spak'; lanes are cluster, spack," in output
+    assert status == 4 and "MPIBENCH_MAY_SKIP names 'spak'; there are cluster, spack," in output

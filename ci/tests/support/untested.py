@@ -1,7 +1,7 @@
 """At the end of a test run: what was not tested, and why. Plugin of pytest, loaded by ``conftest``.
 
 A test that is skipped says nothing, and hundreds of them look like success. So they are counted by what was missing, each a
-*lane*; and where continuous integration runs as root, which can have everything, a lane that was skipped fails the run unless
+*need*; and where continuous integration runs as root, which can have everything, a need that was not met fails the run unless
 ``MPIBENCH_MAY_SKIP`` allows it by name.
 """
 
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import pytest
 
-#: Variable with the names of lanes that may be skipped, separated by blanks.
+#: Variable with the names of needs that may go without, separated by blanks.
 ALLOWED = "MPIBENCH_MAY_SKIP"
-#: Lane of a skip that no other lane knows.
+#: Need of a skip that no other need knows.
 OTHER = "other"
-#: No lane of these tests: ``.ci/run`` asks it of what it calls after them.
+#: No need of these tests: ``.ci/run`` asks it of what it calls after them.
 BARE_MACHINE = "bare-machine"
-#: Lane to what is missing (a remedy is in each test's own reason), and to the reasons or test files that tell of it.
-LANES: dict[str, tuple[str, str]] = {
+#: Need to what is missing (a remedy is in each test's own reason), and to the reasons or test files that tell of it.
+NEEDS: dict[str, tuple[str, str]] = {
     "cluster": ("the mini-cluster", r"no mini-cluster here"),
     "spack": ("a Spack, or what is built with it", r"(^|/)spack/test_\w+\.py: |has the suite osu"),
     "papers": ("the papers' full texts", r"full texts of the papers"),
@@ -42,52 +42,52 @@ LANES: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Skip:
-    """Skipped tests of one lane that gave the same reason."""
+    """Skipped tests of one need that gave the same reason."""
 
-    lane: str
+    need: str
     reason: str
     tests: int
 
 
-def lane_of(file: str, reason: str) -> str:
-    """Name of the lane a skipped test belongs to."""
+def need_of(file: str, reason: str) -> str:
+    """Name of what a skipped test needed."""
     text = f"{file}: {reason}"
-    return next((name for name, (_, pattern) in LANES.items() if re.search(pattern, text)), OTHER)
+    return next((name for name, (_, pattern) in NEEDS.items() if re.search(pattern, text)), OTHER)
 
 
 def group(skipped: Iterable[tuple[str, str]]) -> list[Skip]:
-    """Skipped tests (file, reason) by lane and reason, the largest groups first."""
+    """Skipped tests (file, reason) by need and reason, the largest groups first."""
     counts: dict[tuple[str, str], int] = {}
     for file, reason in skipped:
         reason = reason.removeprefix("Skipped: ")
-        key = lane_of(file, reason), reason
+        key = need_of(file, reason), reason
         counts[key] = counts.get(key, 0) + 1
     return sorted(
-        (Skip(lane, reason, tests) for (lane, reason), tests in counts.items()), key=lambda row: (-row.tests, row.reason)
+        (Skip(need, reason, tests) for (need, reason), tests in counts.items()), key=lambda row: (-row.tests, row.reason)
     )
 
 
 def allowed(environ: Mapping[str, str]) -> set[str]:
-    """Lanes that may be skipped.
+    """Needs that may go without.
 
-    :raises pytest.UsageError: for a name that is not a lane.
+    :raises pytest.UsageError: for a name that is not a need.
     """
     names = set(environ.get(ALLOWED, "").split())
-    if unknown := names - {*LANES, OTHER, BARE_MACHINE}:
-        raise pytest.UsageError(f"{ALLOWED} names {min(unknown)!r}; lanes are {', '.join([*LANES, OTHER, BARE_MACHINE])}")
+    if unknown := names - {*NEEDS, OTHER, BARE_MACHINE}:
+        raise pytest.UsageError(f"{ALLOWED} names {min(unknown)!r}; there are {', '.join([*NEEDS, OTHER, BARE_MACHINE])}")
     return names
 
 
 def must_be_whole(environ: Mapping[str, str], root: bool) -> bool:
-    """Whether a skipped lane fails the run: in continuous integration, as root."""
+    """Whether a need that was not met fails the run: in continuous integration, as root."""
     return environ.get("CI") == "true" and root
 
 
 def refused(skips: Iterable[Skip], environ: Mapping[str, str], root: bool) -> list[str]:
-    """Lanes that were skipped and had to be tested."""
+    """Needs that were not met and had to be."""
     if not must_be_whole(environ, root):
         return []
-    return sorted({skip.lane for skip in skips} - allowed(environ))
+    return sorted({skip.need for skip in skips} - allowed(environ))
 
 
 def _skips(config: pytest.Config) -> list[Skip]:
@@ -103,7 +103,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A lane that had to be tested and was skipped makes the run fail."""
+    """A need that had to be met and was not makes the run fail."""
     if refused(_skips(session.config), os.environ, os.geteuid() == 0) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -114,11 +114,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not skips:
         return
     terminalreporter.section("not tested")
-    width = max(len(skip.lane) for skip in skips)
+    width = max(len(skip.need) for skip in skips)
     for skip in skips:
-        terminalreporter.write_line(f"{skip.tests:5d}  {skip.lane:{width}}  {skip.reason}")
+        terminalreporter.write_line(f"{skip.tests:5d}  {skip.need:{width}}  {skip.reason}")
     if names := refused(skips, os.environ, os.geteuid() == 0):
-        missing = ", ".join(f"{name} ({LANES[name][0] if name in LANES else 'see above'})" for name in names)
+        missing = ", ".join(f"{name} ({NEEDS[name][0] if name in NEEDS else 'see above'})" for name in names)
         terminalreporter.write_line(
             f"FAILED: continuous integration as root must test everything, and this was skipped: {missing}. "
             f"Provide it, or allow it by name: {ALLOWED}='{' '.join(sorted(names))}'.",
