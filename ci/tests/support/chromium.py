@@ -89,13 +89,16 @@ class Page:
         elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith(("data:", "blob:")):
             self.requests.append(parameters["request"]["url"])
 
-    def open(self, url: str, *, width: int = 1280, height: int = 900, dark: bool = False, touch: bool = False) -> None:
-        """Load a page and wait until its script says it is ready (``<html data-ready>``)."""
+    def open(
+        self, url: str, *, width: int = 1280, height: int = 900, dark: bool = False, touch: bool = False, ready: bool = True
+    ) -> None:
+        """Load a page and wait until its script says it is ready (``<html data-ready>``); ``ready=False``: it has no script."""
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
         theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", features=[theme])
         self._call("Page.navigate", url=url)
-        self.wait("document.documentElement?.dataset.ready === 'yes'")
+        loaded = f"document.readyState === 'complete' && location.href === {json.dumps(url)}"
+        self.wait("document.documentElement?.dataset.ready === 'yes'" if ready else loaded)
 
     def evaluate(self, expression: str) -> Any:
         """Value of a JavaScript expression.
