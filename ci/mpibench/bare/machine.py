@@ -41,7 +41,8 @@ TESTS = (
     "process/test_cluster_packages",
     "cluster/test_cluster_run",
     "process/test_system_stacks",
-    "cluster/test_system_stacks_mpi",
+    "mpi/test_system_stacks_mpi",
+    "cluster/test_system_stacks_cluster",
 )
 CLUSTER = (
     ACTIVATE

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import live_cluster
 from live_cluster import LiveCluster, wait_for
 from mpibench.cluster import daemons, faults, plan, state
 from mpibench.commands.cluster import fault_app
@@ -20,20 +19,12 @@ from reframe_tests.harness.stacks.stack import Stack
 LIMIT, EXCESS = 117.69, 1.03
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    tmp = tmp_path_factory.mktemp("faults")
-    (tmp / "shared").mkdir()
-    with live_cluster.running(tmp, "--share", str(tmp / "shared")) as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def cluster(up: LiveCluster) -> Iterator[LiveCluster]:
+def cluster(cluster: LiveCluster) -> Iterator[LiveCluster]:
     """A healthy cluster; whatever a test breaks must heal."""
-    yield up
-    up.good("fault", "heal")
-    assert "no fault in force" in up.good("status")
+    yield cluster
+    cluster.good("fault", "heal")
+    assert "no fault in force" in cluster.good("status")
 
 
 def broken(cluster: LiveCluster) -> str:
@@ -128,8 +119,8 @@ def test_slurm_takes_a_dead_node_out_and_does_not_start_the_job_again(cluster: L
     assert any(word in broken(cluster) for word in ("down", "completing"))
 
 
-def test_full_disk_is_full_on_every_node_and_hides_nothing_for_good(cluster: LiveCluster, up: LiveCluster) -> None:
-    stage = up.runtime.parent / "shared"
+def test_full_disk_is_full_on_every_node_and_hides_nothing_for_good(cluster: LiveCluster, visible: Path) -> None:
+    stage = visible
     (stage / "precious").write_text("kept")
     cluster.good("fault", "full-disk", str(stage), "--free-kib", "32")
     fill = f"dd if=/dev/zero of={stage}/$(hostname) bs=20k count=1"
@@ -224,12 +215,12 @@ print("rank", MPI.COMM_WORLD.rank, "agreed")
 
 
 def test_a_stopped_rank_hangs_its_job_until_it_goes_on(
-    cluster: LiveCluster, up: LiveCluster, require_stack: Callable[[str], Stack]
+    cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
 ) -> None:
     stack = require_stack("mpich-wheels")
     paths = [f"{name}={':'.join(map(str, folders))}" for name, folders in stack.prepend_path.items() if name != "PATH"]
     chosen = ["UCX_NET_DEVICES=eth1g", "UCX_TLS=tcp,self,sm", *(f"{key}={value}" for key, value in stack.env_vars.items())]
-    go = up.runtime.parent / "shared" / "go"
+    go = visible / "go"
     program = [stack.commands["mpi4py.bench"][0], "-c", AGREE, str(go)]
     job = cluster.begin("exec", "--", "env", *paths, *chosen, "srun", "-N2", "--mpi=pmi2", *program)
     assert wait_for(lambda: cluster("fault", "stop-rank", "c2").returncode == 0)

@@ -26,12 +26,6 @@ from reframe_tests.harness.sites.site import ROOT
 LIMIT, EXCESS = 117.69, 1.03
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    with live_cluster.running(tmp_path_factory.mktemp("cluster")) as up:
-        yield up
-
-
 def test_status_is_healthy_and_names_every_link(cluster: LiveCluster) -> None:
     shown = cluster.good("status")
     links = {tuple(line.split()[:2]): line.split()[2:] for line in shown.splitlines() if " up " in line}

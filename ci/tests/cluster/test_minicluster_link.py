@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-import live_cluster
 from fault_box import Box
 from live_cluster import LiveCluster
 
@@ -33,20 +33,10 @@ else:
 """
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    tmp = tmp_path_factory.mktemp("links")
-    (tmp / "shared").mkdir()
-    with live_cluster.running(tmp, "--share", str(tmp / "shared")) as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def box(up: LiveCluster, require_stack, request) -> Box:
+def box(cluster: LiveCluster, visible: Path, require_stack) -> Box:
     """A checkout of its own on a healthy cluster."""
-    top = up.runtime.parent / "shared" / request.node.name
-    top.mkdir()
-    return Box(up, top, [require_stack(STACK)])
+    return Box(cluster, visible, [require_stack(STACK)])
 
 
 @contextmanager

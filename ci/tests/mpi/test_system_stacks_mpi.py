@@ -1,17 +1,15 @@
-"""Debian's Open MPI and MPICH as stacks of origin ``system``: registered by the command, measured with proof."""
+"""Debian's Open MPI and MPICH as stacks of origin ``system``: registered by the command, measured with proof here."""
 
 from __future__ import annotations
 
-import re
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import debian_stacks
-import live_cluster
 from mpibench.stacks import probe, system
+from reframe_summary import outcome
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
@@ -19,7 +17,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder the stacks are registered in, and that the nodes of a cluster can see."""
+    """Folder the stacks are registered in."""
     return tmp_path_factory.mktemp("system")
 
 
@@ -68,13 +66,6 @@ def test_a_launcher_with_the_other_ones_library_is_refused(registered: dict[str,
     assert not (tmp_path / "wrong").exists()
 
 
-def outcome(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
-    """Cases that ran, failed and were aborted."""
-    found = re.search(r"Ran (\d+)/\d+ .*\((\d+) failure\(s\), .*?(\d+) aborted\)", done.stdout)
-    assert found, done.stdout + done.stderr
-    return dict(zip(("ran", "failed", "aborted"), map(int, found.groups()), strict=True))
-
-
 def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stack], place: Path, run_reframe) -> None:
     case = "(PointToPoint|Mpi4pyPingPong)%nodes=1%ppn=2%pinning=bunch"
     done = run_reframe(
@@ -85,46 +76,3 @@ def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stac
     assert done.returncode == 0, done.stdout
     assert outcome(done)["ran"] in (6, 0)
     assert outcome(done)["ran"] == 6 or "OK " not in done.stdout
-
-
-@pytest.fixture(scope="module")
-def cluster(place: Path, registered: dict[str, Stack], tmp_path_factory) -> Iterator[live_cluster.LiveCluster]:
-    with live_cluster.running(tmp_path_factory.mktemp("cluster"), "--share", str(place)) as up:
-        up.environment |= {
-            metadata.EXTRA_STACKS: debian_stacks.named(place),
-            "RFM_COLORIZE": "no",
-            "RFM_PREFIX": str(place / "rfm"),
-        }
-        yield up
-
-
-def run_there(cluster: live_cluster.LiveCluster, root: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """ReFrame on the cluster's head."""
-    reframe = Path(cluster.python).parent / "reframe"
-    words = ("-r", "-S", "depth=smoke", "-S", "repeats=1", *options)
-    settings = f"RFM_CONFIG_FILES={root / 'site_configs' / 'settings.py'}"
-    return cluster("exec", "--", "env", settings, str(reframe), "-c", str(root / "reframe_tests"), *words, timeout_s=500)
-
-
-PAIR = "%nodes=2%ppn=1%pinning=default"
-
-
-def test_both_are_measured_with_proof_over_every_fabric(cluster, root: Path) -> None:
-    """Between nodes over each network, by srun and over one also by their own mpirun; inside a node."""
-    pattern = f"Mpi4pyPingPong(%fabric=eth(1|10|40)g{PAIR}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
-    done = run_there(cluster, root, "--system=minicluster", "-p", "(openmpi|mpich)-debian", "-n", pattern)
-    said = done.stdout + done.stderr
-    # What a link reaches while others use the cores is not a test; whatever else may fail here is.
-    rates = said.count("test failed during 'performance'")
-    assert said.count("test failed during") == rates, said
-    assert outcome(done) == {"ran": 2 * 5, "failed": rates, "aborted": 0}, said
-    assert done.returncode == int(rates > 0), said
-
-
-def test_another_network_is_noticed(cluster, root: Path) -> None:
-    other = ("--system=minicluster:eth1g", "-S", "env_vars=OMPI_MCA_btl_tcp_if_include:eth40g")
-    done = run_there(cluster, root, "-p", "openmpi-debian", "-n", f"Mpi4pyPingPong%fabric=eth1g{PAIR}", *other)
-    assert done.returncode == 1
-    assert outcome(done)["failed"] == 1
-    assert "went elsewhere: eth1g carried" in done.stdout
-    assert "Open MPI reports tcp BTL interface 'eth40g'" in done.stdout

@@ -1,14 +1,12 @@
-"""The 5 % gate on a link: a quarter of the rate is flagged by both layers; the gate itself on made-up runs."""
+"""The 5 % gate on a link, on made-up runs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import live_cluster
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.stacks.metadata import ROOT
 from reframe_tests.harness.stacks.stack import Stack
@@ -66,23 +64,3 @@ def test_a_launch_that_slurm_did_not_understand_is_started_once_more(
         with pytest.raises(link_gate.NotStarted, match="invalid client request"):
             link_gate.measure(where, resolved, "PingPong", 4 << 20)
     assert len(count.read_text().splitlines()) == launches
-
-
-def test_a_quarter_of_the_rate_is_flagged(
-    tmp_path, monkeypatch: pytest.MonkeyPatch, require_stack: Callable[[str], Stack]
-) -> None:
-    """Two slow runs on a real link. Healthy ones are not judged here: on a busy machine they may really be slow."""
-    stack = require_stack("mpich-wheels")
-    monkeypatch.setattr(link_gate, "REPEATS", 1)
-    with live_cluster.running(tmp_path) as cluster:
-        where = link_gate.Site(tuple(cluster.command), cluster.environment)
-        condition = link_gate.resolve(stack)
-        healthy = link_gate.one_run(where, condition, JUDGED)
-        assert all(0 < value < LIMIT * (1 + references.PAYLOAD_EXCESS) for value in healthy.mb_per_s.values())
-        cluster.good("fault", "slow-link", "eth1g")
-        for _ in range(2):
-            slow = link_gate.one_run(where, condition, JUDGED)
-            assert all(value < LIMIT / 4 * (1 + references.PAYLOAD_EXCESS) for value in slow.mb_per_s.values())
-            wanted = {f"{name} {layer}" for name, _ in JUDGED for layer in ("physics", "learned")}
-            assert set(link_gate.alarms(slow, condition, LEARNED)) == wanted
-        cluster.good("fault", "heal")

@@ -1,0 +1,36 @@
+"""The mini-cluster that tests of this lane share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from live_cluster import LiveCluster
+from shared_cluster import SharedCluster
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCluster]:
+    """For runs that several tests look at: ``with shared_cluster.lent() as cluster``."""
+    made = SharedCluster(tmp_path_factory.mktemp("shared-cluster"))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def cluster(shared_cluster: SharedCluster) -> Iterator[LiveCluster]:
+    """A healthy cluster with layout ``spread``, which nobody else uses; whatever a test breaks must heal."""
+    with shared_cluster.lent() as lent:
+        yield lent
+
+
+@pytest.fixture
+def visible(shared_cluster: SharedCluster, cluster: LiveCluster, request: pytest.FixtureRequest) -> Path:
+    """A folder of the test's own that all nodes see."""
+    folder = shared_cluster.folder / request.node.name
+    folder.mkdir()
+    return folder

@@ -1,0 +1,76 @@
+"""Debian's Open MPI and MPICH on the mini-cluster: measured with proof, and another network is noticed."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import debian_stacks
+from live_cluster import LiveCluster
+from reframe_summary import outcome
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from shared_cluster import SharedCluster
+
+
+@pytest.fixture(scope="module")
+def place(shared_cluster: SharedCluster) -> Path:
+    """Folder the stacks are registered in, and that the nodes of a cluster can see."""
+    made = shared_cluster.folder / "system"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def registered(place: Path, require_stack: Callable[[str], Stack]) -> dict[str, Stack]:
+    """Both MPIs, registered as a site would; MPICH runs the IMB of the Intel wheel."""
+    imb = require_stack("intelmpi-wheels")
+    if reason := debian_stacks.missing():
+        pytest.skip(reason)
+    return debian_stacks.register(place, {imb.abi: [Path(imb.prefix, "bin")]})
+
+
+@pytest.fixture
+def there(cluster: LiveCluster, place: Path, registered: dict[str, Stack], visible: Path) -> LiveCluster:
+    """The cluster for a user who has both registered."""
+    settings = {
+        metadata.EXTRA_STACKS: debian_stacks.named(place),
+        "RFM_COLORIZE": "no",
+        "RFM_PREFIX": str(visible),
+    }
+    return LiveCluster(cluster.runtime, environment=settings)
+
+
+def run_there(cluster: LiveCluster, root: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """ReFrame on the cluster's head."""
+    reframe = Path(cluster.python).parent / "reframe"
+    words = ("-r", "-S", "depth=smoke", "-S", "repeats=1", *options)
+    settings = f"RFM_CONFIG_FILES={root / 'site_configs' / 'settings.py'}"
+    return cluster("exec", "--", "env", settings, str(reframe), "-c", str(root / "reframe_tests"), *words, timeout_s=500)
+
+
+PAIR = "%nodes=2%ppn=1%pinning=default"
+
+
+def test_both_are_measured_with_proof_over_every_fabric(there: LiveCluster, root: Path) -> None:
+    """Between nodes over each network, by srun and over one also by their own mpirun; inside a node."""
+    pattern = f"Mpi4pyPingPong(%fabric=eth(1|10|40)g{PAIR}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
+    done = run_there(there, root, "--system=minicluster", "-p", "(openmpi|mpich)-debian", "-n", pattern)
+    said = done.stdout + done.stderr
+    # What a link reaches while others use the cores is not a test; whatever else may fail here is.
+    rates = said.count("test failed during 'performance'")
+    assert said.count("test failed during") == rates, said
+    assert outcome(done) == {"ran": 2 * 5, "failed": rates, "aborted": 0}, said
+    assert done.returncode == int(rates > 0), said
+
+
+def test_another_network_is_noticed(there: LiveCluster, root: Path) -> None:
+    other = ("--system=minicluster:eth1g", "-S", "env_vars=OMPI_MCA_btl_tcp_if_include:eth40g")
+    done = run_there(there, root, "-p", "openmpi-debian", "-n", f"Mpi4pyPingPong%fabric=eth1g{PAIR}", *other)
+    assert done.returncode == 1
+    assert outcome(done)["failed"] == 1
+    assert "went elsewhere: eth1g carried" in done.stdout
+    assert "Open MPI reports tcp BTL interface 'eth40g'" in done.stdout
