@@ -78,6 +78,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :default: required; a leaf sets it
     group = variable(str, loggable=True)
 
+    #: Pinning under which it is measured each night and in the smoke slice; under all others only after maintenance.
+    #:
+    #: :type: :class:`str`
+    #: :default: none: each night under every policy
+    nightly_pinning = variable(str, value="")
+
     #: How deep to measure: which sizes, how many repetitions (``catalogue.DEPTHS``).
     #:
     #: :type: :class:`str`
@@ -159,15 +165,21 @@ class FabricTest(rfm.RunOnlyRegressionTest):
 
     @run_after("init")
     def select_cases(self) -> None:
-        """Ask for partitions with this fabric and stacks with this group's benchmarks; mark the smoke slice."""
+        """Ask for partitions with this fabric and stacks with this group's benchmarks; tag it with when it is run.
+
+        ``maintenance``: everything; ``production``: what a night has time for; ``smoke``: one or two placements.
+        """
         self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG]
         self.descr = catalogue.GROUPS[self.group].description
         self.valid_systems = [f"+{self.fabric}"]
         self.valid_prog_environs = catalogue.stack_selection(self.group)
-        self.tags = {self.group, self.fabric}
-        # One explicit placement where there is one, so that the smoke slice also shows that pinning works.
+        self.tags = {self.group, self.fabric, "maintenance"}
         policies = policies_of_system()
-        if self.ppn in ("1", "2") and self.pinning == ("bunch" if "bunch" in policies else policies[0]):
+        # One explicit placement where there is one, so that the smoke slice also shows that pinning works.
+        usual = next((name for name in (self.nightly_pinning, "bunch") if name in policies), policies[0])
+        if not self.nightly_pinning or self.pinning == usual:
+            self.tags.add("production")
+        if self.ppn in (("2",) if self.nightly_pinning else ("1", "2")) and self.pinning == usual:
             self.tags.add("smoke")
 
     @run_after("setup")

@@ -36,10 +36,10 @@ DEFAULT_NODE_COUNTS = (2,)
 MODES: tuple[Mapping[str, Any], ...] = (
     # Is everything there and honest? Two placements, few sizes.
     {"name": "smoke", "options": ["-t smoke", "-S depth=smoke", "-S repeats=3"]},
-    # The whole matrix with whole curves; references are used where there are any.
-    {"name": "nightly", "options": ["-S depth=nightly", "-S repeats=3"]},
-    # Accept or refuse a system: more repeats, and a gated metric without a reference is a failure.
-    {"name": "acceptance", "options": ["-S depth=acceptance", "-S repeats=5", "-S require_reference=yes"]},
+    # What a night has time for, with whole curves; references are used where there are any.
+    {"name": "nightly", "options": ["-t production", "-S depth=nightly", "-S repeats=3"]},
+    # The whole matrix, to accept or refuse a system: more repeats, and a gated metric without a reference is a failure.
+    {"name": "acceptance", "options": ["-t maintenance", "-S depth=acceptance", "-S repeats=5", "-S require_reference=yes"]},
 )
 
 

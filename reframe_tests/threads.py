@@ -1,0 +1,14 @@
+"""Threads: several threads of each rank communicate at the same time."""
+
+import reframe as rfm
+
+from reframe_tests.harness.fabric_test import FabricTest
+
+
+@rfm.simple_test
+class ImbThreads(FabricTest):
+    """Point to point and collectives of IMB-MT, two threads a rank."""
+
+    group = "threads"
+    #: A policy that names one core per rank would make its threads wait for each other.
+    nightly_pinning = "none"
