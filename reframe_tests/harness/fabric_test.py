@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import statistics
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,35 @@ def warn_of_unmatched_stacks() -> None:
 warn_of_unmatched_stacks()
 
 
+@cache
+def _ranks_of(
+    partition: Any, fabric: str, nodes: int, ppn: str, pinning: str, orders: tuple[tuple[str, ...], ...]
+) -> int | str:
+    """Ranks of a job on a partition, or why there is none; -1 where the topology is not known yet."""
+    if not partition.processor.info:
+        return -1
+    try:
+        _, number, _ = condition.place_ranks(
+            site.fabrics_of(partition.extras)[fabric],
+            nodes,
+            ppn,
+            pinning,
+            processor=partition.processor.info,
+            extras=partition.extras,
+            ppn_order=orders[0],
+            pinning_order=orders[1],
+            here=_runs_here(partition),
+        )
+    except NotMeasured as reason:
+        return str(reason)
+    return nodes * number
+
+
+def _runs_here(partition: Any) -> bool:
+    """Whether jobs of a partition run on this machine, inside what this process may use."""
+    return partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False)
+
+
 class FabricTest(rfm.RunOnlyRegressionTest):
     """Measures one group under one condition and proves the condition."""
 
@@ -78,10 +108,10 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :default: required; a leaf sets it
     group = variable(str, loggable=True)
 
-    #: Pinning under which it is measured each night and in the smoke slice; under all others only after maintenance.
+    #: The one pinning under which it is measured each night; under all others only after maintenance, and never as smoke test.
     #:
     #: :type: :class:`str`
-    #: :default: none: each night under every policy
+    #: :default: none: each night under every policy, and in the smoke slice
     nightly_pinning = variable(str, value="")
 
     #: How deep to measure: which sizes, how many repetitions (``catalogue.DEPTHS``).
@@ -171,16 +201,39 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         """
         self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG]
         self.descr = catalogue.GROUPS[self.group].description
-        self.valid_systems = [f"+{self.fabric}"]
         self.valid_prog_environs = catalogue.stack_selection(self.group)
+        self.valid_systems = self._partitions()
         self.tags = {self.group, self.fabric, "maintenance"}
         policies = policies_of_system()
         # One explicit placement where there is one, so that the smoke slice also shows that pinning works.
         usual = next((name for name in (self.nightly_pinning, "bunch") if name in policies), policies[0])
         if not self.nightly_pinning or self.pinning == usual:
             self.tags.add("production")
-        if self.ppn in (("2",) if self.nightly_pinning else ("1", "2")) and self.pinning == usual:
+        if self.ppn in ("1", "2") and self.pinning == usual and not self.nightly_pinning:
             self.tags.add("smoke")
+
+    def _partitions(self) -> list[str]:
+        """Partitions with this fabric on which some stack may measure it; why the others are left out is logged."""
+        space = type(self).param_space.params
+        orders = (tuple(space["ppn"].values), tuple(space["pinning"].values))
+        there = [each for each in rt.runtime().system.partitions if self.fabric in site.fabrics_of(each.extras)]
+        wanted = [{word.removeprefix("+") for word in words.split()} for words in self.valid_prog_environs]
+        useful = []
+        for partition in there:
+            ranks = _ranks_of(partition, self.fabric, self.nodes, self.ppn, self.pinning, orders)
+            try:
+                if isinstance(ranks, str):
+                    raise NotMeasured(ranks)
+                if ranks >= 0:
+                    catalogue.check_ranks(self.group, ranks)
+                if not any(words <= set(each.features) for words in wanted for each in partition.environs):
+                    raise NotMeasured(
+                        f"no stack of this partition has {' or '.join(' and '.join(sorted(words)) for words in wanted)}"
+                    )
+                useful.append(partition.fullname)
+            except NotMeasured as reason:
+                getlogger().verbose(f"left out: {self.display_name} @{partition.fullname}: {reason}")
+        return useful
 
     @run_after("setup")
     def resolve_condition(self) -> None:
@@ -231,7 +284,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             extras=partition.extras,
             ppn_order=list(space["ppn"].values),
             pinning_order=list(space["pinning"].values),
-            here=partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False),
+            here=_runs_here(partition),
             scheduler=partition.scheduler.registered_name,
             chosen=self._chosen,
         )

@@ -17,6 +17,10 @@ _PATH = "--checkpath"
 _PLACES = ("valid_systems", "valid_prog_environs")
 
 
+#: Tags of what is run as a whole: each night, and after maintenance (``FabricTest.select_cases``).
+WHOLE_TAGS = ("production", "maintenance")
+
+
 def _always(_: str) -> bool:
     return True
 
@@ -32,7 +36,7 @@ NARROWING: dict[str, tuple[str, bool, Callable[[str], bool]]] = {
     "--maintainer": ("", True, _always),
     "--name": ("-n", True, _always),
     "--prgenv": ("-p", True, lambda value: value != ".*"),
-    "--tag": ("-t", True, _always),
+    "--tag": ("-t", True, lambda value: value not in WHOLE_TAGS),
     _PATH: ("-c", True, lambda value: PurePath(value).name != WHOLE_SUITE),
     "--maxfail": ("", True, _always),
     "--parameterize": ("-P", True, _always),

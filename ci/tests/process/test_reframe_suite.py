@@ -24,6 +24,7 @@ NAME = "PointToPoint%fabric=lo%nodes=1%ppn=2%pinning=bunch"
 # ReFrame 4.10 forgets -p when --mode is given, so the depth is set as the mode would.
 ONE_CASE = ("-S", "depth=smoke", "-n", NAME, "-p", "mpich-wheels")
 TESTS = {"PointToPoint", "Mpi4pyPingPong", "ParallelTransfer", "Collectives", "Placement"}
+TESTS |= {"ImbNonblocking", "ImbOneSided", "ImbRandomPairs", "ImbThreads"}
 
 
 @pytest.fixture
@@ -65,11 +66,38 @@ def test_listing_shows_every_test_and_no_complaint(run_reframe: Run) -> None:
     assert "WARNING" not in result.stdout and "ERROR" not in result.stdout
 
 
-def test_more_than_500_cases_on_any_machine(run_reframe: Run, stacks: dict[str, Stack]) -> None:
+def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: dict[str, Stack]) -> None:
+    """Known when the tests are loaded, whatever the stack: equal placements, more ranks than cores, benchmarks of pairs."""
     if len(stacks) < 3:
         pytest.skip("not all wheels stacks are built here")
-    result = run_reframe("-lC")
-    assert len(re.findall(r"^- \w+ %.*@generic:default\+", result.stdout, re.MULTILINE)) > 500
+    result = run_reframe("-lC", "-v")
+    cases = set(re.findall(r"^- (\w+ %.*?) /\w+ @generic:default\+", result.stdout, re.MULTILINE))
+    left_out = dict(re.findall(r"left out: (\w+ %.*?) @generic:default: (.*)", result.stdout))
+    assert cases and left_out and not cases & set(left_out)
+    every = [name.split(maxsplit=1) for name in (*cases, *left_out)]
+    tests, space = {test for test, _ in every}, {where for _, where in every}
+    assert tests > TESTS and len(every) == len(tests) * len(space), "each test under each condition is here or there"
+    assert {test for test, _ in every} - {name.split()[0] for name in cases} == tests - TESTS
+    assert "no stack of this partition has osu" in left_out.values()
+    assert "no benchmark of group collectives runs on 1 rank" in left_out.values()
+    assert any(reason.startswith("same placement as ppn=") for reason in left_out.values())
+    dry = run_reframe("--dry-run", "-n", "PointToPoint|Collectives|ImbNonblocking")
+    ran = re.search(r"Ran (\d+)/\d+ test case\(s\) from .* (\d+) skipped", dry.stdout)
+    assert ran and int(ran[2]) * 10 <= int(ran[1]), dry.stdout[-2000:]
+
+
+def test_tags_say_what_is_run_when(run_reframe: Run) -> None:
+    described = json.loads(run_reframe("--describe", "-n", "Imb|PointToPoint").stdout)
+    tags = {(check["@class"], check["ppn"], check["pinning"]): set(check["tags"]) for check in described}
+    assert all("maintenance" in row for row in tags.values())
+    assert all("production" in row for (name, _, _), row in tags.items() if name == "PointToPoint")
+    nightly = {
+        name: {pinning for (test, _, pinning), row in tags.items() if test == name and "production" in row}
+        for name, _, _ in tags
+    }
+    assert nightly["ImbThreads"] == {"none"} and nightly["ImbNonblocking"] == nightly["ImbOneSided"] == {"bunch"}
+    assert all(row >= {"production"} for row in tags.values() if "smoke" in row)
+    assert {name for (name, _, _), row in tags.items() if "smoke" in row} == {"PointToPoint"}, "two minutes at most"
 
 
 #: Systems of papers have stacks that cannot be built here; test_published_systems.py describes them.

@@ -34,6 +34,7 @@ class Replay(rfm.RunOnlyRegressionTest):
     def take_plan(self):
         self.plan = PLAN[self.number]
         self.valid_systems = ["*"]
+        self.tags = {"production"}
         self.keep_files = ["*.txt"]
         self.valid_prog_environs = [self.plan["stack"]]
         self.executable_opts = [self.plan["group"]]

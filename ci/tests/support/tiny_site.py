@@ -45,7 +45,7 @@ class Writer(rfm.RunOnlyRegressionTest):
     valid_prog_environs = ["*"]
     executable = "echo $PPID $RANDOM $RANDOM $RANDOM > evidence.txt; sleep ${WRITER_SLEEPS:-0}"
     keep_files = ["evidence.txt"]
-    tags = {"smoke"}
+    tags = {"smoke", "production"}
 
     @sanity_function
     def believe(self):

@@ -156,6 +156,48 @@ class Condition:
         }
 
 
+def place_ranks(
+    fabric: Fabric,
+    nodes: int,
+    ppn: str,
+    pinning: str,
+    *,
+    processor: Mapping[str, Any],
+    extras: Mapping[str, Any],
+    ppn_order: Sequence[str],
+    pinning_order: Sequence[str],
+    here: bool = False,
+) -> tuple[Topology, int, placement.Placement]:
+    """The part of :func:`resolve` that no stack has a say in: topology, processes per node, and where they go.
+
+    :raises NotMeasured: with the reason why this combination is not measured here.
+    """
+    if fabric.within_node != (nodes == 1):
+        where = "inside one node" if fabric.within_node else "between nodes"
+        raise NotMeasured(
+            f"fabric {fabric.name} works {where} and {nodes} {'node is' if nodes == 1 else 'nodes are'} asked for"
+        )
+    if pinning not in site.policies_of(extras):
+        raise NotMeasured(
+            f"pinning={pinning} is not among the policies of this partition ({', '.join(site.policies_of(extras))})"
+        )
+    topology = Topology.from_processor(processor)
+    if here:
+        # ReFrame reads /sys, which shows a container all CPUs of its host; only those of this process may be named.
+        topology = topology.of_this_process()
+    nic_numa = tuple(rail.numa_node for rail in fabric.rails if rail.numa_node is not None) or None
+    try:
+        number = placement.resolve_ppn(ppn, topology)
+    except BadInput as error:
+        raise NotMeasured(str(error)) from error
+    placed = placement.place(pinning, number, topology, nic_numa)
+    combinations = [(symbol, policy) for symbol in ppn_order for policy in pinning_order]
+    same = placement.first_equal((ppn, pinning), combinations, topology, nic_numa)
+    if same != (ppn, pinning):
+        raise NotMeasured(f"same placement as ppn={same[0]}, pinning={same[1]}")
+    return topology, number, placed
+
+
 def resolve(
     *,
     stack: Stack,
@@ -184,29 +226,17 @@ def resolve(
     :param chosen: variables the user sets.
     :raises NotMeasured: with the reason why this combination is not measured here.
     """
-    if fabric.within_node != (nodes == 1):
-        where = "inside one node" if fabric.within_node else "between nodes"
-        raise NotMeasured(
-            f"fabric {fabric.name} works {where} and {nodes} {'node is' if nodes == 1 else 'nodes are'} asked for"
-        )
-    if pinning not in site.policies_of(extras):
-        raise NotMeasured(
-            f"pinning={pinning} is not among the policies of this partition ({', '.join(site.policies_of(extras))})"
-        )
-    topology = Topology.from_processor(processor)
-    if here:
-        # ReFrame reads /sys, which shows a container all CPUs of its host; only those of this process may be named.
-        topology = topology.of_this_process()
-    nic_numa = tuple(rail.numa_node for rail in fabric.rails if rail.numa_node is not None) or None
-    try:
-        number = placement.resolve_ppn(ppn, topology)
-    except BadInput as error:
-        raise NotMeasured(str(error)) from error
-    placed = placement.place(pinning, number, topology, nic_numa)
-    combinations = [(symbol, policy) for symbol in ppn_order for policy in pinning_order]
-    same = placement.first_equal((ppn, pinning), combinations, topology, nic_numa)
-    if same != (ppn, pinning):
-        raise NotMeasured(f"same placement as ppn={same[0]}, pinning={same[1]}")
+    topology, number, placed = place_ranks(
+        fabric,
+        nodes,
+        ppn,
+        pinning,
+        processor=processor,
+        extras=extras,
+        ppn_order=ppn_order,
+        pinning_order=pinning_order,
+        here=here,
+    )
     setting = transports.resolve_transport(stack, fabric)
     if isinstance(setting, transports.Unsupported):
         raise NotMeasured(setting.reason)

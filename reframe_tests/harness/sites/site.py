@@ -39,7 +39,7 @@ MODES: tuple[Mapping[str, Any], ...] = (
     # What a night has time for, with whole curves; references are used where there are any.
     {"name": "nightly", "options": ["-t production", "-S depth=nightly", "-S repeats=3"]},
     # The whole matrix, to accept or refuse a system: more repeats, and a gated metric without a reference is a failure.
-    {"name": "acceptance", "options": ["-t maintenance", "-S depth=acceptance", "-S repeats=5", "-S require_reference=yes"]},
+    {"name": "acceptance", "options": ["-S depth=acceptance", "-S repeats=5", "-S require_reference=yes"]},
 )
 
 

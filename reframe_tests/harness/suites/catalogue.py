@@ -220,10 +220,26 @@ def launches(group: str, stack: Stack, ranks: int, depth: str, nodes: int = 1, p
     made = [_launch(plan, stack, ranks, depth, nodes, pace) for plan in GROUPS[group].plans]
     found = tuple(launch for launch in made if launch)
     if not found:
-        raise NotMeasured(f"no benchmark of group {group} runs on {ranks} rank{'s'[: ranks != 1]}")
+        raise _idle(group, ranks)
     if group == CROSS_CHECK and len(found) < len(made):
         raise NotMeasured("two suites are compared on one pair of ranks, one per node where there are two nodes")
     return found
+
+
+def check_ranks(group: str, ranks: int) -> None:
+    """Make sure that something of a group runs on that many ranks, whatever the stack and its versions.
+
+    :raises NotMeasured: if nothing does.
+    :raises BadInput: if there is no such group.
+    """
+    _known(group)
+    planned = [find(plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks]
+    if planned and not any(row.active(ranks) for row in planned):
+        raise _idle(group, ranks)
+
+
+def _idle(group: str, ranks: int) -> NotMeasured:
+    return NotMeasured(f"no benchmark of group {group} runs on {ranks} rank{'s'[: ranks != 1]}")
 
 
 def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
