@@ -167,7 +167,7 @@ def place_ranks(
     ppn_order: Sequence[str],
     pinning_order: Sequence[str],
     here: bool = False,
-) -> tuple[Topology, int, placement.Placement]:
+) -> tuple[Topology, int, placement.RankPlacement]:
     """The part of :func:`resolve` that no stack has a say in: topology, processes per node, and where they go.
 
     :raises NotMeasured: with the reason why this combination is not measured here.
