@@ -6,18 +6,18 @@ The user's way to lose the choice is to set the variable that makes it: ``-S env
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 import cluster_reframe
-import live_cluster
 from live_cluster import LiveCluster
 from mpibench.results.sessions import Case
 from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.stacks.stack import Stack
+from shared_cluster import SharedCluster
 
 PLACE = "%fabric={fabric}%nodes=2%ppn=1%pinning=default"
 #: What eth1g carries as payload at an MTU of 1500, in MB/s: 1448 of each 1538 bytes.
@@ -40,20 +40,8 @@ CARELESS = {
 }
 
 
-class Shared(NamedTuple):
-    cluster: LiveCluster
-    folder: Path
-
-
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
-    folder = tmp_path_factory.mktemp("careless")
-    with live_cluster.running(tmp_path_factory.mktemp("cluster"), "--share", str(folder)) as cluster:
-        yield Shared(cluster, folder)
-
-
-@pytest.fixture(scope="module")
-def careless(shared: Shared, stacks: dict[str, Stack]) -> Callable[[str], Case]:
+def careless(shared_cluster: SharedCluster, stacks: dict[str, Stack]) -> Callable[[str], Case]:
     """The case of one careless run, by name; each is run once."""
     done: dict[str, Case] = {}
 
@@ -64,7 +52,9 @@ def careless(shared: Shared, stacks: dict[str, Stack]) -> Callable[[str], Case]:
         if name not in done:
             pattern = row.test + PLACE.format(fabric=row.fabric)
             options = (f"--system=minicluster:{row.fabric}", "-n", pattern, "-p", row.stack, "-S", f"env_vars={row.variable}")
-            ran = cluster_reframe.run(shared.cluster, shared.folder / name, "-S", "repeats=1", "-S", "depth=nightly", *options)
+            folder = shared_cluster.folder / f"careless-{name}"
+            with shared_cluster.lent() as cluster:
+                ran = cluster_reframe.run(cluster, folder, "-S", "repeats=1", "-S", "depth=nightly", *options)
             assert ran.status == 1, ran.said[-4000:]
             (done[name],) = ran.measured
         return done[name]
@@ -133,13 +123,13 @@ def test_the_limit_is_that_of_the_site() -> None:
     assert references.payload_limit(fabric) * fabric.line_rate_gbit_per_s * 125 == pytest.approx(LIMIT)
 
 
-def test_a_network_beside_a_faster_one_asked_for(shared: Shared, require_stack: Callable[[str], Stack]) -> None:
+def test_a_network_beside_a_faster_one_asked_for(
+    cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
+) -> None:
     """The published mistake itself: the fast network was asked for, and a second one helped."""
     require_stack("mpich-wheels")
     options = ("--system=minicluster:eth10g", "-n", "PointToPoint" + PLACE.format(fabric="eth10g"), "-p", "mpich-wheels")
-    ran = cluster_reframe.run(
-        shared.cluster, shared.folder / "beside", "-S", "repeats=1", *options, "-S", "env_vars=UCX_NET_DEVICES:all"
-    )
+    ran = cluster_reframe.run(cluster, visible / "beside", "-S", "repeats=1", *options, "-S", "env_vars=UCX_NET_DEVICES:all")
     (case,) = ran.measured
     assert (ran.status, case.result) == (1, "fail")
     assert re.search(r"asked for eth10g, but \w+ carried [0-9.]+ MB of [0-9.]+ MB: two networks were used at once", case.reason)
