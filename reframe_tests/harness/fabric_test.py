@@ -22,13 +22,14 @@ from reframe.core.logging import getlogger
 from .evidence import data_check, recorder
 from .job import condition, ending, interleaved, script
 from .job.condition import Condition
+from .machine import placement
 from .results import agreement, measurement
 from .samples import ReferenceCheck, Sample
 from .sites import provenance, references, site
 from .stacks import metadata
 from .stacks.stack import Stack
 from .suites import catalogue
-from .vocabulary import PINNING_POLICIES, QUANTITIES, SYMBOLIC_PPN, NotMeasured
+from .vocabulary import PINNING_POLICIES, QUANTITIES, SYMBOLIC_PPN, BadInput, NotMeasured
 
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
@@ -56,6 +57,40 @@ def policies_of_system() -> list[str]:
     """Pinning policies that mean something on some partition of the selected system."""
     known = {policy for extras in _partition_extras() for policy in site.policies_of(extras)}
     return [policy for policy in PINNING_POLICIES if policy in known]
+
+
+def _runs_here(partition: Any) -> bool:
+    """Whether jobs of a partition run on this machine, inside what this process may use."""
+    return partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False)
+
+
+def ppn_of_system() -> list[str]:
+    """Symbols of processes per node that are a number of their own on some partition of the selected system.
+
+    Instances are what ``reframe -l`` takes its time for, so those of a symbol that is everywhere another one's number, or no
+    number at all, are not made in the first place. A partition whose topology is not known yet keeps all.
+    """
+    useful: set[str] = set()
+    reasons: dict[str, str] = {}
+    for partition in rt.runtime().system.partitions:
+        if not partition.processor.info:
+            return list(SYMBOLIC_PPN)
+        topology = condition.usable_topology(partition.processor.info, here=_runs_here(partition))
+        first: dict[int, str] = {}
+        for symbol in SYMBOLIC_PPN:
+            try:
+                number = placement.resolve_ppn(symbol, topology)
+            except BadInput as error:
+                reasons[symbol] = str(error)
+                continue
+            if first.setdefault(number, symbol) == symbol:
+                useful.add(symbol)
+            else:
+                reasons[symbol] = f"the same number of ranks as ppn={first[number]} ({number})"
+    for symbol in SYMBOLIC_PPN:
+        if symbol not in useful and symbol in reasons:
+            getlogger().verbose(f"left out: ppn={symbol}: {reasons[symbol]}")
+    return [symbol for symbol in SYMBOLIC_PPN if symbol in useful] or list(SYMBOLIC_PPN)
 
 
 def warn_of_unmatched_stacks() -> None:
@@ -92,11 +127,6 @@ def _ranks_of(
     except NotMeasured as reason:
         return str(reason)
     return nodes * number
-
-
-def _runs_here(partition: Any) -> bool:
-    """Whether jobs of a partition run on this machine, inside what this process may use."""
-    return partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False)
 
 
 class FabricTest(rfm.RunOnlyRegressionTest):
@@ -158,8 +188,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: Processes per node, resolved on the partition's topology.
     #:
     #: :type: :class:`str`
-    #: :values: ``1``, ``2``, ``numa``, ``socket``, ``half``, ``full``, or any number through ``-P ppn=``
-    ppn = parameter(SYMBOLIC_PPN, type=str, loggable=True)
+    #: :values: those of ``1``, ``2``, ``numa``, ``socket``, ``half``, ``full`` that differ, or any number through ``-P ppn=``
+    ppn = parameter(ppn_of_system(), type=str, loggable=True)
 
     #: Pinning policy.
     #:

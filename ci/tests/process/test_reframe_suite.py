@@ -18,6 +18,7 @@ from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.vocabulary import SYMBOLIC_PPN
 
 Run = Callable[..., CompletedProcess[str]]
 NAME = "PointToPoint%fabric=lo%nodes=1%ppn=2%pinning=bunch"
@@ -77,6 +78,8 @@ def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: 
     every = [name.split(maxsplit=1) for name in (*cases, *left_out)]
     tests, space = {test for test, _ in every}, {where for _, where in every}
     assert tests > TESTS and len(every) == len(tests) * len(space), "each test under each condition is here or there"
+    symbols = set(re.findall(r"left out: ppn=(\w+): .*same number of ranks as ppn=", result.stdout))
+    assert symbols and symbols | set(re.findall(r"%ppn=(\w+)", " ".join(space))) == set(SYMBOLIC_PPN)
     assert {test for test, _ in every} - {name.split()[0] for name in cases} == tests - TESTS
     assert "no stack of this partition has osu" in left_out.values()
     assert "no benchmark of group collectives runs on 1 rank" in left_out.values()

@@ -156,6 +156,15 @@ class Condition:
         }
 
 
+def usable_topology(processor: Mapping[str, Any], *, here: bool) -> Topology:
+    """Topology of a partition's nodes; where its jobs run in this process' place, only what this process may use.
+
+    ReFrame reads /sys, which shows a container all CPUs of its host; only those of this process may be named.
+    """
+    topology = Topology.from_processor(processor)
+    return topology.of_this_process() if here else topology
+
+
 def place_ranks(
     fabric: Fabric,
     nodes: int,
@@ -181,10 +190,7 @@ def place_ranks(
         raise NotMeasured(
             f"pinning={pinning} is not among the policies of this partition ({', '.join(site.policies_of(extras))})"
         )
-    topology = Topology.from_processor(processor)
-    if here:
-        # ReFrame reads /sys, which shows a container all CPUs of its host; only those of this process may be named.
-        topology = topology.of_this_process()
+    topology = usable_topology(processor, here=here)
     nic_numa = tuple(rail.numa_node for rail in fabric.rails if rail.numa_node is not None) or None
     try:
         number = placement.resolve_ppn(ppn, topology)
