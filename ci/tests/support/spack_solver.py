@@ -1,4 +1,4 @@
-"""Runs inside ``spack python``: solves the specs it is given and tells what came out. One start of Spack for all.
+"""Runs inside ``spack python``: solves the specs it is given, two at a time, and tells what came out. One start of Spack for all.
 
 Reads a JSON list of specs from the file named first, writes ``{spec: outcome}`` to the file named second. An outcome has
 either ``packages`` (name -> namespace and version, of the whole solution) or ``error``. Under the key ``conflicts`` are
@@ -6,6 +6,8 @@ the messages of all conflicts that the packages of our own repository declare.
 """
 
 import json
+import multiprocessing
+import os
 import sys
 from pathlib import Path
 
@@ -31,6 +33,9 @@ def own_conflicts() -> list[str]:
 
 
 wanted, answer = map(Path, sys.argv[-2:])
-outcome: dict[str, object] = {text: solve(text) for text in json.loads(wanted.read_text())}
-outcome["conflicts"] = own_conflicts()
+specs = json.loads(wanted.read_text())
+outcome: dict[str, object] = {"conflicts": own_conflicts()}
+# Forked after the recipes have been loaded; each solve is one process of clingo, with one thread and about 1 GiB.
+with multiprocessing.get_context("fork").Pool(min(2, len(os.sched_getaffinity(0)))) as solvers:
+    outcome.update(zip(specs, solvers.map(solve, specs, chunksize=1), strict=True))
 answer.write_text(json.dumps(outcome))
