@@ -1,4 +1,4 @@
-"""Runs inside ``spack python``: solves the specs it is given, two at a time, and tells what came out. One start of Spack for all.
+"""Runs inside ``spack python``: concretizes the specs it is given, two at a time, and tells what came out. One start of Spack.
 
 Reads a JSON list of specs from the file named first, writes ``{spec: outcome}`` to the file named second. An outcome has
 either ``packages`` (name -> namespace and version, of the whole solution) or ``error``. Under the key ``conflicts`` are
