@@ -16,10 +16,12 @@ from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.job import condition
 from reframe_tests.harness.job import script as jobscript
 from reframe_tests.harness.results import measurement
+from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.vocabulary import QUANTITIES
 
 LIMIT_S = 60
 FABRICS = site.fabrics_of(site.read_system(site.ROOT / "site_configs" / "generic" / "system.py")["partitions"][0]["extras"])
@@ -89,12 +91,18 @@ def damaged(healthy: Job, tmp_path: Path) -> Iterator[Job]:
     yield replace(healthy, directory=tmp_path / "job")
 
 
+def metric_of(sample: Sample) -> str:
+    """Name of the performance variable that a sample is of."""
+    short = QUANTITIES[sample.quantity].short
+    return catalogue.metric_name(sample.benchmark, short, sample.message_bytes, sample.variant)
+
+
 def test_a_healthy_job_is_proven(healthy: Job) -> None:
     outcome = healthy.judge()
     assert outcome.sentences == []
     assert outcome.verdict == measurement.PROVEN
     expected = {metric.name for metric in catalogue.metrics(healthy.launches)}
-    assert {sample.metric for sample in outcome.samples} == expected
+    assert {metric_of(sample) for sample in outcome.samples} == expected
     assert all(len(sample.values) == healthy.repeats and None not in sample.values for sample in outcome.samples)
     assert [row["rank"] for row in outcome.proof["ranks"]] == [0, 1]
     assert len(outcome.proof["seconds"]) == healthy.repeats * len(healthy.launches)
