@@ -1,6 +1,6 @@
 """The report of a session: one HTML file that needs no network, no server and no other file.
 
-``python -m mpibench.report --db results/results.db --out results/report.html`` does what ``mpibench report`` does.
+``python -m mpibench.report.report --db results/results.db --out results/report.html`` does what ``mpibench report`` does.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line of ``python -m mpibench.report``; bad input is one sentence and exit status 2."""
-    parser = argparse.ArgumentParser(prog="python -m mpibench.report", description="Write the report of a session.")
+    """Command line of ``python -m mpibench.report.report``; bad input is one sentence and exit status 2."""
+    parser = argparse.ArgumentParser(prog="python -m mpibench.report.report", description="Write the report of a session.")
     parser.add_argument("--db", type=Path, default=Path("results/results.db"), help="ReFrame's results database")
     parser.add_argument("--session", default="latest", help="session id or a unique beginning of it (default: the newest)")
     parser.add_argument("--out", type=Path, help="HTML file to write")
