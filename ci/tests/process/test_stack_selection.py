@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
+from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import selection
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 
@@ -44,3 +47,14 @@ def test_a_session_of_a_stack_that_is_gone_fails_with_its_reason(
     said = result.stdout + result.stderr
     assert "-p gone-spack fits no stack that can be used: stack 'gone-spack' is left out" in said
     assert "'mpibench build gone'" in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize("mode", [mode["name"] for mode in site.MODES])
+def test_a_stack_is_picked_beside_a_mode(
+    run_reframe: Callable[..., CompletedProcess[str]], stacks: dict[str, Stack], mode: str
+) -> None:
+    """ReFrame 4.10 alone would forget ``-p`` then, and measure every stack."""
+    if len(stacks) < 2:
+        pytest.skip("not all wheels stacks are built here")
+    listed = run_reframe("-lC", f"--mode={mode}", "-p", "mpich-wheels$", "-n", "PointToPoint", only="point_to_point.py").stdout
+    assert set(re.findall(r"^- PointToPoint .*\+(\S+)$", listed, re.MULTILINE)) == {"mpich-wheels"}

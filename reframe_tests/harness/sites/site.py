@@ -258,6 +258,8 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         selection.check(sys.argv[1:], [row["name"] for row in site_configuration["environments"]], problems)
     except BadInput as error:
         raise ConfigError(str(error)) from error
+    for mode in site_configuration["modes"]:
+        mode["options"] += selection.mode_options(sys.argv[1:])
     site_configuration["logging"][0]["handlers"][0]["name"] = str(log)
     Path(site_configuration["storage"][0]["sqlite_db_file"]).parent.mkdir(exist_ok=True)
     for problem in problems:

@@ -4,9 +4,30 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 
 from ..vocabulary import BadInput
+
+
+def patterns(words: Sequence[str]) -> list[str]:
+    """Arguments of every ``-p`` (``--prgenv``) on ReFrame's command line; none where it cannot be read: ReFrame says why."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-p", "--prgenv", action="append", default=[])
+    try:
+        return list(parser.parse_known_args(list(words))[0].prgenv)
+    except argparse.ArgumentError:
+        return []
+
+
+def mode_options(words: Sequence[str]) -> list[str]:
+    """What a mode needs so that a ``-p`` beside ``--mode`` counts.
+
+    ReFrame 4.10 parses a mode's options first and the command line again with the outcome as its defaults
+    (``frontend/cli.py``, "Update options from the selected execution mode"); ``-p`` is then appended to ``.*``, unless the mode
+    has one of its own. An abbreviated ``--prg`` is not seen here.
+    """
+    return [f"-p {shlex.quote(text)}" for text in patterns(words)]
 
 
 def check(words: Sequence[str], names: Iterable[str], problems: Iterable[str]) -> None:
@@ -20,14 +41,12 @@ def check(words: Sequence[str], names: Iterable[str], problems: Iterable[str]) -
     :param problems: a sentence for each stack that cannot be used.
     :raises BadInput: with the sentence about the stack where there is one.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("-p", "--prgenv", action="append", default=[])
     known = sorted({*names, "builtin"})
     try:
-        patterns = [(text, re.compile(text)) for text in parser.parse_known_args(list(words))[0].prgenv]
-    except (argparse.ArgumentError, re.error):
+        asked = [(text, re.compile(text)) for text in patterns(words)]
+    except re.error:
         return  # ReFrame says what is wrong with it
-    for text, pattern in patterns:
+    for text, pattern in asked:
         if any(pattern.match(name) for name in known):
             continue
         about = [sentence for sentence in problems if any(pattern.match(word) for word in re.findall(r"'([\w-]+)'", sentence))]
