@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import statistics
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,113 +19,21 @@ from reframe.core.exceptions import ReframeError, SanityError
 from reframe.core.logging import getlogger
 
 from .evidence import data_check, recorder
-from .job import condition, ending, interleaved, script
+from .job import condition, ending, interleaved, parameters, script
 from .job.condition import Condition
-from .machine import placement
 from .results import agreement, measurement
 from .samples import ReferenceCheck, Sample
 from .sites import provenance, references, site
 from .stacks import metadata
 from .stacks.stack import Stack
 from .suites import catalogue
-from .vocabulary import PINNING_POLICIES, QUANTITIES, SYMBOLIC_PPN, BadInput, NotMeasured
+from .vocabulary import QUANTITIES, NotMeasured
 
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
 
 
-def _partition_extras() -> list[dict[str, Any]]:
-    return [partition.extras for partition in rt.runtime().system.partitions]
-
-
-def fabrics_of_system() -> list[str]:
-    """Names of the fabrics of the selected system, in the site's order."""
-    return list(dict.fromkeys(name for extras in _partition_extras() for name in site.fabrics_of(extras)))
-
-
-def node_counts_of_system() -> list[int]:
-    """Node counts that some fabric of the selected system is measured on."""
-    counts: set[int] = set()
-    for extras in _partition_extras():
-        for fabric in site.fabrics_of(extras).values():
-            counts.update((1,) if fabric.within_node else site.node_counts_of(extras))
-    return sorted(counts)
-
-
-def policies_of_system() -> list[str]:
-    """Pinning policies that mean something on some partition of the selected system."""
-    known = {policy for extras in _partition_extras() for policy in site.policies_of(extras)}
-    return [policy for policy in PINNING_POLICIES if policy in known]
-
-
-def _runs_here(partition: Any) -> bool:
-    """Whether jobs of a partition run on this machine, inside what this process may use."""
-    return partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False)
-
-
-def ppn_of_system() -> list[str]:
-    """Symbols of processes per node that are a number of their own on some partition of the selected system.
-
-    Instances are what ``reframe -l`` takes its time for, so those of a symbol that is everywhere another one's number, or no
-    number at all, are not made in the first place. A partition whose topology is not known yet keeps all.
-    """
-    useful: set[str] = set()
-    reasons: dict[str, str] = {}
-    for partition in rt.runtime().system.partitions:
-        if not partition.processor.info:
-            return list(SYMBOLIC_PPN)
-        topology = condition.usable_topology(partition.processor.info, here=_runs_here(partition))
-        first: dict[int, str] = {}
-        for symbol in SYMBOLIC_PPN:
-            try:
-                number = placement.resolve_ppn(symbol, topology)
-            except BadInput as error:
-                reasons[symbol] = str(error)
-                continue
-            if first.setdefault(number, symbol) == symbol:
-                useful.add(symbol)
-            else:
-                reasons[symbol] = f"the same number of ranks as ppn={first[number]} ({number})"
-    for symbol in SYMBOLIC_PPN:
-        if symbol not in useful and symbol in reasons:
-            getlogger().verbose(f"left out: ppn={symbol}: {reasons[symbol]}")
-    return [symbol for symbol in SYMBOLIC_PPN if symbol in useful] or list(SYMBOLIC_PPN)
-
-
-def warn_of_unmatched_stacks() -> None:
-    """Say, once each time the tests are loaded, which stacks the selected system asks for in vain."""
-    registered = [stack.name for stack in metadata.discover()[0]]
-    for partition in rt.runtime().system.partitions:
-        # ReFrame's built-in system, for one, says nothing of stacks.
-        if site.fabrics_of(partition.extras) and (sentence := site.unmatched_stacks(partition.extras, registered)):
-            getlogger().warning(f"{partition.fullname}: {sentence}")
-
-
-warn_of_unmatched_stacks()
-
-
-@cache
-def _ranks_of(
-    partition: Any, fabric: str, nodes: int, ppn: str, pinning: str, orders: tuple[tuple[str, ...], ...]
-) -> int | str:
-    """Ranks of a job on a partition, or why there is none; -1 where the topology is not known yet."""
-    if not partition.processor.info:
-        return -1
-    try:
-        _, number, _ = condition.place_ranks(
-            site.fabrics_of(partition.extras)[fabric],
-            nodes,
-            ppn,
-            pinning,
-            processor=partition.processor.info,
-            extras=partition.extras,
-            ppn_order=orders[0],
-            pinning_order=orders[1],
-            here=_runs_here(partition),
-        )
-    except NotMeasured as reason:
-        return str(reason)
-    return nodes * number
+parameters.warn_of_unmatched_stacks()
 
 
 class FabricTest(rfm.RunOnlyRegressionTest):
@@ -177,25 +84,25 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #:
     #: :type: :class:`str`
     #: :values: fabrics of the selected system
-    fabric = parameter(fabrics_of_system(), type=str, loggable=True)
+    fabric = parameter(parameters.fabrics_of_system(), type=str, loggable=True)
 
     #: Nodes of the job.
     #:
     #: :type: :class:`int`
     #: :values: 1 for fabrics inside a node, the partition's ``node_counts`` for the others
-    nodes = parameter(node_counts_of_system(), type=int, loggable=True)
+    nodes = parameter(parameters.node_counts_of_system(), type=int, loggable=True)
 
     #: Processes per node, resolved on the partition's topology.
     #:
     #: :type: :class:`str`
     #: :values: those of ``1``, ``2``, ``numa``, ``socket``, ``half``, ``full`` that differ, or any number through ``-P ppn=``
-    ppn = parameter(ppn_of_system(), type=str, loggable=True)
+    ppn = parameter(parameters.ppn_of_system(), type=str, loggable=True)
 
     #: Pinning policy.
     #:
     #: :type: :class:`str`
     #: :values: ``default``, ``none``, ``bunch``, ``scatter``, and ``nic_local``, ``nic_remote`` where rails have a NUMA node
-    pinning = parameter(policies_of_system(), type=str, loggable=True)
+    pinning = parameter(parameters.policies_of_system(), type=str, loggable=True)
 
     #: Resolved processes per node; indexes the learned references.
     ranks_per_node = variable(int, value=0, loggable=True)
@@ -234,7 +141,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.valid_prog_environs = catalogue.stack_selection(self.group)
         self.valid_systems = self._partitions()
         self.tags = {self.group, self.fabric, "maintenance"}
-        policies = policies_of_system()
+        policies = parameters.policies_of_system()
         # One explicit placement where there is one, so that the smoke slice also shows that pinning works.
         usual = next((name for name in (self.nightly_pinning, "bunch") if name in policies), policies[0])
         if not self.nightly_pinning or self.pinning == usual:
@@ -250,7 +157,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         wanted = [{word.removeprefix("+") for word in words.split()} for words in self.valid_prog_environs]
         useful = []
         for partition in there:
-            ranks = _ranks_of(partition, self.fabric, self.nodes, self.ppn, self.pinning, orders)
+            ranks = parameters.ranks_of(partition, self.fabric, self.nodes, self.ppn, self.pinning, orders)
             try:
                 if isinstance(ranks, str):
                     raise NotMeasured(ranks)
@@ -314,7 +221,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             extras=partition.extras,
             ppn_order=list(space["ppn"].values),
             pinning_order=list(space["pinning"].values),
-            here=_runs_here(partition),
+            here=parameters.runs_here(partition),
             scheduler=partition.scheduler.registered_name,
             chosen=self._chosen,
         )

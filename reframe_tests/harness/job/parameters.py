@@ -1,0 +1,107 @@
+"""Values of the tests' parameters on the selected system, and which of their combinations can be measured there.
+
+Read when the tests are loaded; what means nothing on the system makes no instance of a test, and is said.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import reframe.core.runtime as rt
+from reframe.core.logging import getlogger
+
+from ..machine import placement
+from ..sites import site
+from ..stacks import metadata
+from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
+from . import condition
+
+
+def _partition_extras() -> list[dict[str, Any]]:
+    return [partition.extras for partition in rt.runtime().system.partitions]
+
+
+def fabrics_of_system() -> list[str]:
+    """Names of the fabrics of the selected system, in the site's order."""
+    return list(dict.fromkeys(name for extras in _partition_extras() for name in site.fabrics_of(extras)))
+
+
+def node_counts_of_system() -> list[int]:
+    """Node counts that some fabric of the selected system is measured on."""
+    counts: set[int] = set()
+    for extras in _partition_extras():
+        for fabric in site.fabrics_of(extras).values():
+            counts.update((1,) if fabric.within_node else site.node_counts_of(extras))
+    return sorted(counts)
+
+
+def policies_of_system() -> list[str]:
+    """Pinning policies that mean something on some partition of the selected system."""
+    known = {policy for extras in _partition_extras() for policy in site.policies_of(extras)}
+    return [policy for policy in PINNING_POLICIES if policy in known]
+
+
+def runs_here(partition: Any) -> bool:
+    """Whether jobs of a partition run on this machine, inside what this process may use."""
+    return partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False)
+
+
+def ppn_of_system() -> list[str]:
+    """Symbols of processes per node that are a number of their own on some partition of the selected system.
+
+    Instances are what ``reframe -l`` takes its time for, so those of a symbol that is everywhere another one's number, or no
+    number at all, are not made in the first place. A partition whose topology is not known yet keeps all.
+    """
+    useful: set[str] = set()
+    reasons: dict[str, str] = {}
+    for partition in rt.runtime().system.partitions:
+        if not partition.processor.info:
+            return list(SYMBOLIC_PPN)
+        topology = condition.usable_topology(partition.processor.info, here=runs_here(partition))
+        first: dict[int, str] = {}
+        for symbol in SYMBOLIC_PPN:
+            try:
+                number = placement.resolve_ppn(symbol, topology)
+            except BadInput as error:
+                reasons[symbol] = str(error)
+                continue
+            if first.setdefault(number, symbol) == symbol:
+                useful.add(symbol)
+            else:
+                reasons[symbol] = f"the same number of ranks as ppn={first[number]} ({number})"
+    for symbol in SYMBOLIC_PPN:
+        if symbol not in useful and symbol in reasons:
+            getlogger().verbose(f"left out: ppn={symbol}: {reasons[symbol]}")
+    return [symbol for symbol in SYMBOLIC_PPN if symbol in useful] or list(SYMBOLIC_PPN)
+
+
+def warn_of_unmatched_stacks() -> None:
+    """Say, once each time the tests are loaded, which stacks the selected system asks for in vain."""
+    registered = [stack.name for stack in metadata.discover()[0]]
+    for partition in rt.runtime().system.partitions:
+        # ReFrame's built-in system, for one, says nothing of stacks.
+        if site.fabrics_of(partition.extras) and (sentence := site.unmatched_stacks(partition.extras, registered)):
+            getlogger().warning(f"{partition.fullname}: {sentence}")
+
+
+@cache
+def ranks_of(partition: Any, fabric: str, nodes: int, ppn: str, pinning: str, orders: tuple[tuple[str, ...], ...]) -> int | str:
+    """Ranks of a job on a partition, or why there is none; -1 where the topology is not known yet."""
+    if not partition.processor.info:
+        return -1
+    try:
+        _, number, _ = condition.place_ranks(
+            site.fabrics_of(partition.extras)[fabric],
+            nodes,
+            ppn,
+            pinning,
+            processor=partition.processor.info,
+            extras=partition.extras,
+            ppn_order=orders[0],
+            pinning_order=orders[1],
+            here=runs_here(partition),
+        )
+    except NotMeasured as reason:
+        return str(reason)
+    return nodes * number
