@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -62,12 +62,21 @@ PURITY = Purity()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Hold the quick lane to what it says."""
-    if lane_of(item.path) != PURE:
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Hold the quick lane to what it says. Not at the teardown: after the last test that ends what other lanes share, too."""
+    with _held(item):
         return (yield)
-    with PURITY.on():
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """As at the setup."""
+    with _held(item):
         return (yield)
+
+
+def _held(item: pytest.Item) -> AbstractContextManager[None]:
+    return PURITY.on() if lane_of(item.path) == PURE else nullcontext()
 
 
 def lane_of(path: Path) -> str | None:
@@ -83,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with its lane.
+    """Mark each test with its lane, and put the lanes in their order.
 
     :raises pytest.UsageError: for a test that lies in none.
     """
@@ -92,6 +101,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if lane is None:
             raise pytest.UsageError(f"{item.path} lies in no lane: move it to a folder of {TESTS} ({', '.join(LANES)})")
         item.add_marker(lane)
+    # Files named one by one, too, are run in the order of the lanes.
+    items.sort(key=lambda item: list(LANES).index(lane_of(item.path) or ""))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,3 +58,23 @@ def test_this_lane_starts_nothing() -> None:
 
 def test_style_checkers_may_be_started() -> None:
     assert subprocess.run([Path(sys.executable).parent / "ruff", "--version"], capture_output=True).returncode == 0
+
+
+def test_files_named_in_any_order_are_run_in_that_of_the_lanes() -> None:
+    def item(lane: str) -> SimpleNamespace:
+        return SimpleNamespace(path=TESTS / lane / "test_x.py", add_marker=lambda mark: None)
+
+    items = [item(lane) for lane in ("cluster", "unit", "browser", "mpi", "unit")]
+    lanes.pytest_collection_modifyitems(items)
+    assert [lanes.lane_of(one.path) for one in items] == ["unit", "unit", "mpi", "cluster", "browser"]
+
+
+@pytest.fixture
+def ends_with_a_program() -> Iterator[None]:
+    yield
+    subprocess.run(["true"], check=True)
+
+
+@pytest.mark.usefixtures("ends_with_a_program")
+def test_what_other_lanes_share_may_be_ended_after_the_last_test() -> None:
+    """By programs, as the mini-cluster is; a refusal there would be an error of this test."""
