@@ -135,6 +135,12 @@ def test_a_modes_own_options_make_no_session_of_its_label_partial() -> None:
     assert file.narrowing(None, "smoke") == ()
 
 
+def test_what_a_night_has_time_for_is_a_whole_night_and_no_whole_acceptance() -> None:
+    line = "reframe -c reframe_tests -r -t production -S depth=acceptance"
+    file = expected_file.ExpectedFile()
+    assert (file.narrowing(line, "nightly"), file.narrowing(line, "acceptance")) == ((), ("--tag=production",))
+
+
 def test_the_file_names_what_must_be_there(tmp_path: Path) -> None:
     night(tmp_path, 0, stacks=BOTH[:1])
     first = night(tmp_path, 1, stacks=BOTH[:1])
@@ -222,7 +228,8 @@ def test_the_command_tells_and_exits(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("reframe --nocolor -c reframe_tests -r --mode=nightly --session-extras run=nightly", ()),
         ("reframe -c /opt/mpibench/reframe_tests -r --report-junit=results/nightly.xml --system=minicluster", ()),
         ("reframe -c reframe_tests -rn PointToPoint", ("--name=PointToPoint",)),
-        ("reframe -c reframe_tests -r -t production -S depth=nightly", ()),
+        ("reframe -c reframe_tests -r -t production -S depth=nightly", ("--tag=production",)),
+        ("reframe -c reframe_tests -r -t maintenance", ()),
         ("reframe -c reframe_tests -r -t smoke", ("--tag=smoke",)),
         ("reframe -c reframe_tests -r -nPointToPoint -p '.*'", ("--name=PointToPoint",)),
         ("reframe -c reframe_tests -r --na 'A B' -E 'x == 1'", ("--name=A B", "--filter-expr=x == 1")),
