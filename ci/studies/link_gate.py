@@ -59,16 +59,8 @@ class Run:
     mb_per_s: Mapping[str, float]
 
 
-#: Slurm's PMI-2 plugin takes at most 1024 bytes of a PMI-1 request at a time (src/plugins/mpi/pmi2/pmi1.c, ``MAX_READLINE``).
-#: MPICH sends its addresses in pieces of up to 511 bytes, as hexadecimal digits where they are no row of zeros, with what lies
-#: behind them in memory; a piece without zeros is longer than 1024. Slurm answers nothing then, and the rank waits for ever.
-PMI_REFUSED = "mpi/pmi2: invalid client request"
 #: Minutes that Slurm gives one launch; its slowest takes seconds.
 LAUNCH_MINUTES = 5
-
-
-class NotStarted(BadInput):
-    """Slurm and the MPI library did not understand each other; nothing was measured."""
 
 
 @dataclass
@@ -89,8 +81,7 @@ class Site:
         """
         done = subprocess.run([*self.command, *words], capture_output=True, text=True, env=self.environ, timeout=1200)
         if done.returncode:
-            sentence = f"'mpibench cluster {shlex.join(words)[:200]}' failed: {(done.stderr or done.stdout)[-300:]}"
-            raise NotStarted(sentence) if PMI_REFUSED in done.stderr else BadInput(sentence)
+            raise BadInput(f"'mpibench cluster {shlex.join(words)[:200]}' failed: {(done.stderr or done.stdout)[-300:]}")
         return done.stdout
 
 
@@ -130,18 +121,14 @@ def measure(
 ) -> float:
     """One execution; MB/s unless another quantity is wanted.
 
-    :raises BadInput: if it fails or prints something else; :class:`NotStarted` after two launches that did not start.
+    :raises BadInput: if it fails or prints something else.
     """
     stack = resolved.stack
     variables = {**metadata.enter(stack), **dict(_partition_variables()), **resolved.job_env}
     settings = [f"{name}={value}" for name, value in variables.items() if os.environ.get(name) != value]
     words = resolved.launcher_words(["srun", f"--partition={FABRIC}", "--exclusive", f"--time={LAUNCH_MINUTES}"], [])
     launch = ("exec", "--", "env", *settings, *words, *_program(stack, benchmark, message_bytes))
-    try:
-        said = where.cluster(*launch)
-    except NotStarted:  # rare, and says nothing about the link; twice is a property of the machine
-        said = where.cluster(*launch)
-    printed, _ = transports.strip_debug(stack, said)
+    printed, _ = transports.strip_debug(stack, where.cluster(*launch))
     for record in reader.parse(printed, source=benchmark):
         if record.message_bytes == message_bytes:
             return float(record.values[quantity])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -252,3 +253,14 @@ def test_a_launch_that_cannot_start_says_why(require_stack, tmp_path: Path) -> N
     outcome = run_job(tmp_path, gone, "shm").judge()
     assert outcome.verdict == measurement.MISSING
     assert "/nowhere/IMB-MPI1" in " ".join(outcome.sentences)
+
+
+def test_a_launch_that_hung_at_its_start_says_what_it_had_complained_of(damaged: Job) -> None:
+    [launch] = damaged.launches
+    files = jobscript.files_of(launch.name, 1)
+    shutil.rmtree(damaged.directory / files.evidence)
+    (damaged.directory / files.error).write_text("slurmstepd-c1: error: mpi/pmi2: invalid client request\n")
+    log = damaged.directory / jobscript.LAUNCH_LOG
+    log.write_text(re.sub(r"^(\S+ 1) 0 ", rf"\1 {jobscript.TIMED_OUT} ", log.read_text(), flags=re.MULTILINE))
+    text = " ".join(damaged.judge().sentences)
+    assert "no rank left evidence, so none got through MPI_Init; it said: slurmstepd-c1: error: mpi/pmi2: invalid" in text

@@ -52,6 +52,13 @@ def test_of_an_error_stack_the_innermost_function_is_quoted() -> None:
     assert excerpt(STACK.splitlines()[0]) == STACK.splitlines()[0], "a stack that was cut off"
 
 
+def test_a_launch_that_slurm_did_not_understand_says_what_to_do() -> None:
+    """Slurm 22.05 and MPICH 5.0.2 with UCX 1.20: the ranks wait until they are ended."""
+    said = excerpt("slurmstepd-c1: error: mpi/pmi2: invalid client request\nsrun: error: c1: task 0: Terminated\n" + NO_SLURMD)
+    assert said.startswith("slurmstepd-c1: error: mpi/pmi2: invalid client request (MPICH 5.0 with UCX can send ")
+    assert said.endswith("use MPICH 4.3, or start it with its own mpirun)")
+
+
 def test_slurm_names_the_node() -> None:
     assert "failed on node c2" in excerpt(NO_SLURMD)
 

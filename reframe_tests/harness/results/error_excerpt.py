@@ -27,14 +27,31 @@ _INFORMATIVE = (
     re.compile(r"\b(error|fatal|abort|failed|cannot|unable)\b", re.IGNORECASE),
 )
 _LONGEST = 300
+#: Complaints whose cause lies elsewhere, and what to do.
+_REMEDIES = (
+    (
+        # Slurm reads at most 1024 bytes of a PMI-1 request (22.05, src/plugins/mpi/pmi2/pmi1.c, MAX_READLINE) and answers
+        # nothing to a longer one. MPICH from 5.0.0 on sends 4096 bytes for a UCX address of some 250, with what lies behind it
+        # on the heap (src/mpid/ch4/netmod/ucx/ucx_init.c, MPIDI_UCX_comm_addr_exchange): whether a piece gets too long depends
+        # on what was there, so on the length of a path. Up to 4.3.2 it sends what the address has.
+        re.compile(r"mpi/pmi2: invalid client request"),
+        "MPICH 5.0 with UCX can send Slurm's PMI-2 more than it reads at a time and then waits for ever: use MPICH 4.3, or "
+        "start it with its own mpirun",
+    ),
+)
 
 
 def excerpt(text: str) -> str:
-    """The most informative line of a standard error, at most 300 characters; empty if there is none.
+    """The most informative line of a standard error, at most 300 characters, and what to do where that is known.
 
+    Empty if there is none.
     Time stamps and process numbers go, so that the same trouble in two repeats reads the same; so do colours.
     """
     lines = _without_stacks([line for raw in printable(text).splitlines() if (line := _cleaned(raw.strip()))])
+    for pattern, remedy in _REMEDIES:
+        for line in lines:
+            if pattern.search(line):
+                return f"{line[:_LONGEST]} ({remedy})"
     for pattern in _INFORMATIVE:
         for line in lines:
             if pattern.search(line):

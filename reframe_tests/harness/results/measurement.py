@@ -186,7 +186,9 @@ def _judge_end(
 def _last_words(directory: Path, files: script.LaunchFiles) -> str:
     """How far a hung launch got: the last line it printed."""
     if not any((directory / files.evidence).glob("*.json")):
-        return "; no rank left evidence, so none got through MPI_Init"
+        error = excerpt(_text(directory / files.error))
+        said = f"; it said: {error}" if error else ""
+        return f"; no rank left evidence, so none got through MPI_Init{said}"
     lines = [" ".join(line.split()) for line in _end_of(directory / files.output).splitlines()]
     last = next((line for line in reversed(lines) if line.strip("#- ")), "")
     return f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
