@@ -51,7 +51,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :default: none: each night under every policy, and in the smoke slice
     nightly_pinning = variable(str, value="")
 
-    #: How deep to measure: which sizes, how many repetitions (``catalogue.DEPTHS``).
+    #: How deep to measure: which sizes, how many repetitions (``catalogue.LEVELS``).
     #:
     #: :type: :class:`str`
     #: :default: ``nightly``
@@ -192,11 +192,11 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             raise ReframeError(f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _")
         try:
             self._condition = self._resolve(self._stack)
-            pace = catalogue.Pace(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
-            self._launches = self._plan(pace, self._condition)
+            limits = catalogue.Limits(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
+            self._launches = self._plan(limits, self._condition)
             if self.paired_stack:
                 theirs = self._resolve(interleaved.find(self.paired_stack, self._stack))
-                self._paired = interleaved.pair(self._condition, theirs, self._plan(pace, theirs))
+                self._paired = interleaved.pair(self._condition, theirs, self._plan(limits, theirs))
         except NotMeasured as reason:
             self.skip_reason = str(reason)
             self.skip(self.skip_reason)
@@ -226,22 +226,22 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             chosen=self._chosen,
         )
 
-    def _plan(self, pace: catalogue.Pace, where: Condition) -> tuple[catalogue.Launch, ...]:
+    def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition: where something is timed, the check of received data first."""
-        timed = self.plan_launches(pace, where)
+        timed = self.plan_launches(limits, where)
         check = data_check.launch(self.group, where.stack, where.ranks) if any(launch.expected for launch in timed) else None
         return (*([check] if check else ()), *timed)
 
-    def plan_launches(self, pace: catalogue.Pace, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
+    def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition (by default its own), from the catalogue."""
         where = where or self._condition
-        return catalogue.launches(self.group, where.stack, where.ranks, self.depth, self.nodes, pace)
+        return catalogue.launches(self.group, where.stack, where.ranks, self.depth, self.nodes, limits)
 
     @run_before("run")
     def write_job(self) -> None:
         """Write the interleaved repeats into the job script; the job itself starts the stack's own launcher."""
         self.measured_with = provenance.describe()
-        self.limit_s = self.limit_s or catalogue.DEPTHS[self.depth].limit_s
+        self.limit_s = self.limit_s or catalogue.LEVELS[self.depth].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         asked = self._condition.recorded
         commands = [
@@ -338,7 +338,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         most = self.current_partition.extras.get("most_timed_ranks")
         if most is not None and self._condition.ranks > most:
             return None
-        return references.physics_reference(self._condition.fabric, catalogue.DEPTHS[self.depth].link_share)
+        return references.physics_reference(self._condition.fabric, catalogue.LEVELS[self.depth].link_share)
 
     def _learned_references(self) -> dict[str, references.Reference]:
         """References ReFrame finds for this case in the system's references.yaml; empty where it knows none.

@@ -110,7 +110,7 @@ def test_a_suite_that_takes_anothers_names_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('("token",), amounts', '("coin",), amounts', "relay.py: group relay_ring plans 'coin', of which it has no row"),
+        ('("token",), at_levels', '("coin",), at_levels', "relay.py: group relay_ring plans 'coin', of which it has no row"),
         ("    lambda run: [", "    None and [", "relay.py: it has groups and no 'arguments'"),
         ("ROW = Benchmark(", "ROW = Bench(", "relay.py cannot be read (NameError"),
         ('    "relay",\n', '    "osu",\n', "both describe 'osu'"),

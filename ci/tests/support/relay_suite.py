@@ -10,7 +10,7 @@ import re
 from reframe_tests.harness.suites import traffic
 from reframe_tests.harness.suites.benchmark import Benchmark
 from reframe_tests.harness.suites.model import Group, Programs, Suite
-from reframe_tests.harness.suites.plans import Amount, Plan, amounts
+from reframe_tests.harness.suites.plans import Plan, SizeRange, at_levels
 from reframe_tests.harness.suites.records import OutputError, Record
 
 ROW = Benchmark("token", "relay", "relay-run", "relay_ring", "all", ("latency_us",), traffic.every_rank_once,
@@ -31,8 +31,12 @@ SUITE = Suite(
     re.compile("^# Relay$", re.MULTILINE),
     parse,
     (ROW,),
-    {"relay_ring": Group("A token on a ring", (Plan("ring", "relay-run", ("token",), amounts(*[Amount((3, 4), 50, 1)] * 3)),))},
-    lambda run: ["--repeat", str(run.amount.count), *run.names],
+    {
+        "relay_ring": Group(
+            "A token on a ring", (Plan("ring", "relay-run", ("token",), at_levels(*[SizeRange((3, 4), 50, 1)] * 3)),)
+        ),
+    },
+    lambda run: ["--repeat", str(run.size_range.count), *run.names],
     programs=Programs("relay-*", "relay-[a-z]+", "--version", "Relay ([0-9.]+)"),
 )
 '''

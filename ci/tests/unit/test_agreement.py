@@ -98,12 +98,12 @@ def test_a_repeat_that_gave_nothing_is_left_out():
 
 
 def test_the_pairs_are_measured_at_the_same_sizes():
-    """Every pair, at every depth; otherwise the test would compare nothing."""
+    """Every pair, at every level; otherwise the test would compare nothing."""
     from test_catalogue import launches
 
-    for depth in catalogue.DEPTHS:
+    for level in catalogue.LEVELS:
         sizes = {}
-        for metric in catalogue.metrics(launches("cross_check", depth=depth)):
+        for metric in catalogue.metrics(launches("cross_check", level=level)):
             sizes.setdefault((metric.benchmark, metric.quantity), []).append(metric.message_bytes)
         for first, second in agreement.PAIRS:
             assert set(sizes[first]) == set(sizes[second]) - {0}

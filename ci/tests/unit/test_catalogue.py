@@ -10,7 +10,7 @@ import pytest
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader, traffic
 from reframe_tests.harness.suites.benchmark import RANK_RULES, doubling_sizes
-from reframe_tests.harness.suites.catalogue import DEPTHS, GROUPS, ROWS
+from reframe_tests.harness.suites.catalogue import GROUPS, LEVELS, ROWS
 from reframe_tests.harness.suites.imb.header import Header
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 from studies.output_damage import golden
@@ -49,8 +49,8 @@ def stack_of(version: str = "2021.11", binaries=BINARIES + OSU, osu: str = "7.5"
     )
 
 
-def launches(group: str, ranks: int = 2, depth: str = "nightly", **more):
-    return catalogue.launches(group, more.pop("stack", stack_of()), ranks, depth, **more)
+def launches(group: str, ranks: int = 2, level: str = "nightly", **more):
+    return catalogue.launches(group, more.pop("stack", stack_of()), ranks, level, **more)
 
 
 def many(group: str) -> int:
@@ -108,8 +108,8 @@ def test_unknown_names_are_sentences():
         catalogue.find("IMB-MPI1", "PingPang")
     with pytest.raises(BadInput, match="no group 'p3p'"):
         catalogue.rows("p3p")
-    with pytest.raises(BadInput, match="no depth 'deep'"):
-        launches("p2p", depth="deep")
+    with pytest.raises(BadInput, match="no level 'deep'"):
+        launches("p2p", level="deep")
 
 
 def test_who_takes_part():
@@ -161,27 +161,27 @@ def test_gated_metrics_are_those_of_the_rows():
 
 
 @pytest.mark.parametrize("group", TIMED)
-@pytest.mark.parametrize("depth", DEPTHS)
-def test_every_depth_has_gates(group, depth):
-    assert any(metric.gated for metric in catalogue.metrics(launches(group, depth=depth)))
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_depth_has_gates(group, level):
+    assert any(metric.gated for metric in catalogue.metrics(launches(group, level=level)))
 
 
 @pytest.mark.parametrize("group", ["p2p", "p2p_mpi4py", "p2p_osu", "one_sided_osu"])
-@pytest.mark.parametrize("depth", DEPTHS)
-def test_a_pair_is_held_against_the_line_rate_at_every_depth(group, depth):
-    assert any(metric.directions for metric in catalogue.metrics(launches(group, depth=depth)))
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_pair_is_held_against_the_line_rate_at_every_depth(group, level):
+    assert any(metric.directions for metric in catalogue.metrics(launches(group, level=level)))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.binary}-{row.name}")
 def test_gated_sizes_are_run(row):
-    """A gate on a size that no depth measures would never be applied (a peer looks its references up under a wrong key)."""
+    """A gate on a size that no level measures would never be applied (a peer looks its references up under a wrong key)."""
     planned = {name for plan in PLANS[row.group] for name in plan.benchmarks if plan.binary == row.binary}
     if row.name not in planned:
         return
     measured = {
         (metric.quantity, metric.message_bytes)
-        for depth in DEPTHS
-        for metric in catalogue.metrics(launches(row.group, ranks=many(row.group), depth=depth))
+        for level in LEVELS
+        for metric in catalogue.metrics(launches(row.group, ranks=many(row.group), level=level))
         if metric.benchmark == row.name
     }
     wanted = {(quantity, size) for quantity, sizes in row.gates.items() for size in sizes}
@@ -197,17 +197,17 @@ def test_plans_name_rows_of_their_group(group):
     assert len(names) == len(set(names))
     for plan in PLANS[group]:
         assert re.fullmatch(r"[a-z0-9_]+", plan.name)  # part of file names, unquoted in shell
-        assert set(plan.amounts) <= set(DEPTHS)
+        assert set(plan.size_ranges) <= set(LEVELS)
         for name in plan.benchmarks:
             assert group in (catalogue.find(plan.binary, name).group, catalogue.CROSS_CHECK)
 
 
 @pytest.mark.parametrize("group", [group for group in TIMED if catalogue.suites(group) == ("imb",)])
-@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 128, 4096])
-def test_expected_sizes_are_those_the_reader_wants(group, depth, ranks):
+def test_expected_sizes_are_those_the_reader_wants(group, level, ranks):
     """Plans and reader work sizes out apart from each other; both must come to the same."""
-    for launch in launches(group, ranks=ranks, depth=depth):
+    for launch in launches(group, ranks=ranks, level=level):
         if launch.binary not in ("IMB-MPI1", "IMB-NBC", "IMB-RMA", "IMB-P2P"):
             continue
         header = Header("x", launch.binary, "2021.11", words=[launch.binary, *launch.args])
@@ -286,7 +286,7 @@ def test_buffers_of_many_ranks_fit_into_memory():
 
 
 def test_threads_are_asked_for_and_expected():
-    (launch,) = launches("threads", depth="smoke")
+    (launch,) = launches("threads", level="smoke")
     assert launch.words(stack_of())[:3] == ["env", "OMP_NUM_THREADS=2", "/opt/mpi/bin/IMB-MT"]
     assert launch.expected[0].variants == ("threads=2",)
     assert launch.expected[0].sizes == (2048, 4096, 8192)

@@ -28,11 +28,11 @@ def test_arguments_of_osu():
 def test_a_pair_is_warm_before_small_messages_are_timed():
     """Else the first size of a run carries what the MPI does once."""
 
-    def warm_up(binary: str, group: str = "p2p_osu", depth: str = "nightly", number: int = 0) -> int:
-        args = [launch for launch in launches(group, depth=depth) if launch.binary == binary][number].args
+    def warm_up(binary: str, group: str = "p2p_osu", level: str = "nightly", number: int = 0) -> int:
+        args = [launch for launch in launches(group, level=level) if launch.binary == binary][number].args
         return int(args[args.index("-x") + 1])
 
-    assert warm_up("osu_latency") == warm_up("osu_latency", depth="smoke") == 1000
+    assert warm_up("osu_latency") == warm_up("osu_latency", level="smoke") == 1000
     assert warm_up("osu_bibw") * 2 * traffic.WINDOW <= arguments.WARM_UP_MESSAGES
     assert warm_up("osu_put_latency", "one_sided_osu") == 2000
     assert warm_up("osu_multi_lat", "transfer_osu") == 1000
@@ -41,7 +41,7 @@ def test_a_pair_is_warm_before_small_messages_are_timed():
 
 
 def test_osu_over_a_slow_link_makes_fewer_repetitions():
-    slow = launches("p2p_osu", pace=catalogue.Pace(line_rate_gbit_per_s=1.0))
+    slow = launches("p2p_osu", limits=catalogue.Limits(line_rate_gbit_per_s=1.0))
     assert {launch.name: launch.expected[0].repetitions for launch in slow if launch.binary != "osu_latency"} == {
         **{"osu_bw_1": 100, "osu_bw_2": 8, "osu_bw_3": 1},
         **{"osu_bibw_1": 100, "osu_bibw_2": 8, "osu_bibw_3": 1},

@@ -43,7 +43,7 @@ def test_more_than_the_line_rate_fails() -> None:
 
 @pytest.mark.parametrize(("depth", "slowest"), [("smoke", 0.372), ("nightly", 0.93), ("acceptance", 0.93)])
 def test_a_few_messages_tell_a_broken_link_only(depth: str, slowest: float) -> None:
-    reference = references.physics_reference(ETH1G, catalogue.DEPTHS[depth].link_share)
+    reference = references.physics_reference(ETH1G, catalogue.LEVELS[depth].link_share)
     values = (0.235, slowest - 0.01, slowest + 0.01, 0.94, 1.02)
     outcomes = [references.judge("m", "physics", value, reference, "1").outcome for value in values]
     assert outcomes == ["fail", "fail", "pass", "pass", "fail"]
@@ -256,7 +256,7 @@ def test_the_tests_of_the_project_are_known_with_their_groups() -> None:
 @pytest.mark.parametrize(
     "group", ["p2p", "transfer", "collectives", "p2p_osu", "one_sided_osu", "collectives_osu", "p2p_mpi4py"]
 )
-@pytest.mark.parametrize("depth", catalogue.DEPTHS)
+@pytest.mark.parametrize("depth", catalogue.LEVELS)
 def test_every_metric_of_a_launch_could_have_a_reference(group: str, depth: str, tmp_path: Path) -> None:
     """What a real launch gives is among what a key may name: no good reference is ever refused."""
     every = {row.binary: f"/opt/{row.binary}" for row in catalogue.ROWS}

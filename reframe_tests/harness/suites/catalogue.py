@@ -8,7 +8,7 @@ output is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from .. import records as found_records
@@ -17,9 +17,9 @@ from ..vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
 from . import benchmark, cross_check
 from .benchmark import RANK_RULES, Benchmark
 from .model import Group, Run, Suite, options_of
-from .plans import DEPTHS, FAN_BUFFER_BYTES, UNBOUNDED, Amount, Pace, Plan
+from .plans import FAN_BUFFER_BYTES, LEVELS, UNBOUNDED, Limits, Plan
 
-__all__ = ["DEPTHS", "GROUPS", "RANK_RULES", "SUITES", "Benchmark", "Expected", "Launch", "Metric", "NotMeasured", "Pace"]
+__all__ = ["GROUPS", "LEVELS", "RANK_RULES", "SUITES", "Benchmark", "Expected", "Launch", "Limits", "Metric", "NotMeasured"]
 
 
 def _find_fault(suite: Suite) -> str:
@@ -203,21 +203,23 @@ def metric_name(benchmark: str, quantity: str, message_bytes: int | None, varian
     return ".".join(words)
 
 
-def launches(group: str, stack: Stack, ranks: int, depth: str, nodes: int = 1, pace: Pace = UNBOUNDED) -> tuple[Launch, ...]:
+def launches(
+    group: str, stack: Stack, ranks: int, level: str, nodes: int = 1, limits: Limits = UNBOUNDED
+) -> tuple[Launch, ...]:
     """How a group is run on ``ranks`` ranks of a stack.
 
-    :param depth: key of :data:`DEPTHS`.
+    :param level: key of :data:`LEVELS`.
     :param nodes: nodes the ranks are spread over in blocks; a benchmark of one pair then takes ranks of two nodes.
-    :param pace: what bounds repetitions there; the same for every stack, so that all run the same work.
+    :param limits: of the repetitions there; the same for every stack, so that all run the same work.
     :raises NotMeasured: if the stack lacks a binary, or no benchmark of the group runs on that many ranks.
-    :raises BadInput: if there is no such group or depth.
+    :raises BadInput: if there is no such group or level.
     """
     _known(group)
-    if depth not in DEPTHS:
-        raise BadInput(f"there is no depth '{depth}'; choose one of {', '.join(DEPTHS)}.")
+    if level not in LEVELS:
+        raise BadInput(f"there is no level '{level}'; choose one of {', '.join(LEVELS)}.")
     if group == PLACEMENT:
         return (_probe(stack),)
-    made = [_launch(plan, stack, ranks, depth, nodes, pace) for plan in GROUPS[group].plans]
+    made = [_launch(plan, stack, ranks, level, nodes, limits) for plan in GROUPS[group].plans]
     found = tuple(launch for launch in made if launch)
     if not found:
         raise _idle(group, ranks)
@@ -265,7 +267,7 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
 
 
 def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | None]]]:
-    """What a group can give at any depth on any stack: metric name without its size, to quantity and message sizes.
+    """What a group can give at any level on any stack: metric name without its size, to quantity and message sizes.
 
     The sides of a stencil's grid follow from the number of ranks, so ``*`` stands for them.
 
@@ -275,7 +277,7 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
     found: dict[str, tuple[Quantity, frozenset[int | None]]] = {}
     for plan in GROUPS[group].plans:
         for row in (find(plan.binary, name) for name in plan.benchmarks):
-            sizes = frozenset(size for amount in plan.amounts.values() for size in SUITES[row.suite].sizes(row, plan, amount))
+            sizes = frozenset(size for each in plan.size_ranges.values() for size in SUITES[row.suite].sizes(row, plan, each))
             for variant in ("grid=*",) if row.ranks in ("grid2d", "grid3d") else _variants(row, plan, row.min_ranks):
                 for quantity in (QUANTITIES[name] for name in row.quantities):
                     name = metric_name(row.name, quantity.short, None, variant)
@@ -292,9 +294,9 @@ def _known(group: str) -> None:
         raise BadInput(f"there is no group '{group}' in the catalogue; choose one of {', '.join(GROUPS)}.")
 
 
-def _launch(plan: Plan, stack: Stack, ranks: int, depth: str, nodes: int, pace: Pace) -> Launch | None:
+def _launch(plan: Plan, stack: Stack, ranks: int, level: str, nodes: int, limits: Limits) -> Launch | None:
     """One plan on a stack, with the rows its version has and that many ranks allow; ``None`` if there are none."""
-    if depth not in plan.amounts:
+    if level not in plan.size_ranges:
         return None
     planned = [find(plan.binary, name) for name in plan.benchmarks]
     suite = SUITES[planned[0].suite]
@@ -304,25 +306,25 @@ def _launch(plan: Plan, stack: Stack, ranks: int, depth: str, nodes: int, pace: 
         return None
     if plan.binary not in stack.binaries and plan.binary not in stack.commands:
         raise NotMeasured(f"stack {stack.name} has no {plan.binary}")
-    amount = plan.amounts[depth]
-    smallest, largest = amount.sizes
+    planned_range = plan.size_ranges[level]
+    smallest, largest = planned_range.log2
     if plan.fan:
         largest = min(largest, (FAN_BUFFER_BYTES // ranks).bit_length() - 1)
         if largest < smallest and plan.banded:
             return None  # the band below has what fits
         smallest = min(smallest, largest)
     link_bytes = max(row.link_bytes(row.active(ranks), nodes) for row in chosen)
-    amount = Amount((smallest, largest), amount.count, amount.volume_mib).at(pace, DEPTHS[depth], link_bytes)
+    size_range = replace(planned_range, log2=(smallest, largest)).limited(limits, LEVELS[level], link_bytes)
     assert suite.arguments is not None  # a suite with plans has them
-    run = Run(plan, chosen, amount, ranks, nodes, DEPTHS[depth].secs_per_sample, options_of(chosen, version))
-    repetitions = amount.repetitions if suite.same_repetitions else None
+    run = Run(plan, chosen, size_range, ranks, nodes, LEVELS[level].secs_per_sample, options_of(chosen, version))
+    repetitions = size_range.repetitions if suite.same_repetitions else None
     return Launch(
         plan.name,
         suite.name,
         plan.binary,
         tuple(suite.arguments(run)),
         tuple(
-            Expected(row.name, row.active(ranks), suite.sizes(row, plan, amount), _variants(row, plan, ranks), repetitions)
+            Expected(row.name, row.active(ranks), suite.sizes(row, plan, size_range), _variants(row, plan, ranks), repetitions)
             for row in chosen
         ),
         plan.env,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from .model import Group
 from .osu.plans import in_bands
-from .plans import Amount, Plan, amounts
+from .plans import Plan, SizeRange, at_levels
 
 # The same sizes in both suites.
-_PAIR = amounts(Amount((3, 20), 200, 20), Amount((3, 20), 500, 40), Amount((3, 20), 1000, 80))
-_WINDOW = amounts(Amount((3, 20), 20, 2), Amount((3, 20), 40, 4), Amount((3, 20), 100, 8))
+_PAIR = at_levels(SizeRange((3, 20), 200, 20), SizeRange((3, 20), 500, 40), SizeRange((3, 20), 1000, 80))
+_WINDOW = at_levels(SizeRange((3, 20), 20, 2), SizeRange((3, 20), 40, 4), SizeRange((3, 20), 100, 8))
 _OSU_PAIR = (
-    amounts(Amount((3, 13), 200, 20), Amount((3, 13), 500, 40), Amount((3, 13), 1000, 80)),
-    amounts(Amount((14, 20), 20, 20), Amount((14, 20), 40, 40), Amount((14, 20), 80, 80)),
+    at_levels(SizeRange((3, 13), 200, 20), SizeRange((3, 13), 500, 40), SizeRange((3, 13), 1000, 80)),
+    at_levels(SizeRange((14, 20), 20, 20), SizeRange((14, 20), 40, 40), SizeRange((14, 20), 80, 80)),
 )
 _OSU_WINDOW = (
-    amounts(Amount((3, 13), 20, 2), Amount((3, 13), 40, 4), Amount((3, 13), 100, 8)),
-    amounts(Amount((14, 20), 2, 2), Amount((14, 20), 4, 4), Amount((14, 20), 8, 8)),
+    at_levels(SizeRange((3, 13), 20, 2), SizeRange((3, 13), 40, 4), SizeRange((3, 13), 100, 8)),
+    at_levels(SizeRange((14, 20), 2, 2), SizeRange((14, 20), 4, 4), SizeRange((14, 20), 8, 8)),
 )
 
 GROUP = Group(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
-from .plans import Amount, Plan
+from .plans import Plan, SizeRange
 from .records import Record
 
 #: ``(text, source)`` to the records of one output; raises :class:`records.OutputError`.
@@ -23,14 +23,14 @@ class Run:
     """One plan as it is to be started: what a command line is made of.
 
     :param rows: the plan's benchmarks that this version has and this number of ranks allows, in order; at least one.
-    :param amount: sizes and repetitions, bounded by memory and by what the link carries.
+    :param size_range: sizes and repetitions, bounded by memory and by what the link carries.
     :param options: arguments the rows themselves need (:attr:`Benchmark.options`).
-    :param secs: seconds per size, :attr:`plans.Depth.secs_per_sample`.
+    :param secs: seconds per size, :attr:`plans.Level.secs_per_sample`.
     """
 
     plan: Plan
     rows: tuple[Benchmark, ...]
-    amount: Amount
+    size_range: SizeRange
     ranks: int
     nodes: int
     secs: int
@@ -118,13 +118,13 @@ class KeyFigure:
     empty: bool = False
 
 
-def sizes_of_doublings(row: Benchmark, plan: Plan, amount: Amount) -> tuple[int | None, ...]:
+def sizes_of_doublings(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
     """Sizes of a suite that doubles from the smallest to the largest and has no message of 0 bytes."""
     if row.sizes == SIZELESS:
         return (None,)
     if row.sizes == ELEMENT:
         return (4,)
-    return doubling_sizes(1 << amount.sizes[0], 1 << amount.sizes[1], zero=False)
+    return doubling_sizes(1 << size_range.log2[0], 1 << size_range.log2[1], zero=False)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Suite:
     :param rows: its benchmarks, in the order groups run them.
     :param groups: its groups by name; empty for a suite whose outputs are only read.
     :param arguments: command line of a run after the binary; raises :class:`vocabulary.NotMeasured`.
-    :param sizes: sizes a row prints for a plan's amount; ``(None,)`` where it has none.
+    :param sizes: sizes a row prints for a size range of a plan; ``(None,)`` where it has none.
     :param same_repetitions: it makes the same repetitions at every size and does not always print them.
     :param probe: how it starts and ends ranks without timing anything.
     :param programs: its programs as files, where stacks may bring their own.
@@ -153,7 +153,7 @@ class Suite:
     rows: tuple[Benchmark, ...]
     groups: Mapping[str, Group] = field(default_factory=dict)
     arguments: Callable[[Run], Sequence[str]] | None = None
-    sizes: Callable[[Benchmark, Plan, Amount], tuple[int | None, ...]] = sizes_of_doublings
+    sizes: Callable[[Benchmark, Plan, SizeRange], tuple[int | None, ...]] = sizes_of_doublings
     same_repetitions: bool = False
     probe: Probe | None = None
     programs: Programs | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
 from ..model import Run
-from ..plans import Amount, Plan
+from ..plans import Plan, SizeRange
 
 
 def arguments(run: Run) -> list[str]:
@@ -12,15 +12,15 @@ def arguments(run: Run) -> list[str]:
     return [*_MAKERS.get(run.plan.binary, _common)(run), *run.options, *run.names]
 
 
-def sizes(row: Benchmark, plan: Plan, amount: Amount) -> tuple[int | None, ...]:
+def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
     """Sizes a row prints for these arguments; reductions are of floats, 4 bytes each."""
     if row.sizes == SIZELESS:
         return (None,)
     if row.sizes == ELEMENT:
         return (4,)
-    first, largest = 1 << amount.sizes[0], 1 << amount.sizes[1]
+    first, largest = 1 << size_range.log2[0], 1 << size_range.log2[1]
     if plan.binary == P2P:
-        return doubling_sizes(first, largest, zero=not amount.sizes[0])
+        return doubling_sizes(first, largest, zero=not size_range.log2[0])
     if plan.binary == MT:
         # Printed is what all threads of a rank send together.
         return tuple(size * plan.threads for size in doubling_sizes(first, largest, zero=False))
@@ -29,13 +29,13 @@ def sizes(row: Benchmark, plan: Plan, amount: Amount) -> tuple[int | None, ...]:
 
 def _common(run: Run) -> list[str]:
     """IMB-MPI1, IMB-NBC, IMB-RMA: sizes, repetitions, one number of ranks (IMB User Guide, "Command-line Control")."""
-    amount, ranks, nodes = run.amount, run.ranks, run.nodes
+    size_range, ranks, nodes = run.size_range, run.ranks, run.nodes
     pairs = all(row.ranks == "pair" for row in run.rows)
     # Pairs take two ranks anyway, but IMB from 2019 on leaves Fetch_and_op and Compare_and_swap out, without a word, when
     # npmin is larger (helper_init_scope).
-    args = ["-npmin", str(min(ranks, 2) if pairs else ranks), "-msglog", f"{amount.sizes[0]}:{amount.sizes[1]}"]
+    args = ["-npmin", str(min(ranks, 2) if pairs else ranks), "-msglog", f"{size_range.log2[0]}:{size_range.log2[1]}"]
     # The third number is for the non-aggregate mode, which otherwise makes 100 repetitions.
-    args += ["-iter", f"{amount.count},{amount.volume_mib},{amount.count}", "-time", str(run.secs)]
+    args += ["-iter", f"{size_range.count},{size_range.volume_mib},{size_range.count}", "-time", str(run.secs)]
     if pairs and nodes > 1 and ranks > nodes:
         # Ranks fill the nodes in blocks: without a map, the pair would be two neighbours on the first node.
         args += ["-map", f"{ranks // nodes}x{nodes}"]
@@ -44,19 +44,19 @@ def _common(run: Run) -> list[str]:
 
 def _p2p(run: Run) -> list[str]:
     """IMB-P2P; its default pause of 0.1 s around every size is cut to 1 ms (imb_p2p.c, ``-pause``)."""
-    amount = run.amount
+    size_range = run.size_range
     # `max` alone starts with 0 and 1 byte; `min:max` has no zero.
-    logs = f"{amount.sizes[0]}:{amount.sizes[1]}" if amount.sizes[0] else str(amount.sizes[1])
-    return ["-msglog", logs, "-iter", f"{amount.count},{amount.volume_mib}", "-pause", "1000"]
+    logs = f"{size_range.log2[0]}:{size_range.log2[1]}" if size_range.log2[0] else str(size_range.log2[1])
+    return ["-msglog", logs, "-iter", f"{size_range.count},{size_range.volume_mib}", "-pause", "1000"]
 
 
 def _threaded(run: Run) -> list[str]:
     """IMB-MT: counts are of bytes, per thread (MT_suite.cpp)."""
-    amount, threads = run.amount, run.plan.threads
-    counts = ",".join(str(1 << log) for log in range(amount.sizes[0], amount.sizes[1] + 1))
+    size_range, threads = run.size_range, run.plan.threads
+    counts = ",".join(str(1 << log) for log in range(size_range.log2[0], size_range.log2[1] + 1))
     level = "multiple" if threads > 1 else "single"
     # The same repetitions at every size, so those the largest allows.
-    repeat = min(amount.count, max(1, (amount.volume_mib << 20) // (threads << amount.sizes[1])))
+    repeat = min(size_range.count, max(1, (size_range.volume_mib << 20) // (threads << size_range.log2[1])))
     return ["-thread_level", level, "-datatype", "char", "-count", counts, "-repeat", str(repeat), "-warmup", "5"]
 
 

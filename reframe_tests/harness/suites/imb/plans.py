@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..model import Group
-from ..plans import Amount, Plan, amounts
+from ..plans import Plan, SizeRange, at_levels
 
-# Up to the size from which a pair is held against the line rate, at every depth.
-_PAIR = amounts(Amount((18, 22), 200, 8), Amount((0, 22), 1000, 40), Amount((0, 22), 2000, 80))
-_RING = {**_PAIR, "smoke": Amount((18, 20), 200, 8)}
+# Up to the size from which a pair is held against the line rate, at every level.
+_PAIR = at_levels(SizeRange((18, 22), 200, 8), SizeRange((0, 22), 1000, 40), SizeRange((0, 22), 2000, 80))
+_RING = {**_PAIR, "smoke": SizeRange((18, 20), 200, 8)}
 # One repetition is a window of 64 messages, so 4 MiB would be 256 MiB per repetition.
-_WINDOW = amounts(Amount((14, 16), 20, 1), Amount((0, 20), 40, 1), Amount((0, 22), 200, 4))
-_COLLECTIVE = amounts(Amount((10, 12), 50, 2), Amount((0, 22), 500, 16), Amount((0, 22), 1000, 40))
-_FAN = amounts(Amount((10, 12), 50, 1), Amount((0, 22), 200, 8), Amount((0, 22), 500, 16))
-_SLOW = amounts(Amount((10, 12), 20, 1), Amount((0, 22), 100, 4), Amount((0, 22), 200, 8))
+_WINDOW = at_levels(SizeRange((14, 16), 20, 1), SizeRange((0, 20), 40, 1), SizeRange((0, 22), 200, 4))
+_COLLECTIVE = at_levels(SizeRange((10, 12), 50, 2), SizeRange((0, 22), 500, 16), SizeRange((0, 22), 1000, 40))
+_FAN = at_levels(SizeRange((10, 12), 50, 1), SizeRange((0, 22), 200, 8), SizeRange((0, 22), 500, 16))
+_SLOW = at_levels(SizeRange((10, 12), 20, 1), SizeRange((0, 22), 100, 4), SizeRange((0, 22), 200, 8))
 # IMB-MT makes the same repetitions at every size.
-_THREADS = amounts(Amount((10, 12), 20, 1), Amount((0, 16), 50, 8), Amount((0, 18), 100, 64))
+_THREADS = at_levels(SizeRange((10, 12), 20, 1), SizeRange((0, 16), 50, 8), SizeRange((0, 18), 100, 64))
 
 #: Group to what it measures and its invocations.
 GROUPS: Mapping[str, Group] = {

@@ -8,7 +8,7 @@ from ...vocabulary import NotMeasured
 from .. import traffic
 from ..benchmark import Benchmark
 from ..model import Group, Run
-from ..plans import Amount, Plan, amounts
+from ..plans import Plan, SizeRange, at_levels
 
 #: Name of the suite, of its command in a stack's metadata, and of its group.
 NAME, PROGRAM, GROUP = "mpi4py", "mpi4py.bench", "p2p_mpi4py"
@@ -29,7 +29,7 @@ ROWS: tuple[Benchmark, ...] = (
 )
 
 # mpi4py.bench has a count for messages up to 16 KiB, up to 1 MiB and above.
-_IN_STEPS = amounts(Amount((18, 22), 200, 40), Amount((0, 22), 1000, 200), Amount((0, 22), 2000, 400))
+_IN_STEPS = at_levels(SizeRange((18, 22), 200, 40), SizeRange((0, 22), 1000, 200), SizeRange((0, 22), 2000, 400))
 
 #: Group to what it measures and its invocations.
 GROUPS: Mapping[str, Group] = {
@@ -49,14 +49,14 @@ def arguments(run: Run) -> list[str]:
     """
     if run.nodes > 1 and run.ranks > run.nodes:
         raise NotMeasured("mpi4py.bench always uses ranks 0 and 1, which are on one node where a node has several ranks")
-    amount = run.amount
-    largest_mib = max(1 << amount.sizes[1] >> 20, 1)
-    large = min(max(amount.count // 5, 10), amount.volume_mib)
-    huge = min(max(amount.count // 50, 5), max(amount.volume_mib // largest_mib, 1))
+    size_range = run.size_range
+    largest_mib = max(1 << size_range.log2[1] >> 20, 1)
+    large = min(max(size_range.count // 5, 10), size_range.volume_mib)
+    huge = min(max(size_range.count // 50, 5), max(size_range.volume_mib // largest_mib, 1))
     return [
         *run.names,
-        *("--min-size", str(1 << amount.sizes[0]), "--max-size", str(1 << amount.sizes[1]), "--array", "none"),
-        *("--loop", str(amount.count), "--skip", str(amount.count // 10)),
+        *("--min-size", str(1 << size_range.log2[0]), "--max-size", str(1 << size_range.log2[1]), "--array", "none"),
+        *("--loop", str(size_range.count), "--skip", str(size_range.count // 10)),
         *("--loop-large", str(large), "--skip-large", str(large // 10)),
         *("--loop-huge", str(huge), "--skip-huge", "1"),
     ]

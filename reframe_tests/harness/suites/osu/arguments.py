@@ -7,7 +7,7 @@ from ..model import Run
 from .plans import GROUPS
 
 #: Messages a pair exchanges before each small size is timed: Intel MPI 2021.18 takes some 700 round trips over shared
-#: memory to get to its pace, and until then 2 us instead of 0.2. IMB times a size without data first, OSU has none.
+#: memory to reach full speed, and until then 2 us instead of 0.2. IMB times a size without data first, OSU has none.
 WARM_UP_MESSAGES = 2000
 #: Up to this message size in bytes, and never more than five times what is timed: 33 MB at most for the small sizes of one
 #: pair's run together, 0.3 s at 1 Gbit/s.
@@ -19,10 +19,10 @@ def arguments(run: Run) -> list[str]:
 
     Repetitions before each size (``-x``): a tenth, and for small messages of pairs :data:`WARM_UP_MESSAGES`.
     """
-    amount, (row,) = run.amount, run.rows
-    sizes = ["-m", f"{1 << amount.sizes[0]}:{1 << amount.sizes[1]}"]
-    repetitions = amount.repetitions
+    size_range, (row,) = run.size_range, run.rows
+    sizes = ["-m", f"{1 << size_range.log2[0]}:{1 << size_range.log2[1]}"]
+    repetitions = size_range.repetitions
     warm_up = max(repetitions // 10, 2)
-    if not GROUPS[row.group].collective and 1 << amount.sizes[1] <= WARM_UP_BYTES:
+    if not GROUPS[row.group].collective and 1 << size_range.log2[1] <= WARM_UP_BYTES:
         warm_up = max(warm_up, min(WARM_UP_MESSAGES // row.traffic(1, 2), 5 * repetitions))
     return [*([] if row.sizes == SIZELESS else sizes), "-i", str(repetitions), "-x", str(warm_up), *run.options]

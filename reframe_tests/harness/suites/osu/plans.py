@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..model import Group
-from ..plans import Amount, Plan, amounts
+from ..plans import Plan, SizeRange, at_levels
 
 
-def in_bands(binary: str, *bands: Mapping[str, Amount], fan: bool = False) -> tuple[Plan, ...]:
+def in_bands(binary: str, *bands: Mapping[str, SizeRange], fan: bool = False) -> tuple[Plan, ...]:
     """An OSU binary, started once per band of sizes: it makes the same repetitions at every size of one run."""
     numbered = enumerate(bands, 1)
     return tuple(
@@ -19,20 +19,20 @@ def in_bands(binary: str, *bands: Mapping[str, Amount], fan: bool = False) -> tu
 
 # Up to 8 KiB, where OSU's own defaults change; up to 128 KiB; above.
 _PAIR = (
-    amounts(Amount((3, 3), 200, 8), Amount((0, 13), 1000, 40), Amount((0, 13), 2000, 80)),
-    {"nightly": Amount((14, 17), 500, 40), "acceptance": Amount((14, 17), 1000, 80)},
-    amounts(Amount((20, 20), 20, 20), Amount((18, 22), 50, 80), Amount((18, 22), 100, 160)),
+    at_levels(SizeRange((3, 3), 200, 8), SizeRange((0, 13), 1000, 40), SizeRange((0, 13), 2000, 80)),
+    {"nightly": SizeRange((14, 17), 500, 40), "acceptance": SizeRange((14, 17), 1000, 80)},
+    at_levels(SizeRange((20, 20), 20, 20), SizeRange((18, 22), 50, 80), SizeRange((18, 22), 100, 160)),
 )
 _WINDOW = (
-    amounts(Amount((3, 3), 20, 1), Amount((0, 13), 100, 4), Amount((0, 13), 200, 8)),
-    {"nightly": Amount((14, 17), 40, 2), "acceptance": Amount((14, 17), 100, 4)},
-    amounts(Amount((20, 20), 2, 2), Amount((18, 20), 8, 4), Amount((18, 22), 16, 16)),
+    at_levels(SizeRange((3, 3), 20, 1), SizeRange((0, 13), 100, 4), SizeRange((0, 13), 200, 8)),
+    {"nightly": SizeRange((14, 17), 40, 2), "acceptance": SizeRange((14, 17), 100, 4)},
+    at_levels(SizeRange((20, 20), 2, 2), SizeRange((18, 20), 8, 4), SizeRange((18, 22), 16, 16)),
 )
 _COLLECTIVE = (
-    amounts(Amount((5, 5), 50, 2), Amount((2, 13), 500, 16), Amount((2, 13), 1000, 40)),
-    {"nightly": Amount((14, 20), 50, 16), "acceptance": Amount((14, 20), 100, 40)},
+    at_levels(SizeRange((5, 5), 50, 2), SizeRange((2, 13), 500, 16), SizeRange((2, 13), 1000, 40)),
+    {"nightly": SizeRange((14, 20), 50, 16), "acceptance": SizeRange((14, 20), 100, 40)},
 )
-_BARRIER = amounts(Amount((0, 0), 50, 1), Amount((0, 0), 500, 1), Amount((0, 0), 1000, 1))
+_BARRIER = at_levels(SizeRange((0, 0), 50, 1), SizeRange((0, 0), 500, 1), SizeRange((0, 0), 1000, 1))
 
 #: Group to what it measures and its invocations.
 GROUPS: Mapping[str, Group] = {

@@ -9,7 +9,7 @@ import pytest
 
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.suites.catalogue import DEPTHS, Launch, Pace
+from reframe_tests.harness.suites.catalogue import LEVELS, Launch, Limits
 
 PLANS = {name: group.plans for name, group in catalogue.GROUPS.items() if group.plans}
 STACK = Stack(
@@ -29,7 +29,7 @@ STACK = Stack(
     env_vars={},
     prepend_path={},
 )
-SLOW, FAST = Pace(line_rate_gbit_per_s=1.0), Pace(line_rate_gbit_per_s=100.0)
+SLOW, FAST = Limits(line_rate_gbit_per_s=1.0), Limits(line_rate_gbit_per_s=100.0)
 #: IMB's smallest volume; below, a repetition more or less is decided by rounding.
 MIB = 1 << 20
 
@@ -40,14 +40,14 @@ def iterations(launch: Launch) -> tuple[int, int]:
     return int(count), int(volume)
 
 
-def launches(group: str, pace: Pace, ranks: int = 2, depth: str = "nightly", nodes: int = 2) -> dict[str, Launch]:
-    return {row.name: row for row in catalogue.launches(group, STACK, ranks, depth, nodes, pace)}
+def launches(group: str, limits: Limits, ranks: int = 2, level: str = "nightly", nodes: int = 2) -> dict[str, Launch]:
+    return {row.name: row for row in catalogue.launches(group, STACK, ranks, level, nodes, limits)}
 
 
 @pytest.mark.parametrize("group", PLANS)
-@pytest.mark.parametrize("depth", DEPTHS)
-def test_sizes_never_depend_on_the_line_rate(group: str, depth: str) -> None:
-    slow, unbounded = (launches(group, pace, depth=depth) for pace in (SLOW, Pace()))
+@pytest.mark.parametrize("level", LEVELS)
+def test_sizes_never_depend_on_the_line_rate(group: str, level: str) -> None:
+    slow, unbounded = (launches(group, limits, level=level) for limits in (SLOW, Limits()))
 
     def sizes(made: dict[str, Launch]) -> dict[str, list[tuple]]:
         return {
@@ -60,17 +60,17 @@ def test_sizes_never_depend_on_the_line_rate(group: str, depth: str) -> None:
 
 @pytest.mark.parametrize("group", PLANS)
 def test_without_a_line_rate_and_on_a_fast_link_the_table_holds(group: str) -> None:
-    assert launches(group, Pace()) == launches(group, FAST)
-    assert launches(group, Pace()) != launches(group, Pace(line_rate_gbit_per_s=0.01))
+    assert launches(group, Limits()) == launches(group, FAST)
+    assert launches(group, Limits()) != launches(group, Limits(line_rate_gbit_per_s=0.01))
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 2), (4, 2), (24, 2), (96, 8)])
 @pytest.mark.parametrize("rate", [0.1, 1.0, 10.0])
-def test_a_link_is_busy_no_longer_than_declared(depth: str, ranks: int, nodes: int, rate: float) -> None:
+def test_a_link_is_busy_no_longer_than_declared(level: str, ranks: int, nodes: int, rate: float) -> None:
     """Recomputed from what the launch was told: the busiest link's bytes of one size, over its rate."""
     for group in ("p2p", "transfer", "collectives", "nonblocking"):
-        for launch in launches(group, Pace(line_rate_gbit_per_s=rate), ranks, depth, nodes).values():
+        for launch in launches(group, Limits(line_rate_gbit_per_s=rate), ranks, level, nodes).values():
             count, volume = iterations(launch)
             for item, row in zip(launch.expected, launch.rows(), strict=True):
                 for size in item.sizes:
@@ -78,7 +78,7 @@ def test_a_link_is_busy_no_longer_than_declared(depth: str, ranks: int, nodes: i
                     busy_s = row.link_bytes(item.ranks, nodes) * (size or 0) * repetitions / (rate * 1e9 / 8)
                     # One repetition, and the 1 MiB that IMB does not go below, are always made.
                     least_s = row.link_bytes(item.ranks, nodes) * max(size or 0, MIB) / (rate * 1e9 / 8)
-                    assert busy_s <= max(DEPTHS[depth].link_s, least_s) * 1.001, (launch.name, item.benchmark, size)
+                    assert busy_s <= max(LEVELS[level].link_s, least_s) * 1.001, (launch.name, item.benchmark, size)
 
 
 def test_bytes_on_a_link_are_those_of_the_benchmark() -> None:
@@ -96,24 +96,24 @@ def test_bytes_on_a_link_are_those_of_the_benchmark() -> None:
 
 def test_repetitions_shrink_with_the_rate() -> None:
     (pair,) = launches("p2p", SLOW).values()
-    assert iterations(pair) == (1000, math.floor(1e9 / 8 * DEPTHS["nightly"].link_s / 2 / MIB))
+    assert iterations(pair) == (1000, math.floor(1e9 / 8 * LEVELS["nightly"].link_s / 2 / MIB))
     assert iterations(launches("transfer", SLOW)["ring"])[1] < iterations(pair)[1]
     assert iterations(launches("transfer", SLOW)["window"])[1] == 1
 
 
-@pytest.mark.parametrize(("pace", "large", "huge"), [(Pace(), 200, 20), (FAST, 200, 20), (SLOW, 29, 7)])
-def test_mpi4py_has_counts_in_steps(pace: Pace, large: int, huge: int) -> None:
-    (launch,) = launches("p2p_mpi4py", pace).values()
+@pytest.mark.parametrize(("limits", "large", "huge"), [(Limits(), 200, 20), (FAST, 200, 20), (SLOW, 29, 7)])
+def test_mpi4py_has_counts_in_steps(limits: Limits, large: int, huge: int) -> None:
+    (launch,) = launches("p2p_mpi4py", limits).values()
     words = dict(zip(launch.args[1::2], launch.args[2::2], strict=True))
     assert (words["--loop"], words["--loop-large"], words["--loop-huge"]) == ("1000", str(large), str(huge))
 
 
 def test_threads_make_the_repetitions_their_largest_size_allows() -> None:
-    def repeats(pace: Pace) -> int:
-        args = launches("threads", pace)["threads2"].args
+    def repeats(limits: Limits) -> int:
+        args = launches("threads", limits)["threads2"].args
         return int(args[args.index("-repeat") + 1])
 
-    assert repeats(Pace()) == repeats(FAST) == PLANS["threads"][0].amounts["nightly"].count
+    assert repeats(Limits()) == repeats(FAST) == PLANS["threads"][0].size_ranges["nightly"].count
     assert repeats(SLOW) == 8
 
 
@@ -124,11 +124,11 @@ def test_a_site_bounds_repetitions_of_all_sizes() -> None:
     assert launches("p2p", replace(SLOW, most_repetitions=10**6)) == launches("p2p", SLOW)
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
-def test_imb_never_drops_sizes_before_the_launch_is_ended_anyway(depth: str) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_imb_never_drops_sizes_before_the_launch_is_ended_anyway(level: str) -> None:
     """IMB ends a benchmark after -time x (sizes - 1); a launch that slow is to be reported as hung, not as incomplete."""
     for group in ("p2p", "transfer", "collectives"):
-        for launch in launches(group, SLOW, depth=depth).values():
+        for launch in launches(group, SLOW, level=level).values():
             low, high = map(int, launch.args[launch.args.index("-msglog") + 1].split(":"))
             secs = int(launch.args[launch.args.index("-time") + 1])
-            assert max(high - low - 1, 1) * secs >= DEPTHS[depth].limit_s
+            assert max(high - low - 1, 1) * secs >= LEVELS[level].limit_s
