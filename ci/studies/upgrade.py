@@ -45,7 +45,7 @@ def measure(where: Site, folder: Path, stack: str, label: str) -> str:
     words = [
         *("exec", "--", "env", *(f"{name}={value}" for name, value in settings.items())),
         *(str(Path(sys.executable).parent / "reframe"), "-c", str(ROOT / "reframe_tests"), "-r", f"--system={SYSTEM}:{FABRIC}"),
-        *("-n", SELECTION, "-p", stack, "-S", "depth=smoke", "-S", f"repeats={REPEATS}"),
+        *("-n", SELECTION, "-p", stack, "-S", "level=smoke", "-S", f"repeats={REPEATS}"),
         *("--session-extras", f"run=upgrade,link={label}"),
     ]
     before = set(sessions.list_sessions(folder / "results.db")) if (folder / "results.db").exists() else set()

@@ -51,11 +51,13 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :default: none: each night under every policy, and in the smoke slice
     nightly_pinning = variable(str, value="")
 
-    #: How deep to measure: which sizes, how many repetitions (``catalogue.LEVELS``).
+    #: How thoroughly to measure: which sizes, how many repetitions (``catalogue.LEVELS``).
     #:
     #: :type: :class:`str`
     #: :default: ``nightly``
-    depth = variable(str, value="nightly", loggable=True)
+    level = variable(str, value="nightly", loggable=True)
+    #: Its former name, as scripts and stored sessions have it.
+    depth = variable(alias=level, loggable=True)
 
     #: Interleaved executions of each launch inside the job.
     #:
@@ -66,7 +68,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: Seconds after which one launch counts as timed out and is ended.
     #:
     #: :type: :class:`int`
-    #: :default: ``0``: that of the depth
+    #: :default: ``0``: that of the level
     limit_s = variable(int, value=0)
 
     #: Stack whose launches are interleaved with those of the case's own, on the same nodes in the same job.
@@ -235,13 +237,13 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition (by default its own), from the catalogue."""
         where = where or self._condition
-        return catalogue.launches(self.group, where.stack, where.ranks, self.depth, self.nodes, limits)
+        return catalogue.launches(self.group, where.stack, where.ranks, self.level, self.nodes, limits)
 
     @run_before("run")
     def write_job(self) -> None:
         """Write the interleaved repeats into the job script; the job itself starts the stack's own launcher."""
         self.measured_with = provenance.describe()
-        self.limit_s = self.limit_s or catalogue.LEVELS[self.depth].limit_s
+        self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         asked = self._condition.recorded
         commands = [
@@ -338,7 +340,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         most = self.current_partition.extras.get("most_timed_ranks")
         if most is not None and self._condition.ranks > most:
             return None
-        return references.physics_reference(self._condition.fabric, catalogue.LEVELS[self.depth].link_share)
+        return references.physics_reference(self._condition.fabric, catalogue.LEVELS[self.level].link_share)
 
     def _learned_references(self) -> dict[str, references.Reference]:
         """References ReFrame finds for this case in the system's references.yaml; empty where it knows none.

@@ -48,7 +48,7 @@ CLUSTER = (
     ACTIVATE
     + """trap 'mpibench cluster down' EXIT
 mpibench cluster up
-mpibench cluster exec -- reframe -c reframe_tests -r -S depth=smoke --system=minicluster \
+mpibench cluster exec -- reframe -c reframe_tests -r -S level=smoke --system=minicluster \
     -n 'PointToPoint%fabric=eth1g%nodes=2%ppn=1%pinning=default' -p mpich-wheels
 """
 )

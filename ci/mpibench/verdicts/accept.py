@@ -55,7 +55,7 @@ class Acceptance:
 
     :param changed: facts that differ between the sides: name, before, after.
     :param facts: all facts of both sides.
-    :param unlike: sentences on what makes the sides unlike as a whole, such as their depth; they explain what follows.
+    :param unlike: sentences on what makes the sides unlike as a whole, such as their level; they explain what follows.
     :param absence: what that says of the metrics the candidate lacks.
     """
 

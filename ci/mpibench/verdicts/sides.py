@@ -1,4 +1,4 @@
-"""What two sides of a comparison are as a whole: which sessions, how old, how deep, what of them is not proven."""
+"""What two sides of a comparison are as a whole: which sessions, how old, at which level, what of them is not proven."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..results import selection_options, session_values
 from ..results.session_values import Selection
 from .words import ABSENT, MISSING
 
-#: What the tests report of themselves that makes whole sessions unlike: key of the stored condition.
+#: What the tests report of themselves that makes whole sessions unlike: the level, by its key in the stored condition.
 _LEVEL = "depth"
 
 
@@ -93,7 +93,7 @@ def count_unproven(name: str, selection: Selection) -> str:
 
 
 def _levels(selection: Selection) -> set[str]:
-    """Depths the cases of a side were measured at; the label ``run`` where they do not say."""
+    """Levels the cases of a side were measured at; the label ``run`` where they do not say."""
     found = set()
     for row in selection.cases.select("condition", "labels").unique().to_dicts():
         level = json.loads(row["condition"] or "{}").get(_LEVEL) or json.loads(row["labels"] or "{}").get("run")

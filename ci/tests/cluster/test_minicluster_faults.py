@@ -108,7 +108,7 @@ def test_a_link_down_and_a_full_disk_fail_their_own_case_and_no_other(box: Box) 
 def test_a_link_that_goes_down_and_a_stopped_rank_end_by_the_tests_own_limit(box: Box) -> None:
     # Whole curves: when the row of 1 KiB has been printed, seconds of larger messages are still to come.
     options = ("-S", "repeats=2", "-S", f"limit_s={LIMIT_S}", "--exec-policy=serial")
-    session = box.begin(*options, names=CASES, depth="nightly")
+    session = box.begin(*options, names=CASES, level="nightly")
     strike(box, "eth1g", "link-down", row=1024, node="c2", fabric="eth1g")
     assert wait_for(reported(box, "eth1g"))
     heal()

@@ -54,7 +54,7 @@ def careless(shared_cluster: SharedCluster, stacks: dict[str, Stack]) -> Callabl
             options = (f"--system=minicluster:{row.fabric}", "-n", pattern, "-p", row.stack, "-S", f"env_vars={row.variable}")
             folder = shared_cluster.folder / f"careless-{name}"
             with shared_cluster.lent() as cluster:
-                ran = cluster_reframe.run(cluster, folder, "-S", "repeats=1", "-S", "depth=nightly", *options)
+                ran = cluster_reframe.run(cluster, folder, "-S", "repeats=1", "-S", "level=nightly", *options)
             assert ran.status == 1, ran.said[-4000:]
             (done[name],) = ran.measured
         return done[name]

@@ -47,7 +47,7 @@ def there(cluster: LiveCluster, place: Path, registered: dict[str, Stack], visib
 def run_there(cluster: LiveCluster, root: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """ReFrame on the cluster's head."""
     reframe = Path(cluster.python).parent / "reframe"
-    words = ("-r", "-S", "depth=smoke", "-S", "repeats=1", *options)
+    words = ("-r", "-S", "level=smoke", "-S", "repeats=1", *options)
     settings = f"RFM_CONFIG_FILES={root / 'site_configs' / 'settings.py'}"
     return cluster("exec", "--", "env", settings, str(reframe), "-c", str(root / "reframe_tests"), *words, timeout_s=500)
 

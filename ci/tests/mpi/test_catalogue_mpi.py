@@ -22,7 +22,7 @@ TIMED = tuple(name for name, group in catalogue.GROUPS.items() if group.plans)
     ],
 )
 def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, run_on):
-    """Every group of the catalogue, for real: the smallest depth prints exactly what the plan expects."""
+    """Every group of the catalogue, for real: the smallest level prints exactly what the plan expects."""
     stack = require_stack(name)
     ran = set()
     for group in groups:

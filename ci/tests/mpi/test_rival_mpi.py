@@ -18,7 +18,7 @@ def test_two_stacks_in_one_real_job(
 ) -> None:
     require_stack("intelmpi-wheels"), require_stack("mpich-wheels")
     environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
-    chosen = ("-n", CASE, "-p", "intelmpi-wheels", "-S", "depth=smoke", "-S", "rival=mpich-wheels", "--system=generic")
+    chosen = ("-n", CASE, "-p", "intelmpi-wheels", "-S", "level=smoke", "-S", "rival=mpich-wheels", "--system=generic")
     done = run_reframe("-r", *chosen, environ=environ)
     cases = sessions.read_session(tmp_path / "results.db").cases
     if any(case.result == "skip" for case in cases):

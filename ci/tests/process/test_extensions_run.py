@@ -98,7 +98,7 @@ def test_one_folder_brings_an_mpi_a_transport_a_launcher_a_suite_a_system_and_a_
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     torus_stack(stack, binaries={"relay-run": str(program)}, suites={"relay": {"version": "1.0", "built_with": "gcc"}})
-    options = ("--dry-run", "--system=torus", "-S", "depth=smoke", "-n", "fabric=ring.*nodes=2.*ppn=2.*pinning=bunch")
+    options = ("--dry-run", "--system=torus", "-S", "level=smoke", "-n", "fabric=ring.*nodes=2.*ppn=2.*pinning=bunch")
     result = run_reframe(*options, top=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     scripts = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]

@@ -53,7 +53,7 @@ def normalised(script: str) -> str:
 def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: Path) -> None:
     fabrics, ppn, pinning = CASES[system]
     result = run_reframe(
-        *("--dry-run", f"--system={system}", "-S", "depth=smoke", f"--stage={tmp_path}", "--keep-stage-files"),
+        *("--dry-run", f"--system={system}", "-S", "level=smoke", f"--stage={tmp_path}", "--keep-stage-files"),
         *("-P", "nodes=2", "-P", f"ppn={ppn}", "-P", f"pinning={pinning}", "-n", f"PointToPoint%fabric={fabrics}%"),
         environ={"MPIBENCH_STACKS": stacks_variable},
         only="point_to_point.py",

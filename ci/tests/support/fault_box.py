@@ -59,7 +59,7 @@ class Box:
         """Stage directory of a session."""
         return self.top / "results" / "stage" / STAMP
 
-    def begin(self, *options: str, names: str, system: str = "minicluster", depth: str = "smoke") -> subprocess.Popen[str]:
+    def begin(self, *options: str, names: str, system: str = "minicluster", level: str = "smoke") -> subprocess.Popen[str]:
         """Start a session on the cluster's head."""
         settings = {
             "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
@@ -74,7 +74,7 @@ class Box:
                 str(self.top / "reframe_tests"),
                 "-r",
                 "-S",
-                f"depth={depth}",
+                f"level={level}",
             ),
             *(f"--system={system}", "-n", names, f"--timestamp={STAMP}", *options),
         ]

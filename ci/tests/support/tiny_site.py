@@ -39,7 +39,7 @@ from reframe.core.builtins import performance_function, sanity_function, variabl
 
 @rfm.simple_test
 class Writer(rfm.RunOnlyRegressionTest):
-    depth = variable(str, value="none")
+    level = variable(str, value="none")
     repeats = variable(int, value=1)
     valid_systems = ["*"]
     valid_prog_environs = ["*"]

@@ -240,7 +240,7 @@ def test_an_unproven_baseline_is_told_and_does_not_help(tmp_path: Path, capsys: 
     assert len(record(tmp_path)["baseline"]["unproven"]) == 1
 
 
-def test_unlike_depths_are_said_first_and_instead_of_a_hundred_absences(
+def test_unlike_levels_are_said_first_and_instead_of_a_hundred_absences(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     many = {f"Call{number}": "t_avg_us" for number in range(20)}
@@ -260,7 +260,7 @@ def test_unlike_depths_are_said_first_and_instead_of_a_hundred_absences(
     assert any(line == "  changed: session label run: nightly -> x" for line in lines)
 
 
-def test_labels_stand_for_depths_that_were_not_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_stand_for_levels_that_were_not_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number, run_label in enumerate(("nightly", "smoke")):
         write_session(tmp_path, number, labels={"run": run_label})
     assert run(tmp_path) == 0

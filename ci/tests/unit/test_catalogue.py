@@ -162,13 +162,13 @@ def test_gated_metrics_are_those_of_the_rows():
 
 @pytest.mark.parametrize("group", TIMED)
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_depth_has_gates(group, level):
+def test_every_level_has_gates(group, level):
     assert any(metric.gated for metric in catalogue.metrics(launches(group, level=level)))
 
 
 @pytest.mark.parametrize("group", ["p2p", "p2p_mpi4py", "p2p_osu", "one_sided_osu"])
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_pair_is_held_against_the_line_rate_at_every_depth(group, level):
+def test_a_pair_is_held_against_the_line_rate_at_every_level(group, level):
     assert any(metric.directions for metric in catalogue.metrics(launches(group, level=level)))
 
 

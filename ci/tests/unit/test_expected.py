@@ -299,7 +299,7 @@ def test_a_benchmark_that_vanished_under_one_condition_is_missing(tmp_path: Path
 
 
 def test_half_a_curve_or_a_curve_of_zeros_is_missing_every_night(tmp_path: Path) -> None:
-    """Smoke depth under the label of another, or a link that carries nothing: the benchmark is there by name."""
+    """Level smoke under the label of another, or a link that carries nothing: the benchmark is there by name."""
     for number in range(2):
         write_session(tmp_path / "set", number, labels=NIGHTLY)
     for number in range(2, 5):

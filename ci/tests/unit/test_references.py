@@ -41,9 +41,9 @@ def test_more_than_the_line_rate_fails() -> None:
     assert outcomes == ["fail", "pass", "pass", "fail"]
 
 
-@pytest.mark.parametrize(("depth", "slowest"), [("smoke", 0.372), ("nightly", 0.93), ("acceptance", 0.93)])
-def test_a_few_messages_tell_a_broken_link_only(depth: str, slowest: float) -> None:
-    reference = references.physics_reference(ETH1G, catalogue.LEVELS[depth].link_share)
+@pytest.mark.parametrize(("level", "slowest"), [("smoke", 0.372), ("nightly", 0.93), ("acceptance", 0.93)])
+def test_a_few_messages_tell_a_broken_link_only(level: str, slowest: float) -> None:
+    reference = references.physics_reference(ETH1G, catalogue.LEVELS[level].link_share)
     values = (0.235, slowest - 0.01, slowest + 0.01, 0.94, 1.02)
     outcomes = [references.judge("m", "physics", value, reference, "1").outcome for value in values]
     assert outcomes == ["fail", "fail", "pass", "pass", "fail"]
@@ -256,8 +256,8 @@ def test_the_tests_of_the_project_are_known_with_their_groups() -> None:
 @pytest.mark.parametrize(
     "group", ["p2p", "transfer", "collectives", "p2p_osu", "one_sided_osu", "collectives_osu", "p2p_mpi4py"]
 )
-@pytest.mark.parametrize("depth", catalogue.LEVELS)
-def test_every_metric_of_a_launch_could_have_a_reference(group: str, depth: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", catalogue.LEVELS)
+def test_every_metric_of_a_launch_could_have_a_reference(group: str, level: str, tmp_path: Path) -> None:
     """What a real launch gives is among what a key may name: no good reference is ever refused."""
     every = {row.binary: f"/opt/{row.binary}" for row in catalogue.ROWS}
     path = write_stack(tmp_path / "stack")
@@ -265,7 +265,7 @@ def test_every_metric_of_a_launch_could_have_a_reference(group: str, depth: str,
     known = catalogue.planned_metrics(group)
     for ranks in (2, 24):
         with contextlib.suppress(NotMeasured):
-            for metric in catalogue.metrics(catalogue.launches(group, stack, ranks, depth)):
+            for metric in catalogue.metrics(catalogue.launches(group, stack, ranks, level)):
                 name = metric.name if metric.message_bytes is None else metric.name.rpartition(".")[0]
                 quantity, sizes = known[name]
                 assert (quantity.unit, quantity.direction) == (metric.unit, metric.direction)

@@ -1,7 +1,7 @@
 """What the keys of a references.yaml may name: a reference that nobody ever looks up is a mistake, not a gate.
 
 Tests are the leaves of ``reframe_tests/``; partitions, fabrics, node counts and stack patterns are the system's; metrics are
-those the test's group can give at some depth (:func:`catalogue.planned_metrics`).
+those the test's group can give at some level (:func:`catalogue.planned_metrics`).
 """
 
 from __future__ import annotations

@@ -32,14 +32,14 @@ FALLBACK_SYSTEM = "generic"
 SYSTEM_SCHEMA = ROOT / "site_configs" / "system.schema.json"
 DEFAULT_NODE_COUNTS = (2,)
 
-#: Named option sets (``--mode``). ``depth`` selects sizes and repetitions in the catalogue.
+#: Named option sets (``--mode``). ``level`` selects sizes and repetitions in the catalogue.
 MODES: tuple[Mapping[str, Any], ...] = (
     # Is everything there and honest? Two placements, few sizes.
-    {"name": "smoke", "options": ["-t smoke", "-S depth=smoke", "-S repeats=3"]},
+    {"name": "smoke", "options": ["-t smoke", "-S level=smoke", "-S repeats=3"]},
     # What a night has time for, with whole curves; references are used where there are any.
-    {"name": "nightly", "options": ["-t production", "-S depth=nightly", "-S repeats=3"]},
+    {"name": "nightly", "options": ["-t production", "-S level=nightly", "-S repeats=3"]},
     # The whole matrix, to accept or refuse a system: more repeats, and a gated metric without a reference is a failure.
-    {"name": "acceptance", "options": ["-S depth=acceptance", "-S repeats=5", "-S require_reference=yes"]},
+    {"name": "acceptance", "options": ["-S level=acceptance", "-S repeats=5", "-S require_reference=yes"]},
 )
 
 

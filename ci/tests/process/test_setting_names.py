@@ -1,4 +1,4 @@
-"""The option that interleaves two stacks in one job, by its name and by its former one; the stacks are only files."""
+"""Settings of the tests under their names and their former ones; the stacks are only files."""
 
 from __future__ import annotations
 
@@ -49,9 +49,20 @@ def test_launches_of_both_stacks_are_in_one_job(tmp_path: Path, run: Callable[..
 
 def test_a_session_is_stored_as_before(tmp_path: Path, run: Callable[..., Any]) -> None:
     """Neither stack can start anything; what is stored has the columns it always had."""
-    result = run("-r", "-S", "paired_stack=two-system", "-S", "depth=smoke", "-S", "repeats=1")
+    result = run("-r", "-S", "paired_stack=two-system", "-S", "level=smoke", "-S", "repeats=1")
     assert result.returncode == 1, result.stdout + result.stderr
     one, two = sessions.read_session(tmp_path / "results.db").cases
     assert (one.stack, two.stack, two.uuid) == ("one-system", "two-system", f"{one.uuid}:rival")
     assert (one.entry["rival"], one.entry["paired_stack"]) == ("two-system", "two-system")
+    assert (one.entry["depth"], one.entry["level"]) == ("smoke", "smoke")
     assert one.entry["condition"]["in_turn_with"] == "two-system"
+
+
+@pytest.mark.parametrize("option", ["level", "depth"])
+def test_the_level_chooses_what_is_measured(tmp_path: Path, run: Callable[..., Any], option: str) -> None:
+    result = run("--dry-run", "-S", f"{option}=acceptance")
+    assert result.returncode == 0, result.stdout + result.stderr
+    [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
+    assert "-iter 2000,80,2000" in script
+    refused = run("--dry-run", "-S", f"{option}=deep")
+    assert "there is no level 'deep'; choose one of smoke, nightly, acceptance" in refused.stdout
