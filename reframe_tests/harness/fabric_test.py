@@ -115,7 +115,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: Every raw repeat of every metric, as stored with the session.
     samples = variable(list, value=[], loggable=True)
 
-    #: The evidence and the verdict on it, as stored with the session.
+    #: The evidence and its status, as stored with the session.
     proof = variable(dict, value={}, loggable=True)
 
     #: Commit of the tests and versions of what runs and judges them (``provenance``), as stored with the session.

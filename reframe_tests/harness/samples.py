@@ -104,7 +104,7 @@ class DeviceTraffic:
 class Evidence:
     """What the ranks of a case recorded of the condition it ran under, and what follows from it.
 
-    :param verdict: evidence status, one of :data:`STATUSES`.
+    :param status: one of :data:`STATUSES`; stored as ``verdict``.
     :param sentences: what is missing or contradicts the condition.
     :param ranks: rank, host, cpus_allowed (kernel's list format), cpu, numa_node of every rank.
     :param seconds: the benchmarks' own time per launch, in seconds.
@@ -116,7 +116,7 @@ class Evidence:
     :param environment: the variables that steer the network, as rank 0 had them.
     """
 
-    verdict: str
+    status: str
     sentences: tuple[str, ...]
     ranks: tuple[Mapping[str, Any], ...]
     library_version: str
@@ -134,6 +134,7 @@ class Evidence:
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionary, for the session's database."""
         row = asdict(self)
+        row = {"verdict": row.pop("status"), **row}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in row.items()}
 
 
@@ -281,7 +282,7 @@ def read_evidence(value: Any, place: str) -> Evidence | None:
     reader = _Reader(value, f"{place}: proof")
     kernel = _rows(value.get("kernel"), f"{reader.place}.kernel")
     return Evidence(
-        verdict=reader.one_of("verdict", STATUSES),
+        status=reader.one_of("verdict", STATUSES),
         sentences=reader.texts("sentences"),
         ranks=reader.mappings("ranks"),
         library_version=reader.text("library_version", default=""),

@@ -144,7 +144,7 @@ def _seconds(value: Any) -> str:
 
 def _proof(proof: Evidence) -> dict[str, Any]:
     return {
-        "verdict": proof.verdict,
+        "status": proof.status,
         "library": proof.library,
         "version": proof.library_version,
         "transport": proof.transport,

@@ -148,7 +148,7 @@ class Case:
     def evidence(self) -> str:
         """``proven``, ``contradicted``, ``missing`` or ``dry-run``; empty for a case that was never to run."""
         if self.proof:
-            return self.proof.verdict
+            return self.proof.status
         return "" if self.result in ("skip", "fail_deps") else MISSING
 
     @property

@@ -72,7 +72,7 @@ def test_every_stack_was_measured_on_every_fabric_by_both_launchers(cases: list[
 
 def test_numbers_and_proof_are_stored(cases: list[Case]) -> None:
     for case in cases:
-        assert case.proof and case.proof.verdict == "proven", case.reason
+        assert case.proof and case.proof.status == "proven", case.reason
         assert case.samples and all(None not in sample.values for sample in case.samples), case.name
         assert case.job_id
         assert len(case.proof.ranks) == case.nodes * case.ppn

@@ -137,7 +137,7 @@ def test_twelve_ranks_start_and_cores_that_are_not_there_are_no_proof(
     done = cluster_reframe.run(shared.cluster, shared.folder / "live", *options, "-S", "limit_s=400")
     (case,) = done.measured
     assert (done.status, case.result) == (1, "fail")
-    assert case.proof and case.proof.verdict == "contradicted"
+    assert case.proof and case.proof.status == "contradicted"
     assert [rank["rank"] for rank in case.proof.ranks] == list(range(12))
     said = re.findall(r"asked for rank (\d+) on \w+ on core (\d+) \(bunch\), the kernel lets it run on", case.reason)
     asked = {int(rank): int(core) for rank, core in said}

@@ -74,7 +74,7 @@ def sent(case: Case) -> dict[str, int]:
 @pytest.mark.parametrize("name", CARELESS)
 def test_bytes_on_another_network_fail_the_case_and_are_named(name: str, careless: Callable[[str], Case]) -> None:
     case = careless(name)
-    assert case.result == "fail" and case.proof and case.proof.verdict == "contradicted"
+    assert case.result == "fail" and case.proof and case.proof.status == "contradicted"
     sentence = next(text for text in case.proof.sentences if "asked for eth1g, " in text)
     named = dict(re.findall(r"(\w+) carried ([0-9.]+ [kMG]?B)", sentence))
     others = {device: count for device, count in sent(case).items() if device not in ("eth1g", "lo")}

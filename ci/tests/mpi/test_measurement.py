@@ -101,7 +101,7 @@ def metric_of(sample: Sample) -> str:
 def test_a_healthy_job_is_proven(healthy: Job) -> None:
     outcome = healthy.judge()
     assert outcome.sentences == []
-    assert outcome.verdict == measurement.PROVEN
+    assert outcome.status == measurement.PROVEN
     expected = {metric.name for metric in catalogue.metrics(healthy.launches)}
     assert {metric_of(sample) for sample in outcome.samples} == expected
     assert all(len(sample.values) == healthy.repeats and None not in sample.values for sample in outcome.samples)
@@ -120,7 +120,7 @@ def test_other_programs_lines_before_a_title_are_counted_in_the_notes(damaged: J
     output = damaged.directory / first_launch(damaged).output
     output.write_text(f"srun: job 7 queued and waiting for resources\n{output.read_text()}")
     outcome = damaged.judge()
-    assert (outcome.verdict, outcome.sentences) == (measurement.PROVEN, [])
+    assert (outcome.status, outcome.sentences) == (measurement.PROVEN, [])
     assert "before the benchmarks' titles stood 1 line of Slurm, set aside" in outcome.proof["notes"]
     assert all(None not in sample.values for sample in outcome.samples)
 
@@ -190,7 +190,7 @@ def test_damage_is_missing_never_a_smaller_table(damaged: Job, damage: Callable[
     before = len(damaged.judge().samples)
     damage(damaged)
     outcome = damaged.judge()
-    assert outcome.verdict == measurement.MISSING
+    assert outcome.status == measurement.MISSING
     assert wanted in " ".join(outcome.sentences)
     assert len(outcome.samples) == before, "the numbers of the other repeat are kept"
     assert outcome.proof["verdict"] == measurement.MISSING
@@ -216,7 +216,7 @@ def test_false_conditions_are_contradicted(stack, fabric, changes, wanted, requi
     chosen = require_stack(stack)
     group = "p2p" if "IMB-MPI1" in chosen.binaries else "p2p_mpi4py"
     outcome = run_job(tmp_path, chosen, fabric, group, **changes).judge()
-    assert outcome.verdict == measurement.CONTRADICTED
+    assert outcome.status == measurement.CONTRADICTED
     assert wanted in " ".join(outcome.sentences)
     assert outcome.samples, "the numbers are kept, marked"
 
@@ -234,7 +234,7 @@ def test_another_mpi_is_contradicted(require_stack, tmp_path: Path) -> None:
 def test_a_preloaded_library_is_kept_and_remarked(name: str, require_stack, tmp_path: Path) -> None:
     """Site tools are preloaded by a module into every job; a launch for evidence must not lose them, nor its own library."""
     outcome = run_job(tmp_path, require_stack(name), "shm", "placement", repeats=1, LD_PRELOAD="libm.so.6").judge()
-    assert (outcome.verdict, outcome.sentences) == (measurement.PROVEN, [])
+    assert (outcome.status, outcome.sentences) == (measurement.PROVEN, [])
     assert (
         "all ranks preloaded libm.so.6 beside the evidence library (LD_PRELOAD of the job or its nodes)"
         in outcome.proof["notes"]
@@ -243,7 +243,7 @@ def test_a_preloaded_library_is_kept_and_remarked(name: str, require_stack, tmp_
 
 def test_without_the_recorder_nothing_is_proven(require_stack, tmp_path: Path) -> None:
     outcome = run_job(tmp_path, require_stack("mpich-wheels"), "shm", recorder="").judge()
-    assert outcome.verdict == measurement.MISSING
+    assert outcome.status == measurement.MISSING
     assert "none of the 2 ranks left evidence" in " ".join(outcome.sentences)
 
 
@@ -251,7 +251,7 @@ def test_a_launch_that_cannot_start_says_why(require_stack, tmp_path: Path) -> N
     stack = require_stack("mpich-wheels")
     gone = replace(stack, binaries={**stack.binaries, "IMB-MPI1": "/nowhere/IMB-MPI1"})
     outcome = run_job(tmp_path, gone, "shm").judge()
-    assert outcome.verdict == measurement.MISSING
+    assert outcome.status == measurement.MISSING
     assert "/nowhere/IMB-MPI1" in " ".join(outcome.sentences)
 
 

@@ -17,10 +17,10 @@ def test_a_value_that_is_lost_or_changed_on_the_way_contradicts(tmp_path: Path, 
     """What a profile or a launcher does to a variable, on real ranks."""
     chosen = require_stack(stack)
     job = real.run_job(tmp_path, chosen, "shm", "placement", repeats=1)
-    assert job.judge().verdict == measurement.PROVEN
+    assert job.judge().status == measurement.PROVEN
     asked = replace(job.condition, recommended={"SITES_OWN": "1"}, chosen={next(iter(chosen.env_vars)): "other"})
     outcome = replace(job, condition=asked).judge()
-    assert outcome.verdict == measurement.CONTRADICTED
+    assert outcome.status == measurement.CONTRADICTED
     text = " ".join(outcome.sentences)
     assert "asked for SITES_OWN='1', but ranks 0 and 1 on " in text and " had none." in text
     assert f"asked for {next(iter(chosen.env_vars))}='other', but ranks 0 and 1 on " in text

@@ -225,6 +225,7 @@ def test_what_is_stored_is_read_back() -> None:
     assert samples.read_samples([stored[0]], "case") == (sample,)
     assert samples.read_gates([stored[1]], "case") == (gate,)
     assert samples.read_evidence(stored[2], "case") == evidence
+    assert (evidence.status, stored[2]["verdict"]) == (samples.CONTRADICTED, "contradicted"), "stored sessions have this name"
 
 
 def test_traffic_per_repeat_may_be_nested_or_flat() -> None:

@@ -38,7 +38,7 @@ class Finding:
 
     launch: str
     repeat: int
-    verdict: str
+    status: str
     sentence: str
 
 
@@ -57,15 +57,15 @@ class Outcome:
     findings: list[Finding] = field(default_factory=list)
     evidence: Evidence | None = None
 
-    def add(self, launch: str, repeat: int, verdict: str, sentences: Iterable[str]) -> None:
+    def add(self, launch: str, repeat: int, status: str, sentences: Iterable[str]) -> None:
         """Add what was found in one repeat of one launch; sentences quote programs, whose colour codes end here."""
-        self.findings += [Finding(launch, repeat, verdict, printable(sentence)) for sentence in sentences]
+        self.findings += [Finding(launch, repeat, status, printable(sentence)) for sentence in sentences]
 
     @property
-    def verdict(self) -> str:
+    def status(self) -> str:
         """``proven``, ``contradicted`` or ``missing``."""
-        verdicts = {finding.verdict for finding in self.findings}
-        return next((verdict for verdict in (CONTRADICTED, MISSING) if verdict in verdicts), PROVEN)
+        found = {finding.status for finding in self.findings}
+        return next((status for status in (CONTRADICTED, MISSING) if status in found), PROVEN)
 
     @property
     def proof(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Outcome:
         """One sentence per finding, the job's end and contradictions first; what all repeats share is said once."""
         repeats: dict[tuple[str, str, str], list[int]] = {}
         for finding in self.findings:
-            repeats.setdefault((finding.verdict, finding.launch, finding.sentence), []).append(finding.repeat)
+            repeats.setdefault((finding.status, finding.launch, finding.sentence), []).append(finding.repeat)
         # The end of the job first, since it explains what follows.
         ordered = sorted(repeats.items(), key=lambda item: (item[1] != [WHOLE_JOB], item[0][0] != CONTRADICTED))
         return [f"{launch}{self._which(numbers)}: {sentence}" for (_, launch, sentence), numbers in ordered]
@@ -139,7 +139,7 @@ def evaluate(
             outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, parsed))
     for launch in (launch for launch in launches if not launch.checks_data):
         outcome.samples += _collect(launch, [records[launch.name, repeat] for repeat in range(1, repeats + 1)])
-    if outcome.verdict == MISSING:
+    if outcome.status == MISSING:
         outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
     evidence = _evidence(outcome, condition.setting.summary, details)
     notes = list(evidence.notes)
@@ -361,7 +361,7 @@ def _evidence(outcome: Outcome, setting_summary: str, details: Sequence[tuple[st
     errors = [{"launch": launch, "repeat": repeat, **row} for launch, repeat, facts in recorded for row in facts["link_errors"]]
     library = (first.get("library") or [{}])[0]
     return Evidence(
-        verdict=outcome.verdict,
+        status=outcome.status,
         sentences=tuple(outcome.sentences),
         notes=(*_notes(note for _, _, facts in recorded for note in facts["notes"]), *link_state.remarks(errors)),
         ranks=tuple(

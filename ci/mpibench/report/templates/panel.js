@@ -61,11 +61,11 @@ function fileBlock(data) {
 }
 function proofBlock(proof) {
   if (!proof) return [title("Proof"), el("p", {}, "None was stored.")];
-  const good = proof.verdict === "proven";
+  const good = proof.status === "proven";
   const rest = proof.rank_count - proof.ranks.length;
   return [
     title("Proof"),
-    el("p", { class: `evidence ${proof.verdict}` }, `${good ? "✓" : "✕"} condition ${proof.verdict}`),
+    el("p", { class: `evidence ${proof.status}` }, `${good ? "✓" : "✕"} condition ${proof.status}`),
     pairs([["transport", proof.transport], ["library", proof.library], ["kernel", proof.kernel.join("; ")], ["links", proof.links.join("; ")], ["benchmark time", proof.seconds.map((value) => `${number(value)} s`).join(", ")]]),
     proof.notes.map((text) => el("p", { class: "note" }, text)),
     proof.version ? el("pre", {}, proof.version) : null,
