@@ -1,4 +1,4 @@
-"""Settled transports on real MPIs: the proofs hold on what they print, and the bytes go where the setting says.
+"""Resolved transports on real MPIs: the proofs hold on what they print, and the bytes go where the setting says.
 
 Each launch has a network namespace of its own, so that nothing else on the machine is counted on its loopback interface.
 """
@@ -110,7 +110,7 @@ def with_its_devices(stack: Stack, launch: Launch) -> Stack:
 
 @pytest.mark.parametrize("fabric", [SHM, LO], ids=lambda fabric: fabric.name)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_settled_transport_carries_the_bytes_and_proves_itself(
+def test_a_resolved_transport_carries_the_bytes_and_proves_itself(
     name: str, fabric: Fabric, require_stack: Callable[[str], Stack], launch: Launch
 ) -> None:
     stack = with_its_devices(require_stack(name), launch)

@@ -10,7 +10,7 @@ import pytest
 from mpibench.commands import doctor
 from reframe_tests.harness.job import transports
 from reframe_tests.harness.sites import site
-from transport_cases import make_stack
+from transport_cases import attempt, make_stack
 
 TEMPLATE = site.ROOT / "site_configs" / "template" / "modern.py"
 
@@ -68,5 +68,5 @@ def test_current_mpis_have_words_for_its_fabrics(mpi: str, version: str, device:
         for name, fabric in site.fabrics_of(partition["extras"]).items()
         if name != "shm"
     }
-    resolved = {name: transports.resolve_transport(stack, fabric) for name, fabric in described.items()}
+    resolved = {name: attempt(stack, fabric) for name, fabric in described.items()}
     assert {name for name, setting in resolved.items() if isinstance(setting, transports.Setting)} == fabrics

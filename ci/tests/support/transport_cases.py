@@ -7,6 +7,7 @@ from reframe_tests.harness.job.transports import Setting, check_proofs, resolve_
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import NotMeasured
 
 #: Real output: two ranks on one machine (lo, eth0, no RDMA adapter), or two on each of two namespaces joined by a veth
 #: pair (two-nodes), of IMB-MPI1 2021.11 and mpi4py.bench 4.1; names and prefixes of the machine replaced.
@@ -74,10 +75,15 @@ OPENMPI_4 = make_stack("openmpi", "4.1.4")
 MVAPICH2 = make_stack("mvapich2", "2.3.7", "ch3:mrail")
 
 
-def setting_of(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting:
-    setting = resolve_transport(stack, fabric, striped=striped)
-    assert isinstance(setting, Setting), setting
-    return setting
+setting_of = resolve_transport
+
+
+def attempt(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting | NotMeasured:
+    """The setting, or the reason why there is none."""
+    try:
+        return resolve_transport(stack, fabric, striped=striped)
+    except NotMeasured as reason:
+        return reason
 
 
 def fabric_of(transport: str, scope: str) -> Fabric:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from folders import DATA
-from reframe_tests.harness.job.transports import Setting, check_proofs, resolve_transport, strip_debug
+from reframe_tests.harness.job.transports import Setting, check_proofs, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import TRANSPORTS
@@ -27,6 +27,7 @@ from transport_cases import (
     OPENMPI,
     OPENMPI_4,
     SHM,
+    attempt,
     every_stack,
     fabric_of,
     golden,
@@ -277,7 +278,7 @@ def test_silence_is_missing_evidence(stack: Stack, fabric: Fabric, words: str) -
 @pytest.mark.parametrize("stack", every_stack(), ids=lambda stack: f"{stack.mpi}-{stack.mpi_version}-{stack.device}")
 def test_no_setting_is_proven_by_silence(stack: Stack) -> None:
     for transport in TRANSPORTS:
-        setting = resolve_transport(stack, fabric_of(transport, "node"))
+        setting = attempt(stack, fabric_of(transport, "node"))
         if isinstance(setting, Setting):
             assert check_proofs(setting, "", []), setting.summary
 

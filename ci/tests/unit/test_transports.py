@@ -8,11 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness.job.transports import Unsupported, resolve_transport
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.transport import Range
-from reframe_tests.harness.vocabulary import TRANSPORTS, BadInput
+from reframe_tests.harness.vocabulary import TRANSPORTS, BadInput, NotMeasured
 from transport_cases import (
     EDR,
     ETH,
@@ -25,6 +24,7 @@ from transport_cases import (
     OPA2,
     OPENMPI,
     OPENMPI_4,
+    attempt,
     every_stack,
     fabric_of,
     make_stack,
@@ -42,23 +42,23 @@ def test_every_pair_has_a_row_or_a_reason_of_its_own(scope: str) -> None:
     for stack, transport in itertools.product(every_stack(), TRANSPORTS):
         if transport == "shm" and scope == "cluster":
             continue
-        outcome = resolve_transport(stack, fabric_of(transport, scope))
-        if isinstance(outcome, Unsupported):
-            assert outcome.reason.endswith("."), outcome.reason
-            assert "add a row to the file of" not in outcome.reason, outcome.reason
+        outcome = attempt(stack, fabric_of(transport, scope))
+        if isinstance(outcome, NotMeasured):
+            assert str(outcome).endswith("."), str(outcome)
+            assert "add a row to the file of" not in str(outcome), str(outcome)
 
 
 @pytest.mark.parametrize("scope", ["node", "cluster"])
 def test_settings_are_filled_and_name_the_device(scope: str) -> None:
-    settled = 0
+    resolved = 0
     for stack, transport in itertools.product(every_stack(), TRANSPORTS):
         if transport == "shm" and scope == "cluster":
             continue
         fabric = fabric_of(transport, scope)
-        setting = resolve_transport(stack, fabric)
-        if isinstance(setting, Unsupported):
+        setting = attempt(stack, fabric)
+        if isinstance(setting, NotMeasured):
             continue
-        settled += 1
+        resolved += 1
         text = " ".join([*setting.env.values(), *(v for proof in setting.proofs for v in (*proof.expect, *proof.allow))])
         assert not re.search(r"\{[a-z_]+\}", text), text
         assert all(value for value in setting.env.values()), setting.env
@@ -67,7 +67,7 @@ def test_settings_are_filled_and_name_the_device(scope: str) -> None:
             chosen = setting.env.values()
             assert any(fabric.devices[0] in value for value in chosen) or (number and number[0] in chosen), setting.env
         assert "\n" not in setting.summary
-    assert settled > 60
+    assert resolved > 60
 
 
 def test_every_row_names_its_manual_and_has_a_proof() -> None:
@@ -146,17 +146,17 @@ def test_intel_mpi_4_names_the_dapl_provider_and_never_falls_back() -> None:
 
 
 def test_open_mpi_5_has_no_openib() -> None:
-    outcome = resolve_transport(OPENMPI, fabric_of("verbs", "cluster"))
-    assert outcome == Unsupported("Open MPI 5 has no openib BTL: use transport ucx.")
+    outcome = attempt(OPENMPI, fabric_of("verbs", "cluster"))
+    assert str(outcome) == "Open MPI 5 has no openib BTL: use transport ucx." and isinstance(outcome, NotMeasured)
     assert setting_of(OPENMPI_4, fabric_of("verbs", "cluster")).env["OMPI_MCA_btl_openib_if_include"] == "mlx5_0:2"
 
 
-def test_a_build_without_the_netmod_is_told_which_one_it_needs() -> None:
-    outcome = resolve_transport(MPICH_UCX, fabric_of("efa", "cluster"))
-    assert isinstance(outcome, Unsupported)
-    assert outcome.reason == "MPICH 5.0.2, built with ch4:ucx, cannot use efa: it needs a build with ch4:ofi."
-    nameless = resolve_transport(replace(MPICH, device=""), ETH)
-    assert isinstance(nameless, Unsupported) and "metadata name no device" in nameless.reason
+def test_a_build_without_the_netmod_names_the_one_it_needs() -> None:
+    outcome = attempt(MPICH_UCX, fabric_of("efa", "cluster"))
+    assert isinstance(outcome, NotMeasured)
+    assert str(outcome) == "MPICH 5.0.2, built with ch4:ucx, cannot use efa: it needs a build with ch4:ofi."
+    nameless = attempt(replace(MPICH, device=""), ETH)
+    assert isinstance(nameless, NotMeasured) and "metadata name no device" in str(nameless)
 
 
 def test_a_build_with_both_netmods_takes_its_first_but_ofi_for_loopback() -> None:
@@ -183,11 +183,11 @@ def test_several_rails() -> None:
 
 def test_one_rail_where_the_setting_takes_one() -> None:
     two = replace(ETH, rails=(Rail("eth1"), Rail("eth2")))
-    outcome = resolve_transport(INTEL, two)
-    assert isinstance(outcome, Unsupported) and "FI_TCP_IFACE" in outcome.reason and "eth1g has 2" in outcome.reason
+    outcome = attempt(INTEL, two)
+    assert isinstance(outcome, NotMeasured) and "FI_TCP_IFACE" in str(outcome) and "eth1g has 2" in str(outcome)
     assert setting_of(OPENMPI, two).env["OMPI_MCA_btl_tcp_if_include"] == "eth1,eth2"
-    refused = resolve_transport(OPENMPI, two, striped=True)
-    assert isinstance(refused, Unsupported) and "split messages" in refused.reason
+    refused = attempt(OPENMPI, two, striped=True)
+    assert isinstance(refused, NotMeasured) and "splits messages" in str(refused)
     assert setting_of(OPENMPI, ETH, striped=True) == setting_of(OPENMPI, ETH)
 
 
@@ -210,7 +210,7 @@ def test_ip_interfaces_of_an_rdma_fabric_are_optional() -> None:
 )
 def test_bad_fabrics_are_refused_in_one_sentence(fabric: Fabric, words: str) -> None:
     with pytest.raises(BadInput) as caught:
-        resolve_transport(INTEL, fabric)
+        setting_of(INTEL, fabric)
     assert words in str(caught.value) and str(caught.value).startswith("fabric net: ")
 
 

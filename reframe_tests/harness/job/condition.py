@@ -244,8 +244,6 @@ def resolve(
         here=here,
     )
     setting = transports.resolve_transport(stack, fabric)
-    if isinstance(setting, transports.Unsupported):
-        raise NotMeasured(setting.reason)
     starter = launchers.find(launcher, stack.launcher_family)
     if starter is None:
         raise NotMeasured(launchers.unknown(launcher))

@@ -18,20 +18,13 @@ from ..machine.fabric import Fabric
 from ..mpis import registry
 from ..mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, TransportRow
 from ..stacks.stack import Stack
-from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput
+from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
 
-__all__ = ["DEBUG", "LIBRARIES", "Gap", "Proof", "Setting", "TransportRow", "Unsupported"]
+__all__ = ["DEBUG", "LIBRARIES", "Gap", "Proof", "Setting", "TransportRow"]
 __all__ += ["check_proofs", "resolve_transport", "strip_debug"]
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _UNIT = re.compile(r"_(\d+)$")
-
-
-@dataclass(frozen=True)
-class Unsupported:
-    """A pair this MPI cannot run; ``reason`` says why and what to do instead. The case is skipped with it."""
-
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -61,10 +54,11 @@ class Setting:
         return " ".join(f"{name}={value}" for name, value in self.env.items() if name not in self.debug_env)
 
 
-def resolve_transport(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting | Unsupported:
+def resolve_transport(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting:
     """Look up how ``stack`` uses ``fabric``.
 
     :param striped: split each message over the fabric's rails; otherwise each message takes one of them.
+    :raises NotMeasured: this stack cannot use it, with the reason and what to do instead.
     :raises BadInput: the fabric cannot be used by any MPI as described (unknown transport, no rail, wrong scope).
     """
     _check(fabric)
@@ -75,15 +69,15 @@ def resolve_transport(stack: Stack, fabric: Fabric, *, striped: bool = False) ->
     ]
     fitting = _fit_device(rows, stack.device)
     if not fitting:
-        return Unsupported(_reason(stack, fabric, rows))
+        raise NotMeasured(_reason(stack, fabric, rows))
     row = next((row for row in fitting if not set(fabric.devices) & set(row.last_resort_for)), fitting[0])
     rails = ONE_RAIL if len(fabric.rails) <= 1 else STRIPED if striped else MANY_RAILS
     if rails == STRIPED and STRIPED not in row.by_rails:
-        return Unsupported(f"{_named(stack)} is not told here how to split messages over rails of {fabric.transport}.")
+        raise NotMeasured(f"no setting is known with which {_named(stack)} splits messages over rails of {fabric.transport}.")
     templates = {**row.env, **row.by_scope.get(fabric.scope, {}), **row.by_rails.get(rails, {}), **row.debug_env}
     single = [name for name, value in templates.items() if re.search(r"\{(?:device|device_port|port|unit)\}", value)]
     if single and len(fabric.rails) > 1:
-        return Unsupported(
+        raise NotMeasured(
             f"{_named(stack)} uses one rail of {fabric.transport} ({single[0]}), but fabric {fabric.name} has "
             f"{len(fabric.rails)}: describe a fabric with one rail."
         )
