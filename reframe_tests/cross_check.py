@@ -1,4 +1,4 @@
-"""Cross-check: two suites measure the same link in turns; do they say the same?"""
+"""Cross-check: two suites measure the same link, interleaved; do they agree?"""
 
 import reframe as rfm
 

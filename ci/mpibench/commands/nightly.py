@@ -30,7 +30,7 @@ from reframe_tests.harness.vocabulary import BadInput
 from .. import whole_file
 from ..report.summary import outcome_of
 from ..results import selection_options, session_files, session_values
-from ..results.sessions import RIVAL, Session, label_of, list_sessions, read_session
+from ..results.sessions import PAIRED, Session, label_of, list_sessions, read_session
 from . import supervision
 
 RESULTS = ROOT / "results"
@@ -237,7 +237,7 @@ def selected_cases(info: dict[str, object]) -> int | None:
 
 def shortfall(session: Session, selected: int | None) -> list[str]:
     """What a session lacks of what ReFrame selected, one sentence each."""
-    cases = [case for case in session.cases if case.run == 0 and not case.uuid.endswith(RIVAL)]
+    cases = [case for case in session.cases if case.run == 0 and not case.uuid.endswith(PAIRED)]
     problems = []
     if selected is None:
         problems.append("how many cases ReFrame selected is not in its log, so nobody knows whether all were stored")

@@ -41,8 +41,9 @@ SESSION_KEYS = frozenset(
 UNDEFINED = "<undefined>"
 #: ReFrame's options that repeat a whole session, and how short ``argparse`` takes them.
 _RERUN = re.compile(r"(?:^|\s)--(?:rer(?:u(?:ns?)?)?|dur(?:a(?:t(?:i(?:on?)?)?)?)?)(?:[\s=]|$)")
-#: Behind the id of a case: what the stack measured that was interleaved with it in the same job (``-S paired_stack=``).
-RIVAL = ":rival"
+#: Behind the id of a case: what the stack measured that was interleaved with it in the same job (``-S paired_stack=``);
+#: stored sessions and datasets have this name.
+PAIRED = ":rival"
 #: Name of the job script ReFrame writes (``Job.create``: ``{name}.sh``, job name ``rfm_job``).
 JOB_SCRIPT = "rfm_job.sh"
 
@@ -295,11 +296,11 @@ def _cases(report: Mapping[str, Any], where: str) -> Iterator[Case]:
                 gates=read_gates(_defined(entry, "gates"), place),
             )
             yield case
-            yield from _rival(case, place)
+            yield from _paired(case, place)
 
 
-def _rival(case: Case, place: str) -> Iterator[Case]:
-    """The other stack of a job in which two took turns, as a case of its own; it has no gates."""
+def _paired(case: Case, place: str) -> Iterator[Case]:
+    """The other stack of a job with two interleaved stacks, as a case of its own; it has no gates."""
     run = _defined(case.entry, "rival_run")
     if run in (None, {}):
         return
@@ -307,11 +308,11 @@ def _rival(case: Case, place: str) -> Iterator[Case]:
         raise BadInput(f"{place}: rival_run is not a mapping with a condition.")
     yield replace(
         case,
-        uuid=f"{case.uuid}{RIVAL}",
+        uuid=f"{case.uuid}{PAIRED}",
         entry={**case.entry, "environ": run["condition"].get("stack"), "rival_run": None},
         condition=run["condition"],
-        samples=read_samples(run.get("samples"), f"{place}, rival"),
-        proof=read_evidence(run.get("proof"), f"{place}, rival"),
+        samples=read_samples(run.get("samples"), f"{place}, paired stack"),
+        proof=read_evidence(run.get("proof"), f"{place}, paired stack"),
         gates=(),
     )
 

@@ -160,7 +160,7 @@ def notes(comparison: Comparison) -> list[str]:
     found = []
     paired = comparison.bands.filter(pl.col("units") == "pairs").height
     if paired:
-        found.append(f"{paired} of {comparison.bands.height} were measured in turns in the same jobs and compared in pairs")
+        found.append(f"{paired} of {comparison.bands.height} were measured interleaved in the same jobs and compared in pairs")
     metrics = comparison.metrics
     zero = metrics.filter(pl.col("ratio").is_null(), pl.col("why").str.contains("are zero"))
     for row in zero.to_dicts():

@@ -30,7 +30,7 @@ from scipy import stats
 from reframe_tests.harness.vocabulary import LOWER
 
 from ..results.session_values import CURVE, METRIC, Selection, slowness
-from ..results.sessions import RIVAL
+from ..results.sessions import PAIRED
 from . import statistics
 from . import zeros as verdict_zeros
 from .policy import Policy
@@ -100,7 +100,7 @@ class Judgement:
 def judge(baseline: Selection, candidate: Selection, policy: Policy, *, paired: bool = False) -> Judgement:
     """Compare two selections metric by metric.
 
-    :param paired: where both took turns in the same jobs, repeats are compared pair by pair.
+    :param paired: where both were interleaved in the same jobs, repeats are compared pair by pair.
     """
     sides = [_sized(side.values) for side in (baseline, candidate)]
     measured = [side.measured for side in (baseline, candidate)]
@@ -158,8 +158,8 @@ def _matrix(values: pl.DataFrame, sizes: list[int | None], unit: pl.Expr) -> Arr
     return order.join(wide, on="place", how="left", maintain_order="left").drop("place").to_numpy().astype(float)
 
 
-#: A job, and a repeat of a job: the same for both stacks that took turns in it.
-_JOB_OF_BOTH = pl.col("case").str.strip_suffix(RIVAL)
+#: A job, and a repeat of a job: the same for both stacks that were interleaved in it.
+_JOB_OF_BOTH = pl.col("case").str.strip_suffix(PAIRED)
 _REPEAT = pl.concat_str(_JOB_OF_BOTH, pl.lit("#"), pl.col("repeat"))
 
 
@@ -169,7 +169,7 @@ def _tests(
     """All comparisons of one curve."""
     sizes = sorted(one["message_bytes"].unique().to_list(), key=lambda size: -1 if size is None else size)
     if paired:
-        jobs_of_both = set(one["case"].str.strip_suffix(RIVAL)) & set(two["case"].str.strip_suffix(RIVAL))
+        jobs_of_both = set(one["case"].str.strip_suffix(PAIRED)) & set(two["case"].str.strip_suffix(PAIRED))
         unit = _JOB_OF_BOTH if len(jobs_of_both) >= ENOUGH_JOBS else _REPEAT
         named = [side.with_columns(pair=unit) for side in (one, two)]
         on = ["pair", "message_bytes"]

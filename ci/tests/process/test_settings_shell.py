@@ -20,7 +20,7 @@ def test_every_assignment_is_literal(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_rival_gets_its_own_variables_literally(tmp_path: Path) -> None:
+def test_a_paired_stack_gets_its_own_variables_literally(tmp_path: Path) -> None:
     own, theirs = resolved(), replace(resolved(), stack=replace(STACK, name="other", env_vars={"STACKS_OWN": ODD}))
     enter = interleaved._enter("rival_p", own, theirs)
     script = f'repeat=1; {enter} sh -c \'printf "%s|%s" "$STACKS_OWN" "$SITES_OWN"\''

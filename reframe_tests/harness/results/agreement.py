@@ -1,4 +1,4 @@
-"""Do two suites agree? OSU's numbers over IMB's, measured in turns in one job on the same cores and link.
+"""Do two suites agree? OSU's numbers over IMB's, measured interleaved in one job on the same cores and link.
 
 Compared is what both define alike. Latency: half of a round trip of a blocking send and receive, one buffer. Bandwidth: a
 window of 64 nonblocking sends from one buffer, then one answer of 1 (IMB) or 4 bytes (OSU), bytes / 1e6 / seconds;

@@ -162,11 +162,11 @@ def push(record: Any, url: str) -> None:
 
 
 def _proven(record: Any) -> Iterator[tuple[dict[str, Any], list[Mapping[str, Any]]]]:
-    """Labels and samples of each stack of a case that is proven: its own, and the one that took turns with it."""
+    """Labels and samples of each stack of a case that is proven: its own, and the one interleaved with it."""
     case = {name: getattr(record, attribute, None) for attribute, name in _CASE.items()}
     own = {"proof": getattr(record, "check_proof", None), "samples": getattr(record, "check_samples", None)}
-    rival = getattr(record, "check_rival_run", None) or {}
-    runs = [(case, own), ({**case, "stack": (rival.get("condition") or {}).get("stack")}, rival)]
+    paired = getattr(record, "check_rival_run", None) or {}
+    runs = [(case, own), ({**case, "stack": (paired.get("condition") or {}).get("stack")}, paired)]
     for labels, run in runs:
         samples = [one for one in run.get("samples") or () if any(value is not None for value in one["values"])]
         if (run.get("proof") or {}).get("verdict") == "proven" and samples:

@@ -19,7 +19,7 @@ _OSU_WINDOW = (
 )
 
 GROUP = Group(
-    "Latency and bandwidth of one pair in two suites, in turns (OSU over IMB-MPI1)",
+    "Latency and bandwidth of one pair in two suites, interleaved (OSU over IMB-MPI1)",
     (
         Plan("imb_pair", "IMB-MPI1", ("PingPong",), _PAIR),
         *in_bands("osu_latency", *_OSU_PAIR),

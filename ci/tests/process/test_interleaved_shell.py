@@ -1,4 +1,4 @@
-"""Two stacks in turns in one job: what the job's shell makes of it."""
+"""Two stacks interleaved in one job: what the job's shell makes of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reframe_tests.harness.job import interleaved, script
 from synthetic_conditions import simple_condition
 
 
-def test_the_rival_leaves_the_jobs_stack_and_enters_its_own(tmp_path: Path) -> None:
+def test_the_paired_stack_leaves_the_jobs_stack_and_enters_its_own(tmp_path: Path) -> None:
     own = simple_condition({"OWN": "1", "BOTH": "own"}, {"LIBS": ("/own/a", "/own/b"), "ONLY": ("/own",)}, {"OWN_DEBUG": "x"})
     theirs = simple_condition(
         {"BOTH": "it's $theirs"}, {"LIBS": ("/their libs",), "MORE": ("/more",)}, {"LOG": f"a={script.DEBUG_FILE}"}

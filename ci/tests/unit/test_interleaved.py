@@ -1,4 +1,4 @@
-"""Two stacks in turns in one job: each in its own environment, stored as two cases, compared pair by pair."""
+"""Two stacks interleaved in one job: each in its own environment, stored as two cases, compared pair by pair."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from synthetic_report import SMALL_REPORT
 from synthetic_verdicts import write_session
 
 
-def test_who_cannot_share_a_job_is_told(require_stack: Callable[[str], Stack]) -> None:
+def test_stacks_that_cannot_share_a_job_are_named(require_stack: Callable[[str], Stack]) -> None:
     own = require_stack("mpich-wheels")
     with pytest.raises(NotMeasured, match="own stack"):
         interleaved.find(own.name, own)
@@ -34,12 +34,12 @@ def test_who_cannot_share_a_job_is_told(require_stack: Callable[[str], Stack]) -
         interleaved.pair(*(simple_condition({}, {}, {}, binding=one) for one in files), ())
 
 
-def test_a_stored_case_with_a_rival_is_two_cases() -> None:
+def test_a_stored_case_with_a_paired_stack_is_two_cases() -> None:
     entry = dict(SMALL_REPORT["runs"][0]["testcases"][0])
-    run = {"condition": {**entry["condition"], "stack": "rival-stack"}, "samples": entry["samples"], "proof": entry["proof"]}
+    run = {"condition": {**entry["condition"], "stack": "other-stack"}, "samples": entry["samples"], "proof": entry["proof"]}
     report = {**SMALL_REPORT, "runs": [{"testcases": [{**entry, "rival_run": run}]}]}
     own, other = sessions._cases(report, "here")
-    assert (other.uuid, other.stack) == (own.uuid + sessions.RIVAL, "rival-stack")
+    assert (other.uuid, other.stack) == (own.uuid + sessions.PAIRED, "other-stack")
     assert (other.samples, other.gates, other.job_id) == (own.samples, (), own.job_id)
     report["runs"][0]["testcases"][0]["rival_run"] = ["?"]
     with pytest.raises(sessions.BadInput, match="rival_run"):
@@ -52,7 +52,7 @@ def test_pairs_see_what_the_machines_noise_hides(tmp_path: Path, jobs: int, unit
     rng = np.random.default_rng(5)
     shared: dict[tuple[str, int], float] = {}
 
-    def in_turns(pair: bool) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def interleave(pair: bool) -> Callable[[dict[str, Any]], dict[str, Any]]:
         def edit(row: dict[str, Any]) -> dict[str, Any]:
             place = int(row["case"].rsplit(":", 1)[1])
             base, theirs = place % jobs, place >= jobs
@@ -65,7 +65,7 @@ def test_pairs_see_what_the_machines_noise_hides(tmp_path: Path, jobs: int, unit
     for number, pair in enumerate((True, False)):
         folder = tmp_path / str(pair)
         options = {"stacks": ("a-spack", "b-spack"), "jobs": jobs, "noise": 0.002, "benchmarks": {"PingPong": "latency_us"}}
-        write_session(folder, number, edit=in_turns(pair), **options)
+        write_session(folder, number, edit=interleave(pair), **options)
         if pair:
             name_the_cases(folder, jobs)
         rows = compare.pair(folder, "latest", "stack", "a-spack", "b-spack").bands.to_dicts()

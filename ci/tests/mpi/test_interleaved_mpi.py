@@ -1,4 +1,4 @@
-"""Two stacks in turns in one real job."""
+"""Two stacks interleaved in one real job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_two_stacks_in_one_real_job(
 ) -> None:
     require_stack("intelmpi-wheels"), require_stack("mpich-wheels")
     environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
-    chosen = ("-n", CASE, "-p", "intelmpi-wheels", "-S", "level=smoke", "-S", "rival=mpich-wheels", "--system=generic")
+    chosen = ("-n", CASE, "-p", "intelmpi-wheels", "-S", "level=smoke", "-S", "paired_stack=mpich-wheels", "--system=generic")
     done = run_reframe("-r", *chosen, environ=environ)
     cases = sessions.read_session(tmp_path / "results.db").cases
     if any(case.result == "skip" for case in cases):
@@ -28,7 +28,7 @@ def test_two_stacks_in_one_real_job(
     assert "MPICH" in (cases[1].proof.library_version or "") and "Intel" in (cases[0].proof.library_version or "")
     words = ("--db", str(tmp_path / "results.db"), "--dataset", str(tmp_path / "set"), "--out", str(tmp_path / "page.html"))
     assert cli.main(["compare", "intelmpi-wheels", "mpich-wheels", *words]) == 0
-    assert "in turns in the same jobs" in capsys.readouterr().out
+    assert "interleaved in the same jobs" in capsys.readouterr().out
 
 
 CASE = "PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
