@@ -202,6 +202,23 @@ def test_nothing_is_run_in_a_dry_run(run_here: Run, sandbox: Path, require_stack
     assert f"export USERS_OWN='$(touch {made})'" in script.read_text()
 
 
+def test_the_former_name_of_env_vars_sets_them_and_no_instance_walks_the_stack(
+    run_here: Run, sandbox: Path, require_stack
+) -> None:
+    """ReFrame looks for who uses a deprecated variable of its own in the whole stack, at each instance: most of its time."""
+    require_stack("mpich-wheels")
+    test_file = sandbox / "reframe_tests" / "point_to_point.py"
+    # From its last line on ReFrame makes instances.
+    refusal = "\nimport inspect\ndef refuse(*words):\n    raise RuntimeError('walks the stack')\ninspect.stack = refuse\n"
+    test_file.write_text(test_file.read_text() + refusal)
+    options = ("-n", NAME, "-p", "mpich-wheels", "-S", "variables=USERS_OWN:1")
+    result = run_here("--dry-run", *options, only="point_to_point.py")
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert "walks the stack" not in result.stdout + result.stderr
+    [script] = (sandbox / "results").rglob("rfm_job.sh")
+    assert "export USERS_OWN=1\n" in script.read_text()
+
+
 def recommend(top: Path, variables: dict[str, str]) -> None:
     """The generic system's partition recommends variables for every stack."""
     path = top / "site_configs" / "generic" / "system.py"
