@@ -14,7 +14,7 @@ from typing import Any
 
 from .vocabulary import QUANTITIES, BadInput
 
-#: Evidence status of a case; only the first makes a number usable.
+#: Evidence status of a case; only numbers of the first are eligible for verdicts.
 PROVEN, CONTRADICTED, MISSING, DRY_RUN = "proven", "contradicted", "missing", "dry-run"
 STATUSES = (PROVEN, CONTRADICTED, MISSING, DRY_RUN)
 #: What may come of a comparison with a reference.

@@ -28,7 +28,7 @@ from reframe_tests.harness.sites import site
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 
-from ..results import dataset_layout, selectors, session_values, usable
+from ..results import dataset_layout, eligibility, selectors, session_values
 from . import expected_file
 from .expected_file import CoverageKey, ExpectedFile
 
@@ -109,7 +109,7 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     alike = selectors.alike(selectors.sessions_table(table), session)
     cases = table.filter(pl.col("session").is_in([*alike.earlier, session])).collect()
     tonight = cases.filter(pl.col("session") == session)
-    proofs = _proofs(folder, system, usable.sort_cases(cases).proven)
+    proofs = _proofs(folder, system, eligibility.split_cases(cases).proven)
     now = _places(proofs.filter(pl.col("session") == session))
     past = _places(proofs.filter(pl.col("session") != session))
     file = expected_file.load(system, root)
@@ -164,7 +164,7 @@ def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[Co
     :raises BadInput: a damaged dataset.
     """
     cases = session_values.cases_of(folder, system).filter(pl.col("session").is_in(list(sessions))).collect()
-    return _places(_proofs(folder, system, usable.sort_cases(cases).proven))
+    return _places(_proofs(folder, system, eligibility.split_cases(cases).proven))
 
 
 def _proofs(folder: Path, system: str, proven: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PRO
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import KeyFigure
 
-from ..results import usable
+from ..results import eligibility
 from ..results.sessions import Case, Session, label_of
 
 
@@ -58,7 +58,7 @@ def outcome_of(session: Session, case: Case) -> str:
         return "dry"
     if case.result == "xfail":
         return "known"
-    if case.result != "pass" or (case.is_measurement and not usable.is_proven(usable.facts_of(session, case))):
+    if case.result != "pass" or (case.is_measurement and not eligibility.is_proven(eligibility.facts_of(session, case))):
         return "failed"
     outcomes = {gate.outcome for gate in case.gates}
     if FAIL in outcomes:
@@ -181,12 +181,12 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
 
     The size is the smallest (largest) that any case of the session measured for that figure, so that rows compare.
     """
-    usable_cases = [case for case in session.cases if usable.why_not(usable.facts_of(session, case)) is None]
+    eligible_cases = [case for case in session.cases if eligibility.why_not(eligibility.facts_of(session, case)) is None]
     table: dict[tuple[str, str, int], dict[KeyFigure, Best]] = {}
     for suite, figure in _figures():
         found = [
             (case, sample)
-            for case in usable_cases
+            for case in eligible_cases
             for sample in case.samples
             if (sample.suite, sample.benchmark, sample.quantity) == (suite, figure.benchmark, figure.quantity)
             and sample.measured

@@ -18,7 +18,7 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import HIGHER, JUDGED, LOWER, POSITIVE_TIMES, BadInput
 
-from . import dataset, selectors, unreadable, usable
+from . import dataset, eligibility, selectors, unreadable
 from .sessions import session_starts
 
 #: What makes two conditions the same.
@@ -35,7 +35,7 @@ CLOCK_TOLERANCE = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Selection:
-    """Usable values of some sessions on one system.
+    """Eligible values of some sessions on one system.
 
     :param values: columns :data:`METRIC`, :data:`UNIT`, ``unit``, ``direction``, ``value``, ``started``; only judged
         quantities and positive, finite values.
@@ -43,7 +43,7 @@ class Selection:
     :param planned: rows of ``cases`` of these sessions that were to be measured, used or not.
     :param remarks: what was not used and why, one sentence each.
     :param zeros: columns as ``values``: bandwidths and rates of nothing, which have no ratio and are no loss either.
-    :param unproven: rows of ``cases`` that were to prove their condition and did not (:func:`usable.owed_proof`).
+    :param unproven: rows of ``cases`` that were to prove their condition and did not (:func:`eligibility.owed_proof`).
     :param selector: as given.
     """
 
@@ -146,7 +146,7 @@ def read(
     for_learning: bool = False,
     unproven_too: bool = False,
 ) -> Selection:
-    """Usable values of the sessions a selector means.
+    """Eligible values of the sessions a selector means.
 
     :param where: expression over the columns of ``cases``.
     :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
@@ -159,14 +159,14 @@ def read(
     _refuse_other_systems(folder, system, selector, known)
     sessions = selectors.select(selector, known, unreadable=lost)
     cases = selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
-    sorted_cases = usable.sort_cases(cases, for_learning=for_learning)
-    remarks = [*sorted_cases.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
-    tried = sorted_cases.left_out["why"].is_in([usable.NO_PROOF, usable.FAILED]).any()
-    if not sorted_cases.usable.height and not (unproven_too and tried):
+    split = eligibility.split_cases(cases, for_learning=for_learning)
+    remarks = [*split.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
+    tried = split.left_out["why"].is_in([eligibility.NO_PROOF, eligibility.FAILED]).any()
+    if not split.eligible.height and not (unproven_too and tried):
         why = "; ".join(remarks) or "every case was skipped"
         raise BadInput(f"selector {selector!r} gives no case that may be used ({why}).")
-    measured, more = _values(folder, system, sorted_cases.usable)
-    unproven = usable.owed_proof(cases).join(sorted_cases.proven, on="case", how="anti")
+    measured, more = _values(folder, system, split.eligible)
+    unproven = eligibility.owed_proof(cases).join(split.proven, on="case", how="anti")
     planned = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
     for old, new in (rename or {}).items():
         columns = [name for name in ("stack", "benchmark", "fabric", "partition") if name in measured.columns]
@@ -178,7 +178,7 @@ def read(
         system=system,
         sessions=tuple(sessions),
         values=measured.filter(pl.col("value") > 0),
-        cases=sorted_cases.usable,
+        cases=split.eligible,
         planned=planned,
         remarks=(*remarks, *more),
         zeros=measured.filter(pl.col("value") == 0),

@@ -1,7 +1,7 @@
 """The nightly watch: since when is something different, on what, and what changed that night. Silent when nothing is.
 
 A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day stands for it. It gives each
-metric one value, the median of its usable repeats. Change points are those of the best piecewise constant fit to the logarithms
+metric one value, the median of eligible repeats. Change points are those of the best piecewise constant fit to the logarithms
 (PELT: Killick et al. 2012, doi:10.1080/01621459.2012.737745, as in ``ruptures``), after series were screened: one in which no
 moving mean moves by two thirds of the margin has no change point of the margin's size. Each is then tested (Yuen) and held
 against the number of series searched (Benjamini and Hochberg), or 5,000 metrics would raise an alarm every night.
@@ -24,7 +24,7 @@ from scipy import stats
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
 from ..completeness import expected_file
-from ..results import dataset_layout, selectors, session_values, unreadable, usable
+from ..results import dataset_layout, eligibility, selectors, session_values, unreadable
 from ..results.session_values import CONDITION, METRIC
 from . import policy as verdict_policy
 from . import statistics
@@ -120,7 +120,7 @@ class Event:
 
 
 def read(folder: Path, system: str | None = None, selector: str | None = None, where: str | None = None) -> History:
-    """All usable nights of a system.
+    """All eligible nights of a system.
 
     :param selector: only these sessions; by default those with the label of the newest one.
     :raises BadInput: no dataset, a damaged one, a newest session that cannot be read, or a clock that was wrong.
@@ -135,8 +135,8 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     else:
         chosen = selectors.select(selector, sessions, unreadable=lost)
     table = table.filter(pl.col("session").is_in(chosen))
-    sorted_cases = usable.sort_cases(selectors.filter_cases(table.collect(), where))
-    cases = sorted_cases.usable
+    split = eligibility.split_cases(selectors.filter_cases(table.collect(), where))
+    cases = split.eligible
     first = cases.select(pl.min("started")).item()
     if first is not None and first < OLDEST:
         raise BadInput(f"a session of {name} says it started at {first:%Y-%m-%d %H:%M} UTC: its clock was wrong.")
@@ -158,7 +158,7 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     logs = np.full((metrics.height, nights.height), np.nan)
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
     logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
-    remarks = [*sorted_cases.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
+    remarks = [*split.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
     if second:
         remarks.append(f"{second} sessions not used: another session of the same day (UTC) stands for that night")
     return History(name, nights, metrics.drop("id"), logs, tuple(remarks), options[nights["session"][-1]])

@@ -18,7 +18,7 @@ from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..completeness import expected
-from ..results import selectors, session_values, unreadable, usable
+from ..results import eligibility, selectors, session_values, unreadable
 from . import drift
 from . import policy as verdict_policy
 
@@ -119,22 +119,22 @@ def _age(started: datetime, limit_hours: float, now: datetime) -> GateCheck:
 
 def _evidence(cases: pl.DataFrame) -> GateCheck:
     """Is every case that ran proven?"""
-    ran = usable.owed_proof(cases)
-    sorted_cases = usable.sort_cases(ran)
-    proven = sorted_cases.proven
+    ran = eligibility.owed_proof(cases)
+    split = eligibility.split_cases(ran)
+    proven = split.proven
     problems = [] if proven.height else ["evidence: no case of this session is proven"]
     unproven = ran.join(proven.select("case"), on="case", how="anti", maintain_order="left")
     problems += [f"evidence: {row['name']} [{row['stack']}]: {_first(row)}" for row in unproven.to_dicts()]
     again = cases.filter(pl.col("superseded").fill_null(False)).height
     retried = f" ({again} failures were run again)" if again else ""
     return GateCheck(
-        f"{proven.height} of {ran.height} cases proven, {sorted_cases.usable.height} measured{retried}", tuple(problems)
+        f"{proven.height} of {ran.height} cases proven, {split.eligible.height} measured{retried}", tuple(problems)
     )
 
 
 def _references(cases: pl.DataFrame) -> GateCheck:
-    """Are the references held that usable cases have?"""
-    gates = usable.sort_cases(cases).usable.select("stack", "fabric", "gates")
+    """Are the references held that eligible cases have?"""
+    gates = eligibility.split_cases(cases).eligible.select("stack", "fabric", "gates")
     rows = gates.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
     failed = [row for row in rows if row["outcome"] not in ("pass", "no reference")]
     without = sum(row["outcome"] == "no reference" for row in rows)
@@ -156,7 +156,7 @@ def _dropped(table: pl.LazyFrame, sessions: pl.DataFrame, cases: pl.DataFrame, s
     before = selectors.alike(sessions, session).earlier[-1:]
     known = _outcomes(table.filter(pl.col("session").is_in(before)).collect()).filter(pl.col("outcome") != "no reference")
     there = _outcomes(cases).filter(pl.col("outcome") != "no reference")
-    measured = usable.sort_cases(cases).usable.select(_REFERENCE[:7])
+    measured = eligibility.split_cases(cases).eligible.select(_REFERENCE[:7])
     lost = known.join(there, on=_REFERENCE, how="anti", nulls_equal=True).join(
         measured, on=_REFERENCE[:7], how="semi", nulls_equal=True
     )
@@ -170,8 +170,8 @@ def _dropped(table: pl.LazyFrame, sessions: pl.DataFrame, cases: pl.DataFrame, s
 
 
 def _outcomes(cases: pl.DataFrame) -> pl.DataFrame:
-    """One row for each gate of usable cases: :data:`_REFERENCE` and ``outcome``."""
-    rows = usable.sort_cases(cases).usable.explode("gates", empty_as_null=True).drop_nulls("gates")
+    """One row for each gate of eligible cases: :data:`_REFERENCE` and ``outcome``."""
+    rows = eligibility.split_cases(cases).eligible.explode("gates", empty_as_null=True).drop_nulls("gates")
     return rows.select(*_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")).unique(_REFERENCE)
 
 

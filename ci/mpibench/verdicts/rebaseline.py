@@ -3,8 +3,8 @@
 The reference is the median of the jobs' medians; its bound is the worst 5 % of them (Hyndman and Fan's median-unbiased
 quantile, ``numpy`` ``method="median_unbiased"``), but never nearer than the policy's margin: a bound inside the noise is an
 alarm clock. Nothing is learned from cases that failed, lack proof or missed a reference
-(:mod:`usable`), nor from fewer jobs than the policy says. Entries set by hand (provenance ``session: hand``) and ``$xfail``
-entries stay as they are; physics bounds are computed and never learned.
+(:mod:`eligibility`), nor from fewer jobs than the policy says. Entries set by hand (provenance ``session: hand``) and
+``$xfail`` entries stay as they are; physics bounds are computed and never learned.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def propose(
 ) -> ReferenceProposal:
     """Learn references from a selection of sessions.
 
-    :raises BadInput: nothing usable is selected, no metric has enough jobs, or the present file is damaged.
+    :raises BadInput: no eligible case is selected, no metric has enough jobs, or the present file is damaged.
     """
     name = session_values.system_of(folder, system)
     policy = verdict_policy.load(name, root)

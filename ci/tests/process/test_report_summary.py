@@ -12,7 +12,7 @@ import pytest
 import synthetic_session as synthetic
 from mpibench.report import report
 from mpibench.report import summary as report_summary
-from mpibench.results import dataset, sessions, usable
+from mpibench.results import dataset, eligibility, sessions
 from page_reader import Reader
 from synthetic_report import changed, hostile_session, only, session_of
 
@@ -206,8 +206,8 @@ def test_what_the_report_calls_failed_is_what_no_verdict_uses() -> None:
     session = session_of(good, lacking)
     assert [report_summary.outcome_of(session, case) for case in session.cases] == ["recorded", "failed"]
     table = dataset.tables(session, "a")["cases"]
-    assert usable.sort_cases(table).proven["case"].to_list() == [session.cases[0].uuid]
+    assert eligibility.split_cases(table).proven["case"].to_list() == [session.cases[0].uuid]
     assert {stack for stack, _, _ in report_summary.key_figures(session)} == {"intelmpi-wheels"}
     for case, row in zip(session.cases, table.to_dicts(), strict=True):
-        alone = usable.sort_cases(table.filter(pl.col("case") == row["case"]))
-        assert (usable.why_not(usable.facts_of(session, case)) is None) == bool(alone.usable.height)
+        alone = eligibility.split_cases(table.filter(pl.col("case") == row["case"]))
+        assert (eligibility.why_not(eligibility.facts_of(session, case)) is None) == bool(alone.eligible.height)

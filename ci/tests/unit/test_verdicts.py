@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mpibench.results import session_values, usable
+from mpibench.results import eligibility, session_values
 from mpibench.verdicts import comparison
 from mpibench.verdicts import policy as verdict_policy
 from mpibench.verdicts import text as verdict_text
@@ -170,9 +170,9 @@ def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> Non
 def test_cases_that_are_never_used(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
     write_session(tmp_path, 0)
     cases = session_values.cases_of(tmp_path, "testbed").collect()
-    assert usable.sort_cases(cases).usable.height == 1
-    found = usable.sort_cases(cases.with_columns(**{name: pl.lit(value) for name, value in changes.items()}))
-    assert found.usable.height == 0
+    assert eligibility.split_cases(cases).eligible.height == 1
+    found = eligibility.split_cases(cases.with_columns(**{name: pl.lit(value) for name, value in changes.items()}))
+    assert found.eligible.height == 0
     assert why in found.left_out["why"][0]
 
 
@@ -180,7 +180,7 @@ def test_cases_that_are_never_used(tmp_path: Path, changes: dict[str, Any], why:
 def test_a_label_takes_no_session_out_of_the_verdicts(tmp_path: Path, text: str) -> None:
     write_session(tmp_path, 0)
     cases = session_values.cases_of(tmp_path, "testbed").collect().with_columns(labels=pl.lit(text))
-    assert usable.sort_cases(cases).usable.height == 1
+    assert eligibility.split_cases(cases).eligible.height == 1
 
 
 def test_a_missed_reference_is_compared_but_not_learned_from(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""May the numbers of this case be used? The one place where that is decided, for every verdict, the report and the gate.
+"""Which cases are eligible: the one place where that is decided, for every verdict, the report and the gate.
 
-A case is used if it measured, on a machine, under a condition it proved. A case that missed a reference is a proven
+A case is eligible if it measured, on a machine, under a condition it proved. A case that missed a reference is a proven
 measurement and is compared like any other - dropping it would hide what a comparison is for - but nothing is learned
 from it (:data:`LEARNING`). A case that proved its condition and times nothing (placement) is proven and holds no
 measurement.
@@ -61,7 +61,7 @@ def facts_of(session: Session, case: Case) -> Facts:
 NO_MEASUREMENT = "holds no measurement"
 NO_PROOF = "has no proof of its condition"
 FAILED = "failed"
-#: Why a case is not used; the first that applies, in this order.
+#: Why a case is not eligible; the first that applies, in this order.
 REASONS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
     ("was skipped", lambda facts: facts.result == "skip"),
     ("was run again later in its session", lambda facts: facts.superseded),
@@ -69,12 +69,12 @@ REASONS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
     (FAILED, lambda facts: facts.result not in ("pass", "xfail", "xpass") and not facts.missed_reference),
     (NO_MEASUREMENT, lambda facts: not facts.measured),
 )
-#: What keeps a usable case from becoming a reference.
+#: What keeps an eligible case from becoming a reference.
 LEARNING: tuple[tuple[str, Callable[[Facts], bool]], ...] = (("missed a reference", lambda facts: facts.result != "pass"),)
 
 
 def why_not(facts: Facts, *, for_learning: bool = False) -> str | None:
-    """Why a case is not used; ``None`` if it is."""
+    """Why a case is not eligible; ``None`` if it is."""
     reasons = (*REASONS, *(LEARNING if for_learning else ()))
     return next((sentence for sentence, applies in reasons if applies(facts)), None)
 
@@ -85,20 +85,20 @@ def is_proven(facts: Facts) -> bool:
 
 
 @dataclass(frozen=True)
-class Sorted:
-    """Cases that may be used, and why the others may not.
+class SplitCases:
+    """Eligible cases, and why the others are not.
 
-    :param usable: rows of ``cases``.
+    :param eligible: rows of ``cases``.
     :param left_out: rows of ``cases`` with a column ``why``.
     """
 
-    usable: pl.DataFrame
+    eligible: pl.DataFrame
     left_out: pl.DataFrame
 
     @property
     def proven(self) -> pl.DataFrame:
-        """Rows of ``cases`` that proved their condition: the usable ones, and those that time nothing."""
-        return pl.concat([self.usable, self.left_out.filter(pl.col("why") == NO_MEASUREMENT).drop("why")])
+        """Rows of ``cases`` that proved their condition: the eligible ones, and those that time nothing."""
+        return pl.concat([self.eligible, self.left_out.filter(pl.col("why") == NO_MEASUREMENT).drop("why")])
 
     def sentences(self) -> list[str]:
         """One line per reason, with the number of cases; those that were not to measure are no loss."""
@@ -106,8 +106,8 @@ class Sorted:
         return [f"{row['count']} cases not used: each {row['why']}" for row in counted.to_dicts()]
 
 
-def sort_cases(cases: pl.DataFrame, *, for_learning: bool = False) -> Sorted:
-    """Divide the cases of a selection.
+def split_cases(cases: pl.DataFrame, *, for_learning: bool = False) -> SplitCases:
+    """Split the cases of a selection by eligibility.
 
     :param cases: rows of the table ``cases`` (:data:`dataset_layout.CASES_SCHEMA`).
     :param for_learning: references are to be made from them.
@@ -120,7 +120,7 @@ def sort_cases(cases: pl.DataFrame, *, for_learning: bool = False) -> Sorted:
         distinct.with_columns(why=pl.Series(whys, dtype=pl.String)), on=list(Facts._fields), how="left", maintain_order="left"
     )
     marked = cases.with_columns(judged["why"])
-    return Sorted(marked.filter(pl.col("why").is_null()).drop("why"), marked.filter(pl.col("why").is_not_null()))
+    return SplitCases(marked.filter(pl.col("why").is_null()).drop("why"), marked.filter(pl.col("why").is_not_null()))
 
 
 def owed_proof(cases: pl.DataFrame) -> pl.DataFrame:
