@@ -64,7 +64,7 @@ class Night:
 
     :param options: further options for ReFrame.
     :param problems: one sentence for each reason why this night is not green.
-    :param remarks: what its answer says beside.
+    :param notes: what its answer says besides.
     :param before: sessions the database held before anything was measured.
     """
 
@@ -73,7 +73,7 @@ class Night:
     options: Sequence[str]
     say: Callable[[str], None]
     problems: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     before: frozenset[str] = frozenset()
 
     @property
@@ -272,7 +272,7 @@ def publish(night: Night, session: Session) -> None:
     """Export and report the session, and ask whether all that is expected is there."""
     _step(night, "tonight's session is not in the dataset", "export", "--session", session.uuid)
     try:
-        night.remarks += session_values.bring_up_to_date(DATABASE, RESULTS / "dataset")
+        night.notes += session_values.bring_up_to_date(DATABASE, RESULTS / "dataset")
     except BadInput as error:
         night.problems.append(str(error).rstrip("."))
     _step(night, "there is no report", "report", "--session", session.uuid)
@@ -281,9 +281,9 @@ def publish(night: Night, session: Session) -> None:
             shutil.copyfile(RESULTS / "reports" / f"{session.uuid}{suffix}", TONIGHT / f"report{suffix}")
     changed = shlex.join(changing(night.options)) or " ".join(night.narrowed)
     if night.narrowed:
-        night.remarks.insert(0, f"PARTIAL session, not a whole night's ({changed}): {describe_part(session)}")
+        night.notes.insert(0, f"PARTIAL session, not a whole night's ({changed}): {describe_part(session)}")
     elif changed:
-        night.remarks.insert(0, f"measured otherwise than a night is ({changed}): {describe_part(session)}")
+        night.notes.insert(0, f"measured otherwise than a night is ({changed}): {describe_part(session)}")
     part = ["--partial"] if night.narrowed else []
     _step(night, "something expected is missing", "expected", "--session", session.uuid, *part)
 
@@ -364,8 +364,8 @@ def stop(night: Night, signal: supervision.Interrupted) -> int:
 
 def answer(night: Night, session: Session | None) -> int:
     """Say how the night ended; exit status."""
-    for remark in night.remarks:
-        night.say(remark)
+    for note in night.notes:
+        night.say(note)
     pages = f"results/report.html, results/reports/{session.uuid}.html" if session else ""
     if session:
         night.say(f"session {session.uuid} ({label_of(session)}) of {session.started:%Y-%m-%d %H:%M} UTC")

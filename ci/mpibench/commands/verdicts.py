@@ -99,7 +99,7 @@ def accept(
         typer.echo(f"  ... and {len(result.sentences) - MOST_SENTENCES} more in the record")
     for name, before, after in result.changed:
         typer.echo(f"  changed: {name}: {before} -> {after}")
-    _say(f"  note: {line}" for line in result.remarks)
+    _say(f"  note: {line}" for line in result.notes)
     _say(f"wrote {path}" for path in written)
     raise typer.Exit(acceptance.STATUS[result.decision])
 

@@ -83,7 +83,7 @@ def ask(claim: Claim, rows: Iterable[Mapping[str, Any]]) -> ClaimAnswer:
 
 
 def lines(system: str, root: Path = ROOT) -> list[str]:
-    """What the published figures of a system say of its paper's claims, for a terminal: sentence, answer, bounds, remark.
+    """What the published figures of a system say of its paper's claims, for a terminal: sentence, answer, bounds, note.
 
     :raises BadInput: if there are no claims.
     """

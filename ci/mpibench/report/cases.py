@@ -32,13 +32,13 @@ class Place:
 
     :param href: relative link, empty if the directory is not on this machine.
     :param files: name, link and size in bytes of each file.
-    :param remark: what is wrong with the directory.
+    :param note: what is wrong with the directory.
     """
 
     path: str
     href: str = ""
     files: tuple[tuple[str, str, int], ...] = ()
-    remark: str = ""
+    note: str = ""
 
 
 def link(path: Path, base: Path) -> str:
@@ -63,23 +63,23 @@ def place_of(session: Session, case: Case, base: Path) -> Place:
     try:
         return _look(session, case, directory, base)
     except (OSError, ValueError) as err:
-        return Place(str(directory), remark=f"This directory cannot be read ({err.__class__.__name__}).")
+        return Place(str(directory), note=f"This directory cannot be read ({err.__class__.__name__}).")
 
 
 def _look(session: Session, case: Case, directory: Path, base: Path) -> Place:
     if not directory.is_dir():
-        return Place(str(directory), remark="This directory is not on the machine the report was written on.")
+        return Place(str(directory), note="This directory is not on the machine the report was written on.")
     found = sorted(islice(_sizes(directory), MAX_SEEN))
     files = tuple((str(path.relative_to(directory)), link(path, base), size) for path, size in found[:MAX_FILES])
     output = directory / case.job_files[1] if len(case.job_files) > 1 else directory
-    remark = ""
+    note = ""
     if not output.exists():
-        remark = "The job's output is no longer in this directory."
+        note = "The job's output is no longer in this directory."
     elif output.stat().st_mtime > session.started.timestamp() + session.seconds + SLACK_S:
-        remark = "A later run has overwritten this directory: its files are not those of this session."
+        note = "A later run has overwritten this directory: its files are not those of this session."
     elif len(found) > MAX_FILES:
-        remark = f"{MAX_FILES} of its files are listed; there are more."
-    return Place(str(directory), f"{link(directory, base)}/", files, remark)
+        note = f"{MAX_FILES} of its files are listed; there are more."
+    return Place(str(directory), f"{link(directory, base)}/", files, note)
 
 
 def _flat(value: Any) -> str:
@@ -121,7 +121,7 @@ def details(session: Session, case: Case, place: Place) -> dict[str, Any]:
         "href": place.href,
         "files": [list(file) for file in place.files],
         "script": list(case.job_files),
-        "remark": place.remark,
+        "note": place.note,
         "condition": [[key, _flat(value)] for key, value in case.condition.items() if key not in _APART],
         "launcher": _flat(case.condition.get("launcher")),
         "environment": [

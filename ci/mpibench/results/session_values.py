@@ -2,7 +2,7 @@
 
 A **curve** is one quantity of one benchmark under one condition over its message sizes; a **metric** is one point of it. A
 **unit** is one repeat of one job. Nothing is dropped silently: each case, value or metric that is not used ends in
-:attr:`Selection.remarks` or in a verdict.
+:attr:`Selection.notes` or in a verdict.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Selection:
         quantities and positive, finite values.
     :param cases: rows of ``cases`` that were used.
     :param planned: rows of ``cases`` of these sessions that were to be measured, used or not.
-    :param remarks: what was not used and why, one sentence each.
+    :param notes: what was not used and why, one sentence each.
     :param zeros: columns as ``values``: bandwidths and rates of nothing, which have no ratio and are no loss either.
     :param unproven: rows of ``cases`` that were to prove their condition and did not (:func:`eligibility.owed_proof`).
     :param selector: as given.
@@ -52,7 +52,7 @@ class Selection:
     values: pl.DataFrame
     cases: pl.DataFrame
     planned: pl.DataFrame
-    remarks: tuple[str, ...]
+    notes: tuple[str, ...]
     zeros: pl.DataFrame
     unproven: pl.DataFrame
     selector: str
@@ -160,10 +160,10 @@ def read(
     sessions = selectors.select(selector, known, unreadable=lost)
     cases = selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
     split = eligibility.split_cases(cases, for_learning=for_learning)
-    remarks = [*split.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
+    notes = [*split.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
     tried = split.left_out["why"].is_in([eligibility.NO_PROOF, eligibility.FAILED]).any()
     if not split.eligible.height and not (unproven_too and tried):
-        why = "; ".join(remarks) or "every case was skipped"
+        why = "; ".join(notes) or "every case was skipped"
         raise BadInput(f"selector {selector!r} gives no case that may be used ({why}).")
     measured, more = _values(folder, system, split.eligible)
     unproven = eligibility.owed_proof(cases).join(split.proven, on="case", how="anti")
@@ -180,7 +180,7 @@ def read(
         values=measured.filter(pl.col("value") > 0),
         cases=split.eligible,
         planned=planned,
-        remarks=(*remarks, *more),
+        notes=(*notes, *more),
         zeros=measured.filter(pl.col("value") == 0),
         unproven=unproven,
         selector=selector,
@@ -245,12 +245,12 @@ def _values(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFram
     rank = pl.col("quantity").replace_strict({quantity: rank for rank, quantity in enumerate(JUDGED)}, return_dtype=pl.Int32)
     judged = kept.filter(rank == rank.min().over(*point))
     left = samples.filter(pl.col("value") == 0).join(judged.select(point).unique(), on=point, how="anti", nulls_equal=True)
-    remarks = [f"{left.height} values of zero not used: a ratio to nothing says nothing"] if left.height else []
+    notes = [f"{left.height} values of zero not used: a ratio to nothing says nothing"] if left.height else []
     zeros = judged.filter(pl.col("value") == 0)
     if zeros.height:
         names = ", ".join(sorted(set(zeros["benchmark"])))
-        remarks.append(f"{zeros.height} values are zero where bytes were sent ({names}): the worst value there is")
-    return judged, remarks
+        notes.append(f"{zeros.height} values are zero where bytes were sent ({names}): the worst value there is")
+    return judged, notes
 
 
 def describe_condition(row: Mapping[str, object]) -> str:

@@ -58,7 +58,7 @@ def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list
         "values_sha256": _fingerprint(selection),
         "facts": dict(facts),
         "jobs": selection.jobs(),
-        "remarks": list(selection.remarks),
+        "remarks": list(selection.notes),
     }
 
 
@@ -79,7 +79,7 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             "changed": [{"what": name, "before": old, "after": new} for name, old, new in acceptance.changed],
             "baseline": _side(acceptance, acceptance.baseline, acceptance.facts[0]),
             "candidate": _side(acceptance, acceptance.candidate, acceptance.facts[1]),
-            "remarks": acceptance.remarks,
+            "remarks": acceptance.notes,
             "counts": judgement.counts(),
             "bands": judgement.bands.to_dicts(),
             "metrics": judgement.metrics.to_dicts(),

@@ -101,13 +101,13 @@ class Acceptance:
         return [*self.unlike, *unproven, *filter(None, [few]), *verdict_text.sentences(others), *lost]
 
     @property
-    def remarks(self) -> list[str]:
+    def notes(self) -> list[str]:
         """What was not used on either side, and what is new."""
         lines = [
             f"baseline, not proven, so that the candidate is not held to it: {text}"
             for text in verdict_sides.unproven_sentences(self.baseline)
         ]
-        lines += [f"{name}: {text}" for name, side in reversed(self._sides) for text in side.remarks]
+        lines += [f"{name}: {text}" for name, side in reversed(self._sides) for text in side.notes]
         if self.judgement.unjudged:
             lines.append(f"{self.judgement.unjudged} metrics are not judged: {self.policy.source} gives them no margin")
         if self.judgement.new.height:

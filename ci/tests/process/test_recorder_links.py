@@ -97,7 +97,7 @@ def test_infiniband(seen_on: Callable[..., RankEvidence]) -> None:
     assert sentence == f"mlx5_0/1 on {rank.host} came up at 200 Gbit/s, the site says 400 for net; see cable and port."
 
 
-def test_new_errors_of_infiniband_are_remarks_and_a_lost_link_is_none(seen_on: Callable[..., RankEvidence]) -> None:
+def test_new_errors_of_infiniband_are_notes_and_a_lost_link_is_none(seen_on: Callable[..., RankEvidence]) -> None:
     rank = seen_on("mlx5")
     worse = later(rank, "mlx5_0/1", symbol_error=5, port_xmit_wait=9977, rnr_nak_retry_err=3)
     finding = link_state.check_links([worse], fabric("mlx5_0", rate=200))
@@ -105,11 +105,12 @@ def test_new_errors_of_infiniband_are_remarks_and_a_lost_link_is_none(seen_on: C
     assert {(row["counter"], row["new"], row["reported"]) for row in finding.errors} == {
         ("symbol_error", 2, True),
         ("rnr_nak_retry_err", 1, True),
-        ("port_xmit_wait", 9000, False),  # congestion, not an error: kept, not remarked
+        ("port_xmit_wait", 9000, False),  # congestion, not an error: kept, not noted
     }
     rows = [{"launch": "pair", "repeat": repeat, **row} for repeat in (1, 3) for row in finding.errors]
-    assert f"mlx5_0/1 on {rank.host}: symbol_error +2 in pair.1, +2 in pair.3 (minor errors of a lane)" in link_state.remarks(
-        rows
+    assert (
+        f"mlx5_0/1 on {rank.host}: symbol_error +2 in pair.1, +2 in pair.3 (minor errors of a lane)"
+        in link_state.error_notes(rows)
     )
     lost = later(rank, "mlx5_0/1", link_downed=1, state="1: DOWN")
     assert link_state.check_links([lost], fabric("mlx5_0", rate=200)).sentences == [

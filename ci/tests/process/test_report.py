@@ -78,7 +78,7 @@ def test_evidence_has_a_row_for_each_case_that_ran(read: Reader, session: sessio
     assert "Open MPI v5.0.10" in text
 
 
-def test_evidence_counts_remarks_and_keeps_settings_out_of_the_way() -> None:
+def test_evidence_counts_notes_and_keeps_settings_out_of_the_way() -> None:
     plan = synthetic.case()
     plan["proof"].update(
         notes=["a rank lost its core often", "twice"],
@@ -89,7 +89,7 @@ def test_evidence_counts_remarks_and_keeps_settings_out_of_the_way() -> None:
         ],
     )
     read = Reader(report.render(session_of(plan), Path()))
-    assert "2 remarks" in read.text["evidence"]
+    assert "2 notes" in read.text["evidence"]
     assert "MPICH 5: lo over tcp, shown by UCX lane" in read.text["evidence"]
     assert "UCX_TLS=tcp" in read.blocks["case-0"]["proof"]["transport"]
     assert read.blocks["case-0"]["proof"]["notes"] == ["a rank lost its core often", "twice"]
@@ -219,13 +219,13 @@ def test_hostile_text_is_shown_and_never_run() -> None:
 
 def test_an_overwritten_directory_is_told(session: sessions.Session, folder: Path, tmp_path: Path) -> None:
     case = session.cases[0]
-    assert report_cases.place_of(session, case, folder).remark == ""
+    assert report_cases.place_of(session, case, folder).note == ""
     output = Path(case.directory) / "rfm_job.out"
     before = output.stat()
     later = session.started.timestamp() + session.seconds + report_cases.SLACK_S + 1
     os.utime(output, (later, later))
     try:
-        assert "later run has overwritten" in report_cases.place_of(session, case, folder).remark
+        assert "later run has overwritten" in report_cases.place_of(session, case, folder).note
     finally:
         os.utime(output, (before.st_atime, before.st_mtime))
 
@@ -234,9 +234,9 @@ def test_a_directory_that_is_gone_is_told(session: sessions.Session, tmp_path: P
     case = changed(session.cases[0], outputdir=str(tmp_path / "gone"))
     place = report_cases.place_of(session, case, tmp_path)
     assert (place.href, place.files) == ("", ())
-    assert "not on the machine" in place.remark
+    assert "not on the machine" in place.note
     (tmp_path / "gone").mkdir()
-    assert "no longer in this directory" in report_cases.place_of(session, case, tmp_path).remark
+    assert "no longer in this directory" in report_cases.place_of(session, case, tmp_path).note
 
 
 def test_a_relative_directory_starts_at_the_sessions_own(session: sessions.Session, tmp_path: Path) -> None:

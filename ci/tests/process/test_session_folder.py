@@ -36,7 +36,7 @@ def test_two_sessions_two_folders_and_links_of_the_first_lead_to_its_own_evidenc
     place = report_cases.place_of(session, case, tiny.results / "reports")
     [(_, link, _)] = [row for row in place.files if row[0] == "evidence.txt"]
     assert (tiny.results / "reports" / link).resolve().read_text() == text
-    assert not place.remark
+    assert not place.note
     assert Path(session.info["prefix_output"]).name == Path(session.info["prefix_stage"]).name == folder
 
 

@@ -157,7 +157,7 @@ def test_tuning_is_named_as_the_reason_for_78_91() -> None:
     assert any(reason in line for line in papers.blocks(papers.OPENHPC)["sentences"])
 
 
-def test_the_command_says_sentence_ratio_and_remark() -> None:
+def test_the_command_says_sentence_ratio_and_note() -> None:
     told = claims.lines("openhpc-mini")
     assert sum(": holds," in line for line in told) == len(claims.read("openhpc-mini")) == 5
     assert any("39.89Gbs is near the theoretical peak" in line for line in told)

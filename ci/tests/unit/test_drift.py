@@ -70,8 +70,8 @@ def test_a_night_without_a_metric_is_bridged_and_bad_cases_are_left_out(tmp_path
     assert found == []
     assert history.nights.height == 20
     assert np.isnan(history.logs).any()
-    assert any("no proof" in one for one in history.remarks)
-    assert any("failed" in one for one in history.remarks)
+    assert any("no proof" in one for one in history.notes)
+    assert any("failed" in one for one in history.notes)
 
 
 def test_what_the_last_night_lacks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +128,7 @@ def test_a_night_is_a_calendar_day_and_its_last_whole_session(tmp_path: Path) ->
     history = drift.read(tmp_path)
     assert history.nights.height == 4 and history.too_few == "too few nights: 4 of 6"
     assert [session[:8] for session in history.nights["session"]] == ["0000000b", "0000000c", "0000000d", "00000018"]
-    assert any("8 sessions not used: another session of the same day" in line for line in history.remarks)
+    assert any("8 sessions not used: another session of the same day" in line for line in history.notes)
 
 
 def test_drift_watches_the_sessions_with_the_label_of_the_newest(tmp_path: Path) -> None:

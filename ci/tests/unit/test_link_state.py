@@ -1,4 +1,4 @@
-"""The state of links: every sentence and remark, and links nothing must be said of, on rank records made by hand."""
+"""The state of links: every sentence and note, and links nothing must be said of, on rank records made by hand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def sentences(*ranks: RankEvidence, fabric: Fabric = ETH1G) -> list[str]:
 def told(*ranks: RankEvidence, fabric: Fabric = ETH1G) -> list[str]:
     finding = link_state.check_links(ranks, fabric)
     assert finding.sentences == []
-    return link_state.remarks({"launch": "pair", "repeat": 2, **row} for row in finding.errors)
+    return link_state.error_notes({"launch": "pair", "repeat": 2, **row} for row in finding.errors)
 
 
 def test_a_link_that_is_well_says_nothing() -> None:
@@ -91,7 +91,7 @@ def test_unknown_is_no_duplex() -> None:
     assert (finding.sentences, "duplex" in finding.states[1].settings) == ([], False)
 
 
-def test_more_than_described_is_a_remark() -> None:
+def test_more_than_described_is_a_note() -> None:
     finding = link_state.check_links([node(0, {"speed_mbit_per_s": 10000})], ETH1G)
     assert (finding.sentences, finding.notes) == ([], ["eth1 on c1 reports 10 Gbit/s, the site says 1 for eth1g"])
     signalling = Fabric("qdr", "tcp", "cluster", (Rail("eth1", 32.0),))
@@ -123,7 +123,7 @@ def test_the_speed_of_software_is_nobodys() -> None:
     assert sentences(node(0, node=about), node(1, odd, node=about), fabric=UNDESCRIBED) == []
 
 
-def test_a_card_in_a_narrower_slot_is_a_remark() -> None:
+def test_a_card_in_a_narrower_slot_is_a_note() -> None:
     finding = link_state.check_links([node(0, {"pcie_width": 16}), node(1, {"pcie_width": 8})], ETH1G)
     assert (finding.sentences, finding.notes) == ([], ["PCIe lanes of eth1 differ: 16 on c1; 8 on c2"])
 
@@ -163,38 +163,38 @@ def test_a_member_of_a_bond_that_fails_is_the_bonds_sentence() -> None:
     assert sentence.startswith("the link of eth1 on c1 was interrupted")
 
 
-def test_new_errors_are_remarked_with_launch_and_number() -> None:
+def test_new_errors_are_noted_with_launch_and_number() -> None:
     assert told(node(0, finalize__interfaces={"eth1": {**TIDY, "rx_errors": 3, "tx_dropped": 1}})) == [
         "eth1 on c1: rx_errors +3 in pair.2 (received packets with errors)",
         "eth1 on c1: tx_dropped +1 in pair.2 (packets dropped before sending)",
     ]
 
 
-@pytest.mark.parametrize(("dropped", "remarked"), [(6, False), (7, False), (8, True)])
-def test_packets_nobody_listens_to_are_dropped_on_healthy_links_too(dropped: int, remarked: bool) -> None:
+@pytest.mark.parametrize(("dropped", "noted"), [(6, False), (7, False), (8, True)])
+def test_packets_nobody_listens_to_are_dropped_on_healthy_links_too(dropped: int, noted: bool) -> None:
     """One a second is common; the run takes 2 s and began with 5."""
     rank = node(0, finalize__interfaces={"eth1": {**TIDY, "rx_dropped": dropped}})
-    assert bool(told(rank)) == remarked
+    assert bool(told(rank)) == noted
     assert link_state.check_links([rank], ETH1G).errors[0]["new"] == dropped - 5
 
 
-@pytest.mark.parametrize(("again", "remarked"), [(900_000, False), (1_100_000, True)])
-def test_what_the_ranks_tcp_sent_again(again: int, remarked: bool) -> None:
+@pytest.mark.parametrize(("again", "noted"), [(900_000, False), (1_100_000, True)])
+def test_what_the_ranks_tcp_sent_again(again: int, noted: bool) -> None:
     row = {"local": "10.0.0.1", "peer": "10.0.0.2", "count": 1, "sent_bytes": 10**9, "received_bytes": 0}
     row |= {"out_bytes": 10**9, "again_bytes": again, "segments_out": 7 * 10**5, "segments_in": 3 * 10**5}
     rank = node(0, finalize__tcp={"pairs": [row], "uncounted": 0, "complete": True})
-    expected = [f"TCP of the ranks on c1: again_bytes +{again} in pair.2 (bytes sent again)"] if remarked else []
+    expected = [f"TCP of the ranks on c1: again_bytes +{again} in pair.2 (bytes sent again)"] if noted else []
     assert told(rank) == expected
 
 
-def test_a_few_packets_probed_for_again_are_not_remarked() -> None:
+def test_a_few_packets_probed_for_again_are_not_noted() -> None:
     row = {"local": "10.0.0.1", "peer": "10.0.0.2", "count": 1, "sent_bytes": 10**6, "received_bytes": 0}
     row |= {"out_bytes": 10**6, "again_bytes": 80_000, "segments_out": 700, "segments_in": 300}
     assert told(node(0, finalize__tcp={"pairs": [row], "uncounted": 0, "complete": True})) == []
 
 
 def test_what_the_whole_nodes_tcp_sent_again_is_called_that() -> None:
-    """Kept always; remarked only where nothing tells the ranks' own."""
+    """Kept always; noted only where nothing tells the ranks' own."""
     counted = {"init__tcp_node": {"OutSegs": 0, "RetransSegs": 0}, "finalize__tcp_node": {"OutSegs": 10**5, "RetransSegs": 250}}
     assert told(node(0, **counted)) == [
         "TCP of the whole node on c1: RetransSegs +250 in pair.2 (segments sent again, of all connections of the node)"

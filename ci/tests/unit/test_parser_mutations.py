@@ -58,7 +58,7 @@ def test_no_line_of_a_table_can_go_missing(name):
             continue
         assert records == RECORDS[name]
         harmless += 1
-        # Blank lines, IMB's remarks on who waits or belongs to which group, the frame of a mode.
+        # Blank lines, IMB's notes on who waits or belongs to which group, the frame of a mode.
         assert lines[index].strip() in ("", "#") or lines[index].startswith(("# (", "# Group", "#    ", "# window", "!!!!"))
     assert harmless < len(lines)
 

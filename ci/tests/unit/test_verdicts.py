@@ -238,8 +238,8 @@ def test_duplicate_damaged_future_and_foreign_sessions_are_refused(tmp_path: Pat
 
 def test_zero_is_no_ratio_and_is_said(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
-    remarks = session_values.read(tmp_path, "testbed", "latest").remarks
-    assert any("5 values of zero" in remark for remark in remarks)  # Uniband at 0 bytes
+    notes = session_values.read(tmp_path, "testbed", "latest").notes
+    assert any("5 values of zero" in note for note in notes)  # Uniband at 0 bytes
 
 
 @pytest.mark.parametrize(

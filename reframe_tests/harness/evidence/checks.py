@@ -40,7 +40,7 @@ __all__ = [
     "summarise",
 ]
 
-#: Involuntary context switches per second of one rank worth a remark. A rank that loses its core waits up to a
+#: Involuntary context switches per second of one rank worth a note. A rank that loses its core waits up to a
 #: scheduler slice, about 3 ms (Linux, kernel/sched/fair.c, sysctl_sched_base_slice, 8 and more CPUs): 10/s are 3 %.
 CONTENTION_PER_S = 10.0
 #: File name of the recorder (``recorder.path_in``), also as it was called in stage directories of older versions.
@@ -314,7 +314,7 @@ def _seat(start: int, may: Sequence[Sequence[int]], holder: dict[int, int]) -> s
     return set(came)
 
 
-# ---- remarks and summary ----
+# ---- notes and summary ----
 
 
 def contention_per_s(rank: RankEvidence) -> float | None:
@@ -331,7 +331,7 @@ def preloaded(rank: RankEvidence) -> tuple[str, ...]:
 
 
 def notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    """Remarks that disprove nothing: libraries somebody else preloaded, ranks that often lost their core to others."""
+    """Notes on libraries somebody else preloaded, and on ranks that often lost their core to others; they disprove nothing."""
     return [*_preload_notes(ranks), *_contention_notes(ranks)]
 
 
@@ -355,7 +355,7 @@ def _contention_notes(ranks: Sequence[RankEvidence]) -> list[str]:
     rate, worst = max(busy, key=lambda pair: pair[0])
     return [
         f"{_count(len(busy), 'rank', 'ranks')} lost the core to others often, {worst.name} {rate:.0f} times a second "
-        f"(from {CONTENTION_PER_S:.0f} on it is remarked)"
+        f"(noted from {CONTENTION_PER_S:.0f} on)"
     ]
 
 

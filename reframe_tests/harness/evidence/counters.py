@@ -83,7 +83,7 @@ class TrafficFinding:
 
     :param carried: bytes sent per interface or port, summed over nodes.
     :param sentences: contradictions; empty when the fabric is proven.
-    :param notes: remarks that are no contradiction (traffic of others, an idle rail).
+    :param notes: what is no contradiction (traffic of others, an idle rail).
     """
 
     carried: dict[str, int] = field(default_factory=dict)
@@ -242,7 +242,7 @@ def check_traffic(ranks: Sequence[RankEvidence], fabric: Fabric, expected_bytes:
 
 
 def chosen_by(ranks: Sequence[RankEvidence]) -> str:
-    """The settings that chose a network, as a remark in brackets; empty where none is set."""
+    """The settings that chose a network, in brackets; empty where none is set."""
     environment = ranks[0].environment if ranks else {}
     words = [f"{name}={environment[name]}" for name in CHOOSERS if name in environment]
     return f" ({' '.join(words)})" if words else ""
@@ -251,7 +251,7 @@ def chosen_by(ranks: Sequence[RankEvidence]) -> str:
 def judge_traffic(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: float, settings: str = "") -> TrafficFinding:
     """As :func:`check_traffic`, on traffic already counted.
 
-    :param settings: remark appended to contradictions: what was set to choose the network.
+    :param settings: what was set to choose the network, appended to contradictions.
     """
     finding = TrafficFinding(carried=_total_sent(nodes))
     if not nodes:

@@ -1,7 +1,7 @@
 """The state of the links a benchmark used: settings and error counters of each rail and node, before and after a launch.
 
 What makes a run another than the one asked for contradicts it: a link that went down, changed or is not up, that came up at
-less than the site says, at half duplex, or otherwise than on the job's other nodes. Errors that a link survives are remarks,
+less than the site says, at half duplex, or otherwise than on the job's other nodes. Errors that a link survives are notes,
 with the number they stand beside: the InfiniBand and Ethernet specifications allow some, and what they cost is in the number.
 
 Software interfaces (bridges, veth, bonds) and virtual machines' adapters report a speed that is nobody's: nothing is said of
@@ -34,7 +34,7 @@ SETTINGS: Mapping[str, str] = {
     "pcie_speed": "PCIe speed",
     "pcie_width": "PCIe lanes",
 }
-#: Settings that may differ without harm where slots do, a remark; and change, where a card saves power.
+#: Settings that may differ without harm where slots do, a note; and change, where a card saves power.
 MAY_DIFFER = ("pcie_speed", "pcie_width")
 MUST_STAY = tuple(key for key in SETTINGS if key not in MAY_DIFFER)
 #: Settings that mean nothing where there is no hardware below.
@@ -130,7 +130,7 @@ class LinkFinding:
 
     :param states: one per rail and node, with the interfaces it is made of.
     :param sentences: contradictions.
-    :param notes: remarks on settings.
+    :param notes: on settings.
     :param errors: rows of node, link, counter, ``new``, and ``reported``: whether it is worth a note.
     """
 
@@ -239,7 +239,7 @@ def _disturbed(state: LinkState, rail: bool) -> Iterator[str]:
 
 
 def _unlike_description(state: LinkState, fabric: Fabric, rail: Rail) -> tuple[list[str], list[str]]:
-    """Sentences and remarks on a rail that is not what the site says it is."""
+    """Sentences and notes on a rail that is not what the site says it is."""
     wrong, odd = [], []
     where = f"{state.link} on {state.host}"
     mtu = state.settings.get("mtu_bytes")
@@ -268,7 +268,7 @@ def _reported_gbit_per_s(state: LinkState) -> float | None:
 
 
 def _unlike_nodes(states: Sequence[LinkState], rails: Sequence[str], described: Set[str]) -> tuple[list[str], list[str]]:
-    """Sentences and remarks on rails that are not the same on all nodes.
+    """Sentences and notes on rails that are not the same on all nodes.
 
     :param described: settings that are left out.
     """
@@ -334,8 +334,8 @@ def describe(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{word} {settings[key]}" for key, word in SETTINGS.items() if key in settings)
 
 
-def remarks(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Remarks on errors of a whole job: one per node, link and counter, with each launch they came in.
+def error_notes(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Notes on errors of a whole job: one per node, link and counter, with each launch they came in.
 
     :param rows: rows of :attr:`LinkFinding.errors`, with ``launch`` and ``repeat``.
     """

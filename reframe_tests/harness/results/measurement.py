@@ -363,7 +363,7 @@ def _evidence(outcome: Outcome, setting_summary: str, details: Sequence[tuple[st
     return Evidence(
         status=outcome.status,
         sentences=tuple(outcome.sentences),
-        notes=(*_notes(note for _, _, facts in recorded for note in facts["notes"]), *link_state.remarks(errors)),
+        notes=(*_notes(note for _, _, facts in recorded for note in facts["notes"]), *link_state.error_notes(errors)),
         ranks=tuple(
             {
                 "rank": row["rank"],

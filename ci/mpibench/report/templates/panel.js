@@ -54,7 +54,7 @@ function fileBlock(data) {
   return [
     title("Files"),
     el("p", {}, data.href ? el("a", { href: data.href, class: "directory" }, data.path) : data.path),
-    data.remark ? el("p", { class: "note" }, data.remark) : null,
+    data.note ? el("p", { class: "note" }, data.note) : null,
     job.length ? [el("div", {}, "Job script and output"), list(job)] : el("p", {}, `Job script and output: ${data.script.join(", ")}`),
     others.length ? [el("div", {}, "Benchmark output and evidence"), list(others)] : null,
   ];

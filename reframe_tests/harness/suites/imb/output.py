@@ -2,7 +2,7 @@
 
 The head announces which benchmarks run, over which sizes; :mod:`header` keeps that. Then come tables, one per
 benchmark x number of ranks x mode, in the announced order, and a last line. Everything must be there, once, in order;
-anything else is an error that names the line. Nothing is skipped but blank lines and the head's remarks.
+anything else is an error that names the line. Nothing is skipped but blank lines and the head's notes.
 """
 
 from __future__ import annotations
