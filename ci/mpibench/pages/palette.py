@@ -1,4 +1,4 @@
-"""Colours and markers that tell stacks apart, on every page and chart."""
+"""Colours and markers that distinguish stacks, on every page and chart."""
 
 from __future__ import annotations
 

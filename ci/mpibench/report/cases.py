@@ -215,5 +215,5 @@ def library_line(proof: Evidence) -> str:
 
 
 def transport_line(proof: Evidence) -> str:
-    """Transport without the settings in brackets that it was told by."""
+    """Transport without the settings in brackets that selected it."""
     return re.sub(r" \([^()]*\)", "", proof.transport)

@@ -40,7 +40,7 @@ class Measure:
         return cls(sample.suite, sample.benchmark, sample.variant, sample.groups)
 
     def label(self, ambiguous: bool) -> str:
-        """Name for a reader; the suite is told only where two suites share the benchmark's name."""
+        """Name for a reader, with the suite only where two suites share the benchmark's name."""
         words = [self.benchmark, self.variant, f"{self.groups} groups" if self.groups > 1 else ""]
         text = ", ".join(filter(None, words))
         return f"{text} ({self.suite})" if ambiguous else text

@@ -127,7 +127,7 @@ def plain_reason(case: Case) -> str:
 
 
 def sentences(case: Case) -> list[str]:
-    """Why a case did not pass, most telling first, each sentence once; empty for one that did."""
+    """Why a case did not pass, most important first, each sentence once; empty for one that did."""
     found = list(case.proof.sentences) if case.proof and case.evidence != PROVEN else []
     found += [gate_sentence(gate) for gate in case.gates if gate.outcome == FAIL]
     if not found and case.reason:

@@ -159,8 +159,8 @@ def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
     for (benchmark, quantity), part in values.group_by("benchmark", "quantity", maintain_order=True):
         figure = go.Figure()
         keys = list(dict.fromkeys([*CURVE, subject]))
-        told = ["stack", "fabric", "nodes", "ppn", "pinning"]
-        told += [name for name in ("suite", "ranks", "variant") if part[name].n_unique() > 1]
+        labels = ["stack", "fabric", "nodes", "ppn", "pinning"]
+        labels += [name for name in ("suite", "ranks", "variant") if part[name].n_unique() > 1]
         for place, (key, rows) in enumerate(part.group_by(keys, maintain_order=True)):
             shown = dict(zip(keys, key, strict=True))
             line = rows.group_by("message_bytes").agg(
@@ -172,7 +172,7 @@ def curves(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
                 x=np.maximum(line["message_bytes"].fill_null(0).to_numpy(), 0.5),
                 y=middle,
                 error_y={"array": high - middle, "arrayminus": middle - low, "thickness": 1},
-                name=" ".join(str(shown[name])[:24] for name in dict.fromkeys((subject, *told))),
+                name=" ".join(str(shown[name])[:24] for name in dict.fromkeys((subject, *labels))),
                 line_color=PALETTE["light"][place % len(PALETTE["light"])],
             )
         figure.update_xaxes(type="log", title="message, bytes")

@@ -1,6 +1,6 @@
 """A comparison in tables: who wins where and by how much first, then every benchmark under the heading of its condition.
 
-There is one direction: "1.25 times faster", for times and bandwidths alike, told of the side that is ahead.
+There is one direction: "1.25 times faster", for times and bandwidths alike, of the side that is ahead.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ def job_rows(sides: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[dict[str,
     rows = []
     for side, cases in sides.items():
         for row in cases:
-            told = (side, row["session"], str(row["started"])[:16], row["job_id"] or "", row["nodelist"] or "")
+            identity = (side, row["session"], str(row["started"])[:16], row["job_id"] or "", row["nodelist"] or "")
             folder = row["outputdir"] or ""
             link = Path(folder).as_uri() if folder.startswith("/") else ""
-            rows.append({"cells": (*told, describe_condition(row)), "folder": folder, "link": link})
+            rows.append({"cells": (*identity, describe_condition(row)), "folder": folder, "link": link})
     return rows

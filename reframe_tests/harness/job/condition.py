@@ -259,7 +259,7 @@ def resolve(
         hostfile=start.hostfile,
     )
     pmi = _pmi_of(stack, starter, extras)
-    if starter.told_pmi and not pmi:
+    if starter.needs_pmi and not pmi:
         raise NotMeasured(f"{starter.name} does not start ranks of {stack.mpi}: use the stack's own launcher")
     advice = recommended_for(stack, extras)
     return Condition(
@@ -284,7 +284,7 @@ def resolve(
 def _pmi_of(stack: Stack, launcher: Launcher, extras: Mapping[str, Any]) -> str:
     """Process management interface that a launcher is given; empty where there is none."""
     given = extras.get(launcher.pmi_extra, {})
-    return (given.get(stack.name) or given.get(stack.mpi) or mpis.find(stack.mpi).pmi) if launcher.told_pmi else ""
+    return (given.get(stack.name) or given.get(stack.mpi) or mpis.find(stack.mpi).pmi) if launcher.needs_pmi else ""
 
 
 def recommended_for(stack: Stack, extras: Mapping[str, Any]) -> dict[str, str]:

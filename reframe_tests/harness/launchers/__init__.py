@@ -1,1 +1,1 @@
-"""Launchers: how each is told where ranks go, and how it reaches the other nodes; a file each, found by itself."""
+"""Launchers: how each places ranks and reaches the other nodes; one file each, registered by being there."""

@@ -1,10 +1,10 @@
 """What a launcher is: one record, one file of this folder for each.
 
-A launcher is told how many ranks to start, how many on a node, and on which CPUs; it is told under a batch system how to reach
-the other nodes, and some must be told which variables to hand on. The functions of a record say each of these in the words of
-its manual. CPU numbers are the operating system's unless a file says otherwise. None oversubscribes cores unless asked.
+A launcher is given the number of ranks, of ranks per node, and their CPUs; under a batch system also how to reach the other
+nodes, and some need the names of the variables to export. The functions of a record write each of these in the syntax of the
+launcher's manual. CPU numbers are the operating system's unless a file says otherwise. None oversubscribes cores unless asked.
 
-What launchers print or fail to do is the test's evidence, not theirs: several keep quiet when they did not bind as told.
+What launchers print or fail to do is the test's evidence, not theirs: several print nothing when they did not bind as asked.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Exports:
-    """What a launcher may have to be told so that ranks on every node get the variables of the job.
+    """What a launcher may need so that ranks on every node get the variables of the job.
 
     :param words: its command line so far.
     :param values: variables and their values.
@@ -183,8 +183,8 @@ class Launcher:
     note: str = ""
 
     @property
-    def told_pmi(self) -> bool:
-        """True if it must be told which process management interface the ranks speak."""
+    def needs_pmi(self) -> bool:
+        """True if its command line names the process management interface the ranks speak."""
         return any("{pmi}" in word for word in self.total)
 
     def bootstrap(self, version: tuple[int, ...], scheduler: str, nodes: int) -> Bootstrap:
@@ -199,7 +199,7 @@ class Launcher:
     def words(self, program: Sequence[str], options: Sequence[str], nodes: int, ranks: int, pmi: str = "") -> tuple[str, ...]:
         """The command line, but for :attr:`exports` and what is to be started.
 
-        :param pmi: process management interface of the ranks, where :attr:`told_pmi`.
+        :param pmi: process management interface of the ranks, where :attr:`needs_pmi`.
         """
         total = [word.format(nodes=nodes, ranks=ranks, pmi=pmi) for word in self.total]
         return (*program, *options, *total) if self.total_last else (*program, *total, *options)

@@ -30,7 +30,7 @@ LAUNCHER = Launcher(
     manual="poe(1) of Parallel Environment for AIX 4.2 and 4.3: MP_PROCS, MP_NODES, MP_TASKS_PER_NODE, MP_HOSTFILE, MP_RESD, "
     "MP_TASK_AFFINITY (SNI, MCM or a list of MCMs)",
     count=_count,
-    # It binds nothing unless told.
+    # It binds nothing by default.
     unbound=_count,
     explicit=_explicit,
     total=(),

@@ -1,1 +1,1 @@
-"""MPI libraries, one file each: who it is, how it is told to use a transport and what it prints to prove it."""
+"""MPI libraries, one file each: how each is recognised, how a transport is selected and what it prints to prove it."""

@@ -72,8 +72,8 @@ class Mpi:
     :param sonames: regular expressions of the names (SONAME) under which programs ask for them.
     :param world: ``MPI_COMM_WORLD`` of its ABI: a number, or the name of the object whose address it is; empty: not known.
     :param env: variables without which its launcher cannot work where it is; ``{prefix}`` is where that is.
-    :param pmi: process management interface its ranks speak, as ``srun --mpi`` names it; empty: no launcher that must be told
-        starts them.
+    :param pmi: process management interface its ranks speak, as ``srun --mpi`` names it; empty: no launcher that needs
+        its name starts them.
     :param stdout_lines: whole lines it can print on stdout only, among the benchmark's.
     :param unbinding: how its ranks are kept from binding themselves.
     :param settings: first letters of variables that choose or tune it, which each rank's record keeps.

@@ -13,7 +13,7 @@ _MRAIL, _PSM, _NEMESIS = "ch3:mrail", "ch3:psm", "ch3:nemesis"
 
 #: A build of ch3:nemesis prints nothing about its network, but TCP is the only one it can reach without these.
 _NO_RDMA = Proof("RDMA library", r"/lib(ibverbs|rdmacm|psm2|psm_infinipath)\.so", source=LIBRARIES, absent=True)
-_COUNTERS = "Only the interfaces' byte counters tell TCP from shared memory."
+_COUNTERS = "Only the interfaces' byte counters distinguish TCP from shared memory."
 
 _ROWS: tuple[TransportRow, ...] = (
     TransportRow(

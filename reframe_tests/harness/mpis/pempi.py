@@ -1,7 +1,7 @@
 """IBM Parallel Environment MPI on AIX: POE's MP_* variables choose protocol and links.
 
 POE says at its highest message level what it uses: "D1<L4>: mp_euilib = ip" (PE for AIX, Hitchhiker's Guide, Appendix A,
-"A Sample Program to Illustrate Messages"). Links have no line there; only their own counters would tell them apart.
+"A Sample Program to Illustrate Messages"). Links have no line there; only their own counters would distinguish them.
 
 Nobody here could run it: what stands below is from IBM's manuals and paper.
 """

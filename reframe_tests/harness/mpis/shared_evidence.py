@@ -29,21 +29,21 @@ UCX_MEMORY = Proof("UCX lane", _LANE, (_MEMORY_LANE,), line=_LANE_LINES)
 UCX_TCP_LANE = "tcp/{device}"
 UCX_IB_LANE = r"(?:rc|ud|dc|gga)_\w+/{device_port}"
 
-#: UCX puts large messages on two devices unless told otherwise (UCX_MAX_RNDV_RAILS=2, `ucx_info -f`).
+#: UCX puts large messages on two devices by default (UCX_MAX_RNDV_RAILS=2, `ucx_info -f`).
 UCX_RAILS = {
     ONE_RAIL: {},
     MANY_RAILS: {"UCX_MAX_EAGER_RAILS": "1", "UCX_MAX_RNDV_RAILS": "1"},
     STRIPED: {"UCX_MAX_EAGER_RAILS": "{rails}", "UCX_MAX_RNDV_RAILS": "{rails}"},
 }
 
-#: PSM2 takes the adapter next to the rank's core unless told otherwise; PSM2_MULTIRAIL=1 splits messages over all.
+#: PSM2 takes the adapter next to the rank's core by default; PSM2_MULTIRAIL=1 splits messages over all.
 PSM2_RAILS = {
     ONE_RAIL: {"HFI_UNIT": "{unit}", "PSM2_MULTIRAIL": "0"},
     MANY_RAILS: {"PSM2_MULTIRAIL": "0"},
     STRIPED: {"PSM2_MULTIRAIL": "1", "PSM2_MULTIRAIL_MAP": "{unit_ports}"},
 }
 PSM2_MANUAL = "Intel PSM2 Programmer's Guide, 'Environment Variables' (HFI_UNIT, PSM2_DEVICES, PSM2_MULTIRAIL)"
-#: Omni-Path Express: the provider takes the adapter next to the rank's core unless told its number.
+#: Omni-Path Express: the provider takes the adapter next to the rank's core unless its number is set.
 OPX_RAILS = {ONE_RAIL: {"FI_OPX_HFI_SELECT": "{unit}"}, MANY_RAILS: {}}
 OPX_MANUAL = "fi_opx(7) (FI_OPX_HFI_SELECT, FI_OPX_SHM_ENABLE)"
 #: Between ranks on one and the same adapter the provider keeps to memory all the same; counters then show it.

@@ -1,4 +1,4 @@
-"""What a row of the transport table is: how one MPI is told to use a transport, and what it prints to prove it.
+"""A row of the transport table: how one MPI is made to use a transport, and what it prints to prove it.
 
 Values are templates. Placeholders, filled from the fabric's rails:
 

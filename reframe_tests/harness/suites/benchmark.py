@@ -46,7 +46,7 @@ class Benchmark:
     :param options: arguments it needs beyond sizes and repetitions.
     :param options_since: first version of the suite that knows them.
     :param gates: quantity to the sizes that may carry a reference; other sizes are recorded only.
-    :param reduction: sizes are whole elements of the reduction type (4 bytes unless told otherwise).
+    :param reduction: sizes are whole elements of the reduction type (4 bytes by default).
     :param variants: modes the suite runs one after the other, as in :attr:`records.Record.variant`.
     :param since: first version of the suite that has it.
     :param line_rate_from_bytes: smallest message whose bandwidth is held against the line rate. Below, a token bucket or a
@@ -81,7 +81,7 @@ class Benchmark:
         """Lower bound on bytes per repetition between nodes, ranks filling them in equal blocks; inside one node, all bytes.
 
         Ranks of one node may use shared memory and may combine or share what they send, so only what one node as a whole
-        must tell another is counted: the argument of the bound with nodes in the place of ranks.
+        must send another is counted: the argument of the bound with nodes in the place of ranks.
         """
         if nodes == 1 or self.crossing == EVERY_MESSAGE:
             return self.traffic(message_bytes, ranks)

@@ -88,7 +88,7 @@ class Expected(NamedTuple):
     :param ranks: active ranks.
     :param sizes: message sizes in bytes, in order; ``(None,)`` for a benchmark without sizes.
     :param variants: variants, in order.
-    :param repetitions: repetitions of every size, where they do not depend on it; ``None`` where only the output tells.
+    :param repetitions: repetitions of every size, where they do not depend on it; ``None`` where only the output says.
     """
 
     benchmark: str

@@ -21,8 +21,8 @@ class Level:
     :param secs_per_sample: IMB's ``-time``: seconds per size. A benchmark that takes longer than one less than its sizes x
         this loses its last sizes (helper_time_check in IMB's src_cpp/helpers), so with few sizes it has to be generous.
     :param link_s: seconds a link may be busy with one size of one benchmark.
-    :param link_share: share of the fabric's minimum efficiency that a link must reach. A few messages do not tell a link that
-        is some percent slow, but they tell one that came up with one lane of four, or at a tenth of its rate.
+    :param link_share: share of the fabric's minimum efficiency that a link must reach. A few messages do not show a link that
+        is some percent slow, but they show one that came up with one lane of four, or at a tenth of its rate.
     """
 
     limit_s: int

@@ -73,7 +73,7 @@ function plotly() {
 }
 document.currentScriptNonce = document.currentScript.nonce;
 
-// What tells one condition from another, and how its values are named.
+// What distinguishes one condition from another, and how its values are named.
 const DIMENSIONS = {
   fabric: { label: "Fabric", text: (value) => value },
   nodes: { label: "Nodes", text: (value) => String(value) },

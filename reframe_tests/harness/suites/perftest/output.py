@@ -72,7 +72,7 @@ def _record(
         raise _wrong(source, number, "bandwidth is not message rate x size; the columns are damaged or mixed up")
     values = {"bandwidth_mb_per_s": float(average * scale), "message_rate_per_s": float(rate.scaleb(6))}
     variant = "bidirectional" if title[2] else ""
-    # Where perftest's iterations are unknown (0 in a recording) there are none to tell.
+    # Where perftest's iterations are unknown (0 in a recording) there are none to report.
     return Record(NAME, _PROGRAMS[title[1]], 2, 1, size, int(row[2]) or None, values, variant)
 
 
