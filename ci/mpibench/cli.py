@@ -77,7 +77,7 @@ def build(
         bool, typer.Option("--cache-only", help="Take everything from build caches, compile nothing.")
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Concretize again, although nothing has changed.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Solve and show what would be built; build nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Concretize and show what would be built; build nothing.")] = False,
     skip_tests: Annotated[bool, typer.Option("--skip-tests", help="Leave out the install-time tests.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes per build; 0: Spack's default.")] = 0,
     find: Annotated[

@@ -15,7 +15,7 @@ from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 
-#: Tests are marked with their lane; its time and what was not tested are told at the end.
+#: Tests are marked with their lane; its time and what was not tested are reported at the end.
 pytest_plugins = ["lanes", "untested"]
 
 # A shell starts what it runs in the background with SIGINT ignored, and children inherit that; tests interrupt both.

@@ -301,7 +301,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
 
     @run_before("performance")
     def set_metrics(self) -> None:
-        """Declare every size of every metric, its reference where a layer has one, and the outcome of each gate."""
+        """Declare every size of every metric, its reference where a layer has one, and the outcome of each reference check."""
         learned, physics = self._learned_references(), self._physics_reference()
         values = {} if self.is_dry_run() else {measurement.metric_of(sample): sample for sample in self._samples}
         metrics: dict[str, Any] = {}

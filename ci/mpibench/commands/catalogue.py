@@ -30,6 +30,7 @@ def show(group: str | None = None, console: Console | None = None) -> None:
                 row.binary,
                 row.ranks,
                 escape(", ".join(f"{QUANTITIES[q].short} [{QUANTITIES[q].unit}]" for q in row.quantities)),
-                "; ".join(f"{QUANTITIES[q].short}: {', '.join(map(str, sizes))}" for q, sizes in row.gates.items()) or "-",
+                "; ".join(f"{QUANTITIES[q].short}: {', '.join(map(str, sizes))}" for q, sizes in row.gated_sizes.items())
+                or "-",
             )
     console.print(table)

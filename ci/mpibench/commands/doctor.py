@@ -138,7 +138,7 @@ def check_references(system: str, here: bool, root: Path) -> Iterator[Finding]:
     """Whether the system's learned references can be used, and are ever asked for."""
     path = site.references_file(system, root)
     if not path.exists():
-        yield Finding("references", NOTE, f"{path} does not exist: numbers are recorded, no learned gate is applied")
+        yield Finding("references", NOTE, f"{path} does not exist: no number is checked against a learned reference")
         return
     try:
         named = references.stacks_of(site.read_references(system, root))
@@ -208,7 +208,7 @@ def _fabric(label: str, fabric: Fabric, look: bool) -> Iterator[Finding]:
     else:
         yield Finding(label, OK, described + ("" if look else "; devices are checked on its nodes by the tests"))
     if not fabric.within_node and fabric.line_rate_gbit_per_s is None:
-        yield Finding(label, NOTE, "a rail has no line_rate_gbit_per_s: the physics gate is not applied")
+        yield Finding(label, NOTE, "a rail has no line_rate_gbit_per_s: bandwidths are not checked against the line rate")
 
 
 def _exists(device: str) -> bool:

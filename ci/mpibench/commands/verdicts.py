@@ -251,7 +251,7 @@ def compare(
     where: Where = None,
     allow: Annotated[list[str] | None, typer.Option(help="May differ: nodelist, placement or suites.")] = None,
     kiviat_bytes: Annotated[list[int] | None, typer.Option(help="Sizes of the Kiviat charts; default 32, 1048576.")] = None,
-    out: Annotated[Path, typer.Option(help="HTML page: Kiviat charts, map of winners, pinning x ppn, curves.")] = RESULTS
+    out: Annotated[Path, typer.Option(help="HTML page: Kiviat charts, best-stack heat map, pinning maps, curves.")] = RESULTS
     / "compare.html",
     pictures: Annotated[Path | None, typer.Option(help="Folder for all pictures as SVG and PNG, too.")] = None,
 ) -> None:

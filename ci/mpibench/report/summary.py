@@ -79,7 +79,7 @@ def counts(session: Session) -> Counter[str]:
 
 
 def gate_counts(session: Session) -> Counter[str]:
-    """Number of comparisons per gate outcome, of the cases that count."""
+    """Number of reference checks by outcome, of the cases that count."""
     return Counter(gate.outcome for case in session.cases if case.uuid not in session.superseded for gate in case.gates)
 
 
@@ -103,7 +103,7 @@ def format_number(value: float | None) -> str:
 
 
 def gate_sentence(gate: ReferenceCheck) -> str:
-    """A missed gate as a sentence."""
+    """A missed reference as a sentence."""
     value = f"{format_number(gate.value)} {gate.unit}"
     if gate.value is not None and gate.lower is not None and gate.value < gate.lower:
         bound = f"below the {format_number(gate.lower)} {gate.unit} it must reach"
@@ -240,7 +240,7 @@ def summary_lines(session: Session) -> list[str]:
         f"{session.started:%Y-%m-%d %H:%M} UTC, {session.seconds:.0f} s",
         verdict_line(session),
         ", ".join(f"{number[name]} {one.word}" for name, one in OUTCOMES.items() if number[name]) or "no cases",
-        f"gates: {gates[PASS]} passed, {gates[FAIL]} missed, {gates[NO_REFERENCE]} without reference",
+        f"references: {gates[PASS]} reached, {gates[FAIL]} missed, {gates[NO_REFERENCE]} without reference",
         f"{values} values, {curves} size curves from {jobs} jobs",
     ]
     lines += _first([f"  {case.stack}: {title_of(case)}: {' '.join(sentences(case)[:1])}" for case in failures(session)], 4)

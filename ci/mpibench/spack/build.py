@@ -34,7 +34,7 @@ from .scope import SCOPE, check_compiler, find_scope
 from .tool import Echo
 
 #: File of an environment's working folder: hash of what its lock file was concretized from, and of that lock file.
-SOLVED = "solved"
+CONCRETIZED = "solved"
 QUERY = Path(__file__).with_name("list_installed.py")
 #: Name of the package repository in ``repo/``.
 REPOSITORY = "mpibench"
@@ -165,7 +165,7 @@ def _record(project: Project, name: str, stamp: str) -> str:
 
 def _recorded(project: Project, name: str) -> tuple[str, str]:
     """Hashes of inputs and lock file written down at the last concretization; empty where there is none."""
-    path = project.work(name) / SOLVED
+    path = project.work(name) / CONCRETIZED
     words = path.read_text().split() if path.exists() else []
     return (words[0], words[1]) if len(words) == 2 else ("", "")
 
@@ -186,9 +186,9 @@ def concretize(project: Project, name: str, fresh: bool) -> None:
     if fresh or not _is_ours(project, name) or _recorded(project, name)[0] != stamp:
         began = time.monotonic()
         project.echo(f"{name}: concretizing")
-        (project.work(name) / SOLVED).unlink(missing_ok=True)
+        (project.work(name) / CONCRETIZED).unlink(missing_ok=True)
         project.run(name, "concretizing", "concretize", "--force", "--fresh", remedy=f"correct {complaints.ANYWHERE}")
-        (project.work(name) / SOLVED).write_text(_record(project, name, stamp))
+        (project.work(name) / CONCRETIZED).write_text(_record(project, name, stamp))
         project.echo(f"{name}: concretized after {time.monotonic() - began:.1f} s")
     lock = lock_file.read(project.lock(name))
     description.name_of(lock)  # refuses a solution without a suite or with an unknown MPI

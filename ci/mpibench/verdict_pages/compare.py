@@ -164,9 +164,9 @@ def figures(values: pl.DataFrame, subject: str, sizes: Sequence[int]) -> list[go
 
     :param sizes: in bytes, of the Kiviat charts and of the maps of pinning x ppn.
     """
-    stars = [figure for size in sizes if (figure := compare_charts.kiviat(values, subject, size))]
-    maps = [figure for size in sizes for figure in compare_charts.placements(values, size)]
-    return [*stars, *compare_charts.winners(values, subject), *maps, *compare_charts.curves(values, subject)]
+    kiviats = [figure for size in sizes if (figure := compare_charts.kiviat(values, subject, size))]
+    maps = [figure for size in sizes for figure in compare_charts.pinning_maps(values, size)]
+    return [*kiviats, *compare_charts.best_stacks(values, subject), *maps, *compare_charts.curves(values, subject)]
 
 
 def page(comparison: Comparison, values: pl.DataFrame, kiviat_bytes: Sequence[int] = KIVIAT_BYTES) -> str:

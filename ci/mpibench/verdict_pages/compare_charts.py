@@ -1,4 +1,4 @@
-"""Pictures of a comparison: Kiviat charts, the map of winners, pinning x ppn, curves with their spread."""
+"""Pictures of a comparison: Kiviat charts, the best-stack heat map, pinning maps, curves with their spread."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def kiviat(values: pl.DataFrame, subject: str, message_bytes: int) -> go.Figure 
     return figure
 
 
-def winners(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
+def best_stacks(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
     """Map of which one is best for which call and size: one map per remaining condition; colour says who, text by how much."""
     table = best_of_all(values, subject)
     names = sorted({str(one) for one in table[subject]})
@@ -122,7 +122,7 @@ def winners(values: pl.DataFrame, subject: str) -> Iterator[go.Figure]:
         yield figure
 
 
-def placements(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure]:
+def pinning_maps(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure]:
     """Pinning x ppn: median of each benchmark at one size, where there are at least two of either."""
     keys = ["partition", "stack", "fabric", "nodes", "suite", "benchmark", "variant", "quantity", "direction", "unit"]
     chosen = values.filter(pl.col("message_bytes") == message_bytes)

@@ -231,7 +231,7 @@ def test_stacks_can_be_hidden(page: chromium.Page) -> None:
     assert page.evaluate("document.querySelector('#legend button').getAttribute('aria-pressed')") == "false"
 
 
-def test_a_stack_without_a_case_is_told(browser: chromium.Page, tmp_path: Path) -> None:
+def test_a_stack_without_a_case_is_reported(browser: chromium.Page, tmp_path: Path) -> None:
     """A line that is not there is explained: the stack has no case of this group."""
     session = session_of(synthetic.case(), synthetic.case(group="transfer"), synthetic.case("mpich-wheels", group="transfer"))
     browser.open(report.write_report(session, tmp_path / "r.html").as_uri())

@@ -1,4 +1,4 @@
-"""Links through Slurm and ReFrame: a neighbour on the link, a node with another MTU, and links that are well, told apart."""
+"""Links through Slurm and ReFrame: a neighbour on the link, a node with another MTU, and links that are well, distinguished."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_busy_neighbour_contradicts_and_the_link_is_not_blamed(box: Box) -> No
     assert quiet["proof"]["verdict"] == "proven", quiet["fail_reason"]
 
 
-def test_a_node_with_another_mtu_is_told_and_healthy_links_are_stored(box: Box) -> None:
+def test_a_node_with_another_mtu_is_reported_and_healthy_links_are_stored(box: Box) -> None:
     box.keep_partitions("eth1g", "eth10g")
     box.cluster.on("c2", "ip", "link", "set", "eth1g", "mtu", "1400")
     try:
@@ -87,8 +87,8 @@ def test_a_node_with_another_mtu_is_told_and_healthy_links_are_stored(box: Box) 
     cases = box.cases()
     odd = cases[f"eth1g {STACK}"]["proof"]
     assert odd["verdict"] == "contradicted"
-    told = "eth1g on c2 has an MTU of 1400, the site says 1500 for eth1g; set it, or correct system.py."
-    assert odd["sentences"] == [f"{launch}: {told}" for launch in ("data_check", "pair")]
+    sentence = "eth1g on c2 has an MTU of 1400, the site says 1500 for eth1g; set it, or correct system.py."
+    assert odd["sentences"] == [f"{launch}: {sentence}" for launch in ("data_check", "pair")]
     well = cases[f"eth10g {STACK}"]
     assert well["proof"]["verdict"] == "proven", well["fail_reason"]
     # veth has no speed worth the name, so none is kept.

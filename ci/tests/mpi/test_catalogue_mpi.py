@@ -51,5 +51,5 @@ def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, r
 
 
 def oversubscribed(stack: Stack) -> list[str]:
-    """More ranks than cores are all right here; Open MPI wants to be told (mpirun(1))."""
+    """More ranks than cores are all right here; Open MPI wants to be asked to (mpirun(1))."""
     return ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"] if stack.launcher_family == "prrte" else []

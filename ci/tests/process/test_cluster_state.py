@@ -251,7 +251,7 @@ def test_what_is_written_is_believed_under_any_umask(runtime: Path, mask: int) -
             state.save(a_state(os.getpid(), 1))
             (runtime / state.ETC).mkdir()
         assert state.load() == a_state(os.getpid(), 1)
-        assert not (runtime / state.ETC).stat().st_mode & 0o022  # what the nodes' daemons are told
+        assert not (runtime / state.ETC).stat().st_mode & 0o022  # what the nodes' daemons read
         assert os.umask(mask) == mask
     finally:
         os.umask(previous)

@@ -51,7 +51,7 @@ def test_an_unreadable_newest_session_is_refused_and_no_older_one_judged(
     assert cli.main(accept) == 2
     assert f"'latest' means session {newest[:8]}, which cannot be read" in capsys.readouterr().err
     assert on_database(measured, "--session", newest) == 2
-    assert on_database(measured, "--session", before) == 0, "a session named by its id is judged, and the refused one told"
+    assert on_database(measured, "--session", before) == 0, "a session named by its id is judged, and the refused one reported"
     out = capsys.readouterr().out
     assert out.startswith("PASS: testbed") and "sessions that could not be read: 1 (" in out
     assert on_database(measured, "--session", before, command="expected") == 0
@@ -88,7 +88,7 @@ def test_an_age_without_end_is_no_limit(measured: Path, hours: str) -> None:
     assert on_database(measured, "--max-age", hours) == 2
 
 
-def test_a_folder_that_names_no_day_is_told(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_names_no_day_is_reported(measured: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert on_database(measured) == 0
     day = sorted(measured.glob("set/cases/*/date=*"))[0]
     day.rename(day.with_name("date=x"))

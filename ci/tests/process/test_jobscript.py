@@ -180,7 +180,7 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_job_that_is_told_to_end_ends_its_launch(tmp_path: Path, number: int) -> None:
+def test_a_job_that_is_reported_to_end_ends_its_launch(tmp_path: Path, number: int) -> None:
     job = start_job(tmp_path)
     rank = int((tmp_path / "rank").read_text())
     os.killpg(job.pid, number)

@@ -253,7 +253,7 @@ def test_what_is_expected_and_missing_is_red(project: NightProject, status: str)
     assert project.run(NIGHT_EXPECTED=status)[0] == 1
 
 
-def test_an_older_session_that_cannot_be_read_is_told_in_a_green_answer(project: NightProject) -> None:
+def test_an_older_session_that_cannot_be_read_is_reported_in_a_green_answer(project: NightProject) -> None:
     assert project.run()[0] == 0
     first = project.session
     shutil.rmtree(project.results / "dataset")
@@ -275,7 +275,7 @@ def test_a_part_says_that_it_is_one_and_of_what(project: NightProject, options: 
     assert project.commands()[-1] == f"mpibench expected --session {session.uuid} --partial"
 
 
-def test_other_variables_are_told(project: NightProject) -> None:
+def test_other_variables_are_reported(project: NightProject) -> None:
     status, said = project.run("-S", "group=x")
     assert status == 0, said
     assert "measured otherwise than a night is (-S group=x): 2 cases measured" in said
@@ -312,10 +312,10 @@ def test_two_nights_at_once(project: NightProject) -> None:
         status, said = project.run()
         assert status == 2 and "another ci/nightly (process " in said and said.count("\n") == 1
         (project.top / "go").touch()
-        told, _ = first.communicate(timeout=300)
+        output, _ = first.communicate(timeout=300)
     finally:
         first.kill()
-    assert first.returncode == 0, told
+    assert first.returncode == 0, output
     assert len(sessions.list_sessions(project.results / "results.db")) == 1
     assert sessions.read_session(project.results / "results.db", project.session)
 

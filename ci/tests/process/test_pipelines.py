@@ -83,7 +83,7 @@ def test_units_and_script(root: Path) -> None:
 
 @pytest.fixture
 def night(tmp_path: Path, root: Path):
-    """The script in a project whose ``ci/nightly`` and ``mpibench`` are told what to do."""
+    """The script in a project whose ``ci/nightly`` and ``mpibench`` answer as asked."""
     script = tmp_path / "ci" / "pipelines" / SCRIPT
     script.parent.mkdir(parents=True)
     shutil.copy(root / "ci" / "pipelines" / SCRIPT, script)
@@ -141,14 +141,16 @@ def test_a_night_that_was_refused_or_interrupted_is_not_judged(night, tmp_path: 
         ("exit 2", 0, "FAIL: ci/nightly ended with exit status 2: nothing to judge"),
     ],
 )
-def test_a_failed_night_is_told_by_mail_also_when_nothing_was_measured(night, tmp_path: Path, nightly, judged, subject) -> None:
+def test_a_failed_night_is_reported_by_mail_also_when_nothing_was_measured(
+    night, tmp_path: Path, nightly, judged, subject
+) -> None:
     night(nightly, judged, mail_to="hpc@example.org")
     mails = tmp_path / "mails"
     assert mails.exists() == (subject is not None)
     assert subject is None or mails.read_text() == f"-s mpibench: {subject} hpc@example.org\n{subject}\n"
 
 
-def test_a_night_that_never_ends_is_told_by_mail(night, tmp_path: Path) -> None:
+def test_a_night_that_never_ends_is_reported_by_mail(night, tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     with (tmp_path / "results" / ".pipeline.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,7 +1,7 @@
 """Job scripts of the papers' systems, against golden files that were read line by line.
 
 A golden file is the script as ReFrame wrote it in a dry run, without what every job has (the shell function that runs a launch)
-and with paths, hashes, times and the benchmark's arguments replaced. ``MPIBENCH_GOLDEN=write`` writes them anew: read the diff.
+and with paths, hashes, times and the benchmark's arguments replaced. ``MPIBENCH_GOLDEN=write`` writes them: read the diff.
 """
 
 from __future__ import annotations

@@ -126,8 +126,10 @@ def test_roce_is_its_port_and_the_interface_on_it(seen_on: Callable[..., RankEvi
     assert (finding.sentences, [state.link for state in finding.states]) == ([], ["mlx5_1/1", "lo"])
     assert finding.states[1].settings["mtu_bytes"] == 9000
     congested = later(rank, "mlx5_1/1", np_cnp_sent=1041, rx_icrc_encapsulated=1)
-    told = [row["counter"] for row in link_state.check_links([congested], fabric("mlx5_1", rate=100)).errors if row["reported"]]
-    assert told == ["rx_icrc_encapsulated"]
+    reported = [
+        row["counter"] for row in link_state.check_links([congested], fabric("mlx5_1", rate=100)).errors if row["reported"]
+    ]
+    assert reported == ["rx_icrc_encapsulated"]
     flapped = later(rank, "lo", carrier_changes=6)
     (sentence,) = link_state.check_links([flapped], fabric("mlx5_1", rate=100)).sentences
     assert f"the link of lo on {rank.host} was interrupted during the run: its carrier changed (carrier_changes +2)" in sentence

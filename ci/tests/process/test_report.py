@@ -172,7 +172,7 @@ def test_sizes_are_in_order_whatever_the_output_was() -> None:
     assert all(row["y"] == [values[row["q"], size] for size in row["x"]] for row in pingpong)
 
 
-def test_measures_with_the_same_name_are_told_apart() -> None:
+def test_measures_with_the_same_name_are_distinguished() -> None:
     plan = synthetic.case(group="barrier")
     other = copy.deepcopy(plan["samples"][0])
     plan["samples"] += [{**other, "suite": "osu"}, {**other, "groups": 2}, {**other, "variant": "aggregate"}]
@@ -181,7 +181,7 @@ def test_measures_with_the_same_name_are_told_apart() -> None:
     assert labels == ["Barrier (imb)", "Barrier (osu)", "Barrier, 2 groups (imb)", "Barrier, aggregate (imb)"]
 
 
-def test_names_that_differ_in_case_only_are_told_apart() -> None:
+def test_names_that_differ_in_case_only_are_distinguished() -> None:
     plan = synthetic.case()
     plan["samples"] += [
         {**row, "benchmark": "pingpong", "suite": "mpi4py"} for row in plan["samples"] if row["benchmark"] == "PingPong"
@@ -217,7 +217,7 @@ def test_hostile_text_is_shown_and_never_run() -> None:
 # Files that are gone or are another run's.
 
 
-def test_an_overwritten_directory_is_told(session: sessions.Session, folder: Path, tmp_path: Path) -> None:
+def test_an_overwritten_directory_is_reported(session: sessions.Session, folder: Path, tmp_path: Path) -> None:
     case = session.cases[0]
     assert report_cases.place_of(session, case, folder).note == ""
     output = Path(case.directory) / "rfm_job.out"
@@ -230,7 +230,7 @@ def test_an_overwritten_directory_is_told(session: sessions.Session, folder: Pat
         os.utime(output, (before.st_atime, before.st_mtime))
 
 
-def test_a_directory_that_is_gone_is_told(session: sessions.Session, tmp_path: Path) -> None:
+def test_a_directory_that_is_gone_is_reported(session: sessions.Session, tmp_path: Path) -> None:
     case = changed(session.cases[0], outputdir=str(tmp_path / "gone"))
     place = report_cases.place_of(session, case, tmp_path)
     assert (place.href, place.files) == ("", ())

@@ -72,7 +72,7 @@ def test_another_copy_of_the_project_in_the_working_directory_is_not_run(made: P
     assert made.run("ci/setup", cwd=tmp_path)[1].splitlines()[:-1] == ["wheels ran", "recorder ran"]
 
 
-def test_the_environment_finds_the_configuration_unless_told_otherwise(made: Project) -> None:
+def test_the_environment_finds_the_configuration_unless_set_otherwise(made: Project) -> None:
     ask = "import os; print(os.environ['RFM_CONFIG_FILES'])"
     assert made.python(ask) == str(made.root / "site_configs" / "settings.py")
     made.environ["RFM_CONFIG_FILES"] = "/mine.py"
@@ -170,7 +170,7 @@ def test_a_broken_environment_is_made_again(made: Project) -> None:
     assert "making .venv" not in made.run("ci/setup")[1]
 
 
-def test_a_failed_stack_is_told_and_stops_nothing(made: Project) -> None:
+def test_a_failed_stack_is_reported_and_stops_nothing(made: Project) -> None:
     """The other stacks, the evidence library and who waits for the exit status get on."""
     wheels = made.write("ci/mpibench/stacks/wheels.py", "import sys\nprint('mpich-wheels: no.')\nsys.exit(3)\n")
     status, output = made.run("ci/setup")
@@ -187,7 +187,7 @@ def test_a_failed_stack_is_told_and_stops_nothing(made: Project) -> None:
 
 
 @pytest.mark.parametrize(("set_up", "measured"), [(0, True), (STACK_FAILED, True), (1, False), (2, False)])
-def test_a_night_without_one_stack_measures_the_others_and_is_told(tmp_path: Path, set_up: int, measured: bool) -> None:
+def test_a_night_without_one_stack_measures_the_others_and_is_reported(tmp_path: Path, set_up: int, measured: bool) -> None:
     nightly = tmp_path / "ci" / "nightly"
     nightly.parent.mkdir()
     shutil.copy(ROOT / "ci" / "nightly", nightly)
@@ -221,7 +221,7 @@ def test_a_failing_recorder_fails_the_set_up(made: Project) -> None:
     assert made.run("ci/setup")[0] == 0
 
 
-def test_without_a_home_the_users_own_is_told_to_the_programs(made: Project) -> None:
+def test_without_a_home_the_users_own_is_reported_to_the_programs(made: Project) -> None:
     made.write("ci/mpibench/stacks/wheels.py", "import os\nprint('home', os.environ['HOME'])\n")
     home = made.environ.pop("HOME")
     try:

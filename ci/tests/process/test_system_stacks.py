@@ -193,7 +193,7 @@ def test_a_library_that_is_none_is_refused(add: Add, tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-def test_two_libraries_of_one_launcher_must_be_told_apart(add: Add, tmp_path: Path) -> None:
+def test_two_libraries_of_one_launcher_must_be_distinguished(add: Add, tmp_path: Path) -> None:
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     other = synthetic.make_library(
         tmp_path / "opt/lib64/libmpi.so.40", synthetic.OPEN_MPI, "libmpi.so.40", "char ompi_mpi_comm_world[8];"

@@ -1,4 +1,4 @@
-"""What was not tested is told in one table, and fails the run of continuous integration unless allowed by name."""
+"""What was not tested is reported in one table, and fails the run of continuous integration unless allowed by name."""
 
 from __future__ import annotations
 
@@ -118,6 +118,6 @@ def test_continuous_integration_fails(tmp_path: Path) -> None:
     assert run(tmp_path, "def test_that_passes(): ...\n", CI="true")[0] == 0
 
 
-def test_a_name_that_is_no_need_is_told_at_once(tmp_path: Path) -> None:
+def test_a_name_that_is_no_need_is_reported_at_once(tmp_path: Path) -> None:
     status, output = run(tmp_path, MODULE, MPIBENCH_MAY_SKIP="spak")
     assert status == 4 and "MPIBENCH_MAY_SKIP names 'spak'; there are cluster, spack," in output

@@ -49,7 +49,7 @@ STAND_INS = {
 
 
 #: Specs that must have a solution -> (package, version) that must be in it, from our repository.
-SOLVED = {
+CONCRETIZED = {
     "intel-mpi-benchmarks ^openmpi": ("intel-mpi-benchmarks", "2021.11"),
     "intel-mpi-benchmarks@2019.0 ^mpich": ("intel-mpi-benchmarks", "2019.0"),
     "intel-mpi-benchmarks@2021.11+mpi4 ^mpich": ("intel-mpi-benchmarks", "2021.11"),
@@ -110,7 +110,7 @@ def test_audit_has_no_objection(spack: list[str]) -> None:
 @pytest.fixture(scope="module")
 def outcomes(spack: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("solved")
-    (folder / "specs.json").write_text(json.dumps([*SOLVED, *REFUSED]))
+    (folder / "specs.json").write_text(json.dumps([*CONCRETIZED, *REFUSED]))
     script = SUPPORT / "spack_solver.py"
     command = [*spack, "python", str(script), str(folder / "specs.json"), str(folder / "answer.json")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
@@ -118,7 +118,7 @@ def outcomes(spack: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict
     return json.loads((folder / "answer.json").read_text())
 
 
-@pytest.mark.parametrize(("spec", "wanted"), SOLVED.items(), ids=SOLVED)
+@pytest.mark.parametrize(("spec", "wanted"), CONCRETIZED.items(), ids=CONCRETIZED)
 def test_solved(outcomes: dict[str, Any], spec: str, wanted: tuple[str, str]) -> None:
     package, version = wanted
     assert outcomes[spec].get("packages", {}).get(package) == ["mpibench", version], outcomes[spec]

@@ -21,7 +21,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 @dataclass
 class Newcomer:
-    """A checkout whose site has no scope, a Spack that has never been told of a compiler, and what was said."""
+    """A checkout whose site has no scope, a Spack that knows no compiler, and what was said."""
 
     root: Path
     environ: dict[str, str]

@@ -130,7 +130,7 @@ def test_two_solutions_have_equal_hashes(building: Callable[[str], Path], spack:
     assert after.roots == before.roots and set(after.nodes) == set(before.nodes)
 
 
-def test_a_changed_recipe_is_built_anew(spack: tool.Spack, place: Path, root: Path, tmp_path: Path) -> None:
+def test_a_changed_recipe_is_built_again(spack: tool.Spack, place: Path, root: Path, tmp_path: Path) -> None:
     """Also where only its patches or its methods changed: Spack's cache of concretizations would answer with the old build."""
     name = "intel-oneapi-mpi"
     shutil.copytree(root / "repo", tmp_path / "repo", ignore=shutil.ignore_patterns("__pycache__"))

@@ -19,7 +19,7 @@ from tiny_site import SYSTEM
 
 #: What happens in each job before the "benchmark".
 DURING = "eval $NIGHT_DURING; echo"
-#: Each call is recorded. Without NIGHT_STEPS=real nothing but that is done, and ``expected`` answers as told.
+#: Each call is recorded. Without NIGHT_STEPS=real nothing but that is done, and ``expected`` answers as asked.
 MPIBENCH = """#!/bin/bash
 echo "mpibench $*" >>{top}/commands.txt
 [[ $1 != expected ]] || exit "${{NIGHT_EXPECTED:-0}}"

@@ -137,7 +137,7 @@ def _imb_p2p(lines: list[str]) -> Iterator[tuple[str, ...]]:
 def _send_bw(lines: list[str]) -> Iterator[Row]:
     """Average and message rate; the text lost message size, iterations and peak of the line.
 
-    perftest prints MiB/s under "MB/sec" unless told otherwise, and its rate says the same: 0.184196e6 messages/s of 65536
+    perftest prints MiB/s under "MB/sec" by default, and its rate says the same: 0.184196e6 messages/s of 65536
     bytes, the default of ib_send_bw, are 11512.25 MiB/s.
     """
     last = next(line for line in lines if "BW average" in line)

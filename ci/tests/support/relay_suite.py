@@ -14,7 +14,7 @@ from reframe_tests.harness.suites.plans import Plan, SizeRange, at_levels
 from reframe_tests.harness.suites.records import OutputError, Record
 
 ROW = Benchmark("token", "relay", "relay-run", "relay_ring", "all", ("latency_us",), traffic.every_rank_once,
-                gates={"latency_us": (8,)})
+                gated_sizes={"latency_us": (8,)})
 LINE = re.compile(r"([0-9]+) ([0-9.]+)")
 
 

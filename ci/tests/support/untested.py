@@ -98,7 +98,7 @@ def _skips(config: pytest.Config) -> list[Skip]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A misspelt name is told before an hour of tests."""
+    """A misspelt name is reported before an hour of tests."""
     allowed(os.environ)
 
 

@@ -226,7 +226,7 @@ def test_allowing_unproven_cases_accepts_no_regression(tmp_path: Path) -> None:
     assert run(tmp_path, "--allow-unproven") == 1
 
 
-def test_an_unproven_baseline_is_told_and_does_not_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unproven_baseline_is_reported_and_does_not_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the baseline could not prove the candidate is not held to; the headline says so."""
     write_session(tmp_path, 0, where=[{}, contradicted(2, pinning="scatter")])
     write_session(tmp_path, 1, where=[{}, {"pinning": "scatter"}])
@@ -313,9 +313,9 @@ def test_sessions_of_two_systems_are_never_compared(tmp_path: Path, capsys: pyte
 
 def test_the_record_names_commit_and_versions_of_both_sides(tmp_path: Path) -> None:
     for number, commit in enumerate(("1" * 40, "2" * 40)):
-        told = {"commit": commit, "modified": bool(number), "python": "3.11.2", "lock": "f" * 64, "unlike_lock": []}
-        told |= {"extensions": [f"/site/mpis/x.py {number}"]}
-        write_session(tmp_path, number, condition={"measured_with": {**told, "packages": {"scipy": f"1.1{number}"}}})
+        recorded = {"commit": commit, "modified": bool(number), "python": "3.11.2", "lock": "f" * 64, "unlike_lock": []}
+        recorded |= {"extensions": [f"/site/mpis/x.py {number}"]}
+        write_session(tmp_path, number, condition={"measured_with": {**recorded, "packages": {"scipy": f"1.1{number}"}}})
     assert run(tmp_path) == 0
     changed = {row["what"]: (row["before"], row["after"]) for row in record(tmp_path)["changed"]}
     assert changed == {

@@ -80,7 +80,7 @@ def test_ratios_are_of_the_same_repeat():
     assert found.high - found.low < 0.001
 
 
-def test_printed_decimals_limit_what_can_be_told():
+def test_printed_decimals_limit_what_can_be_said():
     """0.20 and 0.21 us may be the same time."""
     key = ("latency_us", 8)
     (found,) = compare({("osu_latency", *key): [0.21] * 6, ("PingPong", *key): [0.20] * 6})

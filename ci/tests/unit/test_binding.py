@@ -1,4 +1,4 @@
-"""Pinning dialects: every one says the same lists, in the words of its manual."""
+"""Pinning by each launcher: every one is given the same lists, in the syntax of its manual."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def placed(policy: str, ppn: int, topology: Topology = WESTMERE, width: int = 1,
     return place(policy, ppn, topology, 1, width=width, smt=smt)
 
 
-def bound(placement: RankPlacement, dialect: str, nodes: int = 1, **words: object) -> Binding:
-    result = bind(placement, dialect, nodes, placement.ppn, **words)  # type: ignore[arg-type]
+def bound(placement: RankPlacement, launcher: str, nodes: int = 1, **words: object) -> Binding:
+    result = bind(placement, launcher, nodes, placement.ppn, **words)  # type: ignore[arg-type]
     assert isinstance(result, Binding), result
     return result
 
@@ -119,7 +119,7 @@ READERS: Mapping[str, Callable[[Binding, Topology], Ranks]] = {
 }
 UNBINDING = [row for mpi in mpis.known().values() for row in mpi.unbinding]
 #: POE binds to modules, so that core lists are refused: tested by itself.
-WITH_CORE_LISTS = [dialect for dialect in launchers.known() if dialect != "poe"]
+WITH_CORE_LISTS = [launcher for launcher in launchers.known() if launcher != "poe"]
 
 
 def test_every_launcher_family_has_a_row_and_a_reader() -> None:
@@ -128,9 +128,9 @@ def test_every_launcher_family_has_a_row_and_a_reader() -> None:
     assert {name for row in UNBINDING for name in row.launchers} == {"hydra", "mpirun_rsh"} <= set(launchers.families())
 
 
-@pytest.mark.parametrize("dialect", WITH_CORE_LISTS)
+@pytest.mark.parametrize("launcher", WITH_CORE_LISTS)
 @given(data=st.data())
-def test_words_are_read_back_to_the_same_lists(dialect: str, data: st.DataObject) -> None:
+def test_words_are_read_back_to_the_same_lists(launcher: str, data: st.DataObject) -> None:
     numbering = data.draw(st.sampled_from(NUMBERINGS))
     smt = 1 if numbering == "consecutive" else data.draw(st.integers(1, 2))
     topology = Topology.from_processor(describe(2, 6, numa_per_socket=2, smt=smt, numbering=numbering))
@@ -142,15 +142,15 @@ def test_words_are_read_back_to_the_same_lists(dialect: str, data: st.DataObject
         placement = place(policy, ppn, topology, 0, width=width, smt=data.draw(st.booleans()))
     except NotMeasured:
         reject()
-    assert READERS[dialect](bound(placement, dialect), topology) == placement.ranks
+    assert READERS[launcher](bound(placement, launcher), topology) == placement.ranks
 
 
 @pytest.mark.parametrize("reader", [("prrte", read_prrte), ("orterun", read_orterun)], ids=lambda pair: pair[0])
 def test_rank_files_for_several_nodes(reader: tuple[str, Callable[[Binding, Topology, int], Ranks]]) -> None:
-    dialect, read = reader
+    launcher, read = reader
     placement = placed("scatter", 3, width=2)
-    assert read(bound(placement, dialect, nodes=3), WESTMERE, 3) == placement.ranks
-    named = bound(placement, dialect, nodes=2, hosts=["c1", "c2"]).files[RANKFILE]
+    assert read(bound(placement, launcher, nodes=3), WESTMERE, 3) == placement.ranks
+    named = bound(placement, launcher, nodes=2, hosts=["c1", "c2"]).files[RANKFILE]
     assert [line.split()[1].split("=")[1] for line in named.splitlines()] == ["c1"] * 3 + ["c2"] * 3
 
 
@@ -161,7 +161,7 @@ WIDE = placed("scatter", 2, width=2)
 
 
 @pytest.mark.parametrize(
-    ("dialect", "placement", "env", "options"),
+    ("launcher", "placement", "env", "options"),
     [
         ("srun", SCATTER, {"I_MPI_PIN": "off"}, "--ntasks-per-node=4 --distribution=block --cpu-bind=map_cpu:0,1,6,7"),
         ("srun", WIDE, {"I_MPI_PIN": "off"}, "--ntasks-per-node=2 --distribution=block --cpu-bind=mask_cpu:0x5,0xa"),
@@ -185,9 +185,9 @@ WIDE = placed("scatter", 2, width=2)
         ("orterun", placed("default", 2), {}, ""),
     ],
 )
-def test_words(dialect: str, placement: RankPlacement, env: dict[str, str], options: str) -> None:
-    mpi = {"srun": "intelmpi", "srunalloc": "intelmpi", "hydra-intel": "intelmpi", "hydra": "mpich"}.get(dialect, "openmpi")
-    binding = bound(placement, dialect, mpi=mpi)
+def test_words(launcher: str, placement: RankPlacement, env: dict[str, str], options: str) -> None:
+    mpi = {"srun": "intelmpi", "srunalloc": "intelmpi", "hydra-intel": "intelmpi", "hydra": "mpich"}.get(launcher, "openmpi")
+    binding = bound(placement, launcher, mpi=mpi)
     assert binding.env == env
     assert " ".join(binding.options) == options
 
@@ -243,18 +243,18 @@ def test_an_unknown_library_is_kept_from_binding_by_every_variable() -> None:
 
 
 @pytest.mark.parametrize("policy", ["default", "none", "scatter"])
-@pytest.mark.parametrize("dialect", WITH_CORE_LISTS)
-def test_oversubscription_only_when_asked(dialect: str, policy: str) -> None:
+@pytest.mark.parametrize("launcher", WITH_CORE_LISTS)
+def test_oversubscription_only_when_asked(launcher: str, policy: str) -> None:
     def words(binding: Binding) -> list[str]:
         return [word for word in binding.options if re.search(r"overs|overc|overload", word, re.IGNORECASE)]
 
-    assert words(bound(placed(policy, 2), dialect)) == []
-    asked = words(bound(placed(policy, 2), dialect, oversubscribe=True))
-    assert bool(asked) == (dialect in ("srun", "prrte", "orterun")), "the others never refuse"
+    assert words(bound(placed(policy, 2), launcher)) == []
+    asked = words(bound(placed(policy, 2), launcher, oversubscribe=True))
+    assert bool(asked) == (launcher in ("srun", "prrte", "orterun")), "the others never refuse"
 
 
 @pytest.mark.parametrize(
-    ("dialect", "words"),
+    ("launcher", "words"),
     [
         ("srun", "--nodelist=c1,c2"),
         ("hydra-intel", "-hosts c1,c2"),
@@ -263,8 +263,8 @@ def test_oversubscription_only_when_asked(dialect: str, policy: str) -> None:
         ("orterun", "--host c1:2,c2:2"),
     ],
 )
-def test_hosts_where_they_are_known(dialect: str, words: str) -> None:
-    assert words in " ".join(bound(placed("default", 2), dialect, nodes=2, hosts=["c1", "c2"]).options)
+def test_hosts_where_they_are_known(launcher: str, words: str) -> None:
+    assert words in " ".join(bound(placed("default", 2), launcher, nodes=2, hosts=["c1", "c2"]).options)
 
 
 def test_a_launcher_without_words() -> None:

@@ -70,8 +70,8 @@ def test_rows_use_the_vocabulary():
     assert {row.ranks for row in ROWS} == set(RANK_RULES)
     for row in ROWS:
         assert set(row.quantities) <= set(QUANTITIES)
-        assert set(row.gates) <= set(row.quantities), row.name
-        assert all(QUANTITIES[name].direction != "none" for name in row.gates), row.name
+        assert set(row.gated_sizes) <= set(row.quantities), row.name
+        assert all(QUANTITIES[name].direction != "none" for name in row.gated_sizes), row.name
         assert row.directions == 0 or "bandwidth_mb_per_s" in row.quantities
 
 
@@ -184,7 +184,7 @@ def test_gated_sizes_are_run(row):
         for metric in catalogue.metrics(launches(row.group, ranks=many(row.group), level=level))
         if metric.benchmark == row.name
     }
-    wanted = {(quantity, size) for quantity, sizes in row.gates.items() for size in sizes}
+    wanted = {(quantity, size) for quantity, sizes in row.gated_sizes.items() for size in sizes}
     assert wanted <= measured
 
 

@@ -53,7 +53,7 @@ def test_a_drawn_figure_is_no_figure(system: str, claim: claims.Claim) -> None:
 
 @pytest.mark.parametrize(("system", "claim"), CLAIMS, ids=named)
 def test_every_claim_can_fail(system: str, claim: claims.Claim) -> None:
-    """Figures at a bound hold, figures beyond it do not: the same machine, told otherwise, is not believed."""
+    """Figures at a bound hold, figures beyond it do not: the same machine, described otherwise, is not believed."""
     base = {column: str(value) for column, value in claim.under.items()} if isinstance(claim.under, dict) else None
     under = 1.0 if base else float(claim.under)
 
@@ -158,10 +158,10 @@ def test_tuning_is_named_as_the_reason_for_78_91() -> None:
 
 
 def test_the_command_says_sentence_ratio_and_note() -> None:
-    told = claims.lines("openhpc-mini")
-    assert sum(": holds," in line for line in told) == len(claims.read("openhpc-mini")) == 5
-    assert any("39.89Gbs is near the theoretical peak" in line for line in told)
-    assert any("beyond the scope" in line for line in told)
+    lines = claims.lines("openhpc-mini")
+    assert sum(": holds," in line for line in lines) == len(claims.read("openhpc-mini")) == 5
+    assert any("39.89Gbs is near the theoretical peak" in line for line in lines)
+    assert any("beyond the scope" in line for line in lines)
     assert all(": no figures," in line for line in claims.lines("opa-dual-rail")[::2])
 
 

@@ -73,7 +73,7 @@ def test_the_terminal_says_who_wins_first_and_nothing_without_its_condition(
     assert max(map(len, lines[:-1])) <= compare_tables.WIDTH
 
 
-def test_benchmarks_of_one_name_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_benchmarks_of_one_name_are_distinguished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """IMB and OSU both have an Allgather, and it runs on any number of ranks."""
     write_session(tmp_path, 0, stacks=STACKS, benchmarks={"Allgather": "t_avg_us"}, sizes=(8, 64, 512))
     for path in tmp_path.glob("samples/*/*/*.parquet"):
@@ -158,9 +158,9 @@ def test_pinning_and_ppn_are_mapped(tmp_path: Path) -> None:
     """Conditions of which there are several are a map; those compared here are made of one session's cases."""
     write_session(tmp_path, 0)
     values = session_values.read(tmp_path, "testbed", "latest").values
-    assert list(compare_charts.placements(values, 1048576)) == []
+    assert list(compare_charts.pinning_maps(values, 1048576)) == []
     more = [values.with_columns(pinning=pl.lit("scatter"), value=2 * pl.col("value")), values]
-    found = list(compare_charts.placements(pl.concat(more), 1048576))
+    found = list(compare_charts.pinning_maps(pl.concat(more), 1048576))
     assert [figure.layout.title.text.split(",")[0] for figure in found] == ["PingPong", "Uniband"]
     (trace,) = found[0].data
     assert list(trace.y) == ["bunch", "scatter"]
@@ -175,7 +175,7 @@ def test_sessions_have_lines_of_their_own(tmp_path: Path) -> None:
     assert [len(figure.data) for figure in compare_charts.curves(values, "session")] == [2, 2]
 
 
-def test_the_map_of_winners(tmp_path: Path) -> None:
+def test_the_heat_map_of_best_stacks(tmp_path: Path) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, noise=0.0001)
     values = session_values.read(tmp_path, "testbed", "latest").values
     table = compare_charts.best_of_all(values, "stack")

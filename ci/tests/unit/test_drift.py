@@ -53,7 +53,7 @@ def test_one_cause_is_one_event_with_what_changed_that_night(tmp_path: Path, cap
     assert run(tmp_path, "drift", "--where", "stack == 'mpich-spack'") == 0
 
 
-def test_too_few_nights_are_told_and_an_empty_choice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_nights_are_reported_and_an_empty_choice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nights(tmp_path, 3)
     assert run(tmp_path, "drift") == 3
     assert capsys.readouterr().out == "too few nights: 3 of 6\n"
@@ -74,7 +74,7 @@ def test_a_night_without_a_metric_is_bridged_and_bad_cases_are_left_out(tmp_path
     assert any("failed" in one for one in history.notes)
 
 
-def test_what_the_last_night_lacks_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_last_night_lacks_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A metric renamed between versions ends one series and begins another: that is no silence."""
     for number in range(8):
         name = "PingPongX" if number == 7 else "PingPong"
@@ -100,7 +100,7 @@ def test_a_bandwidth_of_zero_is_no_faster_night(tmp_path: Path, capsys: pytest.C
     assert "missing: openmpi-spack on eth1g, Uniband, 4 KiB: 1 metrics of the last 3 nights" in capsys.readouterr().out
 
 
-def test_of_a_partial_last_session_it_is_told_and_nothing_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_partial_last_session_it_is_said_and_nothing_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(7):
         write_session(tmp_path, number, stacks=STACKS)
     write_session(tmp_path, 7, stacks=STACKS[:1], command_line="reframe -c reframe_tests -r -p openmpi-spack")
@@ -110,7 +110,7 @@ def test_of_a_partial_last_session_it_is_told_and_nothing_is_missed(tmp_path: Pa
     )
 
 
-def test_a_young_metric_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_young_metric_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A stack of three nights in a history of twelve is not watched yet."""
     for number in range(12):
         write_session(tmp_path, number, stacks=STACKS if number > 8 else STACKS[:1])

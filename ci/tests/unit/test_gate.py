@@ -57,7 +57,7 @@ def test_a_change_for_the_worse_fails_in_at_most_ten_lines(tmp_path: Path, capsy
     assert len(lines) <= 10
 
 
-def test_too_few_nights_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_nights_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(3):
         write_session(tmp_path, number)
     assert run(tmp_path, *OLD) == 0
@@ -76,7 +76,7 @@ def test_a_session_is_held_against_its_like_only(tmp_path: Path, capsys: pytest.
     assert "of 13" in capsys.readouterr().out
 
 
-def test_what_failed_and_what_was_missed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_failed_and_what_was_missed_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     the_night_before(tmp_path)
     write_session(tmp_path, 0)
     path = last_cases(tmp_path)
@@ -159,7 +159,7 @@ def test_a_session_of_tomorrow_is_not_young(tmp_path: Path, capsys: pytest.Captu
     assert "age: the session says it starts 20.0 h from now: correct the clock" in capsys.readouterr().out
 
 
-def test_references_that_have_gone_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_references_that_have_gone_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A references.yaml that is no longer there makes nothing fail, and must not look as if it held."""
     one = {"value": 1.0, "reference": 1.0, "lower": 0.9, "upper": None, "unit": "us", "outcome": "pass", "layer": "learned"}
     gone = {**one, "reference": None, "lower": None, "outcome": "no reference"}

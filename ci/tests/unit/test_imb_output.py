@@ -124,7 +124,7 @@ def test_reductions_have_sizes_of_whole_elements():
     assert [r.message_bytes for r in doubles if r.benchmark == "Sendrecv"] == [8, 16, 32, 64]
 
 
-def test_numbers_of_ranks_are_told_apart():
+def test_numbers_of_ranks_are_distinguished():
     records = parse(golden("imb-mpi1-2021.11-n4-npmin2.txt"), "x")
     assert of(records, "PingPong", 8).ranks == 2
     assert of(records, "Sendrecv", 8, ranks=2) != of(records, "Sendrecv", 8, ranks=4)
@@ -133,7 +133,7 @@ def test_numbers_of_ranks_are_told_apart():
     assert {r.ranks for r in odd if r.benchmark == "Sendrecv"} == {2, 3}
 
 
-def test_groups_are_told_apart():
+def test_groups_are_distinguished():
     records = parse(golden("imb-mpi1-2021.11-n4-multi1.txt"), "x")
     pairs = [of(records, "PingPong", 16, variant=f"group={group}") for group in (0, 1)]
     assert {(r.ranks, r.groups) for r in pairs} == {(2, 2)}

@@ -39,7 +39,7 @@ def sentences(*ranks: RankEvidence, fabric: Fabric = ETH1G) -> list[str]:
     return link_state.check_links(ranks, fabric).sentences
 
 
-def told(*ranks: RankEvidence, fabric: Fabric = ETH1G) -> list[str]:
+def notes_of(*ranks: RankEvidence, fabric: Fabric = ETH1G) -> list[str]:
     finding = link_state.check_links(ranks, fabric)
     assert finding.sentences == []
     return link_state.error_notes({"launch": "pair", "repeat": 2, **row} for row in finding.errors)
@@ -164,7 +164,7 @@ def test_a_member_of_a_bond_that_fails_is_the_bonds_sentence() -> None:
 
 
 def test_new_errors_are_noted_with_launch_and_number() -> None:
-    assert told(node(0, finalize__interfaces={"eth1": {**TIDY, "rx_errors": 3, "tx_dropped": 1}})) == [
+    assert notes_of(node(0, finalize__interfaces={"eth1": {**TIDY, "rx_errors": 3, "tx_dropped": 1}})) == [
         "eth1 on c1: rx_errors +3 in pair.2 (received packets with errors)",
         "eth1 on c1: tx_dropped +1 in pair.2 (packets dropped before sending)",
     ]
@@ -174,7 +174,7 @@ def test_new_errors_are_noted_with_launch_and_number() -> None:
 def test_packets_nobody_listens_to_are_dropped_on_healthy_links_too(dropped: int, noted: bool) -> None:
     """One a second is common; the run takes 2 s and began with 5."""
     rank = node(0, finalize__interfaces={"eth1": {**TIDY, "rx_dropped": dropped}})
-    assert bool(told(rank)) == noted
+    assert bool(notes_of(rank)) == noted
     assert link_state.check_links([rank], ETH1G).errors[0]["new"] == dropped - 5
 
 
@@ -184,25 +184,25 @@ def test_what_the_ranks_tcp_sent_again(again: int, noted: bool) -> None:
     row |= {"out_bytes": 10**9, "again_bytes": again, "segments_out": 7 * 10**5, "segments_in": 3 * 10**5}
     rank = node(0, finalize__tcp={"pairs": [row], "uncounted": 0, "complete": True})
     expected = [f"TCP of the ranks on c1: again_bytes +{again} in pair.2 (bytes sent again)"] if noted else []
-    assert told(rank) == expected
+    assert notes_of(rank) == expected
 
 
 def test_a_few_packets_probed_for_again_are_not_noted() -> None:
     row = {"local": "10.0.0.1", "peer": "10.0.0.2", "count": 1, "sent_bytes": 10**6, "received_bytes": 0}
     row |= {"out_bytes": 10**6, "again_bytes": 80_000, "segments_out": 700, "segments_in": 300}
-    assert told(node(0, finalize__tcp={"pairs": [row], "uncounted": 0, "complete": True})) == []
+    assert notes_of(node(0, finalize__tcp={"pairs": [row], "uncounted": 0, "complete": True})) == []
 
 
 def test_what_the_whole_nodes_tcp_sent_again_is_called_that() -> None:
     """Kept always; noted only where nothing tells the ranks' own."""
     counted = {"init__tcp_node": {"OutSegs": 0, "RetransSegs": 0}, "finalize__tcp_node": {"OutSegs": 10**5, "RetransSegs": 250}}
-    assert told(node(0, **counted)) == [
+    assert notes_of(node(0, **counted)) == [
         "TCP of the whole node on c1: RetransSegs +250 in pair.2 (segments sent again, of all connections of the node)"
     ]
     row = {"local": "10.0.0.1", "peer": "10.0.0.2", "count": 1, "sent_bytes": 9, "received_bytes": 0}
     row |= {"out_bytes": 9, "again_bytes": 0, "segments_out": 1, "segments_in": 1}
     known = node(0, finalize__tcp={"pairs": [row], "uncounted": 0, "complete": True}, **counted)
-    assert told(known) == []
+    assert notes_of(known) == []
     assert [item["link"] for item in link_state.check_links([known], ETH1G).errors] == [link_state.NODE_TCP]
 
 

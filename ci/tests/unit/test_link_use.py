@@ -86,7 +86,7 @@ def test_the_ranks_own_bytes_are_nobody_elses() -> None:
 
 
 @pytest.mark.parametrize("way", ["sent", "received"])
-def test_a_neighbour_is_told_with_what_he_took(way: str) -> None:
+def test_a_neighbour_is_reported_with_what_he_took(way: str) -> None:
     (sentence,) = sentences(job(**{f"extra_{way}": 60 * MB}))
     whose = "its ranks can have sent" if way == "sent" else "its ranks can have been sent"
     assert sentence == (

@@ -1,4 +1,4 @@
-"""Colours of the report: seen on the page, told apart by every kind of eye."""
+"""Colours of the report: seen on the page, distinguished by every kind of eye."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_colours_can_be_seen_on_the_page(theme: str, paper: str) -> None:
 
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_colours_can_be_told_apart(theme: str, deficiency: str) -> None:
+def test_colours_can_be_distinguished(theme: str, deficiency: str) -> None:
     """Stacks differ by 15 or more in CIE76 for every kind of eye, and always by their markers."""
     seen = []
     for colour in palette.PALETTE[theme]:

@@ -44,7 +44,7 @@ def test_the_commit_is_what_git_says(checkout: Path) -> None:
     assert provenance.read_commit(checkout.parent) == ""
 
 
-def test_changed_files_are_told(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_files_are_reported(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert provenance.is_modified(checkout) is False
     (checkout / "results").mkdir()
     (checkout / "results/x").touch()

@@ -68,7 +68,7 @@ def test_without_a_line_rate_and_on_a_fast_link_the_table_holds(group: str) -> N
 @pytest.mark.parametrize(("ranks", "nodes"), [(2, 2), (4, 2), (24, 2), (96, 8)])
 @pytest.mark.parametrize("rate", [0.1, 1.0, 10.0])
 def test_a_link_is_busy_no_longer_than_declared(level: str, ranks: int, nodes: int, rate: float) -> None:
-    """Recomputed from what the launch was told: the busiest link's bytes of one size, over its rate."""
+    """Recomputed from the arguments of the launch: the busiest link's bytes of one size, over its rate."""
     for group in ("p2p", "transfer", "collectives", "nonblocking"):
         for launch in launches(group, Limits(line_rate_gbit_per_s=rate), ranks, level, nodes).values():
             count, volume = iterations(launch)

@@ -102,7 +102,7 @@ def variants(recipe: spack_recorder.Recipe) -> dict[str, dict[str, Any]]:
     return {words[0]: named for words, named in recipe.of("variant")}
 
 
-#: Suites of IMB -> (program, releases that have it, built unless told otherwise); upstream's top-level Makefiles.
+#: Suites of IMB -> (program, releases that have it, built by default); upstream's top-level Makefiles.
 IMB = {
     "mpi1": ("IMB-MPI1", "@2019.0:", True),
     "ext": ("IMB-EXT", "@2019.0:", True),

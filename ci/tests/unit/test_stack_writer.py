@@ -30,11 +30,11 @@ def place(tmp_path: Path, **changes: Any) -> tuple[dict[str, Any], Path]:
 
 def test_a_stack_is_registered_when_its_programs_agree(tmp_path: Path) -> None:
     document, path = place(tmp_path)
-    heard: list[str] = []
-    stack = writer.register(document, path, root=tmp_path, environ={}, contradict=content, record=heard.append)
+    recorded: list[str] = []
+    stack = writer.register(document, path, root=tmp_path, environ={}, contradict=content, record=recorded.append)
     assert json.loads(path.read_text()) == document
     assert metadata.read(path) == stack
-    assert heard == ["mpich-system answered\n"]
+    assert recorded == ["mpich-system answered\n"]
     assert path.stat().st_mode & 0o777 == 0o644
     # Again: it replaces itself, and leaves no file beside it.
     writer.register(document, path, root=tmp_path, environ={}, contradict=content)

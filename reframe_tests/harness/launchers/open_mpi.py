@@ -1,4 +1,4 @@
-"""What the two mpirun of Open MPI have in common: hosts, rank files, variables handed on."""
+"""What the two mpirun of Open MPI have in common: hosts, rankfiles, variables handed on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .model import Exports, Request
 
-#: Name of the rank file, in the directory the launcher is started in.
+#: Name of the rankfile, in the directory the launcher is started in.
 RANKFILE = "rankfile"
 #: Beginnings of the names of variables that mpirun hands on by itself.
 OWN_VARIABLES = ("OMPI_", "PMIX_", "PRTE_")
@@ -20,7 +20,7 @@ def name_hosts(request: Request) -> tuple[str, ...]:
 
 
 def rankfile(request: Request, slots: Sequence[Sequence[int]]) -> dict[str, str]:
-    """A rank file; ``+nX`` is node X of the allocation, but without one only the host's own name is understood.
+    """A rankfile; ``+nX`` is node X of the allocation, but without one only the host's own name is understood.
 
     :param slots: numbers of the CPUs per rank of a node, as this launcher counts them.
     """

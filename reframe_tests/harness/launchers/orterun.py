@@ -23,7 +23,7 @@ def _unbound(request: Request) -> Binding:
 
 def _explicit(request: Request) -> Binding:
     if request.version[:2] == HWLOC:
-        raise NotMeasured("rank files of Open MPI 1.7 take hwloc's numbers only; 1.6 and 1.8 take the operating system's")
+        raise NotMeasured("rankfiles of Open MPI 1.7 take hwloc's numbers only; 1.6 and 1.8 take the operating system's")
     # Physical numbers: since 1.7 the default is hwloc's order; before, the operating system's was all there was.
     words = () if request.before(*HWLOC) else ("--mca", "rmaps_rank_file_physical", "1", "--use-hwthread-cpus")
     return _count(request).adding("--rankfile", RANKFILE, *words, files=rankfile(request, request.ranks))

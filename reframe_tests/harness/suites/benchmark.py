@@ -45,7 +45,7 @@ class Benchmark:
     :param sizes: :data:`SERIES`, :data:`ELEMENT` or :data:`SIZELESS`.
     :param options: arguments it needs beyond sizes and repetitions.
     :param options_since: first version of the suite that knows them.
-    :param gates: quantity to the sizes that may carry a reference; other sizes are recorded only.
+    :param gated_sizes: quantity to the sizes that may carry a reference; other sizes are recorded only.
     :param reduction: sizes are whole elements of the reduction type (4 bytes by default).
     :param variants: modes the suite runs one after the other, as in :attr:`records.Record.variant`.
     :param since: first version of the suite that has it.
@@ -68,7 +68,7 @@ class Benchmark:
     sizes: str = SERIES
     options: tuple[str, ...] = ()
     options_since: tuple[int, ...] = ()
-    gates: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    gated_sizes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     reduction: bool = False
     variants: tuple[str, ...] = ("",)
     since: tuple[int, ...] = ()

@@ -261,7 +261,7 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
                             size,
                             variant,
                             item.ranks,
-                            size in row.gates.get(quantity.name, ()),
+                            size in row.gated_sizes.get(quantity.name, ()),
                             row.directions if _shows_line_rate(row, quantity.name, size) else 0,
                         )
 

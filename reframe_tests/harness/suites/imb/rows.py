@@ -50,13 +50,13 @@ def _mpi1() -> tuple[Benchmark, ...]:
             traffic.both_ways,
             directions=1,
             line_rate_from_bytes=4 * MIB,
-            gates=PAIR_GATES,
+            gated_sizes=PAIR_GATES,
             **more,
         )
 
     def ring(name, bound):
         # One neighbour of the first and of the last rank of each node is on another node.
-        return row(name, "transfer", "all", TIME_RANGE_AND_BANDWIDTH, bound, gates=RING_GATES, crossing=0)
+        return row(name, "transfer", "all", TIME_RANGE_AND_BANDWIDTH, bound, gated_sizes=RING_GATES, crossing=0)
 
     def window(name, bound, directions):
         return row(
@@ -65,14 +65,14 @@ def _mpi1() -> tuple[Benchmark, ...]:
             "even",
             BANDWIDTH_AND_RATE,
             bound,
-            gates=WINDOW_GATES,
+            gated_sizes=WINDOW_GATES,
             directions=directions,
             options=WINDOW_OPTION,
             options_since=WINDOW_OPTION_SINCE,
         )
 
-    def collective(name, bound, crossing=0, *, gates=COLLECTIVE_GATES, **more):
-        return row(name, "collectives", "all", TIME_RANGE, bound, gates=gates, crossing=crossing, **more)
+    def collective(name, bound, crossing=0, *, gated_sizes=COLLECTIVE_GATES, **more):
+        return row(name, "collectives", "all", TIME_RANGE, bound, gated_sizes=gated_sizes, crossing=crossing, **more)
 
     return (
         pair("PingPong"),
@@ -89,7 +89,7 @@ def _mpi1() -> tuple[Benchmark, ...]:
         collective("Reduce", traffic.one_per_other_rank, reduction=True),
         collective("Allreduce", traffic.every_rank_receives, reduction=True),
         collective("Reduce_local", traffic.nothing, reduction=True, since=(2019, 2)),
-        collective("Barrier", traffic.nothing, sizes=SIZELESS, gates=SYNC_GATES),
+        collective("Barrier", traffic.nothing, sizes=SIZELESS, gated_sizes=SYNC_GATES),
         collective("Allgather", traffic.all_to_all, 1),
         collective("Allgatherv", traffic.all_to_all, 1),
         collective("Gather", traffic.one_per_other_rank, 1),
@@ -116,7 +116,7 @@ def _p2p() -> tuple[Benchmark, ...]:
             TIME_BANDWIDTH_RATE,
             bound,
             since=since,
-            gates=PAIR_GATES,
+            gated_sizes=PAIR_GATES,
             **more,
         )
 
@@ -137,8 +137,8 @@ def _nbc() -> tuple[Benchmark, ...]:
         """The benchmark with its overlap, and the pure form that times the call alone."""
         common = (NAME, "IMB-NBC", "nonblocking", "all")
         return (
-            Benchmark(name, *common, OVERLAP, bound, gates=overlap, crossing=crossing, **more),
-            Benchmark(f"{name}_pure", *common, TIME_RANGE, bound, gates=pure, crossing=crossing, **more),
+            Benchmark(name, *common, OVERLAP, bound, gated_sizes=overlap, crossing=crossing, **more),
+            Benchmark(f"{name}_pure", *common, TIME_RANGE, bound, gated_sizes=pure, crossing=crossing, **more),
         )
 
     return (
@@ -167,16 +167,16 @@ def _rma() -> tuple[Benchmark, ...]:
         return row(name, "pair", TIME_AND_BANDWIDTH, bound, variants=("non-aggregate", "aggregate"), **more)
 
     def one(name):
-        return row(name, "all", TIME_AND_BANDWIDTH, traffic.one_per_other_rank, gates=PAIR_GATES, crossing=1)
+        return row(name, "all", TIME_AND_BANDWIDTH, traffic.one_per_other_rank, gated_sizes=PAIR_GATES, crossing=1)
 
     def every(name, bound, crossing):
-        return row(name, "all", TIME_RANGE, bound, gates=COLLECTIVE_GATES, crossing=crossing)
+        return row(name, "all", TIME_RANGE, bound, gated_sizes=COLLECTIVE_GATES, crossing=crossing)
 
     return (
-        pair("Unidir_put", traffic.one_way, gates=PAIR_GATES),
-        pair("Unidir_get", traffic.one_way, gates=PAIR_GATES),
-        pair("Bidir_put", traffic.both_ways, gates=PAIR_GATES),
-        pair("Bidir_get", traffic.both_ways, gates=PAIR_GATES),
+        pair("Unidir_put", traffic.one_way, gated_sizes=PAIR_GATES),
+        pair("Unidir_get", traffic.one_way, gated_sizes=PAIR_GATES),
+        pair("Bidir_put", traffic.both_ways, gated_sizes=PAIR_GATES),
+        pair("Bidir_get", traffic.both_ways, gated_sizes=PAIR_GATES),
         pair("Put_local", traffic.one_way),
         pair("Get_local", traffic.one_way),
         one("Put_all_local"),
@@ -202,7 +202,7 @@ def _mt() -> tuple[Benchmark, ...]:
         return Benchmark(name, NAME, "IMB-MT", "threads", ranks, quantities, bound, since=(2019, 0), **more)
 
     def collective(name, bound, **more):
-        return row(name, "all", TIME_RANGE, bound, **{"gates": {"t_max_us": (64 * KIB,)}, "crossing": 0, **more})
+        return row(name, "all", TIME_RANGE, bound, **{"gated_sizes": {"t_max_us": (64 * KIB,)}, "crossing": 0, **more})
 
     return (
         row("PingPongMT", "even", TIME_RANGE_AND_BANDWIDTH, traffic.pairs_both_ways),
@@ -211,7 +211,7 @@ def _mt() -> tuple[Benchmark, ...]:
         row("ExchangeMT", "all", TIME_RANGE_AND_BANDWIDTH, traffic.every_rank_twice),
         row("UniBandMT", "even", ("t_avg_us", *BANDWIDTH_AND_RATE), traffic.window_one_way),
         row("BiBandMT", "even", ("t_avg_us", *BANDWIDTH_AND_RATE), traffic.window_both_ways),
-        collective("BarrierMT", traffic.nothing, sizes=SIZELESS, gates=SYNC_GATES),
+        collective("BarrierMT", traffic.nothing, sizes=SIZELESS, gated_sizes=SYNC_GATES),
         collective("BcastMT", traffic.one_per_other_rank),
         collective("ReduceMT", traffic.one_per_other_rank),
         collective("AllReduceMT", traffic.every_rank_receives),

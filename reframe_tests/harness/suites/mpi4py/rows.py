@@ -22,7 +22,7 @@ ROWS: tuple[Benchmark, ...] = (
         "pair",
         ("bandwidth_mb_per_s", "latency_us", "latency_stddev_us"),
         traffic.both_ways,
-        gates={"latency_us": (1, 8, 1024), "bandwidth_mb_per_s": (65536, 1 << 20, 4 << 20)},
+        gated_sizes={"latency_us": (1, 8, 1024), "bandwidth_mb_per_s": (65536, 1 << 20, 4 << 20)},
         directions=1,
         line_rate_from_bytes=4 << 20,
     ),

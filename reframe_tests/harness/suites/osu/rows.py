@@ -39,11 +39,11 @@ def _rows() -> tuple[Benchmark, ...]:
         return Benchmark(name, NAME, name, group, ranks, quantities, bound, title=title, **more)
 
     def pair(name, title, quantities, bound, **more):
-        gates = BANDWIDTH_GATES if quantities is BANDWIDTH else LATENCY_GATES
-        return row(name, title, "p2p_osu", "only_pair", quantities, bound, gates=gates, **more)
+        gated_sizes = BANDWIDTH_GATES if quantities is BANDWIDTH else LATENCY_GATES
+        return row(name, title, "p2p_osu", "only_pair", quantities, bound, gated_sizes=gated_sizes, **more)
 
     def one_sided(name, title, quantities, bound, **more):
-        gates = BANDWIDTH_GATES if quantities is BANDWIDTH else LATENCY_GATES
+        gated_sizes = BANDWIDTH_GATES if quantities is BANDWIDTH else LATENCY_GATES
         return row(
             name,
             title,
@@ -51,14 +51,14 @@ def _rows() -> tuple[Benchmark, ...]:
             "only_pair",
             quantities,
             bound,
-            gates=gates,
+            gated_sizes=gated_sizes,
             options=ONE_SIDED,
             variants=ONE_SIDED_VARIANT,
             **more,
         )
 
     def collective(name, title, bound, crossing=0, **more):
-        more = {"gates": COLLECTIVE_GATES, "crossing": crossing, "options": FULL, **more}
+        more = {"gated_sizes": COLLECTIVE_GATES, "crossing": crossing, "options": FULL, **more}
         return row(name, f"OSU MPI {title} Latency Test", "collectives_osu", "all", TIME_RANGE, bound, **more)
 
     return (
@@ -80,7 +80,7 @@ def _rows() -> tuple[Benchmark, ...]:
             "even",
             LATENCY,
             traffic.pairs_both_ways,
-            gates=LATENCY_GATES,
+            gated_sizes=LATENCY_GATES,
         ),
         row(
             "osu_mbw_mr",
@@ -89,7 +89,7 @@ def _rows() -> tuple[Benchmark, ...]:
             "even",
             ("bandwidth_mb_per_s", "message_rate_per_s"),
             traffic.window_one_way,
-            gates={"message_rate_per_s": (8,), **BANDWIDTH_GATES},
+            gated_sizes={"message_rate_per_s": (8,), **BANDWIDTH_GATES},
             directions=1,
             options=WINDOW,
             variants=(f"window={traffic.WINDOW}",),
@@ -101,7 +101,7 @@ def _rows() -> tuple[Benchmark, ...]:
         collective("osu_bcast", "Broadcast", traffic.one_per_other_rank),
         collective("osu_reduce", "Reduce", traffic.one_per_other_rank, reduction=True),
         collective("osu_allreduce", "Allreduce", traffic.every_rank_receives, reduction=True),
-        collective("osu_barrier", "Barrier", traffic.nothing, sizes=SIZELESS, gates={"t_max_us": (None,)}),
+        collective("osu_barrier", "Barrier", traffic.nothing, sizes=SIZELESS, gated_sizes={"t_max_us": (None,)}),
         collective("osu_allgather", "Allgather", traffic.all_to_all, 1),
         collective("osu_allgatherv", "Allgatherv", traffic.all_to_all, 1),
         collective("osu_gather", "Gather", traffic.one_per_other_rank, 1),
