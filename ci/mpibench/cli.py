@@ -19,7 +19,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 app = typer.Typer(
     name="mpibench",
-    help="Around the MPI fabric tests: look at machine, stacks and benchmarks, read outputs, export and report sessions.",
+    help="Tools around the MPI fabric tests: check the machine, build and register stacks, report, compare and judge sessions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -47,16 +47,16 @@ class TableFormat(str, enum.Enum):
 
 @app.command()
 def doctor(
-    system: Annotated[str | None, typer.Option(help="System to look at; default: the one ReFrame would select here.")] = None,
+    system: Annotated[str | None, typer.Option(help="System to check; default: the one ReFrame selects here.")] = None,
     stacks_only: Annotated[
-        bool, typer.Option("--stacks", help="Only whether each partition gets the stacks it asks for.")
+        bool, typer.Option("--stacks", help="Check only whether each partition gets the stacks it asks for.")
     ] = False,
 ) -> None:
-    """Say what this machine and the selected system offer, what is missing, and how to get it.
+    """Report what this machine and the selected system offer, what is missing, and how to get it.
 
-    Looks at: Python and ReFrame, compiler and evidence library, stacks and which partition gets them, topology, network and
-    RDMA devices, the system's fabrics (is each device here?), scheduler, Spack, browser. Exits 1 if something the tests need is
-    missing.
+    Checks Python and ReFrame, compiler and evidence library, stacks and the partitions that get them, topology, network and
+    RDMA devices, the system's fabrics (is each device here?), scheduler, Spack and browser. Exit status: 0 the tests have all
+    they need, 1 something they need is missing.
     """
     from mpibench.commands import doctor as examination
 
@@ -68,17 +68,18 @@ def build(
     stacks: Annotated[list[str] | None, typer.Argument(help="Folders under environments/, e.g. openmpi; default: all.")] = None,
     mirror: Annotated[
         list[str] | None,
-        typer.Option(help="Folder or URL of a build cache or source mirror, taken without signatures; repeatable."),
+        typer.Option(help="Folder or URL of a build cache or source mirror; signatures are not checked; repeatable."),
     ] = None,
     system: Annotated[
-        str | None, typer.Option(help="System whose site_configs/<system>/spack applies; default: this one.")
+        str | None,
+        typer.Option(help="System whose site_configs/<system>/spack is used; default: as ReFrame selects."),
     ] = None,
     cache_only: Annotated[
-        bool, typer.Option("--cache-only", help="Take everything from build caches, compile nothing.")
+        bool, typer.Option("--cache-only", help="Take everything from build caches; compile nothing.")
     ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Concretize again, although nothing has changed.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Concretize again although nothing has changed.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Concretize and show what would be built; build nothing.")] = False,
-    skip_tests: Annotated[bool, typer.Option("--skip-tests", help="Leave out the install-time tests.")] = False,
+    skip_tests: Annotated[bool, typer.Option("--skip-tests", help="Skip the install-time tests.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes per build; 0: Spack's default.")] = 0,
     find: Annotated[
         bool,
@@ -88,10 +89,10 @@ def build(
         ),
     ] = False,
 ) -> None:
-    """Build MPI stacks with Spack: concretize, show, install, test, register. Safe to repeat and to interrupt.
+    """Build MPI stacks with Spack: concretize, install, test, register. Safe to repeat and to interrupt.
 
-    What is registered appears as a ReFrame environment by itself. Spack's own output goes to results/spack/<stack>.log.
-    Exits 1 if a stack could not be built; the others are built all the same.
+    A registered stack is a ReFrame environment without further configuration. Spack's own output is in
+    results/spack/<stack>.log. Exit status: 0 all are ready, 1 a stack could not be built (the others are built all the same).
     """
     from mpibench.spack import build as builder
     from mpibench.spack import scope
@@ -112,10 +113,10 @@ def build(
 def orphans(
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel them.")] = False,
 ) -> None:
-    """List Slurm jobs, and launches on this machine, whose ReFrame was killed: nobody reads what they measure.
+    """List Slurm jobs and launches on this machine whose ReFrame was killed, so that nothing reads their results.
 
-    Each names the host and process of the ReFrame that waits for it; only those started from this host, by this user, can be
-    known to be orphans. Their files stay in the stage directory. Exits 1 if there are any that were not cancelled.
+    Each job names the host and process of its ReFrame; only jobs that this user started from this host can be known to be
+    orphans. Their files stay in the stage directory. Exit status: 0 none is left, 1 there are some that were not cancelled.
     """
     from mpibench.commands import orphans as search
 
@@ -124,13 +125,13 @@ def orphans(
 
 @app.command()
 def prune(
-    older_than: Annotated[int, typer.Option(min=1, help="Days since something of it was last written.")],
-    remove: Annotated[bool, typer.Option("--remove", help="Remove it; without this it is only listed.")] = False,
+    older_than: Annotated[int, typer.Option(min=1, help="Days since the session's files were last written.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Remove them; without this they are only listed.")] = False,
 ) -> None:
     """List or remove stage and output folders, logs and reports of old sessions; nothing else ever removes them.
 
-    Their numbers stay: the results database, the dataset, references and acceptance records are not touched. Links in what
-    stays that lead to removed folders are dead afterwards.
+    The numbers stay: results database, dataset, references and acceptance records are not touched. Links from other reports
+    to removed folders are dead afterwards.
     """
     from mpibench.results import session_files
 
@@ -142,7 +143,7 @@ def prune(
 def catalogue(
     group: Annotated[str | None, typer.Argument(help="Only this group, e.g. p2p, transfer, collectives.")] = None,
 ) -> None:
-    """List the benchmark rows: suite, binary, group, ranks, quantities with units, and the sizes that may be gated."""
+    """List the benchmarks: group, suite, binary, ranks, quantities with units, and the sizes that may have a reference."""
     from mpibench.commands import catalogue as catalogue_command
 
     catalogue_command.show(group)
@@ -153,11 +154,11 @@ def parse(
     files: Annotated[list[Path], typer.Argument(help="Outputs of IMB, OSU, mpi4py.bench or perftest; - reads standard input.")],
     format: Annotated[TableFormat, typer.Option("--format", "-f", help="How to print the records.")] = TableFormat.table,
 ) -> None:
-    """Read benchmark outputs into records: benchmark, ranks, groups, message_bytes, repetitions, one field per column.
+    """Parse benchmark outputs into records: benchmark, ranks, groups, message_bytes, repetitions, one field per column.
 
     Field names carry the unit (latency_us, bandwidth_mb_per_s with 1 MB = 1e6 bytes). A truncated, mixed-up or empty
-    output is an error that names file and line; nothing of it is printed. Known lines of MPI library, launcher and batch
-    system before the title are set aside, and standard error says how many. Exits 2 if any file could not be read.
+    output is an error that names file and line, and nothing of it is printed. Known lines of MPI library, launcher and batch
+    system before the title are skipped, and standard error says how many. Exit status: 0 all were read, 2 one was not.
     """
     from mpibench.commands import parse as parse_command
 
@@ -170,9 +171,9 @@ def export(
     out: Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")] = RESULTS / "dataset",
     session: Annotated[list[str] | None, typer.Option(help="Only these sessions (uuid); default: all.")] = None,
 ) -> None:
-    """Export sessions to a Parquet dataset: one row per repeat x metric x size, partitioned by system and date.
+    """Export sessions to a Parquet dataset: one row per repeat, metric and size, partitioned by system and date.
 
-    Exporting a session again replaces its rows; failed cases are kept and marked, and listed in the table `cases`.
+    Exporting a session again replaces its rows. Failed cases are kept, marked, and listed in the table `cases`.
     """
     from mpibench.results import dataset
 
@@ -186,19 +187,19 @@ def report(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="HTML file to write, and a .md summary beside it; default: reports/<session>.html and report.html "
+            help="HTML file to write, with a .md summary beside it; default: reports/<session>.html and report.html "
             "in the database's folder."
         ),
     ] = None,
     published: Annotated[
         list[str] | None,
-        typer.Option(help="Put published figures beside a fabric, e.g. eth1g=openhpc-mini/eth1g; repeatable."),
+        typer.Option(help="Show published figures beside a fabric, e.g. eth1g=openhpc-mini/eth1g; repeatable."),
     ] = None,
 ) -> None:
-    """Write one self-contained HTML page for a session: verdicts, curves, heat maps, and the proof behind each number.
+    """Write one self-contained HTML page for a session: verdicts, curves, heat maps, and the evidence behind each number.
 
-    Published figures stand beside the measured ones with their ratio where the site's system.py says so (`published` of a
-    fabric) or --published does; they are never judged.
+    Published figures are shown beside the measured ones, with the ratio, where a fabric in system.py has `published` or
+    --published names it; they are never judged.
     """
     from mpibench.report import report as pages
 
@@ -211,9 +212,9 @@ verdict_commands.register(app)
 
 @app.command()
 def claims(system: Annotated[str, typer.Argument(help="A published system, e.g. openhpc-mini.")]) -> None:
-    """Ask a paper's claims of the figures it prints: each sentence with its ratio, the bounds and whose they are.
+    """Check a paper's claims against the figures it prints: each sentence with its ratio, the bounds and their source.
 
-    Where a paper draws its figures and prints none the answer is 'no figures', never that the claim holds.
+    Where a paper prints no numbers the answer is 'no figures', never that the claim holds.
     """
     from mpibench.published import claims as asked
 
@@ -223,10 +224,10 @@ def claims(system: Annotated[str, typer.Argument(help="A published system, e.g. 
 
 @app.command()
 def published(system: Annotated[str, typer.Argument(help="A published system, e.g. openhpc-mini.")]) -> None:
-    """Hold the bandwidths a paper prints against the links of its machine: line rate, payload limit, least efficiency.
+    """Compare the bandwidths a paper prints with the links of its machine: line rate, payload limit, minimum efficiency.
 
-    Nothing is run and nothing is parsed: the figures are the paper's, and no evidence of anything. Exits 1 if one does not
-    agree with its link, 2 if the paper prints none that can be held against one.
+    Nothing is run or parsed: the figures are the paper's and prove nothing. Exit status: 0 all agree, 1 one does not agree
+    with its link, 2 the paper prints none that can be compared with one.
     """
     from mpibench.published import figures as published_figures
 

@@ -13,13 +13,13 @@ from mpibench.cluster.plan import DATA_FABRICS, DEFAULT_LAYOUT, HEAD, LAYOUTS
 
 app = typer.Typer(
     name="cluster",
-    help="A cluster in a box: head and compute nodes, real Slurm with accounting, fabrics with a line rate, faults on demand.",
+    help="A cluster on this machine: head and compute nodes, real Slurm with accounting, fabrics of known rate, faults.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 fault_app = typer.Typer(
     name="fault",
-    help="Break something on purpose; 'heal' undoes all of it. Faults stay until then and are listed by 'status'.",
+    help="Inject a fault. It stays until 'heal' undoes all faults; 'status' lists them.",
     no_args_is_help=True,
 )
 app.add_typer(fault_app)
@@ -36,24 +36,24 @@ _PRIVATE_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "PMI_", "PMIX_", "OMPI_COMM_"
 
 @app.command()
 def up(
-    nodes: Annotated[int, typer.Option("--nodes", "-n", help="Compute nodes (c1, c2, ...); the head comes on top.")] = 2,
+    nodes: Annotated[int, typer.Option("--nodes", "-n", help="Number of compute nodes (c1, c2, ...), beside the head.")] = 2,
     layout: Annotated[
         Layout,
         typer.Option(
-            help="Cores a node shows. spread: all of this machine, each node counting from another one, so that one rank per "
-            "node has a core for itself. westmere: two sockets of six cores numbered alternately, faked; nothing is bound."
+            help="Cores of a node. spread: all of this machine, counted from a different one on each node, so that one rank "
+            "per node has a core of its own. westmere: faked, two sockets of six cores numbered alternately; nothing is bound."
         ),
     ] = DEFAULT,
     share: Annotated[
-        list[Path] | None, typer.Option(help="Another directory below /tmp, /run or /dev/shm that all nodes shall see.")
+        list[Path] | None, typer.Option(help="Directory below /tmp, /run or /dev/shm that all nodes share; repeatable.")
     ] = None,
 ) -> None:
-    """Bring the cluster up: seconds, and nothing to do if it is up already.
+    """Bring the cluster up in seconds; does nothing if it is up.
 
-    Nodes are namespaces of this machine; its network and /etc stay as they are. Slurm is the machine's own or, if it
+    Nodes are namespaces of this machine, whose own network and /etc stay as they are. Slurm is the machine's own or, if it
     has none, Debian's packages unpacked (not installed) below ~/.cache. All nodes see this machine's files, except
     /tmp, /run and /dev/shm, which each node has for itself. Works as root, and without root where the kernel lets
-    users make namespaces.
+    users create namespaces.
     """
     from mpibench.cluster import lifecycle
 
@@ -62,7 +62,7 @@ def up(
 
 @app.command()
 def down() -> None:
-    """Take the cluster down: no process, mount, link, namespace or file of it stays, even after a crash."""
+    """Take the cluster down, also after a crash: no process, mount, link, namespace or file of it stays."""
     from mpibench.cluster import lifecycle
 
     lifecycle.down(typer.echo)
@@ -70,7 +70,7 @@ def down() -> None:
 
 @app.command()
 def status() -> None:
-    """Show nodes with Slurm's word for them, links with their rates as the kernel has them, and faults in force.
+    """Show the nodes with their state in Slurm, the links with their rates in the kernel, and the faults in force.
 
     Exit status 0: all healthy; 1: a fault is in force, a node cannot be used or a link is down; 3: the cluster is not up.
     """
@@ -109,15 +109,15 @@ def _make(name: str, **what: object) -> None:
 
 @fault_app.command("link-down")
 def link_down(node: Node, fabric: Fabric) -> None:
-    """Pull a cable: the node's interface loses its carrier. An MPI job that uses it hangs."""
+    """Take a link down: the node's interface loses its carrier. An MPI job that uses it hangs."""
     _make("link-down", node=node, fabric=fabric)
 
 
 @fault_app.command("slow-link")
 def slow_link(
-    fabric: Fabric, fraction: Annotated[float, typer.Option(help="Fraction of the line rate that is left.")] = 0.25
+    fabric: Fabric, fraction: Annotated[float, typer.Option(help="Fraction of the line rate that remains.")] = 0.25
 ) -> None:
-    """Let all compute nodes send at a fraction of the fabric's rate; nothing is lost."""
+    """Limit what all compute nodes send to a fraction of the fabric's rate; nothing is lost."""
     _make("slow-link", fabric=fabric, fraction=fraction)
 
 
@@ -126,19 +126,19 @@ def police(
     fabric: Fabric,
     fraction: Annotated[float, typer.Option(help="Fraction of the line rate above which packets are dropped.")] = 0.5,
 ) -> None:
-    """Drop what exceeds a fraction of the fabric's rate on the way to the compute nodes; TCP has to send it again."""
+    """Drop packets to the compute nodes beyond a fraction of the fabric's rate; TCP retransmits them."""
     _make("police", fabric=fabric, fraction=fraction)
 
 
 @fault_app.command("kill-slurmd")
 def kill_slurmd(node: Node) -> None:
-    """Kill a node's slurmd. Slurm notices within half a minute; running steps go on until then."""
+    """Kill a node's slurmd. Slurm notices within half a minute; running steps continue until then."""
     _make("kill-slurmd", node=node)
 
 
 @fault_app.command("kill-node")
 def kill_node(node: Node) -> None:
-    """Kill a node with all that runs on it, and its cables."""
+    """Kill a node, with all its processes and links."""
     _make("kill-node", node=node)
 
 
@@ -151,30 +151,30 @@ def stop_rank(node: Node) -> None:
 @fault_app.command("full-disk")
 def full_disk(
     path: Annotated[
-        Path, typer.Argument(help="Existing directory, e.g. the stage directory; its content is hidden meanwhile.")
+        Path, typer.Argument(help="Existing directory, e.g. the stage directory; its content is hidden until heal.")
     ],
-    free_kib: Annotated[int, typer.Option(min=4, help="Space until the disk is full, in KiB.")] = 64,
+    free_kib: Annotated[int, typer.Option(min=4, help="Free space on it, in KiB.")] = 64,
 ) -> None:
-    """Put a small disk over a directory, the same one on all nodes, so that jobs fill it."""
+    """Mount a small disk over a directory on all nodes, so that jobs fill it."""
     _make("full-disk", path=str(path.resolve()), free_kib=free_kib)
 
 
 @fault_app.command("clock-jump")
 def clock_jump(
-    node: Node, seconds: Annotated[int, typer.Option(help="How far the clock jumps, in seconds; negative: back.")] = 3600
+    node: Node, seconds: Annotated[int, typer.Option(help="Seconds by which the clock jumps; negative: back.")] = 3600
 ) -> None:
     """Set a node's clock wrong for munge, slurmd and every program started on it from now on.
 
-    The kernel has one calendar clock for all nodes, so this is libfaketime, preloaded: programs that ran before keep the right
-    time, static programs and monotonic intervals are not affected. Called again, it changes the jump, and programs
-    started in between follow within 10 s. Beyond 300 s munge refuses the node's credentials, so Slurm loses the node.
+    The kernel has one calendar clock for all nodes, so libfaketime is preloaded: programs already running keep the right
+    time; static programs and monotonic intervals are not affected. A second call changes the jump, and programs started
+    in between follow within 10 s. Beyond 300 s munge refuses the node's credentials, so Slurm loses the node.
     """
     _make("clock-jump", node=node, seconds=seconds)
 
 
 @fault_app.command("heal")
 def heal() -> None:
-    """Undo all faults and bring dead nodes and daemons back; returns when Slurm may use every node."""
+    """Undo all faults and restart dead nodes and daemons; returns when every node is available in Slurm."""
     from mpibench.cluster import faults
 
     faults.heal(typer.echo)

@@ -240,7 +240,7 @@ def shortfall(session: Session, selected: int | None) -> list[str]:
     cases = [case for case in session.cases if case.run == 0 and not case.uuid.endswith(PAIRED)]
     problems = []
     if selected is None:
-        problems.append("how many cases ReFrame selected is not in its log, so nobody knows whether all were stored")
+        problems.append("how many cases ReFrame selected is not in its log, so it is not known whether all were stored")
     elif len(cases) != selected:
         problems.append(f"ReFrame stored {len(cases)} cases of {selected} it had selected")
     if all(case.result == "skip" for case in cases):

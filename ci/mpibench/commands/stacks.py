@@ -11,9 +11,10 @@ from reframe_tests.harness.vocabulary import BadInput
 
 app = typer.Typer(
     name="stacks",
-    help="List the MPI stacks that can be measured: MPI, version, origin, ABI, benchmarks, lock hash. With 'add', register an "
-    "MPI of the distribution or of a module. Every metadata file is checked against environments/stack.schema.json; a stack "
-    "that is broken (its prefix gone, its library missing) is listed with the reason and makes the command exit 1.",
+    help="List the MPI stacks that can be measured, register and remove them.\n\nThe list has MPI, version, origin, ABI, "
+    "benchmarks and lock hash. 'add' registers an MPI of the distribution or of a module. Every metadata file is checked "
+    "against environments/stack.schema.json. Exit status: 0 all stacks can be used, 1 one is broken (its prefix or library "
+    "is gone); it is listed with the reason.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
@@ -24,7 +25,10 @@ def stacks(
     context: typer.Context,
     check: Annotated[
         bool,
-        typer.Option("--check", help="List what stacks built by Spack differ in apart from their MPI; exit 1 if anything."),
+        typer.Option(
+            "--check",
+            help="List what else than their MPI differs between stacks built by Spack; exit status 1 if anything.",
+        ),
     ] = False,
 ) -> None:
     """List the stacks unless a sub-command is given."""
@@ -40,25 +44,25 @@ def add(
     name: Annotated[str, typer.Option(help="Name of the stack; default: <mpi>-system.")] = "",
     binaries: Annotated[
         list[Path] | None,
-        typer.Option(help="Folder with IMB-* or osu_* programs built for this MPI's ABI; may be given again."),
+        typer.Option(help="Folder with IMB-* or osu_* programs built for this MPI's ABI; repeatable."),
     ] = None,
-    library: Annotated[Path | None, typer.Option(help="Its libmpi, where it is not below the launcher's prefix.")] = None,
+    library: Annotated[Path | None, typer.Option(help="Its libmpi, if it is not below the launcher's prefix.")] = None,
     into: Annotated[
         Path | None,
-        typer.Option(help="Folder for the metadata; default: environments/system/<name>. Name another one in MPIBENCH_STACKS."),
+        typer.Option(help="Folder for the metadata; default: environments/system/<name>. Add others to MPIBENCH_STACKS."),
     ] = None,
     env: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE to set when the stack is entered, such as a module sets; repeatable.")
+        list[str] | None, typer.Option(help="NAME=VALUE to set for the stack, as its module does; repeatable.")
     ] = None,
     prepend_path: Annotated[
-        list[str] | None, typer.Option(help="NAME=FOLDER to put in front of a search path variable; repeatable.")
+        list[str] | None, typer.Option(help="NAME=FOLDER to prepend to a search path variable; repeatable.")
     ] = None,
 ) -> None:
     """Register an MPI that is installed on this machine as a stack of origin 'system'.
 
-    The library is asked who it is, its launcher must start two ranks of it, and every benchmark program must start on it;
-    one that cannot is left out with the reason. Nothing of the caller's environment counts: what a module sets and the MPI
-    needs is given with --env and --prepend-path. On any error nothing is registered.
+    The library must identify itself and its launcher must start two ranks. A benchmark program that does not start on it is
+    left out with the reason. The caller's environment is not used: give what a module sets and the MPI needs with --env and
+    --prepend-path. On any error nothing is registered.
     """
     from mpibench.stacks import system
 
@@ -79,7 +83,7 @@ def add(
 
 @app.command()
 def remove(name: Annotated[str, typer.Argument(help="Name of a stack that 'add' registered.")]) -> None:
-    """Forget a stack of origin 'system'; the MPI itself and its binaries are not touched."""
+    """Unregister a stack of origin 'system'; the MPI itself and its binaries are not touched."""
     from mpibench.stacks import system
 
     typer.echo(f"removed {system.remove(name)}")

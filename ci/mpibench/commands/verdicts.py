@@ -18,17 +18,18 @@ RESULTS = ROOT / "results"
 Db = Annotated[Path, typer.Option(help="ReFrame's results database; its new sessions are exported first.")]
 Dataset = Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")]
 System = Annotated[str | None, typer.Option(help="System; needed if the dataset holds several.")]
-Where = Annotated[str | None, typer.Option(help="Only cases that fulfil it, e.g. 'fabric == \"eth1g\" and ppn == 1'.")]
+Where = Annotated[str | None, typer.Option(help="Only matching cases, e.g. 'fabric == \"eth1g\" and ppn == 1'.")]
 Rename = Annotated[
-    list[str] | None, typer.Option(help="OLD=NEW: a stack, benchmark, fabric or partition of the baseline has a new name.")
+    list[str] | None,
+    typer.Option(help="OLD=NEW: new name of a baseline's stack, benchmark, fabric or partition; repeatable."),
 ]
 
 
 DatasetOnly = Annotated[
-    bool, typer.Option("--dataset-only", help="There is no results database: the dataset is all that is judged.")
+    bool, typer.Option("--dataset-only", help="Judge the dataset alone; do not look for a results database.")
 ]
 Partial = Annotated[
-    bool, typer.Option("--partial", help="Judge a session started with selection options by what it was asked for.")
+    bool, typer.Option("--partial", help="Judge a session started with selection options by what these selected.")
 ]
 
 
@@ -60,8 +61,8 @@ def _renames(pairs: list[str] | None) -> dict[str, str]:
 
 
 def accept(
-    baseline: Annotated[str, typer.Option(help="Sessions before; a selector.")],
-    candidate: Annotated[str, typer.Option(help="Sessions after; a selector.")] = "latest",
+    baseline: Annotated[str, typer.Option(help="Sessions before the upgrade; a selector.")],
+    candidate: Annotated[str, typer.Option(help="Sessions after it; a selector.")] = "latest",
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
     dataset_only: DatasetOnly = False,
@@ -69,16 +70,16 @@ def accept(
     where: Where = None,
     rename: Rename = None,
     allow_unproven: Annotated[
-        bool, typer.Option("--allow-unproven", help="Unproven cases of the candidate leave it inconclusive, not refused.")
+        bool, typer.Option("--allow-unproven", help="Unproven cases of the candidate make it inconclusive instead of refused.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for the record; an earlier one in it is kept aside.")] = RESULTS / "accept",
+    out: Annotated[Path, typer.Option(help="Folder for the record; an earlier one moves to earlier/.")] = RESULTS / "accept",
 ) -> None:
-    """Decide whether the machine after an upgrade is as good as before; write a signed-off record (HTML, JSON, JUnit).
+    """Decide whether the machine after an upgrade is as good as before; write a record to sign (HTML, JSON, JUnit).
 
     Selectors: a session id or its beginning, latest, latest~1, a period 20261101:20261115 or now-7d:now, labels
     ?'run == "nightly"', or several joined with commas. Margins and error rates: site_configs/<system>/policy.yaml.
     Exit status: 0 accepted, 1 refused (regressed, missing, or a case of the candidate is not proven), 2 bad input,
-    3 inconclusive (says how many repeats would decide); 70 is a defect of this program and no decision.
+    3 inconclusive (with the number of repeats that would decide), 70 a defect of this program and no decision.
     """
     from mpibench.verdict_pages import acceptance_record
     from mpibench.verdicts import accept as acceptance
@@ -115,15 +116,15 @@ def drift(
     system: System = None,
     where: Where = None,
     sessions: Annotated[
-        str | None, typer.Option(help="Only these sessions; a selector. Default: those with the label of the newest.")
+        str | None, typer.Option(help="Only these sessions; a selector; default: those with the label of the newest.")
     ] = None,
-    recent: Annotated[int, typer.Option(min=1, help="Report changes of the last so many nights.")] = 14,
+    recent: Annotated[int, typer.Option(min=1, help="Number of nights, up to the last, whose changes are reported.")] = 14,
 ) -> None:
-    """Say since when something is different, on which stack, fabric and sizes, and what changed that night.
+    """Report since when something is different, on which stack, fabric and sizes, and what changed that night.
 
-    Change points over the nights (calendar days, UTC) of every metric, grouped into events; prints nothing when nothing
-    happened. Metrics that the nights before had and the last one lacks are reported as well. Margins:
-    site_configs/<system>/policy.yaml. Exit status: 0 nothing or only better, 1 something is worse or missing, 2 bad input,
+    Finds change points of every metric over the nights (calendar days, UTC) and groups them into events; prints nothing if
+    nothing changed. Metrics that earlier nights had and the last one lacks are reported, too. Margins:
+    site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better, 1 something is worse or missing, 2 bad input,
     3 too few nights for any change to be found.
     """
     from mpibench.verdicts import drift as watch
@@ -139,21 +140,22 @@ def drift(
 
 
 def gate(
-    session: Annotated[str, typer.Option(help="Session to judge: its id; latest is the newest in the database.")] = "latest",
+    session: Annotated[str, typer.Option(help="Id of the session to judge; latest: the newest in the database.")] = "latest",
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
     dataset_only: DatasetOnly = False,
-    system: Annotated[str | None, typer.Option(help="System, where the session has cases on several.")] = None,
-    recent: Annotated[int, typer.Option(min=1, help="Nights back to which a change counts as new.")] = 14,
+    system: Annotated[str | None, typer.Option(help="System; needed if the session has cases on several.")] = None,
+    recent: Annotated[int, typer.Option(min=1, help="Number of nights, up to the last, whose changes count.")] = 14,
     max_age: Annotated[
-        float | None, typer.Option(min=0.01, help="Hours since its start; default: max_age_hours of policy.yaml, 36.")
+        float | None,
+        typer.Option(min=0.01, help="Hours since the session's start; default: max_age_hours of policy.yaml, 36."),
     ] = None,
     partial: Partial = False,
 ) -> None:
-    """Judge one session in at most ten lines: is it whole, proven, young, within its references, and without drift?
+    """Judge one session in at most ten lines: is it complete, proven, recent, within its references, and without drift?
 
-    For CI, after ci/nightly: `mpibench gate --session "$(cat results/session-id)"`. What is expected of it: see `mpibench
-    expected`. Exit status: 0 all is well, 1 something is not, 2 bad input (also: the newest session cannot be read).
+    For CI, after ci/nightly: `mpibench gate --session "$(cat results/session-id)"`. `mpibench expected --help` says what a
+    complete session holds. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be read.
     """
     from mpibench.verdicts import gate as gates
 
@@ -164,18 +166,18 @@ def gate(
 
 
 def expected(
-    session: Annotated[str, typer.Option(help="Session to look at: its id; latest is the newest in the database.")] = "latest",
+    session: Annotated[str, typer.Option(help="Id of the session to check; latest: the newest in the database.")] = "latest",
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
     dataset_only: DatasetOnly = False,
-    system: Annotated[str | None, typer.Option(help="System, where the session has cases on several.")] = None,
+    system: Annotated[str | None, typer.Option(help="System; needed if the session has cases on several.")] = None,
     partial: Partial = False,
 ) -> None:
-    """Say whether a session holds, proven, all that is expected of it, and what is missing.
+    """Check that a session holds every expected case, proven, and list what is missing.
 
-    Expected is what was ever proven in a session of the same label until site_configs/<system>/expected.yaml retires it, what
-    that file names, each registered stack on each partition it fits, and each fabric of each partition. A session started
-    with selection options (-n, -p, ...) is partial and not complete; with --partial it is judged by what it was asked for.
+    Expected is: what was ever proven in a session of the same label, until site_configs/<system>/expected.yaml retires it;
+    what that file names; each registered stack on each partition it fits; each fabric of each partition. A session started
+    with selection options (-n, -p, ...) is partial and not complete; --partial judges it by what these selected.
     Exit status: 0 complete, 1 something is missing, 2 bad input.
     """
     from mpibench.completeness import expected as expectation
@@ -196,16 +198,16 @@ def rebaseline(
     dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
-    out: Annotated[Path, typer.Option(help="Diff of references.yaml to write.")] = RESULTS / "references.diff",
-    expected_out: Annotated[Path, typer.Option(help="Diff of expected.yaml to write.")] = RESULTS / "expected.diff",
+    out: Annotated[Path, typer.Option(help="File for the diff of references.yaml.")] = RESULTS / "references.diff",
+    expected_out: Annotated[Path, typer.Option(help="File for the diff of expected.yaml.")] = RESULTS / "expected.diff",
 ) -> None:
-    """Propose references.yaml and expected.yaml from history, as diffs of site_configs/<system>/ to review.
+    """Propose references.yaml and expected.yaml from past sessions, as diffs of site_configs/<system>/ to review.
 
-    References: medians and robust quantiles of jobs with n, spread and dates, and their effect on past sessions; never from
-    cases that failed, lack proof or missed a reference, nor from too few jobs (reference_jobs in policy.yaml). Hand-set
-    entries (provenance session: hand) stay. Expected: what is proven and not named yet, and what is no longer proven, as
-    lines to retire that are refused until somebody writes the reason. Nothing is changed: review,
-    then `patch -p1 <FILE`.
+    References: medians and robust quantiles over jobs, with their number, spread and dates, and the effect on past sessions;
+    never from cases that failed, are not proven or missed a reference, nor from too few jobs (reference_jobs in policy.yaml).
+    Entries set by hand (provenance session: hand) stay. Expected: what is proven and not named yet, and, as lines to retire,
+    what is no longer proven; such a line is refused until it has a reason. No file is changed: review, then
+    `patch -p1 <FILE`.
     """
     from mpibench.completeness import expected_proposal
     from mpibench.verdicts import rebaseline as references
@@ -240,25 +242,27 @@ def _write(path: Path, text: str) -> None:
 
 
 def compare(
-    first: Annotated[str, typer.Argument(help="A stack (or fabric, ppn, pinning; with --by session a selector).")],
-    second: Annotated[str, typer.Argument(help="What to compare with it.")],
-    by: Annotated[str, typer.Option(help="What is compared: stack, fabric, ppn, pinning or session.")] = "stack",
-    sessions: Annotated[str, typer.Option(help="Sessions both are taken from; a selector.")] = "latest",
+    first: Annotated[str, typer.Argument(help="A stack; with --by a fabric, ppn, pinning, or a selector of sessions.")],
+    second: Annotated[str, typer.Argument(help="The other one.")],
+    by: Annotated[str, typer.Option(help="What differs: stack, fabric, ppn, pinning or session.")] = "stack",
+    sessions: Annotated[str, typer.Option(help="Sessions that both are taken from; a selector.")] = "latest",
     db: Db = RESULTS / "results.db",
     dataset: Dataset = RESULTS / "dataset",
     dataset_only: DatasetOnly = False,
     system: System = None,
     where: Where = None,
-    allow: Annotated[list[str] | None, typer.Option(help="May differ: nodelist, placement or suites.")] = None,
-    kiviat_bytes: Annotated[list[int] | None, typer.Option(help="Sizes of the Kiviat charts; default 32, 1048576.")] = None,
+    allow: Annotated[list[str] | None, typer.Option(help="What may differ: nodelist, placement or suites; repeatable.")] = None,
+    kiviat_bytes: Annotated[
+        list[int] | None, typer.Option(help="Message sizes of the Kiviat charts; default: 32, 1048576.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="HTML page: Kiviat charts, best-stack heat map, pinning maps, curves.")] = RESULTS
     / "compare.html",
-    pictures: Annotated[Path | None, typer.Option(help="Folder for all pictures as SVG and PNG, too.")] = None,
+    pictures: Annotated[Path | None, typer.Option(help="Folder for all charts as SVG and PNG.")] = None,
 ) -> None:
-    """Compare stacks (or fabrics, ppn, pinning, sessions) on equal nodes and placement: who is how many times faster where.
+    """Compare two stacks (or fabrics, ppn, pinnings, sessions) on equal nodes and placement: which is how many times faster.
 
-    A summary by band of message sizes and by condition, then each benchmark with its 95 % interval and winner or tie; a page
-    with all sizes. Sides measured under unequal conditions are refused by name. Exit status: 0 compared, 2 bad input.
+    Prints a summary by band of message sizes and by condition, then each benchmark with its 95 % interval and winner or tie;
+    writes a page with all sizes. Unequal conditions are refused by name. Exit status: 0 compared, 2 bad input.
     """
     import polars as pl
     from rich.console import Console

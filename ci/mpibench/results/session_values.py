@@ -338,7 +338,7 @@ def bring_up_to_date(db: Path, folder: Path, *, without_db: bool = False) -> lis
         return []
     if not db.is_file():
         raise BadInput(
-            f"there is no results database {db}, so nobody knows which session is the newest: name it with --db, or say "
+            f"there is no results database {db}, so the newest session is not known: name it with --db, or say "
             f"--dataset-only to judge what {folder} holds."
         )
     known = session_starts(db)

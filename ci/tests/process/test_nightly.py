@@ -82,6 +82,13 @@ def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project: NightPr
     assert not project.session and not (project.results / "tonight" / "gate.txt").exists()
 
 
+def test_help_does_nothing_else(project: NightProject) -> None:
+    project.write("results/session-id", "an-earlier-night\n")
+    status, said = project.run("--help")
+    assert status == 0 and "MODE=smoke|nightly|acceptance" in said and "set -euo" not in said
+    assert project.session == "an-earlier-night" and not (project.top / "set-up").exists()
+
+
 def test_a_mode_nobody_knows_is_one_sentence(project: NightProject) -> None:
     status, said = project.run(MODE="thorough")
     assert status == 2 and "MODE=thorough is not a mode; there are smoke, nightly, acceptance" in said
