@@ -6,7 +6,7 @@ from reframe_tests.harness.fabric_test import FabricTest
 
 
 @rfm.simple_test
-class Collectives(FabricTest):
+class ImbCollectives(FabricTest):
     """All blocking collectives of IMB-MPI1."""
 
     group = "collectives"

@@ -6,7 +6,7 @@ from reframe_tests.harness.fabric_test import FabricTest
 
 
 @rfm.simple_test
-class ParallelTransfer(FabricTest):
+class ImbParallelTransfer(FabricTest):
     """Sendrecv, Exchange, Uniband and Biband of IMB-MPI1."""
 
     group = "transfer"

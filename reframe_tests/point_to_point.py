@@ -6,7 +6,7 @@ from reframe_tests.harness.fabric_test import FabricTest
 
 
 @rfm.simple_test
-class PointToPoint(FabricTest):
+class ImbPointToPoint(FabricTest):
     """PingPong and PingPing of IMB-MPI1."""
 
     group = "p2p"

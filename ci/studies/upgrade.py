@@ -25,7 +25,7 @@ from .link_gate import FABRIC, Site, own_cluster
 
 SYSTEM = "minicluster"
 #: Session measured: 256 KiB to 1 MiB, where the link and not a core decides, five repeats.
-SELECTION = f"ParallelTransfer%fabric={FABRIC}%nodes=2%ppn=1%pinning=default"
+SELECTION = f"ImbParallelTransfer%fabric={FABRIC}%nodes=2%ppn=1%pinning=default"
 REPEATS = 5
 
 

@@ -1,8 +1,8 @@
 """How often verdicts are wrong, measured on recorded noise: ``python -m studies.verdict_rates``.
 
 The noise (``ci/tests/data/golden_noise/repeats.parquet``) was recorded by the suite itself, 5 repeats a job, MPICH 5.0.2 with
-IMB 2021.11, on two shared cores that other work kept busy: 80 jobs of ``PointToPoint`` over ``shm`` (400 repeats of one
-condition, 11 sessions) and 20 jobs of ``PointToPoint`` and ``ParallelTransfer`` over the mini-cluster's ``eth1g``.
+IMB 2021.11, on two shared cores that other work kept busy: 80 jobs of ``ImbPointToPoint`` over ``shm`` (400 repeats of one
+condition, 11 sessions) and 20 jobs of ``ImbPointToPoint`` and ``ImbParallelTransfer`` over the mini-cluster's ``eth1g``.
 
 It is used as it is, and with its spread scaled down (``scale``): shape, outliers and the correlation of neighbouring sizes
 stay those recorded, the typical metric gets the spread named. Machines less busy than this one are nearer to the latter.

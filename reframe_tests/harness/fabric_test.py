@@ -348,11 +348,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         :raises ReframeError: for a file that is damaged, or an entry that could hold nothing; nothing of it is used.
         """
         try:
-            if not site.read_references(self.current_system.name):
-                return {}
+            file = site.references_for_reframe(self.current_system.name, Path(self.stagedir))
         except references.ReferenceError as error:
             raise ReframeError(str(error)) from error
-        self.reference = {"$ref": str(site.references_file(self.current_system.name))}
+        if file is None:
+            return {}
+        self.reference = {"$ref": str(file)}
         try:
             return dict(self.reference[self])
         except KeyError:

@@ -49,7 +49,7 @@ CLUSTER = (
     + """trap 'mpibench cluster down' EXIT
 mpibench cluster up
 mpibench cluster exec -- reframe -c reframe_tests -r -S level=smoke --system=minicluster \
-    -n 'PointToPoint%fabric=eth1g%nodes=2%ppn=1%pinning=default' -p mpich-wheels
+    -n 'ImbPointToPoint%fabric=eth1g%nodes=2%ppn=1%pinning=default' -p mpich-wheels
 """
 )
 CLUSTER_SAYS = (r"Slurm: c1 idle, c2 idle", r"\[ +OK *\] \(2/2\)", r"\[ +PASSED +\] Ran 2/2", r"the cluster is down")

@@ -17,6 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from reframe_tests.harness import former_names
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.sites import references, site
@@ -142,9 +143,13 @@ def check_references(system: str, here: bool, root: Path) -> Iterator[Finding]:
         return
     try:
         named = references.stacks_of(site.read_references(system, root))
+        former = site.former_names_in_references(system, root)
     except BadInput as error:
         yield Finding("references", MISSING, str(error))
         return
+    for test in former:
+        what = f"{path}: '{test}' is the former name of '{former_names.present(test)}' and still read; rename it in the file"
+        yield Finding("references", NOTE, what)
     registered = {stack.name for stack in stack_metadata.discover(root)[0]}
     for stack, count in named.items():
         if stack not in registered:

@@ -16,6 +16,7 @@ from typing import Any
 
 import polars as pl
 
+from reframe_tests.harness import former_names
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Version of the layout written here. The minor number counts added columns (1.1: ``cmdline`` and ``measurement`` of
@@ -99,6 +100,9 @@ CASES_SCHEMA = pl.Schema(
     }
 )
 
+#: Column of ``cases`` that begins with the name of the test.
+TEST = "name"
+
 SCHEMAS = {"samples": SAMPLES_SCHEMA, "cases": CASES_SCHEMA}
 
 #: Without these a row says nothing.
@@ -179,11 +183,11 @@ def _major(version: str) -> int:
 
 
 def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
-    """Rows of readable files, the partition columns included."""
+    """Rows of readable files, the partition columns included; tests are called as they are today."""
     whole = pl.Schema({**SCHEMAS[table], **PARTITION_SCHEMA})
     if not paths:
         return pl.LazyFrame(schema=whole)
-    return pl.scan_parquet(
+    rows = pl.scan_parquet(
         list(paths),
         hive_partitioning=True,
         hive_schema=PARTITION_SCHEMA,
@@ -192,6 +196,14 @@ def scan_files(paths: Sequence[Path], table: str) -> pl.LazyFrame:
         extra_columns="ignore",
         cast_options=pl.ScanCastOptions(missing_struct_fields="insert", extra_struct_fields="ignore"),
     ).select(whole.names())
+    return rows.with_columns(_present_names(pl.col(TEST))) if TEST in SCHEMAS[table] else rows
+
+
+def _present_names(names: pl.Expr) -> pl.Expr:
+    """Display names with the names that their tests have today."""
+    for pattern, name in former_names.patterns():
+        names = names.str.replace(pattern, name)
+    return names
 
 
 def scan(folder: str | Path, table: str, systems: Sequence[str] | None = None) -> pl.LazyFrame:

@@ -10,9 +10,13 @@ import shlex
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
+from reframe_tests.harness import former_names
+
 #: Folder of the tests; a search path that ends in it is all of them.
 WHOLE_SUITE = "reframe_tests"
 _PATH = "--checkpath"
+#: Options that name tests.
+_NAMES = ("--name", "--exclude", "--setvar")
 #: Test variables that say where a test may run.
 _PLACES = ("valid_systems", "valid_prog_environs")
 
@@ -54,7 +58,9 @@ _FLAGS = "rRvqVlL"
 
 
 def narrowing(command_line: str) -> tuple[str, ...]:
-    """The options that make a session partial, each as ``--name=PointToPoint``, in order.
+    """The options that make a session partial, each as ``--name=ImbPointToPoint``, in order.
+
+    A test is named as it is today, so that the same selection reads the same before and after it was given another name.
 
     :param command_line: ReFrame's, quoted as for a shell.
     """
@@ -62,7 +68,7 @@ def narrowing(command_line: str) -> tuple[str, ...]:
         words = shlex.split(command_line)[1:]
     except ValueError:
         return (command_line,)  # no shell would take it: nobody knows what was asked for
-    given = list(_options(words))
+    given = [(long, former_names.present_option(value) if long in _NAMES else value) for long, value in _options(words)]
     counting = [(long, value) for long, value in given if NARROWING[long][2](value)]
     # Search paths add up: beside the whole suite another one takes nothing away.
     whole = any(option == _PATH and (option, value) not in counting for option, value in given)

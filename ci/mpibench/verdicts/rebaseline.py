@@ -84,6 +84,7 @@ def propose(
         raise BadInput(f"{path} is not YAML: {str(error).splitlines()[0]}.") from None
     described = site.read_system(path.with_name("system.py")) if path.with_name("system.py").exists() else None
     references.check_file(str(path), present, described)
+    present = references.with_present_names(str(path), present)
     after = copy.deepcopy(present)
     learned = kept = refused = unjudged = 0
     for (*key, _direction, _quantity), rows in jobs.group_by([*_INDEX, "metric", "direction", "quantity"], maintain_order=True):

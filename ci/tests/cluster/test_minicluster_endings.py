@@ -16,7 +16,7 @@ from mpibench.cluster.plan import HEAD
 from mpibench.results import sessions
 
 STACK = "mpich-wheels"
-CASES = "PointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
+CASES = "ImbPointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
 REPEATS = 2
 
 

@@ -17,8 +17,8 @@ from reframe_tests.harness.stacks.stack import Stack
 
 #: Tests and placements of the slice: between two nodes on each fabric, two ranks per node once, inside one node.
 PAIRS = r"%fabric=eth(1|10|40)g%nodes=2%ppn=1%pinning=default"
-WITH_IMB = rf"(PointToPoint({PAIRS}|%fabric=shm%nodes=1%ppn=2%pinning=default|%fabric=eth10g%nodes=2%ppn=2%pinning=default)"
-WITH_IMB += r"|ParallelTransfer%fabric=eth1g%nodes=2%ppn=1%pinning=default)"
+WITH_IMB = rf"(ImbPointToPoint({PAIRS}|%fabric=shm%nodes=1%ppn=2%pinning=default|%fabric=eth10g%nodes=2%ppn=2%pinning=default)"
+WITH_IMB += r"|ImbParallelTransfer%fabric=eth1g%nodes=2%ppn=1%pinning=default)"
 WITH_MPI4PY = rf"Mpi4pyPingPong({PAIRS}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
 IMB_STACKS = ("intelmpi-wheels", "mpich-wheels")
 NETWORKS = ("eth1g", "eth10g", "eth40g")

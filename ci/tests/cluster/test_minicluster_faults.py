@@ -18,7 +18,7 @@ from live_cluster import LiveCluster, wait_for
 from mpibench.cluster import daemons, faults, state
 
 STACK = "mpich-wheels"
-CASES = "PointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
+CASES = "ImbPointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
 #: Seconds a launch is given where one will hang; a healthy one needs 2 s on a quiet machine, a whole curve on eth40g 4 s.
 LIMIT_S = 30
 #: Repeats of a case that is struck: enough to be still at it when the fault comes.
@@ -155,9 +155,9 @@ def learned(partition: str, bandwidth_mb_per_s: float) -> str:
         keys = [f"'minicluster:{partition}'", STACK, partition, "2", "1", "default", "PingPong.bandwidth.0001048576"]
         return "".join(f"{'  ' * (depth + 2)}{key}:{'' if key != keys[-1] else ' ' + leaf}\n" for depth, key in enumerate(keys))
 
-    text = "PointToPoint:\n    $index: [$partition, $environ, fabric, nodes, ranks_per_node, pinning]\n"
+    text = "ImbPointToPoint:\n    $index: [$partition, $environ, fabric, nodes, ranks_per_node, pinning]\n"
     text += nested(f"[{bandwidth_mb_per_s}, -0.5, null, MB/s]")
-    return text + "provenance:\n  PointToPoint:\n" + nested("{session: abc, date: 2026-11-01, n: 5, spread: 0.1}")
+    return text + "provenance:\n  ImbPointToPoint:\n" + nested("{session: abc, date: 2026-11-01, n: 5, spread: 0.1}")
 
 
 def test_a_slow_link_misses_its_line_rate_and_a_lossy_one_what_was_learned_of_it(box: Box) -> None:

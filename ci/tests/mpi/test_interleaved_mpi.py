@@ -31,4 +31,4 @@ def test_two_stacks_in_one_real_job(
     assert "interleaved in the same jobs" in capsys.readouterr().out
 
 
-CASE = "PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
+CASE = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"

@@ -17,7 +17,7 @@ from mpibench.cluster.state import Process
 from mpibench.commands import orphans
 from reframe_tests.harness.stacks.stack import Stack
 
-NAME = "PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
+NAME = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
 
 
 def write_sleeper(folder: Path, stack: Stack) -> Path:

@@ -67,7 +67,7 @@ def test_a_launcher_with_the_other_ones_library_is_refused(registered: dict[str,
 
 
 def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stack], place: Path, run_reframe) -> None:
-    case = "(PointToPoint|Mpi4pyPingPong)%nodes=1%ppn=2%pinning=bunch"
+    case = "(ImbPointToPoint|Mpi4pyPingPong)%nodes=1%ppn=2%pinning=bunch"
     done = run_reframe(
         *("-r", "--system=generic", "-p", "(openmpi|mpich)-debian", "-n", case, "-S", "level=smoke", "-S", "repeats=1"),
         environ={metadata.EXTRA_STACKS: debian_stacks.named(place)},

@@ -28,7 +28,7 @@ SAMPLE = {
     **{"quantity": "latency_us", "unit": "us", "direction": "lower", "values": [1.5, None, 1.25]},
 }
 BARRIER = {**SAMPLE, "benchmark": "Barrier", "message_bytes": None, "quantity": "t_avg_us", "values": [3.0]}
-ONE = "PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
+ONE = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
 PUSHED = tuple[str, frozenset[tuple[str, str]], float]
 
 

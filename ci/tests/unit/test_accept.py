@@ -269,15 +269,15 @@ def test_labels_stand_for_levels_that_were_not_stored(tmp_path: Path, capsys: py
 
 def test_a_partial_session_is_said_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_session(tmp_path, 0)
-    candidate = write_session(tmp_path, 1, sizes=SIZES[:3], command_line="reframe -c reframe_tests -r -n PointToPoint")
+    candidate = write_session(tmp_path, 1, sizes=SIZES[:3], command_line="reframe -c reframe_tests -r -n ImbPointToPoint")
     assert run(tmp_path) == 1
     line = capsys.readouterr().out.splitlines()[3]
-    assert line == f"  unlike: candidate session {candidate} is a partial one, started with --name=PointToPoint"
+    assert line == f"  unlike: candidate session {candidate} is a partial one, started with --name=ImbPointToPoint"
 
 
 def test_sessions_that_are_partial_alike_are_not_unlike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(2):
-        write_session(tmp_path, number, command_line="reframe -c reframe_tests -r -n PointToPoint")
+        write_session(tmp_path, number, command_line="reframe -c reframe_tests -r -n ImbPointToPoint")
     assert run(tmp_path) == 0
     assert "unlike" not in capsys.readouterr().out
 

@@ -123,7 +123,7 @@ def test_a_night_is_a_calendar_day_and_its_last_whole_session(tmp_path: Path) ->
         write_session(tmp_path, number, change=lambda *_: 3.0)
         started = FIRST + timedelta(days=number, minutes=2)
         write_session(tmp_path, 10 + number, started=started)
-        partial = {"started": started + timedelta(hours=1), "command_line": "reframe -c reframe_tests -r -n PointToPoint"}
+        partial = {"started": started + timedelta(hours=1), "command_line": "reframe -c reframe_tests -r -n ImbPointToPoint"}
         write_session(tmp_path, 20 + number, change=lambda *_: 5.0, **partial)
     history = drift.read(tmp_path)
     assert history.nights.height == 4 and history.too_few == "too few nights: 4 of 6"

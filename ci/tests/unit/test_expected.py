@@ -227,11 +227,11 @@ def test_the_command_tells_and_exits(tmp_path: Path, capsys: pytest.CaptureFixtu
     [
         ("reframe --nocolor -c reframe_tests -r --mode=nightly --session-extras run=nightly", ()),
         ("reframe -c /opt/mpibench/reframe_tests -r --report-junit=results/nightly.xml --system=minicluster", ()),
-        ("reframe -c reframe_tests -rn PointToPoint", ("--name=PointToPoint",)),
+        ("reframe -c reframe_tests -rn ImbPointToPoint", ("--name=ImbPointToPoint",)),
         ("reframe -c reframe_tests -r -t production -S depth=nightly", ("--tag=production",)),
         ("reframe -c reframe_tests -r -t maintenance", ()),
         ("reframe -c reframe_tests -r -t smoke", ("--tag=smoke",)),
-        ("reframe -c reframe_tests -r -nPointToPoint -p '.*'", ("--name=PointToPoint",)),
+        ("reframe -c reframe_tests -r -nImbPointToPoint -p '.*'", ("--name=ImbPointToPoint",)),
         ("reframe -c reframe_tests -r --na 'A B' -E 'x == 1'", ("--name=A B", "--filter-expr=x == 1")),
         ("reframe -c reframe_tests -r --system=minicluster:eth1g", ("--system=minicluster:eth1g",)),
         ("reframe -c reframe_tests/placement.py -r", ("--checkpath=reframe_tests/placement.py",)),

@@ -34,13 +34,13 @@ def test_references_are_medians_with_bounds_and_origin(tmp_path: Path) -> None:
     assert (proposal.learned, proposal.kept, proposal.refused) == (21, 0, 0)
     tree = yaml.safe_load(proposal.after)
     references.check_file("x", tree)
-    names = tree["PointToPoint"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
+    names = tree["ImbPointToPoint"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
     value, lower, upper, unit = names["PingPong.latency.0000000008"]
     assert (value, lower, unit) == (pytest.approx(5.008, rel=0.02), None, "us")
     assert upper >= 0.05  # never inside the margin
     value, lower, upper, unit = names["PingPing.bandwidth.0004194304"]
     assert (upper, unit) == (None, "MB/s") and lower <= -0.03
-    origin = tree["provenance"]["PointToPoint"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
+    origin = tree["provenance"]["ImbPointToPoint"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
     assert origin["PingPong.latency.0000000008"]["n"] == 8
     assert str(origin["PingPong.latency.0000000008"]["date"]) == "2026-01-12"
     assert proposal.effect["failed_after"].sum() == 0
@@ -86,7 +86,7 @@ def test_hand_set_entries_stay(tmp_path: Path) -> None:
         write(tmp_path / "data", number, noise=0.01)
     root = root_with(tmp_path)
     tree = yaml.safe_load(rebaseline.propose(tmp_path / "data", ALL, root=root).after)
-    place = ["PointToPoint", "testbed:node", "openmpi-spack", "eth1g", 2, 1, "bunch"]
+    place = ["ImbPointToPoint", "testbed:node", "openmpi-spack", "eth1g", 2, 1, "bunch"]
     entries, origins = tree, tree["provenance"]
     for key in place:
         entries, origins = entries[key], origins[key]
@@ -115,7 +115,7 @@ def test_nothing_is_learned_from_too_few_or_failed_jobs(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no case that may be used"):
         rebaseline.propose(tmp_path / "data", "latest", root=root)
     write(tmp_path / "data", 40)
-    root_with(tmp_path, "PointToPoint: {x: [")
+    root_with(tmp_path, "ImbPointToPoint: {x: [")
     with pytest.raises(BadInput, match="not YAML"):
         rebaseline.propose(tmp_path / "data", ALL, root=root)
 
@@ -127,7 +127,7 @@ def test_what_often_takes_twice_as_long_gets_no_reference(tmp_path: Path) -> Non
             tmp_path / "data", number, noise=0.01, change=lambda b, size, stack, n=number: 2.5 if size == 8 and n < 2 else 1.0
         )
     proposal = rebaseline.propose(tmp_path / "data", ALL, root=root_with(tmp_path))
-    metrics = yaml.safe_load(proposal.after)["PointToPoint"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
+    metrics = yaml.safe_load(proposal.after)["ImbPointToPoint"]["testbed:node"]["openmpi-spack"]["eth1g"][2][1]["bunch"]
     assert "PingPong.latency.0000000008" not in metrics
     assert "PingPing.bandwidth.0000000008" in metrics
     assert (proposal.learned, proposal.refused) == (20, 1)

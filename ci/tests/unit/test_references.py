@@ -104,7 +104,7 @@ def test_bounds_are_reframes() -> None:
 
 
 METRIC = "PingPong.latency.0000000008"
-PATH = ("PointToPoint", "sys:part", "openmpi-spack", "hdr200", 2, 1, "bunch", METRIC)
+PATH = ("ImbPointToPoint", "sys:part", "openmpi-spack", "hdr200", 2, 1, "bunch", METRIC)
 
 
 def nest(path: tuple, leaf: object) -> dict:
@@ -115,7 +115,7 @@ def nest(path: tuple, leaf: object) -> dict:
 
 def good() -> dict:
     content = nest(PATH, [1.12, None, 0.1, "us"])
-    content["PointToPoint"]["$index"] = list(references.INDEX)
+    content["ImbPointToPoint"]["$index"] = list(references.INDEX)
     content["provenance"] = nest(PATH, {"session": "4f2a", "date": "2026-11-02", "n": 25, "spread": 0.03})
     return content
 
@@ -141,7 +141,7 @@ SYSTEM = {
 }
 #: Each level's key, misspelt or never measured, and what is said of it.
 NEVER_LOOKED_UP = {
-    "test": (0, "PointToPiont", r"no test 'PointToPiont' \(did you mean 'PointToPoint'\?\)"),
+    "test": (0, "ImbPointToPiont", r"no test 'ImbPointToPiont' \(did you mean 'ImbPointToPoint'\?\)"),
     "system": (1, "sis:part", r"no partition 'sis:part' \(did you mean 'sys:part'"),
     "partition": (1, "sys:prat", r"no partition 'sys:prat' \(did you mean 'sys:part'"),
     "stack": (2, "openmpi-wheels", r"partition 'sys:part' enters no stack 'openmpi-wheels' \(its stacks: \*-spack\)"),
@@ -156,7 +156,7 @@ NEVER_LOOKED_UP = {
         "PingPang.latency.0000000008",
         r"never gives a metric 'PingPang.*did you mean 'PingPong.latency.0000000008'",
     ),
-    "another test's": (7, "Allreduce.t_avg.0000000008", "PointToPoint never gives a metric 'Allreduce"),
+    "another test's": (7, "Allreduce.t_avg.0000000008", "ImbPointToPoint never gives a metric 'Allreduce"),
     "quantity": (7, "PingPong.lattency.0000000008", "never gives a metric"),
     "physics": (7, "PingPong.line_rate_fraction.0004194304", "never gives a metric"),
     "size": (7, "PingPong.latency.8", "never gives a metric"),
@@ -183,7 +183,7 @@ def test_a_key_that_nothing_looks_up_is_an_error(level: str) -> None:
 def test_a_fabric_of_one_node_has_one_node() -> None:
     path = (*PATH[:3], "shm", 1, *PATH[5:])
     content = nest(path, [1.12, None, 0.1, "us"])
-    content["PointToPoint"]["$index"] = list(references.INDEX)
+    content["ImbPointToPoint"]["$index"] = list(references.INDEX)
     content["provenance"] = nest(path, {"session": "4f2a", "date": "2026-11-02", "n": 25, "spread": 0.03})
     references.check_file("references.yaml", content, SYSTEM)
 
@@ -215,7 +215,7 @@ HOLDS_NOTHING = {
 def with_value(metric: str, value: object) -> dict:
     path = (*PATH[:-1], metric)
     content = nest(path, value)
-    content["PointToPoint"]["$index"] = list(references.INDEX)
+    content["ImbPointToPoint"]["$index"] = list(references.INDEX)
     content["provenance"] = nest(path, {"session": "4f2a", "date": "2026-11-02", "n": 25, "spread": 0.03})
     return content
 
@@ -245,7 +245,7 @@ def test_a_value_that_holds_something_or_nothing_on_purpose_is_none(metric: str,
 
 def test_the_tests_of_the_project_are_known_with_their_groups() -> None:
     known = reference_keys.tests()
-    assert {"PointToPoint": "p2p", "OsuCollectives": "collectives_osu", "Placement": "placement"}.items() <= known.items()
+    assert {"ImbPointToPoint": "p2p", "OsuCollectives": "collectives_osu", "Placement": "placement"}.items() <= known.items()
     for test, group in known.items():
         for metric in catalogue.planned_metrics(group):
             size = next(iter(catalogue.planned_metrics(group)[metric][1]))
@@ -298,7 +298,7 @@ def test_a_file_is_read_checked_and_read_again_when_it_changes(tmp_path: Path) -
     file.write_text(file.read_text().replace("hdr200", "hdr100"))
     with pytest.raises(references.ReferenceError, match="has no fabric 'hdr100'"):
         site.read_references("sys", tmp_path)
-    file.write_text("PointToPoint: [\n")
+    file.write_text("ImbPointToPoint: [\n")
     with pytest.raises(references.ReferenceError, match="cannot be read") as error:
         site.read_references("sys", tmp_path)
     assert "\n" not in str(error.value)
@@ -329,23 +329,23 @@ def test_references_of_every_bundled_system_can_be_looked_up(system: str) -> Non
 def spoil(change: str) -> dict:
     content = copy.deepcopy(good())
     if change == "index":
-        content["PointToPoint"]["$index"] = ["fabric"]
+        content["ImbPointToPoint"]["$index"] = ["fabric"]
     elif change == "provenance":
         del content["provenance"]
     elif change == "date":
         content["provenance"] = nest(PATH, {"session": "4f2a", "n": 25, "spread": 0.03})
     elif change == "tuple":
-        content["PointToPoint"] |= nest(PATH[1:], [1.12, None, 0.1])
+        content["ImbPointToPoint"] |= nest(PATH[1:], [1.12, None, 0.1])
     elif change == "depth":
-        content["PointToPoint"] |= nest(PATH[1:-1], [1.12, None, 0.1, "us"])
+        content["ImbPointToPoint"] |= nest(PATH[1:-1], [1.12, None, 0.1, "us"])
     return content
 
 
 @pytest.mark.parametrize(
     ("change", "wanted"),
     [
-        ("index", r"PointToPoint.\$index"),
-        ("provenance", "provenance.PointToPoint"),
+        ("index", r"ImbPointToPoint.\$index"),
+        ("provenance", "provenance.ImbPointToPoint"),
         ("date", "date, n, session, spread"),
         ("tuple", "must be .value, lower"),
         ("depth", "levels deep"),

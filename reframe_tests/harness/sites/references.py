@@ -4,7 +4,7 @@ physics
     Fraction of the fabric's line rate x rails, from the site's own description; computed, never learned.
 learned
     ``site_configs/<system>/references.yaml``, read by ReFrame through ``$ref``/``$index``, each entry with its
-    provenance (session, date, n, spread).
+    provenance (session, date, n, spread). A test may stand there under a name it had before (:mod:`.former_names`).
 
 A metric that no layer knows is recorded; that is never called a pass of a gate.
 """
@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from .. import former_names
 from ..machine.fabric import Fabric
 from ..samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
 from ..vocabulary import HIGHER, LOWER, BadInput, Quantity
@@ -22,6 +23,8 @@ from . import reference_keys
 
 #: Attributes of a test that index its learned references, outermost first (``$index`` of references.yaml).
 INDEX = ("$partition", "$environ", "fabric", "nodes", "ranks_per_node", "pinning")
+#: Keys that lead to an entry: test, :data:`INDEX`, metric.
+LEVELS = len(INDEX) + 2
 
 #: What may be measured above the line rate before another network must have helped: timer and rounding error.
 PHYSICS_EXCESS = 0.01
@@ -118,7 +121,8 @@ def check_file(path: str, content: Any, system: Mapping[str, Any] | None = None)
         return
     if not isinstance(content, Mapping):
         raise ReferenceError(f"{path}: expected a mapping of test names at the top; see site_configs/generic/references.yaml.")
-    provenance = content.get("provenance") or {}
+    origins = content.get("provenance")
+    provenance = _under_present_names(origins) if isinstance(origins, Mapping) else {}
     for test, entries in content.items():
         if test == "provenance":
             continue
@@ -128,6 +132,43 @@ def check_file(path: str, content: Any, system: Mapping[str, Any] | None = None)
             if keys[1:] and keys[1] == "$index":
                 continue
             _check_entry(path, keys, value, provenance, system)
+
+
+def with_present_names(path: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """A checked references.yaml with the names that its tests have today, in its order; a test under both names is one.
+
+    Of an entry under both names, the origin under today's counts.
+
+    :raises ReferenceError: an entry has another value under each name.
+    """
+    for former, name in former_names.TESTS.items():
+        older, newer = (dict(_leaves(content.get(test, {}), ())) for test in (former, name))
+        for keys, value in older.items():
+            if value != newer.get(keys, value):
+                raise ReferenceError(
+                    f"{path}: '{'.'.join(map(str, keys))}' is {value} under '{former}' and {newer[keys]} under '{name}', and "
+                    f"'{former}' is the former name of '{name}': remove one of the two."
+                )
+    tests = {test: entries for test, entries in content.items() if test != "provenance"}
+    origins = content.get("provenance")
+    return {**_under_present_names(tests), **({"provenance": _under_present_names(origins)} if origins else {})}
+
+
+def _under_present_names(trees: Mapping[str, Any]) -> dict[str, Any]:
+    """Trees by test; where there are two of one test, today's name goes before."""
+    found: dict[str, Any] = {former_names.present(test): {} for test in trees}
+    for test in sorted(trees, key=lambda test: test not in former_names.TESTS):
+        name = former_names.present(test)
+        found[name] = _joined(found[name], trees[test], 1)
+    return found
+
+
+def _joined(under: Any, over: Any, level: int) -> Any:
+    """Two trees as one; an entry of both is that of ``over``."""
+    if level == LEVELS or not (isinstance(under, Mapping) and isinstance(over, Mapping)):
+        return over
+    shared = {key: _joined(under[key], over[key], level + 1) for key in under.keys() & over.keys()}
+    return {**under, **over, **shared}
 
 
 def stacks_of(content: Any) -> dict[str, int]:
@@ -150,10 +191,9 @@ def _check_entry(
     path: str, keys: tuple[Any, ...], value: Any, provenance: Mapping[str, Any], system: Mapping[str, Any] | None
 ) -> None:
     name = ".".join(str(key) for key in keys)
-    depth = len(INDEX) + 2
-    if len(keys) != depth:
+    if len(keys) != LEVELS:
         raise ReferenceError(
-            f"{path}: '{name}' is {len(keys)} levels deep, expected {depth}: test, {', '.join(INDEX)}, metric."
+            f"{path}: '{name}' is {len(keys)} levels deep, expected {LEVELS}: test, {', '.join(INDEX)}, metric."
         )
     for problem in reference_keys.problems(keys, system):
         raise ReferenceError(f"{path}: '{name}' would never be looked up: {problem}; correct the key or remove the entry.")
@@ -166,7 +206,7 @@ def _check_entry(
     if problem := _wrong_value(value, quantity):
         raise ReferenceError(f"{path}: '{name}': {problem}.")
     source: Any = provenance
-    for key in keys:
+    for key in (former_names.present(keys[0]), *keys[1:]):
         source = source.get(key) if isinstance(source, Mapping) else None
     wanted = {"session", "date", "n", "spread"}
     if not (isinstance(source, Mapping) and wanted <= set(source)):

@@ -17,11 +17,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
-from .. import schema
+from .. import former_names, schema
 from ..machine.fabric import Fabric, Rail
 from ..vocabulary import PINNING_POLICIES, BadInput
 from . import references
@@ -136,23 +136,63 @@ def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
 
     Read again only when a file has changed, because every case of a session asks.
 
+    Tests are there under the names they have today, whatever the file calls them.
+
     :raises ReferenceError: if it cannot be read, or an entry would never be looked up or can hold nothing.
     """
+    return _learned(system_name, root).content
+
+
+def former_names_in_references(system_name: str, root: Path = ROOT) -> tuple[str, ...]:
+    """Names that tests had before and a system's learned references still use.
+
+    :raises ReferenceError: as :func:`read_references`.
+    """
+    return _learned(system_name, root).former
+
+
+def references_for_reframe(system_name: str, folder: Path, root: Path = ROOT) -> Path | None:
+    """File in which ReFrame, which looks for the name of a test's class, finds a system's learned references.
+
+    :param folder: for a copy, where the system's own file uses former names.
+    :returns: ``None`` where the system keeps none.
+    :raises ReferenceError: as :func:`read_references`.
+    """
+    learned = _learned(system_name, root)
+    if not learned.content:
+        return None
+    path = references_file(system_name, root)
+    if not learned.former:
+        return path
+    copy = folder / path.name
+    copy.write_text(yaml.safe_dump(learned.content, sort_keys=False), encoding="utf-8")
+    return copy
+
+
+class _Learned(NamedTuple):
+    """Learned references under today's names, and the former names in their file."""
+
+    content: Mapping[str, Any]
+    former: tuple[str, ...]
+
+
+def _learned(system_name: str, root: Path) -> _Learned:
     path = references_file(system_name, root)
     described = path.with_name("system.py")
     stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in (path, described))
-    return _read_references(path, described, stamps) if path.exists() else {}
+    return _read_references(path, described, stamps) if path.exists() else _Learned({}, ())
 
 
 @lru_cache(maxsize=16)
-def _read_references(path: Path, described: Path, stamps: tuple[object, ...]) -> Mapping[str, Any]:
+def _read_references(path: Path, described: Path, stamps: tuple[object, ...]) -> _Learned:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise references.ReferenceError(f"{path} cannot be read ({reason}); correct it, or remove it.") from error
     references.check_file(str(path), content, read_system(described) if described.exists() else None)
-    return content or {}
+    former = tuple(test for test in content or {} if test in former_names.TESTS)
+    return _Learned(references.with_present_names(str(path), content or {}), former)
 
 
 def _completed(system: dict[str, Any], environment_names: Iterable[str], root: Path) -> dict[str, Any]:
