@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reframe_tests.harness.sites import session_labels, site
+from reframe_tests.harness.sites import named_tests, session_labels, site
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
@@ -95,13 +95,14 @@ def changing(options: Sequence[str]) -> list[str]:
 def check_options(options: Sequence[str]) -> None:
     """Refuse what would make a night something else, before anything is measured.
 
-    :raises BadInput: an option that a night sets itself, or a bad label.
+    :raises BadInput: an option that a night sets itself, a bad label, or a test's former name.
     """
     for word in options:
         name = word.partition("=")[0]
         if name in _OWN:
             raise BadInput(f"ci/nightly does not take {name}: {_OWN[name]}.")
     session_labels.check(options)
+    named_tests.check(options)
 
 
 def mode_options(mode: str) -> list[str]:

@@ -283,7 +283,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
 
     from ..launchers import backends
     from ..stacks import selection
-    from . import session_folder, session_labels
+    from . import named_tests, session_folder, session_labels
 
     # ReFrame opens its database there before it would make the folder.
     (root / "results").mkdir(exist_ok=True)
@@ -294,6 +294,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     try:
         backends.register()
         session_labels.check(sys.argv[1:])
+        named_tests.check(sys.argv[1:])
         site_configuration, problems = configuration(root)
         selection.check(sys.argv[1:], [row["name"] for row in site_configuration["environments"]], problems)
     except BadInput as error:
