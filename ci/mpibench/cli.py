@@ -14,8 +14,7 @@ import typer
 from mpibench.commands import verdicts as verdict_commands
 from mpibench.commands.cluster import app as cluster_app
 from mpibench.commands.stacks import app as stacks_app
-from reframe_tests.harness.stacks.metadata import ROOT
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 app = typer.Typer(
     name="mpibench",

@@ -6,7 +6,10 @@ Nothing here computes. A new quantity, transport or policy starts as a row in th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+#: Top of the checkout.
+ROOT = Path(__file__).resolve().parents[2]
 LOWER, HIGHER, NONE = "lower", "higher", "none"
 
 

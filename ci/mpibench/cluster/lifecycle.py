@@ -12,8 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from reframe_tests.harness.sites.site import ROOT
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from . import daemons, kernel, namespaces, network, packages, slurm, state
 from .plan import FABRICS, HEAD, Node, Plan, make

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from reframe_tests.harness.stacks.metadata import ROOT
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 RESULTS = ROOT / "results"
 

@@ -24,9 +24,9 @@ import yaml
 from .. import former_names, schema
 from ..machine.fabric import Fabric, Rail
 from ..vocabulary import PINNING_POLICIES, BadInput
+from ..vocabulary import ROOT as ROOT
 from . import references
 
-ROOT = Path(__file__).resolve().parents[3]
 #: The system that fits any machine; it must stay last, because ReFrame takes the first whose host names match.
 FALLBACK_SYSTEM = "generic"
 SYSTEM_SCHEMA = ROOT / "site_configs" / "system.schema.json"

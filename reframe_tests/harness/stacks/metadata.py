@@ -16,10 +16,10 @@ from typing import Any
 
 from .. import records
 from .. import schema as schemas
+from ..vocabulary import ROOT as ROOT
 from ..vocabulary import BadInput
 from .stack import Stack
 
-ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = ROOT / "environments" / "stack.schema.json"
 #: Colon-separated ``stack.json`` files, or folders that hold one, registered beside those under ``environments/``.
 EXTRA_STACKS = "MPIBENCH_STACKS"
