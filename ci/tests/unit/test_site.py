@@ -128,3 +128,17 @@ def test_the_example_of_the_readme_is_good_and_gets_every_stack(tmp_path: Path) 
     system = site.read_system(path)
     for partition in system["partitions"]:
         assert site.fitting_stacks(partition["extras"], ["a-wheels", "b-spack"]) == ["a-wheels", "b-spack"]
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "level"),
+    [
+        (["-r", "-n", "verbose", "--save-log-files"], {}, "debug"),
+        (["-lv", "--verbose"], {}, "debug"),
+        (["-l", "-v", "-vv"], {}, "undefined"),
+        (["--verbose", "--verb", "-lv"], {}, "undefined"),
+        (["-l"], {"RFM_VERBOSE": "3"}, "undefined"),
+    ],
+)
+def test_messages_that_nobody_sees_are_not_made(words: list[str], environ: dict[str, str], level: str) -> None:
+    assert site.log_level(words, environ) == level
