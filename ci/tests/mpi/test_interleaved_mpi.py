@@ -19,7 +19,7 @@ def test_two_stacks_in_one_real_job(
     require_stack("intelmpi-wheels"), require_stack("mpich-wheels")
     environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
     chosen = ("-n", CASE, "-p", "intelmpi-wheels", "-S", "level=smoke", "-S", "paired_stack=mpich-wheels", "--system=generic")
-    done = run_reframe("-r", *chosen, environ=environ)
+    done = run_reframe("-r", *chosen, environ=environ, only="point_to_point.py")
     cases = sessions.read_session(tmp_path / "results.db").cases
     if any(case.result == "skip" for case in cases):
         pytest.skip(f"not measured here: {cases[0].reason}")

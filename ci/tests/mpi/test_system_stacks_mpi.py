@@ -71,6 +71,7 @@ def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stac
     done = run_reframe(
         *("-r", "--system=generic", "-p", "(openmpi|mpich)-debian", "-n", case, "-S", "level=smoke", "-S", "repeats=1"),
         environ={metadata.EXTRA_STACKS: debian_stacks.named(place)},
+        only="point_to_point.py",
     )
     # lo and shm: mpi4py on both, IMB on MPICH. On one core two ranks are not placed, and nothing runs.
     assert done.returncode == 0, done.stdout

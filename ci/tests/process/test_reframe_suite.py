@@ -45,10 +45,10 @@ def sandbox(tmp_path: Path, root: Path) -> Path:
 
 @pytest.fixture
 def run_here(sandbox: Path, run_reframe: Run) -> Run:
-    """ReFrame on the copy."""
+    """ReFrame on the copy, by default with the tests of two ranks only."""
 
-    def run(*options: str, **more) -> CompletedProcess[str]:
-        return run_reframe(*options, top=sandbox, **more)
+    def run(*options: str, only: str = "point_to_point.py") -> CompletedProcess[str]:
+        return run_reframe(*options, top=sandbox, only=only)
 
     return run
 
@@ -117,7 +117,8 @@ DRY_RUNS = [
 def test_dry_run_on_every_bundled_system(run_reframe: Run, stacks: dict[str, Stack], options: list[str]) -> None:
     if not stacks:
         pytest.skip("no stack is built here")
-    result = run_reframe("--dry-run", *options, "-S", "require_reference=no")
+    only = "point_to_point.py" if "ImbPointToPoint" in options else ""
+    result = run_reframe("--dry-run", *options, "-S", "require_reference=no", only=only)
     assert result.returncode == 0, result.stdout[-3000:]
     ran = re.search(r"Ran (\d+)/(\d+) test case", result.stdout)
     assert ran and int(ran[1]) > 0, "something must be left to run"
@@ -212,7 +213,7 @@ def test_the_former_name_of_env_vars_sets_them_and_no_instance_walks_the_stack(
     refusal = "\nimport inspect\ndef refuse(*words):\n    raise RuntimeError('walks the stack')\ninspect.stack = refuse\n"
     test_file.write_text(test_file.read_text() + refusal)
     options = ("-n", NAME, "-p", "mpich-wheels", "-S", "variables=USERS_OWN:1")
-    result = run_here("--dry-run", *options, only="point_to_point.py")
+    result = run_here("--dry-run", *options)
     assert result.returncode == 0, result.stdout[-3000:]
     assert "walks the stack" not in result.stdout + result.stderr
     [script] = (sandbox / "results").rglob("rfm_job.sh")
@@ -237,7 +238,7 @@ def test_an_odd_value_reaches_every_rank_whole(
     odd = f"1:0-4096;2:4097-  $(touch {sandbox}/made)`touch {sandbox}/made`$HOME ${{HOME}} \"x\" 'y' \\ & | * #"
     recommend(sandbox, {"SITES_OWN": odd, "SITES_SECRET_KEY": "recorded, because the site wrote it down itself"})
     pattern = NAME.replace("ImbPointToPoint", "Placement")
-    result = run_here("-r", "-n", pattern, "-p", stack, "-S", "env_vars=USERS_OWN:1")
+    result = run_here("-r", "-n", pattern, "-p", stack, "-S", "env_vars=USERS_OWN:1", only="placement.py")
     assert result.returncode == 0, result.stdout[-3000:]
     [case] = cases(sandbox)
     assert case["proof"]["verdict"] == "proven"
@@ -260,7 +261,7 @@ def paste(sandbox: Path, **replacements: tuple[str, str]) -> None:
 def test_the_readmes_example_pasted_lists_checks(run_here: Run, sandbox: Path, require_stack) -> None:
     require_stack("mpich-wheels")
     paste(sandbox)
-    result = run_here("-l", "--system=mysystem", only="point_to_point.py")
+    result = run_here("-l", "--system=mysystem")
     assert result.returncode == 0, result.stdout[-3000:]
     assert "extras.stacks" not in result.stdout
     found = re.search(r"Found (\d+) check", result.stdout)
@@ -270,7 +271,7 @@ def test_the_readmes_example_pasted_lists_checks(run_here: Run, sandbox: Path, r
 def test_where_no_stack_fits_the_listing_says_why(run_here: Run, sandbox: Path, require_stack) -> None:
     require_stack("mpich-wheels")
     paste(sandbox, stacks=('["*"]', '["*-spak"]'))
-    result = run_here("-l", "--system=mysystem", only="point_to_point.py")
+    result = run_here("-l", "--system=mysystem")
     assert "Found 0 check(s)" in result.stdout
     said = [line for line in result.stdout.splitlines() if "extras.stacks" in line]
     assert len(said) == 1, "one sentence"
