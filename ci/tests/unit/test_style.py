@@ -43,7 +43,9 @@ REPLACED = {
     "used by nobody": "excluded from reports and verdicts",
 }
 #: Former names that stored sessions, datasets, records and scripts have: they are read for ever.
-STORED = re.compile(r""":rival\b|(?<![A-Za-z])rival_(run\b|")|\brival = variable|`rival=`|"remarks"|record\.remarks|\|witness\)""")
+STORED = re.compile(
+    r""":rival\b|(?<![A-Za-z])rival_(run\b|")|\brival = variable|`rival=`|"remarks"|record\.remarks|\|witness\)"""
+)
 
 
 def name_of(path: Path) -> str:
