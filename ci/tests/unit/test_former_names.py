@@ -119,6 +119,14 @@ def test_a_file_that_is_renamed_in_part_is_read_too(tmp_path: Path) -> None:
     assert get(site.read_references("testbed", tmp_path), "provenance", NAME, *PLACE, METRIC) == ORIGIN
 
 
+def test_a_file_without_entries_or_with_an_odd_provenance_is_one_sentence_at_most(tmp_path: Path) -> None:
+    write_references(tmp_path, {"provenance": "by hand"})
+    assert site.read_references("testbed", tmp_path) == {}
+    write_references(tmp_path, {**file_of(FORMER), "provenance": ["by hand"]})
+    with pytest.raises(references.ReferenceError, match=f"'provenance.{FORMER}.* must say date, n, session, spread"):
+        site.read_references("testbed", tmp_path)
+
+
 def test_a_metric_of_another_test_is_refused_under_a_former_name(tmp_path: Path) -> None:
     write_references(tmp_path, file_of(FORMER, metric="Allreduce.t_avg.0000000008"))
     with pytest.raises(references.ReferenceError, match=f"'{FORMER}.*would never be looked up: {NAME} never gives a metric"):

@@ -121,8 +121,7 @@ def check_file(path: str, content: Any, system: Mapping[str, Any] | None = None)
         return
     if not isinstance(content, Mapping):
         raise ReferenceError(f"{path}: expected a mapping of test names at the top; see site_configs/generic/references.yaml.")
-    origins = content.get("provenance")
-    provenance = _under_present_names(origins) if isinstance(origins, Mapping) else {}
+    provenance = _origins(content)
     for test, entries in content.items():
         if test == "provenance":
             continue
@@ -150,8 +149,14 @@ def with_present_names(path: str, content: Mapping[str, Any]) -> dict[str, Any]:
                     f"'{former}' is the former name of '{name}': remove one of the two."
                 )
     tests = {test: entries for test, entries in content.items() if test != "provenance"}
+    origins = _origins(content)
+    return {**_under_present_names(tests), **({"provenance": origins} if origins else {})}
+
+
+def _origins(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says of where its entries come from, by test under today's name; empty where that is no mapping."""
     origins = content.get("provenance")
-    return {**_under_present_names(tests), **({"provenance": _under_present_names(origins)} if origins else {})}
+    return _under_present_names(origins) if isinstance(origins, Mapping) else {}
 
 
 def _under_present_names(trees: Mapping[str, Any]) -> dict[str, Any]:
