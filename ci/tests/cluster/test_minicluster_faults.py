@@ -120,9 +120,9 @@ def test_a_link_that_goes_down_and_a_stopped_rank_end_by_the_tests_own_limit(box
     cases = box.cases()
     for partition in ("eth1g", "eth10g"):
         text = said(cases[f"{partition} {STACK}"])
-        assert f"still running after {LIMIT_S} s and ended by the test's own limit (hung?); its last line was: " in text
+        assert f"timed out after {LIMIT_S} s, the test's limit_s; its last line was: " in text
         assert "rank 0 on c1 and rank 1 on c2 never called MPI_Finalize" in text
-        assert "repeat 2 of 2: not started, because pair.1 hung" in text
+        assert "repeat 2 of 2: not started, because pair.1 timed out" in text
         assert cases[f"{partition} {STACK}"]["proof"]["verdict"] == "missing"
     expect_control(cases[f"eth40g {STACK}"], repeats=2)
 

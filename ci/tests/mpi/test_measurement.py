@@ -183,7 +183,7 @@ def fail_launch(job: Job) -> None:
         (lose_evidence, "evidence"),
         (cut_evidence, ".json"),
         (lose_log, "the job ended before this launch did"),
-        (fail_launch, "still running after 60 s"),
+        (fail_launch, "timed out after 60 s"),
     ],
 )
 def test_damage_is_missing_never_a_smaller_table(damaged: Job, damage: Callable[[Job], None], wanted: str) -> None:

@@ -83,14 +83,14 @@ def test_statuses_and_hangs_are_logged(tmp_path: Path) -> None:
     assert statuses == {("bad", 1): 7, ("hung", 1): jobscript.TIMED_OUT}
 
 
-def test_nothing_is_started_after_a_launch_that_hung(tmp_path: Path) -> None:
+def test_nothing_is_started_after_a_launch_that_timed_out(tmp_path: Path) -> None:
     run_body(tmp_path, [sh("good", "true"), sh("hung", "sleep 60"), sh("late", "touch started")], limit_s=3)
     assert (tmp_path / jobscript.LAUNCH_LOG).read_text().split("\n")[1].startswith(f"hung 1 {jobscript.TIMED_OUT} ")
     assert list(jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())) == [("good", 1), ("hung", 1)]
     assert not (tmp_path / "started").exists()
 
 
-def test_a_launch_that_had_to_be_killed_hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_that_had_to_be_killed_timed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobscript, "GRACE_S", 1)
     run_body(tmp_path, [sh("deaf", "trap '' TERM; sleep 60 & wait; sleep 60")], repeats=1, limit_s=3)
     assert set(jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text()).values()) == {jobscript.TIMED_OUT}

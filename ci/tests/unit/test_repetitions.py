@@ -126,7 +126,7 @@ def test_a_site_bounds_repetitions_of_all_sizes() -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_imb_never_drops_sizes_before_the_launch_is_ended_anyway(level: str) -> None:
-    """IMB ends a benchmark after -time x (sizes - 1); a launch that slow is to be reported as hung, not as incomplete."""
+    """IMB ends a benchmark after -time x (sizes - 1); a launch that slow is to be reported as timed out, not as incomplete."""
     for group in ("p2p", "transfer", "collectives"):
         for launch in launches(group, SLOW, level=level).values():
             low, high = map(int, launch.args[launch.args.index("-msglog") + 1].split(":"))

@@ -27,7 +27,7 @@ from .error_excerpt import excerpt
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
 #: Exit status of a launch after which the job starts nothing more, and what the launch did.
-WHY_STOPPED = {script.TIMED_OUT: "hung", script.TOO_MUCH_OUTPUT: "printed without end"}
+WHY_STOPPED = {script.TIMED_OUT: "timed out", script.TOO_MUCH_OUTPUT: "printed without end"}
 #: Bytes that are looked at, at either end, of an output without end.
 _ENDLESS_BYTES = 64 << 10
 
@@ -174,7 +174,7 @@ def _judge_end(
     if status is None:
         return "the job ended before this launch did; its output is not used."
     if status == script.TIMED_OUT:
-        return f"still running after {limit_s} s and ended by the test's own limit (hung?){_last_words(directory, files)}."
+        return f"timed out after {limit_s} s, the test's limit_s{_last_words(directory, files)}."
     if status == script.TOO_MUCH_OUTPUT:
         mib = script.MOST_OUTPUT_BYTES >> 20
         return f"printed more than {mib} MiB and was ended for it{_last_words(directory, files)}."
@@ -184,7 +184,7 @@ def _judge_end(
 
 
 def _last_words(directory: Path, files: script.LaunchFiles) -> str:
-    """How far a hung launch got: the last line it printed."""
+    """How far a launch that was ended got: the last line it printed."""
     if not any((directory / files.evidence).glob("*.json")):
         error = excerpt(_text(directory / files.error))
         said = f"; it said: {error}" if error else ""
