@@ -185,7 +185,7 @@ def make(name: str, **what: Any) -> None:
         if "fabric" in what:
             fabric_of(what["fabric"])
         if not 0 < what.get("fraction", 1) <= 1:
-            raise BadInput(f"a fraction of {what['fraction']} of the line rate cannot be had; give one above 0, at most 1.")
+            raise BadInput(f"a fraction of {what['fraction']} of the line rate is not possible; give one above 0, at most 1.")
         record: Record = {"name": name, "words": [str(value) for value in what.values()], **what}
         cluster.faults.append(record)
         state.save(cluster)

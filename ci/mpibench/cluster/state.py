@@ -206,7 +206,7 @@ def _read_state_file() -> str | None:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & _OTHERS_WRITE:
             raise BadInput(
-                f"{runtime_dir() / _STATE_FILE} is not a file of yours that only you can write to, so it is not believed; "
+                f"{runtime_dir() / _STATE_FILE} is not a file of yours that only you can write to, so it is not used; "
                 "remove it, then run 'mpibench cluster down'."
             )
         return stream.read()

@@ -66,7 +66,7 @@ def check(root: Path = metadata.ROOT, console: Console | None = None) -> int:
         console.print(problem, style="red", markup=False, soft_wrap=True)
     if len(facts) < 2 and not problems:
         raise BadInput(
-            f"{len(facts)} of {len(stacks)} stacks were built by Spack, and it takes two: 'mpibench build' builds them."
+            f"{len(facts)} of {len(stacks)} stacks were built by Spack, and two are needed: 'mpibench build' builds them."
         )
     rows = consistency.table(facts)
     if rows:

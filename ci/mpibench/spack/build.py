@@ -278,7 +278,7 @@ def forget_gone(project: Project, name: str, installed: Mapping[str, Path | None
     if gone:
         project.echo(f"{name}: gone from Spack's store and installed again: {', '.join(map(str, gone.values()))}")
         hashes = [f"/{key}" for key in gone]
-        project.run(name, "forgetting what is gone", "uninstall", "--force", "--yes-to-all", *hashes)
+        project.run(name, "removing what is no longer there", "uninstall", "--force", "--yes-to-all", *hashes)
 
 
 def _finished(lock: Lock) -> str:

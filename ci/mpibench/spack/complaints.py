@@ -90,7 +90,7 @@ ROWS = (
     Row(
         r"(requirement .* cannot match .*|.*[Rr]equire.*cannot be satisfied.*|[Cc]annot satisfy .*|"
         r"concretiz\w* failed.*|.*unsatisfiable.*)$",
-        "what the environment and the site's scope ask for cannot be had together ({1})",
+        "requirements of the environment and the site's scope conflict ({1})",
         "correct {place}",
     ),
     Row(

@@ -133,7 +133,7 @@ def _evidence(cases: pl.DataFrame) -> GateCheck:
 
 
 def _references(cases: pl.DataFrame) -> GateCheck:
-    """Are the references held that eligible cases have?"""
+    """Do eligible cases reach their references?"""
     gates = eligibility.split_cases(cases).eligible.select("stack", "fabric", "gates")
     rows = gates.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
     failed = [row for row in rows if row["outcome"] not in ("pass", "no reference")]
@@ -164,13 +164,13 @@ def _dropped(table: pl.LazyFrame, sessions: pl.DataFrame, cases: pl.DataFrame, s
         return []
     layers = ", ".join(sorted(set(lost["layer"])))
     return [
-        f"{lost.height} references ({layers}) of session {before[0][:8]} have gone, their metrics are judged by none: "
+        f"{lost.height} references ({layers}) of session {before[0][:8]} no longer exist, and their metrics are not judged: "
         "see references.yaml and system.py"
     ]
 
 
 def _outcomes(cases: pl.DataFrame) -> pl.DataFrame:
-    """One row for each gate of eligible cases: :data:`_REFERENCE` and ``outcome``."""
+    """One row for each reference check of eligible cases: :data:`_REFERENCE` and ``outcome``."""
     rows = eligibility.split_cases(cases).eligible.explode("gates", empty_as_null=True).drop_nulls("gates")
     return rows.select(*_REFERENCE[:7], pl.col("gates").struct.field("metric", "layer", "outcome")).unique(_REFERENCE)
 

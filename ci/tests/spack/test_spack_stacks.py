@@ -231,7 +231,7 @@ def test_reframe_measures_with_the_stack_and_proves_it(
 @pytest.mark.parametrize(
     ("scope", "said"),
     [
-        ({"packages": {"openmpi": {"require": ["@9.9"]}}}, "cannot be had together"),
+        ({"packages": {"openmpi": {"require": ["@9.9"]}}}, "site's scope conflict"),
         ({"packages": {"openmpi": {"externals": 7}}}, "a configuration file is wrong"),
         ({"packages": {"gcc": {"externals:": []}}}, "Spack knows no gcc"),
     ],

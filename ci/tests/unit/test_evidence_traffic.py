@@ -169,7 +169,7 @@ def test_counters_that_lag_behind(missing: int, proven: bool):
     ranks = exchange({"eth1": 1.9 * GB - missing}, own)
     assert (sentences(ranks, ETH1G, 2 * GB) == []) == proven
     if proven:
-        assert notes(ranks, ETH1G, 2 * GB) == ["the counters of eth1g lag behind the ranks' sockets, which are believed"]
+        assert notes(ranks, ETH1G, 2 * GB) == ["the counters of eth1g lag behind the ranks' sockets, which are used instead"]
     assert sentences(exchange({"eth1": 1.9 * GB - missing}), ETH1G, 2 * GB) != []
 
 

@@ -166,10 +166,10 @@ def test_references_that_have_gone_are_reported(tmp_path: Path, capsys: pytest.C
     write_session(tmp_path, 0, where={"gates": [{"metric": "a", **one}, {"metric": "b", **one}, {"metric": "c", **gone}]})
     write_session(tmp_path, 1, where={"gates": [{"metric": "a", **one}, {"metric": "b", **gone}]})
     assert run(tmp_path, *OLD) == 0
-    assert "note: 1 references (learned) of session 00000001 have gone" in capsys.readouterr().out
+    assert "note: 1 references (learned) of session 00000001 no longer exist" in capsys.readouterr().out
     write_session(tmp_path, 2, where={"gates": [{"metric": "a", **one}, {"metric": "b", **gone}]})
     assert run(tmp_path, *OLD) == 0
-    assert "have gone" not in capsys.readouterr().out
+    assert "no longer exist" not in capsys.readouterr().out
 
 
 def test_failures_that_were_run_again_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

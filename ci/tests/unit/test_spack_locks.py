@@ -279,7 +279,7 @@ def test_check_fails_when_a_lock_was_solved_again(tmp_path: Path) -> None:
 
 def test_check_of_a_single_stack_proves_nothing(tmp_path: Path) -> None:
     built(tmp_path, "openmpi")
-    with pytest.raises(BadInput, match="1 of 1 stacks were built by Spack, and it takes two"):
+    with pytest.raises(BadInput, match="1 of 1 stacks were built by Spack, and two are needed"):
         check(tmp_path)
 
 

@@ -398,5 +398,5 @@ def _only_lagging(
         return False
     if wanted - carried > len(nodes) * rate * 1e9 / 8 * COUNTER_LAG_S:
         return False
-    finding.notes.append(f"the counters of {fabric.name} lag behind the ranks' sockets, which are believed")
+    finding.notes.append(f"the counters of {fabric.name} lag behind the ranks' sockets, which are used instead")
     return True
