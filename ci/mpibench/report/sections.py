@@ -95,7 +95,7 @@ def failed(view: View) -> Content:
 
 @_section("figures", "Key figures", "Key figures")
 def figures(view: View) -> Content:
-    """The numbers people quote, each a link to its case."""
+    """The key figures, each a link to its case."""
     table = key_figures(view.session)
     columns = [figure for figure in KEY_FIGURES if any(figure in row for row in table.values())]
     heads = []
@@ -131,7 +131,7 @@ def gates(view: View) -> Content:
     return {"groups": [(titles[name], rows, unfolded[name]) for name, rows in groups.items() if rows]}
 
 
-@_section("published", "Beside published figures", "Published")
+@_section("published", "Comparison with published figures", "Published")
 def published(view: View) -> Content | None:
     """Measured curves beside published ones, size by size; nothing where the site chose no published data."""
     if not view.published:
@@ -183,7 +183,7 @@ def stacks(view: View) -> Content:
     return {"rows": rows}
 
 
-@_section("words", "Words", "Words")
+@_section("words", "Glossary", "Glossary")
 def words(view: View) -> Content:
     """What the words of the report mean."""
     names = {way: [one.name for one in QUANTITIES.values() if one.direction == way] for way in ("lower", "higher")}
