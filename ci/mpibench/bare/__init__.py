@@ -1,1 +1,1 @@
-"""What the README says, tried on a machine that has nothing."""
+"""The README, followed on a machine that has nothing but python3."""

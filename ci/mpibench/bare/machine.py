@@ -1,15 +1,15 @@
-"""Does what the README says on a machine that has nothing: a minimal Debian with python3, as an ordinary user and as root.
+"""Follows the README on a minimal Debian with nothing but python3, as an ordinary user and as root.
 
     ci/bare-machine                  both lanes, about 20 minutes on two cores
     ci/bare-machine user             one lane: user, root; or whole: the whole test suite, as continuous integration runs it
     ci/bare-machine --only WORD      only steps with that word in their title, after the set-up; repeatable
-    ci/bare-machine --list           what would be run
+    ci/bare-machine --list           list the steps and run none
 
-The committed state of this checkout is tried, with no cache of it. Needs root and debootstrap. The minimal root is made from
+Tests the committed state of this checkout, without its caches. Needs root and debootstrap. The minimal Debian is made from
 this machine's package sources and kept for a week (--cache DIR, by default ~/.cache/mpibench/bare-machine); each lane works
-in a copy, which goes away with it (--keep leaves it, and says where). Logs: results/bare-machine/.
+in a copy that is removed at its end (--keep leaves it and prints its path). Logs: results/bare-machine/.
 
-Exit status: 0 all went well; 1 something failed; 2 this cannot be run here, or wrong usage.
+Exit status: 0 all steps passed; 1 one failed; 2 this cannot be run here, or wrong usage.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class Event:
 
 
 def read(folder: Path, system: str | None = None, selector: str | None = None, where: str | None = None) -> History:
-    """All eligible nights of a system.
+    """The nights of a system, from its eligible cases.
 
     :param selector: only these sessions; by default those with the label of the newest one.
     :raises BadInput: no dataset, a damaged one, a newest session that cannot be read, or a clock that was wrong.
