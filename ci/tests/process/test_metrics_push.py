@@ -258,7 +258,7 @@ def run_session(run_reframe: Callable[..., Any], folder: Path, metrics: str) -> 
     environ = {"MPIBENCH_METRICS": metrics, "RFM_PREFIX": str(folder)}
     environ["RFM_SQLITE_DB_FILE"] = str(folder / "results.db")
     environ["NO_PROXY"] = environ["no_proxy"] = "127.0.0.1"
-    options = ("-p", "(mpich|intelmpi)-wheels", "-S", "level=smoke", "--system=generic")
+    options = ("-p", "(mpich|intelmpi)-wheels", "-S", "level=smoke", "-S", "repeats=1", "--system=generic")
     done = run_reframe("-r", "-n", ONE, *options, environ=environ, only="point_to_point.py")
     if "[    SKIP ]" in done.stdout:
         pytest.skip("two ranks in one node are not measured here")

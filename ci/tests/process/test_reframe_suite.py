@@ -24,6 +24,8 @@ Run = Callable[..., CompletedProcess[str]]
 NAME = "ImbPointToPoint%fabric=lo%nodes=1%ppn=2%pinning=bunch"
 # ReFrame 4.10 forgets -p when --mode is given, so the level is set as the mode would.
 ONE_CASE = ("-S", "level=smoke", "-n", NAME, "-p", "mpich-wheels")
+#: Where it is not the repeats that matter.
+ONCE = ("-S", "repeats=1")
 TESTS = {"ImbPointToPoint", "Mpi4pyPingPong", "ImbParallelTransfer", "ImbCollectives", "Placement"}
 TESTS |= {"ImbNonblocking", "ImbOneSided", "ImbRandomPairs", "ImbThreads"}
 
@@ -160,7 +162,7 @@ def test_a_falsified_condition_fails_the_case(
     run_here: Run, sandbox: Path, require_stack, stack: str, variable: str, wanted: str
 ) -> None:
     require_stack(stack)
-    result = run_here("-r", "-S", "level=smoke", "-n", NAME, "-p", stack, "-S", f"env_vars={variable}")
+    result = run_here("-r", *ONCE, "-S", "level=smoke", "-n", NAME, "-p", stack, "-S", f"env_vars={variable}")
     assert result.returncode == 1
     assert wanted in result.stdout
     [case] = cases(sandbox)
@@ -302,7 +304,7 @@ def test_learned_references_gate(run_here, sandbox, require_stack, test, bandwid
     """Also where the file calls the test as it was called before."""
     require_stack("mpich-wheels")
     write_references(sandbox, bandwidth, 0.1, test)
-    result = run_here("-r", *ONE_CASE)
+    result = run_here("-r", *ONCE, *ONE_CASE)
     assert result.returncode == status, result.stdout[-3000:]
     [case] = cases(sandbox)
     outcomes = {gate["metric"]: gate["outcome"] for gate in case["gates"]}
@@ -313,7 +315,7 @@ def test_learned_references_gate(run_here, sandbox, require_stack, test, bandwid
 def test_acceptance_wants_a_reference_for_every_gated_metric(run_here, sandbox, require_stack) -> None:
     require_stack("mpich-wheels")
     options = ("-S", "require_reference=yes", *ONE_CASE)
-    result = run_here("-r", *options)
+    result = run_here("-r", *ONCE, *options)
     assert result.returncode == 1
     assert "no reference value found for performance variable" in result.stdout
 
@@ -323,7 +325,7 @@ def test_references_without_provenance_are_refused(run_here, sandbox, require_st
     write_references(sandbox, 1.0, 0.1)
     path = sandbox / "site_configs" / "generic" / "references.yaml"
     path.write_text(path.read_text().split("provenance:")[0])
-    result = run_here("-r", *ONE_CASE)
+    result = run_here("-r", *ONCE, *ONE_CASE)
     assert result.returncode == 1
     assert "a reference without its origin is not used" in result.stdout
 
