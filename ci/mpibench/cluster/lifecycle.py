@@ -260,6 +260,11 @@ def _tear_down(found: State | None) -> bool:
     return bool(inits)
 
 
+#: Shell script: all links as JSON, then the classes of each that is named, in one program on the node instead of one for each.
+_NEXT_LINK = "--\n"
+_SHOW_LINKS = 'ip -json link; for name do echo --; tc class show dev "$name"; done'
+
+
 def links(cluster: State) -> list[tuple[str, str, str, str]]:
     """Every node's interfaces as the kernel has them: node, fabric, ``up`` or ``down``, rate as ``tc`` prints it."""
     rows = []
@@ -267,12 +272,12 @@ def links(cluster: State) -> list[tuple[str, str, str, str]]:
         process = cluster.nodes.get(node.name)
         if process is None or not process.alive:
             continue
-        shown = namespaces.run(cluster, process, ["ip", "-json", "link"]).stdout
-        up = {row["ifname"]: row["operstate"] == "UP" for row in json.loads(shown or "[]")}
-        for fabric in FABRICS:
+        shown = namespaces.run(cluster, process, ["sh", "-c", _SHOW_LINKS, "sh", *(fabric.name for fabric in FABRICS)]).stdout
+        described, *classes = shown.split(_NEXT_LINK)
+        up = {row["ifname"]: row["operstate"] == "UP" for row in json.loads(described or "[]")}
+        for fabric, text in zip(FABRICS, classes, strict=False):
             if fabric.name in up:
-                classes = namespaces.run(cluster, process, ["tc", "class", "show", "dev", fabric.name]).stdout
-                rate = re.search(r"\brate (\S+)", classes)
+                rate = re.search(r"\brate (\S+)", text)
                 rows.append((node.name, fabric.name, "up" if up[fabric.name] else "down", rate[1] if rate else "unshaped"))
     return rows
 
