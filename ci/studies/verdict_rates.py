@@ -19,9 +19,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from mpibench.verdicts import comparison, drift, statistics
+from mpibench.statistics import two_sides
+from mpibench.statistics.two_sides import Array
+from mpibench.verdicts import curve_tests, drift
 from mpibench.verdicts.policy import Policy
-from mpibench.verdicts.statistics import Array
+from mpibench.verdicts.words import IMPROVED, INCONCLUSIVE, REGRESSED
 from reframe_tests.harness.sites.site import ROOT
 
 NOISE = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
@@ -113,14 +115,14 @@ def judge(sides: list[tuple[Curve, Array, Array]], policy: Policy, between: floa
     tests = [
         test
         for number, (curve, left, right) in enumerate(sides)
-        for test in comparison.tests_of_curve(number, curve.sizes, left, right, policy, between=between)
+        for test in curve_tests.tests_of_curve(number, curve.sizes, left, right, policy, between=between)
     ]
-    results = comparison.evaluate(tests, policy)
+    results = curve_tests.evaluate(tests, policy)
     margins = np.full(len(tests), np.log1p(policy.margin("latency_us", "small")))
-    final = comparison.combine_verdicts(tests, results, margins, policy)
+    final = curve_tests.combine_verdicts(tests, results, margins, policy)
     found: list[list[str]] = [[] for _ in sides]
     for test, (verdict, _) in zip(tests, final, strict=True):
-        if test.level == comparison.SIZE:
+        if test.level == curve_tests.SIZE:
             found[test.curve].append(verdict)
     return [np.array(one) for one in found]
 
@@ -138,9 +140,9 @@ def experiment(curves: list[Curve], repeats: int, splits: int, by_job: bool, see
     for _ in range(splits):
         sides = [(curve, *draw(curve, rng, repeats, by_job)) for curve in curves]
         for found in judge(sides, policy, between):
-            count("false alarm", (found == comparison.REGRESSED) | (found == comparison.IMPROVED))
-            count("not decided", found == comparison.INCONCLUSIVE)
-        effects = statistics.compare(
+            count("false alarm", (found == REGRESSED) | (found == IMPROVED))
+            count("not decided", found == INCONCLUSIVE)
+        effects = two_sides.compare(
             np.concatenate([left for _, left, _ in sides]), np.concatenate([right for _, _, right in sides]), between
         )
         low, high = effects.interval(0.95)
@@ -156,8 +158,8 @@ def experiment(curves: list[Curve], repeats: int, splits: int, by_job: bool, see
                 name = f"{slowdown:.0%} {pattern}"
                 for found, (_, left, right), (_, hit) in zip(judge(changed, policy, between), changed, slowed, strict=True):
                     # The change counts as found if the curve is called at all: that is what stops a gate.
-                    count(f"found {name}", np.array([(found[hit] == comparison.REGRESSED).any()]))
-                    count(f"sizes found {name}", found[hit] == comparison.REGRESSED)
+                    count(f"found {name}", np.array([(found[hit] == REGRESSED).any()]))
+                    count(f"sizes found {name}", found[hit] == REGRESSED)
                     for threshold in (0.05, 0.10):
                         single = np.expm1(right[hit, 0] - left[hit, 0]) > threshold
                         count(f"sizes found {name}, single run +-{threshold:.0%}", single)

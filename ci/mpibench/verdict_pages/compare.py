@@ -87,7 +87,7 @@ def pair(
             f"{first} and {second} were not measured under equal conditions: {refused[0]}; if that may be, --allow it."
         )
     policy = verdict_policy.load(name).judging_all()
-    judgement = verdicts.judge(sides[0], sides[1], policy, paired=subject == "stack")
+    judgement = verdicts.judge(sides[0], sides[1], policy, paired=subject == "stack", history=subject == "session")
     if not judgement.metrics.filter(pl.col("ratio").is_not_null()).height:
         raise BadInput(f"{first} and {second} have no metric in common under equal conditions.")
     order = {band: place for place, band in enumerate(policy.bands_bytes)}

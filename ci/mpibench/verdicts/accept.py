@@ -108,6 +108,9 @@ class Acceptance:
             for text in verdict_sides.unproven_sentences(self.baseline)
         ]
         lines += [f"{name}: {text}" for name, side in reversed(self._sides) for text in side.notes]
+        mixed = verdict_sides.mixed_histories(self.baseline) if len(self.baseline.sessions) > 1 else {}
+        lines += [f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()]
+        lines += filter(None, [verdict_text.unknown_sentence(self.judgement, self.policy)])
         if self.judgement.unjudged:
             lines.append(f"{self.judgement.unjudged} metrics are not judged: {self.policy.source} gives them no margin")
         if self.judgement.new.height:

@@ -26,11 +26,11 @@ from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 from ..completeness import expected_file
 from ..results import dataset_layout, eligibility, selectors, session_values, unreadable
 from ..results.session_values import CONDITION, METRIC
+from ..statistics import two_sides
+from ..statistics.two_sides import Array
 from . import policy as verdict_policy
-from . import statistics
 from . import text as verdict_text
 from .policy import Policy
-from .statistics import Array
 
 #: Nights before and after a possible change whose means are compared; a change that lasted two nights can be seen.
 SPANS = ((8, 2), (2, 8), (4, 4), (8, 8))
@@ -228,7 +228,7 @@ def split(series: Array) -> list[int]:
     steps = np.diff(series)
     # Of differences, so that the changes looked for do not count; sqrt(2), as a difference has the variance of two values.
     spread = float(stats.median_abs_deviation(steps, scale="normal")) / math.sqrt(2)
-    scaled = (series - np.median(series)) / max(spread, statistics.LEAST_SPREAD)
+    scaled = (series - np.median(series)) / max(spread, two_sides.LEAST_SPREAD)
     fit = ruptures.KernelCPD(kernel="linear", min_size=FEWEST_CHANGED).fit(
         np.clip(scaled, -MOST_DEVIATION, MOST_DEVIATION)[:, None]
     )
@@ -245,13 +245,13 @@ class _Step(NamedTuple):
 def _step(series: Array, night: int, before: int, after: int) -> _Step:
     """Compare ``series[before:night]`` with ``series[night:after]``."""
     left, right = series[before:night], series[night:after]
-    one, two = (statistics.describe(side[None, :]) for side in (left, right))
+    one, two = (two_sides.describe(side[None, :]) for side in (left, right))
     # Few new nights say little of their own spread; the machine's noise is taken to be what it was.
     pooled = (one.df * one.variance + two.df * two.variance) / (one.df + two.df)
-    pooled = np.maximum(pooled, statistics.LEAST_SPREAD**2)
+    pooled = np.maximum(pooled, two_sides.LEAST_SPREAD**2)
     error = np.sqrt(pooled / len(left) + pooled / len(right))
     effect = two.location - one.location
-    return _Step(float(effect[0]), float(statistics.Effects(effect, error, one.df + two.df, 2 * pooled).p_values()[0]))
+    return _Step(float(effect[0]), float(two_sides.Effects(effect, error, one.df + two.df, 2 * pooled).p_values()[0]))
 
 
 def screen(logs: Array, margins: Array) -> np.ndarray:
@@ -305,7 +305,7 @@ def change_points(history: History, policy: Policy, recent: int | None = None) -
             p = min(1.0, p * min(window, len(series)))
             found[row] = min(found[row], p)
             rows.append({"row": int(row), "night": night, "slower": slower, "p": p})
-    real = statistics.discoveries(found, policy.false_discovery_rate)
+    real = two_sides.discoveries(found, policy.false_discovery_rate)
     table = pl.DataFrame(rows, schema={"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64, "p": pl.Float64})
     largest = found[real].max() if real.any() else 0.0
     return table.filter(pl.col("p") <= largest, pl.lit(bool(real.any())))

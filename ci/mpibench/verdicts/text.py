@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
+from scipy import stats
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..results.quantity_text import size_text
 from ..results.session_values import CONDITION, describe_condition
+from ..statistics.prediction import FEWEST_SESSIONS
 from .comparison import Judgement
+from .curve_tests import REPEATS, SESSIONS
+from .policy import Policy
 from .words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
 
 
@@ -100,6 +105,22 @@ def repeats_sentence(judgement: Judgement, minimum: int) -> str:
     )
 
 
+def unknown_sentence(judgement: Judgement, policy: Policy) -> str:
+    """What no repeat of a few jobs can tell, and what would; empty where a history or several jobs were the units."""
+    rows = judgement.metrics.filter(pl.col("units") == REPEATS).select("baseline_jobs", "candidate_jobs")
+    if not rows.height:
+        return ""
+    jobs = rows.min().row(0)
+    error = policy.between_jobs_percent * math.sqrt(sum(1 / one for one in jobs))
+    least = error * float(stats.norm.ppf(0.5 + policy.confidence / 2))
+    count = " and ".join(f"{one} job{'s' if one > 1 else ''}" for one in jobs)
+    return (
+        f"{rows.height} metrics rest on {count}: how much the machine changes from night to night was not measured and is "
+        f"taken as {policy.between_jobs_percent:g} % ({policy.source}: between_jobs_percent), so that differences below "
+        f"{least:.1f} % are no finding; a baseline of {FEWEST_SESSIONS} or more sessions (now-30d:now) measures it"
+    )
+
+
 def _with_interval(row: Mapping[str, Any]) -> str:
     if row["slower"] is None:
         return "not compared"
@@ -114,6 +135,11 @@ def needed_text(row: Mapping[str, Any]) -> str:
     spread = (
         f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %" if row["spread_percent"] else ""
     )
+    if row["units"] == SESSIONS:
+        more = "a longer history may decide, more sessions of the candidate cannot"
+        if row["needed"] is not None:
+            more = f"about {row['needed']} sessions of the candidate would decide"
+        return ", ".join(filter(None, [spread, more]))
     if row["needed"] is None:
         return ", ".join(filter(None, [spread, "more repeats in these jobs cannot decide: run at least 3 jobs a side"]))
     return ", ".join(filter(None, [spread, f"about {row['needed']} {row['units']} a side would decide"]))

@@ -12,7 +12,7 @@ import pytest
 
 from mpibench.results import sessions
 from mpibench.verdict_pages import compare, compare_tables
-from mpibench.verdicts import comparison
+from mpibench.verdicts import curve_tests
 from reframe_tests.harness.job import interleaved
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import NotMeasured
@@ -46,7 +46,7 @@ def test_a_stored_case_with_a_paired_stack_is_two_cases() -> None:
         list(sessions._cases(report, "here"))
 
 
-@pytest.mark.parametrize(("jobs", "units"), [(1, comparison.PAIRS), (3, comparison.PAIRS)])
+@pytest.mark.parametrize(("jobs", "units"), [(1, curve_tests.PAIRS), (3, curve_tests.PAIRS)])
 def test_pairs_see_what_the_machines_noise_hides(tmp_path: Path, jobs: int, units: str) -> None:
     """Both stacks meet the same 20 % of noise in each repeat; 3 % between them is seen only pair by pair."""
     rng = np.random.default_rng(5)

@@ -29,7 +29,7 @@ FLOORS = {
         ("fabric_test",),
     ),
     "mpibench": (
-        ("whole_file",),
+        ("whole_file", "statistics"),
         ("stacks", "results"),
         ("spack", "cluster", "published", "completeness"),
         ("verdicts", "bare", "pages"),

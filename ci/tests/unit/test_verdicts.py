@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from mpibench.results import eligibility, session_values
-from mpibench.verdicts import comparison
+from mpibench.verdicts import comparison, words
 from mpibench.verdicts import policy as verdict_policy
 from mpibench.verdicts import text as verdict_text
 from reframe_tests.harness.vocabulary import BadInput
@@ -35,7 +35,7 @@ def test_the_same_machine_twice_passes(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number)
     judgement = judge(tmp_path)
-    assert judgement.verdict == comparison.PASS
+    assert judgement.verdict == words.PASS
     assert judgement.counts() == {"regressed": 0, "missing": 0, "inconclusive": 0, "improved": 0, "pass": 21}
     assert judgement.metrics["ratio"].to_numpy() == pytest.approx(1, abs=0.02)
     assert judgement.metrics["baseline_repeats"].to_list() == [5] * 21
@@ -45,7 +45,7 @@ def test_a_slower_link_is_found_in_both_directions_of_better(tmp_path: Path) -> 
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, change=lambda benchmark, size, stack: 1.08)
     judgement = judge(tmp_path)
-    assert judgement.verdict == comparison.REGRESSED
+    assert judgement.verdict == words.REGRESSED
     assert judgement.counts()["regressed"] == 21
     rows = {row["benchmark"]: row for row in judgement.bands.to_dicts() if row["band"] == "large"}
     assert rows["PingPong"]["ratio"] == pytest.approx(1.08, abs=0.01)
@@ -57,11 +57,11 @@ def test_a_slower_link_is_found_in_both_directions_of_better(tmp_path: Path) -> 
 def test_one_size_and_one_band_are_named(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, change=lambda benchmark, size, stack: 1.2 if (benchmark, size) == ("PingPong", 16384) else 1.0)
-    assert sizes_of(judge(tmp_path), comparison.REGRESSED) == [16384]
+    assert sizes_of(judge(tmp_path), words.REGRESSED) == [16384]
     write_session(tmp_path, 2, change=lambda benchmark, size, stack: 0.8 if size >= 65536 else 1.0)
     judgement = judge(tmp_path)
-    assert sizes_of(judgement, comparison.IMPROVED)[-3:] == [262144, 1048576, 4194304]
-    assert judgement.verdict == comparison.PASS
+    assert sizes_of(judgement, words.IMPROVED)[-3:] == [262144, 1048576, 4194304]
+    assert judgement.verdict == words.PASS
 
 
 def test_neighbours_tell_what_a_single_size_cannot(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_neighbours_tell_what_a_single_size_cannot(tmp_path: Path) -> None:
             tmp_path, number, noise=0.03, change=lambda *_, factor=factor: factor, benchmarks={"PingPong": "latency_us"}
         )
     judgement = judge(tmp_path)
-    assert judgement.verdict == comparison.REGRESSED
+    assert judgement.verdict == words.REGRESSED
     together = judgement.metrics.filter(pl.col("why").str.starts_with("with its"))
     assert together.height >= 2
 
@@ -80,8 +80,8 @@ def test_noise_is_inconclusive_with_the_repeats_that_would_decide(tmp_path: Path
     for number in range(2):
         write_session(tmp_path, number, noise=0.15, repeats=3)
     judgement = judge(tmp_path)
-    assert judgement.verdict == comparison.INCONCLUSIVE
-    rows = judgement.metrics.filter(pl.col("verdict") == comparison.INCONCLUSIVE)
+    assert judgement.verdict == words.INCONCLUSIVE
+    rows = judgement.metrics.filter(pl.col("verdict") == words.INCONCLUSIVE)
     assert (rows["needed"] > 3).all()
     few = rows["needed"].median()
     for number in range(2, 4):
@@ -102,7 +102,7 @@ def test_jobs_are_the_units_where_there_are_enough(tmp_path: Path) -> None:
     write_session(tmp_path, 1, jobs=3)
     judgement = judge(tmp_path)
     assert set(judgement.metrics["units"]) == {"jobs"}
-    assert judgement.verdict == comparison.PASS
+    assert judgement.verdict == words.PASS
     row = judgement.metrics.row(0, named=True)
     assert (row["baseline_jobs"], row["candidate_jobs"], row["baseline_repeats"]) == (4, 3, 20)
 
@@ -110,8 +110,8 @@ def test_jobs_are_the_units_where_there_are_enough(tmp_path: Path) -> None:
 def test_jobs_that_differ_as_the_policy_says_are_no_regression(tmp_path: Path) -> None:
     write_session(tmp_path, 0, noise=0.001)
     write_session(tmp_path, 1, noise=0.001, change=lambda *_: 1.06)
-    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=5)).verdict == comparison.INCONCLUSIVE
-    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=0.2)).verdict == comparison.REGRESSED
+    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=5)).verdict == words.INCONCLUSIVE
+    assert judge(tmp_path, verdict_policy.Policy(between_jobs_percent=0.2)).verdict == words.REGRESSED
 
 
 def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
@@ -123,21 +123,21 @@ def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
     policy = replace(POLICY, margins_percent={one: {"small": None} for one in ("latency_us", "bandwidth_mb_per_s")})
     sides = [session_values.read(tmp_path, "testbed", one) for one in ("latest~1", "latest")]
     judgement = comparison.judge(*sides, policy)
-    assert judgement.verdict == comparison.PASS
+    assert judgement.verdict == words.PASS
     assert judgement.unjudged == 9  # five sizes of PingPong, four of Uniband
     assert set(judgement.bands["band"]) == {"medium", "large"}
-    assert comparison.judge(*sides, policy.judging_all()).verdict == comparison.REGRESSED
+    assert comparison.judge(*sides, policy.judging_all()).verdict == words.REGRESSED
     write_session(tmp_path, 2, sizes=SIZES[2:])  # what is gone is missing all the same
     sides[1] = session_values.read(tmp_path, "testbed", "latest")
-    assert comparison.judge(*sides, policy).verdict == comparison.MISSING
+    assert comparison.judge(*sides, policy).verdict == words.MISSING
 
 
 def test_what_the_candidate_lacks_is_missing(tmp_path: Path) -> None:
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, sizes=SIZES[:-2])
     judgement = judge(tmp_path)
-    assert judgement.verdict == comparison.MISSING
-    assert sizes_of(judgement, comparison.MISSING, "Uniband") == [1048576, 4194304]
+    assert judgement.verdict == words.MISSING
+    assert sizes_of(judgement, words.MISSING, "Uniband") == [1048576, 4194304]
     assert set(judgement.bands.filter(pl.col("verdict") == "missing")["band"]) == {"large"}
     write_session(tmp_path, 2)
     assert judge(tmp_path).new.height == 4
@@ -147,11 +147,11 @@ def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> Non
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, benchmarks={"PingPong": "latency_us", "Unidirectional": "bandwidth_mb_per_s"})
     judgement = judge(tmp_path)
-    assert sizes_of(judgement, comparison.MISSING, "Uniband") == list(SIZES[1:])
+    assert sizes_of(judgement, words.MISSING, "Uniband") == list(SIZES[1:])
     assert set(judgement.new["benchmark"]) == {"Unidirectional"}
     baseline = session_values.read(tmp_path, "testbed", "latest~1", rename={"Uniband": "Unidirectional"})
     candidate = session_values.read(tmp_path, "testbed", "latest")
-    assert comparison.judge(baseline, candidate, POLICY).verdict == comparison.PASS
+    assert comparison.judge(baseline, candidate, POLICY).verdict == words.PASS
     with pytest.raises(BadInput, match="--rename Nonsuch=X"):
         session_values.read(tmp_path, "testbed", "latest", rename={"Nonsuch": "X"})
 

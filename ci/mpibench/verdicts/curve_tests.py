@@ -1,0 +1,302 @@
+"""Tests of curves, and what they decide: the one decision that ``accept``, ``compare`` and ``error-rates`` share.
+
+A curve is tested at each size, in each window of three neighbours, in each band and as a whole, on the units' own means, so
+that disturbances the sizes of one unit share count once. What a unit is depends on what there is (:func:`choose_units`):
+
+sessions
+    the baseline is a history (at least :data:`~mpibench.statistics.prediction.FEWEST_SESSIONS` sessions): the candidate is held
+    against what one more session of it would be (:mod:`mpibench.statistics.prediction`), all tests with one calibration;
+jobs
+    no such history, but at least :data:`ENOUGH_JOBS` jobs a side (:mod:`mpibench.statistics.two_sides`);
+repeats
+    neither: what jobs add is taken from the policy (``between_jobs_percent``), the last resort;
+pairs
+    both sides were interleaved in the same jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from reframe_tests.harness.vocabulary import LOWER
+
+from ..statistics import prediction, two_sides
+from ..statistics.two_sides import Array
+from .policy import Policy
+from .words import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
+
+#: The weightiest first.
+ORDER = (REGRESSED, MISSING, INCONCLUSIVE, IMPROVED, PASS)
+#: Jobs a side needs before jobs, and not repeats, are the units.
+ENOUGH_JOBS = 3
+#: Neighbours in a window.
+WINDOW = 3
+SIZE, NEIGHBOURS, BAND, WHOLE = "size", "window", "band", "curve"
+LEVELS = (SIZE, NEIGHBOURS, BAND, WHOLE)
+REPEATS, JOBS, PAIRS, SESSIONS = "repeats", "jobs", "pairs", "sessions"
+
+
+@dataclass(frozen=True)
+class CurveTest:
+    """One comparison: some sizes of one curve.
+
+    :param places: indices of its sizes in the curve.
+    :param baseline: unit means in log, worse is more; likewise ``candidate``.
+    :param between: log² variance of the difference that jobs add and repeats do not show.
+
+    With :data:`PAIRS` as units both arrays hold the same repeats of the same jobs, in the same order; with :data:`SESSIONS`
+    they hold jobs, and ``nights`` the sessions of these, of baseline and candidate.
+
+    :param stratum: number of what the curve was measured on; spreads between sessions are moderated within it only.
+    """
+
+    curve: int
+    level: str
+    places: tuple[int, ...]
+    units: str
+    baseline: Array
+    candidate: Array
+    between: float
+    nights: tuple[tuple[object, ...], tuple[object, ...]] = ((), ())
+    stratum: int = 0
+
+
+def choose_units(baseline: Sequence[object], candidate: Sequence[object], *, history: bool = True) -> str:
+    """What both sides are a sample of.
+
+    :param baseline: session of each job of the baseline; likewise ``candidate``.
+    :param history: if nothing has changed the candidate is one more of what the baseline's sessions are.
+    """
+    if history and len(set(baseline)) >= prediction.FEWEST_SESSIONS and len(candidate):
+        return SESSIONS
+    return JOBS if min(len(baseline), len(candidate)) >= ENOUGH_JOBS else REPEATS
+
+
+def between_jobs(units: str, jobs: tuple[int, int], policy: Policy) -> float:
+    """Log² variance that jobs add to the difference of their repeats: the policy's, where nothing was measured.
+
+    :param jobs: of baseline and candidate.
+    """
+    return (policy.between_jobs_percent / 100) ** 2 * (1 / jobs[0] + 1 / jobs[1]) if units == REPEATS else 0.0
+
+
+def tests_of_curve(
+    number: int,
+    sizes: list[int | None],
+    left: Array,
+    right: Array,
+    policy: Policy,
+    *,
+    units: str = REPEATS,
+    between: float = 0.0,
+    nights: tuple[tuple[object, ...], tuple[object, ...]] = ((), ()),
+    stratum: int = 0,
+) -> list[CurveTest]:
+    """All comparisons of one curve.
+
+    :param number: of the curve; kept in the tests.
+    :param left: slowness of the baseline in log, shape (sizes, units); ``right`` of the candidate.
+    :param nights: session of each column of both sides, where sessions are the units and the columns jobs.
+    """
+    centre = np.nanmedian(left, axis=1, keepdims=True)
+    left, right = left - centre, right - centre
+    return [
+        CurveTest(
+            *(number, level, places, units, left[list(places)].mean(axis=0), right[list(places)].mean(axis=0), between),
+            *(nights, stratum),
+        )
+        for level, places in _levels(sizes, policy)
+    ]
+
+
+def _levels(sizes: list[int | None], policy: Policy) -> Iterator[tuple[str, tuple[int, ...]]]:
+    count = len(sizes)
+    for place in range(count):
+        yield SIZE, (place,)
+    if count > WINDOW:
+        for place in range(count - WINDOW + 1):
+            yield NEIGHBOURS, tuple(range(place, place + WINDOW))
+    for band in policy.bands_bytes:
+        if places := tuple(place for place, size in enumerate(sizes) if policy.band(size) == band):
+            yield BAND, places
+    yield WHOLE, tuple(range(count))
+
+
+@dataclass(frozen=True)
+class Results:
+    """Statistics of all tests, aligned with them; in log.
+
+    :param count: units of the smaller side; of a candidate held against a history, the sessions of the history.
+    :param new: sessions of a candidate that is held against a history, else NaN.
+    :param widened: factor on the errors of tests against a history (:func:`~mpibench.statistics.prediction.widening`).
+    """
+
+    effect: Array
+    low: Array
+    high: Array
+    upper: Array
+    p: Array
+    real: np.ndarray
+    variance: Array
+    between: Array
+    count: Array
+    new: Array
+    widened: float
+
+
+_COLUMNS = ("effect", "low", "high", "upper", "p", "variance", "between", "count", "new")
+
+
+def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = None) -> Results:
+    """Effects of all tests; spreads are moderated among tests of one level and kind of unit.
+
+    :param widened: factor on the errors of tests against a history, where it is known from an earlier candidate.
+    """
+    columns = {name: np.full(len(tests), np.nan) for name in _COLUMNS}
+    columns["between"] = np.array([test.between for test in tests], dtype=float)
+    for level in LEVELS:
+        for units in (REPEATS, JOBS, PAIRS):
+            chosen = [place for place, test in enumerate(tests) if test.level == level and test.units == units]
+            if not chosen:
+                continue
+            left, right = (_pad([getattr(tests[place], side) for place in chosen]) for side in ("baseline", "candidate"))
+            if units == PAIRS:
+                effects = two_sides.compare_pairs(right - left)
+            else:
+                effects = two_sides.compare(left, right, columns["between"][chosen])
+            _fill(columns, chosen, effects, policy)
+            columns["p"][chosen] = effects.p_values()
+            columns["count"][chosen] = np.minimum((~np.isnan(left)).sum(axis=1), (~np.isnan(right)).sum(axis=1))
+    chosen = [place for place, test in enumerate(tests) if test.units == SESSIONS]
+    if not chosen:
+        return Results(**columns, real=two_sides.discoveries(columns["p"], policy.false_discovery_rate), widened=1.0)
+    baseline, candidate, effects = _predict([tests[place] for place in chosen])
+    if widened is None:
+        widened = prediction.widening(baseline, policy.false_discovery_rate)
+    history = baseline.units.count
+    _fill(columns, chosen, effects, policy)
+    columns["p"][chosen] = prediction.p_values(effects, widened)
+    columns["count"][chosen], columns["new"][chosen] = history, candidate.count
+    columns["between"][chosen] = baseline.variance / history
+    real = prediction.called(columns["p"], policy.false_discovery_rate, int(history.max()))
+    return Results(**columns, real=real, widened=widened)
+
+
+def _fill(columns: dict[str, Array], chosen: list[int], effects: two_sides.Effects, policy: Policy) -> None:
+    columns["effect"][chosen] = effects.effect
+    columns["low"][chosen], columns["high"][chosen] = effects.interval(policy.confidence)
+    columns["upper"][chosen] = effects.interval(2 * policy.confidence - 1)[1]
+    columns["variance"][chosen] = effects.unit_variance
+
+
+def _predict(tests: list[CurveTest]) -> tuple[prediction.Baseline, prediction.Units, two_sides.Effects]:
+    """Candidates against histories, all tests in one table of sessions, so that what shares a night is seen together."""
+    orders = [list(dict.fromkeys(one for test in tests for one in test.nights[side])) for side in (0, 1)]
+    parts: list[list[prediction.Units]] = [[], []]
+    start = 0
+    while start < len(tests):  # the tests of one curve lie together and share its sessions
+        end = start
+        while end < len(tests) and tests[end].curve == tests[start].curve:
+            end += 1
+        for side, name in enumerate(("baseline", "candidate")):
+            jobs = np.stack([getattr(test, name) for test in tests[start:end]])
+            parts[side].append(prediction.by_session(jobs, tests[start].nights[side], orders[side]))
+        start = end
+    history, new = (prediction.stack(part) for part in parts)
+    names = [(test.stratum, test.level) for test in tests]
+    number = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    baseline = prediction.learn(history, np.array([number[name] for name in names]))
+    return baseline, new, prediction.predict(baseline, new)
+
+
+def _pad(rows: list[Array]) -> Array:
+    width = max(len(row) for row in rows)
+    return np.array([np.pad(row, (0, width - len(row)), constant_values=np.nan) for row in rows])
+
+
+def margins(tests: list[CurveTest], curves: Sequence[tuple[str, str, list[int | None]]], policy: Policy) -> Array:
+    """Margin of each test as a positive change for the worse in log: the widest of the bands of its sizes.
+
+    :param curves: quantity, direction and sizes of each curve.
+    """
+    found = np.zeros(len(tests))
+    for place, test in enumerate(tests):
+        quantity, direction, sizes = curves[test.curve]
+        bands = {policy.band(sizes[one]) for one in test.places}
+        found[place] = max(_margin_in_log(policy, quantity, band, direction) for band in bands)
+    return found
+
+
+def _margin_in_log(policy: Policy, quantity: str, band: str, direction: str) -> float:
+    margin = policy.margin(quantity, band)
+    return float(np.log1p(margin) if direction == LOWER else -np.log1p(-min(margin, 0.99)))
+
+
+def overall(bands: Iterable[str], metrics: Iterable[str]) -> str:
+    """Verdict on a whole comparison: the worst of its bands and, for what is beyond doubt, single metrics.
+
+    A metric that alone is inconclusive does not stop acceptance where its band passes.
+    """
+    found = set(bands) | ({REGRESSED, MISSING} & set(metrics))
+    worst = next((one for one in ORDER if one in found), INCONCLUSIVE)
+    return PASS if worst == IMPROVED and PASS in found else worst
+
+
+def combine_verdicts(tests: list[CurveTest], results: Results, margins: Array, policy: Policy) -> list[tuple[str, str]]:
+    """Verdict of each test and what else it rests on: a size that alone is inconclusive goes with its neighbours."""
+    own = _own_verdicts(results, margins, policy)
+    wider: dict[tuple[int, int], str] = {}
+    for place, test in enumerate(tests):
+        if test.level != SIZE and own[place] == REGRESSED:
+            for one in test.places:
+                wider.setdefault((test.curve, one), test.level)
+    final = []
+    for place, test in enumerate(tests):
+        beside = wider.get((test.curve, test.places[0])) if test.level == SIZE else None
+        if beside and own[place] == INCONCLUSIVE and results.effect[place] > 0:
+            final.append((REGRESSED, f"with its {beside}"))
+        else:
+            final.append((own[place], ""))
+    return final
+
+
+def _own_verdicts(results: Results, margins: Array, policy: Policy) -> list[str]:
+    found = []
+    for place, margin in enumerate(margins):
+        effect, upper = results.effect[place], results.upper[place]
+        if not np.isfinite(upper) or results.count[place] < policy.minimum_repeats:
+            found.append(INCONCLUSIVE)
+        elif results.real[place] and abs(effect) > margin:
+            found.append(REGRESSED if effect > 0 else IMPROVED)
+        else:
+            found.append(PASS if upper < margin else INCONCLUSIVE)
+    return found
+
+
+def units_to_decide(results: Results, margin: float, place: int, policy: Policy) -> int | None:
+    """Units a side that would decide if the effect is what it seems; ``None`` if more repeats in these jobs cannot.
+
+    Against a history these are sessions of the candidate.
+
+    :param margin: of the test, in log.
+    """
+    effect, against_history = results.effect[place], np.isfinite(results.new[place])
+    if against_history and results.count[place] < policy.minimum_repeats:
+        return None
+    if not np.isfinite(results.variance[place]) or results.count[place] < policy.minimum_repeats:
+        return policy.minimum_repeats
+    distance = effect if effect > margin else max(margin - effect, margin / 4)
+    confidence = 1 - policy.false_discovery_rate if effect > margin else policy.confidence
+    # What jobs add is there however often they repeat.
+    spread = float(stats.norm.ppf(confidence) + stats.norm.ppf(policy.power))
+    room = (distance / spread) ** 2 - results.between[place]
+    if room <= 0:
+        return None
+    if against_history:  # one more session each time; the history is what it is
+        own = results.variance[place] - results.count[place] * results.between[place]
+        return int(max(results.new[place] + 1, np.ceil(own / room)))
+    return int(max(policy.minimum_repeats, results.count[place] + 1, np.ceil(results.variance[place] / room)))
