@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from mpibench.commands import error_rates as error_rate_commands
 from mpibench.commands import verdicts as verdict_commands
 from mpibench.commands.cluster import app as cluster_app
 from mpibench.commands.stacks import app as stacks_app
@@ -207,6 +208,7 @@ def report(
 
 
 verdict_commands.register(app)
+error_rate_commands.register(app)
 
 
 @app.command()

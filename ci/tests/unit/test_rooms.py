@@ -33,7 +33,7 @@ FLOORS = {
         ("stacks", "results"),
         ("spack", "cluster", "published", "completeness"),
         ("verdicts", "bare", "pages"),
-        ("report", "verdict_pages"),
+        ("report", "verdict_pages", "error_rates"),
         ("commands",),
         ("cli",),
     ),
