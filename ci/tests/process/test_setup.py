@@ -262,6 +262,8 @@ def test_ci_test_and_ci_run_hand_over_to_pytest(made: Project) -> None:
         (made.root / "ci" / "tests" / lane).mkdir(parents=True)
     status, output = made.run("ci/test", "unit", "mpi", "-k", "unit")
     assert (status, output.splitlines()[-1]) == (0, "pytest ran with ['ci/tests/unit', 'ci/tests/mpi', '-k', 'unit']")
+    started = made.run("ci/test", "uint", "-x")
+    assert started == (2, "test: there is no lane uint; there are unit, process, mpi, cluster, spack and browser\n")
     status, output = made.run(".ci/run", cwd=Path("/"))
     assert (status, output.splitlines()[-2:]) == (0, ["pytest ran with []", "bare machine: CI=true"])
 

@@ -91,11 +91,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: starts {what}")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # before options such as -k take tests away
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test with its lane, and put the lanes in their order.
 
-    :raises pytest.UsageError: for a test that lies in none.
+    :raises pytest.UsageError: for a test that lies in none, and for a lane that has lost its tests.
     """
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:  # what was not asked for in part has to be whole
+        refuse_lost(TESTS, items)
     for item in items:
         lane = lane_of(item.path)
         if lane is None:
@@ -103,6 +106,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(lane)
     # Files named one by one, too, are run in the order of the lanes.
     items.sort(key=lambda item: list(LANES).index(lane_of(item.path) or ""))
+
+
+def refuse_lost(folder: Path, items: list[pytest.Item]) -> None:
+    """Refuse a lane without a test, and a file in a lane that pytest does not read because of its name.
+
+    :raises pytest.UsageError: naming the lane or the file.
+    """
+    for lane in LANES:
+        for path in sorted((folder / lane).rglob("*.py")):
+            if not path.name.startswith("test_") and path.name != "conftest.py":
+                raise pytest.UsageError(f"{path} is not read: pytest reads files called test_*.py")
+        if not any(lane_of(item.path) == lane for item in items):
+            raise pytest.UsageError(f"the lane {lane!r} has no test any more: {folder / lane} should have some")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,9 @@ import pytest
 
 import lanes
 from folders import DATA, SUPPORT, TESTS
+
+#: A run of which a part was asked for.
+PART = SimpleNamespace(args_source=pytest.Config.ArgsSource.ARGS)
 
 
 def test_lanes_are_folders_and_run_in_order(pytestconfig: pytest.Config) -> None:
@@ -28,7 +32,7 @@ def test_a_test_is_marked_with_its_lane_and_no_other(request: pytest.FixtureRequ
 @pytest.mark.parametrize("path", [TESTS / "test_x.py", SUPPORT / "test_x.py", Path("/elsewhere/unit/test_x.py")])
 def test_a_test_in_no_lane_is_refused(path: Path) -> None:
     with pytest.raises(pytest.UsageError, match=r"lies in no lane: move it to a folder of .*unit, process, mpi"):
-        lanes.pytest_collection_modifyitems([SimpleNamespace(path=path)])
+        lanes.pytest_collection_modifyitems(PART, [SimpleNamespace(path=path)])
 
 
 def test_the_time_of_a_lane_is_that_of_its_tests_and_what_they_set_up(pytestconfig: pytest.Config) -> None:
@@ -65,8 +69,31 @@ def test_files_named_in_any_order_are_run_in_that_of_the_lanes() -> None:
         return SimpleNamespace(path=TESTS / lane / "test_x.py", add_marker=lambda mark: None)
 
     items = [item(lane) for lane in ("cluster", "unit", "browser", "mpi", "unit")]
-    lanes.pytest_collection_modifyitems(items)
+    lanes.pytest_collection_modifyitems(PART, items)
     assert [lanes.lane_of(one.path) for one in items] == ["unit", "unit", "mpi", "cluster", "browser"]
+
+
+def test_a_whole_run_without_the_tests_of_a_lane_is_refused() -> None:
+    whole = SimpleNamespace(args_source=pytest.Config.ArgsSource.TESTPATHS)
+    items = [SimpleNamespace(path=TESTS / lane / "test_x.py", add_marker=lambda mark: None) for lane in lanes.LANES]
+    lanes.pytest_collection_modifyitems(whole, list(items))
+    lanes.pytest_collection_modifyitems(PART, items[1:])
+    with pytest.raises(pytest.UsageError, match="lane 'cluster' has no test any more"):
+        lanes.pytest_collection_modifyitems(whole, [item for item in items if "cluster" not in item.path.parts])
+
+
+def test_a_file_that_pytest_would_not_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "unit").mkdir()
+    (tmp_path / "unit" / "tests_never.py").touch()
+    with pytest.raises(pytest.UsageError, match=r"tests_never\.py is not read: pytest reads files called test_\*\.py"):
+        lanes.refuse_lost(tmp_path, [])
+
+
+def test_nothing_is_skipped_or_expected_to_fail_whatever_is_here() -> None:
+    """A reason to skip is found where the test runs; one that always holds would hide the test for ever."""
+    always = re.compile(r"mark\.(?:skip\b|xfail\b)|\bxfail\(|skipif\((?:True|1)\b")
+    there = [path for path in sorted(TESTS.rglob("*.py")) if always.search(path.read_text())]
+    assert [path.name for path in there] == ["test_untested.py"], "which has it as material"
 
 
 @pytest.fixture
