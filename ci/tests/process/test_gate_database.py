@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,11 +15,19 @@ from mpibench import cli
 from mpibench.results import dataset_layout, sessions
 
 
-@pytest.fixture
-def measured(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def three_sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with ReFrame's database of three sessions; of the project's tests they run none, so that they are partial."""
+    folder = tmp_path_factory.mktemp("three-sessions")
     for _ in range(3):
-        synthetic.run_session([synthetic.case(group="barrier")], tmp_path, ["run=nightly"])
+        synthetic.run_session([synthetic.case(group="barrier")], folder, ["run=nightly"])
+    return folder
+
+
+@pytest.fixture
+def measured(three_sessions: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may damage."""
+    shutil.copytree(three_sessions, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
