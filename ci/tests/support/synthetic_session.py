@@ -236,7 +236,7 @@ def configuration(directory: Path) -> Path:
         "environments": [{"name": name} for name in STACKS],
         "storage": [{"enable": True, "backend": "sqlite", "sqlite_db_file": str(directory / "results.db")}],
         "general": [{"report_file": str(directory / "report-{sessionid}.json"), "generate_file_reports": True}],
-        "logging": [{"handlers": [{"type": "stream", "name": "stdout", "level": "error"}]}],
+        "logging": [{"level": "error", "handlers": [{"type": "stream", "name": "stdout", "level": "error"}]}],
     }
     path = directory / "settings.py"
     path.write_text(f"site_configuration = {settings!r}\n", encoding="utf-8")
