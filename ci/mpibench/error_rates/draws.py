@@ -237,9 +237,15 @@ def _tests(number: int, curve: NoiseCurve, left: Array, right: Array, policy: Po
     if units == REPEATS:
         one, two = left.reshape(len(left), -1), right.reshape(len(right), -1)
     else:
-        one, two = np.nanmedian(left, axis=2), np.nanmedian(right, axis=2)
+        one, two = _medians(left), _medians(right)
     between = curve_tests.between_jobs(units, jobs, policy)
     return curve_tests.tests_of_curve(number, curve.sizes, one, two, policy, units=units, between=between, nights=nights)
+
+
+def _medians(logs: Array) -> Array:
+    """Median of the repeats of each job, NaN where a job has none."""
+    count = np.sum(~np.isnan(logs), axis=2)
+    return np.where(count > 0, np.nanmedian(np.where(count[:, :, None] > 0, logs, 0.0), axis=2), np.nan)
 
 
 def _sees(judged: _Judged, hit: Mask) -> bool:

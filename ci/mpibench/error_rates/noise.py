@@ -67,8 +67,9 @@ class Trace:
 
     @property
     def repeats(self) -> int:
-        """Repeats that each job has."""
-        return min(int(np.min(np.max(np.sum(~np.isnan(one.logs), axis=2), axis=0))) for one in self.curves)
+        """Repeats of the job with the fewest, jobs that lack a curve aside."""
+        counts = np.concatenate([np.sum(~np.isnan(one.logs), axis=2).max(axis=0) for one in self.curves])
+        return int(counts[counts > 0].min())
 
     @property
     def metrics(self) -> int:
@@ -148,6 +149,7 @@ def traces(table: pl.DataFrame, where: str) -> list[Trace]:
     # The same number in other words is judged once, as in every verdict.
     rank = pl.col("quantity").replace_strict({name: place for place, name in enumerate(JUDGED)}, return_dtype=pl.Int32)
     table = table.filter(rank == rank.min().over("fabric", "benchmark", "message_bytes"))
+    table = table.with_columns(pl.col("job").cast(pl.String))
     found = [_trace(str(fabric), part, where) for (fabric,), part in table.group_by("fabric", maintain_order=True)]
     if not found:
         raise BadInput(f"{where} holds no row.")
@@ -156,7 +158,9 @@ def traces(table: pl.DataFrame, where: str) -> list[Trace]:
 
 def _trace(fabric: str, table: pl.DataFrame, where: str) -> Trace:
     parts = dict(table.group_by("benchmark", "quantity", maintain_order=True))
-    columns = _columns([list(dict.fromkeys(part["job"])) for part in parts.values()])
+    come = list(dict.fromkeys(table["job"]))
+    order = sorted(come, key=int) if all(job.isdecimal() for job in come) else come
+    columns = _columns([set(part["job"]) for part in parts.values()], order)
     count = min(len(set(one.values())) for one in columns)
     if count < FEWEST_JOBS:
         raise BadInput(f"{where}: {fabric} has {count} job: at least {FEWEST_JOBS} are needed, and 16 to say anything.")
@@ -173,20 +177,21 @@ def _trace(fabric: str, table: pl.DataFrame, where: str) -> Trace:
     return Trace(fabric, tuple(curves))
 
 
-def _columns(jobs: Sequence[Sequence[str]]) -> list[dict[str, int]]:
+def _columns(jobs: Sequence[set[str]], order: Sequence[str]) -> list[dict[str, int]]:
     """Column of each job of each curve: curves of the same jobs share them.
+
+    :param jobs: of each curve.
+    :param order: of all jobs, the first recorded first: by number, or as they come where they have none.
 
     Benchmarks of another job list never share a job; the n-th job of one list is then taken to be of the session of the n-th
     job of the other.
     """
-    lists: list[dict[str, int]] = []
+    lists: list[set[str]] = []
     for one in jobs:
-        shared = next((known for known in lists if known.keys() & set(one)), None)
-        if shared is None:
-            lists.append(shared := {})
-        for job in one:
-            shared.setdefault(job, len(shared))
-    return [next(known for known in lists if known.keys() & set(one)) for one in jobs]
+        apart = [known for known in lists if not known & one]
+        lists = [*apart, one.union(*(known for known in lists if known & one))]
+    places = [{job: place for place, job in enumerate(job for job in order if job in known)} for known in lists]
+    return [next(known for known in places if known.keys() & one) for one in jobs]
 
 
 #: What makes a history one of the same thing, beside the curve itself.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,19 @@ def test_what_jobs_share_is_seen_with_a_history_and_not_without() -> None:
     assert (alone.units, known.units) == (curve_tests.REPEATS, curve_tests.SESSIONS)
     assert alone.refused.mean >= 0.15
     assert known.refused.mean <= 0.05
+
+
+def test_sessions_that_lack_a_curve_are_gaps() -> None:
+    """As in a history where one night a benchmark failed."""
+    whole = table()
+    (trace,) = noise.traces(whole.filter(~((pl.col("job") % 5 == 2) & (pl.col("benchmark") == "PingPong"))), "here")
+    assert (trace.jobs, trace.repeats) == (24, 3)
+    assert np.flatnonzero(np.isnan(trace.curves[0].logs).all(axis=(0, 2))).tolist() == [2, 7, 12, 17, 22], "in their order"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rates = draws.measure(trace, draws.Setting(None, 15, 1, 3), POLICY, 5, seed=1)
+    assert rates.refused.mean == 0
+    assert rates.found[10.0]["all sizes"].mean == 1
 
 
 def test_the_decision_is_the_products_own(monkeypatch: pytest.MonkeyPatch) -> None:
