@@ -21,16 +21,16 @@ def error_rates(
     noise: Annotated[
         Path | None,
         typer.Option(
-            help="Parquet or CSV file: fabric, benchmark, quantity, job, repeat, message_bytes, value. Default: own history."
+            help="Parquet or CSV file: fabric, benchmark, quantity, job, repeat, message_bytes, value. Default: this system's history."
         ),
     ] = None,
-    dataset: Annotated[Path, typer.Option(help="Folder of the Parquet dataset, for the own history.")] = RESULTS / "dataset",
+    dataset: Annotated[Path, typer.Option(help="Folder of the Parquet dataset with the history.")] = RESULTS / "dataset",
     system: Annotated[str | None, typer.Option(help="System; needed if the dataset holds several.")] = None,
     sessions: Annotated[str, typer.Option(help="The history; a selector.")] = "now-365d:now",
-    where: Annotated[str | None, typer.Option(help="Only cases that fulfil it, e.g. 'fabric == \"eth1g\"'.")] = None,
+    where: Annotated[str | None, typer.Option(help="Only matching cases, e.g. 'fabric == \"eth1g\"'.")] = None,
     history: Annotated[list[int] | None, typer.Option(help="Jobs of the baseline; repeatable. Default: 5, 15, 30.")] = None,
     candidate: Annotated[list[int] | None, typer.Option(help="Jobs of the candidate; repeatable. Default: 1, 3.")] = None,
-    repeats: Annotated[int | None, typer.Option(help="Repeats of each job that are used. Default: all.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Repeats used of each job. Default: all.")] = None,
     spread: Annotated[
         list[float] | None,
         typer.Option(help="Scale the noise so that the typical metric spreads by so many percent; 0: as recorded. Repeatable."),
@@ -39,16 +39,16 @@ def error_rates(
         float | None, typer.Option(help="Margin in percent. Default: the policy's; 2 with --noise, which has no policy.")
     ] = None,
     draws: Annotated[int, typer.Option(help="Sessions drawn for each row.")] = 200,
-    seed: Annotated[int, typer.Option(help="Of the random draws.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed of the random draws.")] = 1,
     in_order: Annotated[
         bool, typer.Option("--in-order", help="Jobs one after the other as recorded, with slow changes of the machine.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Rows as JSON on standard output.")] = False,
 ) -> None:
-    """Say how often the verdicts call what has not changed, and which slowdowns they find, on noise really recorded.
+    """Measure how often the verdicts are wrong on recorded noise: false alarms, and slowdowns of which size are found.
 
-    Whole jobs are drawn, all their curves together, and judged by the decision that accept and compare use: as they are (what
-    is called is a false alarm) and slowed down (what is called is found). Noise of anybody's: --noise FILE.
+    Whole jobs, with all their curves, are drawn at random and judged as accept and compare do: as recorded (a reported change
+    is a false alarm) and slowed down (a reported change is found). --noise FILE takes noise recorded elsewhere.
     Exit status: 0 answered, 2 bad input.
     """
     from mpibench.error_rates import answer
