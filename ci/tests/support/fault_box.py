@@ -21,7 +21,7 @@ STAMP = "now"
 
 
 class Box:
-    """A checkout below ``top``, which the cluster shows on all its nodes, and ReFrame in it."""
+    """A checkout below ``top``, which the cluster shows on all its nodes, and ReFrame in it with the tests of two ranks."""
 
     def __init__(self, cluster: LiveCluster, top: Path, stacks: Iterable[Stack]) -> None:
         self.cluster, self.top = cluster, top
@@ -71,7 +71,7 @@ class Box:
             *(
                 str(Path(sys.executable).parent / "reframe"),
                 "-c",
-                str(self.top / "reframe_tests"),
+                str(self.top / "reframe_tests" / "point_to_point.py"),
                 "-r",
                 "-S",
                 f"level={level}",
