@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,14 +17,6 @@ from mpibench.commands.cluster import fault_app
 from reframe_tests.harness.stacks.stack import Stack
 
 LIMIT, EXCESS = 117.69, 1.03
-
-
-@pytest.fixture
-def cluster(cluster: LiveCluster) -> Iterator[LiveCluster]:
-    """A healthy cluster; whatever a test breaks must heal."""
-    yield cluster
-    cluster.good("fault", "heal")
-    assert "no fault in force" in cluster.good("status")
 
 
 def broken(cluster: LiveCluster) -> str:
@@ -113,7 +105,7 @@ def test_slurm_takes_a_dead_node_out_and_does_not_start_the_job_again(cluster: L
     cluster.good("fault", "kill-node", "c2")
 
     def accounted() -> str:
-        return cluster.on(plan.HEAD, "sacct", "-n", "-P", "-X", "-D", "-j", job, "-o", "state").strip()
+        return cluster.ask("sacct", "-n", "-P", "-X", "-D", "-j", job, "-o", "state").strip()
 
     assert wait_for(lambda: accounted() == "NODE_FAIL"), accounted()
     assert any(word in broken(cluster) for word in ("down", "completing"))
@@ -184,13 +176,13 @@ def test_impossible_faults_are_refused_and_change_nothing(cluster: LiveCluster, 
 def test_heal_brings_a_daemon_back_that_died_on_its_own(cluster: LiveCluster, name: str) -> None:
     job = cluster.on(plan.HEAD, "sbatch", "--parsable", "-o/dev/null", "--wrap", "true").strip()
     words = ("sacct", "-n", "-X", "-j", job, "-o", "state")
-    assert wait_for(lambda: "COMPLETED" in cluster.on(plan.HEAD, *words))
+    assert wait_for(lambda: "COMPLETED" in cluster.ask(*words))
     for pid, found in daemons.processes_of(cluster.state().nodes[plan.HEAD]).items():
         if found == name:
             os.kill(pid, signal.SIGKILL)
     assert f"{name} does not run" in broken(cluster)
     cluster.good("fault", "heal")
-    assert wait_for(lambda: "COMPLETED" in cluster.on(plan.HEAD, *words))
+    assert wait_for(lambda: "COMPLETED" in cluster.ask(*words))
 
 
 def test_faults_add_up_and_heal_together(cluster: LiveCluster) -> None:
@@ -201,6 +193,8 @@ def test_faults_add_up_and_heal_together(cluster: LiveCluster) -> None:
     assert shown.count("fault in force") == 3
     said = cluster.good("fault", "heal").splitlines()
     assert [line.split()[1] for line in said if line.startswith("healed")] == ["kill-node", "slow-link", "link-down"]
+    assert "no fault in force" in cluster.good("status")
+    assert "healed" not in cluster.good("fault", "heal"), "a second time changes nothing"
     assert sorted(cluster.on(plan.HEAD, "srun", "-N", "2", "hostname").split()) == ["c1", "c2"]
 
 

@@ -70,7 +70,7 @@ def test_accounting_knows_a_finished_job(cluster: LiveCluster) -> None:
 
     def finished() -> bool:
         words = ("sacct", "-n", "-P", "-X", "-j", job, "-o", "state,exitcode,nodelist,partition")
-        return cluster.on(plan.HEAD, *words).strip() == "FAILED|3:0|c[1-2]|eth10g"
+        return cluster.ask(*words).strip() == "FAILED|3:0|c[1-2]|eth10g"
 
     assert wait_for(finished)
 

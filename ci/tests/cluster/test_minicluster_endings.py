@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import live_cluster
 from fault_box import STAMP, Box, end_of
 from live_cluster import LiveCluster, wait_for
 from mpibench.cluster.plan import HEAD
@@ -20,27 +19,17 @@ CASES = "ImbPointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
 REPEATS = 2
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    tmp = tmp_path_factory.mktemp("endings")
-    (tmp / "shared").mkdir()
-    with live_cluster.running(tmp, "--share", str(tmp / "shared")) as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def box(up: LiveCluster, require_stack, request) -> Iterator[Box]:
-    top = up.runtime.parent / "shared" / request.node.name
-    top.mkdir()
-    made = Box(up, top, [require_stack(STACK)])
+def box(cluster: LiveCluster, visible: Path, require_stack) -> Iterator[Box]:
+    made = Box(cluster, visible, [require_stack(STACK)])
     made.keep_partitions("eth1g", "eth10g", "eth40g")
     yield made
-    up("exec", "--", "scancel", "--user", "root")
-    assert wait_for(lambda: not up.on(HEAD, "squeue", "--noheader"))
+    cluster("exec", "--", "scancel", "--user", "root")
+    assert wait_for(lambda: not cluster.ask("squeue", "--noheader"))
 
 
 def job_on(box: Box, partition: str, states: str = "R") -> str:
-    return box.cluster.on(HEAD, "squeue", "--noheader", f"--states={states}", "-p", partition, "-o", "%i").strip()
+    return box.cluster.ask("squeue", "--noheader", f"--states={states}", "-p", partition, "-o", "%i").strip()
 
 
 def measured(box: Box, partition: str) -> bool:

@@ -7,12 +7,12 @@ the healthy control. A fault is in force from the start or strikes while ranks a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-import live_cluster
 from fault_box import Box, end_of
 from live_cluster import LiveCluster, wait_for
 from mpibench.cluster import daemons, faults, state
@@ -25,26 +25,14 @@ LIMIT_S = 30
 REPEATS = 6
 
 
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
-    tmp = tmp_path_factory.mktemp("faults")
-    (tmp / "shared").mkdir()
-    with live_cluster.running(tmp, "--share", str(tmp / "shared")) as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def box(up: LiveCluster, require_stack, request, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
-    """A checkout of its own on a healthy cluster; whatever a test breaks must heal."""
-    top = up.runtime.parent / "shared" / request.node.name
-    top.mkdir()
-    made = Box(up, top, [require_stack(STACK)])
+def box(cluster: LiveCluster, visible: Path, require_stack, monkeypatch: pytest.MonkeyPatch) -> Box:
+    """A checkout of its own on a healthy cluster; the cluster sees to it that whatever a test breaks heals."""
+    made = Box(cluster, visible, [require_stack(STACK)])
     made.keep_partitions("eth1g", "eth10g", "eth40g")
     # Faults that must strike at a moment are made from here, without the start of a command in between.
-    monkeypatch.setenv(state.RUNTIME_VARIABLE, str(up.runtime))
-    yield made
-    up.good("fault", "heal")
-    assert "no fault in force" in up.good("status")
+    monkeypatch.setenv(state.RUNTIME_VARIABLE, str(cluster.runtime))
+    return made
 
 
 def said(case: dict[str, Any]) -> str:
@@ -85,7 +73,7 @@ def heal() -> None:
 def reported(box: Box, partition: str) -> Callable[[], bool]:
     """Whether the case's job has come to its end: Slurm no longer has a job in the partition."""
     words = ("squeue", "--noheader", "--states=R,CG,PD", "-p", partition, "-o", "%i %T")
-    return lambda: "RUNNING" not in box.cluster.on("mc-head", *words)
+    return lambda: "RUNNING" not in box.cluster.ask(*words)
 
 
 def test_a_link_down_and_a_full_disk_fail_their_own_case_and_no_other(box: Box) -> None:

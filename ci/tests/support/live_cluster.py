@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.cluster import namespaces, packages, state
+from mpibench.cluster import namespaces, packages, plan, state
 from reframe_tests.harness.vocabulary import BadInput
 
 #: What `mpibench cluster` does, without the other commands' imports.
@@ -76,6 +76,13 @@ class LiveCluster:
     def on(self, node: str, *words: str) -> str:
         """Output of a program on a node that must succeed."""
         return self.good("exec", "--node", node, "--", *words)
+
+    def ask(self, *words: str) -> str:
+        """Output of a tool on the head that must succeed, without the start of a command: for what is asked again and again."""
+        found = self.state()
+        done = namespaces.run(found, found.node_process(plan.HEAD), words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
         """Start a sub-command."""
