@@ -21,7 +21,7 @@ def error_rates(
     noise: Annotated[
         Path | None,
         typer.Option(
-            help="Parquet or CSV file: fabric, benchmark, quantity, job, repeat, message_bytes, value. Default: this system's history."
+            help="Parquet or CSV file: fabric, benchmark, quantity, job, repeat, message_bytes, value; default: own history."
         ),
     ] = None,
     dataset: Annotated[Path, typer.Option(help="Folder of the Parquet dataset with the history.")] = RESULTS / "dataset",
