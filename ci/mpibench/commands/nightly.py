@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reframe_tests.harness.sites import named_tests, session_labels, site
+from reframe_tests.harness.sites import named_tests, session_folder, session_labels, site
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
@@ -46,6 +46,7 @@ _NEUTRAL = (
 )
 #: ReFrame's options that a night sets itself, and what to do instead.
 _OWN = {
+    "--disable-hook": "a night proves its conditions and is held against its references",
     "--mode": "set MODE=",
     "--skip-performance-check": "a night is held against its references",
     "--skip-sanity-check": "a night proves its conditions",
@@ -99,8 +100,10 @@ def check_options(options: Sequence[str]) -> None:
     """
     for word in options:
         name = word.partition("=")[0]
-        if name in _OWN:
-            raise BadInput(f"ci/nightly does not take {name}: {_OWN[name]}.")
+        # Long options may be cut short; one that is short for two is refused by ReFrame anyway.
+        own = next((option for option in _OWN if name.startswith("--") and len(name) > 2 and option.startswith(name)), None)
+        if own:
+            raise BadInput(f"ci/nightly does not take {own}: {_OWN[own]}.")
     session_labels.check(options)
     named_tests.check(options)
 
@@ -187,6 +190,7 @@ def measure(night: Night) -> None:
     log = TONIGHT / "nightly.log"
     night.say(f"measuring in mode '{night.mode}' (session label run={night.label}); skipped cases and all else are in {log}")
     environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
+    environ.pop(session_folder.VARIABLE, None)  # a name of somebody's own would be that of each night
     status = supervision.run(words, log, lambda line: not re.match(r"\[ (RUN  |    SKIP)", line), environ)
     if status:
         night.problems.append(f"ReFrame ended with exit status {status}: see the failures above, or {log}")

@@ -17,8 +17,9 @@ WHOLE_SUITE = "reframe_tests"
 _PATH = "--checkpath"
 #: Options that name tests.
 _NAMES = ("--name", "--exclude", "--setvar")
-#: Test variables that say where a test may run.
-_PLACES = ("valid_systems", "valid_prog_environs")
+#: Variables that say how a case is measured; with any other one, tests run elsewhere, measure something else, or are judged by
+#: something else than their references.
+MEASURING = ("level", "depth", "repeats", "limit_s", "paired_stack", "rival")
 
 
 #: The tag that every test has (``FabricTest.select_cases``). ``production`` leaves some out: whole for a night, whose mode says
@@ -33,6 +34,8 @@ def _always(_: str) -> bool:
 #: Long option to: its short form, whether it takes a value, and which values make a session partial.
 NARROWING: dict[str, tuple[str, bool, Callable[[str], bool]]] = {
     "--cpu-only": ("", False, _always),
+    # References are looked at, and proofs made, in hooks.
+    "--disable-hook": ("", True, _always),
     "--exclude": ("-x", True, _always),
     "--exclude-tag": ("-T", True, _always),
     "--failed": ("", False, _always),
@@ -46,7 +49,7 @@ NARROWING: dict[str, tuple[str, bool, Callable[[str], bool]]] = {
     "--maxfail": ("", True, _always),
     "--parameterize": ("-P", True, _always),
     "--restore-session": ("", True, _always),
-    "--setvar": ("-S", True, lambda value: value.partition("=")[0].rpartition(".")[2] in _PLACES),
+    "--setvar": ("-S", True, lambda value: value.partition("=")[0].rpartition(".")[2] not in MEASURING),
     # Without these stages no reference is looked at, or no proof.
     "--skip-performance-check": ("", False, _always),
     "--skip-sanity-check": ("", False, _always),

@@ -102,6 +102,9 @@ def test_a_mode_nobody_knows_is_one_sentence(project: NightProject) -> None:
         ("--mode=smoke", "set MODE="),
         ("--report-file=x", "run report"),
         ("--skip-performance-check", "held against its references"),
+        ("--skip-perf", "does not take --skip-performance-check: a night is held against its references"),
+        ("--mod=smoke", "does not take --mode: set MODE="),
+        ("--disable-hook=set_metrics", "held against its references"),
         ("--skip-sanity-check", "proves its conditions"),
         ("--session-extras=firmware", "is not NAME=VALUE"),
     ],
@@ -282,10 +285,23 @@ def test_a_part_says_that_it_is_one_and_of_what(project: NightProject, options: 
     assert project.commands()[-1] == f"mpibench expected --session {session.uuid} --partial"
 
 
+def test_a_mode_among_the_options_is_refused_before_the_set_up(project: NightProject) -> None:
+    status, said = project.run("--mode=smoke")
+    assert (status, said) == (2, "nightly: ci/nightly does not take --mode: set MODE=, as in MODE=smoke ci/nightly.\n")
+    assert not (project.top / "set-up").exists()
+
+
+def test_a_folder_named_in_the_environment_is_not_that_of_each_night(project: NightProject) -> None:
+    for _ in range(2):
+        status, said = project.run(RFM_TIMESTAMP_DIRS="fixed")
+        assert status == 0, said
+    assert len({path.name for path in (project.results / "output").iterdir()} - {"fixed"}) == 2
+
+
 def test_other_variables_are_reported(project: NightProject) -> None:
-    status, said = project.run("-S", "group=x")
+    status, said = project.run("-S", "repeats=1")
     assert status == 0, said
-    assert "measured otherwise than a night is (-S group=x): 2 cases measured" in said
+    assert "measured otherwise than a night is (-S repeats=1): 2 cases measured" in said
     assert "--partial" not in project.commands()[-1]
 
 
