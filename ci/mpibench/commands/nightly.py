@@ -18,9 +18,10 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from reframe_tests.harness.sites import named_tests, session_folder, session_labels, site
 from reframe_tests.harness.sites.site import ROOT
@@ -230,6 +231,12 @@ def identify(night: Night) -> Session | None:
     return session
 
 
+def log_of(session: Session) -> str:
+    """ReFrame's own log of a session, or where to look for it."""
+    logs = session.info.get("log_files")
+    return str(logs[-1]) if isinstance(logs, list) and logs else "ReFrame's log"
+
+
 def selected_cases(info: dict[str, object]) -> int | None:
     """Number of cases ReFrame selected, from its log; ``None`` if the log does not say."""
     logs = info.get("log_files")
@@ -266,11 +273,14 @@ def describe_part(session: Session) -> str:
     return f"{len(cases)} cases measured: " + "; ".join(", ".join(sorted(part)) for part in parts if part)
 
 
-def _step(night: Night, problem: str, *words: str) -> None:
-    """One command of ``mpibench``; its failure is a problem of the night."""
+def _step(night: Night, problem: str, *words: str, answers: Mapping[int, str] = MappingProxyType({})) -> None:
+    """One command of ``mpibench``; its failure is a problem of the night.
+
+    :param problem: what is the matter where the exit status is none of ``answers``.
+    """
     status = subprocess.run(["mpibench", *words], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
     if status:
-        night.problems.append(f"{problem}: `mpibench {shlex.join(words)}` ended with exit status {status}")
+        night.problems.append(f"{answers.get(status, problem)}: `mpibench {shlex.join(words)}` ended with exit status {status}")
 
 
 def publish(night: Night, session: Session) -> None:
@@ -289,8 +299,14 @@ def publish(night: Night, session: Session) -> None:
         night.notes.insert(0, f"PARTIAL session, not a whole night's ({changed}): {describe_part(session)}")
     elif changed:
         night.notes.insert(0, f"measured otherwise than a night is ({changed}): {describe_part(session)}")
-    part = ["--partial"] if night.narrowed else []
-    _step(night, "something expected is missing", "expected", "--session", session.uuid, *part)
+    _step(
+        night,
+        "whether all that is expected is there could not be checked",
+        *("expected", "--session", session.uuid, *(["--partial"] if night.narrowed else [])),
+        answers={
+            1: f"something expected is missing (cases left out when the tests were loaded: 'left out' in {log_of(session)})"
+        },
+    )
 
 
 def check_stacks(night: Night) -> None:

@@ -11,7 +11,9 @@ Expected of a session is, by partition, stack, fabric, group and benchmark,
   proven case, so that a first night is not complete by itself.
 
 A session started with selection options (:mod:`.selection_options`) is partial. It is not complete unless the caller asks for a
-partial answer; then what it was not asked for is counted and said.
+partial answer; then what it was not asked for is counted and said. What it was asked for is not what became a case of it: a
+case that is left out when the tests are loaded is a hole like any other. Only where the options select by something that is not
+stored (a tag, an expression) do its own cases say what it was asked for.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from reframe_tests.harness.sites import site
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 
-from ..results import dataset_layout, eligibility, selectors, session_values
+from ..results import dataset_layout, eligibility, selection_options, selectors, session_values
 from . import expected_file
 from .expected_file import CoverageKey, ExpectedFile
 
@@ -117,12 +119,13 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     wanted, retired = _wanted(file, alike.run, past if file.history else {}, registered)
     planned = _planned(tonight)
     options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), alike.run)
-    asked = [one for one in wanted if not (partial and options) or any(one.job().covers(other) for other in planned)]
+    wholly = not (partial and options)
+    asked = wanted if wholly else _asked(wanted, proofs, options, planned)
     covered = _covered(asked, now, past)
     holes = [one for one, there in zip(asked, covered, strict=True) if not there]
     missing = _sentences(holes, asked, past, now, planned)
-    if file.history and not (partial and options):
-        missing += _lost(proofs, session, alike.run, file, set(now))
+    if file.history:
+        missing += _lost(proofs if wholly else _selected(proofs, session, options), session, alike.run, file, set(now), wholly)
     if not wanted:
         missing.append("missing: nothing says what this session must hold: no earlier session, expected.yaml or system.py")
     elif not now:
@@ -168,11 +171,11 @@ def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[Co
 
 
 def _proofs(folder: Path, system: str, proven: pl.DataFrame) -> pl.DataFrame:
-    """Session, start, place, condition of everything proven, and ``sizes``: at how many message sizes it has a value.
+    """Session, start, name, place, condition of everything proven, and ``sizes``: at how many message sizes it has a value.
 
     A case that times nothing has no benchmark. A value of zero says that nothing arrived.
     """
-    wanted = proven.select("case", "session", "started", *JOB, *UNDER)
+    wanted = proven.select("case", "session", "started", "name", *JOB, *UNDER)
     samples = dataset_layout.scan(folder, "samples", [system]).filter(
         pl.col("session").is_in(proven["session"].unique().to_list())
     )
@@ -227,6 +230,32 @@ def _wanted(
     return list(dict.fromkeys([*kept, *file.expected.get(run or "", ())])), len(dated) - len(kept)
 
 
+def _asked(
+    wanted: Sequence[CoverageKey], proofs: pl.DataFrame, options: Sequence[str], planned: Collection[CoverageKey]
+) -> list[CoverageKey]:
+    """What of everything expected a partial session was asked for, by its options and by its cases."""
+    names: dict[CoverageKey, set[str | None]] = {}
+    for *values, name in proofs.select(*CoverageKey._fields, "name").unique().iter_rows():
+        names.setdefault(CoverageKey(*values), set()).add(name)
+
+    def is_asked(place: CoverageKey) -> bool:
+        partition, stack = (None if set(value or "*") & set("*?[") else value for value in (place.partition, place.stack))
+        answers = [selection_options.asks_for(options, partition, stack, name) for name in names.get(place, {None})]
+        return True in answers or any(place.job().covers(other) for other in planned)
+
+    return [place for place in wanted if is_asked(place)]
+
+
+def _selected(proofs: pl.DataFrame, session: str, options: Sequence[str]) -> pl.DataFrame:
+    """Proofs of a partial session, and those of earlier ones that its options surely ask for."""
+    cases = proofs.select("partition", "stack", "name").unique()
+    asked = [selection_options.asks_for(options, *values) is True for values in cases.iter_rows()]
+    chosen = proofs.join(
+        cases.filter(pl.Series(asked, dtype=pl.Boolean)), on=cases.columns, how="semi", nulls_equal=True, maintain_order="left"
+    )
+    return pl.concat([chosen.filter(pl.col("session") != session), proofs.filter(pl.col("session") == session)])
+
+
 def _covered(
     wanted: Sequence[CoverageKey], now: Mapping[CoverageKey, LastProven], past: Mapping[CoverageKey, LastProven]
 ) -> list[bool]:
@@ -262,13 +291,14 @@ def _sentences(
     return lines
 
 
-def _lost(proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFile, there: Collection[CoverageKey]) -> list[str]:
+def _lost(
+    proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFile, there: Collection[CoverageKey], wholly: bool
+) -> list[str]:
     """One sentence per job for conditions under which something that is there was proven before, and is not in this session.
-
-    Fewer message sizes than before count as not proven: the rest of the curve is missing.
 
     :param proofs: of this session and the earlier ones, oldest first.
     :param there: what is proven in this session under any condition; what is not is reported as a whole.
+    :param wholly: fewer message sizes than before count as not proven, too: the rest of the curve is missing.
     """
     here = pl.col("session") == session
     keys = [*CoverageKey._fields, *UNDER]
@@ -276,7 +306,7 @@ def _lost(proofs: pl.DataFrame, session: str, run: str | None, file: ExpectedFil
     gone = (
         proofs.filter(~here)
         .join(now, on=keys, how="left", nulls_equal=True, maintain_order="left")
-        .filter(pl.col("here").is_null() | (pl.col("now") < pl.col("sizes")))
+        .filter(pl.col("here").is_null() | (pl.lit(wholly) & (pl.col("now") < pl.col("sizes"))))
         .unique(keys, keep="last", maintain_order=True)
     )
     jobs: dict[CoverageKey, list[dict[str, Any]]] = {}

@@ -6,8 +6,9 @@ below). Long options may be cut short, as ``argparse`` allows.
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 
 from reframe_tests.harness import former_names
@@ -77,6 +78,43 @@ def narrowing(command_line: str) -> tuple[str, ...]:
     whole = any(option == _PATH and (option, value) not in counting for option, value in given)
     shown = [f"{long}={value}" if NARROWING[long][1] else long for long, value in counting if not (whole and long == _PATH)]
     return tuple(shown)
+
+
+def asks_for(options: Sequence[str], partition: str | None, stack: str | None, name: str | None) -> bool | None:
+    """Whether options of :func:`narrowing` ask for a case; ``None`` where they ask for more than is known of it.
+
+    As ReFrame 4.10 does: ``core/systems.py`` (``valid_env_names``), ``frontend/filters.py`` (``have_any_name``).
+
+    :param partition: of the case, without its system; a parameter that is ``None`` is not known.
+    :param name: the name ReFrame displays for it.
+    """
+    given: dict[str, list[str]] = {}
+    for option in options:
+        long, _, value = option.partition("=")
+        given.setdefault(long, []).append(value)
+    shown = None if name is None else name.replace(" ", "")
+    places = [re.escape(value.partition(":")[2]) + "$" for value in given.pop("--system", [])[-1:]]
+    answers = [
+        _fits(re.match, places, partition),
+        _fits(re.match, given.pop("--prgenv", []), stack),
+        _fits(re.search, given.pop("--name", []), shown),
+        *(None if (hit := _fits(re.search, [one], shown)) is None else not hit for one in given.pop("--exclude", [])),
+    ]
+    if False in answers:
+        return False
+    return None if given or None in answers else True
+
+
+def _fits(match: Callable[[str, str], object], patterns: Sequence[str], value: str | None) -> bool | None:
+    """Whether one of the patterns fits; without patterns anything does. ReFrame's ``@`` and ``/`` name what is not stored."""
+    if not patterns:
+        return True
+    if value is None or any("@" in pattern or pattern.startswith("/") for pattern in patterns):
+        return None
+    try:
+        return any(match(pattern, value) for pattern in patterns)
+    except re.error:
+        return None
 
 
 def _options(words: list[str]) -> Iterator[tuple[str, str]]:

@@ -258,9 +258,19 @@ def test_a_failed_export_or_report_is_red(project: NightProject, folder: str, wa
     assert status == 1 and wanted in said.split("NOT accepted")[1], said
 
 
-@pytest.mark.parametrize("status", ["1", "2"])
-def test_what_is_expected_and_missing_is_red(project: NightProject, status: str) -> None:
-    assert project.run(NIGHT_EXPECTED=status)[0] == 1
+@pytest.mark.parametrize(
+    ("status", "wanted"),
+    [
+        ("1", "something expected is missing (cases left out when the tests were loaded: 'left out' in "),
+        ("2", "whether all that is expected is there could not be checked: `mpibench expected --session "),
+        ("70", "whether all that is expected is there could not be checked: `mpibench expected --session "),
+    ],
+)
+def test_what_is_expected_and_missing_is_red(project: NightProject, status: str, wanted: str) -> None:
+    """And so is what nobody could look for: bad input, or a defect of the check itself."""
+    exited, said = project.run(NIGHT_EXPECTED=status)
+    assert exited == 1
+    assert wanted in said.split("NOT accepted")[1] and f"ended with exit status {status}." in said
 
 
 def test_an_older_session_that_cannot_be_read_is_reported_in_a_green_answer(project: NightProject) -> None:

@@ -19,10 +19,11 @@ from tiny_site import SYSTEM
 
 #: What happens in each job before the "benchmark".
 DURING = "eval $NIGHT_DURING; echo"
-#: Each call is recorded. Without NIGHT_STEPS=real nothing but that is done, and ``expected`` answers as asked.
+#: Each call is recorded. Without NIGHT_STEPS=real nothing but that is done, and ``expected`` answers as NIGHT_EXPECTED says
+#: (``real``: itself).
 MPIBENCH = """#!/bin/bash
 echo "mpibench $*" >>{top}/commands.txt
-[[ $1 != expected ]] || exit "${{NIGHT_EXPECTED:-0}}"
+[[ $1 != expected || ${{NIGHT_EXPECTED:-}} == real ]] || exit "${{NIGHT_EXPECTED:-0}}"
 [[ ${{NIGHT_STEPS:-}} == real ]] || exit 0
 exec {python} -c 'import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))' "$@"
 """

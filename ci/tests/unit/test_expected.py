@@ -320,3 +320,46 @@ def test_a_partial_session_lacks_no_condition_it_was_not_asked_for(tmp_path: Pat
     night(tmp_path, 0, where=[{"ppn": ppn} for ppn in (1, 8)])
     part = night(tmp_path, 1, where={"ppn": 1}, command_line="reframe -c reframe_tests -r -P ppn=1")
     assert judge(tmp_path, part, partial=True).complete
+
+
+@pytest.mark.parametrize(
+    ("options", "lost"),
+    [("-p a-spack", 1), ("-n ppn=1$", 0), ("-n PointToPoint -p a", 1), ("-n /0123abcd", 0), ("-t smoke", 0)],
+)
+def test_a_partial_session_lacks_the_conditions_its_options_ask_for(tmp_path: Path, options: str, lost: int) -> None:
+    """Options that select by something that is not stored say nothing of a condition there is no case of."""
+    wheres = [{"ppn": ppn, "name": f"PointToPoint %ppn={ppn}"} for ppn in (1, 8)]
+    night(tmp_path, 0, stacks=BOTH[:1], where=wheres)
+    line = f"reframe -c reframe_tests -r {options}"
+    part = night(tmp_path, 1, stacks=BOTH[:1], where=wheres[0], command_line=line)
+    answer = judge(tmp_path, part, partial=True)
+    assert [line.count("not proven at 2 x 8 bunch") for line in answer.missing] == [1] * lost
+
+
+@pytest.mark.parametrize(
+    ("options", "partition", "stack", "name", "asked"),
+    [
+        ("-p a", "node", "a-spack", None, True),
+        ("-p '^b' -p a", "node", "a-spack", None, True),
+        ("-p spack", "node", "a-spack", None, False),
+        ("-p a", "node", None, None, None),
+        ("-n 'X %p=1'", None, None, "X %p=1", False),
+        ("-n X%p=1", None, None, "X %p=1 %q=2", True),
+        ("-n Y -n X", None, None, "X %p=1", True),
+        ("-n Y", None, None, "X %p=1", False),
+        ("-n X@2", None, None, "X %p=1", None),
+        ("-n '('", None, None, "X %p=1", None),
+        ("-x p=1 -x p=2", None, None, "X %p=2", False),
+        ("-x p=1 -x p=2", None, None, "X %p=3", True),
+        ("-x p=1", None, None, None, None),
+        ("--system=s:node", "node", None, None, True),
+        ("--system=s:node", "node2", None, None, False),
+        ("-E x -p b", None, "a-spack", None, False),
+        ("-E x -p a", None, "a-spack", None, None),
+    ],
+)
+def test_what_selection_options_ask_for(
+    options: str, partition: str | None, stack: str | None, name: str | None, asked: bool | None
+) -> None:
+    narrowed = selection_options.narrowing(f"reframe {options}")
+    assert selection_options.asks_for(narrowed, partition, stack, name) is asked
