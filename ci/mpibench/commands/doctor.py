@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from reframe_tests.harness import former_names
+from reframe_tests.harness import batch_systems, former_names
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.sites import references, site
@@ -36,9 +36,6 @@ OPTIONAL_PROGRAMS = {
     "spack": "building stacks with Spack (or set SPACK_ROOT)",
     "chromium": "testing the report in a browser",
 }
-
-#: The program with which ReFrame submits, by scheduler (its manual, "scheduler" of a partition).
-SUBMITTING_PROGRAMS = {"slurm": "sbatch", "squeue": "sbatch", "pbs": "qsub", "torque": "qsub", "sge": "qsub", "lsf": "bsub"}
 
 
 @dataclass(frozen=True)
@@ -129,9 +126,9 @@ def check_submission(label: str, scheduler: str, here: bool) -> Iterator[Finding
 
     :param here: this machine is one of the system's, so that ReFrame would submit from it.
     """
-    program = SUBMITTING_PROGRAMS.get(scheduler)
-    if program and not shutil.which(program):
-        what = f"scheduler {scheduler}: there is no {program} here; start reframe where jobs are submitted"
+    system = batch_systems.find(scheduler)
+    if system and system.submit and not shutil.which(system.submit):
+        what = f"scheduler {scheduler}: there is no {system.submit} here; start reframe where jobs are submitted"
         yield Finding(label, MISSING if here else NOTE, what)
 
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
+from reframe_tests.harness.batch_systems import BATCH_SYSTEMS
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.stacks import metadata
@@ -55,7 +56,7 @@ if status:
 os.write(1, b"WORLD %d\\n" % size.value)
 """
 #: Variables of a surrounding job; with them mpirun would start its ranks through the scheduler.
-JOB_VARIABLES = ("SLURM_", "PBS_", "FLUX_", "PMI_", "PMIX_", "LSB_", "LOADL")
+JOB_VARIABLES = (*(name for row in BATCH_SYSTEMS for name in row.variables), "PMI_", "PMIX_")
 LIMIT_S = 120.0
 
 

@@ -15,7 +15,7 @@ ROOT = metadata.ROOT
 FLOORS = {
     "reframe_tests.harness": (
         ("vocabulary", "former_names", "printable", "process_stat"),
-        ("records", "samples"),
+        ("records", "samples", "batch_systems"),
         ("machine",),
         ("mpis",),
         ("launchers",),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import batch_systems
 from . import script
 
 #: Job states that are no normal end, and what they mean. Slurm's: ``squeue(1)``, "JOB STATE CODES"; ``TIMEOUT`` also of
@@ -25,22 +26,9 @@ BAD_STATES = {
     "REVOKED": "its cluster gave it away",
     "TIMEOUT": "it reached the job's time limit",
 }
-#: Options that keep a scheduler from starting a job again on its own, by ReFrame's name of the scheduler (``sbatch(1)``,
-#: ``qsub(1B)``, ``bsub(1)``): ReFrame could read the first start's files while the second one writes them.
-NO_REQUEUE = {
-    "slurm": ("--no-requeue",),
-    "squeue": ("--no-requeue",),
-    "pbs": ("-r n",),
-    "torque": ("-r n",),
-    "lsf": ("-rn",),
-}
 #: Bytes a job may still need for its outputs; less room than that explains a hole in them.
 _ROOM_BYTES = 64 << 10
-
-
-#: Option that says whose job it is, by ReFrame's name of the scheduler (``sbatch(1)``, ``--comment``).
-_COMMENT = {"slurm": "--comment", "squeue": "--comment"}
-#: First word of that comment.
+#: First word of the comment that says whose job it is.
 OWNER = "mpibench"
 
 
@@ -54,10 +42,13 @@ def owner_comment(pid: int, start_ticks: int, host: str) -> str:
 
 def submit_options(scheduler: str) -> list[str]:
     """Options for a job of this process: started once only, and marked as its own where the scheduler keeps comments."""
-    options = list(NO_REQUEUE.get(scheduler, ()))
-    if scheduler in _COMMENT:
+    system = batch_systems.find(scheduler)
+    if system is None:
+        return []
+    options = list(system.no_requeue)
+    if system.comment:
         owner = script.Owner.this_process()
-        options.append(f"{_COMMENT[scheduler]}={owner_comment(owner.pid, owner.start_ticks, owner.host)}")
+        options.append(f"{system.comment}={owner_comment(owner.pid, owner.start_ticks, owner.host)}")
     return options
 
 

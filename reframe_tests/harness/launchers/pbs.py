@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ..batch_systems import PBS
+
 #: ReFrame's names of the batch systems.
-SCHEDULERS = ("torque", "pbs")
+SCHEDULERS = PBS.schedulers
 #: Name of the script in the job's directory.
 REMOTE_SHELL = "pbsdsh_rsh"
 #: Stands in for ssh: runs a command on another node of the job through PBS's TM interface (pbsdsh(1), -h and -o). ssh hands

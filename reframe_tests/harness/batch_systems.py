@@ -1,0 +1,56 @@
+"""Batch systems: one record each of what the project must know of one beside what ReFrame does.
+
+Another one is another record in :data:`BATCH_SYSTEMS`. How launchers reach other nodes under it is theirs to say
+(``Launcher.bootstraps``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BatchSystem:
+    """A batch system.
+
+    :param title: its name in sentences.
+    :param schedulers: ReFrame's names of it (``scheduler`` of a partition).
+    :param variables: beginnings of the names of variables that its jobs have: with them a launcher would start its ranks
+        through the surrounding job.
+    :param submit: the program with which ReFrame submits; empty where it needs none.
+    :param no_requeue: options that keep it from starting a job again on its own: ReFrame could read the first start's files
+        while the second one writes them.
+    :param comment: option that keeps a text with the job; empty where there is none.
+    """
+
+    title: str
+    schedulers: tuple[str, ...]
+    variables: tuple[str, ...]
+    submit: str = ""
+    no_requeue: tuple[str, ...] = ()
+    comment: str = ""
+
+
+#: ``sbatch(1)``.
+SLURM = BatchSystem("Slurm", ("slurm", "squeue"), ("SLURM_",), "sbatch", ("--no-requeue",), "--comment")
+#: ``qsub(1B)`` of PBS Pro, OpenPBS and Torque.
+PBS = BatchSystem("PBS", ("torque", "pbs", "pbspro"), ("PBS_",), "qsub", ("-r n",))
+BATCH_SYSTEMS = (
+    SLURM,
+    PBS,
+    # bsub(1)
+    BatchSystem("LSF", ("lsf",), ("LSB_",), "bsub", ("-rn",)),
+    # qsub(1) of Grid Engine; mpirun of Open MPI looks for the host file among others (plm_rsh_component.c).
+    BatchSystem("Grid Engine", ("sge",), ("PE_HOSTFILE",), "qsub"),
+    # oarsub(1); a job is started again only if it was submitted as idempotent.
+    BatchSystem("OAR", ("oar",), ("OAR_",), "oarsub"),
+    # ReFrame submits through Flux' Python module.
+    BatchSystem("Flux", ("flux",), ("FLUX_",)),
+    # ReFrame has none for it; its jobs may still surround ours.
+    BatchSystem("LoadLeveler", (), ("LOADL",)),
+)
+
+
+def find(scheduler: str) -> BatchSystem | None:
+    """The batch system by ReFrame's name of it; ``None`` for ``local``, ``ssh`` and what is not known here."""
+    return next((row for row in BATCH_SYSTEMS if scheduler in row.schedulers), None)
