@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+_PARTIAL = ".{name}.{pid}.partial"
 
 
 @contextlib.contextmanager
@@ -14,9 +17,27 @@ def replacing(path: Path) -> Iterator[Path]:
 
     :raises OSError: it cannot take its place.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(_PARTIAL.format(name=path.name, pid=os.getpid()))
     try:
         yield partial
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def partials(path: Path) -> list[Path]:
+    """What was left beside a file by writers that were killed half way, or is being written."""
+    return sorted(path.parent.glob(_PARTIAL.format(name=glob.escape(path.name), pid="[0-9]*")))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write what somebody asked for by name: a file whole or not at all, with its folder; a device or pipe as it is.
+
+    :raises OSError: it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")  # /dev/stdout, or a folder, which is refused
+        return
+    with replacing(path.resolve()) as partial:  # what a link points to, not the link
+        partial.write_text(text, encoding="utf-8")

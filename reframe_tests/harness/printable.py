@@ -1,4 +1,5 @@
-"""What programs printed, made fit for a sentence: no colour codes and no characters that JUnit, JSON and terminals choke on."""
+"""Made fit for a sentence: what programs printed, without colour codes and characters that JUnit, JSON and terminals choke on;
+and numbers of bytes."""
 
 from __future__ import annotations
 
@@ -30,3 +31,11 @@ def printable_data(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [printable_data(inner) for inner in value]
     return value
+
+
+def format_bytes(count: float) -> str:
+    """Bytes in the units of the reports (1 kB = 1000 B): ``12 kB``, ``2.1 GB``."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(count) >= size:
+            return f"{count / size:.1f} {unit}" if abs(count) < 9.95 * size else f"{count / size:.0f} {unit}"
+    return f"{count:.0f} B"

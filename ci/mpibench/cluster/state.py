@@ -22,6 +22,7 @@ from typing import Any
 from reframe_tests.harness import process_stat
 from reframe_tests.harness.vocabulary import BadInput
 
+from .. import whole_file
 from .plan import Plan
 
 #: Overrides the place of the runtime directory.
@@ -34,8 +35,8 @@ INIT = "mc-init"
 ETC, LOG, CLOCK = "etc", "log", "clock"
 #: Says that a directory is a cluster's runtime directory; without it nothing there is written or removed.
 MARK = ".mpibench-cluster"
-_STATE_FILE, _SCRATCH_FILE = "state.json", "state.new"
-_OWN_NAMES = (_STATE_FILE, _SCRATCH_FILE, ETC, LOG, CLOCK)
+_STATE_FILE = "state.json"
+_OWN_NAMES = (_STATE_FILE, ETC, LOG, CLOCK)
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 #: Longest name the kernel keeps of a process (``TASK_COMM_LEN`` of ``linux/sched.h``, less the zero byte).
 _LONGEST_NAME = 15
@@ -278,8 +279,7 @@ def remove() -> list[str]:
     path = runtime_dir()
     if not (path / MARK).exists():
         return []
-    for name in _OWN_NAMES:
-        target = path / name
+    for target in (*(path / name for name in _OWN_NAMES), *whole_file.partials(path / _STATE_FILE)):
         if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target, ignore_errors=True)
         else:
@@ -300,11 +300,10 @@ def save(state: State) -> None:
     """Write the state file at once or not at all."""
     path = runtime_dir() / _STATE_FILE
     row = {**asdict(state), "plan": state.plan.as_dict()}
-    scratch = path.with_name(_SCRATCH_FILE)
-    scratch.unlink(missing_ok=True)
-    scratch.touch(mode=0o600, exist_ok=False)
-    scratch.write_text(json.dumps(row, indent=1))
-    scratch.replace(path)
+    with whole_file.replacing(path) as partial:
+        partial.unlink(missing_ok=True)
+        partial.touch(mode=0o600, exist_ok=False)
+        partial.write_text(json.dumps(row, indent=1))
 
 
 def load() -> State | None:

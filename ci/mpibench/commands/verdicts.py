@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from mpibench import whole_file
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 RESULTS = ROOT / "results"
@@ -233,8 +234,7 @@ def rebaseline(
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        whole_file.write_text(path, text)
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}.") from None
     typer.echo(f"wrote {path}")
@@ -287,12 +287,7 @@ def compare(
     else:
         values = session_values.read(dataset, session_values.system_of(dataset, system), sessions, where=where).values
     sizes = kiviat_bytes or comparing.KIVIAT_BYTES
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(comparing.page(result, values, sizes), encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"cannot write {out}: {error.strerror}.") from None
-    typer.echo(f"wrote {out}")
+    _write(out, comparing.page(result, values, sizes))
     if pictures:
         from mpibench.verdict_pages import pictures as drawing
 

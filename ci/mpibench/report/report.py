@@ -95,9 +95,7 @@ def write_report(session: Session, out_path: str | Path, stacks: Iterable[Stack]
     """
     out_path = Path(out_path)
     try:
-        out_path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file.replacing(out_path) as partial:
-            partial.write_text(render(session, out_path.parent, stacks, published), encoding="utf-8")
+        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published))
     except OSError as err:
         raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
     return out_path

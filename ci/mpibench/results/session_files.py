@@ -17,6 +17,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from reframe_tests.harness.printable import format_bytes
 from reframe_tests.harness.sites import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -41,17 +42,6 @@ class Item:
     path: Path
     size_bytes: int
     written: float
-
-
-def readable(size_bytes: float) -> str:
-    """A size in powers of 1000."""
-    units = ["kB", "MB", "GB", "TB"]
-    if size_bytes < 1000:
-        return f"{size_bytes:.0f} bytes"
-    while len(units) > 1 and size_bytes >= 1e6:
-        size_bytes /= 1000
-        del units[0]
-    return f"{size_bytes / 1000:.1f} {units[0]}"
 
 
 def _measure(path: Path) -> tuple[int, float]:
@@ -113,7 +103,7 @@ def holdings(results: Path) -> str:
     since = f" since {min(names)[:4]}-{min(names)[4:6]}-{min(names)[6:8]}" if names else ""
     free = shutil.disk_usage(results).free
     return (
-        f"{results} holds {readable(size)}, outputs of {len(names)} sessions{since}; {readable(free)} are free there; "
+        f"{results} holds {format_bytes(size)}, outputs of {len(names)} sessions{since}; {format_bytes(free)} are free there; "
         "'mpibench prune --older-than DAYS' removes files of old sessions"
     )
 
@@ -133,8 +123,8 @@ def prune(results: Path, days: int, remove: bool) -> list[str]:
                 item.path.unlink(missing_ok=True)
         except OSError as error:
             raise BadInput(f"cannot remove {item.path} ({error.strerror}): correct its rights.") from None
-    total = readable(sum(item.size_bytes for item in old))
+    total = format_bytes(sum(item.size_bytes for item in old))
     if remove:
         return [f"removed {len(old)} files and folders of sessions, {total}"]
-    lines = [f"{readable(item.size_bytes):>10}  {item.path}" for item in old]
+    lines = [f"{format_bytes(item.size_bytes):>10}  {item.path}" for item in old]
     return [*lines, f"{len(old)} files and folders of sessions, {total}; --remove removes them" if old else "nothing that old"]

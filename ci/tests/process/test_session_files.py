@@ -106,14 +106,6 @@ def test_how_much_there_is(results: Path) -> None:
     assert " kB, " in said and "are free there" in said and "mpibench prune --older-than DAYS" in said
 
 
-@pytest.mark.parametrize(
-    ("size", "shown"),
-    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (2.5e6, "2.5 MB"), (3e9, "3.0 GB"), (4e15, "4000.0 TB")],
-)
-def test_sizes_are_readable(size: float, shown: str) -> None:
-    assert session_files.readable(size) == shown
-
-
 def test_the_command_wants_an_age(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["prune"]) == 2
     assert cli.main(["prune", "--older-than", "0"]) == 2

@@ -403,6 +403,8 @@ def test_bytes_sent_before_the_run_do_not_count():
         (2_100 * MB, "2.1 GB"),
         (9_960 * MB, "10 GB"),
         (5e12, "5.0 TB"),
+        (4e15, "4000 TB"),
+        (2.5e6, "2.5 MB"),
     ],
 )
 def test_bytes_are_rounded_for_reading(count: float, text: str):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from mpibench import whole_file
 from mpibench.whole_file import replacing
 
 
@@ -25,3 +27,31 @@ def test_what_fails_half_way_changes_nothing(tmp_path: Path) -> None:
         partial.write_text("ne")
         raise ZeroDivisionError
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_writer_left_is_known(tmp_path: Path) -> None:
+    with replacing(tmp_path / "state.json") as partial:
+        partial.touch()
+        assert whole_file.partials(tmp_path / "state.json") == [partial]
+        assert whole_file.partials(tmp_path / "state") == [], "of a file whose name begins alike"
+
+
+def test_a_page_half_of_which_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "pages" / "compare.html"
+    whole_file.write_text(path, "before")
+    with pytest.raises(UnicodeEncodeError):
+        whole_file.write_text(path, "half \ud800")
+    assert path.read_text() == "before" and list(path.parent.iterdir()) == [path]
+
+
+def test_a_link_and_what_is_no_file_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("page")
+    whole_file.write_text(tmp_path / "link", "text")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "page").read_text() == "text"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    whole_file.write_text(tmp_path / "pipe", "text")
+    assert os.read(reader, 9) == b"text" and (tmp_path / "pipe").is_fifo()
+    os.close(reader)
+    with pytest.raises(IsADirectoryError):
+        whole_file.write_text(tmp_path, "text")

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ..mpis import registry
+from ..printable import format_bytes
 from ..stacks.stack import Stack
-from .counters import TrafficFinding, check_traffic, format_bytes, judge_traffic, node_traffic
+from .counters import TrafficFinding, check_traffic, judge_traffic, node_traffic
 from .rank_records import EvidenceError, RankEvidence, parse_cpus, parse_rank, read, read_rank
 
 __all__ = [

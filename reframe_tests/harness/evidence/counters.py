@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..machine.fabric import Fabric
+from ..printable import format_bytes
 from .rank_records import Bytes, RankEvidence
 
 #: Part of the expected bytes that may be missing: the expectation counts what a benchmark says it sent, and warm-up,
@@ -89,14 +90,6 @@ class TrafficFinding:
     carried: dict[str, int] = field(default_factory=dict)
     sentences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-
-def format_bytes(count: float) -> str:
-    """Bytes in the units of the reports (1 kB = 1000 B): ``12 kB``, ``2.1 GB``."""
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if abs(count) >= size:
-            return f"{count / size:.1f} {unit}" if abs(count) < 9.95 * size else f"{count / size:.0f} {unit}"
-    return f"{count:.0f} B"
 
 
 def node_traffic(ranks: Sequence[RankEvidence]) -> list[NodeTraffic]:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..machine.fabric import Fabric
+from ..printable import format_bytes
 from .counters import (
     COUNTER_LAG_S,
     LOOPBACK,
@@ -28,7 +29,6 @@ from .counters import (
     OTHER_FRACTION,
     NodeTraffic,
     counter_names,
-    format_bytes,
     node_traffic,
 )
 from .rank_records import RankEvidence, TcpPair, TcpWire

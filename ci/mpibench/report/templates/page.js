@@ -7,7 +7,6 @@ function chunk(id) {
   return chunks.get(id);
 }
 const index = chunk("index");
-const SIGNS = ["●", "■", "◆", "▲", "✖", "✚", "▼", "★"];
 
 /** Build an element. Text is only ever set as text: outputs and names come from outside. */
 function el(tag, attributes, ...children) {
@@ -59,7 +58,7 @@ const colour = (stack) => {
 };
 const themeColours = () =>
   isDark() ? { ink: "#e3e7eb", soft: "#9ba6b0", grid: "#2b3137" } : { ink: "#1c2024", soft: "#57616b", grid: "#e4e8ec" };
-const stackName = (stack) => el("span", { class: `stack s${stack % SIGNS.length}` }, index.stacks[stack]);
+const stackName = (stack) => el("span", { class: `stack s${stack % index.symbols.length}` }, index.stacks[stack]);
 
 /** Run the embedded plotly.js when the first chart is drawn, so that the page itself is there at once. */
 function plotly() {
