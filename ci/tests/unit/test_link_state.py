@@ -86,6 +86,28 @@ def test_a_setting_one_node_does_not_tell_is_not_held_against_it() -> None:
     assert sentences(node(0), node(1, {"speed_mbit_per_s": None, "duplex": None})) == []
 
 
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        (dict.fromkeys(GOOD), "state, MTU, rate"),
+        ({"mtu_bytes": None}, "MTU"),
+        ({"speed_mbit_per_s": -1}, "rate"),
+        ({"duplex": None, "carrier_changes": None}, ""),
+    ],
+)
+def test_what_a_link_does_not_show_is_noted(link: dict[str, Any], words: str) -> None:
+    finding = link_state.check_links([node(0), node(1, link)], ETH1G)
+    wanted = [f"{words} of eth1 on c2 could not be read, so it was held against nothing"] if words else []
+    assert finding.notes == wanted
+    assert [sentence for sentence in finding.sentences if "not alike" not in sentence] == []
+
+
+def test_what_no_description_asks_for_need_not_be_shown() -> None:
+    about = {"driver of eth1": "virtio_net 1.0.0", "interfaces": {"eth1": CARD}, "ports": {}}
+    assert link_state.check_links([node(0, {"speed_mbit_per_s": None}, node=about)], ETH1G).notes == []
+    assert link_state.check_links([node(0, {"speed_mbit_per_s": None, "mtu_bytes": None})], UNDESCRIBED).notes == []
+
+
 def test_unknown_is_no_duplex() -> None:
     finding = link_state.check_links([node(0), node(1, {"duplex": "unknown"})], ETH1G)
     assert (finding.sentences, "duplex" in finding.states[1].settings) == ([], False)

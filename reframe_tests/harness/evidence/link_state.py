@@ -163,7 +163,7 @@ def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
         for rail, state in zip(fabric.rails, states, strict=False):  # rails come first
             wrong, odd = _unlike_description(state, fabric, rail)
             finding.sentences += wrong
-            finding.notes += odd
+            finding.notes += odd + _unread(state, fabric, rail, _is_physical(reader, state.link))
         finding.errors += [row for state in states for row in _error_rows(state, reader.seconds or 0.0)]
         finding.errors += _tcp_rows(host, there, reader)
     # What the site describes has been held against that, node by node.
@@ -256,6 +256,19 @@ def _unlike_description(state: LinkState, fabric: Fabric, rail: Rail) -> tuple[l
         elif reported > FAST_SHARE * described:
             odd.append(f"{where} reports {reported:g} Gbit/s, the site says {described:g} for {fabric.name}")
     return wrong, odd
+
+
+def _unread(state: LinkState, fabric: Fabric, rail: Rail, physical: bool) -> list[str]:
+    """A note on what a rail does not show of itself and is held against the site's description, or must be up."""
+    missing = {
+        "state": "state" not in state.settings,
+        "MTU": fabric.transport == "tcp" and fabric.mtu_bytes is not None and "mtu_bytes" not in state.settings,
+        "rate": physical and rail.line_rate_gbit_per_s is not None and _reported_gbit_per_s(state) is None,
+    }
+    words = [word for word, gone in missing.items() if gone]
+    return [f"{', '.join(words)} of {state.link} on {state.host} could not be read, so it was held against nothing"] * bool(
+        words
+    )
 
 
 def _reported_gbit_per_s(state: LinkState) -> float | None:
