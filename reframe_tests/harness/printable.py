@@ -39,3 +39,14 @@ def format_bytes(count: float) -> str:
         if abs(count) >= size:
             return f"{count / size:.1f} {unit}" if abs(count) < 9.95 * size else f"{count / size:.0f} {unit}"
     return f"{count:.0f} B"
+
+
+def first_line(text: object, longest: int = 200) -> str:
+    """The first line of a reason, cut behind a word and marked where it is longer; empty for none.
+
+    :param longest: characters that are kept.
+    """
+    line = next(iter(str(text or "").strip().splitlines()), "")
+    if len(line) <= longest:
+        return line
+    return f"{line[: longest + 1].rpartition(' ')[0] or line[:longest]} ..."

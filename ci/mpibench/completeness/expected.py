@@ -26,6 +26,7 @@ from typing import Any
 
 import polars as pl
 
+from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
@@ -123,7 +124,8 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     asked = wanted if wholly else _asked(wanted, proofs, options, planned)
     covered = _covered(asked, now, past)
     holes = [one for one, there in zip(asked, covered, strict=True) if not there]
-    missing = _sentences(holes, asked, past, now, planned)
+    remedy = f"never proven here: if it cannot be, retire it in {expected_file.path_of(system, root).relative_to(root)}"
+    missing = _sentences(holes, asked, past, now, planned, dict.fromkeys(registered, remedy))
     if file.history:
         missing += _lost(proofs if wholly else _selected(proofs, session, options), session, alike.run, file, set(now), wholly)
     if not wanted:
@@ -195,7 +197,7 @@ def _planned(tonight: pl.DataFrame) -> dict[CoverageKey, str]:
     found: dict[CoverageKey, str] = {}
     for row in tonight.filter(~pl.col("superseded").fill_null(False)).to_dicts():
         place = CoverageKey(*(row[name] for name in JOB))
-        first = (str(row["reason"] or "").splitlines() or [""])[0][:160]
+        first = first_line(row["reason"])
         skipped = row["result"] == "skip"
         word = "skipped" if skipped else "failed" if row["result"] != "pass" else "passed without proof"
         text = f"{word}: {first}" if first else word
@@ -269,17 +271,20 @@ def _sentences(
     past: Mapping[CoverageKey, LastProven],
     now: Iterable[CoverageKey],
     planned: Mapping[CoverageKey, str],
+    remedies: Mapping[CoverageKey, str],
 ) -> list[str]:
-    """One sentence for a partition, stack, fabric or group all of which is missing, then one per job."""
+    """One sentence for a partition, stack, fabric or group all of which is missing, then one per job.
+
+    :param remedies: what to do about places that were never proven.
+    """
     left, lines = list(holes), []
     for kind in JOB:
         for name in dict.fromkeys(getattr(one, kind) for one in left):
             whole = [one for one in wanted if getattr(one, kind) == name]
             if name is None or len(whole) < 2 or not set(whole) <= set(left):
                 continue
-            lines.append(
-                f"missing: {kind} {name}: none of the {len(whole)} expected of it is proven{_why(whole, past, planned)}"
-            )
+            why = _why(whole, past, planned, remedies)
+            lines.append(f"missing: {kind} {name}: none of the {len(whole)} expected of it is proven{why}")
             left = [one for one in left if one not in set(whole)]
     jobs = {other.job() for other in now}
     for job in dict.fromkeys(one.job() for one in left):
@@ -287,7 +292,9 @@ def _sentences(
         text = ", ".join(f"{kind} {value}" for kind, value in zip(JOB, job[:-1], strict=True) if value)
         if names and any(job.covers(other) for other in jobs):
             text += f": benchmark{'' if len(names) == 1 else 's'} {', '.join(names)}"
-        lines.append(f"missing: {text or ', '.join(names)}{_why([one for one in left if one.job() == job], past, planned)}")
+        lines.append(
+            f"missing: {text or ', '.join(names)}{_why([one for one in left if one.job() == job], past, planned, remedies)}"
+        )
     return lines
 
 
@@ -331,11 +338,17 @@ def _lost_sentence(job: CoverageKey, rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _why(places: Sequence[CoverageKey], past: Mapping[CoverageKey, LastProven], planned: Mapping[CoverageKey, str]) -> str:
-    """When it was last proven and what became of it in this session."""
+def _why(
+    places: Sequence[CoverageKey],
+    past: Mapping[CoverageKey, LastProven],
+    planned: Mapping[CoverageKey, str],
+    remedies: Mapping[CoverageKey, str],
+) -> str:
+    """When it was last proven and what became of it in this session; of what never was, what to do."""
     proofs = [past[one] for one in places if one in past]
     last = max(proofs, key=lambda proof: proof.started, default=None)
-    before = f"; last proven {last.started:%Y-%m-%d} in session {last.session[:8]}" if last else ""
+    remedy = next((f"; {remedies[one]}" for one in places if one in remedies), "")
+    before = f"; last proven {last.started:%Y-%m-%d} in session {last.session[:8]}" if last else remedy
     jobs = {one.job() for one in places}
     became = [text for job, text in planned.items() if any(one.covers(job) for one in jobs)]
     shown = min(became, key=lambda text: (text.startswith("skipped"), text), default="not among the cases of this session")

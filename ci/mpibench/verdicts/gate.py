@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -124,7 +125,7 @@ def _evidence(cases: pl.DataFrame) -> GateCheck:
     proven = split.proven
     problems = [] if proven.height else ["evidence: no case of this session is proven"]
     unproven = ran.join(proven.select("case"), on="case", how="anti", maintain_order="left")
-    problems += [f"evidence: {row['name']} [{row['stack']}]: {_first(row)}" for row in unproven.to_dicts()]
+    problems += [f"evidence: {row['name']} @{row['partition']}+{row['stack']}: {_first(row)}" for row in unproven.to_dicts()]
     again = cases.filter(pl.col("superseded").fill_null(False)).height
     retried = f" ({again} failures were run again)" if again else ""
     return GateCheck(
@@ -197,7 +198,7 @@ def _first(row: dict[str, object]) -> str:
     """Why a case is not proven."""
     if row["result"] == "pass":
         return "passed, but no proof of its condition was stored"
-    return (str(row["reason"] or "failed without a reason").splitlines() or [""])[0][:200]
+    return first_line(row["reason"]) or "failed without a reason"
 
 
 def _bounds(lower: float | None, upper: float | None) -> str:

@@ -96,7 +96,7 @@ def test_what_failed_and_what_was_missed_is_reported(tmp_path: Path, capsys: pyt
     lines = capsys.readouterr().out.splitlines()
     assert "1 of 2 cases proven, 1 measured" in lines[0]
     assert lines[1].startswith("0 references held, 1 missed, 1 without")
-    assert lines[2] == "evidence: ImbPointToPoint %stack=openmpi-spack [openmpi-spack]: asked for lo, went over shm"
+    assert lines[2] == "evidence: ImbPointToPoint %stack=openmpi-spack @node+openmpi-spack: asked for lo, went over shm"
     assert lines[3].endswith("PingPong.latency.8 is 9 us, must be at most 6 (learned)")
     assert run(tmp_path, "--session", "latest~4") == 2
 
@@ -123,7 +123,9 @@ def test_a_case_that_passed_without_proof_fails_the_gate_as_it_fails_the_report(
     lacks = pl.when(pl.col("stack") == "b").then(pl.lit("missing")).otherwise(pl.col("evidence"))
     table.with_columns(evidence=lacks).write_parquet(path)
     assert run(tmp_path, *OLD) == 1
-    assert "evidence: ImbPointToPoint %stack=b [b]: passed, but no proof of its condition was stored" in capsys.readouterr().out
+    assert (
+        "evidence: ImbPointToPoint %stack=b @node+b: passed, but no proof of its condition was stored" in capsys.readouterr().out
+    )
 
 
 def test_an_old_session_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reframe_tests.harness.printable import printable, printable_data
+from reframe_tests.harness.printable import first_line, printable, printable_data
 from reframe_tests.harness.results import measurement
 from reframe_tests.harness.results.error_excerpt import excerpt
 
@@ -66,3 +66,11 @@ def test_sentences_name_the_repeats_they_are_of() -> None:
         outcome.add("pair", repeat, measurement.MISSING, ["lost"])
     outcome.add("pair", 3, measurement.CONTRADICTED, ["wrong"])
     assert outcome.sentences == ["pair, repeat 3 of 4: wrong", "pair, repeats 1-2,4 of 4: lost"]
+
+
+def test_a_long_reason_is_cut_behind_a_word_and_marked() -> None:
+    assert first_line(None) == first_line(" \n ") == ""
+    assert first_line("short\nmore") == "short"
+    assert first_line("asked for lo, went over shm", 13) == "asked for lo, ..."
+    assert first_line("asked for lo, went over shm", 12) == "asked for ..."
+    assert first_line("x" * 300) == "x" * 200 + " ..."
