@@ -19,6 +19,6 @@ from reframe_tests.harness.vocabulary import BadInput  # noqa: E402
 try:
     from reframe_tests.harness.sites import site
 except BadInput as error:  # a further suite, MPI or launcher that cannot be used
-    raise ConfigError(str(error)) from error
+    raise ConfigError(str(error)) from None
 
 site_configuration = site.load(ROOT)

@@ -345,12 +345,18 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     def _learned_references(self) -> dict[str, references.Reference]:
         """References ReFrame finds for this case in the system's references.yaml; empty where it knows none.
 
-        :raises ReframeError: for a file that is damaged, or an entry that could hold nothing; nothing of it is used.
+        :raises ReframeError: for a file that cannot be read, or an entry for this case that could hold nothing. Other entries
+            fail only the cases they are for; of what is for none, ``mpibench doctor`` and the night say so.
         """
+        where = (self.current_partition.fullname, self.current_environ.name)
         try:
+            faults = site.reference_faults(self.current_system.name)
             file = site.references_for_reframe(self.current_system.name, Path(self.stagedir))
         except references.ReferenceError as error:
-            raise ReframeError(str(error)) from error
+            raise ReframeError(str(error)) from None
+        for fault in faults:
+            if fault.concerns((type(self).__name__, *where, self.fabric, self.nodes, self.ranks_per_node, self.pinning)):
+                raise ReframeError(fault.sentence)
         if file is None:
             return {}
         self.reference = {"$ref": str(file)}

@@ -228,6 +228,7 @@ def identify(night: Night) -> Session | None:
         return None
     night.problems += shortfall(session, selected_cases(info))
     night.problems += asked_in_vain(session.systems)
+    night.problems += bad_references(session.systems)
     return session
 
 
@@ -330,6 +331,20 @@ def asked_in_vain(systems: Sequence[str], root: Path = ROOT) -> list[str]:
         for partition in site.read_system(described[name])["partitions"]
         if (sentence := site.unmatched_stacks(partition["extras"], registered))
     ]
+
+
+def bad_references(systems: Sequence[str], root: Path = ROOT) -> list[str]:
+    """One sentence for each system with references that cannot be used: cases were measured without what must hold them."""
+    problems = []
+    for name in systems:
+        try:
+            faults = site.reference_faults(name, root)
+        except BadInput as error:
+            problems.append(str(error).rstrip("."))
+            continue
+        more = f"; and {len(faults) - 1} more entries of it" if len(faults) > 1 else ""
+        problems += [f"{fault.sentence.rstrip('.')}{more}" for fault in faults[:1]]
+    return problems
 
 
 def forget_earlier() -> None:

@@ -107,6 +107,8 @@ def test_a_mode_nobody_knows_is_one_sentence(project: NightProject) -> None:
         ("--disable-hook=set_metrics", "held against its references"),
         ("--skip-sanity-check", "proves its conditions"),
         ("--session-extras=firmware", "is not NAME=VALUE"),
+        ("--skip-san", "proves its conditions"),
+        ("--session-e=firmware", "is not NAME=VALUE"),
     ],
 )
 def test_options_that_would_lose_the_session_are_refused(option: str, wanted: str) -> None:

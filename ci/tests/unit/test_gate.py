@@ -123,9 +123,8 @@ def test_a_case_that_passed_without_proof_fails_the_gate_as_it_fails_the_report(
     lacks = pl.when(pl.col("stack") == "b").then(pl.lit("missing")).otherwise(pl.col("evidence"))
     table.with_columns(evidence=lacks).write_parquet(path)
     assert run(tmp_path, *OLD) == 1
-    assert (
-        "evidence: ImbPointToPoint %stack=b @node+b: passed, but no proof of its condition was stored" in capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert "evidence: ImbPointToPoint %stack=b @node+b: passed, but no proof of its condition was stored" in said
 
 
 def test_an_old_session_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpibench.commands import doctor
+from mpibench.commands import doctor, nightly
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.sites import reference_keys, references, site
 from reframe_tests.harness.stacks import metadata
@@ -304,6 +304,27 @@ def test_a_file_is_read_checked_and_read_again_when_it_changes(tmp_path: Path) -
     assert "\n" not in str(error.value)
     file.unlink()
     assert site.read_references("sys", tmp_path) == {}
+
+
+def test_a_fault_is_that_of_the_cases_it_is_for(tmp_path: Path) -> None:
+    """One stale entry says nothing of the other cases; what is wrong with the file is wrong for all."""
+    content = good()
+    stale = copy.deepcopy(content["ImbPointToPoint"]["sys:part"])
+    content["ImbPointToPoint"]["sys:old"] = stale
+    write_site(tmp_path, yaml.safe_dump(content))
+    [fault] = site.reference_faults("sys", tmp_path)
+    assert "there is no partition 'sys:old'" in fault.sentence
+    case = ("sys:part", "openmpi-spack", "hdr200", 2, 1, "bunch")
+    assert not fault.concerns(("ImbPointToPoint", *case)) and fault.concerns(("ImbPointToPoint", "sys:old", *case[1:]))
+    assert [fault.sentence.rstrip(".")] == nightly.bad_references(["sys"], tmp_path)
+    content["ImbPointToPoint"]["$index"] = ["$partition"]
+    [fault] = references.find_faults("x", content)
+    assert fault.concerns(("ImbPointToPoint", *case)) and not fault.concerns(("Collectives", *case))
+    former = {"PointToPoint": content["ImbPointToPoint"]}
+    assert [one.concerns(("ImbPointToPoint", *case)) for one in references.find_faults("x", former)] == [True], "a former name"
+    [fault] = references.find_faults("x", ["ImbPointToPoint"])
+    assert fault.concerns(("Collectives", *case))
+    assert nightly.bad_references(["other"], tmp_path) == []
 
 
 def test_doctor_names_references_that_cannot_be_used_or_hold_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ A metric that no layer knows is recorded; that is never called a pass of a gate.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .. import former_names
@@ -111,26 +112,59 @@ def judge(metric: str, layer: str, value: float, reference: Reference | None, un
     return ReferenceCheck(metric, layer, value, ref, lower, upper, unit, FAIL if fails else PASS)
 
 
+@dataclass(frozen=True)
+class ReferenceFault:
+    """What is wrong with an entry of a references.yaml.
+
+    :param keys: of the entry, outermost first, the test by the name it has today; of what is wrong with several entries, those
+        they have in common.
+    :param sentence: naming file, key and remedy.
+    """
+
+    keys: tuple[Any, ...]
+    sentence: str
+
+    def concerns(self, index: tuple[Any, ...]) -> bool:
+        """Whether a case looks the entry up; ``index``: its test and the values of :data:`INDEX`."""
+        return all(mine == theirs for mine, theirs in zip(self.keys, index, strict=False))
+
+
 def check_file(path: str, content: Any, system: Mapping[str, Any] | None = None) -> None:
+    """Refuse a parsed references.yaml for its first fault.
+
+    :param system: as for :func:`find_faults`.
+    :raises ReferenceError: naming file, key and remedy.
+    """
+    for fault in find_faults(path, content, system):
+        raise ReferenceError(fault.sentence)
+
+
+def find_faults(path: str, content: Any, system: Mapping[str, Any] | None = None) -> Iterator[ReferenceFault]:
     """Check a parsed references.yaml: every key names something that is measured, every value can be held against it.
 
     :param system: the system's description (``site.read_system``), to resolve partitions, stacks, fabrics and node counts.
-    :raises ReferenceError: naming file, key and remedy.
     """
     if content is None:
         return
     if not isinstance(content, Mapping):
-        raise ReferenceError(f"{path}: expected a mapping of test names at the top; see site_configs/generic/references.yaml.")
+        wanted = "expected a mapping of test names at the top; see site_configs/generic/references.yaml"
+        yield ReferenceFault((), f"{path}: {wanted}.")
+        return
     provenance = _origins(content)
     for test, entries in content.items():
         if test == "provenance":
             continue
         if not isinstance(entries, Mapping) or tuple(entries.get("$index") or ()) != INDEX:
-            raise ReferenceError(f"{path}: key '{test}.$index' must be {list(INDEX)}; the tests are looked up by it.")
+            sentence = f"{path}: key '{test}.$index' must be {list(INDEX)}; the tests are looked up by it."
+            yield ReferenceFault((former_names.present(test),), sentence)
+            continue
         for keys, value in _leaves(entries, (test,)):
             if keys[1:] and keys[1] == "$index":
                 continue
-            _check_entry(path, keys, value, provenance, system)
+            try:
+                _check_entry(path, keys, value, provenance, system)
+            except ReferenceError as error:
+                yield ReferenceFault((former_names.present(test), *keys[1:]), str(error))
 
 
 def with_present_names(path: str, content: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def check(arguments: Sequence[str]) -> None:
     :param arguments: the command line without the program.
     :raises BadInput: naming the label and the form.
     """
-    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False, exit_on_error=False)
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)  # cut short, too, as ReFrame takes it
     parser.add_argument("--session-extras", action="append", default=[])
     try:
         known, _ = parser.parse_known_args(list(arguments))

@@ -134,19 +134,28 @@ def references_file(system_name: str, root: Path = ROOT) -> Path:
 def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
     """A system's learned references, checked against its description; empty where it keeps none.
 
-    Read again only when a file has changed, because every case of a session asks.
-
     Tests are there under the names they have today, whatever the file calls them.
 
     :raises ReferenceError: if it cannot be read, or an entry would never be looked up or can hold nothing.
     """
-    return _learned(system_name, root).content
+    learned = _learned(system_name, root)
+    for fault in learned.faults:
+        raise references.ReferenceError(fault.sentence)
+    return learned.content
+
+
+def reference_faults(system_name: str, root: Path = ROOT) -> tuple[references.ReferenceFault, ...]:
+    """What is wrong with a system's learned references, each with the cases it concerns.
+
+    :raises ReferenceError: if they cannot be read.
+    """
+    return _learned(system_name, root).faults
 
 
 def former_names_in_references(system_name: str, root: Path = ROOT) -> tuple[str, ...]:
     """Names that tests had before and a system's learned references still use.
 
-    :raises ReferenceError: as :func:`read_references`.
+    :raises ReferenceError: if they cannot be read.
     """
     return _learned(system_name, root).former
 
@@ -156,7 +165,7 @@ def references_for_reframe(system_name: str, folder: Path, root: Path = ROOT) ->
 
     :param folder: for a copy, where the system's own file uses former names.
     :returns: ``None`` where the system keeps none.
-    :raises ReferenceError: as :func:`read_references`.
+    :raises ReferenceError: if they cannot be read.
     """
     learned = _learned(system_name, root)
     if not learned.content:
@@ -170,17 +179,19 @@ def references_for_reframe(system_name: str, folder: Path, root: Path = ROOT) ->
 
 
 class _Learned(NamedTuple):
-    """Learned references under today's names, and the former names in their file."""
+    """Learned references under today's names, the former names in their file, and what is wrong with it."""
 
     content: Mapping[str, Any]
     former: tuple[str, ...]
+    faults: tuple[references.ReferenceFault, ...]
 
 
 def _learned(system_name: str, root: Path) -> _Learned:
+    """Read again only when a file has changed, because every case of a session asks."""
     path = references_file(system_name, root)
     described = path.with_name("system.py")
     stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in (path, described))
-    return _read_references(path, described, stamps) if path.exists() else _Learned({}, ())
+    return _read_references(path, described, stamps) if path.exists() else _Learned({}, (), ())
 
 
 @lru_cache(maxsize=16)
@@ -190,9 +201,10 @@ def _read_references(path: Path, described: Path, stamps: tuple[object, ...]) ->
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise references.ReferenceError(f"{path} cannot be read ({reason}); correct it, or remove it.") from error
-    references.check_file(str(path), content, read_system(described) if described.exists() else None)
-    former = tuple(test for test in content or {} if test in former_names.TESTS)
-    return _Learned(references.with_present_names(str(path), content or {}), former)
+    faults = tuple(references.find_faults(str(path), content, read_system(described) if described.exists() else None))
+    entries = content if isinstance(content, Mapping) else {}
+    former = tuple(test for test in entries if test in former_names.TESTS)
+    return _Learned(references.with_present_names(str(path), entries), former, faults)
 
 
 def _completed(system: dict[str, Any], environment_names: Iterable[str], root: Path) -> dict[str, Any]:
@@ -311,7 +323,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         site_configuration, problems = configuration(root)
         selection.check(sys.argv[1:], [row["name"] for row in site_configuration["environments"]], problems)
     except BadInput as error:
-        raise ConfigError(str(error)) from error
+        raise ConfigError(str(error)) from None  # ReFrame would say the sentence of a cause once more
     for mode in site_configuration["modes"]:
         mode["options"] += selection.mode_options(sys.argv[1:])
     site_configuration["logging"][0]["handlers"][0]["name"] = str(log)
