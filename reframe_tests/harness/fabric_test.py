@@ -141,7 +141,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG]
         self.descr = catalogue.GROUPS[self.group].description
         self.valid_prog_environs = catalogue.stack_selection(self.group)
-        self.valid_systems = self._partitions()
+        self._select_places()
         self.tags = {self.group, self.fabric, "maintenance"}
         policies = parameters.policies_of_system()
         # One explicit placement where there is one, so that the smoke slice also shows that pinning works.
@@ -151,13 +151,13 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         if self.ppn in ("1", "2") and self.pinning == usual and not self.nightly_pinning:
             self.tags.add("smoke")
 
-    def _partitions(self) -> list[str]:
-        """Partitions with this fabric on which some stack may measure it; why the others are left out is logged."""
+    def _select_places(self) -> None:
+        """Partitions with this fabric and the stacks that may measure it there; why others are left out is logged."""
         space = type(self).param_space.params
         orders = (tuple(space["ppn"].values), tuple(space["pinning"].values))
         there = [each for each in rt.runtime().system.partitions if self.fabric in site.fabrics_of(each.extras)]
         wanted = [{word.removeprefix("+") for word in words.split()} for words in self.valid_prog_environs]
-        useful = []
+        useful, stacks, unfit = [], [], []
         for partition in there:
             ranks = parameters.ranks_of(partition, self.fabric, self.nodes, self.ppn, self.pinning, orders)
             try:
@@ -165,14 +165,27 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                     raise NotMeasured(ranks)
                 if ranks >= 0:
                     catalogue.check_ranks(self.group, ranks)
-                if not any(words <= set(each.features) for words in wanted for each in partition.environs):
+                able = [each for each in partition.environs if any(words <= set(each.features) for words in wanted)]
+                if not able:
                     raise NotMeasured(
                         f"no stack of this partition has {' or '.join(' and '.join(sorted(words)) for words in wanted)}"
                     )
+                files = {each.name: each.extras.get("stack", "") for each in able}
+                reasons = {name: parameters.why_unusable(file, partition, self.fabric) for name, file in files.items()}
+                if all(reasons.values()):
+                    raise NotMeasured("; ".join(dict.fromkeys(reasons.values())))
                 useful.append(partition.fullname)
+                stacks += [name for name, reason in reasons.items() if not reason]
+                unfit += [(f"{partition.fullname}+{name}", name, reason) for name, reason in reasons.items() if reason]
             except NotMeasured as reason:
                 getlogger().verbose(f"left out: {self.display_name} @{partition.fullname}: {reason}")
-        return useful
+        self.valid_systems = useful
+        # By name only where that says more: a stack may be usable on one partition and skipped on another.
+        if unfit:
+            self.valid_prog_environs = list(dict.fromkeys(stacks))
+        for place, name, why in unfit:
+            if name not in stacks:
+                getlogger().verbose(f"left out: {self.display_name} @{place}: {why}")
 
     @run_after("setup")
     def resolve_condition(self) -> None:

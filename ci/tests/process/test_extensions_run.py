@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,3 +108,29 @@ def test_one_folder_brings_an_mpi_a_transport_a_launcher_a_suite_a_system_and_a_
     assert re.search(r"^export GALLEY_SEATS=strict$", scripts[0], re.M)
     launch = r"galley row --oars=4 --ships=2 --pmi=torus --per-node=2 --seats=0/1 --env=TORUS_LINK [^\n]*\\\n[^\n]*\n"
     assert re.search(rf"{launch} *{program} --repeat 50 token$", scripts[0], re.M)
+
+
+def test_a_stack_that_cannot_use_a_fabric_makes_no_case_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]
+) -> None:
+    """Known when the tests are loaded, so nothing is skipped; where no stack can use it the reason is that of the fabric."""
+    write_extension(tmp_path, monkeypatch)
+    for name, text in (("settings.py", SETTINGS), ("torus/system.py", f"system = {SYSTEM!r}\n")):
+        path = tmp_path / "site_configs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    old = {"name": "torusmpi", "version": "1.9", "device": ""}
+    torus_stack(tmp_path / "environments" / "old", name="torusmpi-old", mpi=old)
+    torus_stack(tmp_path / "environments" / "new")
+
+    def listed() -> tuple[set[str], set[str]]:
+        """Environments of the cases there are, and where something was left out for the age of the stack."""
+        options = ("-lC", "-v", "--system=torus", "-n", "fabric=ring.*ppn=2.*pinning=bunch")
+        config = tmp_path / "site_configs" / "settings.py"
+        said = run_reframe(*options, config=config, only="point_to_point.py").stdout
+        reasons = re.findall(r"left out: \w+ %.*? @(\S+): Torus MPI before 2 has no links", said)
+        return set(re.findall(r"^- \w+ %.*@torus:nodes\+(\S+)", said, re.M)), set(reasons)
+
+    assert listed() == ({"torusmpi-system"}, {"torus:nodes+torusmpi-old"})
+    shutil.rmtree(tmp_path / "environments" / "new")
+    assert listed() == (set(), {"torus:nodes"})

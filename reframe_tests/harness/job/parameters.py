@@ -6,6 +6,7 @@ Read when the tests are loaded; what means nothing on the system makes no instan
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as rt
@@ -14,8 +15,9 @@ from reframe.core.logging import getlogger
 from ..machine import placement
 from ..sites import site
 from ..stacks import metadata
+from ..stacks.stack import Stack
 from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
-from . import condition
+from . import condition, transports
 
 
 def _partition_extras() -> list[dict[str, Any]]:
@@ -83,6 +85,26 @@ def warn_of_unmatched_stacks() -> None:
         # ReFrame's built-in system, for one, says nothing of stacks.
         if site.fabrics_of(partition.extras) and (sentence := site.unmatched_stacks(partition.extras, registered)):
             getlogger().warning(f"{partition.fullname}: {sentence}")
+
+
+@cache
+def _read_stack(file: str) -> Stack:
+    return metadata.read(Path(file))
+
+
+@cache
+def why_unusable(stack: str, partition: Any, fabric: str) -> str:
+    """Why a stack cannot use a fabric of a partition; empty where it can, or its case must say what is wrong.
+
+    :param stack: its metadata file.
+    """
+    try:
+        transports.resolve_transport(_read_stack(stack), site.fabrics_of(partition.extras)[fabric])
+    except NotMeasured as reason:
+        return str(reason).removesuffix(".")
+    except BadInput:
+        return ""
+    return ""
 
 
 @cache
