@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import metrics_gateway
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -91,3 +93,37 @@ def run_reframe(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
         )
 
     return run
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, root: Path) -> Path:
+    """A settings file of our own: the bundled systems, results and references in a folder that is thrown away."""
+    for name in ("site_configs", "reframe_tests"):
+        shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    folder = tmp_path / "environments"
+    for stack in metadata.discover(root, environ={})[0]:
+        target = folder / stack.name / "stack.json"
+        target.parent.mkdir(parents=True)
+        shutil.copy(stack.source, target)
+    shutil.copy(root / "environments" / "stack.schema.json", folder)
+    shutil.copytree(root / "results" / "recorder", tmp_path / "results" / "recorder")
+    return tmp_path
+
+
+@pytest.fixture
+def run_here(
+    sandbox: Path, run_reframe: Callable[..., subprocess.CompletedProcess[str]]
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """ReFrame on the copy, by default with the tests of two ranks only."""
+
+    def run(*options: str, only: str = "point_to_point.py") -> subprocess.CompletedProcess[str]:
+        return run_reframe(*options, top=sandbox, only=only)
+
+    return run
+
+
+@pytest.fixture
+def gateway() -> Iterator[tuple[str, metrics_gateway.Gateway]]:
+    """A server on this machine that keeps the metrics it gets: its address, and what it keeps."""
+    with metrics_gateway.serving() as there:
+        yield there
