@@ -27,11 +27,13 @@ from typing import Any
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.mpi4py.rows import NAME as PYTHON_PART
 from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import writer
+from .benchmark_programs import list_globs, suite_of
 
 #: Part of every stamp: raise it when the layout of a prefix or of its stack.json changes.
 LAYOUT = 1
@@ -65,7 +67,17 @@ class Recipe:
     library: str
     library_version_pattern: str
     env_vars: Mapping[str, str]
-    imb: Mapping[str, Any] = field(default_factory=dict)
+    programs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def suite(self) -> str:
+        """Name of the suite its programs are of; empty without programs."""
+        return next((suite_of(name) for name in self.programs.get("binaries", ())), "")
+
+    @property
+    def donor(self) -> str:
+        """Folder of the stack that ships its programs; its own without programs."""
+        return str(self.programs.get("from", self.folder))
 
     @property
     def name(self) -> str:
@@ -115,11 +127,15 @@ def read_table(wheels: Path) -> list[Recipe]:
 def _complete(folder: str, row: Mapping[str, Any]) -> Recipe:
     """A row with what it leaves to its MPI's own record.
 
-    :raises BadInput: when the MPI has no banner and the row no ``library_version_pattern``.
+    :raises BadInput: when the MPI has no banner and the row no ``library_version_pattern``, or its programs are of no suite.
     """
     mpi = registry.find(row["mpi"])
     if not mpi.banner and "library_version_pattern" not in row:
         raise BadInput(f"stacks.yaml: key 'stacks.{folder}' lacks 'library_version_pattern', which {mpi.title} needs; add it.")
+    strays = {suite_of(name) for name in row.get("programs", {}).get("binaries", ())}
+    if "" in strays or len(strays) > 1:
+        wanted = f"all of one suite: {list_globs()}"
+        raise BadInput(f"stacks.yaml: key 'stacks.{folder}.programs.binaries' must name programs {wanted}; correct them.")
     known = {"abi": mpi.abi, "library_version_pattern": mpi.banner.pattern if mpi.banner else ""}
     return Recipe(**{**known, **row, "folder": folder, "env_vars": {**mpi.env, **row.get("env_vars", {})}})
 
@@ -223,19 +239,19 @@ def unpack(found: Sequence[Wheel], tree: Path, what: str, log: Path, echo: Echo)
 
 
 def describe(recipe: Recipe, prefix: Path, found: Sequence[Wheel], stamp: str, here: Platform, donor: Stack | None) -> Any:
-    """The content of ``stack.json``; ``donor`` is the stack whose IMB binaries this one runs, itself left out."""
+    """The content of ``stack.json``; ``donor`` is the stack whose benchmark programs this one runs, itself left out."""
     version = next((wheel.version for wheel in found if wheel.name == recipe.wheel), None)
     mpi4py = next((wheel.version for wheel in found if wheel.name == PYTHON_PART), None)
     if not version or not mpi4py:
         raise InstallError(f"the requirement files of {recipe.name} pin no {recipe.wheel} or no {PYTHON_PART}; add it.")
     rows = [{"name": wheel.name, "version": wheel.version, "sha256": wheel.sha256} for wheel in found]
     binaries, suites = {}, {PYTHON_PART: {"version": mpi4py, "built_with": "wheel for this MPI's binary interface"}}
-    if recipe.imb and (donor or recipe.imb["from"] == recipe.folder):
+    if recipe.programs and (donor or recipe.donor == recipe.folder):
         folder = f"{donor.prefix if donor else prefix}/bin"
-        binaries = {name: f"{folder}/{name}" for name in recipe.imb["binaries"]}
+        binaries = {name: f"{folder}/{name}" for name in recipe.programs["binaries"]}
         built_with = f"{donor.mpi} {donor.mpi_version}, run through the common {donor.abi} ABI" if donor else ""
-        suites["imb"] = {
-            "version": recipe.imb["version"],
+        suites[recipe.suite] = {
+            "version": recipe.programs["version"],
             "built_with": built_with or f"{recipe.mpi} {version}, shipped in the wheel {recipe.wheel}",
         }
         rows += [row for row in (donor.build["wheels"] if donor else ()) if row not in rows]
@@ -339,15 +355,15 @@ def install(wheels: Path, echo: Echo, here: Platform | None = None, only: Sequen
             if obstacle:
                 echo(f"{recipe.name}: skipped, {obstacle}")
                 continue
-            wants = recipe.imb.get("from", recipe.folder)
-            donor = installed.get(wants)
+            donor = installed.get(recipe.donor)
             stamp = compute_stamp(recipe, wheels, here, donor)
             stack = find_current(wheels / recipe.folder, stamp)
             if not stack and only and recipe.folder not in only:
                 continue
             if not stack:
-                if wants != recipe.folder and not donor:
-                    echo(f"{recipe.name}: gets no IMB, because {wants}-wheels, which ships it, is not installed")
+                if recipe.donor != recipe.folder and not donor:
+                    title = catalogue.SUITES[recipe.suite].title
+                    echo(f"{recipe.name}: gets no {title}, because {recipe.donor}-wheels, which ships it, is not installed")
                 began = time.monotonic()
                 try:
                     stack = build(recipe, wheels, stamp, here, donor, echo)

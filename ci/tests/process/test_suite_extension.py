@@ -144,5 +144,4 @@ def test_the_project_names_no_suite_outside_its_folder() -> None:
         for line in path.read_text().splitlines()
         if literal.search(line)
     ]
-    # What of the wheels ships which programs is a table of its own: environments/wheels/stacks.yaml.
-    assert [place for place in places if "wheels.py" not in place] == []
+    assert places == []

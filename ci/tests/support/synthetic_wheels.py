@@ -89,7 +89,7 @@ def write_table(wheels: Path, index: Path, schema: Path) -> None:
     """Two stacks in ``wheels``: ``donor``, which ships IMB, and ``guest``, which runs it; their wheels in ``index``."""
     wheels.mkdir(parents=True)
     imb = {"version": "2021.11", "from": "donor", "binaries": ["IMB-MPI1"]}
-    table = {"stacks": {"donor": row("donor", "donormpi", imb=imb), "guest": row("guest", "guestmpi", imb=imb)}}
+    table = {"stacks": {"donor": row("donor", "donormpi", programs=imb), "guest": row("guest", "guestmpi", programs=imb)}}
     (wheels / "stacks.yaml").write_text(json.dumps(table))  # JSON is YAML
     (wheels / "stacks.schema.json").write_text(schema.read_text())
     (wheels / "donor.txt").write_text(pin(make_mpi_wheel(index, "donormpi", "1.2", imb=True)))
