@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from .shared_evidence import (
     OPX_MANUAL,
@@ -149,37 +150,31 @@ def ucx_rows(versions: Range) -> Iterator[TransportRow]:
         proofs=(UCX_MEMORY,),
         context=UCX_CONTEXT,
     )
-    yield TransportRow(
+
+    def over(transport: str, link: str, devices: str, lane: str, **more: Any) -> TransportRow:
+        """Over links; ``link`` stands for them in ``UCX_TLS``."""
+        return TransportRow(
+            transport,
+            versions,
+            manual,
+            device=UCX,
+            env={**env, "UCX_NET_DEVICES": devices},
+            debug_env=UCX_DEBUG_ENV,
+            by_scope=scoped(node={"UCX_TLS": f"self,{link}", **_NOLOCAL}, cluster={"UCX_TLS": f"self,sm,{link}"}),
+            by_rails=UCX_RAILS,
+            proofs_by_scope=scoped_proofs(node=(ucx_lanes(lane, memory=False),), cluster=(ucx_lanes(lane, memory=True),)),
+            context=UCX_CONTEXT,
+            **more,
+        )
+
+    yield over(
         "tcp",
-        versions,
-        manual,
-        device=UCX,
-        env={**env, "UCX_NET_DEVICES": "{devices}"},
-        debug_env=UCX_DEBUG_ENV,
-        by_scope=scoped(node={"UCX_TLS": "self,tcp", **_NOLOCAL}, cluster={"UCX_TLS": "self,sm,tcp"}),
-        by_rails=UCX_RAILS,
-        proofs_by_scope=scoped_proofs(
-            node=(ucx_lanes(UCX_TCP_LANE, memory=False),),
-            cluster=(ucx_lanes(UCX_TCP_LANE, memory=True),),
-        ),
-        context=UCX_CONTEXT,
+        "tcp",
+        "{devices}",
+        UCX_TCP_LANE,
         last_resort_for=("lo",),
         note="UCX 1.20.0 and 1.20.1 cannot connect over lo (openucx/ucx pull request 11202, in 1.21.0). MPICH 4.0.2 with UCX "
         "1.13.1 (Debian 12), two ranks a node on two nodes: half of the starts hang in MPI_Finalize; none of 6 did with "
         "MPIR_CVAR_NOLOCAL=1.",
     )
-    yield TransportRow(
-        "ucx",
-        versions,
-        manual,
-        device=UCX,
-        env={**env, "UCX_NET_DEVICES": "{device_ports}"},
-        debug_env=UCX_DEBUG_ENV,
-        by_scope=scoped(node={"UCX_TLS": "self,ib", **_NOLOCAL}, cluster={"UCX_TLS": "self,sm,ib"}),
-        by_rails=UCX_RAILS,
-        proofs_by_scope=scoped_proofs(
-            node=(ucx_lanes(UCX_IB_LANE, memory=False),),
-            cluster=(ucx_lanes(UCX_IB_LANE, memory=True),),
-        ),
-        context=UCX_CONTEXT,
-    )
+    yield over("ucx", "ib", "{device_ports}", UCX_IB_LANE)
