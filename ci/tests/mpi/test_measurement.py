@@ -264,3 +264,17 @@ def test_a_launch_that_hung_at_its_start_says_what_it_had_complained_of(damaged:
     log.write_text(re.sub(r"^(\S+ 1) 0 ", rf"\1 {jobscript.TIMED_OUT} ", log.read_text(), flags=re.MULTILINE))
     text = " ".join(damaged.judge().sentences)
     assert "no rank left evidence, so none got through MPI_Init; it said: slurmstepd-c1: error: mpi/pmi2: invalid" in text
+
+
+def test_what_the_launcher_says_of_killed_ranks_is_not_the_last_line(damaged: Job) -> None:
+    [launch] = damaged.launches
+    output = damaged.directory / jobscript.files_of(launch.name, 1).output
+    last = next(line for line in reversed(output.read_text().splitlines()) if line.strip("#- "))
+    rule = "=" * 83
+    output.write_text(
+        f"{output.read_text()}\n{rule}\n=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   EXIT CODE: 15\n{rule}\n"
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Terminated (signal 15)\nPlease see the FAQ page for suggestions\n"
+    )
+    log = damaged.directory / jobscript.LAUNCH_LOG
+    log.write_text(re.sub(r"^(\S+ 1) 0 ", rf"\1 {jobscript.TIMED_OUT} ", log.read_text(), flags=re.MULTILINE))
+    assert f"its last line was: {' '.join(last.split())[:120]}" in " ".join(damaged.judge().sentences)

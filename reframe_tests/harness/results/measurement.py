@@ -27,6 +27,11 @@ from .error_excerpt import excerpt
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
 #: Exit status of a launch after which the job starts nothing more, and what the launch did.
+#: First line of what Hydra says on stdout of ranks that were killed (MPICH 4.3, src/pm/hydra/mpiexec/pmiserv_cb.c and
+#: lib/utils/signals.c; Intel MPI 2021 alike): the benchmark printed nothing after it.
+_FOOTER = re.compile(
+    r"^(?:=   BAD TERMINATION OF ONE OF YOUR APPLICATION|YOUR APPLICATION TERMINATED WITH THE EXIT STRING)", re.M
+)
 WHY_STOPPED = {script.TIMED_OUT: "timed out", script.TOO_MUCH_OUTPUT: "printed without end"}
 #: Bytes that are looked at, at either end, of an output without end.
 _ENDLESS_BYTES = 64 << 10
@@ -189,8 +194,9 @@ def _last_words(directory: Path, files: script.LaunchFiles) -> str:
         error = excerpt(_text(directory / files.error))
         said = f"; it said: {error}" if error else ""
         return f"; no rank left evidence, so none got through MPI_Init{said}"
-    lines = [" ".join(line.split()) for line in _end_of(directory / files.output).splitlines()]
-    last = next((line for line in reversed(lines) if line.strip("#- ")), "")
+    printed = _FOOTER.split(_end_of(directory / files.output), maxsplit=1)[0]
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
     return f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
 
 
