@@ -267,13 +267,26 @@ def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int
     except KeyboardInterrupt:
         return 130
     except SystemExit as end:
+        if not _is_own(end):
+            return _crashed(end)
         # typer ends with 1 here, which commands use for "refused".
         return UNREAD if isinstance(end.__context__, BrokenPipeError) else int(end.code or 0)
     except Exception as error:
-        traceback.print_exc()
-        typer.echo(
-            f"mpibench: this is a defect of mpibench and no answer ({type(error).__name__}); report it with the lines above.",
-            err=True,
-        )
-        return CRASHED
+        return _crashed(error)
     return 0
+
+
+def _is_own(end: SystemExit) -> bool:
+    """Whether this program or typer ended it, and no file or library that a command has loaded."""
+    ends = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(end.__traceback__)]
+    return ends[-1].partition(".")[0] in ("typer", "mpibench")
+
+
+def _crashed(error: BaseException) -> int:
+    """Print what is neither an answer nor bad input; exit status."""
+    traceback.print_exception(error)
+    typer.echo(
+        f"mpibench: this is a defect of mpibench and no answer ({type(error).__name__}); report it with the lines above.",
+        err=True,
+    )
+    return CRASHED

@@ -107,7 +107,9 @@ def _execute(room: str, path: Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit() among them, which would end whatever loads it, perhaps with status 0
         del sys.modules[name]
         reason = " ".join(str(error).split())
         raise BadInput(f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.") from error

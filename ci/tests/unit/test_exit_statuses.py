@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import pytest
+import typer
 
 from mpibench import cli
 from mpibench.commands import catalogue as catalogue_command
@@ -40,3 +44,23 @@ def test_an_accident_inside_a_command_has_its_own_status(monkeypatch: pytest.Mon
 
         monkeypatch.setattr(catalogue_command, "show", fail)
         assert cli.main(["catalogue"]) == status
+
+
+def test_an_end_that_something_loaded_asks_for_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``sys.exit()`` in a module that a command loads would print nothing and be "accepted"."""
+    (tmp_path / "it_ends.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(catalogue_command, "show", lambda group: importlib.import_module("it_ends"))
+    assert cli.main(["catalogue"]) == 70
+    assert "this is a defect of mpibench and no answer (SystemExit)" in capsys.readouterr().err
+
+
+def test_what_typer_and_the_program_end_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(group: str | None) -> None:
+        raise typer.Exit(3)
+
+    monkeypatch.setattr(catalogue_command, "show", end)
+    assert [cli.main(words) for words in (["catalogue"], ["--help"], ["catalogue", "--none"])] == [3, 0, 2]
+    assert cli.main(["build", "--jobs", "-1"]) == 2

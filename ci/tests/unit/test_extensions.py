@@ -137,6 +137,8 @@ def test_a_session_names_its_files_and_what_was_in_them(folder: Path) -> None:
     [
         ("MPI = ", r"torusmpi\.py cannot be read \(SyntaxError: .*\); correct the Python in it\.$"),
         ("import lam\n", r"torusmpi\.py cannot be read \(ModuleNotFoundError: No module named 'lam'\)"),
+        ("raise SystemExit(0)\n", r"torusmpi\.py cannot be read \(SystemExit: 0\); correct the Python in it\.$"),
+        ("import sys\nsys.exit()\n", r"torusmpi\.py cannot be read \(SystemExit: .*\); correct the Python in it\.$"),
         ("MPIS = ()\n", r"torusmpi\.py defines no MPI = Mpi\(\.\.\.\); add it, or move the file elsewhere\.$"),
         (
             TORUS_MPI.replace('"torusmpi"', '"mpich"'),
@@ -155,6 +157,12 @@ def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str
     with pytest.raises(BadInput, match=words) as caught:
         registry.known()
     assert "\n" not in str(caught.value)
+
+
+def test_an_interrupt_while_a_file_is_read_remains_one(folder: Path) -> None:
+    (folder / "mpis" / "torusmpi.py").write_text("raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        registry.known()
 
 
 def test_a_folder_that_gives_nothing_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
