@@ -30,6 +30,13 @@ def test_fabrics_keep_rails_and_rates() -> None:
     assert not fabric.within_node
 
 
+@pytest.mark.parametrize("text", ["raise SystemExit(0)\n", "import sys\nsys.exit(0)\n"])
+def test_a_system_that_ends_the_program_is_refused(tmp_path: Path, text: str) -> None:
+    write_system(tmp_path, GOOD).write_text(text)
+    with pytest.raises(site.SiteError, match=r"system\.py cannot be read \(SystemExit: 0\); correct the Python in it\.$"):
+        site.configuration(tmp_path)
+
+
 def test_one_rail_without_rate_leaves_no_line_rate() -> None:
     extras = copy.deepcopy(GOOD["partitions"][0]["extras"])
     del extras["fabrics"]["hdr200"]["rails"][1]["line_rate_gbit_per_s"]

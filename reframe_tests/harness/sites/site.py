@@ -60,8 +60,11 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
     """
     try:
         system = runpy.run_path(str(path)).get("system")
-    except Exception as error:
-        raise SiteError(f"{path} cannot be read ({type(error).__name__}: {error}); correct the Python in it.") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit() among them, which would end whatever reads it, perhaps with status 0
+        reason = " ".join(str(error).split())
+        raise SiteError(f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.") from error
     if not isinstance(system, dict):
         raise SiteError(f"{path} defines no dictionary called 'system'; copy site_configs/generic/system.py and edit it.")
     if fault := schema.find_fault(schema_file, system):
