@@ -1,6 +1,7 @@
 """Names that tests had before; references, stored sessions and scripts still have them.
 
-A test that is given another name gets a row in :data:`TESTS`; every reader then takes the one for the other.
+A test that is given another name gets a row in :data:`TESTS`, a setting one in :data:`SETTINGS`; every reader then takes the one
+for the other.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ TESTS: Mapping[str, str] = {
     "ParallelTransfer": "ImbParallelTransfer",
     "Collectives": "ImbCollectives",
 }
+
+#: Former name of a setting (``-S``) to that of today; :class:`fabric_test.FabricTest` has both.
+SETTINGS: Mapping[str, str] = {"depth": "level", "rival": "paired_stack"}
 
 
 def patterns() -> Iterable[tuple[str, str]]:

@@ -20,7 +20,7 @@ _PATH = "--checkpath"
 _NAMES = ("--name", "--exclude", "--setvar")
 #: Variables that say how a case is measured; with any other one, tests run elsewhere, measure something else, or are judged by
 #: something else than their references.
-MEASURING = ("level", "depth", "repeats", "limit_s", "paired_stack", "rival")
+MEASURING = ("level", "repeats", "limit_s", "paired_stack", *former_names.SETTINGS)
 
 
 #: The tag that every test has (``FabricTest.select_cases``). ``production`` leaves some out: whole for a night, whose mode says

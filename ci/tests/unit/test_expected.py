@@ -242,6 +242,7 @@ def test_the_command_tells_and_exits(tmp_path: Path, capsys: pytest.CaptureFixtu
         ("reframe -c reframe_tests -r --exec-policy=serial --timestamp --max-retries=1", ()),
         ("reframe -c reframe_tests -r --skip-performance-check", ("--skip-performance-check",)),
         ("reframe -c reframe_tests -r --skip-san", ("--skip-sanity-check",)),
+        ("reframe -c reframe_tests -r -S rival=x -S paired_stack=x -S depth=smoke -S level=smoke", ()),
         ("reframe -c reframe_tests -r --disable-hook=set_metrics", ("--disable-hook=set_metrics",)),
         ("reframe -c reframe_tests -r -S strict_check=no -S ImbThreads.repeats=5", ("--setvar=strict_check=no",)),
         ("reframe 'unfinished", ("reframe 'unfinished",)),
