@@ -65,6 +65,10 @@ _OWN = {
 _SELECTED = re.compile(r"Final number of test cases: (\d+)")
 #: ReFrame 4.10, ``frontend/cli.py``: a warning, and nothing else, when the session could not be stored.
 _NOT_STORED = re.compile(r"failed to store results in the database: (.*)")
+#: ReFrame 4.10, ``frontend/loader.py`` and ``core/decorators.py``: warnings, and nothing else, about tests it does not load.
+_NOT_LOADED = re.compile(
+    r"^WARNING: (skipping (?:incompatible )?test .*|.* is not copyable;.*|check path .* does not exist)$", re.MULTILINE
+)
 
 
 @dataclass
@@ -202,6 +206,12 @@ def measure(night: Night) -> None:
     status = supervision.run(words, log, lambda line: not re.match(r"\[ (RUN  |    SKIP)", line), environ)
     if status:
         night.problems.append(f"ReFrame ended with exit status {status}: see the failures above, or {log}")
+    night.problems += not_loaded(log.read_text(errors="replace"))
+
+
+def not_loaded(said: str) -> list[str]:
+    """One sentence for each test, and each file of tests, that ReFrame says it did not load: it goes on without them."""
+    return [f"not everything was loaded: {reason.rstrip('.:')}" for reason in dict.fromkeys(_NOT_LOADED.findall(said))]
 
 
 def identify(night: Night) -> Session | None:

