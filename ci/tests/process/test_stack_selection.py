@@ -32,7 +32,7 @@ def test_what_fits_a_stack_or_is_no_pattern_is_left_to_reframe(words: list[str])
 
 @pytest.mark.parametrize("words", [["-p", "lam"], ["-r", "--prgenv", "spack"], ["-p", "mpich-wheels", "-p", "mpich-spack"]])
 def test_a_name_that_fits_nothing_is_refused(words: list[str]) -> None:
-    with pytest.raises(BadInput, match=f"^-p {words[-1]} fits no stack that can be used: there are builtin, mpich-wheels, "):
+    with pytest.raises(BadInput, match=f"^-p {words[-1]} fits no stack that can be used: there are mpich-wheels, "):
         selection.check(words, NAMES, ["stack 'other-spack' is left out: gone."])
 
 
