@@ -23,7 +23,7 @@ from .job import condition, ending, interleaved, parameters, script
 from .job.condition import Condition
 from .results import agreement, measurement
 from .samples import ReferenceCheck, Sample
-from .sites import provenance, references, site
+from .sites import provenance, references, selected_tests, site
 from .stacks import metadata
 from .stacks.stack import Stack
 from .suites import catalogue
@@ -138,6 +138,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
 
         ``maintenance``: everything; ``production``: what a night has time for; ``smoke``: one or two placements.
         """
+        selected_tests.LOADED.append(self)
         self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG]
         self.descr = catalogue.GROUPS[self.group].description
         self.valid_prog_environs = catalogue.stack_selection(self.group)

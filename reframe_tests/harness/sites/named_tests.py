@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .. import former_names
 from ..vocabulary import BadInput
@@ -27,15 +27,7 @@ def check(words: Sequence[str]) -> None:
     """
     if any(_STORED.fullmatch(word) for word in words):
         return
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for flag in "rvq":  # which may stand before another option in one word
-        parser.add_argument(f"-{flag}", action="count")
-    for short, long in {**_PATTERNS, "-S": "setvar"}.items():
-        parser.add_argument(short, f"--{long}", action="append", default=[])
-    try:
-        known = vars(parser.parse_known_args(list(words))[0])
-    except argparse.ArgumentError:
-        return  # ReFrame says what is wrong with it
+    known = arguments(words, {**_PATTERNS, "-S": "setvar"})
     for former, name in former_names.TESTS.items():
         for option, attribute in _PATTERNS.items():
             for text in known[attribute]:
@@ -46,6 +38,24 @@ def check(words: Sequence[str]) -> None:
                 raise BadInput(
                     f"-S {text} means '{former}', which is called '{name}' now: write -S {name}{text[len(former) :]}."
                 )
+
+
+def arguments(words: Sequence[str], options: Mapping[str, str]) -> dict[str, list[str]]:
+    """Arguments of options on ReFrame's command line, by long name; none where it cannot be read: ReFrame says why.
+
+    :param options: short name (or the long one, where there is no other) to the long name without its dashes and with ``_``.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for flag in "rvq":  # which may stand before another option in one word
+        parser.add_argument(f"-{flag}", action="count")
+    for short, long in options.items():
+        flags = dict.fromkeys((short, f"--{long.replace('_', '-')}"))
+        parser.add_argument(*flags, action="append", dest=long, default=[])
+    try:
+        known = vars(parser.parse_known_args(list(words))[0])
+    except argparse.ArgumentError:
+        known = {}
+    return {long: known.get(long, []) for long in options.values()}
 
 
 def _misses(text: str, former: str, name: str) -> bool:

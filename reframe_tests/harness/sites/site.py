@@ -311,7 +311,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
 
     from ..launchers import backends
     from ..stacks import selection
-    from . import named_tests, session_folder, session_labels
+    from . import named_tests, selected_tests, session_folder, session_labels
 
     # ReFrame opens its database there before it would make the folder.
     (root / "results").mkdir(exist_ok=True)
@@ -330,6 +330,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     for mode in site_configuration["modes"]:
         mode["options"] += selection.mode_options(sys.argv[1:])
     site_configuration["logging"][0]["handlers"][0]["name"] = str(log)
+    site_configuration["logging"][0]["handlers"] += selected_tests.handlers()
     Path(site_configuration["storage"][0]["sqlite_db_file"]).parent.mkdir(exist_ok=True)
     for problem in problems:
         getlogger().warning(problem)

@@ -1,0 +1,88 @@
+"""Options that select tests, held against the tests that were loaded: one that fits none is an error."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reframe_tests.harness.sites import selected_tests
+from reframe_tests.harness.vocabulary import BadInput
+
+
+class _Test:
+    """What ReFrame's filters and ours read of a loaded test."""
+
+    param_space = SimpleNamespace(
+        params={
+            "fabric": SimpleNamespace(values=("shm", "eth1g")),
+            "nodes": SimpleNamespace(values=(1, 2)),
+            "ppn": SimpleNamespace(values=("1", "full")),
+            "pinning": SimpleNamespace(values=("none", "bunch")),
+        }
+    )
+    var_space = frozenset({"level", "depth", "limit_s", "group"})
+
+    def __init__(self, fabric: str, level: str = "nightly") -> None:
+        self.fabric, self.level = fabric, level
+        self.tags = {fabric, "production", "maintenance"}
+        self.display_name = f"{type(self).__name__} %fabric={fabric} %nodes=1"
+        self.unique_name, self.hashcode, self.variant_num = f"{type(self).__name__}_{fabric}", "1a2b3c4d", 0
+
+
+class ImbPointToPoint(_Test):
+    pass
+
+
+class Placement(_Test):
+    pass
+
+
+TESTS: tuple[Any, ...] = (ImbPointToPoint("shm"), ImbPointToPoint("eth1g"), Placement("shm"))
+
+REFUSED = {
+    "-r -t nosuch": "^-t nosuch fits no test: the tags are eth1g, maintenance, production, shm; 'reframe -l' lists the tests.$",
+    "-t shm --tag=nosuch": "^-t nosuch fits no test",
+    "-rn PointToPoit": "^-n PointToPoit fits no test: there are ImbPointToPoint, Placement;",
+    "-n Placement -n Colectives": "^-n Colectives fits no test",
+    "-n Placement%fabric=eth1g": "^-n Placement%fabric=eth1g fits no test",
+    "-n /ffffffff": "^-n /ffffffff fits no test",
+    "-E fabric=='nosuch'": r"^-E fabric=='nosuch' fits no test: parameters are fabric \(shm, eth1g\), nodes \(1, 2\), pinning",
+    "-P fabric=nosuch": "^-P fabric=nosuch: 'nosuch' is not a value of fabric; there are shm, eth1g.$",
+    "-P fabric=shm,eht1g": "'eht1g' is not a value of fabric",
+    "--parameterize=Placement.pinning=bunhc": "'bunhc' is not a value of pinning; there are none, bunch, default, scatter, ",
+    "-P ppn=ful": "'ful' is not a value of ppn; there are 1, full, 2, numa, socket, half or a number.$",
+    "-P fabrik=shm": r"^-P fabrik=shm: fabrik is not a parameter; parameters are fabric \(shm, eth1g\), ",
+    "-P level=smoke,nosuch": "'nosuch' is not a value of level; there are smoke, nightly, acceptance.$",
+    "-S fabric=nosuch": "^-S fabric=nosuch sets nothing, because fabric is a parameter: use -P fabric=nosuch.$",
+    "-S Placement.fabric=shm": "use -P Placement.fabric=shm.$",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_an_option_that_fits_no_test_is_refused_with_what_there_is(words: str) -> None:
+    with pytest.raises(BadInput, match=REFUSED[words]):
+        selected_tests.check(words.split(), TESTS)
+
+
+def test_a_level_that_is_not_there_is_refused_however_it_was_set() -> None:
+    with pytest.raises(BadInput, match=r"^Placement: 'nosuch' is not a level; there are smoke, nightly, acceptance\.$"):
+        selected_tests.check(["-S", "depth=nosuch"], (*TESTS, Placement("shm", level="nosuch")))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "", "-r -t production", "-t prod -t shm", "-n PointToPoint", "-n ^Placement%fabric=shm", "-n /1a2b3c4d",
+        "-n Placement@0", "-E fabric=='shm'", "-P fabric=shm,eth1g", "-P pinning=nic_local", "-P ppn=half,7", "-P nodes=16",
+        "-P limit_s=60", "-P ppn=1:full --param-values-delim=:", "-S level=smoke", "-S limit_s=60", "-S Placement.limit_s=60",
+        "-n", "-P fabric",
+    ],
+)  # fmt: skip
+def test_what_fits_a_test_or_is_for_reframe_to_refuse_is_taken(words: str) -> None:
+    selected_tests.check(words.split(), TESTS)
+
+
+def test_without_a_test_of_the_harness_there_is_nothing_to_hold_options_against() -> None:
+    selected_tests.check(["-n", "OfSomebodyElse"], ())

@@ -1,0 +1,136 @@
+"""Tests that ReFrame's command line selects: an option that fits none, and a session of none, are errors.
+
+ReFrame 4.10 passes with 0 of 0 cases. It loads the tests after it has read its settings and has no hook between loading and
+selecting, but says in its log where it is, and passes on what a handler of the log raises: ``run session stopped``. So ours
+listens for two of its messages (``frontend/cli.py``, ``main``; ``frontend/executors/__init__.py``, ``Runner.runall``).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from ..suites import catalogue
+from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput
+from . import named_tests
+
+#: Tests of the harness that have been loaded; each adds itself.
+LOADED: list[Any] = []
+#: Type of our handler in ReFrame's settings.
+HANDLER = "selected_tests"
+#: Names that a parameter or variable may have besides those that are tests of their own on this system.
+_WORDS = {"pinning": PINNING_POLICIES, "ppn": SYMBOLIC_PPN, "level": tuple(catalogue.LEVELS), "depth": tuple(catalogue.LEVELS)}
+#: Parameters for which the user may give any number.
+_NUMBERS = ("nodes", "ppn")
+#: Options that select, by short name: the long one.
+_OPTIONS = {
+    "-n": "name",
+    "-t": "tag",
+    "-E": "filter_expr",
+    "-P": "parameterize",
+    "-S": "setvar",
+    "--param-values-delim": "param_values_delim",
+}
+#: ReFrame's messages: all tests are loaded; the selected ones are about to run.
+_ALL_LOADED, _NONE_RUNS = re.compile(r"Generated \d+ test case\(s\)"), re.compile(r"\[=+\] Running 0 check\(s\)")
+
+
+def check(words: Sequence[str], tests: Sequence[Any]) -> None:
+    """Refuse an option of selection that fits no test, and a value that no test can have.
+
+    :param words: ReFrame's command line without the program.
+    :param tests: all that were loaded, as instances; with none of them there is nothing to hold an option against.
+    :raises BadInput: naming the option, and what there is.
+    """
+    from reframe.frontend import filters
+
+    if not tests:
+        return
+    known = named_tests.arguments(words, _OPTIONS)
+    for text in known["name"]:
+        _require(filters.have_any_name([text]), tests, f"-n {text}", "there are", {type(test).__name__ for test in tests})
+    for text in known["tag"]:
+        _require(filters.have_tag(text), tests, f"-t {text}", "the tags are", {tag for test in tests for tag in test.tags})
+    for text in known["filter_expr"][-1:]:  # ReFrame takes the last
+        _require(filters.validates(text), tests, f"-E {text}", "parameters are", _parameters(tests))
+    delimiter = [",", *known["param_values_delim"]][-1]
+    for text in known["parameterize"]:
+        variable, equals, values = text.partition("=")
+        if equals:  # ReFrame says what is wrong otherwise
+            _check_values(text, variable.rpartition(".")[2], values.split(delimiter), tests)
+    for text in known["setvar"]:
+        name = text.partition("=")[0].rpartition(".")[2]
+        if any(name in type(test).param_space.params for test in tests):
+            raise BadInput(f"-S {text} sets nothing, because {name} is a parameter: use -P {text}.")
+    for test in tests:
+        if test.level not in catalogue.LEVELS:
+            raise BadInput(f"{type(test).__name__}: {test.level!r} is not a level; there are {', '.join(catalogue.LEVELS)}.")
+
+
+def _require(fits: Callable[[Any], object], tests: Iterable[Any], option: str, there: str, names: Iterable[str]) -> None:
+    if not any(fits(SimpleNamespace(check=test)) for test in tests):
+        raise BadInput(f"{option} fits no test: {there} {', '.join(sorted(names))}; 'reframe -l' lists the tests.")
+
+
+def _parameters(tests: Iterable[Any]) -> list[str]:
+    """Parameters of the tests, each with its values on the selected system."""
+    classes = {type(test) for test in tests}
+    names = dict.fromkeys(name for each in classes for name in each.param_space.params)
+    return [f"{name} ({', '.join(_values(name, tests))})" for name in names]
+
+
+def _values(name: str, tests: Iterable[Any]) -> list[str]:
+    spaces = [type(test).param_space.params for test in tests]
+    return list(dict.fromkeys(str(value) for space in spaces if name in space for value in space[name].values))
+
+
+def _check_values(text: str, name: str, values: Sequence[str], tests: Sequence[Any]) -> None:
+    classes = {type(test) for test in tests}
+    if not any(name in each.param_space.params or name in each.var_space for each in classes):
+        raise BadInput(f"-P {text}: {name} is not a parameter; parameters are {', '.join(sorted(_parameters(tests)))}.")
+    known = list(dict.fromkeys([*_values(name, tests), *_WORDS.get(name, ())]))
+    for value in values:
+        if known and value not in known and not (name in _NUMBERS and value.isdecimal()):
+            number = " or a number" if name in _NUMBERS else ""
+            raise BadInput(f"-P {text}: {value!r} is not a value of {name}; there are {', '.join(known)}{number}.")
+
+
+class _Listener(logging.Handler):
+    """Stops ReFrame where it says that it has loaded tests that an option does not fit, or that it runs none."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hold the command line against the tests.
+
+        :raises CommandLineError: ReFrame prints its sentence and ends with status 1.
+        """
+        from reframe.core.exceptions import CommandLineError
+
+        message = record.getMessage()
+        if _ALL_LOADED.fullmatch(message) and not _others_loaded():
+            try:
+                check(sys.argv[1:], LOADED)
+            except BadInput as error:
+                raise CommandLineError(str(error)) from None
+        elif _NONE_RUNS.fullmatch(message):
+            raise CommandLineError(
+                "nothing is measured, because no test case fits all options together and has a stack that can run it here: "
+                "'reframe -l' with the same options lists what does, with -v also what is left out and why."
+            )
+
+
+def _others_loaded() -> bool:
+    """Whether tests that are not of the harness were loaded as well, which an option may mean."""
+    registries = [getattr(module, "__dict__", {}).get("_rfm_test_registry", ()) for module in list(sys.modules.values())]
+    return any("group" not in test.var_space for registry in registries for test in registry)
+
+
+def handlers() -> list[dict[str, str]]:
+    """The handler for ReFrame's ``logging.handlers``, registered with it."""
+    from reframe.core.logging import register_log_handler
+
+    register_log_handler(HANDLER)(lambda site_config, config_prefix: _Listener())
+    return [{"type": HANDLER, "level": "verbose"}]
