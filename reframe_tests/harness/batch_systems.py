@@ -17,6 +17,7 @@ class BatchSystem:
     :param schedulers: ReFrame's names of it (``scheduler`` of a partition).
     :param variables: beginnings of the names of variables that its jobs have: with them a launcher would start its ranks
         through the surrounding job.
+    :param job: variable in which a job finds its own number, for the recorder; empty where that is not known.
     :param submit: the program with which ReFrame submits; empty where it needs none.
     :param no_requeue: options that keep it from starting a job again on its own: ReFrame could read the first start's files
         while the second one writes them.
@@ -26,26 +27,27 @@ class BatchSystem:
     title: str
     schedulers: tuple[str, ...]
     variables: tuple[str, ...]
+    job: str = ""
     submit: str = ""
     no_requeue: tuple[str, ...] = ()
     comment: str = ""
 
 
 #: ``sbatch(1)``.
-SLURM = BatchSystem("Slurm", ("slurm", "squeue"), ("SLURM_",), "sbatch", ("--no-requeue",), "--comment")
+SLURM = BatchSystem("Slurm", ("slurm", "squeue"), ("SLURM_",), "SLURM_JOB_ID", "sbatch", ("--no-requeue",), "--comment")
 #: ``qsub(1B)`` of PBS Pro, OpenPBS and Torque.
-PBS = BatchSystem("PBS", ("torque", "pbs", "pbspro"), ("PBS_",), "qsub", ("-r n",))
+PBS = BatchSystem("PBS", ("torque", "pbs", "pbspro"), ("PBS_",), "PBS_JOBID", "qsub", ("-r n",))
 BATCH_SYSTEMS = (
     SLURM,
     PBS,
     # bsub(1)
-    BatchSystem("LSF", ("lsf",), ("LSB_",), "bsub", ("-rn",)),
+    BatchSystem("LSF", ("lsf",), ("LSB_",), "LSB_JOBID", "bsub", ("-rn",)),
     # qsub(1) of Grid Engine; mpirun of Open MPI looks for the host file among others (plm_rsh_component.c).
-    BatchSystem("Grid Engine", ("sge",), ("PE_HOSTFILE",), "qsub"),
+    BatchSystem("Grid Engine", ("sge",), ("PE_HOSTFILE",), "JOB_ID", "qsub"),
     # oarsub(1); a job is started again only if it was submitted as idempotent.
-    BatchSystem("OAR", ("oar",), ("OAR_",), "oarsub"),
+    BatchSystem("OAR", ("oar",), ("OAR_",), "OAR_JOB_ID", "oarsub"),
     # ReFrame submits through Flux' Python module.
-    BatchSystem("Flux", ("flux",), ("FLUX_",)),
+    BatchSystem("Flux", ("flux",), ("FLUX_",), "FLUX_JOB_ID"),
     # ReFrame has none for it; its jobs may still surround ours.
     BatchSystem("LoadLeveler", (), ("LOADL",)),
 )

@@ -259,9 +259,9 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.measured_with = provenance.describe()
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
-        asked = self._condition.recorded
+        asked, known = self._condition.recorded, self._condition.known
         commands = [
-            script.Command(row.name, launcher, row.words(self._stack), asked=asked, once=row.checks_data)
+            script.Command(row.name, launcher, row.words(self._stack), asked=asked, once=row.checks_data, known=known)
             for row in self._launches
         ]
         if self._paired:

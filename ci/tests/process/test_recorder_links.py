@@ -13,8 +13,10 @@ import pytest
 from folders import DATA
 from reframe_tests.harness.evidence import checks, link_state, recorder
 from reframe_tests.harness.evidence.checks import RankEvidence
+from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from small_programs import compile_c, inside_namespace
+from synthetic_evidence import STACK
 
 TREES = DATA / "golden" / "sysfs"
 LIBRARY = "int PMPI_Init(int *c, char ***v) { (void)c; (void)v; return 0; } int PMPI_Finalize(void) { return 0; }"
@@ -47,11 +49,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def seen_on(program: tuple[Path, Path], tmp_path: Path) -> Callable[..., RankEvidence]:
-    """What a rank says on a machine with a tree below /sys/class, and with some variables set."""
+    """What a rank says on a machine with a tree below /sys/class, under a launcher and with some variables set."""
 
-    def seen_on_(tree: str, **environment: str) -> RankEvidence:
+    def seen_on_(tree: str, launcher: str = "srun", **environment: str) -> RankEvidence:
         plant(tree, tmp_path / "class")
-        words = " ".join(f"{name}={value}" for name, value in environment.items())
+        known = recorder.variables(STACK, registry.known()[launcher])
+        words = " ".join(f"{name}={value}" for name, value in {**known, **environment}.items())
         run = f"env LD_PRELOAD={program[0]} MPIBENCH_EVIDENCE={tmp_path} {words} {program[1]}"
         inside_namespace(tmp_path, f"mount --bind {tmp_path}/class /sys/class", run)
         (rank,) = checks.read(tmp_path)
@@ -182,7 +185,7 @@ def test_the_others_do_not(seen_on: Callable[..., RankEvidence]) -> None:
 
 def test_an_mpis_own_number_counts_before_slurms(seen_on: Callable[..., RankEvidence]) -> None:
     """A launcher started within one of Slurm's tasks hands that task's number to all its ranks."""
-    assert seen_on("mlx5", SLURM_LOCALID="3", MPI_LOCALRANKID="0").init.links is not None
+    assert seen_on("mlx5", "hydra", SLURM_LOCALID="3", MPI_LOCALRANKID="0").init.links is not None
 
 
 def test_the_files_are_json_whatever_a_driver_says(seen_on: Callable[..., RankEvidence], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ GALLEY = '''
 
 import re
 
-from reframe_tests.harness.launchers.model import Binding, Launcher
+from reframe_tests.harness.launchers.model import Binding, Identity, Launcher
 
 
 def count(request):
@@ -44,9 +44,26 @@ LAUNCHER = Launcher(
     exports=lambda exports: tuple(f"--env={name}" for name in exports.names),
     oversubscribe=("--crowd",),
     private=("GALLEY_",),
+    identity=Identity(("GALLEY_RANK",), ("GALLEY_SIZE",), ("GALLEY_LOCAL_RANK",), ("GALLEY_VOYAGE",)),
     stdout_lines=re.compile(r"galley: .*"),
 )
 '''
+#: The launcher itself: so many processes on this machine, each with its number.
+GALLEY_PROGRAM = """#!/bin/sh
+shift
+while :; do
+    case $1 in --oars=*) size=${1#*=} ;; --*) ;; *) break ;; esac
+    shift
+done
+export GALLEY_SIZE="$size" GALLEY_VOYAGE=1492
+rank=0 started= status=0
+while [ "$rank" -lt "$size" ]; do
+    GALLEY_RANK=$rank GALLEY_LOCAL_RANK=$rank "$@" &
+    started="$started $!" rank=$((rank + 1))
+done
+for each in $started; do wait "$each" || status=$?; done
+exit "$status"
+"""
 TRIREME = '''
 """trireme: the mpirun of an MPI."""
 

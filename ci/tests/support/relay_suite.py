@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+#: Its program on the made-up MPI (:mod:`torus_mpi`).
+RELAY_PROGRAM = r"""
+#include <stdio.h>
+int MPI_Init(int *, char ***), MPI_Comm_rank(int, int *), MPI_Finalize(void);
+int main(int count, char **words)
+{
+    int rank = -1;
+    if (MPI_Init(&count, &words) || MPI_Comm_rank(7, &rank)) return 1;
+    if (rank == 0) puts("# Relay\n8 1.50\n16 1.75");
+    return MPI_Finalize();
+}
+"""
 SUITE = '''
 """Relay: a token passed round a ring."""
 

@@ -153,6 +153,19 @@ def test_ranks_without_a_number():
     assert len(checks.summarise([*nameless, make_rank(0)])["ranks"]) == 3
 
 
+def test_a_number_that_is_none_is_named():
+    odd = make_rank(world=None, rank={"value": "two", "source": "TORUS_RANK"})
+    sentences = checks.check_presence([odd], nodes=1, ppn=1)
+    assert "process 100 on c1 does not know its rank; TORUS_RANK of its launcher is no number." in sentences
+
+
+def test_why_mpi_was_not_asked_is_a_note():
+    lost = make_rank(0, world=None, world_unknown="no handle")
+    assert lost.world_unknown == "no handle" and make_rank(1).world_unknown == ""
+    [note] = checks.notes([lost, make_rank(1)])
+    assert note == "rank and size of rank 0 on c1 are the launcher's, not MPI's: no handle"
+
+
 def test_ranks_unevenly_spread():
     ranks = [make_rank(n, host, world={"rank": n, "size": 4}) for n, host in enumerate(("c1", "c1", "c1", "c2"))]
     (sentence,) = checks.check_presence(ranks, nodes=2, ppn=2)

@@ -14,6 +14,7 @@ from reframe_tests.harness import schema as schemas
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.job import transports
 from reframe_tests.harness.launchers import binding
+from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.placement import place
 from reframe_tests.harness.machine.topology import Topology, describe
@@ -108,6 +109,7 @@ def test_its_ranks_are_kept_from_binding_and_its_variables_recorded(folder: Path
     assert isinstance(bound, binding.Binding)
     assert bound.env == {"TORUS_BIND": "0"}
     assert '"TORUS_"' in recorder.flags()[-1]
+    assert any(flag.startswith("-DMPI_LIBRARIES=") and '"libtorus"' in flag for flag in recorder.flags())
 
 
 def test_its_wheel_is_described_by_it(folder: Path, tmp_path: Path) -> None:
@@ -146,6 +148,12 @@ def test_a_session_names_its_files_and_what_was_in_them(folder: Path) -> None:
         ),
         (TORUS_MPI.replace('"torusmpi"', '"Torus MPI"'), r"torusmpi\.py: 'Torus MPI' is not a name of small letters"),
         (TORUS_MPI.replace('("TORUS_",)', '("torus",)'), r"torusmpi\.py: 'torus' in 'settings' is not the beginning"),
+        (
+            TORUS_MPI.replace('world="7"', 'world="0x80000000"'),
+            r"torusmpi\.py: 'world' is '0x80000000', neither a number of C's int nor the name of an object; correct it",
+        ),
+        (TORUS_MPI.replace('world="7"', 'world="7 "'), r"torusmpi\.py: 'world' is '7 ', neither a number"),
+        (TORUS_MPI.replace('world="7"', 'world="a world"'), r"torusmpi\.py: 'world' is 'a world', neither a number"),
         (
             TORUS_MPI.replace('transports=("torus",),', ""),
             r"torusmpi\.py: transport 'torus' is not one of shm, tcp, .*'transports'",
@@ -201,6 +209,17 @@ def test_the_project_names_no_mpi_outside_its_folder() -> None:
     product = [path for top in ("reframe_tests", "ci/mpibench") for path in (metadata.ROOT / top).rglob("*.py")]
     places = {str(path) for path in product if path.parent != room and literal.search(path.read_text())}
     assert len(product) > 100 and places == set()
+
+
+def test_the_recorder_names_no_mpi_and_no_launcher() -> None:
+    """What it must know of them stands in their records, and is given to it by the compiler or the job."""
+    rows = [*registry.known().values(), *launchers.known().values()]
+    words = {word for row in rows for word in (row.name, row.title, *row.settings) if len(word) > 3}
+    words |= {mpi.world for mpi in registry.known().values() if mpi.world}
+    words |= {name for row in launchers.known().values() for names in vars(row.identity).values() for name in names}
+    text = "".join(path.read_text() for path in recorder.SOURCES).replace("mpirun ... env", "")
+    assert "ompi_mpi_comm_world" in words and "SLURM_PROCID" in words
+    assert sorted(word for word in words if re.search(rf"(?i)\b{re.escape(word)}", text)) == []
 
 
 def test_each_mpi_has_a_file_of_its_own_name() -> None:

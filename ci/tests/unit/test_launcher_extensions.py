@@ -73,6 +73,14 @@ def test_what_it_keeps_to_itself_need_not_reach_the_ranks() -> None:
     assert check_settings([make_rank(0)], {"GALLEY_LOG": "1"}) == []
 
 
+def test_the_recorder_is_given_its_variables_and_those_of_the_batch_system() -> None:
+    known = resolved("none").known
+    names = {key: known[f"MPIBENCH_{key}_VARIABLES"] for key in ("RANK", "SIZE", "LOCAL_RANK")}
+    assert names == {"RANK": "GALLEY_RANK", "SIZE": "GALLEY_SIZE", "LOCAL_RANK": "GALLEY_LOCAL_RANK"}
+    assert known["MPIBENCH_JOB_VARIABLES"].startswith("GALLEY_VOYAGE:SLURM_JOB_ID:PBS_JOBID")
+    assert (known["MPIBENCH_LIBRARY"], known["MPIBENCH_WORLD"]) == (STACK.library, "ompi_mpi_comm_world")
+
+
 def test_its_lines_before_a_title_are_set_aside() -> None:
     said = "galley: pulls\nbireme: pulls\n"
     parted = preamble.part(f"{said}# title\n", len(said))
@@ -121,6 +129,14 @@ def test_reframe_is_given_the_launchers_it_does_not_have() -> None:
             r"galley\.py: launcher 'mpirun' of a partition stands for",
         ),
         (GALLEY.replace("{ranks}", "{rank}"), r"galley\.py: 'total' has a placeholder that is none of {ranks}, {nodes}"),
+        (
+            GALLEY.replace('"GALLEY_SIZE"', '"GALLEY SIZE"'),
+            r"galley\.py: 'GALLEY SIZE' in 'size' is not the name of a variable",
+        ),
+        (
+            GALLEY.replace('("GALLEY_RANK",)', '"GALLEY_RANK"'),
+            r"galley\.py: 'rank' is 'GALLEY_RANK', not a tuple of names; write \('GALLEY_RANK',\)",
+        ),
         (GALLEY.replace('manual="galley(1)",', ""), r"galley\.py cannot be read \(TypeError: .*manual"),
     ],
 )

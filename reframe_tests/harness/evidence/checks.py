@@ -137,7 +137,11 @@ def _check_numbers(ranks: Sequence[RankEvidence], expected: int) -> list[str]:
         if len(same) > 1
     ]
     unknown = [rank for rank in ranks if rank.rank is None]
-    sentences += [f"process {rank.pid} on {rank.host} does not know its rank; no launcher announced it." for rank in unknown]
+    sentences += [
+        f"process {rank.pid} on {rank.host} does not know its rank; "
+        + (f"{rank.rank_source} of its launcher is no number." if rank.rank_source else "no launcher announced it.")
+        for rank in unknown
+    ]
     strange = sorted(number for number in found if number >= expected)
     if strange:
         sentences.append(f"ranks {format_cpus(strange)} left evidence, {expected} ranks were asked for.")
@@ -332,8 +336,21 @@ def preloaded(rank: RankEvidence) -> tuple[str, ...]:
 
 
 def notes(ranks: Sequence[RankEvidence]) -> list[str]:
-    """Notes on libraries somebody else preloaded, and on ranks that often lost their core to others; they disprove nothing."""
-    return [*_preload_notes(ranks), *_contention_notes(ranks)]
+    """Notes on ranks that MPI was not asked for, on libraries somebody else preloaded, and on ranks that often lost their core
+    to others; they disprove nothing.
+    """
+    return [*_world_notes(ranks), *_preload_notes(ranks), *_contention_notes(ranks)]
+
+
+def _world_notes(ranks: Sequence[RankEvidence]) -> list[str]:
+    groups: dict[str, list[RankEvidence]] = {}
+    for rank in ranks:
+        groups.setdefault(rank.world_unknown, []).append(rank)
+    return [
+        f"rank and size of {'all ranks' if len(same) == len(ranks) else name_ranks(same)} are the launcher's, not MPI's: {why}"
+        for why, same in groups.items()
+        if why
+    ]
 
 
 def _preload_notes(ranks: Sequence[RankEvidence]) -> list[str]:

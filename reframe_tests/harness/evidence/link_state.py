@@ -153,7 +153,7 @@ def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
         if reader is None:
             finding.sentences.append(
                 f"no rank of {host} read the state of its links: the launcher numbers no rank of the node 0 "
-                "(OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID, SLURM_LOCALID and the like)."
+                "in the variable its record names ('local_rank' of its 'identity')."
             )
             continue
         names = list(dict.fromkeys([*rails, *_below(reader, rails), *same_port(reader, fabric)]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,6 +147,7 @@ class RankEvidence:
 
     :param rank: rank in MPI_COMM_WORLD, from MPI itself where ``world_known``, else from the launcher's variables.
     :param size: size of MPI_COMM_WORLD, likewise.
+    :param world_unknown: why MPI could not be asked for them; empty where it was, and in records of former versions.
     :param rank_source: variable the launcher announced the rank in; empty where there is none.
     :param job: batch job; empty outside of one.
     :param library_version: MPI_Get_library_version; ``None`` where the library has no such function.
@@ -185,6 +187,7 @@ class RankEvidence:
     finalize: Snapshot | None
     source: str = field(default="", compare=False)
     layout: int = FORMATS[-1]
+    world_unknown: str = ""
 
     @property
     def name(self) -> str:
@@ -320,11 +323,13 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
         finalize=_snapshot(_get(document, "finalize", dict)) if finalized else None,
         source=source,
         layout=_get(document, "format", int),
+        world_unknown=_get(document, "world_unknown", str) if "world_unknown" in document else "",
     )
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
+    """A rank or a size as a launcher writes it; ``None`` for anything else, such as a number no C int holds."""
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
 def _interface(row: dict[str, Any]) -> Interface:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..evidence import recorder
 from ..launchers import binding
 from ..launchers import registry as launchers
 from ..launchers.model import Binding, Bootstrap, Exports, Launcher
@@ -96,6 +97,11 @@ class Condition:
     def recorded(self) -> tuple[str, ...]:
         """Names of the variables that the ranks' evidence is asked for."""
         return tuple(dict.fromkeys((*self.asked_env, *self.launcher_env)))
+
+    @property
+    def known(self) -> dict[str, str]:
+        """Variables that say to the evidence library what is known of the MPI and the launcher."""
+        return recorder.variables(self.stack, self.launcher)
 
     @property
     def _all_env(self) -> dict[str, str]:

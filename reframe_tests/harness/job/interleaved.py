@@ -38,10 +38,10 @@ class PairedStack:
         :param site_launcher: what the site's launcher would start; ``options``: what the user gave it.
         """
         launcher = self.condition.launcher_words(site_launcher, options)
-        stack, asked = self.condition.stack, self.condition.recorded
+        stack, asked, known = self.condition.stack, self.condition.recorded, self.condition.known
         return [
             script.Command(
-                row.name, launcher, row.words(stack), _enter(row.name, own, self.condition), asked, once=row.checks_data
+                row.name, launcher, row.words(stack), _enter(row.name, own, self.condition), asked, row.checks_data, known
             )
             for row in self.launches
         ]

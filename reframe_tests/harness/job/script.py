@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import shlex
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from .. import process_stat
 
@@ -24,7 +24,8 @@ START_LOG = "starts.txt"
 GRACE_S = 10
 #: Exit status of coreutils' ``timeout`` when it had to end the command (timeout(1)).
 TIMED_OUT = 124
-#: Script that each rank is started through: it preloads the evidence library and says where evidence belongs.
+#: Script that each rank is started through: it preloads the evidence library and says where evidence belongs. Launches whose
+#: library or launcher differ have one each (``record2.sh``).
 RECORD_SCRIPT = "record.sh"
 #: Exit status noted for a launch that was ended for printing too much: that of a process that exceeded ``ulimit -f``
 #: (128 + SIGXFSZ, signal(7)).
@@ -71,6 +72,7 @@ class Command:
     :param enter: shell text before the launcher, for a launch that needs another environment than the job's.
     :param asked: names of the variables whose values each rank is asked for.
     :param once: run it once, before the repeats of the others.
+    :param known: variables that say to the evidence library what is known of the MPI and the launcher.
     """
 
     name: str
@@ -79,6 +81,7 @@ class Command:
     enter: str = ""
     asked: Sequence[str] = ()
     once: bool = False
+    known: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,34 +134,52 @@ def write_body(
     :param owner: the process on the same machine without which the job must not go on.
     """
     once, again = ([command for command in commands if command.once is first] for first in (True, False))
+    scripts: dict[tuple[tuple[str, str], ...], str] = {}
+    for command in commands:
+        scripts.setdefault(_known(command), RECORD_SCRIPT.replace(".", f"{len(scripts) + 1}.") if scripts else RECORD_SCRIPT)
     return [
         *_write_ends(),
         *_write_launch(limit_s, debug_env),
         "measure() {",
         "    local repeat pipes running= stopped= watcher=",
         # What an earlier start of the same job left here would be counted with what this one measures.
-        f"    rm -rf evidence {LAUNCH_LOG} {RECORD_SCRIPT} {' '.join(_left_by(command.name) for command in commands)}",
+        f"    rm -rf {' '.join(['evidence', LAUNCH_LOG, *scripts.values(), *(_left_by(each.name) for each in commands)])}",
         f'    echo "$(date -u +%FT%TZ) $(hostname)" >>{START_LOG}',
-        # On the rank's own node, so that what a user, a module or a launcher preloads there is kept, behind ours. A file and
-        # not `sh -c`: some launchers join the words of a command and part them again.
-        f"    cat >{RECORD_SCRIPT} <<'END_OF_RECORD'",
-        f"export MPIBENCH_EVIDENCE=$1 {ASKED_VARIABLE}=$2 LD_PRELOAD={shlex.quote(recorder)}${{LD_PRELOAD:+:$LD_PRELOAD}}",
-        "shift 2",
-        'exec "$@"',
-        "END_OF_RECORD",
+        *(line for known, name in scripts.items() for line in _write_record(name, known, recorder)),
         "    pipes=$(mktemp -d) || return",
         '    mkfifo "$pipes/out" "$pipes/err" "$pipes/never" || return',
         "    trap 'end_launch 143' TERM INT HUP",
         *(_watch(owner) if owner else ()),
         *(["    repeat=1"] if once else ()),
-        *(line for command in once for line in _start(command, recorder)),
+        *(line for command in once for line in _start(command, scripts[_known(command)])),
         f"    for repeat in {' '.join(str(r) for r in range(1, repeats + 1))}; do",
-        *(line for command in again for line in _start(command, recorder)),
+        *(line for command in again for line in _start(command, scripts[_known(command)])),
         "    done",
         "    trap - TERM INT HUP",
         *(['    kill "$watcher" 2>/dev/null || true'] if owner else ()),
         '    rm -rf "$pipes"',
         "}",
+    ]
+
+
+def _known(command: Command) -> tuple[tuple[str, str], ...]:
+    """What a launch has in common with all that share its script."""
+    return tuple(command.known.items())
+
+
+def _write_record(name: str, known: Iterable[tuple[str, str]], recorder: str) -> list[str]:
+    """Shell lines that write the script ranks are started through, with arguments folder, variables asked for, command.
+
+    It runs on the rank's own node, so that what a user, a module or a launcher preloads there is kept, behind ours. A file and
+    not ``sh -c``: some launchers join the words of a command and part them again.
+    """
+    return [
+        f"    cat >{name} <<'END_OF_RECORD'",
+        f"export MPIBENCH_EVIDENCE=$1 {ASKED_VARIABLE}=$2 LD_PRELOAD={shlex.quote(recorder)}${{LD_PRELOAD:+:$LD_PRELOAD}}",
+        *(f"export {variable}={shlex.quote(value)}" for variable, value in known),
+        "shift 2",
+        'exec "$@"',
+        "END_OF_RECORD",
     ]
 
 
@@ -221,11 +242,11 @@ def _write_launch(limit_s: int, debug_env: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _start(command: Command, recorder: str) -> list[str]:
-    """Shell lines that start one repeat of a launch."""
+def _start(command: Command, script: str) -> list[str]:
+    """Shell lines that start one repeat of a launch, each rank through a script of :func:`_write_record`."""
     # Never an empty word: launchers that join a command's words lose it.
     asked = "".join(f":{name}" for name in command.asked) + ":"
-    record = f'sh "$PWD/{RECORD_SCRIPT}" "$PWD/evidence/{command.name}.$repeat" {asked}'
+    record = f'sh "$PWD/{script}" "$PWD/evidence/{command.name}.$repeat" {asked}'
     return [
         f'        launch {command.name} "$repeat" \\',
         *([f"            {command.enter} \\"] if command.enter else []),

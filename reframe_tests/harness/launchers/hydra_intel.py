@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..mpis.transport import Range
 from . import pbs
-from .model import Binding, Bootstrap, Introduction, Launcher, Request, mask
+from .model import Binding, Bootstrap, Identity, Introduction, Launcher, Request, mask
 
 #: First version with Hydra.
 HYDRA = (4, 1)
@@ -64,6 +64,8 @@ LAUNCHER = Launcher(
         ),
     ),
     private=("I_MPI_HYDRA_", "I_MPI_JOB_", "I_MPI_MPD_"),
+    identity=Identity(rank=("PMI_RANK",), size=("PMI_SIZE",), local_rank=("MPI_LOCALRANKID",)),
+    settings=("PMI_RANK", "PMI_SIZE"),
     note="Always masks: I_MPI_PIN_PROCESSOR_LIST is ignored if a domain is inherited, and with a CPU outside the job's cpuset "
     "2021.18's hydra_pmi_proxy spins forever, where a mask ends with 'unable to bind process'. Masks need their 0x (without, "
     "2021.18 prints an error and pins by default). Both variables are in 4.0.1 too (Cambridge paper, 3.4).",

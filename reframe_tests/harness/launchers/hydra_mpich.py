@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import pbs
-from .model import Binding, Bootstrap, Introduction, Launcher, Request
+from .model import Binding, Bootstrap, Identity, Introduction, Launcher, Request
 
 
 def _count(request: Request) -> Binding:
@@ -39,5 +39,12 @@ LAUNCHER = Launcher(
     ),
     # mpiexec(1) of Hydra.
     private=("HYDRA_",),
+    # src/pm/hydra/proxy/pmip_cb.c of MPICH; MVAPICH2 and MVAPICH say the last of each besides.
+    identity=Identity(
+        rank=("PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "MVP_COMM_WORLD_RANK"),
+        size=("PMI_SIZE", "MV2_COMM_WORLD_SIZE", "MVP_COMM_WORLD_SIZE"),
+        local_rank=("MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "MVP_COMM_WORLD_LOCAL_RANK"),
+    ),
+    settings=("PMI_RANK", "PMI_SIZE"),
     note="Ranks beyond the end of the list are left unbound. HYDRA_TOPO_DEBUG=1 shows the masks without binding.",
 )

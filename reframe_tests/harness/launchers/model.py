@@ -130,6 +130,22 @@ class Bootstrap:
     hostfile: bool = False
 
 
+@dataclass(frozen=True)
+class Identity:
+    """Names of the variables in which ranks find who they are, for the recorder; of several the first that is set counts.
+
+    :param rank: rank among all ranks.
+    :param size: number of all ranks.
+    :param local_rank: rank on the node; its rank 0 reads the state of the node's links.
+    :param job: number of the batch job, where the batch system itself does not say it (``BatchSystem.job``).
+    """
+
+    rank: tuple[str, ...] = ()
+    size: tuple[str, ...] = ()
+    local_rank: tuple[str, ...] = ()
+    job: tuple[str, ...] = ()
+
+
 def export_nothing(exports: Exports) -> tuple[str, ...]:
     """For launchers that hand on the whole environment by themselves."""
     return ()
@@ -158,6 +174,8 @@ class Launcher:
         and starts through it by itself.
     :param private: beginnings of the names of variables that only the launcher reads, and need not hand on.
     :param rewritten: likewise, of variables that it sets again for the ranks to what it made of them.
+    :param identity: where its ranks find who they are; needed where an MPI's world is not known (``Mpi.world``).
+    :param settings: first letters of variables that say how it started the ranks, which each rank's record keeps.
     :param stdout_lines: whole lines it can print on stdout only, among the benchmark's.
     :param note: what a reader of the record must know.
     """
@@ -179,6 +197,8 @@ class Launcher:
     bootstraps: tuple[Bootstrap, ...] = ()
     private: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()
+    identity: Identity = Identity()
+    settings: tuple[str, ...] = ()
     stdout_lines: re.Pattern[str] | None = None
     note: str = ""
 

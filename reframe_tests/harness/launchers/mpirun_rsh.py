@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..vocabulary import NotMeasured
 from . import pbs
-from .model import HOSTFILE, Binding, Bootstrap, Exports, Introduction, Launcher, Request
+from .model import HOSTFILE, Binding, Bootstrap, Exports, Identity, Introduction, Launcher, Request
 
 #: Hands every variable on to ranks on other nodes.
 EXPORT = "-export"
@@ -67,6 +67,12 @@ LAUNCHER = Launcher(
             prepare=(f'cp "$PBS_NODEFILE" {HOSTFILE}',),
             hostfile=True,
         ),
+    ),
+    # MVAPICH2 user guide 2.3.7, 'Frequently Asked Questions': MV2_COMM_WORLD_RANK and its like; MVAPICH's are renamed.
+    identity=Identity(
+        rank=("PMI_RANK", "MV2_COMM_WORLD_RANK", "MVP_COMM_WORLD_RANK"),
+        size=("PMI_SIZE", "MV2_COMM_WORLD_SIZE", "MVP_COMM_WORLD_SIZE"),
+        local_rank=("MV2_COMM_WORLD_LOCAL_RANK", "MVP_COMM_WORLD_LOCAL_RANK"),
     ),
     note="Several nodes without known hosts: the node list of Slurm or PBS is used, and -ppn needs 2.3.6.",
 )

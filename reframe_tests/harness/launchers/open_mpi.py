@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .model import Exports, Request
+from .model import Exports, Identity, Request
 
 #: Name of the rankfile, in the directory the launcher is started in.
 RANKFILE = "rankfile"
@@ -12,6 +12,12 @@ RANKFILE = "rankfile"
 OWN_VARIABLES = ("OMPI_", "PMIX_", "PRTE_")
 #: Variables that only mpirun reads (mpirun(1)).
 PRIVATE = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_MCA_plm", "OMPI_MCA_rmaps")
+#: Variables of a rank (mpirun(1), section "Environment"; PMIX_RANK of the PMIx standard).
+IDENTITY = Identity(
+    rank=("PMIX_RANK", "OMPI_COMM_WORLD_RANK"), size=("OMPI_COMM_WORLD_SIZE",), local_rank=("OMPI_COMM_WORLD_LOCAL_RANK",)
+)
+#: Those of them that no MPI's own settings begin with.
+SETTINGS = ("PMIX_RANK",)
 
 
 def name_hosts(request: Request) -> tuple[str, ...]:

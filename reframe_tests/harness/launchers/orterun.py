@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..vocabulary import NotMeasured
 from . import pbs
 from .model import Binding, Bootstrap, Introduction, Launcher, Request
-from .open_mpi import PRIVATE, RANKFILE, export_by_name, name_hosts, rankfile
+from .open_mpi import IDENTITY, PRIVATE, RANKFILE, SETTINGS, export_by_name, name_hosts, rankfile
 
 #: First version with hwloc's numbers and the options of today.
 HWLOC = (1, 7)
@@ -48,6 +48,8 @@ LAUNCHER = Launcher(
         ),
     ),
     private=("OMPI_MCA_orte_", *PRIVATE),
+    identity=IDENTITY,
+    settings=SETTINGS,
     note="Not --cpu-list with --bind-to cpu-list:ordered: 4.1.4 sorts the list (1,0 gives rank 0 CPU 0). The physical rank "
     "file binds to whole cores without --use-hwthread-cpus. 'default' as for prrte.",
 )

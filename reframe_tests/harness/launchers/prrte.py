@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..vocabulary import NotMeasured
 from .model import Binding, Introduction, Launcher, Request
-from .open_mpi import PRIVATE, RANKFILE, export_by_name, name_hosts, rankfile
+from .open_mpi import IDENTITY, PRIVATE, RANKFILE, SETTINGS, export_by_name, name_hosts, rankfile
 
 
 def _count(request: Request) -> Binding:
@@ -41,6 +41,8 @@ LAUNCHER = Launcher(
     oversubscribe=("--map-by", ":oversubscribe"),
     # prterun(1).
     private=("PRTE_", *PRIVATE),
+    identity=IDENTITY,
+    settings=SETTINGS,
     note="Numbers are hwloc's logical ones. pe-list binds rank r to entry r only if 'ordered', starts over on each node, and "
     "without 'hwtcpus' means cores with all their hardware threads; it gives one CPU per rank, so wider ranks take a rank "
     "file. For 'default' ppr would change the binding (to NUMA nodes beyond two ranks), so the processes per node follow "

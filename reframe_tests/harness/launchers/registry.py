@@ -13,6 +13,8 @@ from .model import Launcher
 STACKS_OWN = ("local", "mpirun", "mpiexec", "mpirun_rsh", "mpirun-intelmpi", "mpirun-openmpi")
 #: Name of a launcher: a word of metadata.
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
+#: Name of a variable, or its first letters, as the recorder takes it (``MAX_NAME`` of its ``facts.h``).
+_VARIABLE = re.compile(r"[A-Za-z_]\w{0,254}", re.ASCII)
 
 
 def known() -> dict[str, Launcher]:
@@ -33,6 +35,11 @@ def known() -> dict[str, Launcher]:
 def families() -> dict[str, Launcher]:
     """Those that a stack's own ``mpirun`` may be (``launcher_family`` of ``stack.json``), by name."""
     return {name: row for name, row in known().items() if not row.site}
+
+
+def settings() -> tuple[str, ...]:
+    """First letters of variables that say how some launcher started the ranks."""
+    return tuple(dict.fromkeys(prefix for row in known().values() for prefix in row.settings))
 
 
 def find(launcher: str, family: str) -> Launcher | None:
@@ -58,6 +65,12 @@ def _find_fault(launcher: Launcher) -> str:
     taken = [name for name in launcher.site if name in STACKS_OWN]
     if taken:
         return f"launcher {taken[0]!r} of a partition stands for the stack's own mpirun; name another one in 'site'"
+    for key, names in {"settings": launcher.settings, **vars(launcher.identity)}.items():
+        if isinstance(names, str):
+            return f"{key!r} is {names!r}, not a tuple of names; write ({names!r},)"
+        for name in names:
+            if not _VARIABLE.fullmatch(name):
+                return f"{name!r} in {key!r} is not the name of a variable; correct it"
     try:
         launcher.words((), (), 1, 1)
     except (KeyError, IndexError, ValueError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .model import Binding, Launcher, Request, mask
+from .model import Binding, Identity, Launcher, Request, mask
 
 
 def _count(request: Request) -> Binding:
@@ -39,6 +39,16 @@ LAUNCHER = Launcher(
     private=("SRUN_",),
     # SLURM_CPU_BIND=cores arrives as quiet,mask_cpu:0x1.
     rewritten=("SLURM_",),
+    # What the process management interface says comes first: Slurm's exist even where MPI never got to know of its peers.
+    identity=Identity(
+        rank=("PMIX_RANK", "PMI_RANK", "SLURM_PROCID"),
+        size=("PMI_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"),
+        local_rank=("SLURM_LOCALID",),
+    ),
+    settings=(
+        *("SLURM_CPU_BIND", "SLURM_MPI_TYPE", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_NODEID", "SLURM_LOCALID", "SLURM_PROCID"),
+        *("PMI_RANK", "PMI_SIZE", "PMIX_RANK"),
+    ),
     # info() of src/srun/libsrun/allocate.c and launch.c (22.05); without "error:" and "warning:".
     stdout_lines=re.compile(
         r"srun: (?:[Jj]ob \d+ (?:queued and waiting for resources|has been allocated resources)"

@@ -266,6 +266,7 @@ MPI = Mpi(
         ),
     ),
     settings=("I_MPI_",),
+    bookkeeping=("I_MPI_INFO_", "I_MPI_HYDRA_"),
     # The layout is that of the package's recipe (component_prefix).
     spack=SpackPackage(
         "intel-oneapi-mpi", homes=("mpi/{version}", "mpi/{short}", "mpi/latest", ""), libraries=("lib", "lib/release")

@@ -77,6 +77,8 @@ class Mpi:
     :param stdout_lines: whole lines it can print on stdout only, among the benchmark's.
     :param unbinding: how its ranks are kept from binding themselves.
     :param settings: first letters of variables that choose or tune it, which each rank's record keeps.
+    :param bookkeeping: first letters of those among them that say nothing: its launcher's own notes, long and different for
+        every rank.
     :param spack: its package, where Spack can build it.
     :param transports: transports it adds to :data:`vocabulary.TRANSPORTS`.
     """
@@ -96,5 +98,6 @@ class Mpi:
     stdout_lines: re.Pattern[str] | None = None
     unbinding: tuple[Unbinding, ...] = ()
     settings: tuple[str, ...] = ()
+    bookkeeping: tuple[str, ...] = ()
     spack: SpackPackage | None = None
     transports: tuple[str, ...] = ()

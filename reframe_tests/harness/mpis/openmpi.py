@@ -196,6 +196,7 @@ MPI = Mpi(
         ),
     ),
     settings=("OMPI_", "OPAL_", "PRTE_", "PMIX_MCA_"),
+    bookkeeping=("OMPI_ARGV", "OMPI_MCA_PREFIXES"),
     spack=SpackPackage("openmpi"),
     rows=_ROWS,
     gaps=_GAPS,

@@ -15,6 +15,11 @@ STANDARD_LIBRARY = "libmpi_abi"
 _WORD = re.compile(r"[a-z][a-z0-9_]*")
 #: First letters of a variable's name.
 _PREFIX = re.compile(r"[A-Z][A-Z0-9_]*")
+#: A number as C and Python both read it, and the name of a C object.
+_NUMBER = re.compile(r"0x[0-9A-Fa-f]+|0|[1-9][0-9]*", re.ASCII)
+_OBJECT = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+#: Largest number that is a handle: the recorder and ``probe`` pass it as a C int.
+_MOST_HANDLE = 2**31 - 1
 
 
 def known() -> dict[str, Mpi]:
@@ -66,6 +71,11 @@ def settings() -> tuple[str, ...]:
     return _each_once(prefix for mpi in known().values() for prefix in mpi.settings)
 
 
+def bookkeeping() -> tuple[str, ...]:
+    """First letters of variables among :func:`settings` that say nothing."""
+    return _each_once(prefix for mpi in known().values() for prefix in mpi.bookkeeping)
+
+
 def abi_of(soname: str) -> str:
     """Binary interface behind a name programs ask for an MPI library by; empty for a library that is none."""
     return next((mpi.abi for mpi in known().values() if any(re.fullmatch(each, soname) for each in mpi.sonames)), "")
@@ -75,14 +85,22 @@ def _each_once(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
+def _is_world(word: str) -> bool:
+    """Whether it is what C takes for a number of its int, or the name of an object."""
+    return int(word, 0) <= _MOST_HANDLE if _NUMBER.fullmatch(word) else bool(_OBJECT.fullmatch(word))
+
+
 def _find_fault(mpi: Mpi) -> str:
     """What is wrong with a record, as the end of a sentence."""
     for word in (mpi.name, mpi.abi, *mpi.transports):
         if not _WORD.fullmatch(word):
             return f"{word!r} is not a name of small letters, digits and _; give it another"
-    for prefix in mpi.settings:
-        if not _PREFIX.fullmatch(prefix):
-            return f"{prefix!r} in 'settings' is not the beginning of a variable's name; correct it"
+    for key, prefixes in (("settings", mpi.settings), ("bookkeeping", mpi.bookkeeping)):
+        for prefix in prefixes:
+            if not _PREFIX.fullmatch(prefix):
+                return f"{prefix!r} in {key!r} is not the beginning of a variable's name; correct it"
+    if mpi.world and not _is_world(mpi.world):
+        return f"'world' is {mpi.world!r}, neither a number of C's int nor the name of an object; correct it, or leave it out"
     named = {row.transport for row in mpi.rows} | {gap.transport for gap in mpi.gaps}
     unknown = named - {*TRANSPORTS, *mpi.transports}
     if unknown:

@@ -17,12 +17,16 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...mpis import registry
+from ...batch_systems import BATCH_SYSTEMS
+from ...launchers import registry as launchers
+from ...launchers.model import Launcher
+from ...mpis import registry as mpis
+from ...stacks.stack import Stack
 from ...vocabulary import BadInput
 
 SOURCE = Path(__file__).with_name("recorder.c")
 #: Files the library is made of; any change of one gives it another name.
-SOURCES = (SOURCE, *(SOURCE.with_name(f"{part}.h") for part in ("text", "facts", "links", "snapshot")))
+SOURCES = (SOURCE, *(SOURCE.with_name(f"{part}.h") for part in ("text", "library", "facts", "links", "snapshot")))
 #: Where the harness keeps the built library; on a cluster the checkout is on a file system the nodes share.
 DIRECTORY = Path(__file__).resolve().parents[4] / "results" / "recorder"
 
@@ -47,8 +51,29 @@ def compilers() -> list[tuple[str, ...]]:
 
 
 def flags() -> tuple[str, ...]:
-    """Options of the compiler, first letters of the MPI libraries' variables among them (``MPI_SETTINGS``)."""
-    return (*_FLAGS, "-DMPI_SETTINGS=" + ",".join(f'"{prefix}"' for prefix in registry.settings()))
+    """Options of the compiler, with what the records of all MPIs and launchers know of libraries and variables."""
+    lists = {
+        "MPI_LIBRARIES": mpis.libraries(),
+        "RUN_BOOKKEEPING": mpis.bookkeeping(),
+        "RUN_SETTINGS": dict.fromkeys((*mpis.settings(), *launchers.settings())),
+    }
+    return (*_FLAGS, *(f"-D{name}=" + ",".join(f'"{prefix}"' for prefix in prefixes) for name, prefixes in lists.items()))
+
+
+def variables(stack: Stack, launcher: Launcher) -> dict[str, str]:
+    """What the recorder is told of a launch, by its variables; what is not known is empty (``recorder.c``).
+
+    :param launcher: what starts the ranks.
+    """
+    identity, batch = launcher.identity, (row.job for row in BATCH_SYSTEMS if row.job)
+    return {
+        "MPIBENCH_LIBRARY": stack.library,
+        "MPIBENCH_WORLD": mpis.find(stack.mpi).world,
+        "MPIBENCH_RANK_VARIABLES": ":".join(identity.rank),
+        "MPIBENCH_SIZE_VARIABLES": ":".join(identity.size),
+        "MPIBENCH_LOCAL_RANK_VARIABLES": ":".join(identity.local_rank),
+        "MPIBENCH_JOB_VARIABLES": ":".join(dict.fromkeys((*identity.job, *batch))),
+    }
 
 
 def digest() -> str:

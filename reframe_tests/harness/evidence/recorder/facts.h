@@ -1,10 +1,8 @@
-/* What holds for the whole run and is written once: who the rank is, its libraries, its settings; part of recorder.c. */
+/* What holds for the whole run and is written once: who the rank is, its settings, its node; part of recorder.c. */
 #ifndef RECORDER_FACTS_H
 #define RECORDER_FACTS_H
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <ifaddrs.h>
-#include <link.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -14,166 +12,51 @@
 #include <sys/socket.h>
 #include <sys/utsname.h>
 
-#include "text.h"
+#include "library.h"
 
+#define MAX_NAME 256 /* bytes of a variable's name, its end included */
 #define MAX_VALUE 4096 /* bytes kept of an environment variable */
 
 extern char **environ;
 
-/* ---- loaded libraries ---- */
-
-static bool starts_with_one(const char *string, const char *const *prefixes, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!strncmp(string, prefixes[i], strlen(prefixes[i])))
-            return true;
-    return false;
-}
-
-/* Prefixes of the libraries that decide which MPI ran and which network it could use. */
-static const char *const LIBRARIES[] = {
-    "libmpi", "libpmi", "libfabric", "libuc", "libpsm", "libmlx", "libibverbs", "librdmacm", "libopen-pal", "libopen-rte",
-    "libhwloc", "libhcoll", "libsharp", "libefa", "libcxi", "libxpmem",
-};
-
-static int collect_library(struct dl_phdr_info *info, size_t size, void *paths)
-{
-    (void)size;
-    const char *name = strrchr(info->dlpi_name, '/');
-    if (!name)
-        return 0;
-    if (strstr(name, "-fi.so") /* loadable providers of libfabric */ ||
-        starts_with_one(name + 1, LIBRARIES, sizeof LIBRARIES / sizeof *LIBRARIES))
-        put_bytes(paths, info->dlpi_name, strlen(info->dlpi_name) + 1);
-    return 0;
-}
-
-/* A symbol behind this library; or, when MPI was opened privately (mpi4py does), from the mapped libmpi itself. */
-static void *find_symbol(const char *name)
-{
-    void *symbol = dlsym(RTLD_NEXT, name);
-    if (symbol)
-        return symbol;
-    struct text paths = {0};
-    dl_iterate_phdr(collect_library, &paths);
-    for (char *path = paths.data; path && path < paths.data + paths.length && !symbol; path += strlen(path) + 1) {
-        if (strncmp(strrchr(path, '/') + 1, "libmpi", 6))
-            continue;
-        void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-        if (library) {
-            symbol = dlsym(library, name);
-            dlclose(library); /* gives back the reference NOLOAD took; the library stays */
-        }
-    }
-    free(paths.data);
-    return symbol;
-}
-
-/* A function pointer of the type asked for; ISO C has no cast from an object pointer. */
-#define FUNCTION(pointer, name)                                            \
-    do {                                                                   \
-        void *found_symbol = find_symbol(name);                            \
-        memcpy(&(pointer), &found_symbol, sizeof found_symbol);            \
-    } while (0)
-
-static void put_path(struct text *out, const char *path) /* as the file system has it, links resolved */
-{
-    char *real = realpath(path, NULL);
-    put_string(out, real ? real : path);
-    free(real);
-}
-
-/* MPI's own rank and size. The communicator handle differs by ABI and is only used where the ABI is certain: a wrong
- * one would abort the run. Anything else is null, and the launcher's variables must do. */
-static void put_world(struct text *out, const char *version, const char *path)
-{
-    int rank = -1, size = -1, bad = 1;
-    const char *name = path && strrchr(path, '/') ? strrchr(path, '/') : "";
-    /* A program that names the handle has it copied into itself (R_*_COPY), and libmpi then works on that copy. */
-    void *pointer = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world");
-    if (!pointer)
-        pointer = find_symbol("ompi_mpi_comm_world");
-    if (!pointer && !strncmp(name, "/libmpi_abi.so", 14)) /* MPI 5.0, appendix A: MPI_COMM_WORLD is 0x101 */
-        pointer = (void *)(uintptr_t)0x101;
-    put_member(out, "world");
-    if (pointer) {
-        int (*get_rank)(void *, int *), (*get_size)(void *, int *);
-        FUNCTION(get_rank, "PMPI_Comm_rank");
-        FUNCTION(get_size, "PMPI_Comm_size");
-        bad = !get_rank || !get_size || get_rank(pointer, &rank) || get_size(pointer, &size);
-    } else if (strstr(version, "MPICH") || strstr(version, "Intel(R) MPI") || strstr(version, "MVAPICH")) {
-        int (*get_rank)(int, int *), (*get_size)(int, int *); /* common ABI of the MPICH family, mpi.h: 0x44000000 */
-        FUNCTION(get_rank, "PMPI_Comm_rank");
-        FUNCTION(get_size, "PMPI_Comm_size");
-        bad = !get_rank || !get_size || get_rank(0x44000000, &rank) || get_size(0x44000000, &size);
-    }
-    if (bad)
-        put(out, "null");
-    else
-        put(out, "{\"rank\":%d,\"size\":%d}", rank, size);
-}
-
-static void put_library(struct text *out)
-{
-    static char version[16384]; /* MPI_MAX_LIBRARY_VERSION_STRING is at most 8192 in the MPIs known */
-    int length = 0, (*get_version)(char *, int *);
-    Dl_info origin = {0};
-    struct text paths = {0};
-    void *anchor = find_symbol("PMPI_Get_library_version");
-    FUNCTION(get_version, "PMPI_Get_library_version");
-    if (get_version && get_version(version, &length))
-        version[0] = '\0';
-    if (!anchor)
-        anchor = find_symbol("PMPI_Init");
-    if (!anchor || !dladdr(anchor, &origin))
-        origin.dli_fname = NULL;
-    put_member(out, "library");
-    put(out, "{\"version\":");
-    put_string(out, get_version ? version : NULL);
-    put(out, ",\"path\":");
-    if (origin.dli_fname)
-        put_path(out, origin.dli_fname);
-    else
-        put(out, "null");
-    put(out, ",\"mapped\":[");
-    dl_iterate_phdr(collect_library, &paths);
-    for (char *path = paths.data; path && path < paths.data + paths.length; path += strlen(path) + 1) {
-        put_comma(out);
-        put_path(out, path);
-    }
-    put(out, "]}");
-    out->bad |= paths.bad;
-    free(paths.data);
-    put_world(out, version, origin.dli_fname);
-}
-
 /* ---- identity and settings ---- */
 
-/* Member {"value":..., "source":...} from the first variable that is set, else null. */
-static void put_first_set(struct text *out, const char *name, const char *const *variables)
+/* The first variable that is set of those that `list` names, "A:B"; its name goes to `name`. NULL where none is. */
+static const char *first_set(const char *list, char name[MAX_NAME])
 {
-    put_member(out, name);
-    for (; *variables; variables++)
-        if (getenv(*variables)) {
-            put(out, "{\"value\":");
-            put_string(out, getenv(*variables));
-            put(out, ",\"source\":");
-            put_string(out, *variables);
-            put(out, "}");
-            return;
+    for (const char *at = getenv(list); at && *at;) {
+        size_t width = strcspn(at, ":");
+        if (width && width < MAX_NAME) {
+            memcpy(name, at, width);
+            name[width] = '\0';
+            const char *value = getenv(name);
+            if (value)
+                return value;
         }
-    put(out, "null");
+        at += width + (at[width] == ':');
+    }
+    return NULL;
+}
+
+/* Member {"value":..., "source":...} from the first variable that is set, else null. */
+static void put_first_set(struct text *out, const char *member, const char *list)
+{
+    char name[MAX_NAME];
+    const char *value = first_set(list, name);
+    put_member(out, member);
+    if (value) {
+        put(out, "{\"value\":");
+        put_limited(out, value, MAX_VALUE);
+        put(out, ",\"source\":");
+        put_string(out, name);
+        put(out, "}");
+    } else {
+        put(out, "null");
+    }
 }
 
 static void put_identity(struct text *out)
 {
-    /* The process manager's own variables first: Slurm's exist even where MPI never arrived of its peers. */
-    static const char *const rank[] = {"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
-                                       "MVP_COMM_WORLD_RANK", "PALS_RANKID", "FLUX_TASK_RANK", "SLURM_PROCID", NULL};
-    static const char *const size[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
-                                       "MVP_COMM_WORLD_SIZE", "FLUX_JOB_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",
-                                       NULL};
-    static const char *const job[] = {"SLURM_JOB_ID", "PBS_JOBID", "FLUX_JOB_ID", "LSB_JOBID", "JOB_ID", NULL};
     char host[HOST_NAME_MAX + 1] = "";
     gethostname(host, sizeof host - 1);
     put_member(out, "host");
@@ -182,21 +65,20 @@ static void put_identity(struct text *out)
     put(out, "%ld", (long)getpid());
     put_member(out, "executable");
     put_path(out, "/proc/self/exe");
-    put_first_set(out, "rank", rank);
-    put_first_set(out, "size", size);
-    put_first_set(out, "job", job);
+    put_first_set(out, "rank", "MPIBENCH_RANK_VARIABLES");
+    put_first_set(out, "size", "MPIBENCH_SIZE_VARIABLES");
+    put_first_set(out, "job", "MPIBENCH_JOB_VARIABLES");
 }
 
 /* Variables that choose or tune the network, the binding or the MPI library. */
 static const char *const SETTINGS[] = {
-    MPI_SETTINGS, /* those of each MPI library, from the compiler's command line (__init__.py) */
+    RUN_SETTINGS, /* those of each MPI library and launcher, from the compiler's command line (__init__.py) */
     "FI_", "UCX_", "PSM_", "PSM2_", "PSM3_", "HFI_", "HCOLL_", "SHARP_", "IBV_", "RDMAV_", "MLX4_", "MLX5_",
-    "MPI4PY_", "OMP_", "KMP_", "GOMP_", "SLURM_CPU_BIND", "SLURM_MPI_TYPE", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_NODEID", "SLURM_LOCALID",
-    "SLURM_PROCID", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "LD_PRELOAD", "LD_LIBRARY_PATH",
+    "MPI4PY_", "OMP_", "KMP_", "GOMP_", "LD_PRELOAD", "LD_LIBRARY_PATH",
 };
 
-/* What matches above but says nothing: the launcher's own bookkeeping, long and different for every rank. */
-static const char *const BOOKKEEPING[] = {"I_MPI_INFO_", "I_MPI_HYDRA_", "OMPI_ARGV", "OMPI_MCA_PREFIXES"};
+/* What matches above but says nothing, likewise. */
+static const char *const NOT_SETTINGS[] = {RUN_BOOKKEEPING};
 
 static bool may_be_secret(const char *name, size_t width)
 {
@@ -228,13 +110,12 @@ static void put_environment(struct text *out)
     for (char **variable = environ; variable && *variable; variable++) {
         const char *equals = strchr(*variable, '=');
         size_t width = equals ? (size_t)(equals - *variable) : 0;
-        char name[256];
+        char name[MAX_NAME];
         bool asked = is_asked(*variable, width);
         if (!width || width >= sizeof name)
             continue;
         if (!asked && (may_be_secret(*variable, width) ||
-                       !starts_with_one(*variable, SETTINGS, sizeof SETTINGS / sizeof *SETTINGS) ||
-                       starts_with_one(*variable, BOOKKEEPING, sizeof BOOKKEEPING / sizeof *BOOKKEEPING)))
+                       !STARTS_WITH_ONE(*variable, SETTINGS) || STARTS_WITH_ONE(*variable, NOT_SETTINGS)))
             continue;
         memcpy(name, *variable, width);
         name[width] = '\0';

@@ -120,14 +120,9 @@ static void put_slingshot_link(struct text *out, const char *device)
 /* One rank of a node is enough to read its links; a rank that does not know its number on the node reads them too. */
 static bool reads_links(void)
 {
-    /* MPI's launchers first: Slurm's variable is inherited by all that a launcher starts within one task. */
-    static const char *const variables[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",   "MV2_COMM_WORLD_LOCAL_RANK",
-                                            "MVP_COMM_WORLD_LOCAL_RANK",  "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID",
-                                            "SLURM_LOCALID"};
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-        if (getenv(variables[i]))
-            return !strcmp(getenv(variables[i]), "0");
-    return true;
+    char name[MAX_NAME];
+    const char *number = first_set("MPIBENCH_LOCAL_RANK_VARIABLES", name);
+    return !number || !strcmp(number, "0");
 }
 
 /* The kernel's "Tcp:" counters: of all connections in the node's network namespace, whoever's (proc(5), /proc/net/snmp). */

@@ -4,6 +4,12 @@
  *
  *   mpirun ... env LD_PRELOAD=<recorder.so> MPIBENCH_EVIDENCE=<directory> <program>
  *
+ * It knows no MPI and no launcher by name: whoever starts it says what their records know (__init__.py, variables()).
+ *   MPIBENCH_LIBRARY, MPIBENCH_WORLD    the MPI library, and its MPI_COMM_WORLD: a number, or the object whose address it is
+ *   MPIBENCH_RANK_VARIABLES, ..._SIZE_..., ..._LOCAL_RANK_..., ..._JOB_...    variables of the launcher, "A:B", first set counts
+ * Without them, or where they make no sense, rank and size are null, with the reason ("world_unknown"), and the library, the
+ * CPUs and the counters are recorded as ever.
+ *
  * One JSON file per rank, <directory>/<host>.<pid>.json, written when MPI_Init has returned ("finalized": false) and
  * replaced when MPI_Finalize is called. Between the two snapshots nothing of this library runs. A program that never
  * calls MPI_Init writes nothing. Every failure is silent: a missing file is the failure, and the reader reports it.
@@ -12,8 +18,8 @@
  * profilers call the PMPI_ one; whichever is entered first records. No mpi.h is needed: one binary serves every MPI.
  * MPI_Session_init (no world, no ranks) is not covered.
  *
- * text.h: JSON and small files. facts.h: what is written once. links.h: the state of the node's links.
- * snapshot.h: what changes.
+ * text.h: JSON and small files. library.h: the MPI library. facts.h: what else is written once. links.h: the state of the
+ * node's links. snapshot.h: what changes.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

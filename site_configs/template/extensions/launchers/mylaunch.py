@@ -5,7 +5,7 @@ with "launcher": "mylaunch" (``site``). For the mpirun of an MPI leave out ``sit
 by which 'mpibench stacks add' recognises it.
 """
 
-from reframe_tests.harness.launchers.model import Binding, Launcher
+from reframe_tests.harness.launchers.model import Binding, Identity, Launcher
 
 
 def count(request):
@@ -46,4 +46,6 @@ LAUNCHER = Launcher(
     oversubscribe=("--overcommit",),
     # Variables with these first letters are for the launcher and not for the ranks.
     private=("MYLAUNCH_",),
+    # Variables in which a rank finds its rank, the number of ranks, and its rank on the node.
+    identity=Identity(rank=("MYLAUNCH_RANK",), size=("MYLAUNCH_SIZE",), local_rank=("MYLAUNCH_LOCAL_RANK",)),
 )
