@@ -1,7 +1,8 @@
 """A site of today, to copy: HDR or NDR InfiniBand, RoCE Ethernet, Omni-Path, Slingshot.
 
-    mkdir site_configs/mysystem && cp site_configs/template/modern.py site_configs/mysystem/system.py
-    mpibench doctor --system mysystem        # lists what is still to be filled in
+    mkdir site_configs/NAME
+    sed 's/"mysystem"/"NAME"/' site_configs/template/modern.py > site_configs/NAME/system.py
+    mpibench doctor --system NAME            # lists what is still to be filled in
 
 Nothing is loaded from this folder, because the file is not called system.py. Replace every text that begins with FILL_IN and
 delete the partitions you do not have. Variables of each MPI come from the transport table; set none here.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from mpibench.commands import doctor
+from readme import system_example
 from reframe_tests.harness.job import transports
 from reframe_tests.harness.sites import site
 from transport_cases import attempt, make_stack
@@ -47,6 +49,28 @@ def test_a_filled_copy_lacks_nothing(copied: Path) -> None:
     code = text.partition('"""\n\n')[2]
     file.write_text(code.replace("FILL_IN: ", ""))
     assert list(doctor.unfilled(site.read_system(file))) == []
+
+
+def test_the_readmes_commands_copy_it_under_another_name(copied: Path) -> None:
+    """Line by line, in a folder where the template lies as in the project."""
+    lines = (site.ROOT / "README.md").read_text().splitlines()
+    first = lines.index("    mkdir site_configs/NAME")
+    folder = copied / "site_configs" / "template"
+    folder.mkdir()
+    shutil.copy(TEMPLATE, folder)
+    script = "\n".join(line.strip() for line in lines[first : first + 2]).replace("NAME", "ours")
+    subprocess.run(["sh", "-ec", script], cwd=copied, check=True)
+    assert site.read_system(copied / "site_configs" / "ours" / "system.py")["name"] == "ours"
+    assert lines[first + 2].strip() == "mpibench doctor --system NAME"
+    assert doctor.MISSING in {row.state for row in doctor.examine("ours", copied) if row.subject == "ours prefix"}
+
+
+def test_the_doctor_names_the_placeholders_of_the_readmes_example(copied: Path) -> None:
+    file = copied / "site_configs" / "mysystem" / "system.py"
+    file.write_text(system_example())
+    found = {row.subject: row for row in doctor.examine("mysystem", copied) if "still to be filled in" in row.detail}
+    assert set(found) == {"mysystem hostnames.0", "mysystem partitions.0.access.1"}
+    assert {row.state for row in found.values()} == {doctor.MISSING}
 
 
 @pytest.mark.parametrize(
