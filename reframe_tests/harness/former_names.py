@@ -1,7 +1,7 @@
 """Names that tests had before; references, stored sessions and scripts still have them.
 
-A test that is given another name gets a row in :data:`TESTS`, a setting one in :data:`SETTINGS`; every reader then takes the one
-for the other.
+A test that is given another name gets a row in :data:`TESTS`, a setting one in :data:`SETTINGS`; every reader then takes
+the one for the other.
 """
 
 from __future__ import annotations

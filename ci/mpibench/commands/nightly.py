@@ -26,10 +26,11 @@ from types import MappingProxyType
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from .. import whole_file
-from . import supervision
+from ..night import options as night_options
+from ..night import supervision
 
 try:
-    from reframe_tests.harness.sites import named_tests, session_folder, session_labels, site
+    from reframe_tests.harness.sites import session_folder, site
     from reframe_tests.harness.stacks import metadata
 
     from ..report.summary import outcome_of
@@ -47,20 +48,6 @@ DATABASE = RESULTS / "results.db"
 SESSION_ID = RESULTS / "session-id"
 #: Files of the night that runs or ran last, for a pipeline to take away: copies, emptied by the next night.
 TONIGHT = RESULTS / "tonight"
-#: ReFrame's options that change neither which cases are selected nor how they are measured.
-_NEUTRAL = (
-    ("--report-junit", "--session-extras", "--system", "--prefix", "-o", "--output", "-s", "--stage", "-J", "--job-option"),
-    ("-v", "--verbose", "-q", "--quiet", "--nocolor", "--performance-report", "--keep-stage-files", "--save-log-files"),
-)
-#: ReFrame's options that a night sets itself, and what to do instead.
-_OWN = {
-    "--disable-hook": "a night proves its conditions and is held against its references",
-    "--mode": "set MODE=",
-    "--skip-performance-check": "a night is held against its references",
-    "--skip-sanity-check": "a night proves its conditions",
-    "--timestamp": "each session has folders of its own",
-    "--report-file": "results/tonight/run-report.json is the run report",
-}
 #: ReFrame 4.10, ``frontend/cli.py``: printed after all filters, in the log only (verbosity 1).
 _SELECTED = re.compile(r"Final number of test cases: (\d+)")
 #: ReFrame 4.10, ``frontend/cli.py``: a warning, and nothing else, when the session could not be stored.
@@ -93,45 +80,6 @@ class Night:
     def narrowed(self) -> tuple[str, ...]:
         """Options that make the session smaller than a whole one of its mode."""
         return selection_options.narrowing(shlex.join(["reframe", *self.options]))
-
-
-def changing(options: Sequence[str]) -> list[str]:
-    """Those of ReFrame's options that change what is selected or how it is measured; an unknown one counts as such."""
-    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
-    for name in _NEUTRAL[0]:
-        parser.add_argument(name, action="append")
-    for name in _NEUTRAL[1]:
-        parser.add_argument(name, action="count")
-    return parser.parse_known_args(list(options))[1]
-
-
-def check_options(options: Sequence[str]) -> None:
-    """Refuse what would make a night something else, before anything is measured.
-
-    :raises BadInput: an option that a night sets itself, a bad label, or a test's former name.
-    """
-    for word in options:
-        name = word.partition("=")[0]
-        # Long options may be cut short; one that is short for two is refused by ReFrame anyway.
-        own = next((option for option in _OWN if name.startswith("--") and len(name) > 2 and option.startswith(name)), None)
-        if own:
-            raise BadInput(f"ci/nightly does not take {own}: {_OWN[own]}.")
-    session_labels.check(options)
-    named_tests.check(options)
-
-
-def mode_options(mode: str) -> list[str]:
-    """Options of a mode.
-
-    Beside ``-p`` they must be given one by one, because ReFrame 4.10 forgets it beside ``--mode`` (``frontend/argparse.py``:
-    the default of an option that may be repeated is added to what was given).
-
-    :raises BadInput: no such mode.
-    """
-    modes = {row["name"]: row["options"] for row in site.MODES}
-    if mode not in modes:
-        raise BadInput(f"MODE={mode} is not a mode; there are {', '.join(modes)}.")
-    return [word for option in modes[mode] for word in shlex.split(option)]
 
 
 @contextlib.contextmanager
@@ -193,7 +141,7 @@ def _try_to_write(folder: Path) -> None:
 
 def measure(night: Night) -> None:
     """Run ReFrame; its run report is ``results/tonight/run-report.json``."""
-    options = mode_options(night.mode)
+    options = night_options.of_mode(night.mode)
     stacks_chosen = any(option.startswith("--prgenv") for option in night.narrowed)
     words = [
         *("reframe", "--nocolor", "-c", "reframe_tests", "-r", *(options if stacks_chosen else [f"--mode={night.mode}"])),
@@ -312,7 +260,7 @@ def publish(night: Night, session: Session) -> None:
     for suffix in (".html", ".md"):
         with contextlib.suppress(OSError):  # of what is not there the step above has reported
             shutil.copyfile(RESULTS / "reports" / f"{session.uuid}{suffix}", TONIGHT / f"report{suffix}")
-    changed = shlex.join(changing(night.options)) or " ".join(night.narrowed)
+    changed = shlex.join(night_options.changing(night.options)) or " ".join(night.narrowed)
     if night.narrowed:
         night.notes.insert(0, f"PARTIAL session, not a whole night's ({changed}): {describe_part(session)}")
     elif changed:
@@ -382,7 +330,7 @@ def run(night: Night) -> int:
     """The whole night; exit status."""
     with only_one(RESULTS):
         forget_earlier()
-        check_options(night.options)
+        night_options.check(night.options)
         check_database(DATABASE)
         with contextlib.suppress(BadInput):  # none yet, or an empty file, which ReFrame fills
             night.before = frozenset(list_sessions(DATABASE))

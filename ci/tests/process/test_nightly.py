@@ -19,6 +19,7 @@ import pytest
 
 from mpibench.cluster.state import Process
 from mpibench.commands import nightly
+from mpibench.night import options as options_of_nights
 from mpibench.results import sessions
 from night_project import NightProject
 from reframe_tests.harness.vocabulary import BadInput
@@ -113,8 +114,8 @@ def test_a_mode_nobody_knows_is_one_sentence(project: NightProject) -> None:
 )
 def test_options_that_would_lose_the_session_are_refused(option: str, wanted: str) -> None:
     with pytest.raises(BadInput, match=wanted):
-        nightly.check_options([option])
-    nightly.check_options(["--session-extras", "firmware=1.2,why=test", "-n", "x"])
+        options_of_nights.check([option])
+    options_of_nights.check(["--session-extras", "firmware=1.2,why=test", "-n", "x"])
 
 
 def test_a_database_that_cannot_be_written_is_refused_before_measuring(project: NightProject) -> None:
@@ -352,7 +353,7 @@ def test_other_variables_are_reported(project: NightProject) -> None:
     ],
 )
 def test_which_options_make_a_part(options: list[str], left: list[str]) -> None:
-    assert nightly.changing(options) == left
+    assert options_of_nights.changing(options) == left
 
 
 def _wait_for(path: Path, lines: int) -> list[str]:

@@ -15,7 +15,7 @@ from reframe_tests.harness.sites.site import ROOT
 CALL = """
 import sys
 from pathlib import Path
-from mpibench.commands import supervision
+from mpibench.night import supervision
 supervision.heed_signals()
 status = supervision.run(sys.argv[2:], Path(sys.argv[1]), lambda line: not line.startswith("hidden"))
 print("status", status)

@@ -188,7 +188,7 @@ def test_history_before_and_after_is_one(tmp_path: Path, capsys: pytest.CaptureF
     assert "missing" not in capsys.readouterr().out
     lost = write(tmp_path, 9, labels=nightly_label, where=call(before), evidence="contradicted")
     assert cli.main(["gate", *words, "--session", lost, "--max-age", "100000"]) == 1
-    assert f"evidence: {NAME} %fabric=eth1g [openmpi-spack]: passed, but no proof" in capsys.readouterr().out
+    assert f"evidence: {NAME} %fabric=eth1g @node+openmpi-spack: passed, but no proof" in capsys.readouterr().out
     assert cli.main([*sides, "--candidate", lost]) == 1
     [unproven] = json.loads((tmp_path / "accept.json").read_text())["candidate"]["unproven"]
     assert unproven["name"] == f"{NAME} %fabric=eth1g"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpibench.commands import nightly
+from mpibench.night import options as options_of_nights
 from reframe_tests.harness.sites import named_tests
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -26,7 +26,7 @@ def test_a_former_name_that_fits_nothing_is_refused(words: str) -> None:
     with pytest.raises(BadInput, match=REFUSED[words]):
         named_tests.check(words.split())
     with pytest.raises(BadInput, match=REFUSED[words]):
-        nightly.check_options(words.split())
+        options_of_nights.check(words.split())
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ FLOORS = {
     "mpibench": (
         ("whole_file", "statistics"),
         ("stacks", "results"),
-        ("spack", "cluster", "published", "completeness"),
+        ("spack", "cluster", "published", "completeness", "night"),
         ("verdicts", "bare", "pages"),
         ("report", "verdict_pages", "error_rates"),
         ("commands",),

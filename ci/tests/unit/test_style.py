@@ -44,7 +44,8 @@ REPLACED = {
 }
 #: Former names that stored sessions, datasets, records and scripts have: they are read for ever.
 STORED = re.compile(
-    r""":rival\b|(?<![A-Za-z])rival_(run\b|")|\brival = variable|"rival": "paired_stack"|`rival=`|"remarks"|record\.remarks|\|witness\)"""
+    r""":rival\b|(?<![A-Za-z])rival_(run\b|")|\brival = variable|"rival": "paired_stack"|`rival=`"""
+    r"""|"remarks"|record\.remarks|\|witness\)"""
 )
 
 

@@ -1,0 +1,64 @@
+"""ReFrame's options as a night takes them: which leave it what it is, which it sets itself, and those of its mode."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+
+from reframe_tests.harness.sites import named_tests, session_labels, site
+from reframe_tests.harness.vocabulary import BadInput
+
+#: ReFrame's options that change neither which cases are selected nor how they are measured.
+_NEUTRAL = (
+    ("--report-junit", "--session-extras", "--system", "--prefix", "-o", "--output", "-s", "--stage", "-J", "--job-option"),
+    ("-v", "--verbose", "-q", "--quiet", "--nocolor", "--performance-report", "--keep-stage-files", "--save-log-files"),
+)
+#: ReFrame's options that a night sets itself, and what to do instead.
+_OWN = {
+    "--disable-hook": "a night proves its conditions and is held against its references",
+    "--mode": "set MODE=",
+    "--skip-performance-check": "a night is held against its references",
+    "--skip-sanity-check": "a night proves its conditions",
+    "--timestamp": "each session has folders of its own",
+    "--report-file": "results/tonight/run-report.json is the run report",
+}
+
+
+def changing(options: Sequence[str]) -> list[str]:
+    """Those of ReFrame's options that change what is selected or how it is measured; an unknown one counts as such."""
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    for name in _NEUTRAL[0]:
+        parser.add_argument(name, action="append")
+    for name in _NEUTRAL[1]:
+        parser.add_argument(name, action="count")
+    return parser.parse_known_args(list(options))[1]
+
+
+def check(options: Sequence[str]) -> None:
+    """Refuse what would make a night something else, before anything is measured.
+
+    :raises BadInput: an option that a night sets itself, a bad label, or a test's former name.
+    """
+    for word in options:
+        name = word.partition("=")[0]
+        # Long options may be cut short; one that is short for two is refused by ReFrame anyway.
+        own = next((option for option in _OWN if name.startswith("--") and len(name) > 2 and option.startswith(name)), None)
+        if own:
+            raise BadInput(f"ci/nightly does not take {own}: {_OWN[own]}.")
+    session_labels.check(options)
+    named_tests.check(options)
+
+
+def of_mode(mode: str) -> list[str]:
+    """Options of a mode.
+
+    Beside ``-p`` they must be given one by one, because ReFrame 4.10 forgets it beside ``--mode`` (``frontend/argparse.py``:
+    the default of an option that may be repeated is added to what was given).
+
+    :raises BadInput: no such mode.
+    """
+    modes = {row["name"]: row["options"] for row in site.MODES}
+    if mode not in modes:
+        raise BadInput(f"MODE={mode} is not a mode; there are {', '.join(modes)}.")
+    return [word for option in modes[mode] for word in shlex.split(option)]
