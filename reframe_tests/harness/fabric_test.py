@@ -140,8 +140,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         """
         selected_tests.LOADED.append(self)
         self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG]
-        self.descr = catalogue.GROUPS[self.group].description
         self.valid_prog_environs = catalogue.stack_selection(self.group)
+        self.descr = catalogue.GROUPS[self.group].description
         self._select_places()
         self.tags = {self.group, self.fabric, "maintenance"}
         policies = parameters.policies_of_system()

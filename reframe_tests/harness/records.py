@@ -44,10 +44,11 @@ def load(
 ) -> dict[str, Record]:
     """The records of a room by name: its own in the order of their files, then those of :data:`EXTENSIONS`.
 
-    :param package: the room; its modules without ``attribute`` are what the others share.
+    :param package: the room; its ``SHARED`` names the modules that hold no record. Whatever else is there must hold one: a
+        misspelt ``attribute`` would otherwise leave it out in silence.
     :param attribute: name of the record in its module.
     :param check: what is wrong with a record, as the end of a sentence; empty where nothing is.
-    :raises BadInput: for an extension that cannot be read, a file without a record, or a name that is taken.
+    :raises BadInput: for an extension that cannot be read, a module without a record, or a name that is taken.
     """
     return dict(_load(package, attribute, kind, check, os.environ.get(EXTENSIONS, "")))
 
@@ -56,10 +57,12 @@ def load(
 def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], str], extensions: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for module in (*_own(package, attribute), *_further(package, extensions)):
+    for module in (*_own(package), *_further(package, extensions)):
         record, source = getattr(module, attribute, None), str(module.__file__)
         if not isinstance(record, kind):
-            raise BadInput(f"{source} defines no {attribute} = {kind.__name__}(...); add it, or move the file elsewhere.")
+            within = module.__name__.startswith(f"{package}.")
+            remedy = f"name it in SHARED of {package}" if within else "move the file elsewhere"
+            raise BadInput(f"{source} defines no {attribute} = {kind.__name__}(...); add it, or {remedy}.")
         if record.name in found:
             raise BadInput(f"{sources[record.name]} and {source} both describe {record.name!r}; rename or remove one.")
         if wrong := check(record):
@@ -74,12 +77,11 @@ def extension_files() -> list[Path]:
     return [path for folder in folders for room in ROOMS for path in sorted((folder / room).rglob("*.py"))]
 
 
-def _own(package: str, attribute: str) -> Iterator[ModuleType]:
-    """Modules of the room itself that hold a record."""
-    for row in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        module = importlib.import_module(f"{package}.{row.name}")
-        if hasattr(module, attribute):
-            yield module
+def _own(package: str) -> Iterator[ModuleType]:
+    """Modules of the room itself that must hold a record."""
+    room = importlib.import_module(package)
+    names = [row.name for row in pkgutil.iter_modules(room.__path__)]
+    yield from (importlib.import_module(f"{package}.{name}") for name in names if name not in room.SHARED)
 
 
 def _further(package: str, extensions: str) -> Iterator[ModuleType]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from mpibench.spack import description
 from mpibench.stacks import installed_mpi, mpi_identity, wheels
+from reframe_tests.harness import records
 from reframe_tests.harness import schema as schemas
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.job import transports
@@ -19,6 +22,7 @@ from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.placement import place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.mpis.model import Mpi
 from reframe_tests.harness.sites import provenance, site
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import preamble
@@ -220,6 +224,27 @@ def test_the_recorder_names_no_mpi_and_no_launcher() -> None:
     text = "".join(path.read_text() for path in recorder.SOURCES).replace("mpirun ... env", "")
     assert "ompi_mpi_comm_world" in words and "SLURM_PROCID" in words
     assert sorted(word for word in words if re.search(rf"(?i)\b{re.escape(word)}", text)) == []
+
+
+@pytest.mark.parametrize("name", ["lammpi.py", "lammpi/__init__.py"])
+def test_a_file_of_the_room_without_a_record_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    room = tmp_path / "a_room"
+    path = room / name
+    path.parent.mkdir(parents=True)
+    (room / "__init__.py").write_text('SHARED = ("model",)\n')
+    (room / "model.py").touch()
+    path.write_text("MPIS = ()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in [name for name in sys.modules if name.partition(".")[0] == "a_room"]:
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(BadInput, match=rf"{name} defines no MPI = Mpi\(\.\.\.\); add it, or name it in SHARED of a_room\.$"):
+        records.load("a_room", "MPI", Mpi)
+
+
+@pytest.mark.parametrize("room", records.ROOMS)
+def test_a_room_names_no_module_that_is_not_there(room: str) -> None:
+    package = importlib.import_module(f"reframe_tests.harness.{room}")
+    assert all((Path(package.__path__[0]) / f"{name}.py").is_file() for name in package.SHARED)
 
 
 def test_each_mpi_has_a_file_of_its_own_name() -> None:
