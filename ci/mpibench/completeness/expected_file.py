@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from reframe_tests.harness import schema
+from reframe_tests.harness import optional_file, schema
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
@@ -98,7 +98,7 @@ def load(system: str, root: Path = ROOT) -> ExpectedFile:
     :raises BadInput: it is not YAML or breaks the schema.
     """
     path = path_of(system, root)
-    if not path.exists():
+    if not optional_file.is_there(path):
         return ExpectedFile()
     try:
         return parse(path.read_text(encoding="utf-8"), str(path.relative_to(root)))

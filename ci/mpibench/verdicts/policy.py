@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from reframe_tests.harness import schema
+from reframe_tests.harness import optional_file, schema
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
@@ -92,13 +92,15 @@ class Policy:
 def load(system: str, root: Path = ROOT) -> Policy:
     """Policy of a system.
 
-    :raises BadInput: the file is not YAML, breaks the schema, or names an unknown quantity.
+    :raises BadInput: the file cannot be read, is not YAML, breaks the schema, or names an unknown quantity.
     """
     path = root / "site_configs" / system / "policy.yaml"
-    if not path.exists():
+    if not optional_file.is_there(path):
         return Policy()
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({error.strerror}); correct the link or the rights, or remove it.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} is not YAML: {str(error).splitlines()[0]}.") from None
     check(content, str(path))

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from .. import former_names, schema
+from .. import former_names, optional_file, schema
 from ..machine.fabric import Fabric, Rail
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
@@ -49,7 +49,8 @@ class SiteError(BadInput):
 
 def system_files(root: Path = ROOT) -> list[Path]:
     """``system.py`` of every bundled or added system, the fallback last."""
-    files = sorted((root / "site_configs").glob("*/system.py"))
+    named = [folder / "system.py" for folder in sorted((root / "site_configs").glob("*"))]
+    files = [path for path in named if optional_file.is_there(path)]
     return sorted(files, key=lambda path: path.parent.name == FALLBACK_SYSTEM)
 
 
@@ -58,6 +59,10 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
 
     :raises SiteError: naming the file, the key and the remedy.
     """
+    try:
+        path.read_bytes()
+    except OSError as error:
+        raise SiteError(f"{path} cannot be read ({error.strerror}); correct the link or the rights, or remove it.") from error
     try:
         system = runpy.run_path(str(path)).get("system")
     except KeyboardInterrupt:
@@ -194,7 +199,7 @@ def _learned(system_name: str, root: Path) -> _Learned:
     path = references_file(system_name, root)
     described = path.with_name("system.py")
     stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in (path, described))
-    return _read_references(path, described, stamps) if path.exists() else _Learned({}, (), ())
+    return _read_references(path, described, stamps) if optional_file.is_there(path) else _Learned({}, (), ())
 
 
 @lru_cache(maxsize=16)
@@ -204,7 +209,8 @@ def _read_references(path: Path, described: Path, stamps: tuple[object, ...]) ->
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise references.ReferenceError(f"{path} cannot be read ({reason}); correct it, or remove it.") from error
-    faults = tuple(references.find_faults(str(path), content, read_system(described) if described.exists() else None))
+    system = read_system(described) if optional_file.is_there(described) else None
+    faults = tuple(references.find_faults(str(path), content, system))
     entries = content if isinstance(content, Mapping) else {}
     former = tuple(test for test in entries if test in former_names.TESTS)
     return _Learned(references.with_present_names(str(path), entries), former, faults)

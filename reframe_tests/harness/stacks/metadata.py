@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import records
+from .. import optional_file, records
 from .. import schema as schemas
 from ..vocabulary import ROOT as ROOT
 from ..vocabulary import BadInput
@@ -149,11 +149,12 @@ def files(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> list[Pa
     A folder named there stands for the ``stack.json`` in it, whether or not it exists yet.
     """
     environments = root / "environments"
-    found = [*sorted(environments.glob("*/stack.json")), *sorted(environments.glob("*/*/stack.json"))]
+    named = [folder / "stack.json" for level in ("*", "*/*") for folder in sorted(environments.glob(level))]
+    found = [path for path in named if path.parent.name != path.name and optional_file.is_there(path)]
     for entry in filter(None, environ.get(EXTRA_STACKS, "").split(":")):
         path = Path(entry).expanduser().absolute()
         found.append(path / "stack.json" if path.is_dir() else path)
-    return list({path.resolve(): path for path in found}.values())
+    return list({os.path.realpath(path): path for path in found}.values())  # a ring of links is no error here
 
 
 def discover(root: Path = ROOT, environ: Mapping[str, str] = os.environ) -> tuple[list[Stack], list[str]]:
