@@ -189,3 +189,12 @@ def test_environment_fits_reframes_schema_and_tells_abi_from_mpi() -> None:
         "origin": "system",
         "stack": "/opt/mpich/stack.json",
     }
+
+
+@pytest.mark.parametrize("text", ["[" * 100000, '{"a":' * 100000])
+def test_metadata_nested_without_end_are_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "environments" / "b" / "stack.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    stacks, problems = metadata.discover(tmp_path, {})
+    assert stacks == [] and problems == [f"{path} is nested too deeply; {metadata.REMEDY}."]

@@ -99,12 +99,18 @@ def read(path: Path) -> Stack:
     :raises StackError: when the file cannot be read or is not valid metadata.
     """
     try:
-        document = json.loads(path.read_text())
+        return parse(_decode(path), path)
+    except RecursionError:
+        raise StackError(f"{path} is nested too deeply; {REMEDY}.") from None
+
+
+def _decode(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
     except OSError as error:
         raise StackError(f"{path} cannot be read ({error.strerror}); {REMEDY}.") from error
     except ValueError as error:
         raise StackError(f"{path} is not JSON ({error}); {REMEDY}.") from error
-    return parse(document, path)
 
 
 def find_damage(stack: Stack) -> str:
