@@ -125,12 +125,12 @@ class Files:
 
 
 def find_files(folder: Path, table: str, systems: Sequence[str] | None = None) -> Files:
-    """Look at the files of a table.
+    """Look at the files of a table; cases that measured are refused without the file of their values.
 
     :param systems: only these systems; files of others are not even opened.
     """
     paths = sorted(path for system in systems or ("*",) for path in (folder / table).glob(f"system={system}/date=*/*.parquet"))
-    refused = {path: why for path in paths if (why := _refusal(path, table, *_identity(path)))}
+    refused = {path: why for path in paths if (why := _refusal(path, table, *_identity(path)) or _lone(path, table))}
     return Files(tuple(path for path in paths if path not in refused), refused)
 
 
@@ -165,6 +165,17 @@ def _refusal(path: Path, table: str, changed_ns: int, size: int) -> str:
         name, dtype = odd[0]
         return f"{path} has another layout (column {name} is {found[name]}, expected {dtype}): export that session again."
     return ""
+
+
+def _lone(path: Path, table: str) -> str:
+    """Why a file of ``cases`` is not used: its cases measured, and the file of their values is gone; empty otherwise."""
+    if table != "cases":
+        return ""
+    samples = path.parents[3] / "samples" / path.relative_to(path.parents[2])
+    if samples.exists() or "samples" not in pl.read_parquet_schema(path):
+        return ""
+    measured = pl.read_parquet(path, columns=["samples"], hive_partitioning=False).filter(pl.col("samples") > 0).height
+    return f"{samples} is gone, with the values of {measured} cases: export that session again." if measured else ""
 
 
 def _fits(found: Any, wanted: Any) -> bool:

@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import synthetic_session as synthetic
@@ -113,3 +114,18 @@ def test_a_damaged_file_is_exported_again(measured: Path) -> None:
     path.write_bytes(whole[: len(whole) // 2])
     assert on_database(measured) == 0
     assert dataset_layout.scan(measured / "set", "samples").collect()["session"].n_unique() == 3
+
+
+def test_values_that_are_gone_are_exported_again_and_missed_without_a_database(
+    measured: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert on_database(measured) == 0
+    newest = sessions.list_sessions(measured / "results.db")[-1]
+    (path,) = measured.glob(f"set/samples/*/*/{newest}.parquet")
+    whole = pl.read_parquet(path)
+    path.unlink()
+    for command, words in (("gate", ["--session", newest]), ("expected", []), ("drift", [])):
+        assert on_database(measured, "--dataset-only", *words, command=command) == 2, command
+        assert f"{path} is gone, with the values of 1 cases" in capsys.readouterr().err
+    assert on_database(measured, "--session", newest) == 0
+    assert pl.read_parquet(path).equals(whole)
