@@ -148,6 +148,12 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
                 f"{policy.source} gives none of the {judgement.unjudged} metrics that both sides have a margin, so nothing can "
                 "be decided; give those you mean to judge one."
             )
+        for side, selection in (("baseline", before), ("candidate", after)):
+            if not selection.measured.height:
+                raise BadInput(
+                    f"the {side} {selection.selector} holds no value of a judged quantity, though {selection.cases.height} of "
+                    "its cases measured: export its sessions again, or measure them again."
+                )
         raise BadInput(
             f"the sides have no metric in common: {session_values.describe_condition(before.measured.row(0, named=True))} "
             f"against {session_values.describe_condition(after.measured.row(0, named=True))}."

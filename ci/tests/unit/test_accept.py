@@ -398,3 +398,16 @@ def test_colours_in_what_programs_said_break_no_record(tmp_path: Path) -> None:
     assert "not proven: missing, fail in phase sanity: it said: fatal error <&>" in messages
     for name in acceptance_record.FILES:
         assert not {"\x1b", "\x01"} & set((tmp_path / "out" / name).read_text())
+
+
+@pytest.mark.parametrize("empty", ["baseline", "candidate"])
+def test_a_side_without_values_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str], empty: str) -> None:
+    """Its file of values is there and holds none, or is gone."""
+    sides = ("baseline", "candidate")
+    names = [write_session(tmp_path, n, edit=lambda row, n=n: None if sides[n] == empty else row) for n in range(2)]
+    (samples,) = (tmp_path / "samples").glob(f"*/*/{names[sides.index(empty)]}.parquet")
+    assert run(tmp_path) == 2
+    assert f"mpibench: the {empty} latest" in (said := capsys.readouterr().err) and "holds no value" in said
+    samples.unlink()
+    assert run(tmp_path, baseline=names[0], candidate=names[1]) == 2
+    assert f"{samples} is gone" in capsys.readouterr().err
