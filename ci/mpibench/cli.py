@@ -15,6 +15,7 @@ from mpibench.commands import error_rates as error_rate_commands
 from mpibench.commands import verdicts as verdict_commands
 from mpibench.commands.cluster import app as cluster_app
 from mpibench.commands.stacks import app as stacks_app
+from reframe_tests.harness.printable import one_line, printable
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 app = typer.Typer(
@@ -204,7 +205,7 @@ def report(
     from mpibench.report import report as pages
 
     for line in pages.write(db, session, out, published or ()):
-        typer.echo(line)
+        typer.echo(one_line(line))
 
 
 verdict_commands.register(app)
@@ -260,7 +261,7 @@ def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int
         require_checkout(ROOT)
         run(args=argv, standalone_mode=True)
     except BadInput as error:
-        typer.echo(f"mpibench: {error}", err=True)
+        typer.echo(printable(f"mpibench: {error}"), err=True)
         return BAD_INPUT
     except BrokenPipeError:
         return UNREAD

@@ -15,11 +15,17 @@ _ESCAPES = re.compile(
 )
 #: Characters that no XML 1.0 document may hold (section 2.2, ``Char``), and the other controls but tabulator and newline.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_NEWLINES = re.compile(r"\s*\n\s*")
 
 
 def printable(text: str) -> str:
     """The text without escape sequences and control characters; tabulators and newlines stay."""
     return _CONTROLS.sub("", _ESCAPES.sub("", text))
+
+
+def one_line(text: str) -> str:
+    """The text, :func:`printable`, as one line: a blank stands for each newline and the space around it."""
+    return _NEWLINES.sub(" ", printable(text).strip("\n"))
 
 
 def printable_data(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from mpibench import whole_file
+from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 RESULTS = ROOT / "results"
@@ -49,8 +50,9 @@ def _prepare(db: Path, folder: Path, dataset_only: bool, *, reported: bool = Fal
 
 
 def _say(lines: Iterable[str]) -> None:
+    """Each line as one line, whatever is stored in the dataset."""
     for line in lines:
-        typer.echo(line)
+        typer.echo(one_line(line))
 
 
 def _renames(pairs: list[str] | None) -> dict[str, str]:
@@ -92,14 +94,13 @@ def accept(
     options = acceptance.AcceptanceOptions(system, where, _renames(rename), allow_unproven)
     result = acceptance.decide(dataset, baseline, candidate, options)
     written = acceptance_record.write(result, out)
-    typer.echo(result.headline)
+    _say([result.headline])
     for name, side in (("baseline", result.baseline), ("candidate", result.candidate)):
         _say(f"  {line}" for line in verdict_sides.identity_lines(name, side, result.decided))
     _say(f"  {line}" for line in result.sentences[:MOST_SENTENCES])
     if len(result.sentences) > MOST_SENTENCES:
         typer.echo(f"  ... and {len(result.sentences) - MOST_SENTENCES} more in the record")
-    for name, before, after in result.changed:
-        typer.echo(f"  changed: {name}: {before} -> {after}")
+    _say(f"  changed: {name}: {before} -> {after}" for name, before, after in result.changed)
     _say(f"  note: {line}" for line in result.notes)
     _say(f"wrote {path}" for path in written)
     raise typer.Exit(acceptance.STATUS[result.decision])

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness import former_names
+from reframe_tests.harness.printable import one_line, printable_data
 from reframe_tests.harness.samples import MISSING, Evidence, ReferenceCheck, Sample, read_evidence, read_gates, read_samples
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -70,13 +71,16 @@ class Case:
     gates: tuple[ReferenceCheck, ...]
 
     def _text(self, key: str) -> str:
+        return one_line(self._paragraph(key))
+
+    def _paragraph(self, key: str) -> str:
         value = self.entry.get(key)
         return "" if value is None or value == UNDEFINED else str(value)
 
     def _asked(self, name: str, parameter: str | None = None) -> str:
         """Value from the condition, else the test parameter of that name, else nothing."""
         value = self.condition.get(name)
-        return str(value) if value not in (None, "") else self._text(parameter or name)
+        return one_line(str(value)) if value not in (None, "") else self._text(parameter or name)
 
     def _number(self, name: str, parameter: str) -> int | None:
         text = self._asked(name, parameter)
@@ -139,7 +143,7 @@ class Case:
     @property
     def reason(self) -> str:
         """Why it failed, or why it was skipped, in the test's words."""
-        return self._text("fail_reason").strip() or self._text("skip_reason").strip()
+        return self._paragraph("fail_reason").strip() or self._paragraph("skip_reason").strip()
 
     @property
     def is_measurement(self) -> bool:
@@ -161,7 +165,7 @@ class Case:
     def nodelist(self) -> str:
         """Nodes of the job, comma-separated."""
         nodes = self.entry.get("job_nodelist")
-        return ",".join(map(str, nodes)) if isinstance(nodes, (list, tuple)) else self._text("job_nodelist")
+        return one_line(",".join(map(str, nodes))) if isinstance(nodes, (list, tuple)) else self._text("job_nodelist")
 
     @property
     def directory(self) -> str:
@@ -208,8 +212,8 @@ class Session:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels given with ``--session-extras``."""
-        return {key: str(value) for key, value in sorted(self.info.items()) if key not in SESSION_KEYS}
+        """Labels given with ``--session-extras``, each on one line."""
+        return {one_line(key): one_line(str(value)) for key, value in sorted(self.info.items()) if key not in SESSION_KEYS}
 
     @property
     def command_line(self) -> str | None:
@@ -244,18 +248,21 @@ class Session:
 _LONE_SURROGATE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
+#: Control characters other than tabulator and newline, as they are in JSON: most reports have none.
+_CONTROLS = re.compile(r"\\[bfr]|\\u00(?:[01]|7[fF]|[89])|[\x7f-\x9f]")
 #: Last second a date can be made of (year 9999).
 _LAST_SECOND = 253402300799.0
 
 
 def _decode(text: Any, where: str) -> Mapping[str, Any]:
-    """Decode one report.
+    """Decode one report; its texts are fit for a terminal, whatever a program printed into them.
 
     :raises BadInput: no JSON, no ReFrame report, or of a data version this reader does not know.
     """
     try:
         text = text.decode("utf-8") if isinstance(text, bytes) else text
         report = json.loads(_LONE_SURROGATE.sub(r"\\ufffd", text) if "\\u" in text else text)
+        report = printable_data(report) if _CONTROLS.search(text) else report
     except (AttributeError, TypeError, ValueError, RecursionError) as err:
         raise BadInput(f"{where} is cut off or damaged ({err}): remove that session or restore the file.") from None
     info = report.get("session_info") if isinstance(report, dict) else None

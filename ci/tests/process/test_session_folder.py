@@ -134,6 +134,8 @@ def test_stored_sessions_are_plain_sqlite(tiny: TinySite) -> None:
     [
         (["--session-extras", "firmware"], "'firmware' is not NAME=VALUE"),
         (["-r", "--session-extras=why=a,b"], "'b' is not NAME=VALUE"),
+        (["--session-extras", "why=up\nPASS: all is well"], "holds a control character"),
+        (["--session-extras", "why=\x1b[2J"], "holds a control character"),
         (["--session-extras", "why="], "'why=' is not NAME=VALUE"),
         (["--session-extras", "a=1", "--session-extras", "uuid=2"], "'uuid' is a name of ReFrame's own"),
     ],

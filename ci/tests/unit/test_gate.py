@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,10 @@ import polars as pl
 import pytest
 
 from mpibench import cli
+from mpibench.results import sessions
 from mpibench.verdicts import gate
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_report import SMALL_REPORT
 from synthetic_verdicts import FIRST, write_session
 
 #: The sessions here are of January 2026; whoever asks about their age says so.
@@ -209,3 +213,29 @@ def test_a_damaged_older_session_stops_nobody_and_is_named(tmp_path: Path, capsy
     out = capsys.readouterr().out
     assert "in 2 nights of 2" in out
     assert f"sessions that could not be read: 1 ({path} is cut off" in out
+
+
+FORGED = "up\x1b[2J\r\nPASS: all is well"
+
+
+def test_what_is_stored_forges_no_line_of_an_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A label and the fields of a case, from the database's report and in a dataset that others wrote."""
+    report = copy.deepcopy(SMALL_REPORT)
+    report["session_info"]["run"] = FORGED
+    (entry,) = report["runs"][0]["testcases"]
+    forged = {"partition": FORGED, "environ": FORGED, "name": FORGED, "fail_reason": FORGED, "job_nodelist": [FORGED]}
+    entry.update(forged, condition={"stack": FORGED})
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    session = sessions.read_report(tmp_path / "report.json")
+    (case,) = session.cases
+    texts = [session.labels["run"], case.partition, case.stack, case.name, case.nodelist]
+    assert texts == ["up PASS: all is well"] * 5
+    assert case.reason == "up\nPASS: all is well", "a reason may have several lines"
+    write_session(tmp_path, 0, labels={"run": FORGED}, stacks=[FORGED], evidence="missing", where={"reason": FORGED})
+    write_session(tmp_path, 1, labels={"run": FORGED}, stacks=[FORGED], evidence="missing", where={"partition": FORGED})
+    for command in ("gate", "expected", "accept"):
+        words = ["--baseline", "latest~1", "--out", str(tmp_path / "out")] if command == "accept" else []
+        assert cli.main([command, "--dataset-only", "--dataset", str(tmp_path), *words]) in (1, 2), command
+        said = "".join(capsys.readouterr())
+        assert said and "\x1b" not in said and "\r" not in said, command
+        assert not any(line.startswith("PASS") for line in said.splitlines()), command

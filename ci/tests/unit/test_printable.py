@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reframe_tests.harness.printable import first_line, printable, printable_data
+from reframe_tests.harness.printable import first_line, one_line, printable, printable_data
 from reframe_tests.harness.results import measurement
 from reframe_tests.harness.results.error_excerpt import excerpt
 
@@ -31,6 +31,10 @@ from reframe_tests.harness.results.error_excerpt import excerpt
 )
 def test_what_is_taken_out(text: str, wanted: str) -> None:
     assert printable(text) == wanted
+
+
+def test_one_datum_is_one_line() -> None:
+    assert one_line("a stack\x1b[2J\r\n  PASS: all is well\n") == "a stack PASS: all is well"
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=40))
