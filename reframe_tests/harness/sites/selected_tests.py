@@ -1,8 +1,11 @@
-"""Tests that ReFrame's command line selects: an option that fits none, and a session of none, are errors.
+"""Tests that ReFrame loads and its command line selects: what is not loaded, an option that fits none, a session of none.
+
+Each is an error.
 
 ReFrame 4.10 passes with 0 of 0 cases. It loads the tests after it has read its settings and has no hook between loading and
 selecting, but says in its log where it is, and passes on what a handler of the log raises: ``run session stopped``. So ours
-listens for two of its messages (``frontend/cli.py``, ``main``; ``frontend/executors/__init__.py``, ``Runner.runall``).
+listens for a few of its messages (``frontend/loader.py`` and ``core/decorators.py``: warnings about what is not loaded;
+``frontend/cli.py``, ``main``; ``frontend/executors/__init__.py``, ``Runner.runall``).
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ _OPTIONS = {
     "-S": "setvar",
     "--param-values-delim": "param_values_delim",
 }
+#: ReFrame's warnings about tests, and files of tests, that it goes on without.
+_NOT_LOADED = re.compile(r"WARNING: (skipping (?:incompatible )?test .*|.* is not copyable;.*|check path .* does not exist)")
 #: ReFrame's messages: all tests are loaded; the selected ones are about to run.
 _ALL_LOADED, _NONE_RUNS = re.compile(r"Generated \d+ test case\(s\)"), re.compile(r"\[=+\] Running 0 check\(s\)")
 
@@ -100,7 +105,11 @@ def _check_values(text: str, name: str, values: Sequence[str], tests: Sequence[A
 
 
 class _Listener(logging.Handler):
-    """Stops ReFrame where it says that it has loaded tests that an option does not fit, or that it runs none."""
+    """Stops ReFrame where it has not loaded every test, has loaded tests that an option does not fit, or runs none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left_out: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Hold the command line against the tests.
@@ -109,8 +118,15 @@ class _Listener(logging.Handler):
         """
         from reframe.core.exceptions import CommandLineError
 
-        message = record.getMessage()
-        if _ALL_LOADED.fullmatch(message) and not _others_loaded():
+        message = re.sub(r"\x1b\[[0-9;]*m", "", record.getMessage())  # colours
+        if left_out := _NOT_LOADED.search(message):
+            self._left_out.append(left_out[1].partition(" (rerun with")[0].rstrip(".:"))
+        elif _ALL_LOADED.fullmatch(message) and self._left_out:
+            raise CommandLineError(
+                f"not every test was loaded, and nothing is measured without it: {'; '.join(dict.fromkeys(self._left_out))}; "
+                "correct it, or take the file away."
+            )
+        elif _ALL_LOADED.fullmatch(message) and not _others_loaded():
             try:
                 check(sys.argv[1:], LOADED)
             except BadInput as error:
