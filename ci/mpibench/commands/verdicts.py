@@ -271,11 +271,12 @@ def compare(
     from mpibench.results import session_values
     from mpibench.verdict_pages import compare as comparing
     from mpibench.verdict_pages import compare_tables
+    from mpibench.verdicts import pairing
     from mpibench.verdicts import sides as verdict_sides
 
     _prepare(db, dataset, dataset_only)
     options = {"system": system, "where": where}
-    result = comparing.pair(dataset, sessions, by, first, second, allow=allow or (), **options)
+    result = pairing.pair(dataset, sessions, by, first, second, allow=allow or (), **options)
     console = Console(width=None if sys.stdout.isatty() else compare_tables.WIDTH, highlight=False, markup=False)
     for part in compare_tables.terminal(result):
         console.print(part, soft_wrap=isinstance(part, Text))

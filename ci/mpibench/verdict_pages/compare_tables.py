@@ -7,51 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
-
 from ..results.quantity_text import size_text
 from ..results.session_values import CONDITION, METRIC
 from ..verdicts import sides as verdict_sides
 from ..verdicts import text as verdict_text
+from ..verdicts.pairing import TIE, UNKNOWN, Comparison
 from .parts import number
 
-if TYPE_CHECKING:
-    from .compare import Comparison
-
-TIE, UNKNOWN = "tie", "not compared"
 #: Terminal columns where the output is not a terminal.
 WIDTH = 160
-
-
-def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
-    """Metrics or bands with who is ahead and how many times faster.
-
-    :param rows: of :class:`comparison.Judgement`.
-    :returns: with ``ahead`` (the side estimated faster), ``times`` (how many times, 1 or more), ``times_low`` and
-        ``times_high`` (its interval) and ``winner``: ``ahead`` where the interval clears 1, else :data:`TIE`;
-        :data:`UNKNOWN` without a ratio or an interval.
-    """
-    lower = pl.col("quantity").is_in([name for name, one in QUANTITIES.items() if one.direction == LOWER])
-    speed = pl.when(lower).then(1 / pl.col("ratio")).otherwise(pl.col("ratio"))
-    low = pl.when(lower).then(1 / pl.col("high")).otherwise(pl.col("low"))
-    high = pl.when(lower).then(1 / pl.col("low")).otherwise(pl.col("high"))
-    leads = speed >= 1
-    rows = rows.with_columns(
-        ahead=pl.when(leads).then(pl.lit(second)).otherwise(pl.lit(first)),
-        times=pl.when(leads).then(speed).otherwise(1 / speed),
-        times_low=pl.when(leads).then(low).otherwise(1 / high),
-        times_high=pl.when(leads).then(high).otherwise(1 / low),
-    )
-    known = pl.col("times_low").is_not_null()
-    return rows.with_columns(
-        winner=pl.when(~known).then(pl.lit(UNKNOWN)).when(pl.col("times_low") > 1).then(pl.col("ahead")).otherwise(pl.lit(TIE))
-    )
 
 
 def condition_text(row: Mapping[str, Any], subject: str) -> str:

@@ -11,7 +11,7 @@ from mpibench.published.curves import Curve
 from mpibench.report import report
 from mpibench.results import session_values, sessions
 from mpibench.verdict_pages import acceptance_page, acceptance_record, compare
-from mpibench.verdicts import accept
+from mpibench.verdicts import accept, pairing
 from reframe_tests.harness.stacks.stack import Stack
 from synthetic_report import HOSTILE, changed, session_of
 from synthetic_verdicts import write_session
@@ -72,7 +72,7 @@ def hostile_acceptance(folder: Path) -> str:
 
 def hostile_comparison(folder: Path) -> str:
     hostile_dataset(folder)
-    result = compare.pair(folder, "latest", "stack", HOSTILE, "mpich-spack")
+    result = pairing.pair(folder, "latest", "stack", HOSTILE, "mpich-spack")
     return compare.page(result, session_values.read(folder, "testbed", "latest").values)
 
 

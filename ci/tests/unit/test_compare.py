@@ -9,7 +9,8 @@ import pytest
 
 from mpibench import cli
 from mpibench.results import session_values
-from mpibench.verdict_pages import compare, compare_charts, compare_tables
+from mpibench.verdict_pages import compare_charts, compare_tables
+from mpibench.verdicts import pairing
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -30,7 +31,7 @@ def show(folder: Path, *words: str, capsys: pytest.CaptureFixture[str]) -> list[
 
 def test_winner_and_tie(tmp_path: Path) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large)
-    result = compare.pair(tmp_path, "latest", "stack", "openmpi-spack", "mpich-spack")
+    result = pairing.pair(tmp_path, "latest", "stack", "openmpi-spack", "mpich-spack")
     winners = {(row["benchmark"], row["band"]): row["winner"] for row in result.bands.to_dicts()}
     assert winners[("PingPong", "large")] == winners[("Uniband", "large")] == "mpich-spack"
     large = {row["benchmark"]: row["ratio"] for row in result.bands.to_dicts() if row["band"] == "large"}
@@ -42,7 +43,7 @@ def test_winner_and_tie(tmp_path: Path) -> None:
     (large,) = [dict(zip(head, row, strict=True)) for row in rows if row[0] == "large"]
     assert (large["mpich-spack wins"], large["openmpi-spack wins"], large["tie"]) == ("2 of 2", "0 of 2", "0")
     assert large["geometric mean"] in ("mpich-spack 1.24 times faster", "mpich-spack 1.25 times faster")
-    back = compare.pair(tmp_path, "latest", "stack", "mpich-spack", "openmpi-spack")
+    back = pairing.pair(tmp_path, "latest", "stack", "mpich-spack", "openmpi-spack")
     assert {row["winner"] for row in back.bands.to_dicts() if row["band"] == "large"} == {"mpich-spack"}
     for row, other in zip(result.bands.to_dicts(), back.bands.to_dicts(), strict=True):
         assert (row["winner"], row["ahead"]) == (other["winner"], other["ahead"])
@@ -108,16 +109,16 @@ def test_what_is_not_compared_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_one_repeat_a_side_wins_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, repeats=1)
-    result = compare.pair(tmp_path, "latest", "stack", *STACKS)
-    assert set(result.bands["winner"]) == {compare_tables.UNKNOWN}
+    result = pairing.pair(tmp_path, "latest", "stack", *STACKS)
+    assert set(result.bands["winner"]) == {pairing.UNKNOWN}
     assert "nan" not in "\n".join(show(tmp_path, *STACKS, capsys=capsys))
 
 
 def test_two_sessions_are_compared(tmp_path: Path) -> None:
     for number in range(2):
         write_session(tmp_path, number)
-    result = compare.pair(tmp_path, "", "session", "latest~1", "latest")
-    assert {row["winner"] for row in result.bands.to_dicts()} <= {compare_tables.TIE, "latest", "latest~1"}
+    result = pairing.pair(tmp_path, "", "session", "latest~1", "latest")
+    assert {row["winner"] for row in result.bands.to_dicts()} <= {pairing.TIE, "latest", "latest~1"}
 
 
 @pytest.mark.parametrize(
@@ -131,8 +132,8 @@ def test_unequal_conditions_are_refused_by_name(tmp_path: Path, first: dict, sec
     write_session(tmp_path, 0, **first)
     write_session(tmp_path, 1, **second)
     with pytest.raises(BadInput, match=f"not measured under equal conditions: {what}"):
-        compare.pair(tmp_path, "", "session", "latest~1", "latest")
-    allowed = compare.pair(tmp_path, "", "session", "latest~1", "latest", allow=[what.split()[0]])
+        pairing.pair(tmp_path, "", "session", "latest~1", "latest")
+    allowed = pairing.pair(tmp_path, "", "session", "latest~1", "latest", allow=[what.split()[0]])
     assert allowed.unequal and allowed.unequal[0].startswith(what)
 
 

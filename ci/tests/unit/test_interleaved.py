@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from mpibench.results import sessions
-from mpibench.verdict_pages import compare, compare_tables
-from mpibench.verdicts import curve_tests
+from mpibench.verdicts import curve_tests, pairing
 from reframe_tests.harness.job import interleaved
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import NotMeasured
@@ -68,8 +67,8 @@ def test_pairs_see_what_the_machines_noise_hides(tmp_path: Path, jobs: int, unit
         write_session(folder, number, edit=interleave(pair), **options)
         if pair:
             name_the_cases(folder, jobs)
-        rows = compare.pair(folder, "latest", "stack", "a-spack", "b-spack").bands.to_dicts()
-        assert {row["winner"] for row in rows} == ({"a-spack"} if pair else {compare_tables.TIE})
+        rows = pairing.pair(folder, "latest", "stack", "a-spack", "b-spack").bands.to_dicts()
+        assert {row["winner"] for row in rows} == ({"a-spack"} if pair else {pairing.TIE})
         assert ({row["units"] for row in rows} == {units}) == pair
         if pair:
             assert all(row["ratio"] == pytest.approx(1.03, abs=0.006) for row in rows)

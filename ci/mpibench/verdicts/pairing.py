@@ -1,0 +1,178 @@
+"""Stacks, fabrics, ppn or pinning policies side by side: who is faster where, by how much, and is that more than noise.
+
+Only equals are compared: everything but what is compared must be the same, the nodes and the placement on them included.
+What is not is refused by name; ``allow`` names what may differ, and the result says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
+
+from ..results import session_values
+from ..results.session_values import CONDITION, Selection
+from . import comparison
+from . import policy as policies
+
+#: What can be compared.
+SUBJECTS = ("stack", "fabric", "ppn", "pinning", "session")
+#: Nobody is ahead by more than noise; there is nothing to compare.
+TIE, UNKNOWN = "tie", "not compared"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One pair.
+
+    :param subject: one of :data:`SUBJECTS`.
+    :param bands: band verdicts of ``second`` against ``first`` (:class:`comparison.Judgement`), with the columns of
+        :func:`with_winner`.
+    :param metrics: likewise per metric.
+    :param unequal: what was allowed to differ and does.
+    :param sides: what was compared.
+    """
+
+    subject: str
+    first: str
+    second: str
+    judgement: comparison.Judgement
+    bands: pl.DataFrame
+    metrics: pl.DataFrame
+    unequal: tuple[str, ...]
+    sides: tuple[Selection, ...]
+
+
+def pair(
+    folder: Path,
+    selector: str,
+    subject: str,
+    first: str,
+    second: str,
+    *,
+    system: str | None = None,
+    where: str | None = None,
+    allow: Sequence[str] = (),
+) -> Comparison:
+    """Compare two values of one subject.
+
+    :param subject: one of :data:`SUBJECTS`; for ``session`` the values are selectors and ``selector`` is not used.
+    :raises BadInput: a side has no case that may be used, or the sides differ in something that is not compared.
+    """
+    if subject not in SUBJECTS:
+        raise BadInput(f"--by {subject!r} is none of {', '.join(SUBJECTS)}.")
+    name = session_values.system_of(folder, system)
+    if subject == "session":
+        sides = [session_values.read(folder, name, one, where=where) for one in (first, second)]
+    else:
+        whole = session_values.read(folder, name, selector, where=where)
+        sides = [_side(whole, subject, value, other) for value, other in ((first, second), (second, first))]
+    differing = _unequal(sides, subject)
+    refused = [text for what, text in differing if what not in allow]
+    if refused:
+        raise BadInput(
+            f"{first} and {second} were not measured under equal conditions: {refused[0]}; if that may be, --allow it."
+        )
+    policy = policies.load(name).judging_all()
+    judgement = comparison.judge(sides[0], sides[1], policy, paired=subject == "stack", history=subject == "session")
+    if not judgement.metrics.filter(pl.col("ratio").is_not_null()).height:
+        raise BadInput(f"{first} and {second} have no metric in common under equal conditions.")
+    order = {band: place for place, band in enumerate(policy.bands_bytes)}
+    by_name = [*CONDITION, "benchmark", "suite", "variant", "ranks", "quantity"]
+    band = pl.col("band").replace_strict(order, return_dtype=pl.Int32)
+    bands = with_winner(judgement.bands, first, second).sort([*by_name, band])
+    metrics = with_winner(judgement.metrics, first, second).sort([*by_name, "message_bytes"])
+    return Comparison(subject, first, second, judgement, bands, metrics, tuple(text for _, text in differing), tuple(sides))
+
+
+def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
+    """One side, with what is compared given a common name, so that the rest of the condition pairs the metrics."""
+    same = pl.col(subject).cast(pl.String) == value
+    cases = whole.cases.filter(same)
+    if not cases.height:
+        there = sorted({str(one) for one in whole.cases[subject]})
+        raise BadInput(f"there is no case with {subject} {value!r}; there are {', '.join(there)}.")
+    common = pl.lit(0, dtype=pl.Int32) if subject == "ppn" else pl.lit(" or ".join(sorted((value, other))))
+    both = {"values": whole.values, "zeros": whole.zeros}
+    named = {name: rows.filter(same).with_columns(common.alias(subject)) for name, rows in both.items()}
+    if subject == "ppn":  # the number of ranks follows from it
+        unranked = {"ranks": pl.lit(0, dtype=pl.Int32), "groups": pl.lit(0, dtype=pl.Int32)}
+        named = {name: rows.with_columns(**unranked) for name, rows in named.items()}
+    return replace(
+        whole,
+        cases=cases,
+        planned=whole.planned.filter(same),
+        unproven=whole.unproven.filter(same),
+        values=named["values"],
+        zeros=named["zeros"],
+    )
+
+
+def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
+    """What differs beside the subject: its name and a sentence. Placement follows from ppn and pinning where these differ."""
+    keys = [name for name in CONDITION if name != subject]
+    found = []
+    for what in ("nodelist", "placement", "suites"):
+        if what == "placement" and subject in ("ppn", "pinning"):
+            continue
+        tables = [_fact(side.cases, keys, what) for side in sides]
+        for condition in tables[0].keys() & tables[1].keys():
+            one, two = tables[0][condition], tables[1][condition]
+            if one != two:
+                names = (" and ".join(sorted(values)) for values in (one, two))
+                found.append((what, f"{what} of {', '.join(map(str, condition))} is {next(names)} against {next(names)}"))
+    unique: dict[str, str] = {}
+    for what, text in sorted(found):
+        unique.setdefault(what, text)
+    return list(unique.items())
+
+
+def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ...], set[str]]:
+    found: dict[tuple[Any, ...], set[str]] = {}
+    for row in cases.to_dicts():
+        stored = json.loads(row["condition"] or "{}")
+        if what == "suites":
+            there = stored.get("suites") or {}
+            value: Any = {name: there[name].get("version") for name in _own_programs(row["group"]) if name in there}
+        else:
+            value = row["nodelist"] if what == "nodelist" else stored.get(what)
+        found.setdefault(tuple(row[key] for key in keys), set()).add(json.dumps(value))
+    return found
+
+
+def _own_programs(group: str) -> list[str]:
+    """Suites a group runs as programs that stacks bring, each in a version of its own."""
+    wanted = catalogue.suites(group) if group in catalogue.GROUPS else tuple(catalogue.SUITES)
+    return [name for name in wanted if catalogue.SUITES[name].programs]
+
+
+def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:
+    """Metrics or bands with who is ahead and how many times faster.
+
+    :param rows: of :class:`comparison.Judgement`.
+    :returns: with ``ahead`` (the side estimated faster), ``times`` (how many times, 1 or more), ``times_low`` and
+        ``times_high`` (its interval) and ``winner``: ``ahead`` where the interval clears 1, else :data:`TIE`;
+        :data:`UNKNOWN` without a ratio or an interval.
+    """
+    lower = pl.col("quantity").is_in([name for name, one in QUANTITIES.items() if one.direction == LOWER])
+    speed = pl.when(lower).then(1 / pl.col("ratio")).otherwise(pl.col("ratio"))
+    low = pl.when(lower).then(1 / pl.col("high")).otherwise(pl.col("low"))
+    high = pl.when(lower).then(1 / pl.col("low")).otherwise(pl.col("high"))
+    leads = speed >= 1
+    rows = rows.with_columns(
+        ahead=pl.when(leads).then(pl.lit(second)).otherwise(pl.lit(first)),
+        times=pl.when(leads).then(speed).otherwise(1 / speed),
+        times_low=pl.when(leads).then(low).otherwise(1 / high),
+        times_high=pl.when(leads).then(high).otherwise(1 / low),
+    )
+    known = pl.col("times_low").is_not_null()
+    return rows.with_columns(
+        winner=pl.when(~known).then(pl.lit(UNKNOWN)).when(pl.col("times_low") > 1).then(pl.col("ahead")).otherwise(pl.lit(TIE))
+    )
