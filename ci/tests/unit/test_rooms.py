@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from folders import SUPPORT
 from reframe_tests.harness.stacks import metadata
 
 ROOT = metadata.ROOT
@@ -45,6 +47,23 @@ FILES = {
     for path in sorted(folder.rglob("*.py"))
 }
 MOST_MODULES = 12
+#: What may load a file by its path or name: the registries' reader, the descriptions of systems, the recorder's build, and what
+#: asks for the versions of installed packages.
+LOADERS = {
+    "reframe_tests.harness.records",
+    "reframe_tests.harness.sites.site",
+    "reframe_tests.harness.evidence.recorder",
+}
+#: mpi4py is a suite and the instrument with which stacks are probed and received data are checked.
+INSTRUMENT = {
+    (module, "reframe_tests.harness.suites.mpi4py.rows")
+    for module in (
+        "reframe_tests.harness.evidence.data_check",
+        "mpibench.stacks.probe",
+        "mpibench.stacks.system",
+        "mpibench.stacks.wheels",
+    )
+}
 
 
 def imports(module: str) -> Iterator[tuple[str, str]]:
@@ -110,6 +129,88 @@ def test_no_private_name_crosses_a_file() -> None:
         if wanted != module and (name.startswith("_") or wanted.rpartition(".")[2].strip("_") != wanted.rpartition(".")[2])
     ]
     assert wrong == []
+
+
+def names_of_modules(module: str) -> dict[str, str]:
+    """Local name to each project module that a module imports as a whole."""
+    return {
+        alias.asname or alias.name: wanted
+        for node in ast.walk(ast.parse(FILES[module].read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        for wanted, name in imports(module)
+        if not name and wanted.rpartition(".")[2] == alias.name
+    }
+
+
+def test_no_private_name_of_a_module_is_reached_through_it() -> None:
+    wrong = []
+    for module, path in FILES.items():
+        modules = names_of_modules(module)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+                wrong += [f"{module} takes {modules[node.value.id]}.{node.attr}"] if node.attr.startswith("_") else []
+    assert wrong == []
+
+
+def test_no_module_is_reached_around_its_name() -> None:
+    """Imports are what this file reads: ``from package import name``; what is found in a folder is found in one place."""
+    studies_and_tests = {"ci", "studies", "conftest", *(path.stem for path in SUPPORT.glob("*.py"))}
+    wrong = []
+    for module, path in FILES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+                wrong += [f"{module}: import {name}" for name in names if name.split(".")[0] in {*PACKAGES, *studies_and_tests}]
+                found = {"importlib", "importlib.util", "runpy"} & set(names)
+                wrong += [f"{module}: import {name}" for name in found if module not in LOADERS]
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                top = node.module.split(".")[0]
+                wrong += [f"{module}: from {node.module}"] if top in studies_and_tests else []
+                loads = node.module == "importlib" and {alias.name for alias in node.names} - {"metadata", "resources"}
+                wrong += [f"{module}: from {node.module}"] if loads else []
+            elif isinstance(node, ast.Name) and node.id == "__import__":
+                wrong.append(f"{module}: __import__")
+    assert wrong == []
+
+
+def test_no_modules_import_each_other() -> None:
+    """Not even for types only, and not within a room."""
+    graph = {module: {wanted for wanted, _ in imports(module) if wanted != module} for module in FILES}
+    list(graphlib.TopologicalSorter(graph).static_order())
+
+
+def test_a_leaf_knows_the_base_class_and_nobody_knows_a_leaf() -> None:
+    leaves = {module for module in FILES if re.fullmatch(r"reframe_tests\.\w+", module) and module != "reframe_tests.harness"}
+    assert len(leaves) > 5
+    of_leaves = {(wanted, name) for module in leaves for wanted, name in imports(module)}
+    assert of_leaves == {("reframe_tests.harness.fabric_test", "FabricTest")}
+    assert not [module for module in FILES for wanted, _ in imports(module) if wanted in leaves]
+
+
+def test_records_do_not_know_each_other() -> None:
+    """A file or folder that is one record is read by the registry of its room; others ask the registry."""
+    rooms = {"reframe_tests.harness.mpis": "MPI", "reframe_tests.harness.launchers": "LAUNCHER"}
+    records = {
+        module
+        for module, path in FILES.items()
+        for room, word in rooms.items()
+        if module.rpartition(".")[0] == room and re.search(rf"^{word} = ", path.read_text(), re.MULTILINE)
+    }
+    assert len(records) > 12
+    assert [(module, wanted) for module in FILES for wanted, _ in imports(module) if wanted in records] == []
+    suites = {
+        module.rpartition(".")[0] for module in FILES if re.fullmatch(r"reframe_tests\.harness\.suites\.\w+\.rows", module)
+    }
+    assert len(suites) > 3
+    taken = {
+        (module, wanted)
+        for module in FILES
+        for wanted, _ in imports(module)
+        for suite in suites
+        if f"{wanted}.".startswith(f"{suite}.") and not f"{module}.".startswith(f"{suite}.")
+    }
+    assert taken == INSTRUMENT
 
 
 def test_no_folder_is_a_heap() -> None:

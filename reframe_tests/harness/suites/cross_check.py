@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from .model import Group
-from .osu.plans import in_bands
-from .plans import Plan, SizeRange, at_levels
+from .plans import Plan, SizeRange, at_levels, in_bands
 
 # The same sizes in both suites.
 _PAIR = at_levels(SizeRange((3, 20), 200, 20), SizeRange((3, 20), 500, 40), SizeRange((3, 20), 1000, 80))

@@ -116,3 +116,12 @@ def at_levels(smoke: SizeRange, nightly: SizeRange, acceptance: SizeRange) -> Ma
 #: Largest (ranks x message) of a plan whose buffers grow with the ranks, in bytes. Send and receive buffer of Alltoall
 #: together stay at a quarter of the 1 GiB IMB allows itself per process (MAX_MEM_USAGE in src_c/IMB_mem_info.h).
 FAN_BUFFER_BYTES = 128 << 20
+
+
+def in_bands(binary: str, *bands: Mapping[str, SizeRange], fan: bool = False) -> tuple[Plan, ...]:
+    """A binary that makes the same repetitions at every size of one run, as OSU's do: started once per band of sizes."""
+    numbered = enumerate(bands, 1)
+    return tuple(
+        Plan(f"{binary}_{number}" if bands[1:] else binary, binary, (binary,), band, fan, banded=True)
+        for number, band in numbered
+    )

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..model import Group
-from ..plans import Plan, SizeRange, at_levels
-
-
-def in_bands(binary: str, *bands: Mapping[str, SizeRange], fan: bool = False) -> tuple[Plan, ...]:
-    """An OSU binary, started once per band of sizes: it makes the same repetitions at every size of one run."""
-    numbered = enumerate(bands, 1)
-    return tuple(
-        Plan(f"{binary}_{number}" if bands[1:] else binary, binary, (binary,), band, fan, banded=True)
-        for number, band in numbered
-    )
-
+from ..plans import SizeRange, at_levels, in_bands
 
 # Up to 8 KiB, where OSU's own defaults change; up to 128 KiB; above.
 _PAIR = (
