@@ -7,11 +7,15 @@ that a site adds a record without a change of the checkout.
 
 from __future__ import annotations
 
+import difflib
+import grp
 import hashlib
 import importlib
 import importlib.util
 import os
 import pkgutil
+import pwd
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -19,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
+from . import optional_file
 from .vocabulary import BadInput
 
 #: Colon-separated folders, each with a subfolder per room.
@@ -89,12 +94,66 @@ def _further(package: str, extensions: str) -> Iterator[ModuleType]:
     room = package.rpartition(".")[2]
     for entry in filter(None, extensions.split(":")):
         folder = Path(entry).expanduser().absolute()
-        if not folder.is_dir():
+        if room not in _rooms_of(entry, folder):
+            continue
+        inside = [path / "__init__.py" for path in (folder / room).glob("*") if optional_file.is_there(path / "__init__.py")]
+        for path in sorted((*(folder / room).glob("*.py"), *inside)):
+            for below in (path.parent, *(path.parent.rglob("*.py") if path in inside else [path])):
+                _expect_owners(below, folder)
+            yield _execute(room, path)
+
+
+def _rooms_of(entry: str, folder: Path) -> list[str]:
+    """Rooms a folder of :data:`EXTENSIONS` extends; all can be read, and none is misspelt.
+
+    :raises BadInput: otherwise.
+    """
+    path = folder
+    try:
+        if not path.is_dir():
             raise BadInput(f"{EXTENSIONS} names {entry}, which is not a folder; correct it or unset the variable.")
-        if not any((folder / name).is_dir() for name in ROOMS):
-            raise BadInput(f"{EXTENSIONS} names {entry}, which has no folder {' or '.join(ROOMS)}; put the files there.")
-        paths = sorted((*(folder / room).glob("*.py"), *(folder / room).glob("*/__init__.py")))
-        yield from (_execute(room, path) for path in paths)
+        names = [below.name for below in path.iterdir()]
+        rooms = [name for name in ROOMS if name in names]
+        for path in (folder / name for name in rooms):
+            list(path.iterdir())
+    except OSError as error:
+        raise BadInput(f"{EXTENSIONS} names {entry}: {path} cannot be read ({error.strerror}); correct its rights.") from None
+    for name in set(names) - set(rooms):
+        if meant := difflib.get_close_matches(name.lower(), ROOMS, 1, 0.75):
+            raise BadInput(f"{EXTENSIONS} names {entry}, in which {name} is no room; call it {meant[0]}, or move it elsewhere.")
+    if not rooms:
+        raise BadInput(f"{EXTENSIONS} names {entry}, which has no folder {' or '.join(ROOMS)}; put the files there.")
+    for path in (folder, *(folder / name for name in rooms)):
+        _expect_owners(path, folder)
+    return rooms
+
+
+def _expect_owners(path: Path, folder: Path) -> None:
+    """Nobody but the caller, root and the owner of the named folder can change what will be executed.
+
+    A group that has its owner's name and no further member is that owner's alone ("user private group").
+
+    :raises BadInput: somebody else can.
+    """
+    try:
+        about, top = path.stat(), folder.stat()
+    except OSError:
+        return  # whoever reads it says so
+    # Whoever owns "/" can change everything anyway; that is root, by another number in a user namespace.
+    owned = about.st_uid in (os.getuid(), Path("/").stat().st_uid, top.st_uid)
+    if not owned or about.st_mode & stat.S_IWOTH or (about.st_mode & stat.S_IWGRP and not _is_private(about)):
+        raise BadInput(
+            f"{path} can be written by others than its owner, and its Python is executed; 'chmod go-w {path}' if it is yours, "
+            f"otherwise take it out of {EXTENSIONS}."
+        )
+
+
+def _is_private(about: os.stat_result) -> bool:
+    try:
+        owner, group = pwd.getpwuid(about.st_uid).pw_name, grp.getgrgid(about.st_gid)
+    except KeyError:
+        return False
+    return group.gr_name == owner and set(group.gr_mem) <= {owner}
 
 
 def _execute(room: str, path: Path) -> ModuleType:

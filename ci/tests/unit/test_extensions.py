@@ -188,6 +188,47 @@ def test_a_folder_that_gives_nothing_is_named(folder: Path, monkeypatch: pytest.
         registry.known()
 
 
+def test_a_misspelt_room_beside_a_good_one_is_refused(folder: Path) -> None:
+    (folder / "launcher").mkdir()
+    with pytest.raises(
+        BadInput, match=r"MPIBENCH_EXTENSIONS names \S+, in which launcher is no room; call it launchers, or move"
+    ):
+        registry.known()
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_a_room_that_cannot_be_read_is_refused(folder: Path, kind: str) -> None:
+    if kind == "link":
+        (folder / "suites").symlink_to("/not/mounted/here")
+    else:
+        (folder / "suites").touch()
+    with pytest.raises(
+        BadInput, match=r"MPIBENCH_EXTENSIONS names \S+: \S+/suites cannot be read \(.*\); correct its rights\.$"
+    ):
+        registry.known()
+
+
+def test_a_folder_without_rights_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> list[Path]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(BadInput, match=r"own cannot be read \(Permission denied\); correct its rights\.$"):
+        registry.known()
+
+
+@pytest.mark.parametrize("name", ["", "mpis", "mpis/torusmpi.py"])
+def test_what_others_can_write_is_not_executed(folder: Path, name: str) -> None:
+    path = folder / name
+    path.chmod(path.stat().st_mode | 0o002)
+    with pytest.raises(
+        BadInput, match=rf"{name}\b.* can be written by others than its owner, and its Python is executed; 'chmod"
+    ):
+        registry.known()
+    path.chmod(path.stat().st_mode & ~0o002)
+    assert "torusmpi" in registry.known()
+
+
 # ---- the records and the files that must agree with them ----
 
 
