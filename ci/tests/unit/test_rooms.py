@@ -97,6 +97,16 @@ def test_every_room_has_a_floor() -> None:
     assert {row for row in rooms if row[1]} == known
 
 
+def test_the_readme_names_every_room_in_its_order() -> None:
+    layout = (ROOT / "README.md").read_text().partition("\n## Layout\n")[2].partition("\n## ")[0]
+    for package, floors in FLOORS.items():
+        folder = FILES[package].parent
+        rooms = [room for floor in floors for room in floor if (folder / room).is_dir()]
+        assert len(rooms) > 8
+        line = layout.partition("mpibench/ ")[2] if package == "mpibench" else layout.partition("harness/ has")[2]
+        assert re.findall(rf"\b({'|'.join(rooms)})/ ", line.replace("\n", " "))[: len(rooms)] == rooms
+
+
 def test_rooms_import_only_what_is_below_them() -> None:
     floor_of = {(package, room): at for package, floors in FLOORS.items() for at, floor in enumerate(floors) for room in floor}
     wrong = []
