@@ -7,6 +7,7 @@ Expected of a session is, by partition, stack, fabric, group and benchmark,
   processes per node, and pinning under which it was, at as many sizes (:func:`_lost`): half of the cores or of a curve gone
   is a hole, not a new normal;
 - what ``expected.yaml`` names for that label;
+- the system the label was measured on first, unless ``expected.yaml`` names the label, too (:func:`_moved`);
 - each registered stack on each partition it fits, and each fabric that ``system.py`` describes for a partition: at least one
   proven case, so that a first night is not complete by itself.
 
@@ -31,7 +32,7 @@ from reframe_tests.harness.sites import site
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 
-from ..results import dataset_layout, eligibility, selection_options, selectors, session_values
+from ..results import dataset, dataset_layout, eligibility, selection_options, selectors, session_values
 from . import expected_file
 from .expected_file import CoverageKey, ExpectedFile
 
@@ -128,6 +129,7 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     missing = _sentences(holes, asked, past, now, planned, dict.fromkeys(registered, remedy))
     if file.history:
         missing += _lost(proofs if wholly else _selected(proofs, session, options), session, alike.run, file, set(now), wholly)
+    missing += _moved(folder, system, session, alike.run, file, root)
     if not wanted:
         missing.append("missing: nothing says what this session must hold: no earlier session, expected.yaml or system.py")
     elif not now:
@@ -161,6 +163,28 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
         notes=tuple(notes),
         partial=partial,
     )
+
+
+def _moved(folder: Path, system: str, session: str, run: str | None, file: ExpectedFile, root: Path) -> list[str]:
+    """Says so where the series of a label began on another system, whose history this one does not have; empty if it did not.
+
+    A system whose ``expected.yaml`` names the label is accepted.
+    """
+    if run is None or run in file.expected:
+        return []
+    everywhere = selectors.sessions_table(dataset.load_cases(folder))
+    labels = selectors.runs_of(everywhere)
+    series = everywhere.filter(pl.col("session").is_in([one for one, label in labels.items() if label == run]))
+    before = series.filter(pl.col("started") < series.filter(pl.col("session") == session)["started"].max())
+    first = before.filter(pl.col("session") == before["session"][0])["system"].to_list() if before.height else []
+    if not first or system in first:
+        return []
+    last = before.filter(pl.col("system").is_in(first)).row(-1, named=True)
+    return [
+        f"system: sessions of run={run} are of {', '.join(first)} (last {last['started']:%Y-%m-%d}, session "
+        f"{last['session'][:8]}) and this one is of {system}: correct site_configs, or if it is meant to be, give it a label "
+        f"of its own or name {run} under runs in {expected_file.path_of(system, root).relative_to(root)}"
+    ]
 
 
 def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[CoverageKey, LastProven]:

@@ -16,7 +16,7 @@ from mpibench.completeness import expected, expected_file
 from mpibench.results import selection_options
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
-from synthetic_verdicts import write_session
+from synthetic_verdicts import FIRST, write_session
 
 NIGHTLY = {"run": "nightly"}
 BOTH = ("a-spack", "b-spack")
@@ -365,3 +365,16 @@ def test_what_selection_options_ask_for(
 ) -> None:
     narrowed = selection_options.narrowing(f"reframe {options}")
     assert selection_options.asks_for(narrowed, partition, stack, name) is asked
+
+
+def test_a_label_that_moves_to_another_system_is_said_every_night_until_it_is_accepted(tmp_path: Path) -> None:
+    """As when the site's folder cannot be reached, so that the night is that of the fallback system."""
+    night(tmp_path, 0, system="elsewhere")
+    for number in (1, 2):
+        (moved, *_) = [line for line in judge(tmp_path, night(tmp_path, number)).missing if line.startswith("system: ")]
+        assert f"sessions of run=nightly are of elsewhere (last {FIRST:%Y-%m-%d}, session " in moved
+        assert "this one is of testbed" in moved and "runs in site_configs/testbed/expected.yaml" in moved
+    write_file(tmp_path, "runs: {nightly: {expected: [{group: p2p}]}}")
+    assert judge(tmp_path, night(tmp_path, 3)).complete
+    smoke = judge(tmp_path, night(tmp_path, 4, labels={"run": "smoke"}))
+    assert not [line for line in smoke.missing if line.startswith("system: ")], "another label is another series"
