@@ -16,7 +16,6 @@ import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
-from reframe.core.logging import getlogger
 
 from .evidence import data_check, recorder
 from .job import condition, ending, interleaved, parameters, script
@@ -179,14 +178,14 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 stacks += [name for name, reason in reasons.items() if not reason]
                 unfit += [(f"{partition.fullname}+{name}", name, reason) for name, reason in reasons.items() if reason]
             except NotMeasured as reason:
-                getlogger().verbose(f"left out: {self.display_name} @{partition.fullname}: {reason}")
+                selected_tests.leave_out(self, partition.fullname, str(reason))
         self.valid_systems = useful
         # By name only where that says more: a stack may be usable on one partition and skipped on another.
         if unfit:
             self.valid_prog_environs = list(dict.fromkeys(stacks))
         for place, name, why in unfit:
             if name not in stacks:
-                getlogger().verbose(f"left out: {self.display_name} @{place}: {why}")
+                selected_tests.leave_out(self, place, why)
 
     @run_after("setup")
     def resolve_condition(self) -> None:

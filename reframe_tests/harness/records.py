@@ -76,10 +76,14 @@ def _load(package: str, attribute: str, kind: type[Any], check: Callable[[Any], 
     return found
 
 
+def extension_folders() -> list[Path]:
+    """Folders that :data:`EXTENSIONS` names."""
+    return [Path(entry).expanduser().absolute() for entry in filter(None, os.environ.get(EXTENSIONS, "").split(":"))]
+
+
 def extension_files() -> list[Path]:
     """Every Python file of :data:`EXTENSIONS`, whatever its room."""
-    folders = [Path(entry).expanduser().absolute() for entry in filter(None, os.environ.get(EXTENSIONS, "").split(":"))]
-    return [path for folder in folders for room in ROOMS for path in sorted((folder / room).rglob("*.py"))]
+    return [path for folder in extension_folders() for room in ROOMS for path in sorted((folder / room).rglob("*.py"))]
 
 
 def _own(package: str) -> Iterator[ModuleType]:

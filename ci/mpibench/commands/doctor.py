@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import os
 import platform
@@ -9,7 +10,7 @@ import re
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,17 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from reframe_tests.harness import batch_systems, former_names
+from reframe_tests.harness import batch_systems, former_names, records
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.stacks import metadata as stack_metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
+#: Subfolder of a folder of further records that has the test classes of its suites, as in site_configs/template/extensions.
+TESTS = "tests"
 #: Begins what a copy of site_configs/template must replace.
 FILL_IN = "FILL_IN:"
 OK, NOTE, MISSING = "ok", "note", "missing"
@@ -102,6 +107,50 @@ def _stacks(root: Path) -> Iterator[Finding]:
         yield Finding("stack", MISSING, problem)
     if not stacks:
         yield Finding("stacks", MISSING, "none built; run ci/setup for the wheels stacks")
+    else:
+        yield from check_suites(stacks)
+    yield from check_groups(test_folders(root))
+
+
+def check_suites(stacks: Sequence[Stack]) -> Iterator[Finding]:
+    """Suites of which no stack has a program, so that none of their groups is run."""
+    for suite in catalogue.SUITES.values():
+        if suite.groups and not any(suite.name in stack.suites for stack in stacks):
+            how = "'mpibench stacks add --binaries'" if suite.programs else "the stack.json of a stack that has it"
+            how = f"'mpibench build' or {how}" if suite.spack else how
+            what = f"no stack has a program of {suite.title}, so nothing is measured for {', '.join(suite.groups)}; see {how}"
+            yield Finding(f"suite {suite.name}", NOTE, what)
+
+
+def test_folders(root: Path) -> list[Path]:
+    """Folders with tests: the project's own, and ``tests`` of each folder of further records."""
+    return [root / "reframe_tests", *(folder / TESTS for folder in records.extension_folders())]
+
+
+def check_groups(folders: Sequence[Path]) -> Iterator[Finding]:
+    """Groups of the catalogue that no test class names, so that they are never run.
+
+    :param folders: where test files lie; one that is not there has none.
+    """
+    named = {group for folder in folders for path in sorted(folder.glob("*.py")) for group in _groups_named(path)}
+    for group in catalogue.GROUPS:
+        if group not in named:
+            what = (
+                f"no test class in {' or '.join(map(str, folders))} has group = '{group}', so it is run only by one elsewhere"
+            )
+            yield Finding(f"group {group}", NOTE, f"{what}; site_configs/template/extensions/tests has one to copy")
+
+
+def _groups_named(path: Path) -> Iterator[str]:
+    """What the classes of a file assign to ``group``; the file is not run, and one that is no Python has none."""
+    try:
+        tree = ast.parse(path.read_text())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id="group")], value=ast.Constant(value=str(name))):
+                yield name
 
 
 def _system(name: str | None, root: Path) -> Iterator[Finding]:

@@ -78,6 +78,40 @@ def test_reframe_writes_the_job_of_all_three(tmp_path: Path, run_reframe: Callab
     assert re.search(rf"{launch} *{program} --sizes 8:1024 --repeat 100$", script, re.M), script
 
 
+def test_where_no_stack_has_the_program_the_listing_and_the_doctor_say_why(
+    tmp_path: Path, run_reframe: Callable[..., Any]
+) -> None:
+    for name, text in (("settings.py", SETTINGS), ("mysystem/system.py", f"system = {SYSTEM!r}\n")):
+        path = tmp_path / "site_configs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    write_stack(tmp_path / "environments" / "mpich")
+    result = run_reframe(
+        *("-l", "--system=mysystem", "-n", "MysuiteRing", "-c", str(FOLDER / "tests")),
+        config=tmp_path / "site_configs" / "settings.py",
+        only="point_to_point.py",
+        environ={"RFM_PREFIX": str(tmp_path / "results")},
+    )
+    assert "Found 0 check(s)" in result.stdout, result.stdout + result.stderr
+    [said] = [line for line in result.stdout.splitlines() if "MysuiteRing can be measured" in line]
+    assert (
+        "WARNING: no case of MysuiteRing can be measured here: mysystem:compute: no stack of this partition has mysuite" in said
+    )
+    stack = tmp_path / "environments" / "mpich" / "stack.json"
+    program = (
+        "from pathlib import Path; from mpibench.commands import doctor; from reframe_tests.harness.stacks import metadata\n"
+        f"stack = metadata.read(Path({str(stack)!r}))\n"
+        "for row in doctor.check_suites([stack]): print(row.subject, row.state, row.detail)\n"
+        "for row in doctor.check_groups(doctor.test_folders(metadata.ROOT)): print(row.subject)\n"
+        "for row in doctor.check_groups([metadata.ROOT / 'reframe_tests']): print('without', row.subject, row.state)\n"
+    )
+    done = run_with(FOLDER, "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert "suite mysuite note no stack has a program of My suite, so nothing is measured for mysuite_ring; see" in done.stdout
+    assert "suite imb" not in done.stdout, "the stack has it"
+    assert re.findall(r"^(?:without )?group .*", done.stdout, re.M) == ["without group mysuite_ring note"]
+
+
 def test_the_suite_reads_its_output_and_refuses_a_damaged_one(tmp_path: Path) -> None:
     listed = run_with(FOLDER, "-c", COMMAND, "catalogue", "mysuite_ring")
     assert listed.returncode == 0 and re.search(r"mysuite_ring +Ring +mysuite +mysuite-ring +all", listed.stdout), listed.stderr

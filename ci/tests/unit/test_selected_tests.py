@@ -24,8 +24,8 @@ class _Test:
     )
     var_space = frozenset({"level", "depth", "limit_s", "group"})
 
-    def __init__(self, fabric: str, level: str = "nightly") -> None:
-        self.fabric, self.level = fabric, level
+    def __init__(self, fabric: str, level: str = "nightly", places: tuple[str, ...] = ("here:nodes",)) -> None:
+        self.fabric, self.level, self.valid_systems = fabric, level, places
         self.tags = {fabric, "production", "maintenance"}
         self.display_name = f"{type(self).__name__} %fabric={fabric} %nodes=1"
         self.unique_name, self.hashcode, self.variant_num = f"{type(self).__name__}_{fabric}", "1a2b3c4d", 0
@@ -86,3 +86,30 @@ def test_what_fits_a_test_or_is_for_reframe_to_refuse_is_taken(words: str) -> No
 
 def test_without_a_test_of_the_harness_there_is_nothing_to_hold_options_against() -> None:
     selected_tests.check(["-n", "OfSomebodyElse"], ())
+
+
+def nowhere(monkeypatch: pytest.MonkeyPatch, *tests: _Test) -> None:
+    reasons = ["same placement as ppn=1", "no stack of this partition has imb"]
+    left_out = [(test, "here:nodes", reason) for test, reason in zip(tests, [*reasons, reasons[1]], strict=False)]
+    monkeypatch.setattr(selected_tests, "LEFT_OUT", left_out)
+
+
+@pytest.mark.parametrize(
+    "words", ["-l -n ImbPointToPoint", "-l -n Placement -n ^Imb", "-l -n Imb -t shm", "-l -E fabric=='shm' -n ImbP"]
+)
+def test_tests_that_can_be_measured_nowhere_are_named_with_the_reasons(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = [ImbPointToPoint("shm", places=()) for _ in range(3)]
+    nowhere(monkeypatch, *mine)
+    [sentence] = selected_tests.why_none(words.split(), [*mine, Placement("shm")])
+    assert sentence.startswith(
+        "no case of ImbPointToPoint can be measured here: here:nodes: no stack of this partition has imb; "
+        "here:nodes: same placement as ppn=1 ("
+    )
+
+
+@pytest.mark.parametrize("words", ["-l", "-l -t shm", "-l -n Placement", "-l -n shm"])
+def test_where_something_selected_can_be_measured_nothing_is_said(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = [ImbPointToPoint("shm", places=()), ImbPointToPoint("eth1g", places=())]
+    nowhere(monkeypatch, *mine)
+    assert selected_tests.why_none(words.split(), [*mine, Placement("shm")]) == []
+    assert len(selected_tests.why_none(["-l"], mine)) == 1, "without an option, all tests are meant"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -23,10 +24,14 @@ from . import named_tests
 
 #: Tests of the harness that have been loaded; each adds itself.
 LOADED: list[Any] = []
+#: Each test with a partition (or one's stack) that it is left out on, and why.
+LEFT_OUT: list[tuple[Any, str, str]] = []
 #: Type of our handler in ReFrame's settings.
 HANDLER = "selected_tests"
 #: Names that a parameter or variable may have besides those that are tests of their own on this system.
 _WORDS = {"pinning": PINNING_POLICIES, "ppn": SYMBOLIC_PPN, "level": tuple(catalogue.LEVELS), "depth": tuple(catalogue.LEVELS)}
+#: Tests and reasons at most that a sentence names.
+FEW = 3
 #: Parameters for which the user may give any number.
 _NUMBERS = ("nodes", "ppn")
 #: Options that select, by short name: the long one.
@@ -42,6 +47,42 @@ _OPTIONS = {
 _NOT_LOADED = re.compile(r"WARNING: (skipping (?:incompatible )?test .*|.* is not copyable;.*|check path .* does not exist)")
 #: ReFrame's messages: all tests are loaded; the selected ones are about to run.
 _ALL_LOADED, _NONE_RUNS = re.compile(r"Generated \d+ test case\(s\)"), re.compile(r"\[=+\] Running 0 check\(s\)")
+
+
+def leave_out(test: Any, place: str, reason: str) -> None:
+    """Say, to who asks for it (``-v``) and in the log, that a test is not measured somewhere."""
+    from reframe.core.logging import getlogger
+
+    LEFT_OUT.append((test, place, reason))
+    getlogger().verbose(f"left out: {test.display_name} @{place}: {reason}")
+
+
+def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
+    """A sentence for each ``-n`` (without one: for the session) whose tests all can be measured nowhere on this system.
+
+    ReFrame 4.10 lists ``Found 0 check(s)`` and no reason. The most frequent reasons stand first, since others hold for single
+    placements; more than three are for ``-v``.
+
+    :param words: ReFrame's command line without the program.
+    :param tests: all that were loaded, as instances.
+    """
+    from reframe.frontend import filters
+
+    known = named_tests.arguments(words, _OPTIONS)
+    others = [*map(filters.have_tag, known["tag"]), *map(filters.validates, known["filter_expr"][-1:])]
+    sentences = []
+    for text in known["name"] or [""]:
+        fits = [filters.have_any_name([text]), *others] if text else others
+        chosen = [test for test in tests if all(fit(SimpleNamespace(check=test)) for fit in fits)]
+        if not chosen or any(test.valid_systems for test in chosen):
+            continue
+        mine = {id(test) for test in chosen}
+        reasons = Counter(f"{place}: {reason}" for test, place, reason in LEFT_OUT if id(test) in mine)
+        names = sorted({type(test).__name__ for test in chosen})
+        what = f"no case of {' and '.join(names)}" if len(names) <= FEW else f"no case of any of {len(names)} tests"
+        why = "; ".join(reason for reason, _ in reasons.most_common(FEW)) or "no partition of the system has the fabric"
+        sentences.append(f"{what} can be measured here: {why} ('mpibench doctor' lists the suites that no stack has)")
+    return sentences
 
 
 def check(words: Sequence[str], tests: Sequence[Any]) -> None:
@@ -117,6 +158,7 @@ class _Listener(logging.Handler):
         :raises CommandLineError: ReFrame prints its sentence and ends with status 1.
         """
         from reframe.core.exceptions import CommandLineError
+        from reframe.core.logging import getlogger
 
         message = re.sub(r"\x1b\[[0-9;]*m", "", record.getMessage())  # colours
         if left_out := _NOT_LOADED.search(message):
@@ -131,6 +173,8 @@ class _Listener(logging.Handler):
                 check(sys.argv[1:], LOADED)
             except BadInput as error:
                 raise CommandLineError(str(error)) from None
+            for sentence in why_none(sys.argv[1:], LOADED):
+                getlogger().warning(sentence)
         elif _NONE_RUNS.fullmatch(message):
             raise CommandLineError(
                 "nothing is measured, because no test case fits all options together and has a stack that can run it here: "
