@@ -26,13 +26,13 @@ from types import MappingProxyType
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from .. import whole_file
-from ..night import options as night_options
 from ..night import supervision
 
 try:
     from reframe_tests.harness.sites import session_folder, site
     from reframe_tests.harness.stacks import metadata
 
+    from ..night import options as night_options
     from ..report.summary import outcome_of
     from ..results import selection_options, session_files, session_values
     from ..results.sessions import PAIRED, Session, label_of, list_sessions, read_session
