@@ -12,7 +12,7 @@ import pytest
 
 from mpibench.spack import description
 from mpibench.stacks import installed_mpi, mpi_identity, wheels
-from reframe_tests.harness import records
+from reframe_tests.harness import field_types, records
 from reframe_tests.harness import schema as schemas
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.job import transports
@@ -25,7 +25,7 @@ from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.model import Mpi
 from reframe_tests.harness.sites import provenance, site
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.suites import preamble
+from reframe_tests.harness.suites import catalogue, preamble
 from reframe_tests.harness.vocabulary import TRANSPORTS, BadInput, NotMeasured
 from synthetic_stack import write_stack
 from torus_mpi import SYSTEM, TORUS_MPI, torus_stack, write_extension
@@ -145,6 +145,28 @@ def test_a_session_names_its_files_and_what_was_in_them(folder: Path) -> None:
         ("import lam\n", r"torusmpi\.py cannot be read \(ModuleNotFoundError: No module named 'lam'\)"),
         ("raise SystemExit(0)\n", r"torusmpi\.py cannot be read \(SystemExit: 0\); correct the Python in it\.$"),
         ("import sys\nsys.exit()\n", r"torusmpi\.py cannot be read \(SystemExit: .*\); correct the Python in it\.$"),
+        (
+            TORUS_MPI.replace('("hydra",),\n    banner', '("hydra"),\n    banner'),
+            r"torusmpi\.py: MPI: 'launchers' is of type str, not a tuple \(one of a single element ends with a comma\)",
+        ),
+        (
+            TORUS_MPI.replace(",)),),\n        ),\n    ),", ",)),),\n        )\n    ),").replace(
+                '("{device}",)),)', '("{device}")),)'
+            ),
+            r"torusmpi\.py: MPI: 'rows' is of type TransportRow, not a tuple",
+        ),
+        (
+            TORUS_MPI.replace("Range((2,))", "Range((2,), '3')"),
+            r"torusmpi\.py: MPI: 'rows\[0\]\.versions\.until' is of type str, not a",
+        ),
+        (
+            TORUS_MPI.replace("    sonames=", "    soname="),
+            r"torusmpi\.py .*'soname'; the nearest field is 'sonames'\); correct the",
+        ),
+        (
+            TORUS_MPI.replace("            proofs=", "            by_rails={} if True else "),
+            r"torusmpi\.py: the row of transport 'torus' has no 'proofs' and no 'proofs_by_scope': no run could",
+        ),
         ("MPIS = ()\n", r"torusmpi\.py defines no MPI = Mpi\(\.\.\.\); add it, or move the file elsewhere\.$"),
         (
             TORUS_MPI.replace('"torusmpi"', '"mpich"'),
@@ -186,6 +208,11 @@ def test_a_folder_that_gives_nothing_is_named(folder: Path, monkeypatch: pytest.
         BadInput, match=r"MPIBENCH_EXTENSIONS names \S+/mpis, which has no folder mpis or launchers.*; put the files there"
     ):
         registry.known()
+
+
+def test_every_field_of_the_projects_own_records_is_of_its_type() -> None:
+    rows = [*registry.known().values(), *launchers.known().values(), *catalogue.SUITES.values()]
+    assert len(rows) > 15 and [field_types.find_fault(row) for row in rows if field_types.find_fault(row)] == []
 
 
 def test_a_misspelt_room_beside_a_good_one_is_refused(folder: Path) -> None:

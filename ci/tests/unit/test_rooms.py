@@ -16,7 +16,7 @@ ROOT = metadata.ROOT
 #: Each room imports itself and those on the lines above it; rooms of one line do not import each other.
 FLOORS = {
     "reframe_tests.harness": (
-        ("vocabulary", "former_names", "optional_file", "printable", "process_stat"),
+        ("vocabulary", "field_types", "former_names", "optional_file", "printable", "process_stat"),
         ("records", "samples", "batch_systems"),
         ("machine",),
         ("mpis",),

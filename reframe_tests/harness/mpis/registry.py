@@ -101,6 +101,9 @@ def _find_fault(mpi: Mpi) -> str:
                 return f"{prefix!r} in {key!r} is not the beginning of a variable's name; correct it"
     if mpi.world and not _is_world(mpi.world):
         return f"'world' is {mpi.world!r}, neither a number of C's int nor the name of an object; correct it, or leave it out"
+    for row in mpi.rows:
+        if not row.proofs and not any(row.proofs_by_scope.values()):
+            return f"the row of transport {row.transport!r} has no 'proofs' and no 'proofs_by_scope': no run could show it"
     named = {row.transport for row in mpi.rows} | {gap.transport for gap in mpi.gaps}
     unknown = named - {*TRANSPORTS, *mpi.transports}
     if unknown:
