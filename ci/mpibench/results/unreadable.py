@@ -1,4 +1,4 @@
-"""Sessions that exist and cannot be judged: refused by the export, or in a file of the dataset that cannot be read.
+"""Sessions that exist and cannot be judged: refused by the export, in a file of the dataset that cannot be read, or to come.
 
 A refusal by the export is kept beside the tables (``<dataset>/refused/<session>.json``) until the session is exported or no
 longer in the database, so that no verdict takes an older session for the newest one.
@@ -9,15 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, time, timezone
+from datetime import datetime, time, timedelta, timezone
 from pathlib import Path
 
+import polars as pl
+
 from .. import whole_file
-from .dataset_layout import SCHEMAS, find_files
+from .dataset_layout import SCHEMAS, Files, find_files, scan_files
 
 FOLDER = "refused"
+#: A clock that is wrong puts nights in a wrong order; sessions may be this much in the future.
+CLOCK_TOLERANCE = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -81,15 +85,32 @@ def find(folder: str | Path, systems: Sequence[str] | None = None) -> tuple[Unre
     """
     folder = Path(folder)
     found: dict[str, Unreadable] = {}
-    for table in SCHEMAS:
-        for path, why in find_files(folder, table, systems).refused.items():
-            found.setdefault(path.stem, _of_file(path, why))
+    files = {table: find_files(folder, table, systems) for table in SCHEMAS}
+    for path, why in (pair for table in SCHEMAS for pair in files[table].refused.items()):
+        found.setdefault(path.stem, _of_file(path, why))
+    for one in _to_come(folder, files["cases"]):
+        found.setdefault(one.session, one)
     there = {path.stem for path in folder.glob("cases/system=*/date=*/*.parquet")} - set(found)
     for one in _recorded(folder):
         concerned = not systems or not one.systems or set(one.systems) & set(systems)
         if concerned and one.session not in there:
             found.setdefault(one.session, one)
     return tuple(sorted(found.values(), key=lambda one: (one.started, one.session)))
+
+
+def _to_come(folder: Path, cases: Files) -> Iterator[Unreadable]:
+    """Sessions that say they start later than any clock explains; others are judged without them."""
+    limit = datetime.now(timezone.utc) + CLOCK_TOLERANCE
+    # The folder is named after the day the session started.
+    for path in (one for one in cases.readable if one.parent.name.partition("=")[2] >= f"{limit:%Y-%m-%d}"):
+        started = scan_files([path], "cases").select(pl.col("started").max()).collect().item()
+        if started is not None and started > limit:
+            why = (
+                f"session {path.stem} says it started at {started:%Y-%m-%d %H:%M} UTC, which is to come: "
+                f"correct the clock, and remove it with `reframe --delete-stored-sessions={path.stem}` and "
+                f"`rm {folder}/*/*/{path.parent.name}/{path.stem}.parquet`."
+            )
+            yield Unreadable(path.stem, started, (path.parents[1].name.partition("=")[2],), why)
 
 
 def _of_file(path: Path, why: str) -> Unreadable:

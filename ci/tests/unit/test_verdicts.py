@@ -231,9 +231,13 @@ def test_duplicate_damaged_future_and_foreign_sessions_are_refused(tmp_path: Pat
     with pytest.raises(BadInput, match="cut off"):
         session_values.read(tmp_path, "testbed", "latest")
     path.unlink()
-    write_session(tmp_path, 7, started=datetime.now(timezone.utc) + timedelta(days=30))
-    with pytest.raises(BadInput, match="correct the clock"):
-        session_values.read(tmp_path, "testbed", "latest")
+    early = write_session(tmp_path, 7, started=datetime.now(timezone.utc) + timedelta(days=30))
+    for selector in ("latest", early, f"{early},{name}"):
+        with pytest.raises(BadInput, match=f"session {early[:8]}.*correct the clock.*--delete-stored-sessions={early}"):
+            session_values.read(tmp_path, "testbed", selector)
+    late = write_session(tmp_path, 3)
+    others = session_values.read(tmp_path, "testbed", late)
+    assert others.sessions == (late,) and any(early in note for note in others.notes), "what does not need it is judged"
 
 
 def test_zero_is_no_ratio_and_is_said(tmp_path: Path) -> None:
