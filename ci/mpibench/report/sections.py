@@ -26,6 +26,7 @@ from .summary import (
     failures,
     gate_counts,
     key_figures,
+    reference_checks,
     sentences,
     skip_reasons,
 )
@@ -122,10 +123,8 @@ def heat(view: View) -> Content:
 def gates(view: View) -> Content:
     """Comparisons with references: missed ones first, then reached, then those that could not be judged."""
     groups: dict[str, list[tuple[Case, ReferenceCheck]]] = {FAIL: [], PASS: [], NO_REFERENCE: []}
-    for case in view.session.cases:
-        if case.uuid not in view.session.superseded:
-            for gate in case.gates:
-                groups[gate.outcome].append((case, gate))
+    for case, gate in reference_checks(view.session):
+        groups[gate.outcome].append((case, gate))
     titles = {FAIL: "✕ missed", PASS: "✓ reached", NO_REFERENCE: "○ without reference: recorded, not judged"}
     unfolded = {FAIL: True, PASS: len(groups[PASS]) <= OPEN_ROWS, NO_REFERENCE: False}
     return {"groups": [(titles[name], rows, unfolded[name]) for name, rows in groups.items() if rows]}

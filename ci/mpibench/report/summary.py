@@ -79,8 +79,15 @@ def counts(session: Session) -> Counter[str]:
 
 
 def gate_counts(session: Session) -> Counter[str]:
-    """Number of reference checks by outcome, of the cases that count."""
-    return Counter(gate.outcome for case in session.cases if case.uuid not in session.superseded for gate in case.gates)
+    """Number of reference checks by outcome."""
+    return Counter(gate.outcome for _, gate in reference_checks(session))
+
+
+def reference_checks(session: Session) -> Iterator[tuple[Case, ReferenceCheck]]:
+    """Comparisons with references, of cases that proved their condition: what others measured is compared with nothing."""
+    for case in session.cases:
+        if eligibility.is_proven(eligibility.facts_of(session, case)):
+            yield from ((case, gate) for gate in case.gates)
 
 
 def title_of(case: Case) -> str:

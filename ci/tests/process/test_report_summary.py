@@ -110,6 +110,17 @@ def test_summary_is_short_and_names_failures_and_skips(session: sessions.Session
     assert "see the report" in text
 
 
+def test_only_proven_cases_are_compared_with_references() -> None:
+    compared = {"gates": [synthetic.gate("bandwidth", 1.0, 1.0)]}
+    plans = [{**synthetic.case(verdict=verdict), **compared} for verdict in ("proven", "contradicted")]
+    session = session_of(*plans)
+    session = sessions.Session(session.info, (*session.cases, changed(session.cases[0], result="abort", uuid="s:0:2")))
+    assert report_summary.gate_counts(session) == {"pass": 1}
+    assert "references: 1 reached, 0 missed, 0 without reference" in report_summary.summary_lines(session)
+    page = Reader(report.render(session, Path()))
+    assert page.text["gates"].count("bandwidth") == 1
+
+
 def test_contradictions_are_the_first_failures(session: sessions.Session) -> None:
     evidence = [case.evidence for case in report_summary.failures(session)]
     assert evidence == ["contradicted", "proven", "missing", "missing", "missing"]
