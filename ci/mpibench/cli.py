@@ -131,6 +131,8 @@ def prune(
 ) -> None:
     """List or remove stage and output folders, logs and reports of old sessions; nothing else ever removes them.
 
+    Also what killed writers left half written (.NAME.PID.partial), once it is a day old and its process is gone.
+
     The numbers stay: results database, dataset, references and acceptance records are not touched. Links from other reports
     to removed folders are dead afterwards.
     """

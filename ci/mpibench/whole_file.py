@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 _PARTIAL = ".{name}.{pid}.partial"
+_LEFT = re.compile(r"\..+\.(?P<pid>[0-9]+)\.partial", re.DOTALL)
 
 
 @contextlib.contextmanager
@@ -28,6 +30,12 @@ def replacing(path: Path) -> Iterator[Path]:
 def partials(path: Path) -> list[Path]:
     """What was left beside a file by writers that were killed half way, or is being written."""
     return sorted(path.parent.glob(_PARTIAL.format(name=glob.escape(path.name), pid="[0-9]*")))
+
+
+def abandoned(folder: Path) -> list[Path]:
+    """What writers left in a folder itself whose process is not on this node."""
+    found = ((path, _LEFT.fullmatch(path.name)) for path in sorted(folder.glob(".*.partial")))
+    return [path for path, match in found if match and not Path("/proc", match["pid"]).exists()]
 
 
 def write_text(path: Path, text: str) -> None:

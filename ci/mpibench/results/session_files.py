@@ -21,7 +21,11 @@ from reframe_tests.harness.printable import format_bytes
 from reframe_tests.harness.sites import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 
+from .. import whole_file
+
 DAY_S = 86400.0
+#: Folders below the results with files that are written whole or not at all, beside the results themselves.
+_WRITTEN = ("dataset", "reports", "accept")
 #: Where the files of a session are, below the results: folder, and what the names in it look like.
 _KINDS = {
     "stage": session_folder.NAME,
@@ -96,6 +100,16 @@ def items(results: Path) -> Iterator[Item]:
                         yield Item(path, *_measure(path))
 
 
+def remains(results: Path) -> Iterator[Item]:
+    """Files that writers who were killed left half written, a day ago or longer: on whichever node, nobody writes them now."""
+    folders = [results, *(path for top in _WRITTEN for path in (results / top, *(results / top).rglob("*")) if path.is_dir())]
+    for path in (one for folder in folders for one in whole_file.abandoned(folder)):
+        with suppress(FileNotFoundError):
+            item = Item(path, *_measure(path))
+            if item.written < time.time() - DAY_S and path.is_file() and not path.is_symlink():
+                yield item
+
+
 def holdings(results: Path) -> str:
     """How much the results hold, and how to have less, as one sentence."""
     size, _ = _measure(results)
@@ -109,12 +123,12 @@ def holdings(results: Path) -> str:
 
 
 def prune(results: Path, days: int, remove: bool) -> list[str]:
-    """List what was last written more than so many days ago, or remove it; lines for the terminal.
+    """List what was last written more than so many days ago, and what killed writers left, or remove it; lines to be said.
 
     :raises BadInput: something cannot be removed.
     """
     limit = time.time() - days * DAY_S
-    old = [item for item in items(results) if item.written < limit]
+    old = [*(item for item in items(results) if item.written < limit), *remains(results)]
     for item in old if remove else ():
         try:
             if item.path.is_dir():

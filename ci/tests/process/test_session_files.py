@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -110,3 +111,20 @@ def test_the_command_wants_an_age(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["prune"]) == 2
     assert cli.main(["prune", "--older-than", "0"]) == 2
     assert "older-than" in capsys.readouterr().err
+
+
+def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    left = [f"dataset/cases/system=a/date=2026-01-01/.x.parquet.{gone.pid}.partial", f".session-id.{gone.pid}.partial"]
+    stays = [f"dataset/refused/.x.json.{os.getpid()}.partial", f"reports/.new.html.{gone.pid}.partial", ".mine.partial"]
+    for name in (*left, *stays):
+        path = results / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+        if "new" not in name:
+            os.utime(path, (time.time() - 2 * 86400,) * 2)
+    assert session_files.prune(results, 3000, remove=False)[-1].startswith("2 files and folders of sessions, ")
+    before = set(_files(results))
+    session_files.prune(results, 3000, remove=True)
+    assert before - set(_files(results)) == set(left)
