@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import grp
 import hashlib
 import importlib
 import importlib.util
 import os
 import pkgutil
-import pwd
 import re
 import stat
 import sys
@@ -143,9 +141,9 @@ def _rooms_of(entry: str, folder: Path) -> list[str]:
 
 
 def _expect_owners(path: Path, folder: Path) -> None:
-    """Nobody but the caller, root and the owner of the named folder can change what will be executed.
+    """Nobody but the caller, root, the owner of the named folder and their group can change what will be executed.
 
-    A group that has its owner's name and no further member is that owner's alone ("user private group").
+    A team's shared folder is writable by its group on purpose; one that everybody can write is a mistake.
 
     :raises BadInput: somebody else can.
     """
@@ -155,19 +153,11 @@ def _expect_owners(path: Path, folder: Path) -> None:
         return  # whoever reads it says so
     # Whoever owns "/" can change everything anyway; that is root, by another number in a user namespace.
     owned = about.st_uid in (os.getuid(), Path("/").stat().st_uid, top.st_uid)
-    if not owned or about.st_mode & stat.S_IWOTH or (about.st_mode & stat.S_IWGRP and not _is_private(about)):
+    if not owned or about.st_mode & stat.S_IWOTH:
         raise BadInput(
-            f"{path} can be written by others than its owner, and its Python is executed; 'chmod go-w {path}' if it is yours, "
+            f"{path} can be written by others than its owner, and its Python is executed; 'chmod o-w {path}' if it is yours, "
             f"otherwise take it out of {EXTENSIONS}."
         )
-
-
-def _is_private(about: os.stat_result) -> bool:
-    try:
-        owner, group = pwd.getpwuid(about.st_uid).pw_name, grp.getgrgid(about.st_gid)
-    except KeyError:
-        return False
-    return group.gr_name == owner and set(group.gr_mem) <= {owner}
 
 
 def _execute(room: str, path: Path) -> ModuleType:
