@@ -6,7 +6,6 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
 from typing import Any
 
 
@@ -15,14 +14,9 @@ def find_fault(record: Any, where: str = "") -> str:
 
     :param where: dotted name of the record within another.
     """
-    hints = _hints(type(record))
+    hints = typing.get_type_hints(type(record))
     faults = (_find(getattr(record, each.name), hints[each.name], f"{where}{each.name}") for each in fields(record))
     return next(filter(None, faults), "")
-
-
-@lru_cache(maxsize=64)
-def _hints(kind: type[Any]) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
 
 
 def _find(value: Any, hint: Any, where: str) -> str:

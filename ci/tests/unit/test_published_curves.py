@@ -101,7 +101,7 @@ def test_a_choice_of_nothing_is_one_sentence(session: sessions.Session, given: s
 def test_the_page_has_every_ratio_without_a_script(session: sessions.Session, tmp_path: Path) -> None:
     page = report.render(session, tmp_path, (), chosen(session))
     table = page.partition('<section id="published">')[2].partition("</section>")[0]
-    assert "eth1g: PingPong latency beside openhpc-mini/eth1g" in table and "it carries no proof" in table
+    assert "eth1g: PingPong latency beside openhpc-mini/eth1g" in table and "they carry no proof" in table
     assert len(re.findall(r">2\.000<", table)) == 24 + 23 and len(re.findall(r">0\.500<", table)) == 24 + 23
     assert ">115.62<" in table, "as printed"
     assert "osu_put_bw bandwidth" in table.partition("not measured here")[2]
