@@ -270,10 +270,10 @@ def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int
     except KeyboardInterrupt:
         return 130
     except SystemExit as end:
-        if not _is_own(end):
-            return _crashed(end)
-        # typer ends with 1 here, which commands use for "refused".
-        return UNREAD if isinstance(end.__context__, BrokenPipeError) else int(end.code or 0)
+        # typer and rich end with 1 here, which commands use for "refused".
+        if isinstance(end.__context__, BrokenPipeError):
+            return UNREAD
+        return int(end.code or 0) if _is_own(end) else _crashed(end)
     except Exception as error:
         return _crashed(error)
     return 0

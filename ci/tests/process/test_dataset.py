@@ -324,7 +324,9 @@ def test_an_older_layout_is_read_with_nulls_and_a_newer_minor_one_without_what_i
 
 def test_only_a_newer_major_layout_is_refused_and_only_that_file(exported: Path, tmp_path: Path) -> None:
     path = next(exported.glob("cases/system=*/date=*/*.parquet"))
-    whole = pl.read_parquet(path, hive_partitioning=False)
+    whole = pl.read_parquet(path, hive_partitioning=False).with_columns(
+        samples=pl.lit(0, dtype=pl.Int32)
+    )  # without a file of them
     for day, version in (("2026-01-01", "1.0"), ("2026-01-02", "2.0"), ("2026-01-03", "1.0")):
         table = whole.with_columns(session=pl.lit(day))
         if day.endswith("3"):

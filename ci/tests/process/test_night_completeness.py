@@ -39,7 +39,7 @@ def test_a_case_that_is_left_out_when_the_tests_are_loaded_makes_the_night_red(p
     assert status == 1 and "NOT accepted; reasons: 1" in said, said
     assert MISSING in said
     [log] = re.findall(r"something expected is missing \(.*: 'left out' in (\S+)\)", said)
-    reasons = re.findall(r"left out: Collectives %fabric=shm .*: (.*)", Path(log).read_text())
+    reasons = re.findall(r"left out: ImbCollectives %fabric=shm .*: (.*)", Path(log).read_text())
     assert "no benchmark of group collectives runs on 1 rank" in reasons, "the real test was loaded, and nothing of it ran"
 
 
