@@ -66,6 +66,7 @@ class Night:
     :param problems: one sentence for each reason why this night is not green.
     :param notes: what its answer says besides.
     :param before: sessions the database held before anything was measured.
+    :param lock: descriptor of the file whose lock keeps other nights away.
     """
 
     mode: str
@@ -75,6 +76,7 @@ class Night:
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     before: frozenset[str] = frozenset()
+    lock: int = -1
 
     @property
     def narrowed(self) -> tuple[str, ...]:
@@ -83,8 +85,8 @@ class Night:
 
 
 @contextlib.contextmanager
-def only_one(results: Path) -> Iterator[None]:
-    """Hold the lock of a checkout's nights.
+def only_one(results: Path) -> Iterator[int]:
+    """Hold the lock of a checkout's nights; descriptor of its file.
 
     :raises BadInput: another night holds it, or nothing can be written there.
     """
@@ -105,7 +107,7 @@ def only_one(results: Path) -> Iterator[None]:
         lock.truncate(0)
         lock.write(f"process {os.getpid()} on {os.uname().nodename} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
         lock.flush()
-        yield
+        yield lock.fileno()
 
 
 def check_database(database: Path) -> None:
@@ -151,7 +153,7 @@ def measure(night: Night) -> None:
     night.say(f"measuring in mode '{night.mode}' (session label run={night.label}); skipped cases and all else are in {log}")
     environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
     environ.pop(session_folder.VARIABLE, None)  # a name of somebody's own would be that of each night
-    status = supervision.run(words, log, lambda line: not re.match(r"\[ (RUN  |    SKIP)", line), environ)
+    status = supervision.run(words, log, lambda line: not re.match(r"\[ (RUN  |    SKIP)", line), environ, [night.lock])
     if status:
         night.problems.append(f"ReFrame ended with exit status {status}: see the failures above, or {log}")
     night.problems += not_loaded(log.read_text(errors="replace"))
@@ -328,7 +330,7 @@ def forget_earlier() -> None:
 
 def run(night: Night) -> int:
     """The whole night; exit status."""
-    with only_one(RESULTS):
+    with only_one(RESULTS) as night.lock:
         forget_earlier()
         night_options.check(night.options)
         check_database(DATABASE)

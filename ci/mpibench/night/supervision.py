@@ -25,6 +25,9 @@ GRACE_S = 30.0
 _TERM_S = 5.0
 #: ``prctl(2)``: processes whose parent died become our children, not those of process 1.
 _PR_SET_CHILD_SUBREAPER = 36
+#: ``prctl(2)``: a process gets a signal when its parent dies, by SIGKILL too.
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Interrupted(BaseException):
@@ -49,12 +52,19 @@ def heed_signals() -> None:
         signal.signal(number, interrupt)
 
 
-def run(words: Sequence[str], log: Path, show: Callable[[str], bool], environ: Mapping[str, str] | None = None) -> int:
+def run(
+    words: Sequence[str],
+    log: Path,
+    show: Callable[[str], bool],
+    environ: Mapping[str, str] | None = None,
+    held: Sequence[int] = (),
+) -> int:
     """Run a program; exit status as ``subprocess`` has it.
 
     Both its streams go to ``log``, and to our standard output the lines that ``show`` is true for. What it leaves running when
-    it ends is ended, too.
+    it ends is ended, too. Where we are killed, the program is interrupted.
 
+    :param held: descriptors of files whose locks (``flock(2)``) last as long as the program does, even if we are killed.
     :raises Interrupted: after the program and all its processes have ended.
     """
     _adopt_orphans()
@@ -66,6 +76,8 @@ def run(words: Sequence[str], log: Path, show: Callable[[str], bool], environ: M
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        pass_fds=held,
+        preexec_fn=_interrupt_when_orphaned,
         text=True,
         errors="replace",
     )
@@ -108,7 +120,12 @@ def _copy(program: subprocess.Popen[str], log: Path, show: Callable[[str], bool]
 
 
 def _adopt_orphans() -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _interrupt_when_orphaned() -> None:
+    """In the program, before it begins. Nothing of ours runs in another thread yet."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
 
 
 def descendants(pid: int) -> list[int]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from live_cluster import wait_for
 from mpibench.cluster.state import Process
 from reframe_tests.harness.sites.site import ROOT
 
@@ -52,3 +54,50 @@ def test_what_it_leaves_running_ends_with_it(tmp_path: Path) -> None:
     pids = (tmp_path / "pids").read_text().split()
     assert len(pids) == 2
     assert not any(Process.observe(int(pid)) for pid in pids)
+
+
+def test_where_we_are_killed_the_program_is_interrupted_and_its_lock_lasts_as_long_as_it_does(tmp_path: Path) -> None:
+    program = (
+        "import os, sys, time\n"
+        "try:\n"
+        "    print('begun', flush=True)\n"
+        "    time.sleep(600)\n"
+        "except KeyboardInterrupt:\n"
+        "    open(sys.argv[1], 'w').close()\n"
+        "    while not os.path.exists(sys.argv[2]): time.sleep(0.1)\n"
+    )
+    ours = (
+        "import fcntl, sys\nfrom pathlib import Path\nfrom mpibench.night import supervision\n"
+        "lock = open(sys.argv[1], 'w')\nfcntl.flock(lock, fcntl.LOCK_EX)\n"
+        "supervision.run(sys.argv[3:], Path(sys.argv[2]), lambda line: True, held=[lock.fileno()])\n"
+    )
+    lock, interrupted, go = tmp_path / "lock", tmp_path / "interrupted", tmp_path / "go"
+    words = [
+        sys.executable,
+        "-c",
+        ours,
+        str(lock),
+        str(tmp_path / "log"),
+        sys.executable,
+        "-c",
+        program,
+        str(interrupted),
+        str(go),
+    ]
+    environ = {"PYTHONPATH": f"{ROOT}/ci:{ROOT}", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+    def is_free() -> bool:
+        with lock.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
+
+    with subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout and process.stdout.readline() == "begun\n"
+        process.kill()
+    assert wait_for(interrupted.exists)
+    assert not is_free(), "the program is still at work"
+    go.touch()
+    assert wait_for(is_free)
