@@ -65,4 +65,4 @@ def test_the_level_chooses_what_is_measured(tmp_path: Path, run: Callable[..., A
     [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
     assert "-iter 2000,80,2000" in script
     refused = run("--dry-run", "-S", f"{option}=deep")
-    assert "there is no level 'deep'; choose one of smoke, nightly, acceptance" in refused.stdout
+    assert "'deep' is not a level; there are smoke, nightly, acceptance." in refused.stdout
