@@ -219,7 +219,10 @@ def test_other_library_of_the_same_abi(require_stack: Callable[[str], Stack], la
 
 def test_rank_killed_in_the_middle(require_stack: Callable[[str], Stack], launch: Launch):
     stack = require_stack("intelmpi-wheels")
-    script = "from mpi4py import MPI; import os; MPI.COMM_WORLD.rank and os.kill(os.getpid(), 9); MPI.COMM_WORLD.Barrier()"
+    # Not before both ranks have left MPI_Init: the launcher kills the other one at once.
+    script = (
+        "from mpi4py import MPI; import os; w = MPI.COMM_WORLD; w.Barrier(); w.rank and os.kill(os.getpid(), 9); w.Barrier()"
+    )
     status, _, ranks = launch(stack, *python(stack, script), environ=OVER_SHM["intelmpi"])
     assert status != 0
     sentences = checks.check_presence(ranks, nodes=1, ppn=2)
