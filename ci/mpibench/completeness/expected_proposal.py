@@ -55,8 +55,8 @@ def propose(folder: Path, selector: str, *, system: str | None = None, root: Pat
     """
     name = session_values.system_of(folder, system)
     path = expected_file.path_of(name, root)
+    file = expected_file.load(name, root)  # refuses what is there and cannot be read
     before = path.read_text(encoding="utf-8") if path.exists() else ""
-    file = expected_file.load(name, root)
     sessions = selectors.sessions_table(session_values.cases_of(folder, name))
     chosen = selectors.select(selector, sessions, unreadable=unreadable.find(folder, [name]))
     content: dict[str, Any] = yaml.safe_load(before) or {}

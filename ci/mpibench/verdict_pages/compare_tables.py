@@ -13,6 +13,8 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
+from reframe_tests.harness.printable import one_line
+
 from ..results.quantity_text import size_text
 from ..results.session_values import CONDITION, METRIC
 from ..verdicts import sides as verdict_sides
@@ -107,7 +109,7 @@ def _cell(row: Mapping[str, Any]) -> str:
 def terminal(comparison: Comparison) -> Iterator[Table | Text]:
     """What the terminal shows: the summary, where who wins, a table per condition, and what is to be known of them."""
     curves, conditions = comparison.bands.height, comparison.bands.select(CONDITION).n_unique()
-    yield Text(
+    yield _text(
         f"{comparison.first} and {comparison.second} by {comparison.subject}: {curves} comparisons (a curve in a band of "
         f"message sizes) under {conditions} condition{'' if conditions == 1 else 's'}"
     )
@@ -122,7 +124,7 @@ def terminal(comparison: Comparison) -> Iterator[Table | Text]:
             name, quantity = verdict_text.benchmark_text(row), verdict_text.quantity_text(row["quantity"])
             lines.append([name, quantity, *(cells.get(band, "") for band in bands)])
         yield from _table(f"{heading}: who is how many times faster (95 % interval)", ("benchmark", "quantity", *bands), lines)
-    yield from map(Text, notes(comparison))
+    yield from map(_text, notes(comparison))
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -153,10 +155,15 @@ def notes(comparison: Comparison) -> list[str]:
 def _table(heading: str, head: tuple[str, ...], rows: list[list[str]]) -> Iterator[Table | Text]:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in head:
-        table.add_column(Text(name), overflow="fold")
+        table.add_column(_text(name), overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
-    yield from (Text(f"\n{heading}", style="bold"), table)
+        table.add_row(*map(_text, row))
+    yield from (Text(f"\n{one_line(heading)}", style="bold"), table)
+
+
+def _text(line: str) -> Text:
+    """One line for the terminal, whatever a stored name holds."""
+    return Text(one_line(line))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 import yaml
 
+from reframe_tests.harness import optional_file
 from reframe_tests.harness.samples import FAIL
 from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.sites.site import ROOT
@@ -77,9 +78,11 @@ def propose(
     selection = session_values.read(folder, name, selector, where=where, for_learning=True)
     jobs = _jobs(selection)
     path = root / "site_configs" / name / "references.yaml"
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
     try:
+        before = path.read_text(encoding="utf-8") if optional_file.is_there(path) else ""
         present = yaml.safe_load(before) or {}
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({error.strerror}): correct the link or its rights, or remove it.") from None
     except yaml.YAMLError as error:
         raise BadInput(f"{path} is not YAML: {str(error).splitlines()[0]}.") from None
     described = site.read_system(path.with_name("system.py")) if path.with_name("system.py").exists() else None

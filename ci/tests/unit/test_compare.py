@@ -196,3 +196,11 @@ def test_bad_input(tmp_path: Path, words: tuple[str, ...], sentence: str, capsys
     write_session(tmp_path, 0)
     assert cli.main(["compare", *words, "--dataset-only", "--dataset", str(tmp_path)]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_what_is_stored_forges_no_line_of_the_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "evil\x1b[2J\r\nPASS: all is well"
+    write_session(tmp_path, 0, stacks=(hostile, "mpich-spack"))
+    lines = show(tmp_path, hostile, "mpich-spack", capsys=capsys)
+    assert not [line for line in lines if "\x1b" in line or line.startswith("PASS")]
+    assert "PASS: all is well" in "\n".join(lines)

@@ -131,3 +131,13 @@ def test_what_often_takes_twice_as_long_gets_no_reference(tmp_path: Path) -> Non
     assert "PingPong.latency.0000000008" not in metrics
     assert "PingPing.bandwidth.0000000008" in metrics
     assert (proposal.learned, proposal.refused) == (20, 1)
+
+
+def test_references_that_cannot_be_read_are_not_proposed_anew(tmp_path: Path) -> None:
+    """A link to nothing, as of a file system that is not mounted; from none, all entries would be new."""
+    write_session(tmp_path, 0)
+    path = tmp_path / "site_configs" / "testbed" / "references.yaml"
+    path.parent.mkdir(parents=True)
+    path.symlink_to("/not/mounted/here")
+    with pytest.raises(BadInput, match=r"references\.yaml cannot be read \(No such file or directory\): correct the link"):
+        rebaseline.propose(tmp_path, "latest", root=tmp_path)
