@@ -260,18 +260,23 @@ def widening(baseline: Baseline, rate: float) -> float:
     return high
 
 
+def trusted(effects: Effects, factor: float = 1.0) -> Effects:
+    """The effects as they are judged: errors widened by a factor, :data:`MOST_TRUSTED` in the tails."""
+    return Effects(effects.effect, effects.error * factor, np.minimum(effects.df, MOST_TRUSTED), effects.unit_variance)
+
+
 def p_values(effects: Effects, factor: float = 1.0) -> Array:
-    """Two-sided p-values with errors widened by a factor, :data:`MOST_TRUSTED` in the tails; 1 where nothing can be said."""
-    df = np.minimum(effects.df, MOST_TRUSTED)
-    return Effects(effects.effect, effects.error * factor, df, effects.unit_variance).p_values()
+    """Two-sided p-values of :func:`trusted` effects; 1 where nothing can be said."""
+    return trusted(effects, factor).p_values()
 
 
 def called(p: Array, rate: float, sessions: int) -> NDArray[np.bool_]:
     """Rows that are called; where nothing has changed none is, but in ``rate`` of all sessions.
 
+    :param p: shape (..., rows); each candidate before the last axis is judged by itself.
     :param sessions: of the history; with few of them the procedure that holds under any dependence is used.
     """
-    if not len(p):
-        return np.zeros(0, dtype=bool)
+    if not p.size:
+        return np.zeros(p.shape, dtype=bool)
     method = "bh" if sessions >= FEWEST_CALIBRATED else "by"
-    return stats.false_discovery_control(p, method=method) <= rate
+    return stats.false_discovery_control(p, axis=-1, method=method) <= rate

@@ -182,10 +182,13 @@ def compare_pairs(differences: Array) -> Effects:
 
 
 def discoveries(p_values: Array, rate: float) -> NDArray[np.bool_]:
-    """Which p-values are called, so that at most ``rate`` of the calls are expected to be none."""
-    if not len(p_values):
-        return np.zeros(0, dtype=bool)
-    return stats.false_discovery_control(p_values) <= rate
+    """Which p-values are called, so that at most ``rate`` of the calls are expected to be none.
+
+    :param p_values: shape (..., metrics); each set before the last axis is judged by itself.
+    """
+    if not p_values.size:
+        return np.zeros(p_values.shape, dtype=bool)
+    return stats.false_discovery_control(p_values, axis=-1) <= rate
 
 
 def units_needed(distance: Array, unit_variance: Array, confidence: float, power: float) -> Array:

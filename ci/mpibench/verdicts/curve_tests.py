@@ -17,10 +17,11 @@ pairs
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
+from numpy.typing import NDArray
+from scipy import sparse, stats
 
 from reframe_tests.harness.vocabulary import LOWER
 
@@ -131,12 +132,16 @@ def _levels(sizes: list[int | None], policy: Policy) -> Iterator[tuple[str, tupl
 class Results:
     """Statistics of all tests, aligned with them; in log.
 
+    :param error: standard error that ``p`` rests on, with ``df`` degrees of freedom.
     :param count: units of the smaller side; of a candidate held against a history, the sessions of the history.
     :param new: sessions of a candidate that is held against a history, else NaN.
+    :param sessions: of the longest history; 0 where none is.
     :param widened: factor on the errors of tests against a history (:func:`~mpibench.statistics.prediction.widening`).
     """
 
     effect: Array
+    error: Array
+    df: Array
     low: Array
     high: Array
     upper: Array
@@ -146,10 +151,25 @@ class Results:
     between: Array
     count: Array
     new: Array
+    sessions: int
     widened: float
 
+    def shifted(self, shift: Array, policy: Policy) -> Results:
+        """What they would be had the candidate been slower by so much: its spread, and all of the baseline, stay as they are.
 
-_COLUMNS = ("effect", "low", "high", "upper", "p", "variance", "between", "count", "new")
+        :param shift: of each test in log; shape (tests,), or (..., tests) for several candidates at once.
+        """
+        moved = {name: getattr(self, name) + shift for name in ("effect", "low", "high", "upper")}
+        p = two_sides.Effects(moved["effect"], self.error, self.df, self.variance).p_values()
+        return replace(self, **moved, p=p, real=_real(p, self.sessions, policy))
+
+
+def _real(p: Array, sessions: int, policy: Policy) -> NDArray[np.bool_]:
+    rate = policy.false_discovery_rate
+    return prediction.called(p, rate, sessions) if sessions else two_sides.discoveries(p, rate)
+
+
+_COLUMNS = ("effect", "error", "df", "low", "high", "upper", "p", "variance", "between", "count", "new")
 
 
 def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = None) -> Results:
@@ -169,26 +189,32 @@ def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = Non
                 effects = two_sides.compare_pairs(right - left)
             else:
                 effects = two_sides.compare(left, right, columns["between"][chosen])
-            _fill(columns, chosen, effects, policy)
-            columns["p"][chosen] = effects.p_values()
+            _fill(columns, chosen, effects, effects, policy)
             columns["count"][chosen] = np.minimum((~np.isnan(left)).sum(axis=1), (~np.isnan(right)).sum(axis=1))
     chosen = [place for place, test in enumerate(tests) if test.units == SESSIONS]
-    if not chosen:
-        return Results(**columns, real=two_sides.discoveries(columns["p"], policy.false_discovery_rate), widened=1.0)
-    baseline, candidate, effects = _predict([tests[place] for place in chosen])
-    if widened is None:
-        widened = prediction.widening(baseline, policy.false_discovery_rate)
-    history = baseline.units.count
-    _fill(columns, chosen, effects, policy)
-    columns["p"][chosen] = prediction.p_values(effects, widened)
-    columns["count"][chosen], columns["new"][chosen] = history, candidate.count
-    columns["between"][chosen] = baseline.variance / history
-    real = prediction.called(columns["p"], policy.false_discovery_rate, int(history.max()))
-    return Results(**columns, real=real, widened=widened)
+    sessions, factor = 0, 1.0
+    if chosen:
+        baseline, candidate, effects = _predict([tests[place] for place in chosen])
+        factor = prediction.widening(baseline, policy.false_discovery_rate) if widened is None else widened
+        history = baseline.units.count
+        sessions = int(history.max())
+        _fill(columns, chosen, effects, prediction.trusted(effects, factor), policy)
+        columns["count"][chosen], columns["new"][chosen] = history, candidate.count
+        columns["between"][chosen] = baseline.variance / history
+    real = _real(columns["p"], sessions, policy)
+    return Results(**columns, real=real, sessions=sessions, widened=factor)
 
 
-def _fill(columns: dict[str, Array], chosen: list[int], effects: two_sides.Effects, policy: Policy) -> None:
+def _fill(
+    columns: dict[str, Array], chosen: list[int], effects: two_sides.Effects, judged: two_sides.Effects, policy: Policy
+) -> None:
+    """Columns of some tests.
+
+    :param judged: the effects with the errors that p-values rest on; intervals rest on their own.
+    """
     columns["effect"][chosen] = effects.effect
+    columns["error"][chosen], columns["df"][chosen] = judged.error, judged.df
+    columns["p"][chosen] = judged.p_values()
     columns["low"][chosen], columns["high"][chosen] = effects.interval(policy.confidence)
     columns["upper"][chosen] = effects.interval(2 * policy.confidence - 1)[1]
     columns["variance"][chosen] = effects.unit_variance
@@ -247,35 +273,47 @@ def overall(bands: Iterable[str], metrics: Iterable[str]) -> str:
     return PASS if worst == IMPROVED and PASS in found else worst
 
 
+def wider_tests(tests: list[CurveTest]) -> sparse.csr_array:
+    """Which windows, bands and curves hold each size.
+
+    :returns: shape (tests, tests): 1 in the row of a test of one size, in the columns of the wider tests of its curve with it.
+    """
+    at = {(test.curve, test.places[0]): place for place, test in enumerate(tests) if test.level == SIZE}
+    pairs = [(at[test.curve, one], place) for place, test in enumerate(tests) if test.level != SIZE for one in test.places]
+    rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
+    return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(tests), len(tests)))
+
+
+def final_verdicts(results: Results, margins: Array, wider: sparse.csr_array, policy: Policy) -> NDArray[np.str_]:
+    """Verdict of each test, shape as that of the effects; a size that alone is inconclusive goes with its neighbours.
+
+    :param margins: of :func:`margins`.
+    :param wider: of :func:`wider_tests`.
+    """
+    own = _own_verdicts(results, margins, policy)
+    beside = (own == REGRESSED).astype(float) @ wider.T > 0
+    return np.where(beside & (own == INCONCLUSIVE) & (results.effect > 0), REGRESSED, own)
+
+
 def combine_verdicts(tests: list[CurveTest], results: Results, margins: Array, policy: Policy) -> list[tuple[str, str]]:
     """Verdict of each test and what else it rests on: a size that alone is inconclusive goes with its neighbours."""
-    own = _own_verdicts(results, margins, policy)
-    wider: dict[tuple[int, int], str] = {}
-    for place, test in enumerate(tests):
-        if test.level != SIZE and own[place] == REGRESSED:
-            for one in test.places:
-                wider.setdefault((test.curve, one), test.level)
+    own, wider = _own_verdicts(results, margins, policy), wider_tests(tests)
     final = []
-    for place, test in enumerate(tests):
-        beside = wider.get((test.curve, test.places[0])) if test.level == SIZE else None
-        if beside and own[place] == INCONCLUSIVE and results.effect[place] > 0:
-            final.append((REGRESSED, f"with its {beside}"))
-        else:
-            final.append((own[place], ""))
+    for place, verdict in enumerate(final_verdicts(results, margins, wider, policy)):
+        beside = np.sort(wider[[place], :].indices) if verdict != own[place] else ()
+        level = next((tests[one].level for one in beside if own[one] == REGRESSED), "")
+        final.append((str(verdict), f"with its {level}" if level else ""))
     return final
 
 
-def _own_verdicts(results: Results, margins: Array, policy: Policy) -> list[str]:
-    found = []
-    for place, margin in enumerate(margins):
-        effect, upper = results.effect[place], results.upper[place]
-        if not np.isfinite(upper) or results.count[place] < policy.minimum_repeats:
-            found.append(INCONCLUSIVE)
-        elif results.real[place] and abs(effect) > margin:
-            found.append(REGRESSED if effect > 0 else IMPROVED)
-        else:
-            found.append(PASS if upper < margin else INCONCLUSIVE)
-    return found
+def _own_verdicts(results: Results, margins: Array, policy: Policy) -> NDArray[np.str_]:
+    unknown = ~np.isfinite(results.upper) | (results.count < policy.minimum_repeats)
+    real = results.real & (np.abs(results.effect) > margins)
+    return np.select(
+        [unknown, real & (results.effect > 0), real, results.upper < margins],
+        [INCONCLUSIVE, REGRESSED, IMPROVED, PASS],
+        INCONCLUSIVE,
+    )
 
 
 def units_to_decide(results: Results, margin: float, place: int, policy: Policy) -> int | None:

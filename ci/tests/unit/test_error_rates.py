@@ -112,6 +112,33 @@ def test_the_decision_is_the_products_own(monkeypatch: pytest.MonkeyPatch) -> No
     assert draws.measure(trace, draws.Setting(None, 5, 1, 3), POLICY, 3, seed=1).refused.mean == 1
 
 
+@pytest.mark.parametrize(("history", "units"), [(8, curve_tests.SESSIONS), (3, curve_tests.JOBS)])
+def test_shifted_results_are_those_of_a_slower_candidate(history: int, units: str) -> None:
+    """Whoever asks for many slowdowns of one candidate learns the baseline once."""
+    rng = np.random.default_rng(5)
+    left, right = 0.01 * rng.standard_normal((6, history)), 0.01 * rng.standard_normal((6, 3))
+    nights = tuple(range(history)), tuple(range(history, history + 3))
+    slower = np.array([[0, 0, 0.04, 0.03, 0, 0], [0.2, 0, 0, 0, 0, 0.01]])
+
+    def tests(shift: np.ndarray) -> list[curve_tests.CurveTest]:
+        sizes: list[int | None] = [1, 8, 64, 512, 4096, 65536]
+        return curve_tests.tests_of_curve(0, sizes, left, right + shift[:, None], POLICY, units=units, nights=nights)
+
+    same = tests(np.zeros(6))
+    weights = np.array([[place in test.places for place in range(6)] for test in same], dtype=float)
+    weights /= weights.sum(axis=1, keepdims=True)
+    found = curve_tests.evaluate(same, POLICY).shifted(slower @ weights.T, POLICY)
+    margins = np.full(len(same), 0.02)
+    verdicts = curve_tests.final_verdicts(found, margins, curve_tests.wider_tests(same), POLICY)
+    for place, shift in enumerate(slower):
+        alone = curve_tests.evaluate(tests(shift), POLICY)
+        for name in ("effect", "low", "high", "upper", "p", "real"):
+            assert getattr(found, name)[place] == pytest.approx(getattr(alone, name)), name
+        expected = [verdict for verdict, _ in curve_tests.combine_verdicts(same, alone, margins, POLICY)]
+        assert verdicts[place].tolist() == expected
+        assert "regressed" in expected
+
+
 def test_a_systems_own_history_is_asked_by_stratum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(9):
         write_session(tmp_path, number, mpi_version="5.0.9" if number < 2 else "5.0.10")
