@@ -67,6 +67,35 @@ class Judgement:
         return {verdict: self.metrics.filter(pl.col("verdict") == verdict).height for verdict in ORDER}
 
 
+#: Columns of :func:`called`, in this order.
+CALLED = ("test", *METRIC, "band", "verdict", "slower")
+
+
+def called(judgement: Judgement, baseline: Selection, candidate: Selection) -> pl.DataFrame:
+    """What refuses a candidate, by metric: what is to be measured again before anybody is woken.
+
+    A band that is called although none of its metrics is stands for all of them.
+
+    :returns: columns :data:`CALLED`, one row per metric, sorted: ``test`` (ReFrame's class of the test that measured it),
+        what makes the metric, its ``band``, ``verdict`` (``regressed`` or ``missing``) and ``slower`` (change for the worse, a
+        fraction; null where there is no ratio).
+    """
+    chosen = pl.col("verdict").is_in([REGRESSED, MISSING])
+    metrics = judgement.metrics.filter(chosen)
+    keys = [*CURVE, "band"]
+    lone = judgement.bands.filter(chosen).join(metrics, on=keys, how="anti", nulls_equal=True)
+    within = judgement.metrics.join(lone.select(*keys, found="verdict"), on=keys, how="inner", nulls_equal=True)
+    rows = pl.concat([metrics, within.with_columns(verdict="found").drop("found")])
+    tests = pl.concat([_tests_of(side) for side in (candidate, baseline)]).unique(METRIC, keep="first", maintain_order=True)
+    return rows.join(tests, on=METRIC, how="left", nulls_equal=True).select(CALLED).sort(METRIC)
+
+
+def _tests_of(side: Selection) -> pl.DataFrame:
+    """Which test measured each metric: :data:`METRIC` and ``test``."""
+    tests = side.cases.select("case", test=pl.col("name").str.split(" ").list.first())
+    return side.measured.select(*METRIC, "case").unique(METRIC, keep="last").join(tests, on="case", how="left").drop("case")
+
+
 def judge(
     baseline: Selection, candidate: Selection, policy: Policy, *, paired: bool = False, history: bool = True
 ) -> Judgement:

@@ -64,6 +64,25 @@ def test_one_size_and_one_band_are_named(tmp_path: Path) -> None:
     assert judgement.verdict == words.PASS
 
 
+def test_what_is_called_is_listed_by_metric_to_be_measured_again(tmp_path: Path) -> None:
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, sizes=SIZES[:-1], change=lambda name, size, _: 1.2 if (name, size) == ("PingPong", 512) else 1)
+    sides = [session_values.read(tmp_path, "testbed", name) for name in ("latest~1", "latest")]
+    judgement = comparison.judge(*sides, POLICY)
+    found = comparison.called(judgement, *sides)
+    assert tuple(found.columns) == comparison.CALLED
+    assert found.select("test", "benchmark", "quantity", "message_bytes", "band", "verdict").rows() == [
+        ("ImbPointToPoint", "PingPong", "latency_us", 512, "small", "regressed"),
+        ("ImbPointToPoint", "PingPong", "latency_us", SIZES[-1], "large", "missing"),
+        ("ImbPointToPoint", "Uniband", "bandwidth_mb_per_s", SIZES[-1], "large", "missing"),
+    ]
+    assert found["slower"].to_list() == [pytest.approx(0.2, abs=0.02), None, None]
+    only = judgement.bands.with_columns(verdict=pl.lit(words.REGRESSED)).filter(pl.col("band") == "medium")
+    lone = replace(judgement, bands=only, metrics=judgement.metrics.with_columns(verdict=pl.lit(words.INCONCLUSIVE)))
+    assert set(comparison.called(lone, *sides)["message_bytes"]) == {4096, 16384}
+    assert not comparison.called(comparison.judge(sides[0], sides[0], POLICY), *sides).height
+
+
 def test_neighbours_tell_what_a_single_size_cannot(tmp_path: Path) -> None:
     """At 3 % noise a size alone cannot show 8 %; eleven sizes together can."""
     for number, factor in ((0, 1.0), (1, 1.08)):
