@@ -33,9 +33,10 @@ try:
     from reframe_tests.harness.stacks import metadata
 
     from ..night import options as night_options
-    from ..report.summary import outcome_of
+    from ..report import junit
+    from ..report.summary import interrupted, outcome_of
     from ..results import selection_options, session_files, session_values
-    from ..results.sessions import PAIRED, Session, label_of, list_sessions, read_session
+    from ..results.sessions import PAIRED, Session, label_of, list_sessions, read_report, read_session
 except BadInput as error:  # a further suite, MPI or launcher that cannot be used
     if __name__ != "__main__":
         raise
@@ -48,6 +49,10 @@ DATABASE = RESULTS / "results.db"
 SESSION_ID = RESULTS / "session-id"
 #: Files of the night that runs or ran last, for a pipeline to take away: copies, emptied by the next night.
 TONIGHT = RESULTS / "tonight"
+#: ReFrame's own report of the session.
+RUN_REPORT = TONIGHT / "run-report.json"
+#: What a pipeline says of the night.
+GATE = TONIGHT / "gate.txt"
 #: ReFrame 4.10, ``frontend/cli.py``: printed after all filters, in the log only (verbosity 1).
 _SELECTED = re.compile(r"Final number of test cases: (\d+)")
 #: ReFrame 4.10, ``frontend/cli.py``: a warning, and nothing else, when the session could not be stored.
@@ -147,7 +152,7 @@ def measure(night: Night) -> None:
     stacks_chosen = any(option.startswith("--prgenv") for option in night.narrowed)
     words = [
         *("reframe", "--nocolor", "-c", "reframe_tests", "-r", *(options if stacks_chosen else [f"--mode={night.mode}"])),
-        *(*night.options, "--session-extras", f"run={night.label}", f"--report-file={TONIGHT / 'run-report.json'}"),
+        *(*night.options, "--session-extras", f"run={night.label}", f"--report-file={RUN_REPORT}"),
     ]
     log = TONIGHT / "nightly.log"
     night.say(f"measuring in mode '{night.mode}' (session label run={night.label}); skipped cases and all else are in {log}")
@@ -170,7 +175,7 @@ def identify(night: Night) -> Session | None:
     Afterwards ``results/session-id`` holds its id.
     """
     try:
-        info = json.loads((TONIGHT / "run-report.json").read_text())["session_info"]
+        info = json.loads(RUN_REPORT.read_text())["session_info"]
         uuid = str(info["uuid"])
     except OSError:
         night.problems.append("no session: ReFrame selected no case, or ended before it could write its run report")
@@ -183,7 +188,7 @@ def identify(night: Night) -> Session | None:
             warned = _NOT_STORED.search((TONIGHT / "nightly.log").read_text(errors="replace"))
             raise BadInput(
                 f"session {uuid} was measured and is not in {DATABASE} ({warned[1] if warned else 'ReFrame gave no reason'}): "
-                f"correct that and measure again; its run report is {TONIGHT / 'run-report.json'}."
+                f"correct that and measure again; its run report is {RUN_REPORT}."
             )
         if uuid in night.before:
             raise BadInput(f"no session: ReFrame's run report is that of session {uuid}, which was stored before tonight.")
@@ -343,6 +348,7 @@ def run(night: Night) -> int:
             measure(night)
             session = identify(night)
             if session:
+                complete_junit(night, session)
                 publish(night, session)
         except supervision.Interrupted as signal:
             return stop(night, signal)
@@ -350,12 +356,28 @@ def run(night: Night) -> int:
         return answer(night, session)
 
 
+def complete_junit(night: Night, session: Session) -> None:
+    """Say in the JUnit file, where one is asked for, of which cases ReFrame's own says nothing."""
+    path = junit.file_of(night.options)
+    try:
+        if path:
+            junit.complete(path, session)
+    except BadInput as error:
+        night.problems.append(str(error).rstrip("."))
+
+
 def stop(night: Night, signal: supervision.Interrupted) -> int:
     """End an interrupted night; exit status."""
     subprocess.run(["mpibench", "orphans", "--cancel"], cwd=ROOT, check=False)
     night.say(f"INTERRUPTED by {signal.name}: nothing is measured any more; results of earlier sessions are as they were")
-    with contextlib.suppress(OSError, ValueError, KeyError, BadInput):
-        uuid = json.loads((TONIGHT / "run-report.json").read_text())["session_info"]["uuid"]
+    with contextlib.suppress(OSError, BadInput):
+        session = read_report(RUN_REPORT)
+        complete_junit(night, session)
+        uuid, lost = session.uuid, interrupted(session)
+        with whole_file.replacing(GATE) as partial:
+            partial.write_text(f"FAIL: ci/nightly got {signal.name}: {lost or 'every case had run'}\n")
+        if lost:
+            night.say(lost)
         if SESSION_ID.exists():
             night.say(
                 f"session {uuid} is whole and stored; go on with 'mpibench export' and 'mpibench report', --session {uuid}"

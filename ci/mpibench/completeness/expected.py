@@ -225,6 +225,8 @@ def _planned(tonight: pl.DataFrame) -> dict[CoverageKey, str]:
         skipped = row["result"] == "skip"
         word = "skipped" if skipped else "failed" if row["result"] != "pass" else "passed without proof"
         text = f"{word}: {first}" if first else word
+        if row["result"] == eligibility.INTERRUPTED:
+            text = f"interrupted ({eligibility.cause_of(row['reason'])})"
         # A failure says more than a skip beside it.
         if place not in found or (found[place].startswith("skipped") and not skipped):
             found[place] = text

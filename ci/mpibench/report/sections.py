@@ -25,6 +25,7 @@ from .summary import (
     counts,
     failures,
     gate_counts,
+    interrupted,
     key_figures,
     reference_checks,
     sentences,
@@ -85,8 +86,10 @@ def summary(view: View) -> Content:
 
 @_section("failures", "Failures", "Failures")
 def failed(view: View) -> Content:
-    """Failed cases with their sentences; skipped and retried ones by reason."""
-    reasons = [(OUTCOMES["skipped"], reason, cases) for reason, cases in skip_reasons(view.session)]
+    """Failed cases with their sentences; interrupted, skipped and retried ones by reason."""
+    stopped = [case for case in view.session.cases if view.outcome(case) is OUTCOMES["interrupted"]]
+    reasons = [(OUTCOMES["interrupted"], interrupted(view.session), stopped)] if stopped else []
+    reasons += [(OUTCOMES["skipped"], reason, cases) for reason, cases in skip_reasons(view.session)]
     retried = [case for case in view.session.cases if case.uuid in view.session.superseded]
     return {
         "failures": [(case, sentences(case)) for case in failures(view.session)],

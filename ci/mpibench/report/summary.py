@@ -37,6 +37,7 @@ OUTCOMES = {
     one.name: one
     for one in (
         Outcome("failed", "✕", "failed", "condition not proven, a reference missed, or no usable output"),
+        Outcome("interrupted", "■", "interrupted", "did not run, or not to its end: the session was interrupted"),
         Outcome("passed", "✓", "passed", "condition proven and every reference it has was reached"),
         Outcome("recorded", "○", "recorded", "condition proven, numbers recorded; there is no reference to judge them by"),
         Outcome("proven", "✓", "proven", "condition proven; this test times nothing"),
@@ -52,6 +53,8 @@ def outcome_of(session: Session, case: Case) -> str:
     """Key of :data:`OUTCOMES` for a case."""
     if case.uuid in session.superseded:
         return "retried"
+    if case.result == eligibility.INTERRUPTED:
+        return "interrupted"
     if case.result in ("skip", "fail_deps"):
         return "skipped" if case.result == "skip" else "failed"
     if case.evidence == DRY_RUN and case.result == "pass":
@@ -135,6 +138,8 @@ def plain_reason(case: Case) -> str:
 
 def sentences(case: Case) -> list[str]:
     """Why a case did not pass, most important first, each sentence once; empty for one that did."""
+    if case.result == eligibility.INTERRUPTED:
+        return [f"did not run to its end: the session was interrupted ({eligibility.cause_of(case.reason)})."]
     found = list(case.proof.sentences) if case.proof and case.evidence != PROVEN else []
     found += [gate_sentence(gate) for gate in case.gates if gate.outcome == FAIL]
     if not found and case.reason:
@@ -146,6 +151,13 @@ def sentences(case: Case) -> list[str]:
     if not found and case.result not in ("pass", "skip"):
         found.append(f"ended with '{case.result}' in phase '{case.fail_phase or 'unknown'}' and gave no reason.")
     return list(dict.fromkeys(found))
+
+
+def interrupted(session: Session) -> str:
+    """How many cases an interruption kept from running, and what it was; empty without any."""
+    cases = [case for case in counted(session) if case.uuid not in session.superseded]
+    lost = [case.reason for case in cases if outcome_of(session, case) == "interrupted"]
+    return eligibility.interruption(lost, sum(outcome_of(session, case) != "skipped" for case in cases))
 
 
 def skip_reasons(session: Session) -> list[tuple[str, list[Case]]]:
@@ -215,8 +227,12 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
 def verdict_line(session: Session) -> str:
     """The session in one sentence; the word 'passed' only for cases whose references were reached."""
     number = counts(session)
-    if number["failed"]:
-        return f"{number['failed']} of {_cases(sum(number.values()) - number['retried'])} failed."
+    failed = f"{number['failed']} of {_cases(sum(number.values()) - number['retried'])} failed." if number["failed"] else ""
+    if number["interrupted"]:
+        stopped = interrupted(session)
+        return " ".join(filter(None, [f"{stopped[0].upper()}{stopped[1:]}.", failed]))
+    if failed:
+        return failed
     if number["passed"]:
         rest = f"; {number['recorded']} more have no reference and were only recorded" if number["recorded"] else ""
         return f"No case failed: {_cases(number['passed'])} reached every reference they have{rest}."

@@ -8,7 +8,7 @@ measurement.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,34 @@ import polars as pl
 from reframe_tests.harness.samples import PROVEN
 
 from .sessions import Case, Session
+
+#: ReFrame's result of a case that was running, or still to run, when its session ended early.
+INTERRUPTED = "abort"
+#: What ended it: exceptions that ReFrame 4.10 (``frontend/executors/__init__.py``, ``ABORT_REASONS``) names in the reason of
+#: such a case (``core/exceptions.py``, ``what``), each with what brings it about.
+CAUSES = {
+    "KeyboardInterrupt": "SIGINT",
+    "ForceExitError": "SIGTERM or SIGHUP",
+    "FailureLimitError": "--maxfail",
+    "RunSessionTimeout": "--duration",
+}
+
+
+def cause_of(reason: str | None) -> str:
+    """What interrupted the session, from the reason ReFrame stored for a case."""
+    name = (reason or "").strip().rpartition("aborted due to ")[2].partition("\n")[0]
+    return CAUSES.get(name, name or "no reason was stored")
+
+
+def interruption(reasons: Iterable[str | None], planned: int) -> str:
+    """How many cases an interruption kept from running, and what it was; empty without any.
+
+    :param reasons: of each such case, as ReFrame stored it.
+    :param planned: cases that were to run, these among them.
+    """
+    causes = [cause_of(reason) for reason in reasons]
+    named = ", ".join(dict.fromkeys(causes))
+    return f"interrupted: {len(causes)} of {planned} case{'' if planned == 1 else 's'} did not run ({named})" if causes else ""
 
 
 class Facts(NamedTuple):

@@ -125,7 +125,10 @@ def _evidence(cases: pl.DataFrame) -> GateCheck:
     proven = split.proven
     problems = [] if proven.height else ["evidence: no case of this session is proven"]
     unproven = ran.join(proven.select("case"), on="case", how="anti", maintain_order="left")
-    problems += [f"evidence: {row['name']} @{row['partition']}+{row['stack']}: {_first(row)}" for row in unproven.to_dicts()]
+    stopped = pl.col("result") == eligibility.INTERRUPTED
+    problems += filter(None, [eligibility.interruption(unproven.filter(stopped)["reason"], ran.height)])
+    failed = unproven.filter(stopped.not_()).to_dicts()
+    problems += [f"evidence: {row['name']} @{row['partition']}+{row['stack']}: {_first(row)}" for row in failed]
     again = cases.filter(pl.col("superseded").fill_null(False)).height
     retried = f" ({again} failures were run again)" if again else ""
     return GateCheck(

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from ..results import selection_options, session_values
+from ..results import eligibility, selection_options, session_values
 from ..results.session_values import Selection
 from .words import ABSENT, MISSING
 
@@ -70,6 +70,8 @@ def unproven_rows(selection: Selection) -> list[dict[str, Any]]:
 
 
 def _why(row: dict[str, Any]) -> str:
+    if row["result"] == eligibility.INTERRUPTED:
+        return f"did not run: the session was interrupted ({eligibility.cause_of(row['reason'])})"
     said = next(iter(row["sentences"] or ()), None) or next(iter((row["reason"] or "").splitlines()), None)
     phase = f" in phase {row['fail_phase']}" if row["fail_phase"] else ""
     return f"{row['evidence'] or 'no evidence'}, {row['result']}{phase}: {said or 'no reason was stored'}"

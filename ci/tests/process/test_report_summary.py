@@ -56,13 +56,40 @@ def test_outcome_of_each_kind_of_case(session: sessions.Session, name: str, outc
 
 @pytest.mark.parametrize(
     ("result", "outcome"),
-    [("abort", "failed"), ("fail_deps", "failed"), ("xfail", "known"), ("xpass", "failed"), ("<unknown>", "failed")],
+    [("abort", "interrupted"), ("fail_deps", "failed"), ("xfail", "known"), ("xpass", "failed"), ("<unknown>", "failed")],
 )
 def test_every_result_of_reframe_has_an_outcome(session: sessions.Session, result: str, outcome: str) -> None:
     case = changed(session.cases[1], result=result)
     assert report_summary.outcome_of(session, case) == outcome
-    if outcome == "failed":
+    if outcome in ("failed", "interrupted"):
         assert report_summary.sentences(case)
+
+
+@pytest.mark.parametrize(
+    ("cause", "named"),
+    [
+        ("KeyboardInterrupt", "SIGINT"),
+        ("ForceExitError", "SIGTERM or SIGHUP"),
+        ("FailureLimitError", "--maxfail"),
+        ("RunSessionTimeout", "--duration"),
+        ("OddError", "OddError"),
+    ],
+)
+def test_cases_that_an_interruption_kept_from_running_are_no_failures(
+    session: sessions.Session, cause: str, named: str
+) -> None:
+    proven = only(session, "recorded").cases
+    stopped = [changed(case, result="abort", fail_reason=f"aborted due to {cause}", proof=None) for case in proven[:3]]
+    broken = sessions.Session(session.info, (*stopped, *proven[3:], *only(session, "failed").cases[:1]))
+    assert report_summary.verdict_line(broken) == f"Interrupted: 3 of 12 cases did not run ({named}). 1 of 12 cases failed."
+    text = "\n".join(report_summary.summary_lines(broken))
+    assert "1 failed, 3 interrupted, 8 recorded" in text
+    assert report_summary.failures(broken) == list(only(session, "failed").cases[:1])
+    page = Reader(report.render(broken, Path()))
+    assert f"interrupted: 3 of 12 cases did not run ({named})" in page.text["failures"]
+    assert "3■ interrupted" in page.text["summary"]
+    whole = sessions.Session(session.info, tuple(stopped))
+    assert report_summary.verdict_line(whole) == f"Interrupted: 3 of 3 cases did not run ({named})."
 
 
 def test_a_case_that_times_nothing_is_proven_not_recorded(session: sessions.Session) -> None:

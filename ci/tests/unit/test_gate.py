@@ -131,6 +131,25 @@ def test_a_case_that_passed_without_proof_fails_the_gate_as_it_fails_the_report(
     assert "evidence: ImbPointToPoint %stack=b @node+b: passed, but no proof of its condition was stored" in said
 
 
+def test_what_an_interruption_kept_from_running_is_one_line_and_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    the_night_before(tmp_path, stacks=("a", "b", "c"))
+    write_session(tmp_path, 0, stacks=("a", "b", "c"))
+    path = last_cases(tmp_path)
+    table = pl.read_parquet(path)
+    stopped = {"result": "abort", "evidence": "missing", "reason": "aborted due to ForceExitError", "fail_phase": "startup"}
+    changes = {name: pl.when(pl.col("stack") == "a").then(pl.col(name)).otherwise(pl.lit(to)) for name, to in stopped.items()}
+    table.with_columns(**changes).write_parquet(path)
+    assert run(tmp_path, *OLD) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "1 of 3 cases proven" in lines[0]
+    assert "interrupted: 2 of 3 cases did not run (SIGTERM or SIGHUP)" in lines
+    assert not [line for line in lines if line.startswith("evidence:")]
+    assert run(tmp_path, command="expected") == 1
+    assert "; interrupted (SIGTERM or SIGHUP); last proven" in capsys.readouterr().out
+
+
 def test_an_old_session_is_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     now = datetime.now(timezone.utc)
     the_night_before(tmp_path)

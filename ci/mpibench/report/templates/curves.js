@@ -216,7 +216,7 @@ function clickPoint(measure, [row, position]) {
 /** Cases of this condition that gave no curve here, so that a missing line is never silent. */
 function absent(measure, condition, rows) {
   const drawn = new Set(rows.map((row) => row.c));
-  const marks = { failed: "✕ failed", skipped: "– skipped", dry: "· dry run", retried: "↻ retried", known: "△" };
+  const marks = { failed: "✕ failed", interrupted: "■ interrupted", skipped: "– skipped", dry: "· dry run", retried: "↻ retried", known: "△" };
   const listed = new Set(rows.map((row) => index.cases[row.c].stack));
   const found = index.cases.flatMap((one, number) => {
     if (one.stack < 0 || one.group !== measure.group || drawn.has(number) || view.hidden.has(one.stack) || !marks[one.outcome]) return [];

@@ -62,7 +62,7 @@ function showMaps() {
 function missingCell(measure, stack, ppn, pinning) {
   const number = index.cases.findIndex((one) => one.stack === stack && one.ppn === ppn && one.pinning === pinning && one.group === measure.group && FIXED.every((name) => one[name] === heat[name]));
   if (number < 0) return el("td", {});
-  const words = { failed: "✕ failed", skipped: "– skipped", dry: "· dry run", retried: "↻ retried" };
+  const words = { failed: "✕ failed", interrupted: "■ interrupted", skipped: "– skipped", dry: "· dry run", retried: "↻ retried" };
   const word = words[index.cases[number].outcome];
   return el("td", {}, word ? el("button", { type: "button", class: "case", "data-case": number }, word) : "");
 }
