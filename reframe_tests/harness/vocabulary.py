@@ -57,9 +57,6 @@ POSITIVE_TIMES = ("latency_us", "t_avg_us", "t_max_us")
 #: at a size is judged, so that one change does not count twice.
 JUDGED = ("latency_us", "t_avg_us", "t_ovrl_us", "t_max_us", "bandwidth_mb_per_s", "message_rate_per_s")
 
-#: Where a stack came from.
-ORIGINS = ("spack", "wheels", "system")
-
 #: Transports a fabric may name; an MPI's record may add others.
 TRANSPORTS = ("shm", "tcp", "verbs", "ucx", "psm2", "opx", "efa", "cxi")
 

@@ -47,11 +47,6 @@ class Value:
             ) from None
 
     @property
-    def decimals(self) -> int:
-        """Digits printed behind the decimal point."""
-        return len(self["value"].partition(".")[2])
-
-    @property
     def message_bytes(self) -> int | None:
         return int(self["message_bytes"]) if self["message_bytes"] else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -199,13 +199,6 @@ def link_text(links: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         alike.setdefault((str(link["link"]), link_state.describe(link)), []).append(str(link["node"]))
     for (name, settings), nodes in alike.items():
         yield f"{name} on {', '.join(nodes)}: {settings or 'nothing known'}"
-
-
-def abbreviate_nodes(names: Sequence[str]) -> str:
-    """Node list the way schedulers write it: ``n[1-4]``."""
-    from reframe.utility import nodelist_abbrev
-
-    return nodelist_abbrev(list(names)) if names else ""
 
 
 def library_line(proof: Evidence) -> str:

@@ -1,12 +1,7 @@
-"""The report of a session: one HTML file that needs no network, no server and no other file.
-
-``python -m mpibench.report.report --db results/results.db --out results/report.html`` does what ``mpibench report`` does.
-"""
+"""The report of a session: one HTML file that needs no network, no server and no other file."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,22 +114,3 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
         write_report(read, path, stacks, curves)
         write_markdown(read, path.with_suffix(".md"))
     return [*summary_lines(read), *published_curves.lines(read, curves), *(f"report: {path}" for path in pages)]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line of ``python -m mpibench.report.report``; bad input is one sentence and exit status 2."""
-    parser = argparse.ArgumentParser(prog="python -m mpibench.report.report", description="Write the report of a session.")
-    parser.add_argument("--db", type=Path, default=Path("results/results.db"), help="ReFrame's results database")
-    parser.add_argument("--session", default="latest", help="session id or a unique beginning of it (default: the newest)")
-    parser.add_argument("--out", type=Path, help="HTML file to write")
-    options = parser.parse_args(arguments)
-    try:
-        print("\n".join(write(options.db, options.session, options.out)))
-    except BadInput as err:
-        print(f"mpibench: {err}", file=sys.stderr)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -189,13 +189,3 @@ def discoveries(p_values: Array, rate: float) -> NDArray[np.bool_]:
     if not p_values.size:
         return np.zeros(p_values.shape, dtype=bool)
     return stats.false_discovery_control(p_values, axis=-1) <= rate
-
-
-def units_needed(distance: Array, unit_variance: Array, confidence: float, power: float) -> Array:
-    """Units a side after which an interval one side of which must clear ``distance`` does so with ``power``.
-
-    Normal approximation n = (z + z_power)² (s_A² + s_B²) / distance², at least 3; infinite where the distance is 0.
-    """
-    z = stats.norm.ppf(confidence) + stats.norm.ppf(power)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.maximum(3.0, np.ceil(z**2 * unit_variance / distance**2))

@@ -18,6 +18,7 @@ from reframe_tests.harness.launchers.model import Binding
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.stacks.stack import Stack
+from wide_placements import with_whole_cores
 
 Ranks = tuple[tuple[int, ...], ...]
 #: Dual hexa-core with the even CPUs on socket 0, and three cores per socket with two hardware threads each.
@@ -25,8 +26,8 @@ WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 THREADED = Topology.from_processor(describe(2, 3, smt=2, numbering="alternating"))
 
 
-def placed(policy: str, ppn: int, topology: Topology, smt: bool = False) -> RankPlacement:
-    return place(policy, ppn, topology, smt=smt)
+def placed(policy: str, ppn: int, topology: Topology) -> RankPlacement:
+    return place(policy, ppn, topology)
 
 
 def bound(placement: RankPlacement, launcher: str, nodes: int = 1, **words: object) -> Binding:
@@ -188,12 +189,14 @@ def test_open_mpi_on_an_imagined_node(node: str, policy: str, require_stack: Cal
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_mpich_on_an_imagined_node(nodes: int, smt: bool, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
     """Hydra prints its masks, lowest CPU first, and binds nothing."""
-    placement = placed("scatter", 4, THREADED, smt=smt)
-    binding = bound(placement, "hydra", nodes=nodes, hosts=["localhost", "127.0.0.1"][:nodes])
+    placement = placed("scatter", 4, THREADED)
+    placement = with_whole_cores(placement) if smt else placement
+    binding = bound(placement, "hydra", nodes=nodes)
+    hosts = ",".join(["localhost", "127.0.0.1"][:nodes])
     listed = sorted(THREADED.logical, key=THREADED.logical.__getitem__)
     _, output = run_bound(
         require_stack("mpich-wheels"),
-        dataclasses.replace(binding, options=("-launcher", "fork", *binding.options)),
+        dataclasses.replace(binding, options=("-launcher", "fork", "-hosts", hosts, *binding.options)),
         4 * nodes,
         "true",
         HWLOC_SYNTHETIC=f"pack:2 [numa] l3:1 core:3 pu:2(indexes={','.join(map(str, listed))})",

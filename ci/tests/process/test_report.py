@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 import synthetic_session as synthetic
+from mpibench import cli
 from mpibench.pages import page as page_templates
 from mpibench.report import cases as report_cases
 from mpibench.report import charts, report
@@ -281,10 +282,10 @@ def test_provenance_of_a_stack_that_was_rebuilt_is_not_shown(session: sessions.S
 
 def test_command_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "new" / "report.html"
-    assert report.main(["--db", str(folder / "results.db"), "--out", str(out)]) == 0
+    assert cli.main(["report", "--db", str(folder / "results.db"), "--out", str(out)]) == 0
     assert "5 of 18 cases failed." in capsys.readouterr().out
     assert sorted(path.name for path in out.parent.iterdir()) == ["report.html", "report.md"]
-    assert report.main(["--db", str(tmp_path / "none.db"), "--out", str(out)]) == 2
+    assert cli.main(["report", "--db", str(tmp_path / "none.db"), "--out", str(out)]) == 2
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1
     assert "none.db" in captured.err

@@ -78,10 +78,10 @@ MVAPICH2 = make_stack("mvapich2", "2.3.7", "ch3:mrail")
 setting_of = resolve_transport
 
 
-def attempt(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting | NotMeasured:
+def attempt(stack: Stack, fabric: Fabric) -> Setting | NotMeasured:
     """The setting, or the reason why there is none."""
     try:
-        return resolve_transport(stack, fabric, striped=striped)
+        return resolve_transport(stack, fabric)
     except NotMeasured as reason:
         return reason
 

@@ -18,13 +18,14 @@ from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from wide_placements import with_whole_cores
 
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 Ranks = tuple[tuple[int, ...], ...]
 
 
-def placed(policy: str, ppn: int, topology: Topology = WESTMERE, width: int = 1, smt: bool = False) -> RankPlacement:
-    return place(policy, ppn, topology, 1, width=width, smt=smt)
+def placed(policy: str, ppn: int, topology: Topology = WESTMERE) -> RankPlacement:
+    return place(policy, ppn, topology, 1)
 
 
 def bound(placement: RankPlacement, launcher: str, nodes: int = 1, **words: object) -> Binding:
@@ -137,27 +138,26 @@ def test_words_are_read_back_to_the_same_lists(launcher: str, data: st.DataObjec
     if data.draw(st.booleans()):
         topology = topology.usable(data.draw(st.sets(st.sampled_from(topology.cpus), min_size=1)))
     policy = data.draw(st.sampled_from(["bunch", "scatter", "nic_local", "nic_remote"]))
-    ppn, width = data.draw(st.integers(1, len(topology.cores))), data.draw(st.integers(1, 2))
     try:
-        placement = place(policy, ppn, topology, 0, width=width, smt=data.draw(st.booleans()))
+        placement = place(policy, data.draw(st.integers(1, len(topology.cores))), topology, 0)
     except NotMeasured:
         reject()
+    if data.draw(st.booleans()):
+        placement = with_whole_cores(placement)
     assert READERS[launcher](bound(placement, launcher), topology) == placement.ranks
 
 
 @pytest.mark.parametrize("reader", [("prrte", read_prrte), ("orterun", read_orterun)], ids=lambda pair: pair[0])
 def test_rank_files_for_several_nodes(reader: tuple[str, Callable[[Binding, Topology, int], Ranks]]) -> None:
     launcher, read = reader
-    placement = placed("scatter", 3, width=2)
+    placement = RankPlacement("scatter", 3, ((0, 2), (1, 3), (6, 8)), WESTMERE)
     assert read(bound(placement, launcher, nodes=3), WESTMERE, 3) == placement.ranks
-    named = bound(placement, launcher, nodes=2, hosts=["c1", "c2"]).files[RANKFILE]
-    assert [line.split()[1].split("=")[1] for line in named.splitlines()] == ["c1"] * 3 + ["c2"] * 3
 
 
 # ---- the words themselves ----
 
 SCATTER = placed("scatter", 4)
-WIDE = placed("scatter", 2, width=2)
+WIDE = RankPlacement("scatter", 2, ((0, 2), (1, 3)), WESTMERE)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_words_of_mpirun_rsh() -> None:
     assert bound(placed("default", 2), "mpirun_rsh").env == {}
     assert bound(SCATTER, "mpirun_rsh", mpi="mvapich").env["MVP_CPU_MAPPING"] == "0:1:6:7"
     assert bound(SCATTER, "mpirun_rsh", nodes=2).options == ("-export", "-ppn", "4")
-    assert bound(SCATTER, "mpirun_rsh", nodes=2, hosts=["a", "b"]).files == {HOSTFILE: "a:4\nb:4\n"}
+    assert bound(SCATTER, "mpirun_rsh", nodes=2).files == {}
 
 
 def test_processes_per_node_of_intel_mpi_under_a_batch_system() -> None:
@@ -253,20 +253,6 @@ def test_oversubscription_only_when_asked(launcher: str, policy: str) -> None:
     assert bool(asked) == (launcher in ("srun", "prrte", "orterun")), "the others never refuse"
 
 
-@pytest.mark.parametrize(
-    ("launcher", "words"),
-    [
-        ("srun", "--nodelist=c1,c2"),
-        ("hydra-intel", "-hosts c1,c2"),
-        ("hydra", "-hosts c1,c2"),
-        ("prrte", "--host c1:2,c2:2"),
-        ("orterun", "--host c1:2,c2:2"),
-    ],
-)
-def test_hosts_where_they_are_known(launcher: str, words: str) -> None:
-    assert words in " ".join(bound(placed("default", 2), launcher, nodes=2, hosts=["c1", "c2"]).options)
-
-
 def test_a_launcher_without_words() -> None:
     assert refusal(SCATTER, "ibrun", 1, 4).startswith(
         "nothing is known about pinning under launcher ibrun; known are srun, hydra-intel"
@@ -292,8 +278,7 @@ def test_open_mpi_5_needs_the_topology() -> None:
     ("words", "sentence"),
     [
         ({"ppn": 3}, "the placement is for 4 ranks per node and 3 are to be started"),
-        ({"nodes": 0}, "0 nodes are asked for and 0 hosts"),
-        ({"nodes": 2, "hosts": ["c1"]}, "2 nodes are asked for and 1 hosts are named"),
+        ({"nodes": 0}, "0 nodes are asked for: ask for at least 1"),
     ],
 )
 def test_requests_that_do_not_agree(words: dict[str, object], sentence: str) -> None:
@@ -317,9 +302,7 @@ def test_poe_counts_by_variables_and_binds_to_modules_only() -> None:
     assert plain == Binding({"MP_PROCS": "16", "MP_NODES": "2", "MP_TASKS_PER_NODE": "8", "MP_RESD": "yes"})
     assert bound(placed("none", 8, power5), "poe", nodes=2) == plain
     assert "names MCMs" in refusal(placed("scatter", 8, power5), "poe", 2, 8)
-    modules = place("scatter", 4, power5, None, width=2)
-    assert isinstance(modules, RankPlacement) and modules.ranks
+    modules = RankPlacement("scatter", 4, ((0, 1), (4, 5), (8, 9), (12, 13)), power5)
+    assert modules.ranks
     listed = [int(number) for number in bound(modules, "poe").env["MP_TASK_AFFINITY"].split(",")]
     assert [(2 * number, 2 * number + 1) for number in listed] == list(modules.ranks)
-    hosts = bound(placed("default", 2, power5), "poe", nodes=2, hosts=["a", "b"])
-    assert hosts.files == {HOSTFILE: "a\na\nb\nb\n"} and hosts.env["MP_HOSTFILE"] == HOSTFILE

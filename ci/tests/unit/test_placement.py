@@ -194,8 +194,6 @@ def test_an_unknown_policy() -> None:
 def test_hardware_threads() -> None:
     assert place("bunch", 2, SMT_LAST).ranks == ((0,), (1,))
     assert place("bunch", 2, SMT_ADJACENT).ranks == ((0,), (2,))
-    assert place("bunch", 2, SMT_LAST, smt=True).ranks == ((0, 4), (1, 5))
-    assert place("bunch", 2, SMT_ADJACENT, smt=True).ranks == ((0, 1), (2, 3))
     assert place("bunch", 4, SMT_LAST).ranks == ((0,), (1,), (2,), (3,))
 
 
@@ -219,26 +217,8 @@ def test_scatter_passes_over_a_full_socket() -> None:
     assert cpus(place("scatter", 5, WESTMERE.usable([0, 2, 4, 6, 1]))) == (0, 1, 2, 4, 6)
 
 
-def test_a_rank_with_several_cores_goes_where_it_needs_not_cross_a_border() -> None:
-    lopsided = Topology.from_processor(describe(1, 6, numa_per_socket=2)).usable([1, 2, 3, 4, 5])
-    assert place("bunch", 1, lopsided, width=3).ranks == ((3, 4, 5),)
-    assert place("bunch", 1, lopsided, width=4).ranks == ((1, 2, 3, 4),)
-
-
-def test_ranks_with_several_cores_stay_on_one_numa_node() -> None:
-    assert place("bunch", 2, WESTMERE, width=3).ranks == ((0, 2, 4), (6, 8, 10))
-    assert place("scatter", 4, WESTMERE, width=3).ranks == ((0, 2, 4), (1, 3, 5), (6, 8, 10), (7, 9, 11))
-    assert place("bunch", 2, WESTMERE, width=4).ranks == ((0, 2, 4, 6), (1, 3, 5, 7))
-    assert place("bunch", 1, WESTMERE, width=8).ranks == ((0, 1, 2, 3, 4, 6, 8, 10),), (
-        "none can: it takes all of socket 0 first"
-    )
-    assert reason(place("bunch", 3, WESTMERE, width=4)) == (
-        "3 ranks with 4 neighbouring cores each are asked for and the partition has room for 2"
-    )
-    assert "room for 0" in reason(place("bunch", 1, WESTMERE, width=13))
+def test_more_ranks_than_cores() -> None:
     assert "room for 12" in reason(place("scatter", 13, WESTMERE))
-    with pytest.raises(BadInput, match="0 cores per rank"):
-        place("bunch", 1, WESTMERE, width=0)
 
 
 def test_near_and_far_from_the_adapter() -> None:
@@ -356,18 +336,17 @@ def nodes(draw: st.DrawFn) -> Topology:
 
 
 @given(nodes(), st.sampled_from(LISTED), st.data())
-def test_every_rank_has_cores_of_its_own(topology: Topology, policy: str, data: st.DataObject) -> None:
-    width, smt = data.draw(st.integers(1, 3)), data.draw(st.booleans())
+def test_every_rank_has_a_core_of_its_own(topology: Topology, policy: str, data: st.DataObject) -> None:
     ppn = data.draw(st.integers(1, len(topology.cores)))
     nic = data.draw(st.lists(st.sampled_from(topology.numa_ids), min_size=1, max_size=3))
-    placed = place(policy, ppn, topology, nic, width=width, smt=smt)
+    placed = place(policy, ppn, topology, nic)
     assume(isinstance(placed, RankPlacement))
     assert isinstance(placed, RankPlacement)
     assert placed.ranks is not None
     assert len(placed.ranks) == ppn
     cores = [{topology.core_of(cpu) for cpu in rank} for rank in placed.ranks]
-    assert all(len(mine) == width for mine in cores)
-    assert len(set().union(*cores)) == ppn * width
+    assert all(len(mine) == len(rank) == 1 for mine, rank in zip(cores, placed.ranks, strict=True))
+    assert len(set().union(*cores)) == ppn
     assert {cpu for rank in placed.ranks for cpu in rank} <= set(topology.cpus)
 
 

@@ -171,13 +171,10 @@ def test_a_build_with_both_netmods_takes_its_first_but_ofi_for_loopback() -> Non
 def test_several_rails() -> None:
     both = setting_of(INTEL, OPA2)
     assert both.env["PSM2_MULTIRAIL"] == "0" and "HFI_UNIT" not in both.env
-    striped = setting_of(INTEL, OPA2, striped=True)
-    assert striped.env["PSM2_MULTIRAIL"] == "1" and striped.env["PSM2_MULTIRAIL_MAP"] == "0:1,1:1"
     assert setting_of(INTEL, replace(OPA2, rails=OPA2.rails[1:])).env["HFI_UNIT"] == "1"
     two = replace(EDR, rails=(Rail("mlx5_0"), Rail("mlx5_1")))
     ucx = setting_of(OPENMPI, two)
     assert ucx.env["UCX_NET_DEVICES"] == "mlx5_0:1,mlx5_1:1" and ucx.env["UCX_MAX_RNDV_RAILS"] == "1"
-    assert setting_of(OPENMPI, two, striped=True).env["UCX_MAX_RNDV_RAILS"] == "2"
     assert setting_of(MVAPICH2, replace(two, transport="verbs")).env["MV2_IBA_HCA"] == "mlx5_0:mlx5_1"
 
 
@@ -186,9 +183,6 @@ def test_one_rail_where_the_setting_takes_one() -> None:
     outcome = attempt(INTEL, two)
     assert isinstance(outcome, NotMeasured) and "FI_TCP_IFACE" in str(outcome) and "eth1g has 2" in str(outcome)
     assert setting_of(OPENMPI, two).env["OMPI_MCA_btl_tcp_if_include"] == "eth1,eth2"
-    refused = attempt(OPENMPI, two, striped=True)
-    assert isinstance(refused, NotMeasured) and "splits messages" in str(refused)
-    assert setting_of(OPENMPI, ETH, striped=True) == setting_of(OPENMPI, ETH)
 
 
 def test_ip_interfaces_of_an_rdma_fabric_are_optional() -> None:

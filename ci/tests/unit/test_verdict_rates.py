@@ -84,13 +84,3 @@ def test_pairs_cancel_what_both_share() -> None:
     a, b = shared + 0.005 * rng.standard_normal((10, 5)), shared + 0.03 + 0.005 * rng.standard_normal((10, 5))
     assert (two_sides.compare_pairs(b - a).p_values() < 0.01).all()
     assert (two_sides.compare(a, b).p_values() > 0.5).all()
-
-
-def test_needed_units_decide() -> None:
-    variance = 2 * 0.04**2
-    needed = int(two_sides.units_needed(np.array([0.05]), np.array([variance]), 0.95, 0.9)[0])
-    rng = np.random.default_rng(9)
-    left, right = 0.04 * rng.standard_normal((2000, needed)), 0.04 * rng.standard_normal((2000, needed))
-    _, upper = two_sides.compare(left, right).interval(0.9)
-    assert np.mean(upper < 0.05) == pytest.approx(0.9, abs=0.06)
-    assert two_sides.units_needed(np.array([0.0]), np.array([variance]), 0.95, 0.9)[0] == np.inf

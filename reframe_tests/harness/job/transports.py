@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ..machine.fabric import Fabric
 from ..mpis import registry
-from ..mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, TransportRow
+from ..mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, Gap, Proof, TransportRow
 from ..stacks.stack import Stack
 from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
 
@@ -54,10 +54,9 @@ class Setting:
         return " ".join(f"{name}={value}" for name, value in self.env.items() if name not in self.debug_env)
 
 
-def resolve_transport(stack: Stack, fabric: Fabric, *, striped: bool = False) -> Setting:
-    """Look up how ``stack`` uses ``fabric``.
+def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
+    """Look up how ``stack`` uses ``fabric``; each message takes one of its rails.
 
-    :param striped: split each message over the fabric's rails; otherwise each message takes one of them.
     :raises NotMeasured: this stack cannot use it, with the reason and what to do instead.
     :raises BadInput: the fabric cannot be used by any MPI as described (unknown transport, no rail, wrong scope).
     """
@@ -71,9 +70,7 @@ def resolve_transport(stack: Stack, fabric: Fabric, *, striped: bool = False) ->
     if not fitting:
         raise NotMeasured(_reason(stack, fabric, rows))
     row = next((row for row in fitting if not set(fabric.devices) & set(row.last_resort_for)), fitting[0])
-    rails = ONE_RAIL if len(fabric.rails) <= 1 else STRIPED if striped else MANY_RAILS
-    if rails == STRIPED and STRIPED not in row.by_rails:
-        raise NotMeasured(f"no setting is known with which {_named(stack)} splits messages over rails of {fabric.transport}.")
+    rails = ONE_RAIL if len(fabric.rails) <= 1 else MANY_RAILS
     templates = {**row.env, **row.by_scope.get(fabric.scope, {}), **row.by_rails.get(rails, {}), **row.debug_env}
     single = [name for name, value in templates.items() if re.search(r"\{(?:device|device_port|port|unit)\}", value)]
     if single and len(fabric.rails) > 1:
@@ -194,7 +191,6 @@ def _values(fabric: Fabric) -> dict[str, str]:
         values["device_port"] = f"{rails[0].device}:{rails[0].port}"
     if units and len(units) == len(rails):
         values["unit"] = units[0]
-        values["unit_ports"] = ",".join(f"{unit}:{rail.port}" for unit, rail in zip(units, rails, strict=True))
     elif fabric.transport == "psm2":
         raise BadInput(f"fabric {fabric.name}: psm2 needs adapter names that end in a number, such as hfi1_0.")
     return values

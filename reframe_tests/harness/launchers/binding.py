@@ -20,7 +20,6 @@ def bind(
     launcher: Launcher | str,
     nodes: int,
     ppn: int,
-    hosts: Sequence[str] | None = None,
     *,
     mpi: str = "",
     version: Sequence[int] = (),
@@ -31,17 +30,17 @@ def bind(
 
     :param launcher: a launcher, or the name of one or of a partition's.
     :raises NotMeasured: with the reason, if the launcher has no words for it.
-    :raises BadInput: if ``ppn``, placement, nodes and hosts do not agree.
+    :raises BadInput: if ``ppn`` and placement do not agree, or there is no node.
     """
     row = registry.find(launcher, launcher) if isinstance(launcher, str) else launcher
     if row is None:
         raise NotMeasured(registry.unknown(str(launcher)))
     if placement.ppn != ppn or (placement.ranks is not None and len(placement.ranks) != ppn):
         raise BadInput(f"the placement is for {placement.ppn} ranks per node and {ppn} are to be started: resolve it again.")
-    if nodes < 1 or (hosts is not None and len(hosts) != nodes):
-        raise BadInput(f"{nodes} nodes are asked for and {len(hosts or ())} hosts are named: name one per node.")
+    if nodes < 1:
+        raise BadInput(f"{nodes} nodes are asked for: ask for at least 1.")
     unbinding = _unbinding(row, mpi, tuple(version))
-    request = Request(placement, nodes, ppn, tuple(hosts or ()), mpi, tuple(version), oversubscribe, hostfile, unbinding)
+    request = Request(placement, nodes, ppn, mpi, tuple(version), oversubscribe, hostfile, unbinding)
     if placement.ranks is not None:
         return row.explicit(request)
     return row.unbound(request) if placement.policy == "none" else row.count(request)

@@ -7,8 +7,7 @@ from .model import Binding, Bootstrap, Identity, Introduction, Launcher, Request
 
 
 def _count(request: Request) -> Binding:
-    hosts = ("-hosts", ",".join(request.hosts)) if request.hosts else ()
-    return Binding(options=("-ppn", str(request.ppn), *hosts))
+    return Binding(options=("-ppn", str(request.ppn)))
 
 
 def _unbound(request: Request) -> Binding:

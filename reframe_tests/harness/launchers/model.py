@@ -44,10 +44,9 @@ class Binding:
 class Request:
     """Where ranks are to go.
 
-    :param nodes: nodes of the job; every node gets the same placement.
+    :param nodes: nodes of the job, which the batch system's allocation names, or this machine if there is none; every node
+        gets the same placement.
     :param ppn: processes per node, as resolved.
-    :param hosts: names of the nodes in rank order, if known before the job starts; else the batch system's allocation counts,
-        or this machine if there is none.
     :param mpi: MPI library of the ranks (:mod:`mpis`), if known.
     :param version: its version, if known; without, the newest that has this launcher.
     :param oversubscribe: allow more ranks than the launcher counts slots or CPUs, for nodes that only pretend to have cores.
@@ -58,7 +57,6 @@ class Request:
     placement: RankPlacement
     nodes: int
     ppn: int
-    hosts: tuple[str, ...] = ()
     mpi: str = ""
     version: tuple[int, ...] = ()
     oversubscribe: bool = False
@@ -158,7 +156,7 @@ class Launcher:
     :param name: of a stack's own ``mpirun`` as ``stack.json`` has it (``launcher_family``); of a site's launcher its program.
     :param title: its name in sentences.
     :param manual: sections that define the words.
-    :param count: options that fix the processes per node (and hosts, where they are known); all that policy ``default`` asks.
+    :param count: options that fix the processes per node; all that policy ``default`` asks.
     :param unbound: policy ``none``: no binding at all, by launcher and library.
     :param explicit: policies that name CPUs; raises ``NotMeasured`` for a placement it has no words for.
     :param total: words for the number of ranks; ``{ranks}``, ``{nodes}`` and ``{pmi}``, the process management interface that

@@ -15,11 +15,10 @@ AFFINITY = "_ENABLE_AFFINITY"
 
 
 def _count(request: Request) -> Binding:
-    hosts = request.hosts or (("localhost",) if request.nodes == 1 else ())
-    listed = "".join(f"{host}:{request.ppn}\n" for host in hosts)
-    where = ("-hostfile", HOSTFILE) if hosts or request.hostfile else ("-ppn", str(request.ppn))
+    here = {HOSTFILE: f"localhost:{request.ppn}\n"} if request.nodes == 1 else {}
+    where = ("-hostfile", HOSTFILE) if here or request.hostfile else ("-ppn", str(request.ppn))
     export = () if request.before(*EXPORTING) else (EXPORT,)
-    return Binding(options=(*export, *where), files={HOSTFILE: listed} if hosts else {})
+    return Binding(options=(*export, *where), files=here)
 
 
 def _unbound(request: Request) -> Binding:
@@ -74,5 +73,5 @@ LAUNCHER = Launcher(
         size=("PMI_SIZE", "MV2_COMM_WORLD_SIZE", "MVP_COMM_WORLD_SIZE"),
         local_rank=("MV2_COMM_WORLD_LOCAL_RANK", "MVP_COMM_WORLD_LOCAL_RANK"),
     ),
-    note="Several nodes without known hosts: the node list of Slurm or PBS is used, and -ppn needs 2.3.6.",
+    note="Several nodes: the node list of Slurm or PBS is used, and -ppn needs 2.3.6.",
 )

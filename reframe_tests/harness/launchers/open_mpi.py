@@ -1,4 +1,4 @@
-"""What the two mpirun of Open MPI have in common: hosts, rankfiles, variables handed on."""
+"""What the two mpirun of Open MPI have in common: rankfiles, variables handed on."""
 
 from __future__ import annotations
 
@@ -20,17 +20,12 @@ IDENTITY = Identity(
 SETTINGS = ("PMIX_RANK",)
 
 
-def name_hosts(request: Request) -> tuple[str, ...]:
-    """Options that name the nodes and their slots, where they are known."""
-    return ("--host", ",".join(f"{host}:{request.ppn}" for host in request.hosts)) if request.hosts else ()
-
-
 def rankfile(request: Request, slots: Sequence[Sequence[int]]) -> dict[str, str]:
     """A rankfile; ``+nX`` is node X of the allocation, but without one only the host's own name is understood.
 
     :param slots: numbers of the CPUs per rank of a node, as this launcher counts them.
     """
-    names = request.hosts or (("localhost",) if request.nodes == 1 else tuple(f"+n{node}" for node in range(request.nodes)))
+    names = ("localhost",) if request.nodes == 1 else tuple(f"+n{node}" for node in range(request.nodes))
     lines = [
         f"rank {node * request.ppn + rank}={name} slot={','.join(map(str, cpus))}\n"
         for node, name in enumerate(names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..vocabulary import NotMeasured
 from . import pbs
 from .model import Binding, Bootstrap, Introduction, Launcher, Request
-from .open_mpi import IDENTITY, PRIVATE, RANKFILE, SETTINGS, export_by_name, name_hosts, rankfile
+from .open_mpi import IDENTITY, PRIVATE, RANKFILE, SETTINGS, export_by_name, rankfile
 
 #: First version with hwloc's numbers and the options of today.
 HWLOC = (1, 7)
@@ -13,7 +13,7 @@ HWLOC = (1, 7)
 
 def _count(request: Request) -> Binding:
     over = LAUNCHER.oversubscribe if request.oversubscribe and not request.before(*HWLOC) else ()
-    return Binding(options=(*name_hosts(request), *over))
+    return Binding(options=over)
 
 
 def _unbound(request: Request) -> Binding:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from ..vocabulary import NotMeasured
-from .model import HOSTFILE, Binding, Launcher, Request
+from .model import Binding, Launcher, Request
 
 
 def _count(request: Request) -> Binding:
     counts = {"MP_PROCS": request.nodes * request.ppn, "MP_NODES": request.nodes, "MP_TASKS_PER_NODE": request.ppn}
-    hosts = {"MP_HOSTFILE": HOSTFILE} if request.hosts else {"MP_RESD": "yes"}
-    listed = {HOSTFILE: "".join(f"{host}\n" * request.ppn for host in request.hosts)} if request.hosts else {}
-    return Binding({**{name: str(number) for name, number in counts.items()}, **hosts}, files=listed)
+    return Binding({**{name: str(number) for name, number in counts.items()}, "MP_RESD": "yes"})
 
 
 def _explicit(request: Request) -> Binding:
@@ -27,7 +25,7 @@ def _explicit(request: Request) -> Binding:
 LAUNCHER = Launcher(
     name="poe",
     title="POE",
-    manual="poe(1) of Parallel Environment for AIX 4.2 and 4.3: MP_PROCS, MP_NODES, MP_TASKS_PER_NODE, MP_HOSTFILE, MP_RESD, "
+    manual="poe(1) of Parallel Environment for AIX 4.2 and 4.3: MP_PROCS, MP_NODES, MP_TASKS_PER_NODE, MP_RESD, "
     "MP_TASK_AFFINITY (SNI, MCM or a list of MCMs)",
     count=_count,
     # It binds nothing by default.

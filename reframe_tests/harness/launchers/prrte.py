@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from ..vocabulary import NotMeasured
 from .model import Binding, Introduction, Launcher, Request
-from .open_mpi import IDENTITY, PRIVATE, RANKFILE, SETTINGS, export_by_name, name_hosts, rankfile
+from .open_mpi import IDENTITY, PRIVATE, RANKFILE, SETTINGS, export_by_name, rankfile
 
 
 def _count(request: Request) -> Binding:
-    return Binding(options=(*name_hosts(request), *(LAUNCHER.oversubscribe if request.oversubscribe else ())))
+    return Binding(options=LAUNCHER.oversubscribe if request.oversubscribe else ())
 
 
 def _unbound(request: Request) -> Binding:
     over = ":oversubscribe" * request.oversubscribe
-    return Binding(options=(*name_hosts(request), "--map-by", f"ppr:{request.ppn}:node{over}", "--bind-to", "none"))
+    return Binding(options=("--map-by", f"ppr:{request.ppn}:node{over}", "--bind-to", "none"))
 
 
 def _explicit(request: Request) -> Binding:
@@ -24,9 +24,9 @@ def _explicit(request: Request) -> Binding:
     over = ":oversubscribe" * request.oversubscribe
     if request.narrow:
         listed = ",".join(str(cpus[0]) for cpus in slots)
-        return Binding(options=(*name_hosts(request), "--map-by", f"pe-list={listed}:ordered:hwtcpus{over}"))
+        return Binding(options=("--map-by", f"pe-list={listed}:ordered:hwtcpus{over}"))
     words = ("--map-by", f"rankfile:file={RANKFILE}:hwtcpus{over}")
-    return Binding(options=(*name_hosts(request), *words), files=rankfile(request, slots))
+    return Binding(options=words, files=rankfile(request, slots))
 
 
 LAUNCHER = Launcher(

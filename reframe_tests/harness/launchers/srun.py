@@ -8,9 +8,8 @@ from .model import Binding, Identity, Launcher, Request, mask
 
 
 def _count(request: Request) -> Binding:
-    hosts = (f"--nodelist={','.join(request.hosts)}",) if request.hosts else ()
     over = LAUNCHER.oversubscribe if request.oversubscribe else ()
-    return Binding(options=(f"--ntasks-per-node={request.ppn}", "--distribution=block", *hosts, *over))
+    return Binding(options=(f"--ntasks-per-node={request.ppn}", "--distribution=block", *over))
 
 
 def _unbound(request: Request) -> Binding:

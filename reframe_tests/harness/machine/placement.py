@@ -43,18 +43,8 @@ class RankPlacement:
     topology: Topology | None = field(default=None, repr=False, compare=False)
 
 
-@dataclass(frozen=True)
-class _Slot:
-    """Cores that one rank may get, and where they are."""
-
-    cores: tuple[tuple[ProcessingUnit, ...], ...]
-
-    @property
-    def head(self) -> ProcessingUnit:
-        return self.cores[0][0]
-
-    def cpus(self, smt: bool) -> tuple[int, ...]:
-        return tuple(sorted(unit.cpu for core in self.cores for unit in (core if smt else core[:1])))
+#: A core: its hardware threads, of which a rank gets the first.
+_Core = tuple[ProcessingUnit, ...]
 
 
 def resolve_ppn(symbol: str | int, topology: Topology) -> int:
@@ -93,14 +83,10 @@ def place(
     ppn: int,
     topology: Topology,
     nic_numa: int | Sequence[int] | None = None,
-    *,
-    width: int = 1,
-    smt: bool = False,
 ) -> RankPlacement:
     """CPUs of each rank of a node.
 
-    A rank gets ``width`` cores, all on one NUMA node if a node has so many, else on one socket, else anywhere. Of each core it
-    gets the first hardware thread.
+    A rank gets the first hardware thread of a core of its own.
 
     - ``bunch`` fills the cores of a NUMA node in order (those that share a cache side by side), then the next of the same
       socket, then the next socket. Sockets and NUMA nodes go by number.
@@ -112,8 +98,6 @@ def place(
 
     :param ppn: from :func:`resolve_ppn`.
     :param nic_numa: NUMA node of each rail of the fabric, in rail order.
-    :param width: cores per rank, for benchmarks with threads.
-    :param smt: give a rank all hardware threads of its cores.
     :raises BadInput: for an unknown policy or a rail on a NUMA node that the machine does not have.
     :raises NotMeasured: for a policy that means nothing on this topology, with the reason.
     """
@@ -121,18 +105,17 @@ def place(
         raise BadInput(f"pinning={policy} is not one of {', '.join(PINNING_POLICIES)}.")
     if policy in UNLISTED:
         return RankPlacement(policy, ppn, None, topology)
-    slots = _slots(topology, width)
-    if ppn > len(slots):
-        cores = "a core" if width == 1 else f"{width} neighbouring cores"
-        raise NotMeasured(f"{ppn} ranks with {cores} each are asked for and the partition has room for {len(slots)}")
+    cores = topology.cores
+    if ppn > len(cores):
+        raise NotMeasured(f"{ppn} ranks with a core each are asked for and the partition has room for {len(cores)}")
     if policy == "bunch":
-        chosen = slots[:ppn]
+        chosen = cores[:ppn]
     elif policy == "scatter":
-        dealt = _deal(list(range(ppn)), slots, _LEVELS)
+        dealt = _deal(list(range(ppn)), cores, _LEVELS)
         chosen = [dealt[rank] for rank in range(ppn)]
     else:
-        chosen = _order_by_nic(policy, ppn, slots, topology, nic_numa)
-    return RankPlacement(policy, ppn, tuple(slot.cpus(smt) for slot in chosen), topology)
+        chosen = _order_by_nic(policy, ppn, cores, topology, nic_numa)
+    return RankPlacement(policy, ppn, tuple((core[0].cpu,) for core in chosen), topology)
 
 
 def equivalent(one: RankPlacement, other: RankPlacement) -> bool:
@@ -147,9 +130,6 @@ def first_equal(
     combinations: Iterable[tuple[str, str]],
     topology: Topology,
     nic_numa: int | Sequence[int] | None = None,
-    *,
-    width: int = 1,
-    smt: bool = False,
 ) -> tuple[str, str]:
     """The first of these (ppn, policy) combinations that places the ranks as ``wanted`` does; ``wanted`` itself if none does.
 
@@ -160,7 +140,7 @@ def first_equal(
     """
 
     def resolve(symbol: str, policy: str) -> RankPlacement:
-        return place(policy, resolve_ppn(symbol, topology), topology, nic_numa, width=width, smt=smt)
+        return place(policy, resolve_ppn(symbol, topology), topology, nic_numa)
 
     try:
         mine = resolve(*wanted)
@@ -181,45 +161,22 @@ _LEVELS: tuple[Callable[[ProcessingUnit], int | None], ...] = (
 )
 
 
-def _slots(topology: Topology, width: int) -> list[_Slot]:
-    """Disjoint groups of ``width`` cores in the order of ``bunch``, none across a border that it need not cross."""
-    if width < 1:
-        raise BadInput(f"{width} cores per rank are asked for: ask for at least 1.")
-    borders: tuple[Callable[[ProcessingUnit], object], ...] = (
-        lambda unit: (unit.socket, unit.numa),
-        lambda unit: unit.socket,
-        lambda unit: None,
-    )
-    domains: dict[object, list[tuple[ProcessingUnit, ...]]] = {}
-    for border in borders:
-        domains = {}
-        for core in topology.cores:
-            domains.setdefault(border(core[0]), []).append(core)
-        if max(map(len, domains.values())) >= width:
-            break
-    return [
-        _Slot(tuple(cores[first : first + width]))
-        for cores in domains.values()
-        for first in range(0, len(cores) - width + 1, width)
-    ]
-
-
 def _deal(
-    ranks: Sequence[int], slots: Sequence[_Slot], levels: Sequence[Callable[[ProcessingUnit], int | None]]
-) -> dict[int, _Slot]:
-    """Rank to slot, round-robin over the groups of the outermost level; a full group is passed over."""
+    ranks: Sequence[int], cores: Sequence[_Core], levels: Sequence[Callable[[ProcessingUnit], int | None]]
+) -> dict[int, _Core]:
+    """Rank to core, round-robin over the groups of the outermost level; a full group is passed over."""
     if not levels:
-        return {rank: slots[index * len(slots) // len(ranks)] for index, rank in enumerate(ranks)}
-    groups: dict[int | None, list[_Slot]] = {}
-    for slot in slots:
-        groups.setdefault(levels[0](slot.head), []).append(slot)
+        return {rank: cores[index * len(cores) // len(ranks)] for index, rank in enumerate(ranks)}
+    groups: dict[int | None, list[_Core]] = {}
+    for core in cores:
+        groups.setdefault(levels[0](core[0]), []).append(core)
     shares: dict[int | None, list[int]] = {key: [] for key in groups}
     waiting = list(ranks)
     while waiting:
         for key, members in groups.items():
             if waiting and len(shares[key]) < len(members):
                 shares[key].append(waiting.pop(0))
-    dealt: dict[int, _Slot] = {}
+    dealt: dict[int, _Core] = {}
     for key, share in shares.items():
         if share:
             dealt.update(_deal(share, groups[key], levels[1:]))
@@ -227,9 +184,9 @@ def _deal(
 
 
 def _order_by_nic(
-    policy: str, ppn: int, slots: Sequence[_Slot], topology: Topology, nic_numa: int | Sequence[int] | None
-) -> list[_Slot]:
-    """Slots of the ranks under ``nic_local`` and ``nic_remote``."""
+    policy: str, ppn: int, cores: Sequence[_Core], topology: Topology, nic_numa: int | Sequence[int] | None
+) -> list[_Core]:
+    """Cores of the ranks under ``nic_local`` and ``nic_remote``."""
     rails = (nic_numa,) if isinstance(nic_numa, int) else tuple(nic_numa or ())
     if not rails:
         raise NotMeasured(f"{policy} needs the NUMA node of the adapter, and the fabric names none")
@@ -246,24 +203,24 @@ def _order_by_nic(
         if set(topology.numa_nodes) <= set(rails):
             raise NotMeasured("nic_remote means nothing where every NUMA node has a rail of its own")
         nearest = {numa: min(distances[rail][numa] for rail in rails) for numa in topology.numa_nodes}
-        return sorted(slots, key=lambda slot: nearest[_numa(slot)], reverse=True)[:ppn]
+        return sorted(cores, key=lambda core: nearest[_numa(core)], reverse=True)[:ppn]
     missing = sorted(set(rails) - set(topology.numa_nodes))
     if missing:
         raise NotMeasured(f"nic_local needs a core on NUMA node {missing[0]}, where the adapter is, and none is usable there")
     taken: set[int] = set()
     queues = {
-        rail: iter(sorted(range(len(slots)), key=lambda index: distances[rail][_numa(slots[index])])) for rail in distances
+        rail: iter(sorted(range(len(cores)), key=lambda index: distances[rail][_numa(cores[index])])) for rail in distances
     }
     chosen = []
     for rank in range(ppn):
         index = next(index for index in queues[rails[rank % len(rails)]] if index not in taken)
         taken.add(index)
-        chosen.append(slots[index])
+        chosen.append(cores[index])
     return chosen
 
 
-def _numa(slot: _Slot) -> int:
-    numa = slot.head.numa
+def _numa(core: _Core) -> int:
+    numa = core[0].numa
     assert numa is not None  # _order_by_nic has left before where the topology names none
     return numa
 

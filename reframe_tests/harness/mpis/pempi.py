@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..vocabulary import TRANSPORTS
 from .model import Mpi
-from .transport import MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow
+from .transport import MANY_RAILS, ONE_RAIL, Gap, Proof, Range, TransportRow
 
 _VERSIONS = Range((4, 2))
 _MANUAL = (
@@ -38,7 +38,6 @@ _ROWS: tuple[TransportRow, ...] = (
         by_rails={
             ONE_RAIL: {"MP_EUIDEVICE": "sn_single"},
             MANY_RAILS: {"MP_EUIDEVICE": "sn_all"},
-            STRIPED: {"MP_EUIDEVICE": "sn_all"},
         },
         proofs=(_protocol("us"),),
     ),

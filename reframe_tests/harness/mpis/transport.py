@@ -10,7 +10,6 @@ Values are templates. Placeholders, filled from the fabric's rails:
 ``{hcas}``          all devices, colon-separated (``mlx5_0:mlx5_1``), MVAPICH2's form
 ``{port}``          the one rail's port
 ``{unit}``          number of the one rail's adapter (``0`` of ``hfi1_0``)
-``{unit_ports}``    adapter number and port of all rails (``0:1,1:1``), PSM2's form
 ``{rails}``         number of rails
 ``{tcp_interfaces}`` interfaces on the same link; a variable that needs them is left out where there are none
 =================== ==========================================================================
@@ -28,7 +27,7 @@ Version = tuple[int, ...]
 #: Where a proof is looked for: what the ranks printed, or the shared objects they had mapped.
 DEBUG, LIBRARIES = "stdout+stderr", "libraries"
 #: Keys of :attr:`TransportRow.by_rails`.
-ONE_RAIL, MANY_RAILS, STRIPED = "one", "many", "striped"
+ONE_RAIL, MANY_RAILS = "one", "many"
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,8 @@ class TransportRow:
     :param debug_env: variables that only make the MPI say what it chose.
     :param by_scope: further variables per scope: inside one node every byte must take the transport, so the intra-node
         shortcut is off; between nodes it stays on.
-    :param by_rails: further variables for a fabric of one rail (``one``), of several, each message on one of them
-        (``many``), or of several with messages split over them (``striped``; no entry: cannot be asked for).
+    :param by_rails: further variables for a fabric of one rail (``one``), or of several, each message on one of them
+        (``many``).
     :param proofs: what the run must show, whatever the scope.
     :param proofs_by_scope: what it must show besides, per scope.
     :param context: regular expression with one group: the setting in effect as the debug text has it, for sentences.

@@ -16,7 +16,7 @@ class Stack:
     """One built stack.
 
     :param name: ReFrame environment name, ``<mpi>-<origin>`` unless the builder says otherwise.
-    :param origin: one of :data:`vocabulary.ORIGINS`.
+    :param origin: how the stack came to be: ``spack``, ``wheels`` or ``system``.
     :param mpi: name of a record of :mod:`mpis`.
     :param mpi_version: version string of the MPI library (``2021.18.1``).
     :param device: communication device where builds differ in it (``ch4:ofi``, ``ch4:ucx``), else empty.
