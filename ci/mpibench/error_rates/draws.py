@@ -7,133 +7,103 @@ slowed down, and what is called is found. The decision is :func:`mpibench.verdic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import sparse
+
+from reframe_tests.harness.vocabulary import BadInput
 
 from ..statistics.two_sides import Array
 from ..verdicts import curve_tests
-from ..verdicts.curve_tests import BAND, REPEATS, SIZE, CurveTest
+from ..verdicts.curve_tests import BAND, REPEATS, SIZE, CurveTest, Results
 from ..verdicts.policy import Policy
 from ..verdicts.words import IMPROVED, MISSING, REGRESSED
-from .noise import NoiseCurve, Trace
+from .noise import Trace
+from .shares import ErrorRates, Setting, Shares, Smallest
 
 SLOWDOWNS_PERCENT = (3.0, 5.0, 10.0)
-#: Confidence of the Monte Carlo error.
-CONFIDENCE = 0.95
-#: What is slowed down: for a curve and a band, which of its sizes.
+#: The largest slowdown that the smallest one found is searched up to, and in how many halvings: within 0.05 %.
+MOST_SLOWER_PERCENT, HALVINGS = 400.0, 12
+#: What is slowed down: which of the metrics.
 Mask = NDArray[np.bool_]
+ALL, ONE_BAND, ONE_SIZE = "all sizes", "band", "one size"
 
 
 @dataclass(frozen=True)
-class Setting:
-    """One question.
+class _Frame:
+    """What is the same in all draws of a setting.
 
-    :param spread: of the typical metric, to which the noise is scaled; ``None``: as recorded.
-    :param history: jobs of the baseline, each a session of its own; likewise ``candidate``.
-    :param repeats: of each job.
+    :param tests: of all curves, over all jobs of the trace; a draw picks from their values.
+    :param values: unit means of each test, shape (tests, jobs, units of a job).
+    :param weights: share of each metric in each test, shape (tests, metrics); metrics are sizes in the order of the curves.
+    :param sizes: places of the tests of one size, in the order of the metrics.
+    :param bands: places of the tests of a band.
     """
 
-    spread: float | None
-    history: int
-    candidate: int
-    repeats: int
+    tests: list[CurveTest]
+    units: str
+    values: Array
+    weights: sparse.csr_array
+    margins: Array
+    wider: sparse.csr_array
+    sizes: NDArray[np.int_]
+    bands: NDArray[np.int_]
 
+    def drawn(self, history: NDArray[np.int_], candidate: NDArray[np.int_], policy: Policy) -> list[CurveTest]:
+        """The tests of one draw.
 
-@dataclass
-class Shares:
-    """Share per draw of something that is counted in each.
-
-    :param least: smallest share above 0 that a draw can have: 1 for yes and no.
-    """
-
-    least: float = 1.0
-    values: list[float] = field(default_factory=list)
-
-    @property
-    def mean(self) -> float:
-        """Over all draws."""
-        return float(np.mean(self.values))
-
-    @property
-    def error(self) -> float:
-        """Half of the interval that :data:`CONFIDENCE` asks for.
-
-        Of yes and no Wilson's (1927), which is not 0 where all draws agree; of other shares the normal one of their mean, and
-        where all agree what Wilson's says of draws that differ by the least there is.
+        :param history: columns of the jobs; likewise ``candidate``.
         """
-        if len(set(self.values)) == 1 or self.least == 1:
-            found = stats.binomtest(int(sum(self.values)), len(self.values)).proportion_ci(CONFIDENCE, method="wilson")
-            return self.least * float(max(found.high - self.mean, self.mean - found.low))
-        z = stats.norm.ppf(0.5 + CONFIDENCE / 2)
-        return float(z * np.std(self.values, ddof=1) / np.sqrt(len(self.values)))
+        left, right = (self.values[:, jobs].reshape(len(self.tests), -1) for jobs in (history, candidate))
+        between = curve_tests.between_jobs(self.units, (len(history), len(candidate)), policy)
+        nights = tuple(history.tolist()), tuple(candidate.tolist())
+        return [
+            CurveTest(test.curve, test.level, test.places, self.units, one, two, between, nights, test.stratum)
+            for test, one, two in zip(self.tests, left, right, strict=True)
+        ]
+
+    def finds(self, results: Results, hits: Array, amounts: Array, policy: Policy) -> NDArray[np.bool_]:
+        """Whether something that was slowed down is called, by its size or by a band it is in.
+
+        :param results: of the candidate as it was drawn.
+        :param hits: 1 where a metric is slowed down, shape (candidates, metrics).
+        :param amounts: by how much, in log, shape (candidates,).
+        """
+        shares = hits @ self.weights.T
+        verdicts = curve_tests.final_verdicts(
+            results.shifted(amounts[:, None] * shares, policy), self.margins, self.wider, policy
+        )
+        shown = np.concatenate([self.sizes, self.bands])
+        return ((verdicts == REGRESSED) & (shares > 0))[:, shown].any(axis=1)
 
 
-@dataclass(frozen=True)
-class ErrorRates:
-    """The answer to one setting.
-
-    :param units: what the decision took as units, given so many jobs.
-    :param found: by slowdown in percent and pattern.
-    """
-
-    fabric: str
-    setting: Setting
-    units: str
-    draws: int
-    refused: Shares
-    called: Shares
-    covered: Shares
-    found: dict[float, dict[str, Shares]]
-
-    def row(self) -> dict[str, object]:
-        """As plain data with stable keys."""
-
-        def percent(share: Callable[[Shares], float], one: Shares, times: float = 100) -> float:
-            return round(times * share(one), 3)
-
-        def figures(share: Callable[[Shares], float]) -> dict[str, object]:
-            return {
-                "sessions_refused_percent": percent(share, self.refused),
-                "metrics_called_per_1000": percent(share, self.called, 1000),
-                "coverage_percent": percent(share, self.covered),
-                "found_percent": {
-                    f"{slowdown:g}": {pattern: percent(share, one) for pattern, one in patterns.items()}
-                    for slowdown, patterns in self.found.items()
-                },
-            }
-
-        return {
-            "fabric": self.fabric,
-            "spread_percent": None if self.setting.spread is None else 100 * self.setting.spread,
-            "units": self.units,
-            "history_jobs": self.setting.history,
-            "candidate_jobs": self.setting.candidate,
-            "repeats": self.setting.repeats,
-            **figures(lambda one: one.mean),
-            "draws": self.draws,
-            "monte_carlo_error": figures(lambda one: one.error),
-        }
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """Verdicts of one draw.
-
-    :param sizes: of each metric, in the order of the curves and their sizes.
-    :param bands: each band's verdict with the metrics it covers.
-    """
-
-    refused: bool
-    sizes: NDArray[np.str_]
-    bands: list[tuple[str, Mask]]
-    low: Array
-    high: Array
-    units: str
-    widened: float
+def _frame(trace: Trace, setting: Setting, policy: Policy) -> _Frame:
+    units = curve_tests.choose_units(range(setting.history), range(setting.candidate))
+    tests: list[CurveTest] = []
+    starts = np.cumsum([0, *(len(one.sizes) for one in trace.curves)])
+    for number, curve in enumerate(trace.curves):
+        logs = curve.logs[:, :, : setting.repeats]
+        values = logs if units == REPEATS else _medians(logs)[:, :, None]
+        flat = values.reshape(len(values), -1)
+        tests += curve_tests.tests_of_curve(number, curve.sizes, flat, flat, policy, units=units, stratum=curve.stratum)
+    rows = np.repeat(np.arange(len(tests)), [len(test.places) for test in tests])
+    columns = np.concatenate([starts[test.curve] + np.array(test.places) for test in tests])
+    shares = np.concatenate([np.full(len(test.places), 1 / len(test.places)) for test in tests])
+    names = [(one.quantity, one.direction, one.sizes) for one in trace.curves]
+    levels = np.array([test.level for test in tests])
+    return _Frame(
+        tests,
+        units,
+        np.stack([test.baseline for test in tests]).reshape(len(tests), trace.jobs, -1),
+        sparse.csr_array((shares, (rows, columns)), shape=(len(tests), starts[-1])),
+        curve_tests.margins(tests, names, policy),
+        curve_tests.wider_tests(tests),
+        np.flatnonzero(levels == SIZE),
+        np.flatnonzero(levels == BAND),
+    )
 
 
 def measure(trace: Trace, setting: Setting, policy: Policy, draws: int, seed: int, *, in_order: bool = False) -> ErrorRates:
@@ -142,27 +112,48 @@ def measure(trace: Trace, setting: Setting, policy: Policy, draws: int, seed: in
     :param in_order: jobs one after the other as recorded, so that slow changes of the machine are in it; else at random.
     """
     rng = np.random.default_rng(seed)
-    scaled = trace.scaled(setting.spread)
-    patterns = _patterns(scaled, policy)
-    found = {slowdown: {pattern: Shares() for pattern in patterns} for slowdown in SLOWDOWNS_PERCENT}
+    frame = _frame(trace.scaled(setting.spread), setting, policy)
+    patterns = _patterns(trace, policy)
+    bands = {name: mask for name, mask in zip(policy.bands_bytes, _bands(trace, policy), strict=True) if mask.any()}
+    searched = {ALL: np.ones(trace.metrics, dtype=bool), **bands}
     metric = 1 / trace.metrics
-    rates = ErrorRates(trace.fabric, setting, "", draws, Shares(), Shares(metric), Shares(metric), found)
-    units = ""
+    refused, called, covered = Shares(), Shares(metric), Shares(metric)
+    found = {slowdown: {pattern: Shares() for pattern in patterns} for slowdown in SLOWDOWNS_PERCENT}
+    smallest = {name: Smallest() for name in searched}
+    amounts = np.repeat(np.log1p(np.array(SLOWDOWNS_PERCENT) / 100), len(patterns))
+    counters = [found[slowdown][pattern] for slowdown in SLOWDOWNS_PERCENT for pattern in patterns]
     for _ in range(draws):
-        history, candidate = draw(rng, scaled, setting, in_order)
-        judged = _judge(scaled, history, candidate, policy)
-        units = judged.units
-        rates.refused.values.append(float(judged.refused))
-        rates.called.values.append(float(np.isin(judged.sizes, (REGRESSED, IMPROVED)).mean()))
-        known = np.isfinite(judged.low)
-        rates.covered.values.append(float(((judged.low <= 0) & (judged.high >= 0))[known].mean()) if known.any() else 0.0)
-        for pattern, masks in patterns.items():
-            hit = masks[rng.integers(len(masks))]
-            for slowdown in SLOWDOWNS_PERCENT:
-                slower = _slowed(scaled, candidate, hit, slowdown)
-                seen = _judge(scaled, history, slower, policy, judged.widened)
-                found[slowdown][pattern].values.append(float(_sees(seen, hit)))
-    return replace(rates, units=units)
+        results = curve_tests.evaluate(frame.drawn(*draw(rng, trace.jobs, setting, in_order), policy), policy)
+        verdicts = curve_tests.final_verdicts(results, frame.margins, frame.wider, policy)
+        metrics = verdicts[frame.sizes]
+        overall = curve_tests.overall(verdicts[frame.bands].tolist(), metrics.tolist())
+        refused.values.append(float(overall in (REGRESSED, MISSING)))
+        called.values.append(float(np.isin(metrics, (REGRESSED, IMPROVED)).mean()))
+        low, high = results.low[frame.sizes], results.high[frame.sizes]
+        known = np.isfinite(low)
+        covered.values.append(float(((low <= 0) & (high >= 0))[known].mean()) if known.any() else 0.0)
+        hits = np.stack([masks[rng.integers(len(masks))] for masks in patterns.values()]).astype(float)
+        seen = frame.finds(results, np.tile(hits, (len(SLOWDOWNS_PERCENT), 1)), amounts, policy)
+        for counter, one in zip(counters, seen, strict=True):
+            counter.values.append(float(one))
+        for name, least in zip(searched, _least_found(frame, results, np.stack(list(searched.values())), policy), strict=True):
+            smallest[name].values.append(float(least))
+    return ErrorRates(trace.fabric, setting, frame.units, draws, trace.jobs, refused, called, covered, found, smallest)
+
+
+def _least_found(frame: _Frame, results: Results, hits: Mask, policy: Policy) -> Array:
+    """Smallest slowdown of each mask that is found in this draw, as a fraction; infinite where none is.
+
+    By halving: what is found stays found where it is slower still, as its p-value falls and nobody else's rises above it.
+    """
+    numbers = hits.astype(float)
+    low, high = np.zeros(len(hits)), np.full(len(hits), np.log1p(MOST_SLOWER_PERCENT / 100))
+    known = frame.finds(results, numbers, high, policy)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        seen = frame.finds(results, numbers, middle, policy)
+        low, high = np.where(seen, low, middle), np.where(seen, middle, high)
+    return np.where(known, np.expm1(high), np.inf)
 
 
 def settings(
@@ -177,79 +168,50 @@ def settings(
                     yield Setting(spread, history, candidate, there)
 
 
+def _bands(trace: Trace, policy: Policy) -> list[Mask]:
+    """Metrics of each band of the policy."""
+    bands = np.array([policy.band(size) for one in trace.curves for size in one.sizes])
+    return [bands == band for band in policy.bands_bytes]
+
+
 def _patterns(trace: Trace, policy: Policy) -> dict[str, list[Mask]]:
     """What may be slowed down: all sizes of all curves, one band of all curves, one size of one curve."""
-    bands = np.array([policy.band(size) for one in trace.curves for size in one.sizes])
     return {
-        "all sizes": [np.ones(len(bands), dtype=bool)],
-        "band": [bands == band for band in policy.bands_bytes if (bands == band).any()],
-        "one size": list(np.eye(len(bands), dtype=bool)),
+        ALL: [np.ones(trace.metrics, dtype=bool)],
+        ONE_BAND: [mask for mask in _bands(trace, policy) if mask.any()],
+        ONE_SIZE: list(np.eye(trace.metrics, dtype=bool)),
     }
 
 
-def draw(rng: np.random.Generator, trace: Trace, setting: Setting, in_order: bool) -> tuple[list[Array], list[Array]]:
-    """Logs of history and candidate, of each curve, shape (sizes, jobs, repeats)."""
+def draw(rng: np.random.Generator, jobs: int, setting: Setting, in_order: bool) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+    """Jobs of history and candidate, of so many."""
     wanted = setting.history + setting.candidate
-    first = int(rng.integers(trace.jobs - wanted + 1))
-    jobs = np.arange(first, first + wanted) if in_order else rng.permutation(trace.jobs)[:wanted]
-    drawn = [one.logs[:, jobs, : setting.repeats] for one in trace.curves]
-    return [one[:, : setting.history] for one in drawn], [one[:, setting.history :] for one in drawn]
+    first = int(rng.integers(jobs - wanted + 1))
+    chosen = np.arange(first, first + wanted) if in_order else rng.permutation(jobs)[:wanted]
+    return chosen[: setting.history], chosen[setting.history :]
 
 
-def _slowed(trace: Trace, candidate: list[Array], hit: Mask, percent: float) -> list[Array]:
-    ends = np.cumsum([len(one.sizes) for one in trace.curves])[:-1]
-    shift = np.log1p(percent / 100)
-    return [logs + shift * part[:, None, None] for logs, part in zip(candidate, np.split(hit, ends), strict=True)]
+def judged(trace: Trace, policy: Policy) -> Trace:
+    """Only the metrics that the policy gives a margin.
 
-
-def _judge(trace: Trace, history: list[Array], candidate: list[Array], policy: Policy, widened: float | None = None) -> _Judged:
-    """The verdicts' own decision on one draw.
-
-    :param widened: what is known of this history from an earlier draw's verdicts.
+    :raises BadInput: it gives none one.
     """
-    tests: list[CurveTest] = []
-    for number, (curve, left, right) in enumerate(zip(trace.curves, history, candidate, strict=True)):
-        tests += _tests(number, curve, left, right, policy)
-    results = curve_tests.evaluate(tests, policy, widened)
-    names = [(one.quantity, one.direction, one.sizes) for one in trace.curves]
-    final = curve_tests.combine_verdicts(tests, results, curve_tests.margins(tests, names, policy), policy)
-    starts = np.cumsum([0, *(len(one.sizes) for one in trace.curves)])
-    verdicts = [verdict for verdict, _ in final]
-    sizes = [place for place, test in enumerate(tests) if test.level == SIZE]
-    bands = []
-    for test, verdict in zip(tests, verdicts, strict=True):
-        if test.level == BAND:
-            covered = np.zeros(starts[-1], dtype=bool)
-            covered[starts[test.curve] + np.array(test.places)] = True
-            bands.append((verdict, covered))
-    metrics = np.array([verdicts[place] for place in sizes])
-    overall = curve_tests.overall((verdict for verdict, _ in bands), metrics)
-    units = tests[0].units
-    return _Judged(
-        overall in (REGRESSED, MISSING), metrics, bands, results.low[sizes], results.high[sizes], units, results.widened
-    )
+    curves = []
+    for one in trace.curves:
+        places = [place for place, size in enumerate(one.sizes) if policy.judges(one.quantity, policy.band(size))]
+        if places:
+            curves.append(one.of_sizes(places))
+    if not curves:
+        raise BadInput(f"{policy.source} gives none of the {trace.metrics} metrics of {trace.fabric} a margin.")
+    return Trace(trace.fabric, tuple(curves))
 
 
-def _tests(number: int, curve: NoiseCurve, left: Array, right: Array, policy: Policy) -> list[CurveTest]:
-    jobs = left.shape[1], right.shape[1]
-    nights = tuple(range(jobs[0])), tuple(range(jobs[0], sum(jobs)))
-    units = curve_tests.choose_units(*nights)
-    if units == REPEATS:
-        one, two = left.reshape(len(left), -1), right.reshape(len(right), -1)
-    else:
-        one, two = _medians(left), _medians(right)
-    between = curve_tests.between_jobs(units, jobs, policy)
-    return curve_tests.tests_of_curve(number, curve.sizes, one, two, policy, units=units, between=between, nights=nights)
+def job_medians(trace: Trace) -> Array:
+    """Median of the repeats of each metric in each job, shape (metrics, jobs)."""
+    return np.concatenate([_medians(one.logs) for one in trace.curves])
 
 
 def _medians(logs: Array) -> Array:
     """Median of the repeats of each job, NaN where a job has none."""
     count = np.sum(~np.isnan(logs), axis=2)
     return np.where(count > 0, np.nanmedian(np.where(count[:, :, None] > 0, logs, 0.0), axis=2), np.nan)
-
-
-def _sees(judged: _Judged, hit: Mask) -> bool:
-    """Whether something that was slowed down is called, by its size or by a band it is in."""
-    if (judged.sizes[hit] == REGRESSED).any():
-        return True
-    return any(verdict == REGRESSED and (covered & hit).any() for verdict, covered in judged.bands)

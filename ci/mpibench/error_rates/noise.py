@@ -6,7 +6,6 @@ the others, and whoever draws curves one by one finds fewer false alarms than th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +15,6 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
-from ..results import session_values
-from ..results.session_values import CURVE
 from ..statistics.two_sides import Array
 
 #: Columns of a file of noise, with the types they are read as.
@@ -26,6 +23,12 @@ COLUMNS: dict[str, type[pl.DataType]] = {
     **dict.fromkeys(("repeat", "message_bytes"), pl.Int64),
     "value": pl.Float64,
 }
+#: Types that the first rows of a CSV file may not show.
+_KNOWN = {name: kind for name, kind in COLUMNS.items() if kind is not pl.Int64}
+#: Optional column: the unit of the value, which must be that of its quantity.
+UNIT = "unit"
+#: Values that are read at most, and cells of a trace; some GB.
+MOST_ROWS = 20_000_000
 #: Fewest jobs of a trace: one side and the other.
 FEWEST_JOBS = 2
 #: Quartiles of a normal distribution are this many standard deviations apart.
@@ -37,17 +40,23 @@ class NoiseCurve:
     """One quantity of one benchmark over its sizes.
 
     :param logs: slowness in log, shape (sizes, jobs, repeats), NaN where a job has none.
+    :param stratum: number of what it was measured on.
     """
 
     benchmark: str
     quantity: str
     sizes: list[int | None]
     logs: Array
+    stratum: int = 0
 
     @property
     def direction(self) -> str:
         """Which way is better."""
         return QUANTITIES[self.quantity].direction
+
+    def of_sizes(self, places: Sequence[int]) -> NoiseCurve:
+        """The same with some of its sizes."""
+        return replace(self, sizes=[self.sizes[place] for place in places], logs=self.logs[list(places)])
 
 
 @dataclass(frozen=True)
@@ -99,20 +108,28 @@ class Trace:
 
 
 def read_file(path: Path) -> list[Trace]:
-    """Traces of a Parquet or CSV file with the columns :data:`COLUMNS`; others are ignored.
+    """Traces of a Parquet or CSV file with the columns :data:`COLUMNS`; others but :data:`UNIT` are ignored.
 
-    :raises BadInput: the file cannot be read, lacks a column, or holds what is no noise.
+    :raises BadInput: the file cannot be read, is too large, lacks a column, or holds what is no noise.
     """
-    reader = pl.read_parquet if path.suffix == ".parquet" else pl.read_csv
     try:
-        table = reader(path)
+        if path.stat().st_size == 0:
+            raise BadInput(f"{path} is empty; noise has the columns {', '.join(COLUMNS)}.")
+        lazy = pl.scan_parquet(path) if path.suffix == ".parquet" else pl.scan_csv(path, schema_overrides=_KNOWN)
+        names = lazy.collect_schema().names()
+        absent = [name for name in COLUMNS if name not in names]
+        if absent:
+            raise BadInput(
+                f"{path} has no column {', '.join(absent)}; it has {', '.join(names)}, noise has {', '.join(COLUMNS)}."
+            )
+        rows = lazy.select(pl.len()).collect().item()
+        if rows > MOST_ROWS:
+            raise BadInput(f"{path} has {rows:,} rows, more than {MOST_ROWS:,}: give one fabric, or fewer repeats of each job.")
+        table = lazy.select([*COLUMNS, *filter(names.__contains__, [UNIT])]).collect()
     except (OSError, pl.exceptions.PolarsError) as error:
         raise BadInput(f"cannot read {path}: {str(error).splitlines()[0]}.") from None
-    absent = [name for name in COLUMNS if name not in table.columns]
-    if absent:
-        raise BadInput(f"{path} has no column {', '.join(absent)}; noise has {', '.join(COLUMNS)}.")
     try:
-        table = table.select(pl.col(name).cast(kind) for name, kind in COLUMNS.items())
+        table = table.with_columns(pl.col(name).cast(kind) for name, kind in COLUMNS.items())
     except pl.exceptions.PolarsError as error:
         raise BadInput(f"{path}: {str(error).splitlines()[0]}; expected {_types()}.") from None
     return traces(table, str(path))
@@ -125,8 +142,10 @@ def _types() -> str:
 def traces(table: pl.DataFrame, where: str) -> list[Trace]:
     """Traces of a table of noise.
 
+    :param table: :data:`COLUMNS`; where it has :data:`UNIT` this is checked, and where it has ``stratum`` (whole numbers) kept.
     :param where: what it is, for messages.
-    :raises BadInput: an unknown quantity, a value without a logarithm, a repeat that is there twice, or too few jobs.
+    :raises BadInput: an unknown quantity, another unit, a value without a logarithm, a repeat that is there twice, or too few
+        jobs.
     """
     keys = [name for name in COLUMNS if name != "value"]
     unknown = sorted(set(table["quantity"].drop_nulls()) - set(JUDGED))
@@ -135,6 +154,7 @@ def traces(table: pl.DataFrame, where: str) -> list[Trace]:
     holes = [name for name in keys if name != "message_bytes" and table[name].null_count()]
     if holes:
         raise BadInput(f"{where}: {table[holes[0]].null_count()} rows have no {holes[0]}.")
+    _check_units(table, where)
     odd = table.filter(~pl.col("value").is_finite().fill_null(False) | (pl.col("value") <= 0).fill_null(True))
     if odd.height:
         row = odd.row(0, named=True)
@@ -142,6 +162,9 @@ def traces(table: pl.DataFrame, where: str) -> list[Trace]:
             f"{where}: {row['benchmark']} {row['quantity']} of job {row['job']} is {row['value']}, expected a number above 0 "
             f"({odd.height} such rows): leave it out."
         )
+    minus = table.filter(pl.col("message_bytes") < 0)
+    if minus.height:
+        raise BadInput(f"{where}: message_bytes is {minus['message_bytes'][0]}, expected at least 0, or none for a barrier.")
     twice = table.filter(table.select(keys).is_duplicated())
     if twice.height:
         row = twice.row(0, named=True)
@@ -149,11 +172,27 @@ def traces(table: pl.DataFrame, where: str) -> list[Trace]:
     # The same number in other words is judged once, as in every verdict.
     rank = pl.col("quantity").replace_strict({name: place for place, name in enumerate(JUDGED)}, return_dtype=pl.Int32)
     table = table.filter(rank == rank.min().over("fabric", "benchmark", "message_bytes"))
-    table = table.with_columns(pl.col("job").cast(pl.String))
+    # Repeats of a job by their order in it, whether a file counts them in each job or throughout.
+    repeat = pl.col("repeat").rank("dense").over("fabric", "job").cast(pl.Int64) - 1
+    table = table.with_columns(pl.col("job").cast(pl.String), repeat=repeat)
     found = [_trace(str(fabric), part, where) for (fabric,), part in table.group_by("fabric", maintain_order=True)]
     if not found:
         raise BadInput(f"{where} holds no row.")
     return found
+
+
+def _check_units(table: pl.DataFrame, where: str) -> None:
+    if UNIT not in table.columns:
+        return
+    units = {name: QUANTITIES[name].unit for name in JUDGED}
+    wanted = pl.col("quantity").replace_strict(units, return_dtype=pl.String)
+    other = table.filter(pl.col(UNIT).cast(pl.String).fill_null("") != wanted)
+    if other.height:
+        row = other.row(0, named=True)
+        raise BadInput(
+            f"{where}: {row['benchmark']} {row['quantity']} of job {row['job']} is in {row[UNIT] or 'no unit'}, expected "
+            f"{units[row['quantity']]} ({other.height} such rows): convert it."
+        )
 
 
 def _trace(fabric: str, table: pl.DataFrame, where: str) -> Trace:
@@ -164,16 +203,23 @@ def _trace(fabric: str, table: pl.DataFrame, where: str) -> Trace:
     count = min(len(set(one.values())) for one in columns)
     if count < FEWEST_JOBS:
         raise BadInput(f"{where}: {fabric} has {count} job: at least {FEWEST_JOBS} are needed, and 16 to say anything.")
-    repeats = {name: place for place, name in enumerate(sorted(table["repeat"].unique()))}
+    repeats = 1 + int(table.select(pl.max("repeat")).item())
+    points = table.select("benchmark", "quantity", "message_bytes").n_unique()
+    if points * len(order) * repeats > MOST_ROWS:
+        raise BadInput(
+            f"{where}: {fabric} has {points} metrics, {len(order)} jobs and up to {repeats} repeats a job, more than "
+            f"{MOST_ROWS:,} values in all: number the jobs as they ran, and leave some out."
+        )
     curves = []
     for ((benchmark, quantity), part), column in zip(parts.items(), columns, strict=True):
         sizes = sorted(part["message_bytes"].unique().to_list(), key=lambda size: -1 if size is None else size)
         rows = {size: place for place, size in enumerate(sizes)}
-        logs = np.full((len(sizes), 1 + max(column.values()), len(repeats)), np.nan)
+        logs = np.full((len(sizes), 1 + max(column.values()), repeats), np.nan)
         sign = 1.0 if QUANTITIES[str(quantity)].direction == LOWER else -1.0
-        at = [rows[size] for size in part["message_bytes"]], [column[job] for job in part["job"]]
-        logs[at[0], at[1], [repeats[one] for one in part["repeat"]]] = sign * np.log(part["value"].to_numpy())
-        curves.append(NoiseCurve(str(benchmark), str(quantity), sizes, logs[:, :count]))
+        at = [rows[size] for size in part["message_bytes"]], [column[job] for job in part["job"]], part["repeat"].to_list()
+        logs[at] = sign * np.log(part["value"].to_numpy())
+        stratum = int(part["stratum"][0]) if "stratum" in part.columns else 0
+        curves.append(NoiseCurve(str(benchmark), str(quantity), sizes, logs[:, :count], stratum))
     return Trace(fabric, tuple(curves))
 
 
@@ -192,45 +238,3 @@ def _columns(jobs: Sequence[set[str]], order: Sequence[str]) -> list[dict[str, i
         lists = [*apart, one.union(*(known for known in lists if known & one))]
     places = [{job: place for place, job in enumerate(job for job in order if job in known)} for known in lists]
     return [next(known for known in places if known.keys() & one) for one in jobs]
-
-
-#: What makes a history one of the same thing, beside the curve itself.
-STRATUM = ("partition", "stack", "mpi_version", "lock_hash", "fabric", "depth")
-
-
-def read_history(folder: Path, system: str | None, selector: str, where: str | None = None) -> tuple[list[Trace], list[str]]:
-    """Traces of a system's own sessions; a session is a job of them.
-
-    Conditions, versions and depths are strata, each with traces of its own.
-
-    :returns: traces, and what was left out, one sentence each.
-    :raises BadInput: no dataset, nothing selected, or nothing of it is proven.
-    """
-    name = session_values.system_of(folder, system)
-    selection = session_values.read(folder, name, selector, where=where)
-    depths = [json.loads(text or "{}").get("depth") or "" for text in selection.cases["condition"]]
-    known = selection.cases.select("case", "mpi_version", "lock_hash").with_columns(depth=pl.Series(depths, dtype=pl.String))
-    values = selection.values.sort("started").join(known.with_columns(pl.col(pl.String).fill_null("")), on="case")
-    label = pl.concat_str([pl.col(one).fill_null("") for one in CURVE if one not in (*STRATUM, "quantity")], separator=" ")
-    unit = pl.struct("case", "repeat").rank("dense").over([*CURVE, *(set(STRATUM) - set(CURVE)), "session", "message_bytes"])
-    found, left = [], list(selection.notes)
-    for key, part in values.group_by(STRATUM, maintain_order=True):
-        title = _title(dict(zip(STRATUM, map(str, key), strict=True)))
-        if part["session"].n_unique() < FEWEST_JOBS:
-            left.append(f"{title}: one session, which says nothing of others")
-            continue
-        table = part.select(
-            *(pl.lit(title).alias("fabric"), label.alias("benchmark"), "quantity", pl.col("session").alias("job")),
-            *(unit.cast(pl.Int64).alias("repeat"), pl.col("message_bytes").cast(pl.Int64), "value"),
-        )
-        found += traces(table, f"the history of {name}")
-    if not found:
-        raise BadInput(f"the history of {name} has nothing that was measured in {FEWEST_JOBS} sessions: {'; '.join(left)}.")
-    return found, left
-
-
-def _title(key: dict[str, str]) -> str:
-    version = f" {key['mpi_version']}" if key["mpi_version"] else ""
-    depth = f", {key['depth']}" if key["depth"] else ""
-    lock = f", lock {key['lock_hash'][:7]}" if key["lock_hash"] else ""
-    return f"{key['fabric']} ({key['stack']}{version} on {key['partition']}{depth}{lock})"

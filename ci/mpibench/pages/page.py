@@ -1,8 +1,8 @@
 """HTML pages from Jinja2 templates: one file that needs no network, no server and no other file.
 
-A room that has pages keeps their templates in its folder ``templates``; ``base.html``, ``tables.html`` and ``page.css`` here
-are for all of them. Whatever is inserted is escaped, unless it is markup a template wrote or one of the program's own files; a
-name that a template uses and nobody gave it is an error.
+A room that has pages keeps their templates in its folder ``templates``; ``base.html``, ``tables.html``, ``charts.html`` and
+``page.css`` here are for all of them. Whatever is inserted is escaped, unless it is markup a template wrote or one of the
+program's own files; a name that a template uses and nobody gave it is an error.
 """
 
 from __future__ import annotations

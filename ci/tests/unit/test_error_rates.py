@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from mpibench import cli
-from mpibench.error_rates import answer, draws, noise
-from mpibench.verdicts import curve_tests
+from mpibench.error_rates import answer, draws, history, nights, noise, shares
+from mpibench.verdicts import curve_tests, drift
 from mpibench.verdicts.policy import Policy
+from page_reader import Reader
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
@@ -22,7 +25,8 @@ RECORDED = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
 POLICY = answer.with_margin(Policy(), 2)
 KEYS = [
     *("fabric", "spread_percent", "units", "history_jobs", "candidate_jobs", "repeats", "sessions_refused_percent"),
-    *("metrics_called_per_1000", "coverage_percent", "found_percent", "draws", "monte_carlo_error"),
+    *("metrics_called_per_1000", "coverage_percent", "found_percent", "smallest_found_percent"),
+    *("nights_called_percent", "draws", "jobs_recorded", "interval_95"),
 ]
 
 
@@ -63,8 +67,9 @@ def test_jobs_stay_whole_and_worse_is_more(tmp_path: Path) -> None:
     one, two = trace.curves
     assert one.logs.shape == (3, 24, 3)
     assert np.corrcoef(one.logs[0, :, 0], two.logs[0, :, 0])[0, 1] > 0.99
-    history, candidate = draws.draw(np.random.default_rng(2), trace, draws.Setting(None, 5, 2, 3), False)
-    drawn = [np.concatenate(sides, axis=1) for sides in zip(history, candidate, strict=True)]
+    history, candidate = draws.draw(np.random.default_rng(2), trace.jobs, shares.Setting(None, 5, 2, 3), False)
+    assert (len(history), len(candidate), len({*history, *candidate})) == (5, 2, 7)
+    drawn = [curve.logs[:, [*history, *candidate]] for curve in trace.curves]
     assert np.corrcoef(drawn[0][0, :, 0], drawn[1][0, :, 0])[0, 1] > 0.99
 
 
@@ -78,7 +83,11 @@ def test_an_answer_has_stable_keys_and_the_error_of_its_draws(tmp_path: Path, ca
     assert list(row["found_percent"]["5"]) == ["all sizes", "band", "one size"]
     assert row["sessions_refused_percent"] == 0
     assert row["found_percent"]["10"]["all sizes"] == 100
-    assert row["monte_carlo_error"]["sessions_refused_percent"] == pytest.approx(16.1, abs=0.1), "Wilson, 0 of 20"
+    assert row["interval_95"]["sessions_refused_percent"] == pytest.approx([0, 16.84], abs=0.01), "Clopper-Pearson, 0 of 20"
+    assert list(row["smallest_found_percent"]) == ["all sizes", "small", "medium", "large"]
+    assert 2 < row["smallest_found_percent"]["all sizes"] < row["smallest_found_percent"]["small"] < 10
+    assert row["interval_95"]["smallest_found_percent"]["small"][1] is None, "20 draws do not show what one in 100 may need"
+    assert row["nights_called_percent"] <= 5
     assert 85 <= row["coverage_percent"] <= 100
     assert ask(*words, "--candidate", "1", capsys=capsys) == [row], "the same seed gives the same answer"
 
@@ -86,8 +95,8 @@ def test_an_answer_has_stable_keys_and_the_error_of_its_draws(tmp_path: Path, ca
 def test_what_jobs_share_is_seen_with_a_history_and_not_without() -> None:
     """Repeats of one job against one are no sample of the machine: whatever a night does is called."""
     (trace,) = noise.traces(table(jobs=40, shared=0.05, own=0.003), "here")
-    alone = draws.measure(trace, draws.Setting(None, 1, 1, 3), POLICY, 20, seed=1)
-    known = draws.measure(trace, draws.Setting(None, 15, 1, 3), POLICY, 20, seed=1)
+    alone = draws.measure(trace, shares.Setting(None, 1, 1, 3), POLICY, 20, seed=1)
+    known = draws.measure(trace, shares.Setting(None, 15, 1, 3), POLICY, 20, seed=1)
     assert (alone.units, known.units) == (curve_tests.REPEATS, curve_tests.SESSIONS)
     assert alone.refused.mean >= 0.15
     assert known.refused.mean <= 0.05
@@ -101,7 +110,7 @@ def test_sessions_that_lack_a_curve_are_gaps() -> None:
     assert np.flatnonzero(np.isnan(trace.curves[0].logs).all(axis=(0, 2))).tolist() == [2, 7, 12, 17, 22], "in their order"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        rates = draws.measure(trace, draws.Setting(None, 15, 1, 3), POLICY, 5, seed=1)
+        rates = draws.measure(trace, shares.Setting(None, 15, 1, 3), POLICY, 5, seed=1)
     assert rates.refused.mean == 0
     assert rates.found[10.0]["all sizes"].mean == 1
 
@@ -109,7 +118,7 @@ def test_sessions_that_lack_a_curve_are_gaps() -> None:
 def test_the_decision_is_the_products_own(monkeypatch: pytest.MonkeyPatch) -> None:
     (trace,) = noise.traces(table(), "here")
     monkeypatch.setattr(curve_tests, "overall", lambda bands, metrics: "regressed")
-    assert draws.measure(trace, draws.Setting(None, 5, 1, 3), POLICY, 3, seed=1).refused.mean == 1
+    assert draws.measure(trace, shares.Setting(None, 5, 1, 3), POLICY, 3, seed=1).refused.mean == 1
 
 
 @pytest.mark.parametrize(("history", "units"), [(8, curve_tests.SESSIONS), (3, curve_tests.JOBS)])
@@ -139,6 +148,155 @@ def test_shifted_results_are_those_of_a_slower_candidate(history: int, units: st
         assert "regressed" in expected
 
 
+def test_the_smallest_slowdown_found_is_where_finding_begins() -> None:
+    (trace,) = noise.traces(table(jobs=30), "here")
+    for jobs in (1, 3):
+        rates = draws.measure(trace, shares.Setting(None, 12, jobs, 3), POLICY, 30, seed=2)
+        for percent in draws.SLOWDOWNS_PERCENT:
+            seen = rates.found[percent]["all sizes"].values
+            assert [float(least <= percent / 100) for least in rates.smallest["all sizes"].values] == seen
+        assert sum(rates.found[3.0]["all sizes"].values) > 0
+        ordered = sorted(rates.smallest["all sizes"].values)
+        assert rates.smallest["all sizes"].mean == ordered[-1], "99 % of 30 draws are all of them"
+        assert min(ordered) > 0.005, "the margin, less what this candidate happens to be slower"
+
+
+def test_what_no_slowdown_shows_is_none() -> None:
+    """A baseline of one repeat a job and one job a side is no ground for any verdict."""
+    (trace,) = noise.traces(table(repeats=1), "here")
+    row = draws.measure(trace, shares.Setting(None, 1, 1, 1), POLICY, 4, seed=2).row()
+    assert row["smallest_found_percent"] == dict.fromkeys(("all sizes", "small", "medium", "large"))
+    assert answer.smallest_text(row, "small") == "> 400 [> 400, > 400] %"
+
+
+@pytest.mark.parametrize(
+    ("values", "least", "interval"),
+    [
+        ([0.0] * 400, 1.0, (0, 0.00918)),
+        ([1.0] * 4 + [0.0] * 396, 1.0, (0.00273, 0.0254)),
+        ([0.0] * 400, 0.02, (0, 0.000184)),
+        ([1.0] * 400, 0.02, (1 - 0.000184, 1)),
+        ([0.90, 1.0] * 200, 0.02, (0.9451, 0.9549)),
+    ],
+)
+def test_intervals_of_rates(values: list[float], least: float, interval: tuple[float, float]) -> None:
+    """The first two as printed in tables of Clopper and Pearson's limits."""
+    assert shares.Shares(least, values).interval == pytest.approx(interval, abs=6e-5)
+
+
+def test_the_interval_of_a_quantile_is_by_ranks() -> None:
+    values = list(np.random.default_rng(3).permutation(400) / 100)
+    assert shares.Smallest(values).mean == 3.95
+    low, high = shares.Smallest(values).interval
+    inside = stats.binom.cdf(round(100 * high), 400, 0.99) - stats.binom.cdf(round(100 * low), 400, 0.99)
+    assert 0.95 <= inside <= 0.99
+    assert shares.Smallest(values[:367]).interval[1] == np.inf
+    assert shares.Smallest(values[:368]).interval[1] < np.inf
+
+
+def test_what_the_policy_does_not_judge_is_not_asked() -> None:
+    (trace,) = noise.traces(table(), "here")
+    margins = {"latency_us": {"small": None, "medium": 2.0, "large": None}, "bandwidth_mb_per_s": None}
+    kept = draws.judged(trace, Policy(margins_percent=margins))
+    assert [(one.quantity, one.sizes) for one in kept.curves] == [("latency_us", [4096])]
+    none = Policy(margins_percent=dict.fromkeys(margins), source="site_configs/x/policy.yaml")
+    with pytest.raises(BadInput, match=r"site_configs/x/policy.yaml gives none of the 6 metrics of eth1g a margin"):
+        draws.judged(trace, none)
+
+
+def test_nights_are_whole_and_a_change_that_lasts_is_found_in_them() -> None:
+    (trace,) = noise.traces(table(jobs=44), "here")
+    assert nights.nights_called(noise.traces(table(jobs=5), "here")[0], POLICY, 5, 1) is None
+    called = nights.nights_called(trace, POLICY, 40, 1)
+    assert called is not None
+    assert called.mean <= 0.05
+    found = nights.nights_until_found(trace, POLICY, 8, 1, quiet=30, slow=10, slowdowns_percent=(3, 10))
+    assert found.quiet.mean <= 0.005
+    assert np.median(found.waited[("all sizes", 10)]) == 3
+    assert max(found.waited[("all sizes", 10)]) <= max(found.waited[("one size", 3)])
+
+
+def test_the_gates_own_search_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    (trace,) = noise.traces(table(jobs=60), "here")
+    seen = []
+
+    def called(history: drift.History, policy: Policy, recent: int | None = None) -> pl.DataFrame:
+        seen.append((history.logs.shape, recent))
+        return pl.DataFrame({"row": [0], "slower": [0.1 if len(seen) % 2 else -0.1]})
+
+    monkeypatch.setattr(drift, "change_points", called)
+    found = nights.nights_called(trace, POLICY, 10, 1)
+    assert found is not None
+    assert found.mean == 0.5, "what is faster fails no gate"
+    assert set(seen) == {((6, 44), 14)}, "14 nights and the window before them"
+
+
+def write_history(folder: Path, sessions: int) -> tuple[str, ...]:
+    """Sessions of one stack on two fabrics; the words that ask for them."""
+    for number in range(sessions):
+        where = [{"fabric": "eth1g"}, {"fabric": "shm"}]
+        write_session(folder, number, where=where, sizes=(8, 4096, 1048576))
+    return ("--dataset", str(folder), "--sessions", "20260101:20270101", "--draws", "6")
+
+
+def test_an_acceptance_judges_all_conditions_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = write_history(tmp_path, 9)
+    rows = ask(*words, capsys=capsys)
+    names = ["all together", *(f"{name} (openmpi-spack 5.0.10 on node, lock hash-5.)" for name in ("eth1g", "shm"))]
+    assert [row["fabric"] for row in rows] == [name for name in names for _ in (1, 3)], "5 before and 5 after are 10"
+    assert {(row["history_jobs"], row["candidate_jobs"]) for row in rows} == {(5, 1), (5, 3)}
+    traces, left = history.read(tmp_path, "testbed", "20260101:20270101")
+    assert left == []
+    assert [trace.metrics for trace in traces] == [12, 6, 6]
+    assert [one.stratum for one in traces[0].curves] == [0, 0, 1, 1]
+    whole = traces[0].curves[0].logs
+    assert np.array_equal(whole, traces[1].curves[0].logs), "the same sessions in the same order"
+
+
+def test_the_answer_comes_first_and_in_few_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = write_history(tmp_path, 9)
+    page = tmp_path / "rates.html"
+    assert cli.main(["error-rates", *words, "--candidate", "1", "--out", str(page)]) == 0
+    shown = capsys.readouterr().out
+    first, _, rest = shown.partition("\n\n")
+    said = " ".join(first.split())
+    assert 3 <= len(re.findall(r"\.(?: |$)", said)) <= 6, said
+    assert said.startswith("testbed, 5 sessions before a change: the smallest slowdown of all sizes that is found with 99 %")
+    assert re.search(r"for small messages, .* for medium messages, .* for large messages; a smaller one may pass\.", said)
+    assert re.search(
+        r"unchanged machine is refused in 0\.0 % of cases, within the aim of 1 %; by 6 draws it is 0\.0 to 45\.9 %", said
+    )
+    assert "nightly gate reports a change for the worse that is none in 0.0 % of nights" in said
+    assert "9 recorded sessions cannot show a rate below 33.6 %" in said
+    heads = [line for line in rest.splitlines() if line and not line.startswith((" ", "all", "eth1g", "shm", "fabric"))]
+    assert heads[0].startswith("Called where nothing has changed")
+    read = Reader(page.read_text())
+    assert said.split(". ")[0] in " ".join(" ".join(read.text.values()).split())
+    figures = read.blocks["figures"]
+    assert [figure["layout"]["title"]["text"].split(" ")[0] for figure in figures] == ["all", "eth1g", "shm"]
+    assert [trace["name"] for trace in figures[0]["data"]] == ["all sizes", "small", "medium", "large"]
+    assert len([one for one in read.named("div") if (one.get("id") or "").startswith("chart-")]) == len(figures)
+
+
+def test_few_nights_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = write_history(tmp_path, 4)
+    assert cli.main(["error-rates", *words]) == cli.BAD_INPUT
+    assert (
+        "4 jobs at most, and --history 5 with --candidate 1 needs 6: ask for fewer, or measure more" in capsys.readouterr().err
+    )
+    assert cli.main(["error-rates", *words, "--history", "3", "--candidate", "1"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Whether the nightly gate cries wolf cannot be said: too few nights for any change to be found." in shown
+    assert "too few" in shown
+
+
+def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table().write_csv(tmp_path / "noise.csv")
+    words = ("--noise", str(tmp_path / "noise.csv"), "--draws", "2", "--spread", "0", "--history", "5", "--candidate", "1")
+    assert cli.main(["error-rates", *words, "--out", str(tmp_path / "noise.csv" / "x.html")]) == cli.BAD_INPUT
+    assert f"cannot write {tmp_path}/noise.csv/x.html" in capsys.readouterr().err
+
+
 def test_a_systems_own_history_is_asked_by_stratum(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(9):
         write_session(tmp_path, number, mpi_version="5.0.9" if number < 2 else "5.0.10")
@@ -157,6 +315,27 @@ def test_a_systems_own_history_is_asked_by_stratum(tmp_path: Path, capsys: pytes
     ("change", "sentence"),
     [
         (lambda rows: rows.drop("job"), "has no column job"),
+        (
+            lambda rows: rows.rename({"message_bytes": "size"}),
+            "no column message_bytes; it has fabric, benchmark, quantity, job",
+        ),
+        (
+            lambda rows: rows.with_columns(unit=pl.lit("ms")),
+            "PingPong latency_us of job 0 is in ms, expected us (432 such rows)",
+        ),
+        (lambda rows: rows.with_columns(unit=pl.lit(None)), "is in no unit, expected us"),
+        (lambda rows: rows.with_columns(value=pl.lit(float("nan"))), "is nan, expected a number above 0"),
+        (lambda rows: rows.with_columns(value=-pl.col("value")), ", expected a number above 0 (432 such rows): leave it out"),
+        (lambda rows: rows.with_columns(value=pl.lit("fast")), "could not parse `fast`"),
+        (
+            lambda rows: rows.with_columns(message_bytes=-1 - pl.col("message_bytes")),
+            "message_bytes is -9, expected at least 0",
+        ),
+        (lambda rows: rows.with_columns(fabric=pl.lit(None)), "432 rows have no fabric"),
+        (
+            lambda rows: rows.with_columns(fabric=pl.when(pl.col("job") == 0).then(pl.lit("lo")).otherwise("fabric")),
+            "lo has 1 job",
+        ),
         (lambda rows: rows.with_columns(value=pl.lit(0.0)), "is 0.0, expected a number above 0 (432 such rows)"),
         (lambda rows: rows.with_columns(value=pl.lit(None, pl.Float64)), "is None, expected a number above 0"),
         (lambda rows: rows.with_columns(quantity=pl.lit("speed")), "quantity 'speed' is not one that is judged"),
@@ -170,6 +349,36 @@ def test_bad_noise_is_one_sentence(change, sentence: str, tmp_path: Path, capsys
     change(table()).write_csv(tmp_path / "noise.csv")
     assert cli.main(["error-rates", "--noise", str(tmp_path / "noise.csv")]) == cli.BAD_INPUT
     assert sentence in capsys.readouterr().err
+
+
+def test_a_file_that_is_too_large_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "noise.csv"
+    table().write_csv(path)
+    monkeypatch.setattr(noise, "MOST_ROWS", 431)
+    assert cli.main(["error-rates", "--noise", str(path)]) == cli.BAD_INPUT
+    assert "has 432 rows, more than 431: give one fabric, or fewer repeats" in capsys.readouterr().err
+    # Few rows may ask for many cells: a job of many repeats beside many jobs of one.
+    long = pl.concat([table(jobs=2, repeats=70), table(jobs=30, repeats=1).with_columns(pl.col("job") + 2)])
+    monkeypatch.setattr(noise, "MOST_ROWS", 2_000)
+    with pytest.raises(BadInput, match="6 metrics, 32 jobs and up to 70 repeats a job, more than 2,000 values"):
+        noise.traces(long, "here")
+    path.write_text("")
+    assert cli.main(["error-rates", "--noise", str(path)]) == cli.BAD_INPUT
+    assert "is empty; noise has the columns fabric" in capsys.readouterr().err
+
+
+def test_fabrics_of_one_file_are_never_mixed() -> None:
+    both = pl.concat([table(), table(own=0.05).with_columns(fabric=pl.lit("shm"))])
+    quiet, wild = noise.traces(both, "here")
+    assert (quiet.fabric, wild.fabric) == ("eth1g", "shm")
+    assert wild.spread > 3 * quiet.spread
+
+
+def test_repeats_counted_throughout_are_repeats_of_their_jobs() -> None:
+    (trace,) = noise.traces(table().with_columns(repeat=3 * pl.col("job") + pl.col("repeat")), "here")
+    assert (trace.jobs, trace.repeats, trace.curves[0].logs.shape) == (24, 3, (3, 24, 3))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +403,7 @@ def test_noise_that_never_varies_is_not_scaled() -> None:
     (trace,) = noise.traces(table(own=0.0), "here")
     with pytest.raises(BadInput, match="never vary"):
         trace.scaled(0.01)
-    still = draws.measure(trace, draws.Setting(None, 6, 1, 3), POLICY, 3, seed=1)
+    still = draws.measure(trace, shares.Setting(None, 6, 1, 3), POLICY, 3, seed=1)
     assert (still.refused.mean, still.covered.mean) == (0, 1)
 
 

@@ -10,6 +10,7 @@ import jinja2
 import pytest
 
 from hostile_pages import PAGES, hostile_comparison, hostile_report
+from mpibench.error_rates import page as error_rates_page
 from mpibench.pages import page
 from mpibench.report import report, sections
 from mpibench.verdict_pages import parts
@@ -79,7 +80,12 @@ def test_a_section_is_one_function_and_one_template(tmp_path: Path, monkeypatch:
 
 
 #: Of each room that has some.
-TEMPLATES = {"pages": page.environment("mpibench.pages"), "report": report.TEMPLATES, "verdict_pages": parts.TEMPLATES}
+TEMPLATES = {
+    "error_rates": error_rates_page.TEMPLATES,
+    "pages": page.environment("mpibench.pages"),
+    "report": report.TEMPLATES,
+    "verdict_pages": parts.TEMPLATES,
+}
 
 
 def test_every_room_with_templates_is_looked_at() -> None:

@@ -1,0 +1,92 @@
+"""Noise of a system's own history: its stored sessions, each a job of a trace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from reframe_tests.harness.vocabulary import BadInput
+
+from ..results import session_values
+from ..results.session_values import CURVE
+from ..verdicts import sides as verdict_sides
+from .noise import FEWEST_JOBS, Trace, traces
+
+#: What makes a history one of the same thing, beside the curve itself.
+STRATUM = ("partition", "stack", "mpi_version", "lock_hash", "fabric", "depth")
+#: Name of the trace of all conditions together, which an acceptance and the gate judge at once.
+TOGETHER = "all together"
+
+
+def read(folder: Path, system: str | None, selector: str, where: str | None = None) -> tuple[list[Trace], list[str]]:
+    """Traces of a system's own sessions; a session is a job of them.
+
+    Conditions, versions and depths are strata, each with a trace of its own. Where there are several conditions, the first
+    trace holds all of them, each in its newest version, as one acceptance judges them.
+
+    :returns: traces, and what was left out, one sentence each.
+    :raises BadInput: no dataset, nothing selected, or nothing of it is proven.
+    """
+    name = session_values.system_of(folder, system)
+    selection = session_values.read(folder, name, selector, where=where)
+    depths = [json.loads(text or "{}").get("depth") or "" for text in selection.cases["condition"]]
+    known = selection.cases.select("case", "mpi_version", "lock_hash").with_columns(depth=pl.Series(depths, dtype=pl.String))
+    # A ratio to nothing has no logarithm; accept judges zeros by themselves.
+    values = (
+        selection.values.filter(pl.col("value") > 0)
+        .sort("started")
+        .join(known.with_columns(pl.col(pl.String).fill_null("")), on="case")
+    )
+    where_from, left = f"the history of {name}", list(selection.notes)
+    zeros = selection.values.height - values.height
+    left += [f"{zeros} values of zero"] * bool(zeros)
+    kept = []
+    for key, part in values.group_by(STRATUM, maintain_order=True):
+        title = _title(dict(zip(STRATUM, map(str, key), strict=True)))
+        if part["session"].n_unique() < FEWEST_JOBS:
+            left.append(f"{title}: one session, which says nothing of others")
+        else:
+            kept.append(part.with_columns(pl.lit(title).alias("title")))
+    if not kept:
+        raise BadInput(f"the history of {name} has nothing that was measured in {FEWEST_JOBS} sessions: {'; '.join(left)}.")
+    found = [trace for part in kept for trace in traces(_noise(part, "title"), where_from)]
+    newest = list(_newest(kept))
+    if len(newest) > 1:
+        joint = pl.concat(newest).sort("started").with_columns(pl.lit(TOGETHER).alias("together"))
+        found = [*traces(_noise(joint, "together", verdict_sides.STRATUM), where_from), *found]
+    return found, left
+
+
+def _newest(parts: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Of each partition, stack and fabric the version measured last, numbered."""
+    last: dict[tuple[object, ...], pl.DataFrame] = {}
+    for part in sorted(parts, key=lambda one: one.select(pl.max("started")).item()):
+        last[part.select(verdict_sides.STRATUM).row(0)] = part
+    for number, part in enumerate(last.values()):
+        yield part.with_columns(pl.lit(number).alias("stratum"))
+
+
+def _noise(values: pl.DataFrame, title: str, named: tuple[str, ...] = ()) -> pl.DataFrame:
+    """Values as the columns of noise.
+
+    :param title: column that becomes the fabric.
+    :param named: columns that tell curves apart beside what always does.
+    """
+    names = [one for one in CURVE if one in named or one not in (*STRATUM, "quantity")]
+    label = pl.concat_str([pl.col(one).fill_null("") for one in names], separator=" ")
+    unit = pl.struct("case", "repeat").rank("dense").over([*CURVE, *(set(STRATUM) - set(CURVE)), "session", "message_bytes"])
+    number = pl.col("stratum") if "stratum" in values.columns else pl.lit(0)
+    return values.select(
+        *(pl.col(title).alias("fabric"), label.alias("benchmark"), "quantity", pl.col("session").alias("job")),
+        *(unit.cast(pl.Int64).alias("repeat"), pl.col("message_bytes").cast(pl.Int64), "value", number.alias("stratum")),
+    )
+
+
+def _title(key: dict[str, str]) -> str:
+    version = f" {key['mpi_version']}" if key["mpi_version"] else ""
+    depth = f", {key['depth']}" if key["depth"] else ""
+    lock = f", lock {key['lock_hash'][:7]}" if key["lock_hash"] else ""
+    return f"{key['fabric']} ({key['stack']}{version} on {key['partition']}{depth}{lock})"
