@@ -21,7 +21,8 @@ WORDS: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "mpis": mpis.names,
     "abis": mpis.abis,
     "launchers": lambda: tuple(launchers.families()),
-    "transports": mpis.transports,
+    "transports": lambda: tuple(mpis.transports()),
+    "transports_in_memory": lambda: tuple(row.name for row in mpis.transports().values() if row.in_memory),
 }
 
 

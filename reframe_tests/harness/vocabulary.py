@@ -57,9 +57,6 @@ POSITIVE_TIMES = ("latency_us", "t_avg_us", "t_max_us")
 #: at a size is judged, so that one change does not count twice.
 JUDGED = ("latency_us", "t_avg_us", "t_ovrl_us", "t_max_us", "bandwidth_mb_per_s", "message_rate_per_s")
 
-#: Transports a fabric may name; an MPI's record may add others.
-TRANSPORTS = ("shm", "tcp", "verbs", "ucx", "psm2", "opx", "efa", "cxi")
-
 #: Pinning policies. The first two are the stack's own behaviour and no binding at all; the others are
 #: resolved to an explicit core list per rank and handed to every launcher in its own words.
 PINNING_POLICIES = ("default", "none", "bunch", "scatter", "nic_local", "nic_remote")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,19 +16,21 @@ from mpibench.spack import description
 from mpibench.stacks import installed_mpi, mpi_identity, wheels
 from reframe_tests.harness import field_types, records
 from reframe_tests.harness import schema as schemas
-from reframe_tests.harness.evidence import recorder
+from reframe_tests.harness.evidence import counters, link_state, recorder
 from reframe_tests.harness.job import transports
 from reframe_tests.harness.launchers import binding
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.placement import place
 from reframe_tests.harness.machine.topology import Topology, describe
+from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.model import Mpi
-from reframe_tests.harness.sites import provenance, site
+from reframe_tests.harness.sites import provenance, references, site
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, preamble
-from reframe_tests.harness.vocabulary import TRANSPORTS, BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from synthetic_evidence import INTERFACE, exchange
 from synthetic_stack import write_stack
 from torus_mpi import SYSTEM, TORUS_MPI, torus_stack, write_extension
 
@@ -77,6 +81,90 @@ def test_its_rows_choose_the_link_and_prove_it(folder: Path, tmp_path: Path) -> 
     assert transports.check_proofs(setting, debug) == []
     [sentence] = transports.check_proofs(setting, "torus: uses link1\n")
     assert sentence == "asked for ring (link0) over torus, but Torus MPI reports link 'link1' (TORUS_LINK=link0)."
+
+
+#: The same MPI, with a transport that is described: interfaces whose connections the kernel knows, and the memory of a node.
+DESCRIBED = TORUS_MPI.replace(
+    'transports=("torus",),',
+    """transports=(
+        Transport("torus", interfaces=True, connections=True, numbered=True, headers_bytes=100, framing_bytes=20),
+        Transport("cave", in_memory=True),
+    ),""",
+).replace("import re\n", "import re\nfrom reframe_tests.harness.machine.transport import Transport\n")
+
+
+def test_a_transport_by_its_name_alone_is_one_of_rdma_devices(folder: Path) -> None:
+    assert counters.counter_names(RING) == ["link0/1"]
+    both = exchange({"lo": 0, "link0": 2e9, "link0/1": 2e9}, environment={})
+    assert counters.check_traffic(both, RING, 2e9).sentences == [
+        "asked for ring (link0/1), but link0 carried 2.0 GB of 4.0 GB: two networks were used at once."
+    ]
+    assert references.payload_limit(replace(RING, mtu_bytes=1100)) == 1.0
+
+
+def test_its_transport_is_counted_as_it_is_described(folder: Path) -> None:
+    (folder / "mpis" / "torusmpi.py").write_text(DESCRIBED)
+    link = {"link0": {**INTERFACE, "addresses": ["10.0.0.1"]}}
+    own = exchange({"link0": 2e9}, [("10.0.0.1", "10.0.0.2", 5e8)], node__interfaces=link)
+    assert counters.counter_names(RING) == ["link0"]
+    assert counters.check_traffic(own, RING, 2e9).sentences == [
+        "asked for ring (link0), link0 carried 2.0 GB, but the ranks themselves sent only 500 MB of at least 2.0 GB there: "
+        "the rest is other traffic of the node (I_MPI_FABRICS=shm:ofi)."
+    ]
+    assert references.payload_limit(replace(RING, mtu_bytes=1100)) == 1000 / 1120
+    state = {"link0": {"mtu_bytes": 1500}}
+    states = exchange({"link0": 0}, format=2, node__interfaces=link, init__links=state, finalize__links=state)
+    [sentence] = link_state.check_links(states, replace(RING, mtu_bytes=1100)).sentences
+    assert sentence.startswith("link0 on c1 has an MTU of 1500, the site says 1100 for ring")
+
+
+def test_what_its_transport_is_made_of_is_asked_for(folder: Path, tmp_path: Path) -> None:
+    (folder / "mpis" / "torusmpi.py").write_text(DESCRIBED)
+    stack = metadata.read(torus_stack(tmp_path / "stack"))
+    numbered = replace(RING, rails=(Rail("link_0"),))
+    assert transports.resolve_transport(stack, numbered).env["TORUS_LINK"] == "link_0"
+    with pytest.raises(BadInput, match=r"fabric ring: torus needs adapter names that end in a number"):
+        transports.resolve_transport(stack, RING)
+    with pytest.raises(BadInput, match=r"fabric dark: shared memory has scope node and no rails"):
+        transports.resolve_transport(stack, Fabric("dark", "cave", "cluster", (Rail("link0"),)))
+    path = tmp_path / "site_configs" / "torus" / "system.py"
+    path.parent.mkdir(parents=True)
+    for fabric, good in (({}, True), ({"rails": [{"device": "link0"}]}, False), ({"scope": "cluster"}, False)):
+        [partition] = SYSTEM["partitions"]
+        extras = {"fabrics": {"dark": {"transport": "cave", "scope": "node", **fabric}}}
+        path.write_text(f"system = { ({**SYSTEM, 'partitions': [{**partition, 'extras': extras}]})!r}\n")
+        with contextlib.nullcontext() if good else pytest.raises(site.SiteError):
+            site.read_system(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (DESCRIBED.replace('Transport("cave"', 'Transport("tcp"'), r"torusmpi\.py: transport 'tcp' is there already"),
+        (
+            DESCRIBED.replace("headers_bytes=100", "headers_bytes='9'"),
+            r"'transports\[0\]\.headers_bytes' is of type str, not",
+        ),
+    ],
+)
+def test_a_wrong_transport_is_refused(folder: Path, text: str, words: str) -> None:
+    (folder / "mpis" / "torusmpi.py").write_text(text)
+    with pytest.raises(BadInput, match=words):
+        registry.known()
+
+
+def test_two_mpis_describe_a_transport_alike(folder: Path) -> None:
+    (folder / "mpis" / "other.py").write_text(DESCRIBED.replace('"torusmpi"', '"othermpi"'))
+    with pytest.raises(BadInput, match=r"^othermpi and torusmpi describe transport 'torus' differently; make them alike\.$"):
+        registry.transports()
+
+
+def test_the_project_names_no_transport_outside_its_records() -> None:
+    """What is peculiar to one is a field of its record (:mod:`machine.transport`); the files of MPIs have rows for it."""
+    literal = re.compile(r"""transport\s*(?:==|!=|in)\s*[("']""")
+    product = [path for top in ("reframe_tests", "ci/mpibench") for path in (metadata.ROOT / top).rglob("*.py")]
+    rooms = (Path(registry.__file__).parent, Path(preamble.__file__).parent)
+    assert [str(path) for path in product if literal.search(path.read_text()) and path.parent not in rooms] == []
 
 
 def test_what_it_cannot_do_is_said(folder: Path, tmp_path: Path) -> None:
@@ -262,6 +350,8 @@ def test_what_others_can_write_is_not_executed(folder: Path, name: str) -> None:
 def test_the_words_of_the_schemas_are_those_of_the_records() -> None:
     fabric = schemas.read(site.SYSTEM_SCHEMA)["$defs"]["fabric"]["properties"]["transport"]
     assert fabric["enum"] == list(registry.transports()) == list(TRANSPORTS)
+    rails = json.loads(site.SYSTEM_SCHEMA.read_text())["$defs"]["fabric"]["if"]["properties"]["transport"]
+    assert rails["enum"] == [name for name, row in TRANSPORTS.items() if row.in_memory], "without the words, as editors read it"
     stack = schemas.read(metadata.SCHEMA)["properties"]
     assert stack["abi"]["enum"] == list(registry.abis()) == ["mpich", "openmpi", "pempi"]
     assert {name for mpi in registry.known().values() for name in mpi.launchers} == set(stack["launcher_family"]["enum"])

@@ -11,8 +11,8 @@ import pytest
 from folders import DATA
 from reframe_tests.harness.job.transports import Setting, check_proofs, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.vocabulary import TRANSPORTS
 from transport_cases import (
     EDR,
     ETH,

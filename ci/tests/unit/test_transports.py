@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.transport import Range
-from reframe_tests.harness.vocabulary import TRANSPORTS, BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from transport_cases import (
     EDR,
     ETH,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..machine.fabric import Fabric
+from ..mpis import registry as mpis
 from ..printable import format_bytes
 from .rank_records import Bytes, RankEvidence
 
@@ -223,7 +224,8 @@ def _reachable(name: str, links: Mapping[str, set[str]]) -> set[str]:
 
 def counter_names(fabric: Fabric) -> list[str]:
     """Names the rails of a fabric are counted under: the interface, or ``device/port`` for RDMA."""
-    return [rail.device if fabric.transport == "tcp" else f"{rail.device}/{rail.port}" for rail in fabric.rails]
+    interfaces = mpis.transport(fabric.transport).interfaces
+    return [rail.device if interfaces else f"{rail.device}/{rail.port}" for rail in fabric.rails]
 
 
 def check_traffic(ranks: Sequence[RankEvidence], fabric: Fabric, expected_bytes: float) -> TrafficFinding:
@@ -265,7 +267,7 @@ def judge_traffic(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: 
     said = "asked for " + (fabric.name if [fabric.name] == rails or not rails else f"{fabric.name} ({', '.join(rails)})")
     listed = ", ".join(f"{name} carried {format_bytes(sent)}" for name, sent in others.items())
     mine = ", ".join(f"{rail} carried {format_bytes(finding.carried[rail])}" for rail in rails)
-    own = _own_on(nodes, rails) if fabric.transport == "tcp" else None
+    own = _own_on(nodes, rails) if mpis.transport(fabric.transport).connections else None
     if rails and others and carried > limit:
         total = carried + sum(others.values())
         finding.sentences.append(
@@ -322,7 +324,7 @@ def _others(nodes: Sequence[NodeTraffic], fabric: Fabric, rails: Sequence[str]) 
     total: dict[str, int] = {}
     for node in nodes:
         excused = {*rails, *fabric.tcp_interfaces}
-        if fabric.transport == "tcp":
+        if mpis.transport(fabric.transport).interfaces:
             excused |= _on_wire(node, rails)
         for name, count in node.counted.items():
             if name not in excused and not MIRRORS.fullmatch(name):
@@ -365,7 +367,7 @@ def _without_foreign(
     if not all(node.ranks_known for node in nodes):
         return dict(others)
     everything = sum(sum(node.sent_by_ranks.values()) for node in nodes)
-    on_rails = sum(finding.carried[rail] for rail in rails) if fabric.transport == "tcp" else 0
+    on_rails = sum(finding.carried[rail] for rail in rails) if mpis.transport(fabric.transport).connections else 0
     suspects: dict[str, int] = {}
     for name, sent in others.items():
         addressed = sum(node.sent_by_ranks.get(name, 0) for node in nodes)

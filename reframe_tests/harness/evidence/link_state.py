@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..machine.fabric import Fabric, Rail
+from ..mpis import registry as mpis
 from .counters import LOOPBACK, counter_names
 from .link_use import same_port
 from .rank_records import FORMATS, RankEvidence, Snapshot
@@ -167,7 +168,7 @@ def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
         finding.errors += [row for state in states for row in _error_rows(state, reader.seconds or 0.0)]
         finding.errors += _tcp_rows(host, there, reader)
     # What the site describes has been held against that, node by node.
-    described = {"mtu_bytes"} if fabric.transport == "tcp" and fabric.mtu_bytes is not None else set()
+    described = {"mtu_bytes"} if _mtu_of(fabric) is not None else set()
     wrong, odd = _unlike_nodes(finding.states, rails, described)
     finding.sentences += wrong
     finding.notes += odd
@@ -243,9 +244,10 @@ def _unlike_description(state: LinkState, fabric: Fabric, rail: Rail) -> tuple[l
     wrong, odd = [], []
     where = f"{state.link} on {state.host}"
     mtu = state.settings.get("mtu_bytes")
-    if fabric.transport == "tcp" and fabric.mtu_bytes is not None and mtu is not None and mtu != fabric.mtu_bytes:
+    described_mtu = _mtu_of(fabric)
+    if described_mtu is not None and mtu is not None and mtu != described_mtu:
         wrong.append(
-            f"{where} has an MTU of {mtu}, the site says {fabric.mtu_bytes} for {fabric.name}; set it, or correct system.py."
+            f"{where} has an MTU of {mtu}, the site says {described_mtu} for {fabric.name}; set it, or correct system.py."
         )
     reported, described = _reported_gbit_per_s(state), rail.line_rate_gbit_per_s
     if reported is not None and described is not None:
@@ -258,11 +260,16 @@ def _unlike_description(state: LinkState, fabric: Fabric, rail: Rail) -> tuple[l
     return wrong, odd
 
 
+def _mtu_of(fabric: Fabric) -> int | None:
+    """MTU in bytes that the site describes for the interfaces of a fabric; RDMA ports have one of their own."""
+    return fabric.mtu_bytes if mpis.transport(fabric.transport).interfaces else None
+
+
 def _unread(state: LinkState, fabric: Fabric, rail: Rail, physical: bool) -> list[str]:
     """A note on what a rail does not show of itself and is held against the site's description, or must be up."""
     missing = {
         "state": "state" not in state.settings,
-        "MTU": fabric.transport == "tcp" and fabric.mtu_bytes is not None and "mtu_bytes" not in state.settings,
+        "MTU": _mtu_of(fabric) is not None and "mtu_bytes" not in state.settings,
         "rate": physical and rail.line_rate_gbit_per_s is not None and _reported_gbit_per_s(state) is None,
     }
     words = [word for word, gone in missing.items() if gone]

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..machine.fabric import Fabric
+from ..mpis import registry as mpis
 from ..printable import format_bytes
 from .counters import (
     COUNTER_LAG_S,
@@ -127,7 +128,7 @@ def check_use(ranks: Sequence[RankEvidence], fabric: Fabric, *, balanced: bool) 
         return UseFinding()  # no link, or which node lacks a rail is said elsewhere
     most = most_sent(ranks)
     by_host = {host: [rank for rank in ranks if rank.host == host] for host in {rank.host for rank in ranks}}
-    if fabric.transport == "tcp":
+    if mpis.transport(fabric.transport).connections:
         nodes = [_use(node, by_host[node.host], fabric, rails, most) for node in traffic]
         finding = UseFinding(nodes, _exceeded(nodes, ", ".join(rails), fabric))
     else:

@@ -126,12 +126,13 @@ def strip_debug(stack: Stack, stdout: str) -> tuple[str, str]:
 
 def _check(fabric: Fabric) -> None:
     """Refuse a fabric that means nothing."""
-    known = registry.transports()
-    if fabric.transport not in known:
-        raise BadInput(f"fabric {fabric.name}: transport {fabric.transport!r} is not one of {', '.join(known)}.")
+    try:
+        transport = registry.transport(fabric.transport)
+    except BadInput as unknown:
+        raise BadInput(f"fabric {fabric.name}: {unknown}") from None
     if fabric.scope not in (SCOPE_NODE, SCOPE_CLUSTER):
         raise BadInput(f"fabric {fabric.name}: scope {fabric.scope!r} is neither {SCOPE_NODE} nor {SCOPE_CLUSTER}.")
-    if fabric.transport == "shm":
+    if transport.in_memory:
         if fabric.scope != SCOPE_NODE or fabric.rails:
             raise BadInput(f"fabric {fabric.name}: shared memory has scope {SCOPE_NODE} and no rails.")
     elif not fabric.rails:
@@ -191,8 +192,8 @@ def _values(fabric: Fabric) -> dict[str, str]:
         values["device_port"] = f"{rails[0].device}:{rails[0].port}"
     if units and len(units) == len(rails):
         values["unit"] = units[0]
-    elif fabric.transport == "psm2":
-        raise BadInput(f"fabric {fabric.name}: psm2 needs adapter names that end in a number, such as hfi1_0.")
+    elif registry.transport(fabric.transport).numbered:
+        raise BadInput(f"fabric {fabric.name}: {fabric.transport} needs adapter names that end in a number, such as hfi1_0.")
     return values
 
 

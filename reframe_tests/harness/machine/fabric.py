@@ -28,10 +28,10 @@ class Fabric:
     """A network as the site names it in ``system.py`` (``partition.extras.fabrics``).
 
     :param name: site's name (``eth1g``, ``opa100``, ``shm``); a valid ReFrame feature, so no ``-``.
-    :param transport: one of :data:`vocabulary.TRANSPORTS`.
+    :param transport: name of a :class:`machine.transport.Transport`.
     :param scope: ``node`` (inside one node; every byte must take this fabric) or ``cluster`` (between nodes).
-    :param rails: ports, in the site's order; empty for ``shm``.
-    :param mtu_bytes: IP or link MTU; ``None`` where it does not bound anything. With ``tcp`` every node's rails must have it.
+    :param rails: ports, in the site's order; empty for a transport in memory.
+    :param mtu_bytes: IP or link MTU; ``None`` where it does not bound anything. Network interfaces must have it on every node.
     :param min_efficiency: smallest acceptable fraction of line rate x rails at large messages; ``None``: not gated.
     :param tcp_interfaces: for RDMA transports, interfaces whose counters may also grow (IP over the same link).
     """

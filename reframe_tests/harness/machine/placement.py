@@ -109,7 +109,7 @@ def place(
     if ppn > len(cores):
         raise NotMeasured(f"{ppn} ranks with a core each are asked for and the partition has room for {len(cores)}")
     if policy == "bunch":
-        chosen = cores[:ppn]
+        chosen: Sequence[_Core] = cores[:ppn]
     elif policy == "scatter":
         dealt = _deal(list(range(ppn)), cores, _LEVELS)
         chosen = [dealt[rank] for rank in range(ppn)]

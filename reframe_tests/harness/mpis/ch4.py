@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..machine.transport import TRANSPORTS
 from .shared_evidence import (
     OPX_MANUAL,
     OPX_NODE,
@@ -83,7 +84,7 @@ def ofi_rows(versions: Range, debug: Mapping[str, str], *, rank_lines: bool) -> 
         reported: str = "",
         proofs: tuple[Proof, ...] = (),
     ) -> TransportRow:
-        network = transport != "shm"
+        network = not TRANSPORTS[transport].in_memory
         return TransportRow(
             transport,
             versions,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..machine.transport import TRANSPORTS, Transport
 from .transport import Gap, TransportRow, Version
 
 
@@ -80,7 +81,7 @@ class Mpi:
     :param bookkeeping: first letters of those among them that say nothing: its launcher's own notes, long and different for
         every rank.
     :param spack: its package, where Spack can build it.
-    :param transports: transports it adds to :data:`vocabulary.TRANSPORTS`.
+    :param transports: transports it adds to :data:`machine.transport.TRANSPORTS`; a name alone is one of RDMA devices.
     """
 
     name: str
@@ -100,4 +101,10 @@ class Mpi:
     settings: tuple[str, ...] = ()
     bookkeeping: tuple[str, ...] = ()
     spack: SpackPackage | None = None
-    transports: tuple[str, ...] = ()
+    transports: tuple[Transport | str, ...] = ()
+
+    @property
+    def own_transports(self) -> dict[str, Transport]:
+        """Transports it names itself, by name."""
+        rows = (one if isinstance(one, Transport) else TRANSPORTS.get(one, Transport(one)) for one in self.transports)
+        return {row.name: row for row in rows}

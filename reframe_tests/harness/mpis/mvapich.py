@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..vocabulary import TRANSPORTS
+from ..machine.transport import TRANSPORTS
 from . import ch4
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .transport import Gap, Range

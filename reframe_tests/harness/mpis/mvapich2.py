@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..vocabulary import TRANSPORTS
+from ..machine.transport import TRANSPORTS
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import PSM2_CLUSTER, PSM2_MANUAL, PSM2_NODE, PSM2_RAILS
 from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, Gap, Proof, Range, TransportRow, scoped

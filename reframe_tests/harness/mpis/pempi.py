@@ -8,7 +8,7 @@ Nobody here could run it: what stands below is from IBM's manuals and paper.
 
 from __future__ import annotations
 
-from ..vocabulary import TRANSPORTS
+from ..machine.transport import TRANSPORTS
 from .model import Mpi
 from .transport import MANY_RAILS, ONE_RAIL, Gap, Proof, Range, TransportRow
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 
 from .. import records
-from ..vocabulary import TRANSPORTS, BadInput
+from ..machine.transport import TRANSPORTS, Transport
+from ..vocabulary import BadInput
 from .model import Mpi
 
 #: Library of the standard's own ABI (MPI 5.0, chapter 20), whoever made it.
@@ -61,9 +62,30 @@ def libraries() -> tuple[str, ...]:
     return _each_once((*(name for mpi in known().values() for name in mpi.libraries), STANDARD_LIBRARY))
 
 
-def transports() -> tuple[str, ...]:
-    """Transports a fabric may name."""
-    return _each_once((*TRANSPORTS, *(name for mpi in known().values() for name in mpi.transports)))
+def transports() -> dict[str, Transport]:
+    """Transports a fabric may name, by name.
+
+    :raises BadInput: where two MPIs describe one differently.
+    """
+    found = dict(TRANSPORTS)
+    described = dict.fromkeys(TRANSPORTS, "")
+    for mpi in known().values():
+        for name, row in mpi.own_transports.items():
+            if found.setdefault(name, row) != row:
+                raise BadInput(f"{described[name]} and {mpi.name} describe transport {name!r} differently; make them alike.")
+            described.setdefault(name, mpi.name)
+    return found
+
+
+def transport(name: str) -> Transport:
+    """The transport of that name.
+
+    :raises BadInput: when there is none.
+    """
+    found = transports()
+    if name not in found:
+        raise BadInput(f"transport {name!r} is not one of {', '.join(found)}.")
+    return found[name]
 
 
 def settings() -> tuple[str, ...]:
@@ -92,7 +114,7 @@ def _is_world(word: str) -> bool:
 
 def _find_fault(mpi: Mpi) -> str:
     """What is wrong with a record, as the end of a sentence."""
-    for word in (mpi.name, mpi.abi, *mpi.transports):
+    for word in (mpi.name, mpi.abi, *mpi.own_transports):
         if not _WORD.fullmatch(word):
             return f"{word!r} is not a name of small letters, digits and _; give it another"
     for key, prefixes in (("settings", mpi.settings), ("bookkeeping", mpi.bookkeeping)):
@@ -105,7 +127,10 @@ def _find_fault(mpi: Mpi) -> str:
         if not row.proofs and not any(row.proofs_by_scope.values()):
             return f"the row of transport {row.transport!r} has no 'proofs' and no 'proofs_by_scope': no run could show it"
     named = {row.transport for row in mpi.rows} | {gap.transport for gap in mpi.gaps}
-    unknown = named - {*TRANSPORTS, *mpi.transports}
+    for name, own in mpi.own_transports.items():
+        if TRANSPORTS.get(name, own) != own:
+            return f"transport {name!r} is there already, and is another one; give yours another name"
+    unknown = named - {*TRANSPORTS, *mpi.own_transports}
     if unknown:
         return f"transport {sorted(unknown)[0]!r} is not one of {', '.join(TRANSPORTS)}; correct it, or name it in 'transports'"
     return ""

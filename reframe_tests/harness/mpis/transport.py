@@ -75,7 +75,7 @@ class Range:
 class TransportRow:
     """How one MPI, in a range of versions, uses one transport.
 
-    :param transport: one of :data:`vocabulary.TRANSPORTS`, or of the MPI's own further ones.
+    :param transport: name of one of :data:`machine.transport.TRANSPORTS`, or of the MPI's own further ones.
     :param versions: versions of the MPI the row holds for.
     :param manual: manual and section the variables are described in.
     :param device: communication device the build must have (``ch4:ofi``); empty: any build.

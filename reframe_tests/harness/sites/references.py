@@ -18,6 +18,7 @@ from typing import Any
 
 from .. import former_names
 from ..machine.fabric import Fabric
+from ..mpis import registry as mpis
 from ..samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
 from ..vocabulary import HIGHER, LOWER, BadInput, Quantity
 from . import reference_keys
@@ -30,10 +31,8 @@ LEVELS = len(INDEX) + 2
 #: What may be measured above the line rate before another network must have helped: timer and rounding error.
 PHYSICS_EXCESS = 0.01
 
-#: Bytes of an Ethernet frame that are no payload of TCP: inside the MTU the headers of IP (20), TCP (20) and its time stamps
-#: (12; RFC 7323), outside preamble, Ethernet header, checksum and gap (38; IEEE 802.3 clauses 3 and 4).
-TCP_HEADERS_BYTES, FRAMING_BYTES = 52, 38
-#: What may be measured above that: the last segments of a message leave a shaper, or reach a buffer, all at once.
+#: What may be measured above the payload that fits into packets (:class:`machine.transport.Transport`): the last segments of
+#: a message leave a shaper, or reach a buffer, all at once.
 PAYLOAD_EXCESS = 0.03
 
 #: Bits of a Gbit/s in one MB/s (1e6 bytes per second): 8e6 / 1e9.
@@ -58,9 +57,10 @@ def line_rate_fraction(bandwidth_mb_per_s: float, fabric: Fabric, directions: in
 
 def payload_limit(fabric: Fabric) -> float:
     """Largest fraction of the line rate that can be payload: 0.9415 for TCP at an MTU of 1500, 0.9900 at 9000, else 1."""
-    if fabric.transport != "tcp" or fabric.mtu_bytes is None:
+    packet = mpis.transport(fabric.transport)
+    if packet.headers_bytes is None or fabric.mtu_bytes is None:
         return 1.0
-    return (fabric.mtu_bytes - TCP_HEADERS_BYTES) / (fabric.mtu_bytes + FRAMING_BYTES)
+    return (fabric.mtu_bytes - packet.headers_bytes) / (fabric.mtu_bytes + packet.framing_bytes)
 
 
 def above_line_rate(what: str, bandwidth_mb_per_s: float, fabric: Fabric, directions: int) -> str:

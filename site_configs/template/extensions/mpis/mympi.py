@@ -40,6 +40,7 @@ MPI = Mpi(
             proofs=(Proof("network", r"mympi: network (\S+)", ("none",)),),
         ),
     ),
+    # A network that no other MPI has is described in 'transports' (reframe_tests/harness/machine/transport.py).
     # What it cannot do, with what to do instead: the reason of a case that is left out.
     gaps=(Gap("ucx", ALL_VERSIONS, "My MPI cannot use UCX: use transport tcp."),),
     # To be found by 'mpibench stacks add': MPI_Get_library_version, file names, SONAME, MPI_COMM_WORLD in its mpi.h.

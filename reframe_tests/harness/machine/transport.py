@@ -1,0 +1,50 @@
+"""A transport: a way for the bytes of ranks, whatever the MPI; what is peculiar to one is a field of its record.
+
+An MPI's record can add transports of its own (:attr:`mpis.model.Mpi.transports`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Transport:
+    """What a fabric with this transport is made of, and where its bytes are counted.
+
+    :param name: as ``transport`` of a fabric has it.
+    :param in_memory: it is the memory of a node, so a fabric has scope ``node`` and no rails; every other has a rail.
+    :param interfaces: its rails are network interfaces (``eth1``), which are counted by themselves and must have the MTU that
+        the site describes; else they are ports of RDMA devices (port 1 of ``mlx5_0``).
+    :param connections: the kernel knows the ranks' connections and what each of them sent and received (TCP).
+    :param numbered: MPIs choose its adapters by number, so that a device's name must end in one (``hfi1_0``).
+    :param headers_bytes: bytes of a packet, inside the MTU, that are no payload; ``None`` where the MTU bounds nothing.
+    :param framing_bytes: bytes of a packet outside the MTU.
+    """
+
+    name: str
+    in_memory: bool = False
+    interfaces: bool = False
+    connections: bool = False
+    numbered: bool = False
+    headers_bytes: int | None = None
+    framing_bytes: int = 0
+
+
+#: Transports a fabric may name, by name.
+TRANSPORTS: Mapping[str, Transport] = {
+    row.name: row
+    for row in (
+        Transport("shm", in_memory=True),
+        # Of an Ethernet frame: inside the MTU the headers of IP (20), TCP (20) and its time stamps (12; RFC 7323), outside
+        # preamble, Ethernet header, checksum and gap (38; IEEE 802.3 clauses 3 and 4).
+        Transport("tcp", interfaces=True, connections=True, headers_bytes=52, framing_bytes=38),
+        Transport("verbs"),
+        Transport("ucx"),
+        Transport("psm2", numbered=True),
+        Transport("opx"),
+        Transport("efa"),
+        Transport("cxi"),
+    )
+}
