@@ -2,10 +2,10 @@
 
 Expected of a session is, by partition, stack, fabric, group and benchmark,
 
-- everything that was ever proven in an earlier session of the same label (``run``) on the same system, however long ago and
-  whatever became of it since, until ``expected.yaml`` retires it (:mod:`.expected_file`), and under each number of nodes, of
-  processes per node, and pinning under which it was, at as many sizes (:func:`_lost`): half of the cores or of a curve gone
-  is a hole, not a new normal;
+- everything that was ever proven in an earlier session of the same label (``run``; without one: of the same kind,
+  :class:`.selectors.Alike`) on the same system, however long ago and whatever became of it since, until ``expected.yaml``
+  retires it (:mod:`.expected_file`), and under each number of nodes, of processes per node, and pinning under which it was, at
+  as many sizes (:func:`_lost`): half of the cores or of a curve gone is a hole, not a new normal;
 - what ``expected.yaml`` names for that label;
 - the system the label was measured on first, unless ``expected.yaml`` names the label, too (:func:`_moved`);
 - each registered stack on each partition it fits, and each fabric that ``system.py`` describes for a partition: at least one
@@ -144,7 +144,7 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     (notes if options and partial else missing).extend(problems)
     if tonight["cmdline"].null_count():
         notes.append("the command line of this session is not stored: whether it was partial is not known")
-    rests_on = [f"{len(alike.earlier)} earlier session{'' if len(alike.earlier) == 1 else 's'} of its label"]
+    rests_on = [str(alike)]
     rests_on = rests_on if file.history else [f"{file.source}, without history"]
     rests_on.append(described)
     rests_on += [f"{file.source}"] if file.expected.get(alike.run or "") and file.history else []

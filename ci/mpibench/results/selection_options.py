@@ -6,6 +6,7 @@ below). Long options may be cut short, as ``argparse`` allows.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -78,6 +79,17 @@ def narrowing(command_line: str) -> tuple[str, ...]:
     whole = any(option == _PATH and (option, value) not in counting for option, value in given)
     shown = [f"{long}={value}" if NARROWING[long][1] else long for long, value in counting if not (whole and long == _PATH)]
     return tuple(shown)
+
+
+def mode_of(command_line: str) -> str | None:
+    """The mode (``--mode``, the last one given) a session was started in; ``None`` without one."""
+    try:
+        words = shlex.split(command_line)[1:]
+    except ValueError:
+        return None  # and its options are not known either
+    given = [word.partition("=")[2] for word in words if word.startswith("--mode=")]
+    given += [value for word, value in itertools.pairwise(words) if word == "--mode"]
+    return given[-1] if given else None
 
 
 def asks_for(options: Sequence[str], partition: str | None, stack: str | None, name: str | None) -> bool | None:

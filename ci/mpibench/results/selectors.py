@@ -25,12 +25,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from . import selection_options
 from .unreadable import Unreadable
 
 #: ReFrame 4.10, ``frontend/reporting/utility.py::_parse_timestamp``.
@@ -154,23 +155,68 @@ def parse_time(text: str, now: datetime) -> datetime:
 
 
 def sessions_table(cases: pl.LazyFrame) -> pl.DataFrame:
-    """One row per session of the table ``cases``: ``session``, ``started``, ``labels``, ``system``, newest last."""
-    found = cases.select("session", "started", "labels", "system").unique()
-    return found.sort("started", "session", "system").collect()
+    """One row per session and system of the table ``cases``, newest last.
+
+    Columns ``session``, ``started``, ``labels``, ``system``, ``cmdline`` (null where it is not stored) and ``level``, at which
+    a session without the label ``run`` was measured; null for the others, whose conditions are not read for it.
+    """
+    found = cases.group_by("session", "started", "labels", "system").agg(pl.col("cmdline").drop_nulls().first())
+    levels = (
+        cases.filter(~pl.col("labels").fill_null("").str.contains('"run":', literal=True))
+        .select("session", level=pl.col("condition").str.json_path_match("$.depth"))
+        .drop_nulls()
+        .group_by("session")
+        .agg(pl.col("level").unique().sort().str.join(", "))
+    )
+    return found.join(levels, on="session", how="left").sort("started", "session", "system").collect()
 
 
 @dataclass(frozen=True)
 class Alike:
     """The series a session belongs to: a smoke test is not a night of the nightly series.
 
+    Its label says so. Sessions without one are a series only where they are the same kind of measurement: level, mode and
+    selection options are the same. Whole ones count for one with options, too, and none with options for a whole one.
+
     :param run: label ``run`` of the session; ``None`` without one.
-    :param earlier: ids of the sessions with that label that started before, oldest first.
+    :param earlier: ids of the sessions of that series that started before, oldest first.
     :param runs: all labels on that system.
+    :param other: how many earlier sessions without a label are of another kind, and not taken.
+    :param kind: what those without a label that were taken have in common; empty with a label.
     """
 
     run: str | None
     earlier: tuple[str, ...]
     runs: frozenset[str]
+    other: int = 0
+    kind: str = ""
+
+    def __str__(self) -> str:
+        """Which earlier sessions were taken, as part of a sentence."""
+        sessions = f"{len(self.earlier)} earlier session{'' if len(self.earlier) == 1 else 's'}"
+        if self.run is not None:
+            return f"{sessions} of its label"
+        ends = list(dict.fromkeys(one[:8] for one in (*self.earlier[:1], *self.earlier[-1:])))
+        taken = f" ({' to '.join(ends)})" if ends else ""
+        return f"{sessions} without a label{taken}, {self.kind}" + (f"; {self.other} of another kind" if self.other else "")
+
+
+class _Kind(NamedTuple):
+    """What makes two sessions without a label the same kind of measurement."""
+
+    level: str | None
+    mode: str | None
+    options: tuple[str, ...]
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> _Kind:
+        command = row.get("cmdline") or ""
+        return cls(row.get("level"), selection_options.mode_of(command), selection_options.narrowing(command))
+
+    def __str__(self) -> str:
+        """As part of a sentence: ``level smoke, mode smoke, whole``."""
+        named = [f"{name} {value}" for name, value in (("level", self.level), ("mode", self.mode)) if value]
+        return ", ".join([*named, f"whole or with {' '.join(self.options)}" if self.options else "whole"])
 
 
 def runs_of(sessions: pl.DataFrame) -> dict[str, str | None]:
@@ -184,14 +230,20 @@ def runs_of(sessions: pl.DataFrame) -> dict[str, str | None]:
 
 
 def alike(sessions: pl.DataFrame, session: str) -> Alike:
-    """Sessions with the same label as one of them.
+    """Sessions of the same series as one of them.
 
     :param sessions: :func:`sessions_table` of one system.
     """
     runs = runs_of(sessions)
-    before = itertools.takewhile(lambda other: other != session, runs)
-    earlier = tuple(other for other in before if runs[other] == runs[session])
-    return Alike(runs[session], earlier, frozenset(run for run in runs.values() if run is not None))
+    before = list(itertools.takewhile(lambda other: other != session, runs))
+    labelled = frozenset(run for run in runs.values() if run is not None)
+    same = tuple(other for other in before if runs[other] == runs[session])
+    if runs[session] is not None:
+        return Alike(runs[session], same, labelled)
+    kinds = {row["session"]: _Kind.of(row) for row in sessions.to_dicts() if runs[row["session"]] is None}
+    mine = kinds[session]
+    earlier = tuple(other for other in same if kinds[other] in (mine, mine._replace(options=())))
+    return Alike(None, earlier, labelled, len(same) - len(earlier), str(mine))
 
 
 def split(text: str) -> list[str]:
@@ -247,13 +299,18 @@ def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable:
     period, mark, _ = part.partition("?")
     # What labels an unreadable session has is not known: it may be meant.
     meant = _select_one(period, everything, now) if period else {row["session"] for row in everything}
-    if not mark and ":" not in part:
+    if back := _LATEST.fullmatch(part):
+        # Counted back over those that cannot be read, too: behind one of them nobody knows which is meant.
+        counted = list(dict.fromkeys(row["session"] for row in everything))[-1 - int(back[1] or 0) :]
+        refused = [one for one in reversed(counted) if one in lost]
+    elif not mark and ":" not in part:
         refused = sorted(meant & set(lost))
     else:
         newest = [row["session"] for row in everything if row["session"] in meant][-1:]
         refused = [one for one in newest if one in lost]
     if refused:
-        raise BadInput(f"selector {part!r} means session {refused[0][:8]}, which cannot be read: {lost[refused[0]].why}")
+        verb = "means" if refused[0] in meant else "counts"
+        raise BadInput(f"selector {part!r} {verb} session {refused[0][:8]}, which cannot be read: {lost[refused[0]].why}")
 
 
 def _select_one(part: str, rows: Sequence[Mapping[str, Any]], now: datetime) -> set[str]:

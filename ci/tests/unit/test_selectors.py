@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
+from pathlib import Path
 
 import polars as pl
 import pytest
 
-from mpibench.results import selectors
+from mpibench.results import dataset, selectors
+from mpibench.results.unreadable import Unreadable
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_verdicts import write_session
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 SESSIONS = pl.DataFrame(
@@ -84,6 +87,57 @@ def test_bad_selector_is_one_sentence(selector: str, part: str) -> None:
         numbers(selector)
     assert part in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("selector", "lost", "verb"),
+    [
+        ("latest", 21, "means"),
+        ("latest~1", 21, "counts"),
+        ("latest~3", 16, "counts"),
+        ("latest~1", 16, None),
+        ("latest", 16, None),
+    ],
+)
+def test_no_session_that_cannot_be_read_is_passed_over_in_counting_back(selector: str, lost: int, verb: str | None) -> None:
+    """Behind it nobody knows which session is meant: one fewer was counted before."""
+    unread = Unreadable("eeee5555", datetime(2026, 11, lost, 6, tzinfo=timezone.utc), (), "it is damaged.")
+    if verb is None:
+        assert selectors.select(selector, SESSIONS, now=NOW, unreadable=[unread]) == selectors.select(
+            selector, SESSIONS, now=NOW
+        )
+        return
+    with pytest.raises(
+        BadInput, match=rf"^selector '{selector}' {verb} session eeee5555, which cannot be read: it is damaged\.$"
+    ):
+        selectors.select(selector, SESSIONS, now=NOW, unreadable=[unread])
+
+
+def test_sessions_without_a_label_are_one_series_only_where_they_are_the_same_kind(tmp_path: Path) -> None:
+    smoke, plain = "reframe -c reframe_tests -r --mode=smoke", "reframe -c reframe_tests -r"
+    kinds = [
+        ({}, {}, plain),
+        ({}, {"depth": "smoke"}, smoke),
+        ({"run": "nightly"}, {"depth": "smoke"}, smoke),
+        ({}, {"depth": "smoke"}, f"{smoke} -n Imb"),
+        ({}, {"depth": "smoke"}, smoke),
+        ({}, {"depth": "smoke"}, f"{smoke} -n Imb"),
+        ({}, {"depth": "smoke"}, f"{smoke} -P ppn=3"),
+        ({}, {"depth": "smoke"}, f"{plain} --mode smoke"),
+        ({"run": "nightly"}, {"depth": "acceptance"}, plain),
+    ]
+    ids = [
+        write_session(tmp_path, number, labels=labels, condition=condition, command_line=line, sizes=(8,))
+        for number, (labels, condition, line) in enumerate(kinds)
+    ]
+    table = selectors.sessions_table(dataset.load_cases(tmp_path))
+    earlier = [[ids.index(one) for one in selectors.alike(table, session).earlier] for session in ids]
+    assert earlier == [[], [], [], [1], [1], [1, 3, 4], [1, 4], [1, 4], [2]]
+    assert selectors.alike(table, ids[7]).other == 4
+    taken = f"2 earlier sessions without a label ({ids[1][:8]} to {ids[4][:8]}), level smoke, mode smoke, whole"
+    assert str(selectors.alike(table, ids[7])) == f"{taken}; 4 of another kind"
+    assert "whole or with --name=Imb" in str(selectors.alike(table, ids[5]))
+    assert str(selectors.alike(table, ids[8])) == "1 earlier session of its label"
 
 
 def test_cases_are_filtered_by_the_same_expressions() -> None:
