@@ -88,7 +88,7 @@ def find(folder: str | Path, systems: Sequence[str] | None = None) -> tuple[Unre
     files = {table: find_files(folder, table, systems) for table in SCHEMAS}
     for path, why in (pair for table in SCHEMAS for pair in files[table].refused.items()):
         found.setdefault(path.stem, _of_file(path, why))
-    for one in _to_come(folder, files["cases"]):
+    for one in (*_to_come(folder, files["cases"]), *_without_cases(files["samples"])):
         found.setdefault(one.session, one)
     there = {path.stem for path in folder.glob("cases/system=*/date=*/*.parquet")} - set(found)
     for one in _recorded(folder):
@@ -111,6 +111,15 @@ def _to_come(folder: Path, cases: Files) -> Iterator[Unreadable]:
                 f"`rm {folder}/*/*/{path.parent.name}/{path.stem}.parquet`."
             )
             yield Unreadable(path.stem, started, (path.parents[1].name.partition("=")[2],), why)
+
+
+def _without_cases(samples: Files) -> Iterator[Unreadable]:
+    """Sessions of which the dataset has values only: without their cases nothing else says that they exist."""
+    for path in samples.readable:
+        cases = path.parents[3] / "cases" / path.relative_to(path.parents[2])
+        if not cases.exists():
+            why = f"{cases} is gone, with the cases and evidence of the values in {path}"
+            yield _of_file(path, f"{why}: export that session again, or remove it.")
 
 
 def _of_file(path: Path, why: str) -> Unreadable:
