@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -53,6 +55,18 @@ def _say(lines: Iterable[str]) -> None:
     """Each line as one line, whatever is stored in the dataset."""
     for line in lines:
         typer.echo(one_line(line))
+
+
+def _say_at_width(lines: Iterable[str]) -> None:
+    """On a terminal each line broken at its width, what follows indented; elsewhere as one line, for who searches in it."""
+    if not sys.stdout.isatty():
+        _say(lines)
+        return
+    width = max(shutil.get_terminal_size().columns, 40)
+    for line in map(one_line, lines):
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        parts = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        typer.echo("\n".join(parts))
 
 
 def _renames(pairs: list[str] | None) -> dict[str, str]:
@@ -162,7 +176,7 @@ def gate(
 
     _prepare(db, dataset, dataset_only, reported=True)
     result = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial)
-    _say(result.lines)
+    _say_at_width(result.lines)
     raise typer.Exit(int(not result.passed))
 
 
@@ -187,8 +201,8 @@ def expected(
     _prepare(db, dataset, dataset_only, reported=True)
     name, chosen = session_values.find_session(dataset, session, system)
     answer = expectation.judge(dataset, name, chosen, partial=partial)
-    _say(answer.lines())
-    _say(f"  note: session {one.session[:8]} is not counted: {one.why}" for one in unreadable.find(dataset, [name]))
+    _say_at_width(answer.lines())
+    _say_at_width(f"  note: session {one.session[:8]} is not counted: {one.why}" for one in unreadable.find(dataset, [name]))
     raise typer.Exit(int(not answer.complete))
 
 

@@ -40,7 +40,7 @@ OUTCOMES = {
         Outcome("interrupted", "■", "interrupted", "did not run, or not to its end: the session was interrupted"),
         Outcome("passed", "✓", "passed", "condition proven and every reference it has was reached"),
         Outcome("recorded", "○", "recorded", "condition proven, numbers recorded; there is no reference to judge them by"),
-        Outcome("proven", "✓", "proven", "condition proven; this test times nothing"),
+        Outcome("proven", "✓", "proven (untimed)", "condition proven; this test times nothing"),
         Outcome("known", "△", "known", "missed a reference that is declared as a known deviation"),
         Outcome("skipped", "\N{EN DASH}", "skipped", "not measured here, for the reason given"),
         Outcome("retried", "↻", "retried", "failed, and was run again in the same session; the last run counts"),

@@ -131,9 +131,9 @@ def _evidence(cases: pl.DataFrame) -> GateCheck:
     problems += [f"evidence: {row['name']} @{row['partition']}+{row['stack']}: {_first(row)}" for row in failed]
     again = cases.filter(pl.col("superseded").fill_null(False)).height
     retried = f" ({again} failures were run again)" if again else ""
-    return GateCheck(
-        f"{proven.height} of {ran.height} cases proven, {split.eligible.height} measured{retried}", tuple(problems)
-    )
+    measured = split.eligible.height
+    untimed = f", {proven.height - measured} of tests that time nothing" if proven.height > measured else ""
+    return GateCheck(f"{proven.height} of {ran.height} cases proven, {measured} measured{untimed}{retried}", tuple(problems))
 
 
 def _references(cases: pl.DataFrame) -> GateCheck:

@@ -114,7 +114,36 @@ def test_proven_and_measured_are_two_counts(tmp_path: Path, capsys: pytest.Captu
     times_nothing = pl.when(pl.col("stack") == "b").then(0).otherwise(pl.col("samples")).cast(pl.Int32)
     table.with_columns(samples=times_nothing).write_parquet(path)
     assert run(tmp_path, *OLD) == 0
-    assert "2 of 2 cases proven, 1 measured" in capsys.readouterr().out
+    assert "2 of 2 cases proven, 1 measured, 1 of tests that time nothing;" in capsys.readouterr().out
+
+
+def test_on_a_terminal_no_line_is_longer_than_it_is_wide(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    the_night_before(tmp_path)
+    write_session(tmp_path, 0)
+    assert run(tmp_path, *OLD) == 0
+    whole = capsys.readouterr().out
+    assert max(map(len, whole.splitlines())) > 100
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "72")
+    for command, words in (("gate", OLD), ("expected", ())):
+        assert run(tmp_path, *words, command=command) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= 72
+        assert [line for line in lines[1:] if line.startswith("    ")]
+        assert command != "gate" or " ".join(" ".join(lines).split()) == " ".join(whole.split())
+
+
+def test_values_without_their_cases_are_red(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing else says that the session exists: the one before it would stand in for it."""
+    the_night_before(tmp_path)
+    newest = write_session(tmp_path, 0)
+    path = last_cases(tmp_path)
+    path.unlink()
+    for command, words in (("gate", OLD), ("gate", ("--session", newest)), ("expected", ()), ("drift", ())):
+        assert run(tmp_path, *words, command=command) == 2, command
+        assert f"{path} is gone, with the cases and evidence of the values in " in capsys.readouterr().err
 
 
 def test_a_case_that_passed_without_proof_fails_the_gate_as_it_fails_the_report(
