@@ -1,1 +1,1 @@
-"""Sub-commands of ``mpibench``, one file each."""
+"""The commands: options, exit status, and what does the work, imported when it is asked for; ``register`` adds them."""

@@ -178,3 +178,8 @@ def heal() -> None:
     from mpibench.cluster import faults
 
     faults.heal(typer.echo)
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands to the program."""
+    program.add_typer(app)

@@ -1,4 +1,4 @@
-"""``mpibench stacks``: list the stacks, register an MPI that is installed on this machine, forget it again."""
+"""``mpibench stacks`` and ``build``: list stacks, register an installed MPI and forget it again, build others with Spack."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stacks(
 ) -> None:
     """List the stacks unless a sub-command is given."""
     if context.invoked_subcommand is None:
-        from mpibench.commands import stack_listing as listing
+        from mpibench.listings import stacks as listing
 
         raise typer.Exit(listing.check() if check else listing.show())
 
@@ -94,3 +94,54 @@ def _pairs(option: str, words: list[str] | None) -> list[tuple[str, str]]:
         if not word.partition("=")[0] or "=" not in word:
             raise BadInput(f"{option} {word} is not NAME=VALUE; write it so.")
     return [(word.partition("=")[0], word.partition("=")[2]) for word in words or ()]
+
+
+def build(
+    stacks: Annotated[list[str] | None, typer.Argument(help="Folders under environments/, e.g. openmpi; default: all.")] = None,
+    mirror: Annotated[
+        list[str] | None,
+        typer.Option(help="Folder or URL of a build cache or source mirror; signatures are not checked; repeatable."),
+    ] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(help="System whose site_configs/<system>/spack is used; default: as ReFrame selects."),
+    ] = None,
+    cache_only: Annotated[
+        bool, typer.Option("--cache-only", help="Take everything from build caches; compile nothing.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Concretize again although nothing has changed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Concretize and show what would be built; build nothing.")] = False,
+    skip_tests: Annotated[bool, typer.Option("--skip-tests", help="Skip the install-time tests.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes per build; 0: Spack's default.")] = 0,
+    find: Annotated[
+        bool,
+        typer.Option(
+            "--find",
+            help="Write this machine's compilers and build tools into the site's configuration scope; build nothing.",
+        ),
+    ] = False,
+) -> None:
+    """Build MPI stacks with Spack: concretize, install, test, register. Safe to repeat and to interrupt.
+
+    A registered stack is a ReFrame environment without further configuration. Spack's own output is in
+    results/spack/<stack>.log. Exit status: 0 all are ready, 1 a stack could not be built (the others are built all the same).
+    """
+    from mpibench.spack import build as builder
+    from mpibench.spack import scope
+
+    if find:
+        if stacks:
+            raise BadInput(f"--find builds nothing; leave out {' '.join(stacks)}, or build them with a second command.")
+        scope.write_found(system=system, echo=typer.echo)
+        return
+    options = builder.BuildOptions(tuple(mirror or ()), cache_only, fresh, dry_run, skip_tests, jobs)
+    failures = builder.build(stacks or (), options, system=system, echo=typer.echo)
+    for failure in failures:
+        typer.echo(f"mpibench: {failure}", err=True)
+    raise typer.Exit(int(bool(failures)))
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands to the program."""
+    program.command()(build)
+    program.add_typer(app)

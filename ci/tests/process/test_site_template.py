@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.commands import doctor
+from mpibench.listings import doctor
 from readme import system_example
 from reframe_tests.harness.job import transports
 from reframe_tests.harness.sites import site

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mpibench.commands.stack_listing import check
+from mpibench.listings.stacks import check
 from mpibench.spack import build, consistency, lock, tool
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata

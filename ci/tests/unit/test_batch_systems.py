@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import reframe.core.schedulers as reframe_schedulers
 
-from mpibench.commands import doctor
+from mpibench.listings import doctor
 from mpibench.stacks import probe
 from reframe_tests.harness import batch_systems
 from reframe_tests.harness.job import ending

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from mpibench import cli
-from mpibench.commands import doctor
 from mpibench.completeness import expected
+from mpibench.listings import doctor
 from mpibench.results import dataset, selection_options
 from mpibench.verdicts import rebaseline
 from reframe_tests.harness import former_names

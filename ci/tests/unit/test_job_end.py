@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mpibench.cluster.state import Process
-from mpibench.commands import orphans
+from mpibench.listings import orphans
 from reframe_tests.harness.job import ending
 from reframe_tests.harness.job.ending import JobEnd
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mpibench.commands import doctor, nightly
+from mpibench.commands import nightly
+from mpibench.listings import doctor
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.sites import reference_keys, references, site
 from reframe_tests.harness.stacks import metadata

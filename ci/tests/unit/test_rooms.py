@@ -35,7 +35,7 @@ FLOORS = {
         ("stacks", "results"),
         ("spack", "cluster", "published", "completeness", "night"),
         ("verdicts", "bare", "pages"),
-        ("report", "verdict_pages", "error_rates"),
+        ("report", "verdict_pages", "error_rates", "listings"),
         ("commands",),
         ("cli",),
     ),
@@ -239,6 +239,16 @@ def test_a_class_name_means_one_thing() -> None:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert {name: count for name, count in names.items() if count > 1} == {}
+
+
+def test_every_file_of_commands_is_in_the_table() -> None:
+    """Of them only the night is no command: it is a program of its own, which ``ci/nightly`` starts."""
+    [table] = re.findall(r"^COMMANDS = \(([\w, ]+)\)$", FILES["mpibench.cli"].read_text(), re.M)
+    modules = {module.rpartition(".")[2]: path for module, path in FILES.items() if module.startswith("mpibench.commands.")}
+    assert set(modules) - {"nightly"} == set(table.split(", "))
+    assert {name for name, path in modules.items() if re.search(r"^def register\(", path.read_text(), re.M)} == set(
+        table.split(", ")
+    )
 
 
 def test_paths_exist() -> None:

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from folders import DATA
-from mpibench.commands import stack_listing as listing
+from mpibench.listings import stacks as listing
 from mpibench.spack import consistency, lock
 from mpibench.spack.lock import LockError
 from reframe_tests.harness.stacks import metadata as stack_metadata

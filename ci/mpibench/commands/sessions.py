@@ -1,0 +1,76 @@
+"""``mpibench export``, ``report`` and ``prune``: what becomes of the sessions that ReFrame has stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.vocabulary import ROOT
+
+RESULTS = ROOT / "results"
+
+
+def export(
+    db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = RESULTS / "results.db",
+    out: Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")] = RESULTS / "dataset",
+    session: Annotated[list[str] | None, typer.Option(help="Only these sessions (uuid); default: all.")] = None,
+) -> None:
+    """Export sessions to a Parquet dataset: one row per repeat, metric and size, partitioned by system and date.
+
+    Exporting a session again replaces its rows. Failed cases are kept, marked, and listed in the table `cases`.
+    """
+    from mpibench.results import dataset
+
+    typer.echo(dataset.export(db, out, session))
+
+
+def report(
+    db: Annotated[Path, typer.Option(help="ReFrame's results database.")] = RESULTS / "results.db",
+    session: Annotated[str, typer.Option(help="Session uuid, or 'latest'.")] = "latest",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="HTML file to write, with a .md summary beside it; default: reports/<session>.html and report.html "
+            "in the database's folder."
+        ),
+    ] = None,
+    published: Annotated[
+        list[str] | None,
+        typer.Option(help="Show published figures beside a fabric, e.g. eth1g=openhpc-mini/eth1g; repeatable."),
+    ] = None,
+) -> None:
+    """Write one self-contained HTML page for a session: verdicts, curves, heat maps, and the evidence behind each number.
+
+    Published figures are shown beside the measured ones, with the ratio, where a fabric in system.py has `published` or
+    --published names it; they are never judged.
+    """
+    from mpibench.report import report as pages
+
+    for line in pages.write(db, session, out, published or ()):
+        typer.echo(one_line(line))
+
+
+def prune(
+    older_than: Annotated[int, typer.Option(min=1, help="Days since the session's files were last written.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Remove them; without this they are only listed.")] = False,
+) -> None:
+    """List or remove stage and output folders, logs and reports of old sessions; nothing else ever removes them.
+
+    Also what killed writers left half written (.NAME.PID.partial), once it is a day old and its process is gone.
+
+    The numbers stay: results database, dataset, references and acceptance records are not touched. Links from other reports
+    to removed folders are dead afterwards.
+    """
+    from mpibench.results import session_files
+
+    for line in session_files.prune(RESULTS, older_than, remove):
+        typer.echo(line)
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands to the program."""
+    for command in (export, report, prune):
+        program.command()(command)

@@ -1,0 +1,48 @@
+"""``mpibench catalogue`` and ``parse``: the benchmarks, and their outputs as records."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class TableFormat(str, enum.Enum):
+    """How records are printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+def catalogue(
+    group: Annotated[str | None, typer.Argument(help="Only this group, e.g. p2p, transfer, collectives.")] = None,
+) -> None:
+    """List the benchmarks: group, suite, binary, ranks, quantities with units, and the sizes that may have a reference."""
+    from mpibench.listings import catalogue as catalogue_command
+
+    catalogue_command.show(group)
+
+
+def parse(
+    files: Annotated[list[Path], typer.Argument(help="Outputs of IMB, OSU, mpi4py.bench or perftest; - reads standard input.")],
+    format: Annotated[TableFormat, typer.Option("--format", "-f", help="How to print the records.")] = TableFormat.table,
+) -> None:
+    """Parse benchmark outputs into records: benchmark, ranks, groups, message_bytes, repetitions, one field per column.
+
+    Field names carry the unit (latency_us, bandwidth_mb_per_s with 1 MB = 1e6 bytes). A truncated, mixed-up or empty
+    output is an error that names file and line, and nothing of it is printed. Known lines of MPI library, launcher and batch
+    system before the title are skipped, and standard error says how many. Exit status: 0 all were read, 2 one was not.
+    """
+    from mpibench.listings import parse as parse_command
+
+    sys.stdout.write(parse_command.parse_files(files, format.value, lambda text: typer.echo(text, err=True)))
+
+
+def register(program: typer.Typer) -> None:
+    """Add the commands to the program."""
+    for command in (catalogue, parse):
+        program.command()(command)
