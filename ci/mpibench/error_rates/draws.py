@@ -25,8 +25,8 @@ from .noise import Trace
 from .shares import ErrorRates, Setting, Shares, Smallest
 
 SLOWDOWNS_PERCENT = (3.0, 5.0, 10.0)
-#: The largest slowdown that the smallest one found is searched up to, and in how many halvings: within 0.05 %.
-MOST_SLOWER_PERCENT, HALVINGS = 400.0, 12
+#: The largest slowdown that the smallest one found is searched up to, and in how many halvings: within 0.2 %.
+MOST_SLOWER_PERCENT, HALVINGS = 400.0, 10
 #: What is slowed down: which of the metrics.
 Mask = NDArray[np.bool_]
 ALL, ONE_BAND, ONE_SIZE = "all sizes", "band", "one size"
@@ -113,15 +113,15 @@ def measure(trace: Trace, setting: Setting, policy: Policy, draws: int, seed: in
     """
     rng = np.random.default_rng(seed)
     frame = _frame(trace.scaled(setting.spread), setting, policy)
-    patterns = _patterns(trace, policy)
+    slowed = patterns(trace, policy)
     bands = {name: mask for name, mask in zip(policy.bands_bytes, _bands(trace, policy), strict=True) if mask.any()}
     searched = {ALL: np.ones(trace.metrics, dtype=bool), **bands}
     metric = 1 / trace.metrics
     refused, called, covered = Shares(), Shares(metric), Shares(metric)
-    found = {slowdown: {pattern: Shares() for pattern in patterns} for slowdown in SLOWDOWNS_PERCENT}
+    found = {slowdown: {pattern: Shares() for pattern in slowed} for slowdown in SLOWDOWNS_PERCENT}
     smallest = {name: Smallest() for name in searched}
-    amounts = np.repeat(np.log1p(np.array(SLOWDOWNS_PERCENT) / 100), len(patterns))
-    counters = [found[slowdown][pattern] for slowdown in SLOWDOWNS_PERCENT for pattern in patterns]
+    amounts = np.repeat(np.log1p(np.array(SLOWDOWNS_PERCENT) / 100), len(slowed))
+    counters = [found[slowdown][pattern] for slowdown in SLOWDOWNS_PERCENT for pattern in slowed]
     for _ in range(draws):
         results = curve_tests.evaluate(frame.drawn(*draw(rng, trace.jobs, setting, in_order), policy), policy)
         verdicts = curve_tests.final_verdicts(results, frame.margins, frame.wider, policy)
@@ -132,7 +132,7 @@ def measure(trace: Trace, setting: Setting, policy: Policy, draws: int, seed: in
         low, high = results.low[frame.sizes], results.high[frame.sizes]
         known = np.isfinite(low)
         covered.values.append(float(((low <= 0) & (high >= 0))[known].mean()) if known.any() else 0.0)
-        hits = np.stack([masks[rng.integers(len(masks))] for masks in patterns.values()]).astype(float)
+        hits = np.stack([masks[rng.integers(len(masks))] for masks in slowed.values()]).astype(float)
         seen = frame.finds(results, np.tile(hits, (len(SLOWDOWNS_PERCENT), 1)), amounts, policy)
         for counter, one in zip(counters, seen, strict=True):
             counter.values.append(float(one))
@@ -174,7 +174,7 @@ def _bands(trace: Trace, policy: Policy) -> list[Mask]:
     return [bands == band for band in policy.bands_bytes]
 
 
-def _patterns(trace: Trace, policy: Policy) -> dict[str, list[Mask]]:
+def patterns(trace: Trace, policy: Policy) -> dict[str, list[Mask]]:
     """What may be slowed down: all sizes of all curves, one band of all curves, one size of one curve."""
     return {
         ALL: [np.ones(trace.metrics, dtype=bool)],

@@ -6,16 +6,13 @@ nothing lasts, so that whatever :func:`mpibench.verdicts.drift.change_points` re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
 
 from ..statistics.two_sides import Array
 from ..verdicts import drift
 from ..verdicts.policy import Policy
-from .draws import ALL, ONE_SIZE, job_medians
+from .draws import job_medians
 from .noise import Trace
 from .shares import Shares
 
@@ -31,69 +28,22 @@ def nights_called(trace: Trace, policy: Policy, draws: int, seed: int) -> Shares
     if trace.jobs < drift.FEWEST_NIGHTS:
         return None
     rng = np.random.default_rng(seed)
-    logs, metrics = job_medians(trace), _metrics(trace)
+    logs = job_medians(trace)
     called = Shares()
     # No more than these are looked at.
     count = min(trace.jobs, RECENT_NIGHTS + policy.drift_window_nights)
     for _ in range(draws):
-        points = _change_points(metrics, logs[:, rng.permutation(trace.jobs)[:count]], policy, RECENT_NIGHTS)
+        points = change_points(trace, logs[:, rng.permutation(trace.jobs)[:count]], policy, RECENT_NIGHTS)
         called.values.append(float((points["slower"] > 0).any()))
     return called
 
 
-@dataclass(frozen=True)
-class Detection:
-    """After how many slow nights a slowdown is reported.
+def change_points(trace: Trace, logs: Array, policy: Policy, recent: int | None = None) -> pl.DataFrame:
+    """What the watch finds in nights of a trace's metrics, as :func:`mpibench.verdicts.drift.change_points`.
 
-    :param waited: of each draw; infinite where it was not within the nights there were.
-    :param quiet: share of the metrics that were called before.
+    :param logs: slowness in log, shape (metrics, nights).
     """
-
-    waited: dict[tuple[str, float], list[float]]
-    quiet: Shares
-
-
-def nights_until_found(
-    trace: Trace,
-    policy: Policy,
-    draws: int,
-    seed: int,
-    *,
-    quiet: int,
-    slow: int,
-    slowdowns_percent: Sequence[float],
-) -> Detection:
-    """Slow the last nights of a series down, one more at a time, until the watch reports it.
-
-    :param quiet: nights before; ``slow``: nights after, at most.
-    """
-    rng = np.random.default_rng(seed)
-    logs, metrics = job_medians(trace), _metrics(trace)
-    rates = Detection({(name, percent): [] for name in (ALL, ONE_SIZE) for percent in slowdowns_percent}, Shares(1 / len(logs)))
-    for _ in range(draws):
-        drawn = logs[:, rng.permutation(trace.jobs)[: quiet + slow]]
-        rates.quiet.values.append(_change_points(metrics, drawn, policy)["row"].n_unique() / len(logs))
-        one = np.arange(len(logs)) == rng.integers(len(logs))
-        for (name, percent), waited in rates.waited.items():
-            hit = np.ones(len(logs), dtype=bool) if name == ALL else one
-            slower = drawn + np.log1p(percent / 100) * hit[:, None] * (np.arange(quiet + slow) >= quiet)
-            waited.append(_waited(metrics, slower, hit, policy, quiet))
-    return rates
-
-
-def _waited(metrics: pl.DataFrame, logs: Array, hit: np.ndarray, policy: Policy, quiet: int) -> float:
-    for count in range(drift.FEWEST_CHANGED, logs.shape[1] - quiet + 1):
-        points = _change_points(metrics, logs[:, : quiet + count], policy, count + 2)
-        if hit[points["row"].to_numpy()].any():
-            return count
-    return float("inf")
-
-
-def _metrics(trace: Trace) -> pl.DataFrame:
     rows = [(one.quantity, size) for one in trace.curves for size in one.sizes]
-    return pl.DataFrame(rows, schema={"quantity": pl.String, "message_bytes": pl.Int64}, orient="row")
-
-
-def _change_points(metrics: pl.DataFrame, logs: Array, policy: Policy, recent: int | None = None) -> pl.DataFrame:
+    metrics = pl.DataFrame(rows, schema={"quantity": pl.String, "message_bytes": pl.Int64}, orient="row")
     nights = pl.DataFrame({"session": [""] * logs.shape[1]})
     return drift.change_points(drift.History("noise", nights, metrics, logs, ()), policy, recent)

@@ -276,10 +276,10 @@ def overall(bands: Iterable[str], metrics: Iterable[str]) -> str:
 def wider_tests(tests: list[CurveTest]) -> sparse.csr_array:
     """Which windows, bands and curves hold each size.
 
-    :returns: shape (tests, tests): 1 in the row of a test of one size, in the columns of the wider tests of its curve with it.
+    :returns: shape (tests, tests): 1 in the row of a wider test, in the columns of the tests of one size that it covers.
     """
     at = {(test.curve, test.places[0]): place for place, test in enumerate(tests) if test.level == SIZE}
-    pairs = [(at[test.curve, one], place) for place, test in enumerate(tests) if test.level != SIZE for one in test.places]
+    pairs = [(place, at[test.curve, one]) for place, test in enumerate(tests) if test.level != SIZE for one in test.places]
     rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
     return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(tests), len(tests)))
 
@@ -291,7 +291,7 @@ def final_verdicts(results: Results, margins: Array, wider: sparse.csr_array, po
     :param wider: of :func:`wider_tests`.
     """
     own = _own_verdicts(results, margins, policy)
-    beside = (own == REGRESSED).astype(float) @ wider.T > 0
+    beside = (own == REGRESSED).astype(float) @ wider > 0
     return np.where(beside & (own == INCONCLUSIVE) & (results.effect > 0), REGRESSED, own)
 
 
@@ -300,8 +300,8 @@ def combine_verdicts(tests: list[CurveTest], results: Results, margins: Array, p
     own, wider = _own_verdicts(results, margins, policy), wider_tests(tests)
     final = []
     for place, verdict in enumerate(final_verdicts(results, margins, wider, policy)):
-        beside = np.sort(wider[[place], :].indices) if verdict != own[place] else ()
-        level = next((tests[one].level for one in beside if own[one] == REGRESSED), "")
+        beside = np.flatnonzero((own == REGRESSED) * wider[:, [place]].toarray()[:, 0]) if verdict != own[place] else ()
+        level = next((tests[one].level for one in beside), "")
         final.append((str(verdict), f"with its {level}" if level else ""))
     return final
 

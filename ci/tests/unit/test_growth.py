@@ -11,8 +11,8 @@ from mpibench.results import session_values
 from mpibench.verdicts import drift
 from mpibench.verdicts import policy as verdict_policy
 from reframe_tests.harness.vocabulary import BadInput
+from studies import detection, growth, report_speed
 from studies import drift as bench_drift
-from studies import growth, report_speed, verdict_rates
 from synthetic_verdicts import write_session
 
 
@@ -57,25 +57,18 @@ def test_a_short_year_finds_what_was_changed_and_nothing_else(tmp_path: Path) ->
     assert points.height >= 3
 
 
-def test_rates_on_recorded_noise() -> None:
-    recorded = verdict_rates.load("shm")
-    assert sum(len(curve.sizes) for curve in recorded) == 48
-    assert {curve.logs.shape[1] for curve in recorded} == {400}
-    rates = verdict_rates.experiment(verdict_rates.scale(recorded, 0.01), repeats=5, splits=8, by_job=False)
-    assert rates["false alarm"].share <= 0.005
-    assert rates["found 5% all sizes"].share >= 0.95
-    assert rates["interval holds the truth"].share > 0.88
-    assert rates["sizes found 5% all sizes, single run +-10%"].share < 0.2
-
-
-def test_nights_to_detection_on_recorded_noise() -> None:
-    curves = verdict_rates.scale(verdict_rates.load("eth1g"), 0.01)
-    quiet, *found = verdict_rates.nights_to_detection(curves[:1], 1)
-    assert quiet.startswith("    drift, 40 quiet nights: 0.0 of 1,000")
+def test_nights_to_detection_on_recorded_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detection, "MOST_NIGHTS", 4)
+    few, title, quiet, *found = sorted(
+        detection.lines(detection.NOISE, 1, [1.0]), key=lambda line: not line.startswith("eth1g")
+    )
+    assert few == "eth1g: 20 jobs recorded, too few"
+    assert title == "shm, scaled to a spread of 1 %"
+    assert quiet.startswith("    drift, 34 quiet nights: 0.0 of 1,000")
     assert [line.split(" is reported: ")[0] for line in found] == [
-        f"    nights until a slowdown of {pattern}" for pattern in verdict_rates.PATTERNS
+        f"    nights until a slowdown of {pattern}" for pattern in ("all sizes", "band", "one size")
     ]
-    assert "20%: 3 nights (100% of 1)" in found[0]
+    assert "20%: 3 nights (100% of 1, 3% to 100%)" in found[0]
 
 
 def test_the_large_session_has_the_curves_it_is_measured_with(tmp_path: Path) -> None:
