@@ -17,7 +17,7 @@ from ..published.curves import Curve
 from ..results.sessions import Session, label_of, read_session
 from .cases import details, library_line, placement_text, traffic_text, transport_line
 from .charts import curves, index
-from .sections import SECTIONS
+from .sections import in_order
 from .summary import counts, format_number, summary_lines, title_of, verdict_line, write_markdown
 from .view import View
 
@@ -65,7 +65,7 @@ def render(session: Session, base: Path, stacks: Iterable[Stack] = (), published
     """
     view = View.of(session, base, stacks, published)
     systems, label = ", ".join(session.systems), label_of(session)
-    contents = ((section, section.content(view)) for section in SECTIONS)
+    contents = ((section, section.content(view)) for section in in_order())
     return page.render(
         TEMPLATES,
         "report.html",

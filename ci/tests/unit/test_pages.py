@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,21 +60,37 @@ def test_a_comparison_draws_hostile_names_as_data(tmp_path: Path) -> None:
     assert HOSTILE in {trace.get("name") for figure in figures for trace in figure["data"]}
 
 
-def test_a_section_is_one_function_and_one_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = [section.name for section in sections.SECTIONS]
+#: A file of a section, as anybody would add it.
+WEATHER = """from mpibench.report.section import Section
+
+SECTION = Section("weather", 35, lambda view: {"sky": f"<{view.stacks[0]}>"}, "Weather", "Sky")
+"""
+
+
+def test_a_section_is_one_file_and_one_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = sections.in_order()
+    names = [section.name for section in known]
     assert sorted(names) == sorted(path.stem for path in (PRODUCT / "report" / "templates" / "sections").iterdir())
+    assert len({section.order for section in known}) == len(known), "the order is no accident"
+    for module, text in (
+        ("weather", WEATHER),
+        ("absent", WEATHER.replace("weather", "absent").replace('{"sky', 'None and {"sky')),
+    ):
+        (tmp_path / f"{module}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, f"{sections.__name__}.{module}", raising=False)
+    monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path)])
     more = jinja2.DictLoader({"sections/weather.html": "<p>It is {{ content.sky }}.</p>"})
-    known = report.TEMPLATES.loader
-    assert known is not None
-    monkeypatch.setattr(report, "TEMPLATES", report.TEMPLATES.overlay(loader=jinja2.ChoiceLoader([more, known])))
-    weather = sections.Section("weather", "Weather", "Sky", lambda view: {"sky": f"<{view.stacks[0]}>"})
-    absent = sections.Section("absent", "Absent", "Absent", lambda view: None)
-    monkeypatch.setattr(sections, "SECTIONS", [*sections.SECTIONS, weather, absent])
-    monkeypatch.setattr(report, "SECTIONS", sections.SECTIONS)
+    loader = report.TEMPLATES.loader
+    assert loader is not None
+    monkeypatch.setattr(report, "TEMPLATES", report.TEMPLATES.overlay(loader=jinja2.ChoiceLoader([more, loader])))
+    # Another value of the variable: files are read again.
+    (tmp_path / "mpis").mkdir()
+    monkeypatch.setenv("MPIBENCH_EXTENSIONS", str(tmp_path))
     read = Reader(hostile_report(tmp_path))
     assert f"It is <{HOSTILE}>." in read.text["weather"]
     links = [one["href"] for one in read.named("a") if (one["href"] or "").startswith("#")]
-    assert links == [f"#{name}" for name in [*names, "weather"] if name != "summary"]
+    names.insert(names.index("figures") + 1, "weather")
+    assert links == [f"#{name}" for name in names if name != "summary"]
 
 
 # Templates.

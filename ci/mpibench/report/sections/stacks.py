@@ -1,0 +1,33 @@
+"""Section of the report: stacks."""
+
+from __future__ import annotations
+
+from ..section import Content, Section
+from ..view import View
+
+
+def show(view: View) -> Content:
+    """What each stack is made of, as its cases and its metadata file say."""
+    rows = []
+    for name in sorted({case.stack for case in view.session.cases if case.condition.get("stack")}):
+        cases = [case for case in view.session.cases if case.stack == name and case.condition]
+        condition = cases[0].condition
+        hashes = sorted({str(case.condition.get("lock_hash", "")) for case in cases})
+        built = view.built.get(name)
+        rows.append(
+            {
+                "name": name,
+                "mpi": " ".join(str(condition.get(key) or "") for key in ("mpi", "mpi_version")),
+                "origin": str(condition.get("origin") or ""),
+                "abi": str(condition.get("abi") or ""),
+                "device": str(condition.get("stack_device") or (built.device if built else "")),
+                "proof": next((case.proof for case in cases if case.proof and case.proof.library), None),
+                "hashes": hashes,
+                "built": built,
+                "same": built is not None and hashes == [built.lock_hash],
+            }
+        )
+    return {"rows": rows}
+
+
+SECTION = Section("stacks", 90, show, "Stacks", "Stacks")
