@@ -74,6 +74,9 @@ _FACTS = {
     "measured": (pl.col("samples") > 0).fill_null(False),
 }
 
+#: Columns of ``cases`` that decide.
+FACT_COLUMNS = ("result", "fail_phase", "evidence", "superseded", "samples")
+
 
 def facts_of(session: Session, case: Case) -> Facts:
     """The facts of a case of a session that is not in the dataset."""

@@ -2,14 +2,13 @@
 
 A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day stands for it. It gives each
 metric one value, the median of eligible repeats. Change points are those of the best piecewise constant fit to the logarithms
-(PELT: Killick et al. 2012, doi:10.1080/01621459.2012.737745, as in ``ruptures``), after series were screened: one in which no
-moving mean moves by two thirds of the margin has no change point of the margin's size. Each is then tested (Yuen) and held
-against the number of series searched (Benjamini and Hochberg), or 5,000 metrics would raise an alarm every night.
+(:mod:`..statistics.segmentation`), after series were screened: one in which no moving mean moves by two thirds of the margin
+has no change point of the margin's size. Each is then tested (Yuen) and held against the number of series searched (Benjamini
+and Hochberg), or 5,000 metrics would raise an alarm every night.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
@@ -18,15 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-import ruptures
-from scipy import stats
 
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
 from ..completeness import expected_file
 from ..results import dataset_layout, eligibility, selectors, session_values, unreadable
-from ..results.session_values import CONDITION, METRIC
-from ..statistics import two_sides
+from ..results.session_values import BENCHMARK, CONDITION, METRIC
+from ..statistics import segmentation, two_sides
 from ..statistics.two_sides import Array
 from . import policy as verdict_policy
 from . import text as verdict_text
@@ -40,8 +37,6 @@ SCREEN_SHARE = 2 / 3
 #: criterion. Of 1,680 series of 40 quiet nights drawn from recorded noise, 2 are called with 5 (10 with 2; 3 by E-divisive as
 #: in Apache Otava 0.8), and changes of 3 to 10 % that lasted 3 to 10 nights are found as often within 3 of 100.
 PENALTY = 5.0
-#: A wild night counts in the fit as this many standard deviations at most.
-MOST_DEVIATION = 8.0
 #: Nights a change must have lasted.
 FEWEST_CHANGED = 3
 #: Fewest nights in which a change can be found.
@@ -50,6 +45,14 @@ FEWEST_NIGHTS = 6
 NIGHTS_AT_ONCE = 16
 #: No clock of a machine that runs this was ever right before.
 OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
+
+
+#: Columns of ``samples`` that name a metric beside its condition.
+_POINT = (*BENCHMARK, "message_bytes", "direction")
+#: Columns of ``cases``: what is used of each, what the series are made of, and what :func:`session_values.facts` reads.
+_USED = ("case", "session", pl.struct(CONDITION).hash(seed=1).alias("condition"), *CONDITION)
+_CASES = ("case", "session", "started", "cmdline", *CONDITION, *eligibility.FACT_COLUMNS)
+_FACTS = ("session", "stack", "mpi", "mpi_version", "lock_hash", "library_version", "condition")
 
 
 class NothingJudged(BadInput):
@@ -135,7 +138,9 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     else:
         chosen = selectors.select(selector, sessions, unreadable=lost)
     table = table.filter(pl.col("session").is_in(chosen))
-    split = eligibility.split_cases(selectors.filter_cases(table.collect(), where))
+    # An expression may ask for any column; without one the long ones stay in their files.
+    held = table.collect() if where else table.select(_CASES).collect()
+    split = eligibility.split_cases(selectors.filter_cases(held, where))
     cases = split.eligible
     first = cases.select(pl.min("started")).item()
     if first is not None and first < OLDEST:
@@ -145,7 +150,7 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     options = {one: file.narrowing(line, runs[one]) for one, line in cases.select("session", "cmdline").unique().iter_rows()}
     nights, second = _nights(cases, options)
     numbered = nights.select("session").with_row_index("night")
-    used, known = cases.select("case", "session").join(numbered, on="session").select("case", "night"), set(nights["session"])
+    used, known = cases.select(_USED).join(numbered, on="session"), set(nights["session"])
     files = dataset_layout.find_files(folder, "samples", [name]).readable
     paths = [path for path in files if path.stem in known]
     # Some nights at a time, so that a year needs the memory of its medians and not of its repeats.
@@ -153,7 +158,8 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     known_metrics = pl.concat([part.metrics for part in points]).unique("id") if points else pl.DataFrame()
     if not known_metrics.height:
         raise NothingJudged(f"the nights of {name} hold no metric that is judged.")
-    metrics = known_metrics.sort(METRIC)
+    conditions = used.select("condition", *CONDITION).unique("condition")
+    metrics = known_metrics.join(conditions, on="condition").select("id", *METRIC, "direction").sort(METRIC)
     placed = pl.concat([part.values for part in points]).join(metrics.select("id", "direction").with_row_index("row"), on="id")
     logs = np.full((metrics.height, nights.height), np.nan)
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
@@ -182,7 +188,7 @@ def _nights(cases: pl.DataFrame, options: Mapping[str, Sequence[str]]) -> tuple[
 
 
 class _Medians(NamedTuple):
-    """Of some nights: ``metrics`` (:data:`METRIC`, ``direction``, ``id``) and ``values`` (``id``, ``night``, ``value``)."""
+    """Of some nights: ``metrics`` (``id``, ``condition``, :data:`_POINT`) and ``values`` (``id``, ``night``, ``value``)."""
 
     metrics: pl.DataFrame
     values: pl.DataFrame
@@ -191,67 +197,40 @@ class _Medians(NamedTuple):
 def _medians(paths: Sequence[Path], used: pl.DataFrame) -> _Medians:
     """Median of each judged metric of each session; the metric's ``id`` is a hash of its name.
 
-    :param used: ``case`` and ``night`` of the cases that may be used.
+    :param used: ``case``, ``night`` and ``condition`` (a hash) of the cases that may be used.
     :raises BadInput: a value that is not a number, or in another unit than its quantity's.
     """
-    columns = [*METRIC, "direction", "unit", "case", "session", "value"]
-    table = dataset_layout.scan_files(paths, "samples").select(columns).filter(pl.col("quantity").is_in(JUDGED)).collect()
-    units = {one: QUANTITIES[one].unit for one in JUDGED}
-    odd = table.filter(
-        ~pl.col("value").is_finite() | (pl.col("unit") != pl.col("quantity").replace_strict(units, return_dtype=pl.String))
+    judged = pl.col("quantity").is_in(JUDGED)
+    table = dataset_layout.scan_files(paths, "samples").select(*_POINT, "unit", "case", "value").filter(judged).collect()
+    _refuse_odd(table)
+    rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
+    name = ["condition", *BENCHMARK, "message_bytes"]
+    named = table.join(used.select("case", "night", "condition"), on="case").with_columns(id=pl.struct(name).hash(seed=1))
+    medians = named.group_by("id", "night").agg(
+        pl.col("value").median(), (pl.col("value") > 0).any().alias("positive"), pl.col("condition", *_POINT).first()
     )
+    # A zero is a repeat that failed: it counts in the median, and a night whose median is zero lacks the metric. The same
+    # number in other words is judged once.
+    medians = medians.with_columns(rank=pl.when(pl.col("positive")).then(rank))
+    medians = medians.filter(rank == pl.col("rank").min().over([*(one for one in name if one != "quantity"), "night"]))
+    medians = medians.filter(pl.col("value") > 0)
+    return _Medians(medians.select("id", "condition", *_POINT).unique("id"), medians.select("id", "night", "value"))
+
+
+def _refuse_odd(table: pl.DataFrame) -> None:
+    """Refuse values that are no numbers or not in the unit of their quantity."""
+    units = {one: QUANTITIES[one].unit for one in JUDGED}
+    other = pl.col("unit") != pl.col("quantity").replace_strict(units, return_dtype=pl.String)
+    pairs = table.select("quantity", "unit").unique().filter(other)
+    odd = table.filter(~pl.col("value").is_finite())
+    if pairs.height:
+        odd = pl.concat([odd, table.join(pairs, on=["quantity", "unit"], how="semi")])
     if odd.height:
         row = odd.row(0, named=True)
         raise BadInput(
-            f"session {row['session']}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, expected a "
-            f"number of {units[row['quantity']]}: export that session again."
+            f"session {row['case'].partition(':')[0]}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}, "
+            f"expected a number of {units[row['quantity']]}: export that session again."
         )
-    point = [column for column in METRIC if column != "quantity"]
-    rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, return_dtype=pl.Int8)
-    # A zero is a repeat that failed: it counts in the median, and a night whose median is zero lacks the metric.
-    judged = pl.when(pl.col("value") > 0).then(rank)
-    named = (
-        table.join(used, on="case")
-        .with_columns(id=pl.struct(METRIC).hash(seed=1), point=pl.struct(point).hash(seed=1))
-        .filter(rank == judged.min().over("point", "night"))
-    )
-    medians = named.group_by("id", "night").agg(pl.col("value").median()).filter(pl.col("value") > 0)
-    metrics = named.select("id", *METRIC, "direction").unique("id").join(medians, on="id", how="semi")
-    return _Medians(metrics, medians)
-
-
-def split(series: Array) -> list[int]:
-    """Places of the first value after each change of level, ascending; each level lasts :data:`FEWEST_CHANGED` nights.
-
-    :param series: slowness in log, one value a night, at least twice :data:`FEWEST_CHANGED` of them.
-    """
-    steps = np.diff(series)
-    # Of differences, so that the changes looked for do not count; sqrt(2), as a difference has the variance of two values.
-    spread = float(stats.median_abs_deviation(steps, scale="normal")) / math.sqrt(2)
-    scaled = (series - np.median(series)) / max(spread, two_sides.LEAST_SPREAD)
-    fit = ruptures.KernelCPD(kernel="linear", min_size=FEWEST_CHANGED).fit(
-        np.clip(scaled, -MOST_DEVIATION, MOST_DEVIATION)[:, None]
-    )
-    return [int(place) for place in fit.predict(pen=PENALTY * math.log(len(series)))[:-1]]
-
-
-class _Step(NamedTuple):
-    """Change for the worse in log between both sides of a change point, and Yuen's p-value for it, with pooled spread."""
-
-    slower: float
-    p: float
-
-
-def _step(series: Array, night: int, before: int, after: int) -> _Step:
-    """Compare ``series[before:night]`` with ``series[night:after]``."""
-    left, right = series[before:night], series[night:after]
-    one, two = (two_sides.describe(side[None, :]) for side in (left, right))
-    # Few new nights say little of their own spread; the machine's noise is taken to be what it was.
-    pooled = (one.df * one.variance + two.df * two.variance) / (one.df + two.df)
-    pooled = np.maximum(pooled, two_sides.LEAST_SPREAD**2)
-    error = np.sqrt(pooled / len(left) + pooled / len(right))
-    effect = two.location - one.location
-    return _Step(float(effect[0]), float(two_sides.Effects(effect, error, one.df + two.df, 2 * pooled).p_values()[0]))
 
 
 def screen(logs: Array, margins: Array) -> np.ndarray:
@@ -276,10 +255,13 @@ def _filled(logs: Array) -> Array:
     return np.take_along_axis(logs, np.where(last < 0, first[:, None], last), axis=1)
 
 
-def change_points(history: History, policy: Policy, recent: int | None = None) -> pl.DataFrame:
+def change_points(
+    history: History, policy: Policy, recent: int | None = None, splitter: segmentation.Splitter = segmentation.split
+) -> pl.DataFrame:
     """Change points of all series: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log, ``p``.
 
     :param recent: only changes of the last so many nights count, and only as many nights as they need are searched.
+    :param splitter: as in :func:`.segmentation.steps`.
     """
     points = zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True)
     margins = np.array([np.log1p(policy.margin(quantity, policy.band(size))) for quantity, size in points])
@@ -289,24 +271,17 @@ def change_points(history: History, policy: Policy, recent: int | None = None) -
     known = (~np.isnan(logs)).sum(axis=1)
     enough = logs.shape[1] >= FEWEST_NIGHTS
     worth = np.flatnonzero((known >= FEWEST_NIGHTS) & screen(logs, margins)) if enough else np.array([], dtype=int)
-    rows, found = [], np.ones(len(logs))
-    for row in worth:
-        nights = np.flatnonzero(~np.isnan(logs[row]))
-        series = logs[row][nights]
-        ends = [0, *split(series), len(series)]
-        for before, place, after in zip(ends, ends[1:], ends[2:], strict=False):
-            night = start + int(nights[place])
-            if recent is not None and night < history.logs.shape[1] - recent:
-                continue
-            slower, p = _step(series, place, max(before, place - window), min(after, place + window))
-            if abs(slower) < margins[row]:
-                continue
-            # The split was chosen among as many as the window has nights.
-            p = min(1.0, p * min(window, len(series)))
-            found[row] = min(found[row], p)
-            rows.append({"row": int(row), "night": night, "slower": slower, "p": p})
+    steps = segmentation.steps(logs[worth], FEWEST_CHANGED, PENALTY, window, splitter)
+    row, night = worth[steps.row], start + steps.place
+    kept = np.abs(steps.slower) >= margins[row]
+    if recent is not None:
+        kept &= night >= history.logs.shape[1] - recent
+    # The split was chosen among as many as the window has nights.
+    p = np.minimum(1.0, steps.p * np.minimum(window, known[row]))
+    found = np.ones(len(logs))
+    np.minimum.at(found, row[kept], p[kept])
     real = two_sides.discoveries(found, policy.false_discovery_rate)
-    table = pl.DataFrame(rows, schema={"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64, "p": pl.Float64})
+    table = pl.DataFrame({"row": row[kept], "night": night[kept], "slower": steps.slower[kept], "p": p[kept]})
     largest = found[real].max() if real.any() else 0.0
     return table.filter(pl.col("p") <= largest, pl.lit(bool(real.any())))
 
@@ -316,10 +291,15 @@ def events(folder: Path, history: History, points: pl.DataFrame) -> list[Event]:
     if not points.height:
         return []
     table = points.join(history.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)), on="row")
+    clusters = list(_clusters(table))
+    nights = history.nights["session"]
+    asked = {nights[night - back] for night, _ in clusters for back in (0, 1) if night}
+    cases = session_values.cases_of(folder, history.system)
+    known = cases.filter(pl.col("session").is_in(asked), pl.col("result") != "skip").select(_FACTS).collect()
     found = []
-    for night, part in _clusters(table):
+    for night, part in clusters:
         session, started = history.nights.row(night)
-        before = history.nights.row(night - 1)[0] if night else None
+        before = nights[night - 1] if night else None
         found.append(
             Event(
                 started.date(),
@@ -328,7 +308,7 @@ def events(folder: Path, history: History, points: pl.DataFrame) -> list[Event]:
                 part["fabric"][0],
                 part,
                 float(np.expm1(part.select(pl.median("slower")).item())),
-                _changed(folder, history.system, before, session, part["stack"][0]),
+                _changed(known.filter(pl.col("stack") == part["stack"][0]), before, session),
             )
         )
     return sorted(found, key=lambda event: (event.slower <= 0, -event.since.toordinal(), -event.metrics.height))
@@ -344,14 +324,10 @@ def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
             yield int(one["night"].mode().sort()[0]), one
 
 
-def _changed(folder: Path, system: str, before: str | None, session: str, stack: str) -> tuple[tuple[str, str, str], ...]:
+def _changed(cases: pl.DataFrame, before: str | None, session: str) -> tuple[tuple[str, str, str], ...]:
     if before is None:
         return ()
-    cases = session_values.cases_of(folder, system).filter(
-        pl.col("session").is_in([before, session]), pl.col("stack") == stack, pl.col("result") != "skip"
-    )
-    table = cases.collect()
-    sides: list[Mapping[str, Any]] = [session_values.facts(table.filter(pl.col("session") == one)) for one in (before, session)]
+    sides: list[Mapping[str, Any]] = [session_values.facts(cases.filter(pl.col("session") == one)) for one in (before, session)]
     return tuple(session_values.changes(sides[0], sides[1])) if all(sides) else ()
 
 
