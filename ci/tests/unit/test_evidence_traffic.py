@@ -434,3 +434,42 @@ def test_a_socket_closed_before_the_last_look_is_known_from_its_peer():
         {"eth1": int(0.61 * GB)},
     ]
     assert sentences(ranks, ETH1G, 1.2 * GB) == []
+
+
+@pytest.mark.parametrize(("there", "known"), [((1, 1), True), ((2, 1), False), ((0, 1), True), ((1, 0), False)])
+def test_a_connection_closed_after_both_ends_connected_is_known_from_the_other_end(there: tuple[int, int], known: bool):
+    """Two ranks that connect to each other at once keep one connection of two (seen with UCX on two busy nodes), while
+    somebody else uses another network; where the other end lost one as well, nobody knows what it carried.
+
+    :param there: the receiver's connections at MPI_Init and at MPI_Finalize.
+    """
+
+    def tcp(local: str, peer: str, count: int, size: float) -> dict[str, Any]:
+        row = {"local": local, "peer": peer, "count": count, "sent_bytes": int(size), "received_bytes": int(size)}
+        return {"pairs": [row] if count else [], "uncounted": 0, "complete": True}
+
+    def rank(number: int, host: str, local: str, peer: str, counts: tuple[int, int]) -> RankEvidence:
+        zero = {"rx_bytes": 0, "tx_bytes": 0}
+        return make_rank(
+            number,
+            host,
+            node__interfaces={
+                "eth1": {**INTERFACE, "addresses": [local]},
+                "eth2": {**INTERFACE, "addresses": [f"10.0.2.{number + 1}"]},
+            },
+            init__interfaces={"eth1": zero, "eth2": zero},
+            finalize__interfaces={
+                "eth1": {"rx_bytes": 12 * MB, "tx_bytes": 12 * MB},
+                "eth2": {"rx_bytes": 48 * MB, "tx_bytes": 48 * MB},
+            },
+            init__tcp=tcp(local, peer, counts[0], 60),
+            finalize__tcp=tcp(local, peer, counts[1], 11.6 * MB),
+        )
+
+    ranks = [rank(0, "c1", "10.0.0.1", "10.0.0.2", (2, 1)), rank(1, "c2", "10.0.0.2", "10.0.0.1", there)]
+    assert checks.node_traffic(ranks)[0].ranks_known == known
+    if known:
+        assert notes(ranks, ETH1G, 20 * MB) == ["eth2 carried 96 MB that are not the ranks' (other traffic of the node)"]
+    else:
+        (sentence,) = sentences(ranks, ETH1G, 20 * MB)
+        assert "eth2 carried 96 MB of 120 MB: two networks were used at once" in sentence

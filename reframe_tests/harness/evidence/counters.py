@@ -103,23 +103,43 @@ def node_traffic(ranks: Sequence[RankEvidence]) -> list[NodeTraffic]:
     return [_node(host, hosts[host], arrived) for host in sorted(hosts)]
 
 
-def _received(ranks: Iterable[RankEvidence]) -> dict[tuple[str, str], int]:
+@dataclass(frozen=True)
+class Arrived:
     """Bytes received by all ranks, per (sending address, receiving address).
 
     A connection that was opened late and closed before the last snapshot left no trace at that end (Open MPI's tcp BTL closes
     its socket when the peer finalises first); the other end still knows what came over it.
+
+    :param incomplete: ways of which a receiver closed a connection, too.
     """
+
+    received: Mapping[tuple[str, str], int]
+    incomplete: frozenset[tuple[str, str]]
+
+    def knows(self, way: tuple[str, str]) -> bool:
+        """Whether the receivers tell all that came this way."""
+        return way in self.received and way not in self.incomplete
+
+
+def _received(ranks: Iterable[RankEvidence]) -> Arrived:
+    """What the receiving ends tell of all ranks' connections."""
     arrived: dict[tuple[str, str], int] = {}
+    incomplete: set[tuple[str, str]] = set()
     for rank in ranks:
         assert rank.finalize is not None
-        before = {(pair.local, pair.peer): pair.received for pair in rank.init.tcp}
+        before = {(pair.local, pair.peer): pair for pair in rank.init.tcp}
         for pair in rank.finalize.tcp:
             way = (pair.peer, pair.local)
-            arrived[way] = arrived.get(way, 0) + max(pair.received - before.get((pair.local, pair.peer), 0), 0)
-    return arrived
+            start = before.pop((pair.local, pair.peer), None)
+            grown = pair.received - (start.received if start else 0)
+            arrived[way] = arrived.get(way, 0) + max(grown, 0)
+            if grown < 0 or (start is not None and pair.count < start.count):
+                incomplete.add(way)
+        incomplete |= {(peer, local) for local, peer in before}
+    return Arrived(arrived, frozenset(incomplete))
 
 
-def _node(host: str, ranks: Sequence[RankEvidence], arrived: Mapping[tuple[str, str], int]) -> NodeTraffic:
+def _node(host: str, ranks: Sequence[RankEvidence], arrived: Arrived) -> NodeTraffic:
     ends = [rank.finalize for rank in ranks if rank.finalize is not None]
     first = min((rank.init for rank in ranks), key=lambda snapshot: snapshot.monotonic_ns)
     last = max(ends, key=lambda snapshot: snapshot.monotonic_ns)
@@ -161,15 +181,18 @@ def _growth(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else after - before
 
 
-def _sent_by_ranks(ranks: Sequence[RankEvidence], arrived: Mapping[tuple[str, str], int]) -> tuple[dict[str, int], bool]:
+def _sent_by_ranks(ranks: Sequence[RankEvidence], arrived: Arrived) -> tuple[dict[str, int], bool]:
     """Bytes the ranks' TCP sockets sent per interface, and whether no socket escaped the count.
 
-    :param arrived: what the ranks of all nodes received, see :func:`_received`.
+    A connection that was closed took its count with it, and another node's end may still know it: where two ranks connect to
+    each other at once, one of the two connections is closed after MPI_Init (UCX, wireup of the tcp transport).
+
+    :param arrived: what the ranks of all nodes received.
     """
     owner = {address: name for rank in ranks for name, facts in rank.interfaces.items() for address in facts.addresses}
     loopback = owner.get("127.0.0.1", "lo")
     ways: dict[tuple[str, str], int] = {}
-    known = True
+    known, lost = True, set[tuple[str, str]]()
     for rank in ranks:
         assert rank.finalize is not None
         known &= rank.init.tcp_known and rank.finalize.tcp_known
@@ -177,10 +200,12 @@ def _sent_by_ranks(ranks: Sequence[RankEvidence], arrived: Mapping[tuple[str, st
         for pair in rank.finalize.tcp:
             start = before.pop((pair.local, pair.peer), None)
             grown = pair.sent - (start.sent if start else 0)
-            known &= grown >= 0 and (start is None or pair.count >= start.count)
+            if grown < 0 or (start is not None and pair.count < start.count):
+                lost.add((pair.local, pair.peer))
             ways[pair.local, pair.peer] = ways.get((pair.local, pair.peer), 0) + max(grown, 0)
-        known &= not before  # connections that were closed took their counts with them
-    for way, received in arrived.items():
+        lost |= before.keys()
+    known &= all(peer not in owner and arrived.knows((local, peer)) for local, peer in lost)
+    for way, received in arrived.received.items():
         if way[0] in owner and way[1] not in owner:
             ways[way] = max(ways.get(way, 0), received)
     sent: dict[str, int] = {}
