@@ -22,7 +22,8 @@ from .job import condition, ending, interleaved, parameters, script
 from .job.condition import Condition
 from .results import agreement, measurement
 from .samples import ReferenceCheck, Sample
-from .sites import provenance, references, selected_tests, site
+from .session import provenance
+from .sites import references, selected_tests, site
 from .stacks import metadata
 from .stacks.stack import Stack
 from .suites import catalogue

@@ -29,7 +29,8 @@ from .. import whole_file
 from ..night import supervision
 
 try:
-    from reframe_tests.harness.sites import session_folder, site
+    from reframe_tests.harness.session import session_folder
+    from reframe_tests.harness.sites import site
     from reframe_tests.harness.stacks import metadata
 
     from ..night import options as night_options

@@ -6,7 +6,8 @@ import argparse
 import shlex
 from collections.abc import Sequence
 
-from reframe_tests.harness.sites import named_tests, session_labels, site
+from reframe_tests.harness.session import session_labels
+from reframe_tests.harness.sites import named_tests, site
 from reframe_tests.harness.vocabulary import BadInput
 
 #: ReFrame's options that change neither which cases are selected nor how they are measured.

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reframe_tests.harness.printable import format_bytes
-from reframe_tests.harness.sites import session_folder
+from reframe_tests.harness.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file

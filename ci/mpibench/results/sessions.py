@@ -223,7 +223,7 @@ class Session:
 
     @property
     def measured_with(self) -> Mapping[str, Any]:
-        """Commit, Python and versions it was measured with (``harness.provenance``); empty where no case says."""
+        """Commit, Python and versions it was measured with (``harness.session.provenance``); empty where no case says."""
         recorded = (case.entry.get("measured_with") for case in self.cases)
         return next((facts for facts in recorded if isinstance(facts, Mapping) and facts), {})
 

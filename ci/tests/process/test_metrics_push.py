@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from metrics_gateway import PUSHED, Gateway, read
-from reframe_tests.harness.sites import metrics_push
+from reframe_tests.harness.session import metrics_push
 from reframe_tests.harness.vocabulary import BadInput
 
 SAMPLE = {

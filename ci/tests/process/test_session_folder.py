@@ -13,7 +13,8 @@ import pytest
 
 from mpibench.report import cases as report_cases
 from mpibench.results import sessions
-from reframe_tests.harness.sites import session_folder, session_labels, site
+from reframe_tests.harness.session import session_folder, session_labels
+from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput
 from tiny_site import TinySite
 

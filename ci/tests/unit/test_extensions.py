@@ -26,7 +26,8 @@ from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.model import Mpi
-from reframe_tests.harness.sites import provenance, references, site
+from reframe_tests.harness.session import provenance
+from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.sites import provenance
+from reframe_tests.harness.session import provenance
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ FLOORS = {
         ("stacks",),
         ("suites",),
         ("evidence",),
+        ("session",),
         ("sites",),
         ("job",),
         ("results",),

@@ -1,1 +1,1 @@
-"""What a site writes down: systems, references, labels, and where results go."""
+"""What a site writes down: systems, references, and which tests are selected there."""

@@ -287,7 +287,7 @@ def _logging() -> dict[str, Any]:
 
     The site's own monitoring gets the values if :mod:`.metrics_push` is given its address.
     """
-    from . import metrics_push
+    from ..session import metrics_push
 
     return {
         "level": log_level(sys.argv[1:], os.environ),
@@ -316,8 +316,9 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from reframe.core.logging import getlogger
 
     from ..launchers import backends
+    from ..session import session_folder, session_labels
     from ..stacks import selection
-    from . import named_tests, selected_tests, session_folder, session_labels
+    from . import named_tests, selected_tests
 
     # ReFrame opens its database there before it would make the folder.
     (root / "results").mkdir(exist_ok=True)

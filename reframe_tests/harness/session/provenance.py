@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import records
-from .site import ROOT
+from ..vocabulary import ROOT
 
 #: Distributions whose version is reported also where it is the pinned one: they run the tests and decide verdicts.
 DECISIVE = ("reframe-hpc", "numpy", "scipy", "polars")
