@@ -7,6 +7,7 @@ import graphlib
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from folders import SUPPORT
@@ -67,10 +68,22 @@ INSTRUMENT = {
 }
 
 
-def imports(module: str) -> Iterator[tuple[str, str]]:
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """The syntax tree of a file, each node once."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
+def imports(module: str) -> tuple[tuple[str, str], ...]:
     """Project modules that a module imports anywhere in its file, and the name taken from each (empty: the module itself)."""
+    return tuple(find_imports(module))
+
+
+def find_imports(module: str) -> Iterator[tuple[str, str]]:
+    """As :func:`imports`, one after the other."""
     package = module if FILES[module].name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(FILES[module].read_text())):
+    for node in nodes(FILES[module]):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names if alias.name in FILES)
         elif isinstance(node, ast.ImportFrom):
@@ -146,7 +159,7 @@ def names_of_modules(module: str) -> dict[str, str]:
     """Local name to each project module that a module imports as a whole."""
     return {
         alias.asname or alias.name: wanted
-        for node in ast.walk(ast.parse(FILES[module].read_text()))
+        for node in nodes(FILES[module])
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         for wanted, name in imports(module)
@@ -158,7 +171,7 @@ def test_no_private_name_of_a_module_is_reached_through_it() -> None:
     wrong = []
     for module, path in FILES.items():
         modules = names_of_modules(module)
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
                 wrong += [f"{module} takes {modules[node.value.id]}.{node.attr}"] if node.attr.startswith("_") else []
     assert wrong == []
@@ -169,7 +182,7 @@ def test_no_module_is_reached_around_its_name() -> None:
     studies_and_tests = {"ci", "studies", "conftest", *(path.stem for path in SUPPORT.glob("*.py"))}
     wrong = []
     for module, path in FILES.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
                 wrong += [f"{module}: import {name}" for name in names if name.split(".")[0] in {*PACKAGES, *studies_and_tests}]
