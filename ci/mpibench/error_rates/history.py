@@ -12,11 +12,12 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..results import session_values
 from ..results.session_values import CURVE
-from ..verdicts import sides as verdict_sides
 from .noise import FEWEST_JOBS, Trace, traces
 
 #: What makes a history one of the same thing, beside the curve itself.
 STRATUM = ("partition", "stack", "mpi_version", "lock_hash", "fabric", "depth")
+#: Within it verdicts moderate the spreads of metrics, and a newer version takes the place of an older one.
+CONDITION_JUDGED = ("partition", "stack", "fabric")
 #: Name of the trace of all conditions together, which an acceptance and the gate judge at once.
 TOGETHER = "all together"
 
@@ -56,7 +57,7 @@ def read(folder: Path, system: str | None, selector: str, where: str | None = No
     newest = list(_newest(kept))
     if len(newest) > 1:
         joint = pl.concat(newest).sort("started").with_columns(pl.lit(TOGETHER).alias("together"))
-        found = [*traces(_noise(joint, "together", verdict_sides.STRATUM), where_from), *found]
+        found = [*traces(_noise(joint, "together", CONDITION_JUDGED), where_from), *found]
     return found, left
 
 
@@ -64,7 +65,7 @@ def _newest(parts: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """Of each partition, stack and fabric the version measured last, numbered."""
     last: dict[tuple[object, ...], pl.DataFrame] = {}
     for part in sorted(parts, key=lambda one: one.select(pl.max("started")).item()):
-        last[part.select(verdict_sides.STRATUM).row(0)] = part
+        last[part.select(CONDITION_JUDGED).row(0)] = part
     for number, part in enumerate(last.values()):
         yield part.with_columns(pl.lit(number).alias("stratum"))
 

@@ -91,8 +91,8 @@ def _nights(rows: Sequence[Row]) -> Iterator[str]:
     low, high = worst["interval_95"]["nights_called_percent"]
     share = worst["nights_called_percent"]
     yield (
-        f"The nightly gate reports a change for the worse that is none in {share:.1f} % of nights{_often(share)}; by "
-        f"{worst['draws']} draws it is {low:.1f} to {high:.1f} %."
+        f"The nightly gate's search for changes reports one for the worse that is none in {share:.1f} % of nights"
+        f"{_often(share)}; by {worst['draws']} draws it is {low:.1f} to {high:.1f} %."
     )
 
 

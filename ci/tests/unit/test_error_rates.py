@@ -276,7 +276,7 @@ def test_the_answer_comes_first_and_in_few_sentences(tmp_path: Path, capsys: pyt
     assert re.search(
         r"unchanged machine is refused in 0\.0 % of cases, within the aim of 1 %; by 6 draws it is 0\.0 to 45\.9 %", said
     )
-    assert "nightly gate reports a change for the worse that is none in 0.0 % of nights" in said
+    assert "nightly gate's search for changes reports one for the worse that is none in 0.0 % of nights; by 6 draws" in said
     assert "9 recorded sessions cannot show a rate below 33.6 %" in said
     heads = [line for line in rest.splitlines() if line and not line.startswith((" ", "all", "eth1g", "shm", "fabric"))]
     assert heads[0].startswith("Called where nothing has changed")
