@@ -9,7 +9,7 @@ The record is three files with the same content (:mod:`acceptance_record`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,8 +18,10 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..protocols import moved_switches
+from ..protocols.moved_switches import MovedSwitch
 from ..results import session_values
-from ..results.session_values import Selection
+from ..results.session_values import CURVE, METRIC, Selection
 from . import comparison
 from . import policy as verdict_policy
 from . import sides as verdict_sides
@@ -57,6 +59,7 @@ class Acceptance:
     :param facts: all facts of both sides.
     :param unlike: sentences on what makes the sides unlike as a whole, such as their level; they explain what follows.
     :param absence: what that says of the metrics the candidate lacks.
+    :param moves: switches of protocol that moved, each the cause of several changes.
     """
 
     baseline: Selection
@@ -68,6 +71,7 @@ class Acceptance:
     decided: datetime
     unlike: tuple[str, ...] = ()
     absence: str = ""
+    moves: tuple[MovedSwitch, ...] = ()
     options: AcceptanceOptions = AcceptanceOptions()
 
     @property
@@ -97,8 +101,9 @@ class Acceptance:
         known = verdict_sides.explained(self.absence)
         count = self.judgement.metrics.filter(known).height
         lost = [f"missing: {count} metrics: {verdict_words.ABSENT}: {self.absence}"] if count else []
-        others = replace(self.judgement, metrics=self.judgement.metrics.filter(~known))
-        return [*self.unlike, *unproven, *filter(None, [few]), *verdict_text.sentences(others), *lost]
+        moved = verdict_text.moved_sentences(move for move in self.moves if move.slower > 0)
+        others = _without(replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves)
+        return [*self.unlike, *unproven, *filter(None, [few]), *moved, *verdict_text.sentences(others), *lost]
 
     @property
     def notes(self) -> list[str]:
@@ -110,6 +115,7 @@ class Acceptance:
         lines += [f"{name}: {text}" for name, side in reversed(self._sides) for text in side.notes]
         mixed = verdict_sides.mixed_histories(self.baseline) if len(self.baseline.sessions) > 1 else {}
         lines += [f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()]
+        lines += verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0)
         lines += filter(None, [verdict_text.unknown_sentence(self.judgement, self.policy)])
         if self.judgement.unjudged:
             lines.append(f"{self.judgement.unjudged} metrics are not judged: {self.policy.source} gives them no margin")
@@ -120,6 +126,28 @@ class Acceptance:
                 "if one is an old one renamed, say --rename OLD=NEW"
             )
         return lines
+
+
+def _moves(judgement: comparison.Judgement, before: Selection, after: Selection) -> tuple[MovedSwitch, ...]:
+    """What is called because a switch of protocol moved."""
+    margin = (1 + pl.col("margin_percent") / 100).log()
+    beyond = pl.col("verdict").is_in([REGRESSED, IMPROVED]) & ((1 + pl.col("slower")).log().abs() >= margin)
+    compared = judgement.metrics.filter(pl.col("slower").is_not_null(), pl.col("margin_percent").is_not_null())
+    metrics = compared.select(*METRIC, "slower", called=beyond, margin=margin)
+    return tuple(moved_switches.explain(moved_switches.changed_curves(metrics, before.values, after.values)))
+
+
+def _without(judgement: comparison.Judgement, moves: Sequence[MovedSwitch]) -> comparison.Judgement:
+    """What other causes have: without the metrics of moves, and without bands in which nothing else is called."""
+    if not moves:
+        return judgement
+    on = [*CURVE, "band"]
+    explained = pl.concat([move.metrics for move in moves])
+    gone = judgement.metrics.join(explained, on=METRIC, how="semi", nulls_equal=True)
+    metrics = judgement.metrics.join(explained, on=METRIC, how="anti", nulls_equal=True)
+    called = metrics.filter(pl.col("verdict").is_in([REGRESSED, IMPROVED]))
+    bands = gone.select(on).unique().join(called, on=on, how="anti", nulls_equal=True)
+    return replace(judgement, metrics=metrics, bands=judgement.bands.join(bands, on=on, how="anti", nulls_equal=True))
 
 
 def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptions = AcceptanceOptions()) -> Acceptance:
@@ -162,7 +190,9 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
     judgement = replace(judgement, metrics=verdict_sides.with_reason(judgement.metrics, reason))
     facts = verdict_sides.facts(before), verdict_sides.facts(after)
     changed = session_values.changes(*facts)
-    return Acceptance(before, after, policy, judgement, changed, facts, datetime.now(timezone.utc), unlike, reason, options)
+    moves = _moves(judgement, before, after)
+    decided = datetime.now(timezone.utc)
+    return Acceptance(before, after, policy, judgement, changed, facts, decided, unlike, reason, moves, options)
 
 
 def _system(folder: Path, candidate: str, system: str | None) -> str:

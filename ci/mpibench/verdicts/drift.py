@@ -10,7 +10,7 @@ and Hochberg), or 5,000 metrics would raise an alarm every night.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,8 +21,10 @@ import polars as pl
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
 from ..completeness import expected_file
+from ..protocols import moved_switches
+from ..protocols.moved_switches import MovedSwitch
 from ..results import dataset_layout, eligibility, selectors, session_values, unreadable
-from ..results.session_values import BENCHMARK, CONDITION, METRIC
+from ..results.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from ..statistics import segmentation, two_sides
 from ..statistics.two_sides import Array
 from . import policy as verdict_policy
@@ -99,6 +101,7 @@ class Event:
     :param since: night of the first changed value.
     :param slower: median change for the worse, as a fraction.
     :param changed: facts that differ from the night before: name, before, after.
+    :param moves: switches of protocol that moved that night, each the cause of several changes.
     """
 
     since: date
@@ -108,15 +111,20 @@ class Event:
     metrics: pl.DataFrame
     slower: float
     changed: tuple[tuple[str, str, str], ...]
+    moves: tuple[MovedSwitch, ...] = ()
 
     def __str__(self) -> str:
         count = self.metrics.height
         what = ", ".join(sorted(set(self.metrics["benchmark"])))
         sizes = verdict_text.sizes_text(self.metrics["message_bytes"])
-        text = (
-            f"since {self.since:%d %b %Y}, {self.stack} on {self.fabric}, {sizes}: "
-            f"{verdict_text.change_text(self.slower)}, {count} metric{'s' if count > 1 else ''} ({what})"
-        )
+        text = f"since {self.since:%d %b %Y}, {self.stack} on {self.fabric}"
+        if len(self.moves) == 1 and self.moves[0].metrics.height == count:
+            text += f": {verdict_text.moved_text(self.moves[0])}; {verdict_text.because_text(self.moves[0])} ({what})"
+        else:
+            plural = "s" if count > 1 else ""
+            text += f", {sizes}: {verdict_text.change_text(self.slower)}, {count} metric{plural} ({what})"
+            for move in self.moves:
+                text += f"; {move.metrics.height} of them because {verdict_text.moved_text(move)}"
         if self.changed:
             text += "; that night: " + ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
         return text + ("" if self.changed else "; nothing else that is stored changed that night")
@@ -314,6 +322,52 @@ def events(folder: Path, history: History, points: pl.DataFrame) -> list[Event]:
     return sorted(found, key=lambda event: (event.slower <= 0, -event.since.toordinal(), -event.metrics.height))
 
 
+def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list[Event]:
+    """The same events, each with the switches of protocol that moved that night."""
+    if not found:
+        return []
+    points = pl.concat([event.metrics.select("row", "night") for event in found])
+    rows = history.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+    named = []
+    for event in found:
+        at = int(event.metrics["night"].mode().sort()[0])
+        curves = rows.join(event.metrics.select(CURVE).unique(), on=CURVE, how="semi", nulls_equal=True).sort("message_bytes")
+        changes = points.join(curves, on="row", how="semi")
+        near = changes.filter((pl.col("night") - at).abs() <= 1)
+        others = changes.filter((pl.col("night") - at).abs() > 1)["night"].to_numpy()
+        window = policy.drift_window_nights
+        start = max([0, at - window, *others[others < at]])
+        end = min([history.logs.shape[1], at + window, *others[others > at]])
+        parts = curves.partition_by(CURVE, maintain_order=True)
+        changed = (_changed_curve(history, policy, part, near["row"], (start, at, end)) for part in parts)
+        # Of sizes that became better and worse each is reported once, where its own change is.
+        moves = []
+        for move in moved_switches.explain(changed):
+            own = move.metrics.join(event.metrics, on=METRIC, how="semi", nulls_equal=True)
+            moves += [replace(move, metrics=own)] if own.height else []
+        named.append(replace(event, moves=tuple(moves)))
+    return named
+
+
+def _changed_curve(
+    history: History, policy: Policy, rows: pl.DataFrame, called: pl.Series, nights: tuple[int, int, int]
+) -> moved_switches.ChangedCurve:
+    """A curve before and after a night.
+
+    :param called: rows of the history that changed that night.
+    :param nights: first night before, first one after, and the end of those after.
+    """
+    start, at, end = nights
+    logs = history.logs[rows["row"].to_numpy()]
+    baseline, candidate = logs[:, start:at], logs[:, at:end]
+    shift = two_sides.describe(candidate).location - two_sides.describe(baseline).location
+    margins = [policy.margin(quantity, policy.band(size)) for quantity, size in rows.select("quantity", "message_bytes").rows()]
+    metrics = rows.with_columns(
+        slower=pl.Series(np.expm1(shift)), called=rows["row"].is_in(called.to_list()), margin=pl.Series(np.log1p(margins))
+    )
+    return moved_switches.ChangedCurve(metrics, baseline, candidate)
+
+
 def _clusters(table: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
     worse = table.with_columns(worse=pl.col("slower") > 0)
     for _, part in worse.group_by(["partition", "stack", "fabric", "worse"], maintain_order=True):
@@ -368,4 +422,4 @@ def watch(
     if not any(policy.judges(quantity, policy.band(size)) for quantity, size in metrics):
         raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
     points = change_points(history, policy, recent)
-    return history, events(folder, history, points)
+    return history, name_moves(history, policy, events(folder, history, points))

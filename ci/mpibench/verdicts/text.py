@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import polars as pl
 from scipy import stats
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
+from ..protocols.moved_switches import MovedSwitch
 from ..results.quantity_text import size_text
 from ..results.session_values import CONDITION, describe_condition
 from ..statistics.prediction import FEWEST_SESSIONS
@@ -43,6 +45,31 @@ def quantity_text(quantity: str) -> str:
 def change_text(slower: float) -> str:
     """A change for the worse (positive) or better, as a fraction of time."""
     return f"{abs(100 * slower):.1f} % {'slower' if slower > 0 else 'faster'}"
+
+
+def moved_text(move: MovedSwitch) -> str:
+    """Where a switch was and is; sizes in between were not measured, so that each place is one between two sizes."""
+    old, new = (" and ".join(map(size_text, ends)) for ends in (move.old, move.new))
+    return f"the switch of {move.what} moved from between {old} to between {new}"
+
+
+def because_text(move: MovedSwitch) -> str:
+    """What became of the sizes between both places."""
+    count = f"{move.metrics.height} metric{'s' if move.metrics.height > 1 else ''}"
+    return f"{sizes_text(move.metrics['message_bytes'])}: {change_text(move.slower)} because of it, {count}"
+
+
+def moved_sentences(moves: Iterable[MovedSwitch]) -> list[str]:
+    """One sentence per move, and beneath it what changed because of it, one line per benchmark and condition."""
+    lines = []
+    for move in moves:
+        lines.append(f"{move.stack} on {move.partition}, {move.fabric}: {moved_text(move)}; {because_text(move)}")
+        for _, rows in move.metrics.group_by([*CONDITION, "benchmark"], maintain_order=True):
+            first = rows.row(0, named=True)
+            worst = change_text(max(rows["slower"], key=abs))
+            where = f"{describe_condition(first)}: {first['benchmark']} at {sizes_text(rows['message_bytes'])}"
+            lines.append(f"  {where} is {change_text(float(np.median(rows['slower'])))} (most {worst})")
+    return lines
 
 
 def _groups(table: pl.DataFrame, verdict: str) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:

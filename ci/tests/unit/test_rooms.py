@@ -35,7 +35,7 @@ FLOORS = {
     "mpibench": (
         ("whole_file", "statistics"),
         ("stacks", "results"),
-        ("spack", "cluster", "published", "completeness", "night"),
+        ("spack", "cluster", "published", "completeness", "night", "protocols"),
         ("verdicts", "bare", "pages"),
         ("report", "verdict_pages", "error_rates", "listings"),
         ("commands",),

@@ -1,0 +1,1 @@
+"""Where an MPI switches from one protocol to another, as its curves show it."""

@@ -1,0 +1,114 @@
+"""Has the message size moved at which a curve switches from one protocol to the other?
+
+An MPI sends small messages eagerly and large ones by rendezvous; each has a cost of its own, near a + b x size (Hockney 1994,
+doi:10.1016/S0167-8191(06)80021-9), so that the curve breaks where one follows the other. Where the switch is moved, the sizes
+between its old and its new place change and no others; and of the two curves each breaks at one end of them only: the old one
+where the switch was, the new one where it is. Changes that have other causes break one curve at both ends.
+
+Which curve goes on without a break is known from what its neighbours on the far side predict: a straight line in the size
+through the nearest :data:`NEIGHBOURS`. How good such predictions are is learned from all other sizes of both curves. A break of
+one curve and not of the other is believed where it is likelier by :data:`SUPPORT` in twice the logarithm ("strong": Kass and
+Raftery 1995, doi:10.1080/01621459.1995.10476572), errors being distributed as Student's t with :data:`TAIL` degrees of freedom
+(Lange, Little and Taylor 1989, doi:10.2307/2290063), since real curves have other bends. What cannot be distinguished is a
+change of sizes beside a switch that happens to give them the cost of the other protocol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import two_sides
+from .two_sides import Array
+
+#: Sizes on either side that did not change, from which the next one is predicted.
+NEIGHBOURS = 2
+#: Twice the logarithm of the likelihood ratio from which a place is believed, at each end.
+SUPPORT = 6.0
+#: Usual misses by which a prediction may be missed where a curve is said to go on without a break.
+MOST_MISSED = 3.0
+#: Degrees of freedom of the errors of predictions.
+TAIL = 4.0
+#: Least error of a prediction, in log: no cost is exactly straight.
+LEAST_ERROR = 0.02
+#: Standard deviations in the median absolute deviation of a normal distribution.
+_MAD_TO_DEVIATION = 1.4826
+
+
+@dataclass(frozen=True)
+class Move:
+    """A switch that moved.
+
+    :param first: place of the first size that changed; the lower switch is between it and the size before.
+    :param last: place of the last one; the upper switch is between it and the size after.
+    :param upwards: the lower place is the baseline's.
+    :param support: twice the logarithm of the likelihood ratio at both ends.
+    """
+
+    first: int
+    last: int
+    upwards: bool
+    support: tuple[float, float]
+
+
+def find_move(sizes: Array, baseline: Array, candidate: Array, changed: NDArray[np.bool_], margin: Array) -> Move | None:
+    """The move of a switch that explains what changed; ``None`` where another cause is as likely.
+
+    :param sizes: in bytes, ascending, shape (sizes,).
+    :param baseline: logarithms of times, shape (sizes, units), NaN where a unit lacks one; likewise ``candidate``.
+    :param changed: which sizes were called.
+    :param margin: change of each size, in log, below which it is none.
+    """
+    known = (sizes > 0) & ~np.isnan(baseline).all(axis=1) & ~np.isnan(candidate).all(axis=1)
+    if not changed.any() or (changed & ~known).any():
+        return None
+    places = np.flatnonzero(known)
+    sides = [two_sides.describe(side[known]) for side in (baseline, candidate)]
+    size, called = sizes[known], np.flatnonzero(changed[known])
+    first, last = int(called[0]), int(called[-1])
+    between = slice(first, last + 1)
+    shift = np.abs(sides[1].location - sides[0].location)
+    if first < NEIGHBOURS or last + NEIGHBOURS >= len(size) or (shift[between] < margin[known][between]).any():
+        return None
+    times = np.stack([side.location for side in sides])
+    errors = np.stack([np.nan_to_num(side.squared_error()) for side in sides])
+    ends = (_lean(size, times, errors, first, -1), _lean(size, times, errors, last, 1))
+    lower, upper = ends
+    if min(map(abs, ends)) < SUPPORT or lower * upper > 0:
+        return None
+    return Move(int(places[first]), int(places[last]), lower > 0, (abs(lower), abs(upper)))
+
+
+def _lean(size: Array, times: Array, errors: Array, place: int, side: int) -> float:
+    """Which curve breaks between a place and its neighbour: positive for the baseline, negative for the candidate.
+
+    0 where neither goes on without a break.
+
+    :param side: on which side of the place the neighbours lie: -1 for smaller sizes, 1 for larger ones.
+    """
+    misses = np.abs(times[:, place] - _predict(size, times.mean(axis=0), np.array([place]), side))
+    if not np.isfinite(misses).all():
+        return 0.0
+    missed = misses**2 / (_usual_miss(size, times, side) ** 2 + errors[:, place])
+    if missed.min() > MOST_MISSED**2:
+        return 0.0
+    likely = np.log1p(missed / TAIL)
+    return float((TAIL + 1) * (likely[0] - likely[1]))
+
+
+def _predict(size: Array, times: Array, places: NDArray[np.int_], side: int) -> Array:
+    """Logarithm of the time at some places on the line through their neighbours on one side; NaN where that is no time."""
+    near, far = places + side, places + NEIGHBOURS * side
+    slope = (np.exp(times[far]) - np.exp(times[near])) / (size[far] - size[near])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.log(np.exp(times[near]) + slope * (size[places] - size[near]))
+
+
+def _usual_miss(size: Array, times: Array, side: int) -> float:
+    """How far predictions miss on these curves, as a standard deviation in log."""
+    places = np.arange(len(size))[NEIGHBOURS:] if side < 0 else np.arange(len(size))[:-NEIGHBOURS]
+    misses = np.concatenate([np.abs(curve[places] - _predict(size, curve, places, side)) for curve in times])
+    known = misses[np.isfinite(misses)]
+    return max(LEAST_ERROR, _MAD_TO_DEVIATION * float(np.median(known)) if len(known) else 0.0)
