@@ -1,6 +1,7 @@
 """Lanes of the tests: a folder each, by what its tests start. Plugin of pytest, loaded by ``conftest``.
 
 A test is marked with its lane by the folder it lies in (``pytest -m 'not cluster'``), and the run ends with the time of each.
+With several workers (``pytest -n``, as ``ci/test`` does) each takes a file at a time, and one of them the mini-cluster's lane.
 """
 
 from __future__ import annotations
@@ -11,20 +12,25 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from folders import TESTS
 
-#: Lane to what its tests start; in the order they are run (``testpaths`` of ``pyproject.toml``).
+#: Lane to what its tests start; in the order they are begun (``testpaths`` of ``pyproject.toml``): after the quick one the
+#: longest, which waits more than it computes and so costs little where others run beside it.
 LANES = {
     "unit": "nothing but git and the style checkers",
+    "cluster": "the mini-cluster",
     "process": "ReFrame, the project's own scripts, a shell, a compiler",
     "mpi": "real MPI programs from the wheels stacks",
-    "cluster": "the mini-cluster",
     "spack": "a real Spack",
     "browser": "a headless browser",
 }
 #: The one that must stay quick, and what its tests may start.
 PURE, PERMITTED = "unit", ("git", "mypy", "ruff", "shellcheck")
+#: The one whose tests share what can be there once.
+SHARED = "cluster"
 #: Audit events of a process that is started (https://docs.python.org/3/library/audit_events.html).
 STARTS = ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "subprocess.Popen")
 
@@ -89,6 +95,29 @@ def pytest_configure(config: pytest.Config) -> None:
     """Each lane is a marker."""
     for name, what in LANES.items():
         config.addinivalue_line("markers", f"{name}: starts {what}")
+
+
+class LaneScheduling(LoadScopeScheduling):
+    """Gives each worker a file at a time, in the order of the lanes; the tests of the shared lane all go to one worker.
+
+    So what a file sets up is set up once, and there is one mini-cluster.
+    """
+
+    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
+        config.option.loadscopereorder = False  # otherwise the files with most tests would come first
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        """Name of the part of the run that a test belongs to (overrides pytest-xdist's)."""
+        file = nodeid.split("::")[0]
+        lane = lane_of(self.config.rootpath / file)
+        return lane if lane == SHARED else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LaneScheduling:
+    """How tests are given to workers (hook of pytest-xdist)."""
+    return LaneScheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)  # before options such as -k take tests away

@@ -31,7 +31,7 @@ def test_a_test_is_marked_with_its_lane_and_no_other(request: pytest.FixtureRequ
 
 @pytest.mark.parametrize("path", [TESTS / "test_x.py", SUPPORT / "test_x.py", Path("/elsewhere/unit/test_x.py")])
 def test_a_test_in_no_lane_is_refused(path: Path) -> None:
-    with pytest.raises(pytest.UsageError, match=r"lies in no lane: move it to a folder of .*unit, process, mpi"):
+    with pytest.raises(pytest.UsageError, match=r"lies in no lane: move it to a folder of .*unit, cluster, process"):
         lanes.pytest_collection_modifyitems(PART, [SimpleNamespace(path=path)])
 
 
@@ -70,7 +70,41 @@ def test_files_named_in_any_order_are_run_in_that_of_the_lanes() -> None:
 
     items = [item(lane) for lane in ("cluster", "unit", "browser", "mpi", "unit")]
     lanes.pytest_collection_modifyitems(PART, items)
-    assert [lanes.lane_of(one.path) for one in items] == ["unit", "unit", "mpi", "cluster", "browser"]
+    assert [lanes.lane_of(one.path) for one in items] == ["unit", "unit", "cluster", "mpi", "browser"]
+
+
+def test_of_several_workers_one_gets_the_whole_cluster_lane_and_others_a_file_at_a_time(pytestconfig: pytest.Config) -> None:
+    class Worker:
+        """What the scheduler asks of one."""
+
+        shutting_down = False
+
+        def __init__(self, name: str) -> None:
+            self.gateway = SimpleNamespace(id=name)
+            self.sent: list[int] = []
+
+        def send_runtest_some(self, indices: list[int]) -> None:
+            self.sent += indices
+
+        def shutdown(self) -> None:
+            self.shutting_down = True
+
+    config = SimpleNamespace(
+        rootpath=pytestconfig.rootpath, option=SimpleNamespace(loadscopereorder=True), getvalue=lambda name: ["2*popen"]
+    )
+    files = ["unit/test_a.py", "cluster/test_b.py", "cluster/test_c.py", "process/test_d.py", "mpi/test_e.py"]
+    tests = [f"ci/tests/{file}::test_{number}" for file in files for number in range(4)]
+    scheduler = lanes.LaneScheduling(config)
+    workers = [Worker("gw0"), Worker("gw1")]
+    for worker in workers:
+        scheduler.add_node(worker)
+    for worker in workers:
+        scheduler.add_node_collection(worker, tests)
+    scheduler.schedule()
+    assert [worker.sent for worker in workers] == [[0, 1, 2, 3], list(range(4, 12))], "a file of unit, the whole cluster lane"
+    for index in range(4):
+        scheduler.mark_test_complete(workers[0], index)
+    assert workers[0].sent[4:8] == list(range(12, 16)), "the next file beside it, in the order of the lanes"
 
 
 def test_a_whole_run_without_the_tests_of_a_lane_is_refused() -> None:
