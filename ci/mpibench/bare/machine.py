@@ -37,10 +37,10 @@ PROJECT = Path(__file__).resolve().parents[3]
 ACTIVATE = ". .venv/bin/activate\n"
 #: A group of tests that meets host packages, the cluster's own packages and both together.
 TESTS = (
-    "process/test_setup",
-    "process/test_cluster_packages",
+    "process/project/test_setup",
+    "process/cluster/test_cluster_packages",
     "cluster/test_cluster_run",
-    "process/test_system_stacks",
+    "process/stacks/test_system_stacks",
     "mpi/test_system_stacks_mpi",
     "cluster/test_system_stacks_cluster",
 )
@@ -79,7 +79,7 @@ LANES: dict[str, tuple[Step, ...]] = {
     "root": (
         Step("set-up for tests", "ci/setup test", as_root=True, says=(r"setup: ready: ", r"apt-get install chromium")),
         Step("host packages", DEBIAN_MPI, as_root=True),
-        Step("tests", _tests(*TESTS, "unit/test_rebaseline"), as_root=True, says=(r"\d+ passed",)),
+        Step("tests", _tests(*TESTS, "unit/verdicts/test_rebaseline"), as_root=True, says=(r"\d+ passed",)),
         Step("cluster", CLUSTER, as_root=True, says=CLUSTER_SAYS),
         Step("doctor", f"{ACTIVATE}mpibench doctor", as_root=True, says=(r"mpich-wheels",)),
     ),

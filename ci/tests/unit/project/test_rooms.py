@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from folders import SUPPORT
+from folders import SUPPORT, TESTS
 from reframe_tests.harness.stacks import metadata
 
 ROOT = metadata.ROOT
@@ -243,6 +243,15 @@ def test_no_folder_is_a_heap() -> None:
     assert len(records) > 22, "the records are seen"
     modules = Counter(path.parent for path in FILES.values() if path.name != "__init__.py" and path not in records)
     assert {str(folder.relative_to(ROOT)): count for folder, count in modules.items() if count > MOST_MODULES} == {}
+
+
+def test_no_folder_of_tests_is_a_heap() -> None:
+    """A lane has a folder for each room that its tests are of."""
+    files = Counter(path.parent for path in TESTS.rglob("test_*.py"))
+    lanes = {path.relative_to(TESTS).parts[0] for path in files}
+    assert {"unit", "process"} < lanes and sum(files.values()) > 150
+    heaps = {str(folder.relative_to(TESTS)): count for folder, count in files.items() if count > MOST_MODULES}
+    assert set(heaps) <= {"mpi"}, "one subject: real runs"
 
 
 def test_a_class_name_means_one_thing() -> None:
