@@ -51,6 +51,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :default: none: each night under every policy, and in the smoke slice
     nightly_pinning = variable(str, value="")
 
+    #: Whether nights measure it; otherwise it is run after maintenance only.
+    #:
+    #: :type: :class:`bool`
+    #: :default: ``True``
+    nightly = variable(bool, value=True)
+
     #: How thoroughly to measure: which sizes, how many repetitions (``catalogue.LEVELS``).
     #:
     #: :type: :class:`str`
@@ -147,6 +153,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         policies = parameters.policies_of_system()
         # One explicit placement where there is one, so that the smoke slice also shows that pinning works.
         usual = next((name for name in (self.nightly_pinning, "bunch") if name in policies), policies[0])
+        if not self.nightly:
+            return
         if not self.nightly_pinning or self.pinning == usual:
             self.tags.add("production")
         if self.ppn in ("1", "2") and self.pinning == usual and not self.nightly_pinning:

@@ -45,6 +45,10 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("bandwidth_mb_per_s", "MB/s", HIGHER, "bandwidth", "bandwidth"),
         Quantity("message_rate_per_s", "msg/s", HIGHER, "message_rate", "message rate"),
         Quantity("latency_stddev_us", "us", NONE, "latency_stddev", "standard deviation of latency"),
+        # Held against each other, never against the past.
+        Quantity("call_us", "us", NONE, "call", "time of the call"),
+        Quantity("mockup_us", "us", NONE, "mockup", "time of the mock-up"),
+        Quantity("call_over_mockup", "1", NONE, "call_over_mockup", "time of the call over that of its mock-up"),
         Quantity("line_rate_fraction", "1", HIGHER, "line_rate_fraction", "fraction of line rate"),
     )
 }

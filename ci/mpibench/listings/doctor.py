@@ -115,7 +115,7 @@ def _stacks(root: Path) -> Iterator[Finding]:
 def check_suites(stacks: Sequence[Stack]) -> Iterator[Finding]:
     """Suites of which no stack has a program, so that none of their groups is run."""
     for suite in catalogue.SUITES.values():
-        if suite.groups and not any(suite.name in stack.suites for stack in stacks):
+        if suite.groups and not any(suite.feature in stack.suites for stack in stacks):
             how = "'mpibench stacks add --binaries'" if suite.programs else "the stack.json of a stack that has it"
             how = f"'mpibench build' or {how}" if suite.spack else how
             what = f"no stack has a program of {suite.title}, so nothing is measured for {', '.join(suite.groups)}; see {how}"

@@ -18,8 +18,8 @@ from ..suites.mpi4py import rows
 #: Name of the launch.
 NAME = "data_check"
 PROGRAM = Path(__file__).with_name("exchange.py")
-#: The instrument whose Python is used, and how its command ends.
-INSTRUMENT, _MODULE = rows.PROGRAM, ("-m", rows.PROGRAM)
+#: The instrument whose Python is used.
+INSTRUMENT = rows.PROGRAM
 
 _END = re.compile(r"^data check: rank (\d+) of (\d+): (\d+) exchanges, (\d+) bytes, (\d+) wrong$", re.MULTILINE)
 _WRONG = re.compile(r"^data check: wrong: (.+)$", re.MULTILINE)
@@ -29,10 +29,10 @@ _MOST_QUOTED = 3
 
 def launch(group: str, stack: Stack, ranks: int) -> catalogue.Launch | None:
     """The launch that checks data for a group's job on a stack; ``None`` where nothing is exchanged or the stack cannot."""
-    command = stack.commands.get(INSTRUMENT, ())
-    if ranks < 2 or tuple(command[-2:]) != _MODULE:
+    python = stack.python_with(INSTRUMENT)
+    if ranks < 2 or not python:
         return None
-    words = (*command[:-2], str(PROGRAM), *(("one_sided",) if catalogue.GROUPS[group].one_sided else ()))
+    words = (*python, str(PROGRAM), *(("one_sided",) if catalogue.GROUPS[group].one_sided else ()))
     return catalogue.Launch(NAME, rows.NAME, words[0], words[1:], (), checks_data=True)
 
 

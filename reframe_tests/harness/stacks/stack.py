@@ -62,6 +62,11 @@ class Stack:
         """The stack's own launcher: the command ``mpirun`` where the metadata name one, else ``<prefix>/bin/mpirun``."""
         return tuple(self.commands.get("mpirun", (f"{self.prefix}/bin/mpirun",)))
 
+    def python_with(self, module: str) -> tuple[str, ...]:
+        """How the Python is started that runs ``module`` with ``-m`` (key of :attr:`commands`); empty where there is none."""
+        command = tuple(self.commands.get(module, ()))
+        return command[:-2] if command[-2:] == ("-m", module) else ()
+
     @property
     def version_tuple(self) -> tuple[int, ...]:
         """Leading integers of the MPI version, for table look-ups: ``2021.18.1`` is ``(2021, 18, 1)``."""

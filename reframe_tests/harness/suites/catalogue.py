@@ -119,7 +119,7 @@ class Launch:
 
     def words(self, stack: Stack) -> list[str]:
         """Program and arguments, as words; variables are set through ``env`` so that every launcher hands them on."""
-        program = stack.commands.get(self.binary) or (stack.binaries.get(self.binary, self.binary),)
+        program = _program(SUITES[self.suite], stack, self.binary) or (self.binary,)
         assignments = [f"{key}={value}" for key, value in self.env.items()]
         return [*(["env", *assignments] if assignments else []), *program, *self.args]
 
@@ -171,7 +171,8 @@ def suites(group: str) -> tuple[str, ...]:
     _known(group)
     if group == PLACEMENT:
         return tuple(name for name, _ in _PROBES)
-    return tuple(dict.fromkeys(find(plan.binary, name).suite for plan in GROUPS[group].plans for name in plan.benchmarks))
+    planned = (find(plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks)
+    return tuple(dict.fromkeys(SUITES[row.suite].feature for row in planned))
 
 
 def stack_selection(group: str) -> list[str]:
@@ -304,8 +305,8 @@ def _launch(plan: Plan, stack: Stack, ranks: int, level: str, nodes: int, limits
     chosen = tuple(row for row in planned if row.active(ranks) and (not version or row.since <= version))
     if not chosen:
         return None
-    if plan.binary not in stack.binaries and plan.binary not in stack.commands:
-        raise NotMeasured(f"stack {stack.name} has no {plan.binary}")
+    if not _program(suite, stack, plan.binary):
+        raise NotMeasured(f"stack {stack.name} has no {suite.script.module if suite.script else plan.binary}")
     planned_range = plan.size_ranges[level]
     smallest, largest = planned_range.log2
     if plan.fan:
@@ -329,6 +330,15 @@ def _launch(plan: Plan, stack: Stack, ranks: int, level: str, nodes: int, limits
         ),
         plan.env,
     )
+
+
+def _program(suite: Suite, stack: Stack, binary: str) -> tuple[str, ...]:
+    """How a stack starts a program of a suite; empty where it has none."""
+    if suite.script:
+        python = stack.python_with(suite.script.module)
+        return (*python, str(suite.script.path)) if python else ()
+    found = stack.binaries.get(binary, "")
+    return tuple(stack.commands.get(binary, ())) or ((found,) if found else ())
 
 
 def _probe(stack: Stack) -> Launch:

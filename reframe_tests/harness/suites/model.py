@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
 from .plans import Plan, SizeRange
@@ -104,6 +105,20 @@ class BenchmarkPackage:
 
 
 @dataclass(frozen=True)
+class Script:
+    """A program of the tests themselves that a stack's Python runs.
+
+    :param path: the program.
+    :param module: what that Python runs with ``-m`` (key of ``commands`` in ``stack.json``).
+    :param suite: the suite that brings it, and so the feature a stack must have.
+    """
+
+    path: Path
+    module: str
+    suite: str
+
+
+@dataclass(frozen=True)
 class KeyFigure:
     """A number people quote.
 
@@ -131,7 +146,7 @@ def sizes_of_doublings(row: Benchmark, plan: Plan, size_range: SizeRange) -> tup
 class Suite:
     """A benchmark suite.
 
-    :param name: key of ``suites`` in ``stack.json``, and the feature of ReFrame environments that have it.
+    :param name: key of ``suites`` in ``stack.json``.
     :param title: name in sentences.
     :param first_line: the line an output of it begins with.
     :param parse: its reader.
@@ -144,6 +159,7 @@ class Suite:
     :param programs: its programs as files, where stacks may bring their own.
     :param spack: the package that builds it.
     :param key_figures: what the report shows of it first.
+    :param script: its program, where it is one of the tests themselves and no stack's own.
     """
 
     name: str
@@ -159,6 +175,12 @@ class Suite:
     programs: Programs | None = None
     spack: BenchmarkPackage | None = None
     key_figures: tuple[KeyFigure, ...] = ()
+    script: Script | None = None
+
+    @property
+    def feature(self) -> str:
+        """The feature of ReFrame environments that can run it."""
+        return self.script.suite if self.script else self.name
 
 
 def options_of(rows: Iterable[Benchmark], version: tuple[int, ...]) -> tuple[str, ...]:

@@ -61,11 +61,13 @@ class SizeRange:
     :param log2: logarithms to base 2 of the smallest and the largest message; IMB adds 0 bytes in front.
     :param count: most repetitions per size.
     :param volume_mib: MiB per size after which fewer repetitions are made.
+    :param budget_s: seconds of one launch, for a suite whose repetitions are as many as there is time for; 0 for all others.
     """
 
     log2: tuple[int, int]
     count: int
     volume_mib: int
+    budget_s: int = 0
 
     def limited(self, limits: Limits, level: Level, link_bytes: float) -> SizeRange:
         """The same sizes, with no more repetitions than the limits allow; a volume of 1 MiB is IMB's smallest.

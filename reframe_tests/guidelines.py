@@ -1,0 +1,26 @@
+"""Guidelines: is each collective call of an MPI at least as fast as what could replace it?"""
+
+import reframe as rfm
+from reframe.core.builtins import parameter
+
+from reframe_tests.harness.fabric_test import FabricTest
+
+
+@rfm.simple_test
+class Guidelines(FabricTest):
+    """Each call against its mock-ups, interleaved in one program, once per stack and fabric: all cores of most nodes."""
+
+    group = "guidelines"
+    nightly = False
+    #: Six give an interval of use for each of some two hundred ratios.
+    repeats = 6
+    nodes = parameter(
+        inherit_params=True, filter_params=lambda counts: sorted({counts[0], counts[-1]}), type=int, loggable=True
+    )
+    ppn = parameter(inherit_params=True, filter_params=lambda symbols: symbols[-1:], type=str, loggable=True)
+    pinning = parameter(
+        inherit_params=True,
+        filter_params=lambda policies: [each for each in policies if each == "bunch"] or policies[:1],
+        type=str,
+        loggable=True,
+    )
