@@ -43,6 +43,8 @@ class Policy:
     :param reference_jobs: jobs below which no reference is learned.
     :param drift_window_nights: window of the change point search.
     :param max_age_hours: age of a session beyond which the gate no longer takes it for an answer.
+    :param guidelines_margin_percent: how much longer than its mock-up a call may take.
+    :param guidelines_refuse: a violated guideline is a refusal, and not advice.
     :param source: file, for messages.
     """
 
@@ -56,6 +58,8 @@ class Policy:
     reference_jobs: int = 5
     drift_window_nights: int = 30
     max_age_hours: float = 36.0
+    guidelines_margin_percent: float = 10.0
+    guidelines_refuse: bool = False
     source: str = "defaults"
 
     def band(self, message_bytes: int | None) -> str:

@@ -37,6 +37,7 @@ FLOORS = {
         ("stacks", "results"),
         ("spack", "cluster", "published", "completeness", "night", "protocols"),
         ("verdicts", "bare", "pages"),
+        ("guidelines",),
         ("report", "verdict_pages", "error_rates", "listings"),
         ("commands",),
         ("cli",),

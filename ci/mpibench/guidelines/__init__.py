@@ -1,0 +1,1 @@
+"""Performance guidelines: which calls of an MPI are slower than what could replace them."""
