@@ -1,42 +1,27 @@
-"""How soon ``drift`` sees a change, and how often it calls quiet nights: ``python -m studies.change_points``.
+"""The search of ``drift`` for change points beside others: ``python -m studies.change_points``.
 
-A night is one recorded job drawn whole: all its curves, with the disturbances they share; each metric is the median of its
-repeats. Where a history needs more nights than there are jobs, each is drawn once before one is drawn again. ``--in-order``
-takes the jobs as they were recorded, so that slow changes of the machine are in it.
-
-The decision is that of ``drift`` (:func:`mpibench.verdicts.drift.change_points`); beside the product's own search stand others
-that only propose other change points: the same fit to ranks, binary segmentation, and E-divisive with Welch's test.
+Each only proposes change points; what is called of them is decided as ``drift`` does. Nights are drawn, and slowed down, as in
+:mod:`studies.detection`. The others are the same fit to ranks, binary segmentation, and E-divisive with Welch's test.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from scipy import stats
 
-from mpibench.error_rates import noise
-from mpibench.error_rates.noise import Trace
 from mpibench.statistics import segmentation
 from mpibench.statistics.segmentation import Splitter
 from mpibench.statistics.two_sides import Array
 from mpibench.verdicts import drift
-from mpibench.verdicts.policy import Policy
-from reframe_tests.harness.sites.site import ROOT
-from reframe_tests.harness.vocabulary import JUDGED
 
-NOISE = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"
-#: Margin for recorded noise, which has no policy.
-MARGIN_PERCENT = 2.0
-#: Quiet nights before a change, and how long it is waited for.
-QUIET_NIGHTS, MOST_NIGHTS = 30, 10
-SLOWDOWNS_PERCENT = (3, 5, 10)
+from . import detection
+
 Mask = NDArray[np.bool_]
 
 
@@ -113,104 +98,19 @@ METHODS: dict[str, Splitter] = {
 }
 
 
-@dataclass(frozen=True)
-class Watched:
-    """What was found in some histories.
-
-    :param called: of each quiet history, the share of metrics called.
-    :param waited: by pattern and slowdown in percent, nights until anything that was slowed down is called; inf: not seen.
-    """
-
-    called: list[float]
-    waited: dict[tuple[str, int], list[float]]
-
-    def lines(self) -> Iterator[str]:
-        """For a reader."""
-        wrong = np.count_nonzero(self.called)
-        yield f"    quiet: {wrong} of {len(self.called)} histories called; {1000 * np.mean(self.called):.2f} of 1,000 metrics"
-        for (pattern, percent), waited in self.waited.items():
-            seen = float(np.isfinite(waited).mean())
-            middle = float(np.median(waited))
-            nights = f"{middle:g} nights" if np.isfinite(middle) else f"not within {MOST_NIGHTS} nights"
-            yield f"    {percent} % slower, {pattern}: {nights}, found in {seen:.0%}"
-
-
-def nights(rng: np.random.Generator, trace: Trace, count: int, in_order: bool = False) -> Array:
-    """So many nights, shape (metrics, nights)."""
-    drawn = [np.arange(trace.jobs) if in_order else rng.permutation(trace.jobs) for _ in range(-(-count // trace.jobs))]
-    jobs = np.concatenate(drawn)[:count]
-    return np.concatenate([np.nanmedian(one.logs[:, jobs], axis=2) for one in trace.curves])
-
-
-def history_of(trace: Trace, logs: Array) -> drift.History:
-    """Nights as ``drift`` reads them."""
-    points = [(str(number), size) for number, one in enumerate(trace.curves) for size in one.sizes]
-    metrics = pl.DataFrame(points, schema={"benchmark": pl.String, "message_bytes": pl.Int64}, orient="row")
-    metrics = metrics.with_columns(quantity=pl.lit("latency_us"), direction=pl.lit("lower"))
-    return drift.History("noise", pl.DataFrame({"session": [""] * logs.shape[1]}), metrics, logs, ())
-
-
-def patterns(trace: Trace, policy: Policy) -> dict[str, list[Mask]]:
-    """What may be slowed down: all metrics, those of a band, one."""
-    bands = np.array([policy.band(size) for one in trace.curves for size in one.sizes])
-    return {
-        "all sizes": [np.ones(len(bands), dtype=bool)],
-        "a band": [bands == band for band in sorted(set(bands))],
-        "one size": list(np.eye(len(bands), dtype=bool)),
-    }
-
-
-def watch(trace: Trace, splitter: Splitter, trials: int, *, seed: int = 1, in_order: bool = False) -> Watched:
-    """Draw histories and count.
-
-    :param in_order: one history, of all jobs as recorded; nothing is slowed down.
-    """
-    rng = np.random.default_rng(seed)
-    policy = Policy(margins_percent=dict.fromkeys(JUDGED, MARGIN_PERCENT))
-    result = Watched([], {})
-
-    def called(logs: Array, recent: int | None = None) -> Mask:
-        rows = drift.change_points(history_of(trace, logs), policy, recent, splitter)["row"]
-        return np.isin(np.arange(len(logs)), rows.to_numpy())
-
-    if in_order:
-        result.called.append(float(called(nights(rng, trace, trace.jobs, in_order=True)).mean()))
-        return result
-    for _ in range(trials):
-        quiet = nights(rng, trace, QUIET_NIGHTS + MOST_NIGHTS)
-        result.called.append(float(called(quiet).mean()))
-        for pattern, masks in patterns(trace, policy).items():
-            hit = masks[rng.integers(len(masks))]
-            for percent in SLOWDOWNS_PERCENT:
-                slower = quiet.copy()
-                slower[hit, QUIET_NIGHTS:] += np.log1p(percent / 100)
-                found = (
-                    waited
-                    for waited in range(drift.FEWEST_CHANGED, MOST_NIGHTS + 1)
-                    if called(slower[:, : QUIET_NIGHTS + waited], recent=waited + 2)[hit].any()
-                )
-                result.waited.setdefault((pattern, percent), []).append(next(found, np.inf))
-    return result
-
-
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--noise", type=Path, default=NOISE, help="recorded noise, as for mpibench error-rates")
-    parser.add_argument("--trials", type=int, default=30, help="histories drawn for each figure")
+    parser.add_argument("--noise", type=Path, default=detection.NOISE, help="recorded noise, as of mpibench error-rates")
+    parser.add_argument("--draws", type=int, default=20, help="histories of nights")
     parser.add_argument("--method", choices=METHODS, action="append", help="only this search; repeatable")
-    parser.add_argument("--in-order", action="store_true", help="jobs as recorded, as one quiet history")
     options = parser.parse_args()
-    for recorded in noise.read_file(options.noise):
-        for spread in (None, 0.01, 0.02):
-            trace = recorded.scaled(spread)
-            scaled = "as recorded" if spread is None else f"scaled to a spread of {spread:.0%}"
-            print(f"{trace.fabric}, {trace.metrics} metrics, {scaled}")
-            for name in options.method or METHODS:
-                began = time.process_time()
-                watched = watch(trace, METHODS[name], options.trials, in_order=options.in_order)
-                print(f"  {name} ({time.process_time() - began:.1f} s of processors)")
-                print("\n".join(watched.lines()), flush=True)
+    for name in options.method or METHODS:
+        began = time.process_time()
+        print(name)
+        for line in detection.lines(options.noise, options.draws, splitter=METHODS[name]):
+            print(f"  {line}", flush=True)
+        print(f"  {time.process_time() - began:.1f} s of processors", flush=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from ..statistics.segmentation import Splitter
 from ..statistics.two_sides import Array
 from ..verdicts import drift
 from ..verdicts.policy import Policy
@@ -38,12 +39,13 @@ def nights_called(trace: Trace, policy: Policy, draws: int, seed: int) -> Shares
     return called
 
 
-def change_points(trace: Trace, logs: Array, policy: Policy, recent: int | None = None) -> pl.DataFrame:
+def change_points(trace: Trace, logs: Array, policy: Policy, recent: int | None = None, **search: Splitter) -> pl.DataFrame:
     """What the watch finds in nights of a trace's metrics, as :func:`mpibench.verdicts.drift.change_points`.
 
     :param logs: slowness in log, shape (metrics, nights).
+    :param search: ``splitter``, in place of the product's own.
     """
     rows = [(one.quantity, size) for one in trace.curves for size in one.sizes]
     metrics = pl.DataFrame(rows, schema={"quantity": pl.String, "message_bytes": pl.Int64}, orient="row")
     nights = pl.DataFrame({"session": [""] * logs.shape[1]})
-    return drift.change_points(drift.History("noise", nights, metrics, logs, ()), policy, recent)
+    return drift.change_points(drift.History("noise", nights, metrics, logs, ()), policy, recent, **search)

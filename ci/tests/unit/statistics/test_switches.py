@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from mpibench import cli
+from mpibench.error_rates import noise
 from mpibench.statistics import switches
 from mpibench.statistics.switches import Move
 from mpibench.statistics.two_sides import Array
+from studies import moved_switches
 from synthetic_verdicts import FIRST, Change, write_session
 
 SIZES = 2.0 ** np.arange(4, 23)
@@ -179,3 +181,12 @@ def test_drift_names_the_move_beside_another_change(tmp_path: Path, capsys: pyte
     assert run(tmp_path, "drift") == 1
     (line,) = capsys.readouterr().out.splitlines()
     assert "slower, 21 metrics (PingPong, Uniband); 2 of them because the switch of protocol moved from between" in line
+
+
+def test_of_recorded_curves_slower_bands_are_no_moved_switch() -> None:
+    trace = next(one for one in noise.read_file(moved_switches.NOISE) if one.fabric == "shm")
+    found = moved_switches.measure(trace, 0.01, 30)
+    assert (found.wrong, found.tried) == (0, 60)
+    sizes, logs = moved_switches.times(trace, 0.01)[0]
+    steps = np.diff(np.median(logs, axis=1))[sizes[1:] >= 64]
+    assert sizes[sizes >= 64][int(np.argmax(steps))] == 8 * KIB, "there is a switch that bands lie beside"
