@@ -7,8 +7,10 @@ import importlib.metadata
 import os
 import platform
 import re
+import shlex
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +23,8 @@ from rich.text import Text
 from reframe_tests.harness import batch_systems, former_names, records
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.machine.fabric import Fabric
-from reframe_tests.harness.sites import references, site
+from reframe_tests.harness.printable import printable
+from reframe_tests.harness.sites import references, site, whole_run
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
@@ -29,6 +32,8 @@ from reframe_tests.harness.vocabulary import BadInput
 
 #: Subfolder of a folder of further records that has the test classes of its suites, as in site_configs/template/extensions.
 TESTS = "tests"
+#: Seconds that ReFrame may take to list the tests, beside those for loading them.
+LISTING_S = 300.0
 #: Begins what a copy of site_configs/template must replace.
 FILL_IN = "FILL_IN:"
 OK, NOTE, MISSING = "ok", "note", "missing"
@@ -77,6 +82,7 @@ def examine(system: str | None = None, root: Path = site.ROOT) -> Iterator[Findi
     yield from _software()
     yield from _stacks(root)
     yield from _system(system, root)
+    yield from check_loading(test_folders(root), _select_from(system, root)["name"], root)
 
 
 def _software() -> Iterator[Finding]:
@@ -139,6 +145,33 @@ def check_groups(folders: Sequence[Path]) -> Iterator[Finding]:
                 f"no test class in {' or '.join(map(str, folders))} has group = '{group}', so it is run only by one elsewhere"
             )
             yield Finding(f"group {group}", NOTE, f"{what}; site_configs/template/extensions/tests has one to copy")
+
+
+def check_loading(folders: Sequence[Path], system: str, root: Path) -> Iterator[Finding]:
+    """Whether ReFrame itself loads all tests for a system: it, and not only this program, must get to their end.
+
+    :param folders: where test files lie; those that are not there are left out.
+    """
+    paths = [str(folder) for folder in folders if folder.is_dir()]
+    if not paths:
+        return
+    words = [str(Path(sys.executable).with_name("reframe")), "--nocolor", f"--system={system}", "-l"]
+    words += [word for path in paths for word in ("-c", path)]
+    environ = {**os.environ, "RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py")}
+    try:
+        limit = whole_run.limit_of(os.environ) + LISTING_S
+        done = subprocess.run(words, cwd=root, env=environ, text=True, capture_output=True, timeout=limit, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        yield Finding("tests", MISSING, f"`{shlex.join(words)}` does not end, or cannot be started: {error}")
+        return
+    said = printable(done.stdout + done.stderr)
+    found = re.search(r"^Found (\d+) check\(s\)", said, re.MULTILINE)
+    if done.returncode == 0 and found:
+        yield Finding("tests", OK, f"ReFrame loads {found[1]} from {' and '.join(paths)}")
+        return
+    errors = [line.partition("ERROR: ")[2] for line in said.splitlines() if "ERROR: " in line]
+    why = "; ".join(dict.fromkeys(errors)) or "it lists nothing: a file of tests ends the program"
+    yield Finding("tests", MISSING, f"`{shlex.join(words)}` ended with exit status {done.returncode}: {why}")
 
 
 def _groups_named(path: Path) -> Iterator[str]:

@@ -318,7 +318,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from ..launchers import backends
     from ..session import session_folder, session_labels
     from ..stacks import selection
-    from . import named_tests, selected_tests
+    from . import named_tests, selected_tests, whole_run
 
     # ReFrame opens its database there before it would make the folder.
     (root / "results").mkdir(exist_ok=True)
@@ -332,12 +332,13 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         named_tests.check(sys.argv[1:])
         site_configuration, problems = configuration(root)
         selection.check(sys.argv[1:], [row["name"] for row in site_configuration["environments"]], problems)
+        listeners = [*selected_tests.handlers(), *whole_run.handlers()]
     except BadInput as error:
         raise ConfigError(str(error)) from None  # ReFrame would say the sentence of a cause once more
     for mode in site_configuration["modes"]:
         mode["options"] += selection.mode_options(sys.argv[1:])
     site_configuration["logging"][0]["handlers"][0]["name"] = str(log)
-    site_configuration["logging"][0]["handlers"] += selected_tests.handlers()
+    site_configuration["logging"][0]["handlers"] += listeners
     Path(site_configuration["storage"][0]["sqlite_db_file"]).parent.mkdir(exist_ok=True)
     for problem in problems:
         getlogger().warning(problem)
