@@ -43,7 +43,7 @@ BATCH_SYSTEMS = (
     # bsub(1)
     BatchSystem("LSF", ("lsf",), ("LSB_",), "LSB_JOBID", "bsub", ("-rn",)),
     # qsub(1) of Grid Engine; mpirun of Open MPI looks for the host file among others (plm_rsh_component.c).
-    BatchSystem("Grid Engine", ("sge",), ("PE_HOSTFILE",), "JOB_ID", "qsub"),
+    BatchSystem("Grid Engine", ("sge",), ("PE_HOSTFILE",), "JOB_ID", "qsub", ("-r n",)),
     # oarsub(1); a job is started again only if it was submitted as idempotent.
     BatchSystem("OAR", ("oar",), ("OAR_",), "OAR_JOB_ID", "oarsub"),
     # ReFrame submits through Flux' Python module.

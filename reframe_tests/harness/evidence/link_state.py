@@ -164,6 +164,11 @@ def check_links(ranks: Sequence[RankEvidence], fabric: Fabric) -> LinkFinding:
         for rail, state in zip(fabric.rails, states, strict=False):  # rails come first
             wrong, odd = _unlike_description(state, fabric, rail)
             finding.sentences += wrong
+            if state.settings and "state" not in state.settings and {state.link} & {*reader.interfaces, *reader.ports}:
+                finding.sentences.append(
+                    f"the state of {state.link} on {host} could not be read, so it is not known to be up; see its operstate "
+                    "(ports/*/state) in /sys/class on that node."
+                )
             finding.notes += odd + _unread(state, fabric, rail, _is_physical(reader, state.link))
         finding.errors += [row for state in states for row in _error_rows(state, reader.seconds or 0.0)]
         finding.errors += _tcp_rows(host, there, reader)
@@ -266,9 +271,12 @@ def _mtu_of(fabric: Fabric) -> int | None:
 
 
 def _unread(state: LinkState, fabric: Fabric, rail: Rail, physical: bool) -> list[str]:
-    """A note on what a rail does not show of itself and is held against the site's description, or must be up."""
+    """A note on what a rail does not show of itself and is held against the site's description, or must be up.
+
+    Where it shows nothing at all, as in a container without /sys, nothing is held against it.
+    """
     missing = {
-        "state": "state" not in state.settings,
+        "state": not state.settings,
         "MTU": _mtu_of(fabric) is not None and "mtu_bytes" not in state.settings,
         "rate": physical and rail.line_rate_gbit_per_s is not None and _reported_gbit_per_s(state) is None,
     }

@@ -80,7 +80,7 @@ def ppn_of_system() -> list[str]:
 
 def warn_of_unmatched_stacks() -> None:
     """Say, once each time the tests are loaded, which stacks the selected system asks for in vain."""
-    registered = [stack.name for stack in metadata.discover()[0]]
+    registered = [stack.name for stack in metadata.discover([site.ROOT, *site.LOADED][-1])[0]]
     for partition in rt.runtime().system.partitions:
         # ReFrame's built-in system, for one, says nothing of stacks.
         if site.fabrics_of(partition.extras) and (sentence := site.unmatched_stacks(partition.extras, registered)):

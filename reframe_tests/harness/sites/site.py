@@ -120,6 +120,10 @@ def fitting_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> list
     return [name for name in registered if any(fnmatch.fnmatchcase(name, each) for each in stack_patterns_of(extras))]
 
 
+#: Roots whose systems and stacks ReFrame was given in this process; the last one counts.
+LOADED: list[Path] = []
+
+
 def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> str:
     """Sentence on the patterns of a partition's ``extras.stacks`` that fit no registered stack; empty where all fit one."""
     names = list(registered)
@@ -320,6 +324,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from ..stacks import selection
     from . import named_tests, selected_tests, whole_run
 
+    LOADED.append(root)
     # ReFrame opens its database there before it would make the folder.
     (root / "results").mkdir(exist_ok=True)
     name = session_folder.new_name()

@@ -20,6 +20,7 @@ from ..mpis import registry as mpis
 #:
 #: - Slurm: ``info()`` of src/salloc/salloc.c, src/sbatch/sbatch.c (22.05); without ``error:`` and ``warning:``.
 #: - Shells under PBS and Torque without a terminal (tcsh and bash say so before a job's first command).
+#: - LSF: ``bsub -I`` (IBM Spectrum LSF 10.1, "Submit interactive jobs"); of its job report see :data:`_REPORTS`.
 #: - Intel oneAPI's ``setvars.sh`` (2021 to 2026), sourced in the job.
 _LINES: Mapping[str, re.Pattern[str]] = {
     "Slurm": re.compile(
@@ -31,11 +32,24 @@ _LINES: Mapping[str, re.Pattern[str]] = {
         r"Warning: no access to tty \(.*\)\.|Thus no job control in this shell\."
         r"|-?bash: cannot set terminal process group \(-?\d+\): .*|-?bash: no job control in this shell"
     ),
+    "LSF": re.compile(
+        r"Job <\d+> is submitted to (?:default )?queue <\S+>\.|<<Waiting for dispatch \.\.\.>>|<<Starting on \S+>>"
+    ),
     "setvars.sh": re.compile(
         r" *:: initializing oneAPI environment \.\.\. *| *\S+: BASH_VERSION = \S+ *"
         r"| *args: Using \"\$@\" for setvars\.sh arguments:.*"
         r"| *:: [\w.-]+ -- [\w.-]+ *| *:: oneAPI environment initialized :: *"
     ),
+}
+
+#: The report that LSF writes in front of a job's output (``bsub -o``; IBM Spectrum LSF 10.1, "The output file"), with the job's
+#: script in it: at the beginning of the file, from its first line to its last. Only that of a job that LSF calls successful
+#: is none of a failure.
+_REPORTS: Mapping[str, re.Pattern[str]] = {
+    "LSF": re.compile(
+        r"Sender: LSF System <.*>\r?\nSubject: Job \d+: <.*> in cluster <.*> Done\r?\n(?:.*\n)*?# LSBATCH: User input\r?\n"
+        r"(?:.*\n)*?-{20,}\r?\n\r?\nSuccessfully completed\.\r?\n(?:.*\n)*?The output \(if any\) follows:\r?\n"
+    )
 }
 
 
@@ -64,8 +78,13 @@ def part(text: str, title: int) -> Preamble:
     end = text.rfind("\n", 0, title) + 1
     counts: Counter[str] = Counter()
     kept = []
+    before = text[:end]
+    for name, report in _REPORTS.items():
+        if found := report.match(before):
+            counts[name] += found[0].count("\n")
+            before = "\n" * counts[name] + before[found.end() :]
     speakers = _speakers()
-    for line in text[:end].splitlines(keepends=True):
+    for line in before.splitlines(keepends=True):
         whole = line.rstrip("\r\n")
         name = next((name for name, lines in speakers if lines.fullmatch(whole)), "")
         if name:

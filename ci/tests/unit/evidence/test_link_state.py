@@ -102,6 +102,15 @@ def test_what_a_link_does_not_show_is_noted(link: dict[str, Any], words: str) ->
     assert [sentence for sentence in finding.sentences if "not alike" not in sentence] == []
 
 
+def test_a_rail_whose_state_cannot_be_read_is_not_known_to_be_up() -> None:
+    wanted = (
+        "the state of eth1 on c2 could not be read, so it is not known to be up; see its operstate (ports/*/state) in /sys/"
+    )
+    [sentence] = sentences(node(0), node(1, {"state": None}))
+    assert sentence.startswith(wanted)
+    assert sentences(node(0), node(1, {"state": None}), fabric=UNDESCRIBED) == [sentence]
+
+
 def test_what_no_description_asks_for_need_not_be_shown() -> None:
     about = {"driver of eth1": "virtio_net 1.0.0", "interfaces": {"eth1": CARD}, "ports": {}}
     assert link_state.check_links([node(0, {"speed_mbit_per_s": None}, node=about)], ETH1G).notes == []

@@ -53,6 +53,7 @@ def test_no_room_is_said_and_nothing_is_left_where_there_is(tmp_path: Path) -> N
         ("torque", "-r n"),
         ("pbspro", "-r n"),
         ("lsf", "-rn"),
+        ("sge", "-r n"),
     ],
 )
 def test_no_scheduler_starts_a_job_again_on_its_own(scheduler: str, option: str) -> None:

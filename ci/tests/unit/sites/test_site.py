@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from readme import system_example
+from reframe_tests.harness.job import parameters
 from reframe_tests.harness.sites import site
 from synthetic_site import FABRICS, GOOD, edit, write_system
 
@@ -149,3 +151,18 @@ def test_the_example_of_the_readme_is_good_and_gets_every_stack(tmp_path: Path) 
 )
 def test_messages_that_nobody_sees_are_not_made(words: list[str], environ: dict[str, str], level: str) -> None:
     assert site.log_level(words, environ) == level
+
+
+def test_stacks_asked_for_in_vain_are_those_of_the_site_that_was_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site beside the checkout has stacks of its own; those of the checkout are none of it."""
+    asked: list[Path] = []
+    extras = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}, "stacks": ["mine-*"]}
+    partition = SimpleNamespace(extras=extras, fullname="here:p")
+    monkeypatch.setattr(parameters.rt, "runtime", lambda: SimpleNamespace(system=SimpleNamespace(partitions=[partition])))
+    monkeypatch.setattr(parameters.metadata, "discover", lambda root: (asked.append(root) or [], []))
+    for loaded in ([], [tmp_path]):
+        monkeypatch.setattr(site, "LOADED", loaded)
+        parameters.warn_of_unmatched_stacks()
+    assert asked == [site.ROOT, tmp_path]

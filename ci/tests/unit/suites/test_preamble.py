@@ -33,6 +33,9 @@ KNOWN = {
     "srun: job 4901 has been allocated resources\n": "Slurm",
     "salloc: Granted job allocation 46116226\n": "Slurm",
     "Submitted batch job 728155\n": "Slurm",
+    "Job <3616> is submitted to queue <interactive>.\n": "LSF",
+    "<<Waiting for dispatch ...>>\n": "LSF",
+    "<<Starting on hostA>>\n": "LSF",
     "Warning: no access to tty (Bad file descriptor).\n": "the batch shell",
     "Thus no job control in this shell.\n": "the batch shell",
     ":: initializing oneAPI environment ...\n": "setvars.sh",
@@ -74,6 +77,48 @@ def test_known_lines_before_the_title_are_counted_and_nothing_else_changes(suite
     read = reader.read(2 * line + text)
     assert dict(read.set_aside) == {KNOWN[line]: 2}
     assert read.records == whole.records
+
+
+#: In front of a job's output, as IBM Spectrum LSF 10.1 documents it.
+LSF_REPORT = """Sender: LSF System <lsfadmin@hostB>
+Subject: Job 1021: <./rfm_job.sh> in cluster <cluster1> Done
+
+Job <./rfm_job.sh> was submitted from host <hostA> by user <user1> in cluster <cluster1> at Fri Nov 20 02:00:00 2026
+Job was executed on host(s) <hostB>, in queue <normal>, as user <user1> in cluster <cluster1> at Fri Nov 20 02:00:01 2026
+</home/user1> was used as the home directory.
+Started at Fri Nov 20 02:00:01 2026
+
+Your job looked like:
+
+------------------------------------------------------------
+# LSBATCH: User input
+#!/bin/bash
+mpirun -n 2 IMB-MPI1 PingPong
+------------------------------------------------------------
+
+Successfully completed.
+
+Resource usage summary:
+
+    CPU time :                                   0.03 sec.
+    Max Memory :                                 2 MB
+
+The output (if any) follows:
+
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("suite", OUTPUTS)
+def test_the_report_of_lsf_in_front_of_an_output_is_set_aside_whole(suite: str, end: str) -> None:
+    report = LSF_REPORT.replace("\n", end)
+    read = reader.read(report + OUTPUTS[suite])
+    assert dict(read.set_aside) == {"LSF": LSF_REPORT.count("\n") - 1}
+    assert read.records == reader.read(OUTPUTS[suite]).records
+    exited = report.replace("> Done", "> Exited").replace("Successfully completed.", "Exited with exit code 1.")
+    for other in (exited, report.replace("Successfully completed.", "Exited with exit code 1."), f"odd{end}{report}"):
+        with pytest.raises(OutputError):
+            reader.read(other + OUTPUTS[suite])
 
 
 @pytest.mark.parametrize("suite", OUTPUTS)
