@@ -44,7 +44,7 @@ def require_stack(stacks: dict[str, Stack]) -> Callable[[str], Stack]:
 
     def get(name: str) -> Stack:
         if name not in stacks:
-            pytest.skip(f"stack {name} has not been built here (ci/setup builds the wheels stacks)")
+            pytest.skip(f"[stacks] stack {name} has not been built here (ci/setup builds the wheels stacks)")
         return stacks[name]
 
     return get

@@ -24,7 +24,7 @@ def test_pictures_are_svg_and_png(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "there is none (no-such-browser)" in capsys.readouterr().err
     monkeypatch.undo()
     if chromium.find_browser() is None:
-        pytest.skip("no Chromium here")
+        pytest.skip("[browser] no Chromium here")
     assert cli.main([*words, "--pictures", str(tmp_path / "p")]) == 0
     saved = sorted((tmp_path / "p").iterdir())
     assert [path.name for path in saved[:2]] == [f"01-32-b-speed-relative-to-the-best.{kind}" for kind in ("png", "svg")]
@@ -37,7 +37,7 @@ def test_pictures_are_svg_and_png(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_draws_every_chart_and_fits_its_window(tmp_path: Path, width: int) -> None:
     if chromium.find_browser() is None:
-        pytest.skip("no Chromium here")
+        pytest.skip("[browser] no Chromium here")
     write_session(tmp_path, 0, stacks=STACKS, benchmarks=MANY, sizes=(32, 1024, 65536, 1048576))
     out = tmp_path / "compare.html"
     words = ["compare", *STACKS, "--dataset-only", "--dataset", str(tmp_path), "--out", str(out)]

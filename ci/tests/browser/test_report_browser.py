@@ -17,7 +17,7 @@ from synthetic_report import HOSTILE, session_of
 
 pytestmark = [
     pytest.mark.skipif(
-        chromium.find_browser() is None, reason=f"no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium"
+        chromium.find_browser() is None, reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium"
     ),
 ]
 

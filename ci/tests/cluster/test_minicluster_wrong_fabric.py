@@ -48,7 +48,7 @@ def careless(shared_cluster: SharedCluster, stacks: dict[str, Stack]) -> Callabl
     def get(name: str) -> Case:
         row = CARELESS[name]
         if row.stack not in stacks:
-            pytest.skip(f"stack {row.stack} has not been built here (ci/setup builds the wheels stacks)")
+            pytest.skip(f"[stacks] stack {row.stack} has not been built here (ci/setup builds the wheels stacks)")
         if name not in done:
             pattern = row.test + PLACE.format(fabric=row.fabric)
             options = (f"--system=minicluster:{row.fabric}", "-n", pattern, "-p", row.stack, "-S", f"env_vars={row.variable}")
@@ -113,7 +113,7 @@ def test_more_than_the_link_can_carry_is_shown_as_such(name: str, careless: Call
     # Both ways round: a figure within the limit must not be accused.
     assert len(sentences) == (best > LIMIT * (1 + references.PAYLOAD_EXCESS)), (best, sentences)
     if not sentences:
-        pytest.skip(f"this machine was too busy for more than 1 Gbit/s over several networks: {best:.1f} MB/s")
+        pytest.skip(f"[busy] this machine was too busy for more than 1 Gbit/s over several networks: {best:.1f} MB/s")
     assert f"shows {best:.1f} MB/s, {best / LIMIT:.2f} times what eth1g (1 Gbit/s) can carry" in sentences[0]
 
 

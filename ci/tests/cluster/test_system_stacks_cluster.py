@@ -29,7 +29,7 @@ def registered(place: Path, require_stack: Callable[[str], Stack]) -> dict[str, 
     """Both MPIs, registered as a site would; MPICH runs the IMB of the Intel wheel."""
     imb = require_stack("intelmpi-wheels")
     if reason := debian_stacks.missing():
-        pytest.skip(reason)
+        pytest.skip(f"[host-mpi] {reason}")
     return debian_stacks.register(place, {imb.abi: [Path(imb.prefix, "bin")]})
 
 

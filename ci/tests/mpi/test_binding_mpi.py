@@ -90,7 +90,7 @@ def test_ranks_are_where_the_list_says(
     name: str, order: Sequence[int], require_stack: Callable[[str], Stack], run_bound: Run
 ) -> None:
     if len(HERE) < 2:
-        pytest.skip("two CPUs are needed to tell them apart")
+        pytest.skip("[cores] two CPUs are needed to tell them apart")
     ranks = tuple((HERE[index],) for index in order)
     assert where(run_bound, require_stack(name), RankPlacement("bunch", len(ranks), ranks, this_machine())) == ranks
 
@@ -98,7 +98,7 @@ def test_ranks_are_where_the_list_says(
 @pytest.mark.parametrize("name", STACKS)
 def test_a_rank_with_two_cpus(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
     if len(HERE) < 2:
-        pytest.skip("two CPUs are needed for a rank with two")
+        pytest.skip("[cores] two CPUs are needed for a rank with two")
     assert where(run_bound, require_stack(name), RankPlacement("bunch", 1, (HERE,), this_machine())) == (HERE,)
 
 
@@ -106,7 +106,7 @@ def test_a_rank_with_two_cpus(name: str, require_stack: Callable[[str], Stack], 
 def test_a_job_confined_by_affinity(name: str, require_stack: Callable[[str], Stack], run_bound: Run) -> None:
     """hwloc counts CPUs that only affinity forbids, so the logical number of the second CPU is still 1."""
     if len(HERE) < 2:
-        pytest.skip("two CPUs are needed to forbid one")
+        pytest.skip("[cores] two CPUs are needed to forbid one")
     stack = require_stack(name)
     before = os.sched_getaffinity(0)
     try:
@@ -151,7 +151,7 @@ def test_the_default_of_intel_mpi(processes: int, require_stack: Callable[[str],
     """Its domains are still those of the Cambridge paper's table."""
     topology = this_machine()
     if processes > len(topology.cores) or set(topology.cpus) != os.sched_getaffinity(0):
-        pytest.skip("needs a core per process and the whole machine")
+        pytest.skip("[cores] needs a core per process and the whole machine")
     found = where(run_bound, require_stack("intelmpi-wheels"), RankPlacement("default", processes))
     assert found == auto_domains(processes, topology)
 

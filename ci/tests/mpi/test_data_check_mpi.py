@@ -72,7 +72,7 @@ def corruption(tmp_path_factory: pytest.TempPathFactory) -> Path:
         words = [*compiler, "-shared", "-fPIC", "-o", str(folder / "flip.so"), str(folder / "flip.c"), "-ldl"]
         if subprocess.run(words, capture_output=True, check=False).returncode == 0:
             return folder / "flip.so"
-    pytest.skip("no C compiler here to build the library that falsifies data")
+    pytest.skip("[compiler] no C compiler here to build the library that falsifies data")
 
 
 def run_check(

@@ -189,7 +189,7 @@ def test_two_ranks_on_one_core(require_stack: Callable[[str], Stack], launch: La
         assert second == crowded
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores to place two ranks")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="[cores] needs two cores to place two ranks")
 def test_explicit_placement_and_no_pinning_are_seen(require_stack: Callable[[str], Stack], launch: Launch, tmp_path: Path):
     stack = require_stack("intelmpi-wheels")
     first, second = sorted(os.sched_getaffinity(0))[:2]

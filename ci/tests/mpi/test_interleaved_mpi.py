@@ -22,7 +22,7 @@ def test_two_stacks_in_one_real_job(
     done = run_reframe("-r", *chosen, environ=environ, only="point_to_point.py")
     cases = sessions.read_session(tmp_path / "results.db").cases
     if any(case.result == "skip" for case in cases):
-        pytest.skip(f"not measured here: {cases[0].reason}")
+        pytest.skip(f"[cores] not measured here: {cases[0].reason}")
     assert done.returncode == 0, done.stdout[-2000:]
     assert [(case.stack, case.evidence) for case in cases] == [("intelmpi-wheels", "proven"), ("mpich-wheels", "proven")]
     assert "MPICH" in (cases[1].proof.library_version or "") and "Intel" in (cases[0].proof.library_version or "")

@@ -51,7 +51,7 @@ def run_session(run_reframe: Callable[..., Any], folder: Path, metrics: str) -> 
     options = ("-p", "(mpich|intelmpi)-wheels", "-S", "level=smoke", "-S", "repeats=1", "--system=generic")
     done = run_reframe("-r", "-n", ONE, *options, environ=environ, only="point_to_point.py")
     if "[    SKIP ]" in done.stdout:
-        pytest.skip("two ranks in one node are not measured here")
+        pytest.skip("[cores] two ranks in one node are not measured here")
     return done
 
 

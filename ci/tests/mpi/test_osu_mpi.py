@@ -19,7 +19,9 @@ def osu_stacks() -> list[Stack]:
     found, _ = metadata.discover(environ=os.environ)
     chosen = [stack for stack in found if "osu" in stack.suites]
     if not chosen:
-        pytest.skip("no stack here has the suite osu ('mpibench build' makes some with Spack; MPIBENCH_STACKS names others)")
+        pytest.skip(
+            "[spack] no stack here has the suite osu ('mpibench build' makes some with Spack; MPIBENCH_STACKS names others)"
+        )
     return chosen
 
 

@@ -27,7 +27,7 @@ def registered(place: Path, require_stack: Callable[[str], Stack]) -> dict[str, 
     """Both MPIs, registered as a site would; MPICH runs the IMB of the Intel wheel."""
     imb = require_stack("intelmpi-wheels")
     if reason := debian_stacks.missing():
-        pytest.skip(reason)
+        pytest.skip(f"[host-mpi] {reason}")
     return debian_stacks.register(place, {imb.abi: [Path(imb.prefix, "bin")]})
 
 
@@ -69,7 +69,7 @@ def test_a_launcher_with_the_other_ones_library_is_refused(registered: dict[str,
 
 def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stack], place: Path, run_reframe) -> None:
     if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("this machine has one core, on which two ranks are not placed")
+        pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
     case = "(ImbPointToPoint|Mpi4pyPingPong)%fabric=.*%nodes=1%ppn=2%pinning=bunch"
     done = run_reframe(
         *("-r", "--system=generic", "-p", "(openmpi|mpich)-debian", "-n", case, "-S", "level=smoke", "-S", "repeats=1"),

@@ -73,7 +73,7 @@ def namespace() -> list[str]:
     except OSError:
         allowed = False
     if not allowed:
-        pytest.skip("no network namespace can be made here (unshare --net)")
+        pytest.skip("[namespaces] no network namespace can be made here (unshare --net)")
     return words
 
 

@@ -85,7 +85,7 @@ def spack(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     try:
         found = tool.find()
     except BadInput as error:
-        pytest.skip(f"recipes are not tried in a Spack: {error}")
+        pytest.skip(f"[spack] recipes are not tried in a Spack: {error}")
     scope = tmp_path_factory.mktemp("scope")
     packages: dict[str, Any] = {
         name: {"externals": [{"spec": f"{name}@{version}", "prefix": f"/stand-in/{name}"}], "buildable": False}

@@ -40,7 +40,7 @@ def spack() -> tool.Spack:
     try:
         return tool.find()
     except BadInput as error:
-        pytest.skip(f"no Spack to look for compilers with: {error}")
+        pytest.skip(f"[spack] no Spack to look for compilers with: {error}")
 
 
 def ask(spack: tool.Spack, *words: str) -> str:
@@ -78,7 +78,7 @@ def newcomer(spack: tool.Spack, root: Path, tmp_path: Path) -> Newcomer:
 
 def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
     if not shutil.which("gcc") or not shutil.which("gfortran"):
-        pytest.skip("no gcc and gfortran here for Spack to find")
+        pytest.skip("[spack] no gcc and gfortran here for Spack to find")
     committed = {path: path.read_text() for path in newcomer.root.glob("environments/*/*.yaml")}
     [sentence] = newcomer.build("openmpi")
     assert sentence.startswith("Spack knows no gcc; install it, then run 'mpibench build --find', which")

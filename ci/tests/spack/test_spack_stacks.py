@@ -49,7 +49,7 @@ def spack() -> tool.Spack:
     try:
         return tool.find()
     except BadInput as error:
-        pytest.skip(f"no Spack to build with: {error}")
+        pytest.skip(f"[spack] no Spack to build with: {error}")
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def building(place: Path, known: dict[str, str], spack: tool.Spack) -> Callable[
 
     def get(name: str) -> Path:
         if known[name]:
-            pytest.skip(f"{name}: {known[name]}")
+            pytest.skip(f"[spack] {name}: {known[name]}")
         path = place / "environments" / name / "stack.json"
         if name not in outcomes:
             outcomes[name] = build.build(
@@ -113,7 +113,7 @@ def building(place: Path, known: dict[str, str], spack: tool.Spack) -> Callable[
             )
         for sentence in outcomes[name]:
             if "no network" in sentence or "no build cache has" in sentence:
-                pytest.skip(sentence)
+                pytest.skip(f"[spack] {sentence}")
         assert outcomes[name] == []
         return path
 
@@ -178,7 +178,7 @@ def test_osu_and_imb_run_inside_the_stack(building: Callable[[str], Path], name:
 def test_the_stacks_differ_in_their_mpi_only(building: Callable[[str], Path], known: dict[str, str], place: Path) -> None:
     built = [building(name) for name in MPIS if not known[name]]
     if len(built) < 2:
-        pytest.skip("fewer than two stacks can be built here")
+        pytest.skip("[spack] fewer than two stacks can be built here")
     stacks = [metadata.read(path) for path in built]
     for other in stacks[1:]:
         assert consistency.differences(stacks[0], other) == []

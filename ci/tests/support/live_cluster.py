@@ -139,7 +139,7 @@ def unavailable(tmp: Path) -> str | None:
 def running(tmp: Path, *options: str) -> Iterator[LiveCluster]:
     """A cluster that is up; the test is skipped, with the reason, where there can be none."""
     if reason := unavailable(tmp / "probe"):
-        pytest.skip(f"no mini-cluster here: {reason}")
+        pytest.skip(f"[cluster] no mini-cluster here: {reason}")
     cluster = LiveCluster(tmp / "cluster")
     try:
         cluster.good("up", *options)

@@ -45,7 +45,7 @@ class SharedCluster:
             if not self.ups and self._refusal is None:
                 self._refusal = live_cluster.unavailable(self._probe) or ""
             if self._refusal:
-                pytest.skip(f"no mini-cluster here: {self._refusal}")
+                pytest.skip(f"[cluster] no mini-cluster here: {self._refusal}")
             self.cluster("down")
             self.cluster.good("up", "--share", str(self.folder))
             self.ups += 1

@@ -23,10 +23,10 @@ def compile_c(target: Path, text: str, *options: str) -> Path:
 def inside_namespace(folder: Path, *lines: str) -> None:
     """Run shell lines where they may mount what they like, unseen by the machine; skip where a user may not."""
     if shutil.which("unshare") is None:
-        pytest.skip("no unshare (util-linux) to mount in a namespace of its own")
+        pytest.skip("[namespaces] no unshare (util-linux) to mount in a namespace of its own")
     trial = ["unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/mnt"]
     if subprocess.run(trial, capture_output=True, check=False).returncode:
-        pytest.skip("this machine does not let a user mount in a namespace of his own")
+        pytest.skip("[namespaces] this machine does not let a user mount in a namespace of his own")
     script = folder / "script"
     script.write_text("\n".join(("set -e", *lines)))
     subprocess.run(["unshare", "-Urm", "sh", str(script)], check=True)

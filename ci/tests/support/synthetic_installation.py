@@ -53,7 +53,7 @@ def compile_c(source: str, made: Path, *options: str) -> Path:
     """Compile C text; the test is skipped where there is no compiler."""
     compilers = recorder.compilers()
     if not compilers:
-        pytest.skip("no C compiler here")
+        pytest.skip("[compiler] no C compiler here")
     made.parent.mkdir(parents=True, exist_ok=True)
     text = made.with_name(f".{made.name}.c")
     text.write_text(source)

@@ -20,24 +20,25 @@ ALLOWED = "MPIBENCH_MAY_SKIP"
 OTHER = "other"
 #: No need of these tests: ``.ci/run`` asks it of what it calls after them.
 BARE_MACHINE = "bare-machine"
-#: Need to what is missing (a remedy is in each test's own reason), and to the reasons or test files that tell of it.
-NEEDS: dict[str, tuple[str, str]] = {
-    "cluster": ("the mini-cluster", r"no mini-cluster here"),
-    "spack": ("a Spack, or what is built with it", r"(^|/)spack/test_\w+\.py: |has the suite osu"),
-    "papers": ("the papers' full texts", r"full texts of the papers"),
-    "stacks": ("the wheels stacks", r"not (all wheels stacks are |been )?built here|stack (has been|is) built here"),
-    "host-mpi": ("Debian's Open MPI and MPICH", r"Debian packages openmpi-bin and mpich|mpirun\.(openmpi|mpich)"),
-    "browser": ("a browser", r"(?i)chromium|browser"),
-    "compiler": ("a C compiler", r"no C compiler"),
-    "cores": ("enough cores", r"one core|(two|needs a) (CPUs?|cores?)|not measured here"),
-    "pushgateway": ("a Prometheus Pushgateway", r"no Pushgateway"),
-    "python": ("a Python for every user", r"no Python here"),
-    "git": ("git", r"no git here"),
-    "debian": ("a Debian-like machine", r"has no apt|no lscpu"),
-    "busy": ("a quiet machine", r"too busy"),
-    "namespaces": ("namespaces", r"namespace|unshare"),
-    "root": ("root", r"only root|needs root|without root"),
+#: Need to what is missing; a remedy is in each test's own reason, which begins with the need: ``[browser] no Chromium here``.
+NEEDS: dict[str, str] = {
+    "cluster": "the mini-cluster",
+    "spack": "a Spack, or what is built with it",
+    "papers": "the papers' full texts",
+    "stacks": "the wheels stacks",
+    "host-mpi": "Debian's Open MPI and MPICH",
+    "browser": "a browser",
+    "compiler": "a C compiler",
+    "cores": "enough cores",
+    "pushgateway": "a Prometheus Pushgateway",
+    "python": "a Python for every user",
+    "git": "git",
+    "debian": "a Debian-like machine",
+    "busy": "a quiet machine",
+    "namespaces": "namespaces",
+    "root": "root, or a user who is not",
 }
+_NEED = re.compile(r"\[(?P<name>[a-z-]+)\] (?P<reason>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,17 @@ class Skip:
     tests: int
 
 
-def need_of(file: str, reason: str) -> str:
-    """Name of what a skipped test needed."""
-    text = f"{file}: {reason}"
-    return next((name for name, (_, pattern) in NEEDS.items() if re.search(pattern, text)), OTHER)
+def need_of(reason: str) -> tuple[str, str]:
+    """Name of what a skipped test needed, and its reason without it."""
+    match = _NEED.fullmatch(reason)
+    return (match["name"], match["reason"]) if match and match["name"] in NEEDS else (OTHER, reason)
 
 
-def group(skipped: Iterable[tuple[str, str]]) -> list[Skip]:
-    """Skipped tests (file, reason) by need and reason, the largest groups first."""
+def group(reasons: Iterable[str]) -> list[Skip]:
+    """Skipped tests by need and reason, the largest groups first."""
     counts: dict[tuple[str, str], int] = {}
-    for file, reason in skipped:
-        reason = reason.removeprefix("Skipped: ")
-        key = need_of(file, reason), reason
+    for reason in reasons:
+        key = need_of(reason.removeprefix("Skipped: "))
         counts[key] = counts.get(key, 0) + 1
     return sorted(
         (Skip(need, reason, tests) for (need, reason), tests in counts.items()), key=lambda row: (-row.tests, row.reason)
@@ -94,7 +94,7 @@ def _skips(config: pytest.Config) -> list[Skip]:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     reports = reporter.stats.get("skipped", []) if reporter else []
     # Of a skipped test, longrepr is (path, line, reason); of one expected to fail (xfail), something else.
-    return group((report.nodeid.split("::")[0], report.longrepr[2]) for report in reports if isinstance(report.longrepr, tuple))
+    return group(report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -118,7 +118,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for skip in skips:
         terminalreporter.write_line(f"{skip.tests:5d}  {skip.need:{width}}  {skip.reason}")
     if names := refused(skips, os.environ, os.geteuid() == 0):
-        missing = ", ".join(f"{name} ({NEEDS[name][0] if name in NEEDS else 'see above'})" for name in names)
+        missing = ", ".join(f"{name} ({NEEDS.get(name, 'see above')})" for name in names)
         terminalreporter.write_line(
             f"FAILED: continuous integration as root must test everything, and this was skipped: {missing}. "
             f"Provide it, or allow it by name: {ALLOWED}='{' '.join(sorted(names))}'.",

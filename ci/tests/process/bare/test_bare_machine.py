@@ -124,7 +124,7 @@ def test_debootstrap_is_installed_only_when_asked(
     assert (tmp_path / "debootstrap").exists() == installed
 
 
-@pytest.mark.skipif(shutil.which("apt-get") is None, reason="this machine has no apt")
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="[debian] this machine has no apt")
 def test_a_root_that_cannot_be_made_is_a_failure_and_no_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,10 +212,10 @@ def test_a_copy_reaches_the_network_as_this_machine_does(apt: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("owner", [0, 1000], ids=["own", "anothers"])
-@pytest.mark.skipif(shutil.which("git") is None, reason="no git here")
+@pytest.mark.skipif(shutil.which("git") is None, reason="[git] no git here")
 def test_what_is_tried_is_what_is_committed(tmp_path: Path, owner: int) -> None:
     if owner and os.geteuid() != 0:
-        pytest.skip("only root can give a checkout to somebody else")
+        pytest.skip("[root] only root can give a checkout to somebody else")
     project = tmp_path / "project"
     git = ["git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@x"]
     subprocess.run(["git", "init", "--quiet", str(project)], check=True)
@@ -274,7 +274,7 @@ def test_a_step_is_judged_by_status_and_words(tmp_path: Path, status: int, text:
 def tiny(tmp_path: Path) -> Path:
     """A root file system with bash and nothing else."""
     if os.geteuid() != 0:
-        pytest.skip("only root can enter another root file system")
+        pytest.skip("[root] only root can enter another root file system")
     root = tmp_path / "root"
     for name in ("proc", "sys", "dev", "run", "tmp", "home/tester", "root", "bin"):
         (root / name).mkdir(parents=True)

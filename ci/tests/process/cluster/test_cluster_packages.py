@@ -168,7 +168,7 @@ ARCHIVE = {
 def archive_of_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of real packages with an index, as ``deb [trusted=yes] copy:FOLDER ./`` wants it."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        pytest.skip("this machine has no apt")
+        pytest.skip("[debian] this machine has no apt")
     folder = tmp_path_factory.mktemp("archive")
     index = []
     for name, needed in ARCHIVE.items():

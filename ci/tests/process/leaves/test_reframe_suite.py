@@ -32,7 +32,7 @@ def test_listing_shows_every_test_and_no_complaint(run_reframe: Run) -> None:
 def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: dict[str, Stack]) -> None:
     """Known when the tests are loaded, whatever the stack: equal placements, more ranks than cores, benchmarks of pairs."""
     if len(stacks) < 3:
-        pytest.skip("not all wheels stacks are built here")
+        pytest.skip("[stacks] not all wheels stacks are built here")
     result = run_reframe("-lC", "-v")
     cases = set(re.findall(r"^- (\w+ %.*?) /\w+ @generic:default\+", result.stdout, re.MULTILINE))
     left_out = dict(re.findall(r"left out: (\w+ %.*?) @generic:default: (.*)", result.stdout))
@@ -78,7 +78,7 @@ DRY_RUNS = [
 @pytest.mark.parametrize("options", DRY_RUNS, ids=" ".join)
 def test_dry_run_on_every_bundled_system(run_reframe: Run, stacks: dict[str, Stack], options: list[str]) -> None:
     if not stacks:
-        pytest.skip("no stack is built here")
+        pytest.skip("[stacks] no stack is built here")
     only = "point_to_point.py" if "ImbPointToPoint" in options else ""
     result = run_reframe("--dry-run", *options, "-S", "require_reference=no", only=only)
     assert result.returncode == 0, result.stdout[-3000:]

@@ -15,7 +15,7 @@ from topology_groups import cpus_by
 
 def test_what_reframe_detects_here_is_what_lscpu_says() -> None:
     if not shutil.which("lscpu"):
-        pytest.skip("no lscpu here")
+        pytest.skip("[debian] no lscpu here")
     from reframe.utility.cpuinfo import cpuinfo
 
     detected = Topology.from_processor(cpuinfo())

@@ -79,7 +79,7 @@ def test_parse_reads_standard_input(mpibench, root: Path) -> None:
 
 def test_doctor_finds_what_the_tests_need(mpibench, stacks) -> None:
     if not stacks:
-        pytest.skip("no stack is built here")
+        pytest.skip("[stacks] no stack is built here")
     result = mpibench("doctor", "--system", "generic")
     assert result.returncode == 0, result.stdout
     for wanted in ("evidence library", "generic:default lo", *(f"stack {name}" for name in stacks)):

@@ -32,7 +32,7 @@ def real_gateway(tmp_path: Path) -> Iterator[str]:
     """Debian's Pushgateway on a free port of this machine."""
     program = shutil.which("prometheus-pushgateway") or shutil.which("pushgateway")
     if program is None:
-        pytest.skip("no Pushgateway here (apt-get install prometheus-pushgateway)")
+        pytest.skip("[pushgateway] no Pushgateway here (apt-get install prometheus-pushgateway)")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

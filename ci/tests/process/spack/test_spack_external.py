@@ -18,7 +18,7 @@ RECORDED = DATA / "golden" / "spack" / "mpich.lock.json"
 NEEDS = shutil.which("mpicc.mpich") and shutil.which("mpicc.openmpi") and not debian_stacks.missing()
 
 pytestmark = pytest.mark.skipif(
-    not NEEDS, reason="needs Debian's Open MPI and MPICH with their compilers (libopenmpi-dev, libmpich-dev)"
+    not NEEDS, reason="[host-mpi] needs Debian's Open MPI and MPICH with their compilers (libopenmpi-dev, libmpich-dev)"
 )
 
 

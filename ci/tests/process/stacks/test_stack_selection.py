@@ -70,7 +70,7 @@ def test_a_stack_is_picked_beside_a_mode(
 ) -> None:
     """ReFrame 4.10 alone would forget ``-p`` then, and measure every stack."""
     if len(stacks) < 2:
-        pytest.skip("not all wheels stacks are built here")
+        pytest.skip("[stacks] not all wheels stacks are built here")
     listed = run_reframe(
         "-lC", f"--mode={mode}", "-p", "mpich-wheels$", "-n", "ImbPointToPoint", only="point_to_point.py"
     ).stdout

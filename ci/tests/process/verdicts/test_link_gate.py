@@ -21,7 +21,7 @@ LEARNED = {name: 0.99 * LIMIT for name, _ in JUDGED}
 @pytest.fixture
 def resolved(stacks: dict[str, Stack]) -> link_gate.condition.Condition:
     if not stacks:
-        pytest.skip("no stack has been built here (ci/setup builds the wheels stacks)")
+        pytest.skip("[stacks] no stack has been built here (ci/setup builds the wheels stacks)")
     return link_gate.resolve(next(iter(stacks.values())))
 
 

@@ -88,7 +88,7 @@ def test_excerpts_are_verbatim(paper: str) -> None:
     """Against the full text, where there is one (MPIBENCH_PAPERS): a line of a table may not have been touched."""
     full = Path(FULL_TEXTS) / f"{paper}.txt"
     if not FULL_TEXTS or not full.exists():
-        pytest.skip("the full texts of the papers are not here (MPIBENCH_PAPERS)")
+        pytest.skip("[papers] the full texts of the papers are not here (MPIBENCH_PAPERS)")
     text = full.read_text()
     for name, lines in papers.blocks(paper).items():
         if name == "sentences":

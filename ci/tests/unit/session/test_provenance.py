@@ -15,7 +15,7 @@ from reframe_tests.harness.session import provenance
 def checkout(tmp_path: Path) -> Path:
     """A git checkout with one commit."""
     if not shutil.which("git"):
-        pytest.skip("no git here")
+        pytest.skip("[git] no git here")
     root = tmp_path / "checkout"
     subprocess.run(["git", "init", "--quiet", "--initial-branch=main", str(root)], check=True)
     (root / "file").write_text("one\n")
