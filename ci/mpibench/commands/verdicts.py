@@ -36,6 +36,15 @@ Partial = Annotated[
 ]
 
 
+History = Annotated[
+    str | None,
+    typer.Option(
+        help="Sessions that show how much nights differ: a selector (now-90d:now), or none; default: the 30 newest before it "
+        "that measured the same."
+    ),
+]
+
+
 #: Sentences that ``accept`` prints; the record has all of them.
 MOST_SENTENCES = 20
 
@@ -88,6 +97,7 @@ def accept(
     allow_unproven: Annotated[
         bool, typer.Option("--allow-unproven", help="Unproven cases of the candidate make it inconclusive instead of refused.")
     ] = False,
+    history: History = None,
     out: Annotated[Path, typer.Option(help="Folder for the record; an earlier one moves to earlier/.")] = RESULTS / "accept",
 ) -> None:
     """Decide whether the machine after an upgrade is as good as before; write a record to sign (HTML, JSON, JUnit).
@@ -105,7 +115,7 @@ def accept(
     if earlier:
         typer.echo(f"mpibench: moved the earlier record to {earlier}", err=True)
     _prepare(db, dataset, dataset_only)
-    options = acceptance.AcceptanceOptions(system, where, _renames(rename), allow_unproven)
+    options = acceptance.AcceptanceOptions(system, where, _renames(rename), allow_unproven, history)
     result = acceptance.decide(dataset, baseline, candidate, options)
     written = acceptance_record.write(result, out)
     _say([result.headline])
@@ -266,6 +276,7 @@ def compare(
     system: System = None,
     where: Where = None,
     allow: Annotated[list[str] | None, typer.Option(help="What may differ: nodelist, placement or suites; repeatable.")] = None,
+    history: History = None,
     kiviat_bytes: Annotated[
         list[int] | None, typer.Option(help="Message sizes of the Kiviat charts; default: 32, 1048576.")
     ] = None,
@@ -290,7 +301,7 @@ def compare(
 
     _prepare(db, dataset, dataset_only)
     options = {"system": system, "where": where}
-    result = pairing.pair(dataset, sessions, by, first, second, allow=allow or (), **options)
+    result = pairing.pair(dataset, sessions, by, first, second, allow=allow or (), history=history, **options)
     console = Console(width=None if sys.stdout.isatty() else compare_tables.WIDTH, highlight=False, markup=False)
     for part in compare_tables.terminal(result):
         console.print(part, soft_wrap=isinstance(part, Text))

@@ -26,16 +26,19 @@ CONDITION = ("partition", "stack", "fabric", "nodes", "ppn", "pinning")
 BENCHMARK = ("suite", "benchmark", "variant", "ranks", "groups", "quantity")
 CURVE = (*CONDITION, *BENCHMARK)
 METRIC = (*CURVE, "message_bytes")
+#: What ``--rename`` gives another name.
+RENAMED = ("stack", "benchmark", "fabric", "partition")
 #: One unit: a repeat of a job.
 UNIT = ("session", "case", "repeat")
+#: Columns of a table of values.
+VALUES = (*METRIC, *UNIT, "unit", "direction", "value", "started")
 
 
 @dataclass(frozen=True)
 class Selection:
     """Eligible values of some sessions on one system.
 
-    :param values: columns :data:`METRIC`, :data:`UNIT`, ``unit``, ``direction``, ``value``, ``started``; only judged
-        quantities and positive, finite values.
+    :param values: columns :data:`VALUES`; only judged quantities and positive, finite values.
     :param cases: rows of ``cases`` that were used.
     :param planned: rows of ``cases`` of these sessions that were to be measured, used or not.
     :param notes: what was not used and why, one sentence each.
@@ -157,14 +160,13 @@ def read(
     if not split.eligible.height and not (unproven_too and tried):
         why = "; ".join(notes) or "every case was skipped"
         raise BadInput(f"selector {selector!r} gives no case that may be used ({why}).")
-    measured, more = _values(folder, system, split.eligible)
+    measured, more = values_of(folder, system, split.eligible)
     unproven = eligibility.owed_proof(cases).join(split.proven, on="case", how="anti")
     planned = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
     for old, new in (rename or {}).items():
-        columns = [name for name in ("stack", "benchmark", "fabric", "partition") if name in measured.columns]
-        if not any(measured[name].eq(old).any() for name in columns):
+        if not any(measured[name].eq(old).any() for name in RENAMED):
             raise BadInput(f"--rename {old}={new}: {selector!r} has no stack, benchmark, fabric or partition {old!r}.")
-        measured = measured.with_columns(pl.col(columns).replace(old, new))
+        measured = measured.with_columns(pl.col(list(RENAMED)).replace(old, new))
         planned = planned.with_columns(pl.col("stack", "fabric", "partition").replace(old, new))
     return Selection(
         system=system,
@@ -194,14 +196,17 @@ def _refuse_other_systems(folder: Path, system: str, selector: str, known: pl.Da
                 )
 
 
-def _values(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Judged values of some cases, zeros among them, and what was left out."""
+def values_of(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Judged values of some cases, zeros among them, and what was left out.
+
+    :param cases: eligible rows of the table ``cases``.
+    :raises BadInput: a value that cannot be one, or that is there twice.
+    """
     wanted = cases["case"].to_list()
-    columns = [*METRIC, *UNIT, "unit", "direction", "value", "started"]
     samples = (
         dataset.load(folder, systems=[system], sessions=cases["session"].unique().to_list())
         .filter(pl.col("case").is_in(wanted), pl.col("quantity").is_in(JUDGED))
-        .select(columns)
+        .select(VALUES)
         .collect()
     )
     units = samples.group_by("quantity").agg(pl.col("unit").unique()).filter(pl.col("unit").list.len() > 1)

@@ -38,9 +38,9 @@ FILES = (JSON, JUNIT, PAGE)
 EARLIER = "earlier"
 
 
-def _fingerprint(selection: Selection) -> str:
+def _fingerprint(values: pl.DataFrame) -> str:
     """SHA-256 over all values of a side, in a fixed order."""
-    rows = selection.measured.select(*METRIC, *UNIT, "value").sort([*METRIC, *UNIT])
+    rows = values.select(*METRIC, *UNIT, "value").sort([*METRIC, *UNIT])
     return hashlib.sha256(rows.write_csv(float_scientific=True, float_precision=17).encode()).hexdigest()
 
 
@@ -55,7 +55,7 @@ def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list
         "cases": selection.cases.height,
         "unproven": verdict_sides.unproven_rows(selection),
         "values": selection.measured.height,
-        "values_sha256": _fingerprint(selection),
+        "values_sha256": _fingerprint(selection.measured),
         "facts": dict(facts),
         "jobs": selection.jobs(),
         "remarks": list(selection.notes),
@@ -79,6 +79,12 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             "changed": [{"what": name, "before": old, "after": new} for name, old, new in acceptance.changed],
             "baseline": _side(acceptance, acceptance.baseline, acceptance.facts[0]),
             "candidate": _side(acceptance, acceptance.candidate, acceptance.facts[1]),
+            "history": {
+                "strata": [one.as_dict() for one in acceptance.past.strata],
+                "unlike_baseline": list(judgement.unlike_past.values()),
+                "values": acceptance.past.values.height,
+                "values_sha256": _fingerprint(acceptance.past.values),
+            },
             "remarks": acceptance.notes,
             "counts": judgement.counts(),
             "bands": judgement.bands.to_dicts(),

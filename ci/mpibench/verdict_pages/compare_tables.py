@@ -149,7 +149,8 @@ def notes(comparison: Comparison) -> list[str]:
     for side, selection in zip((comparison.first, comparison.second), comparison.sides, strict=True):
         if text := verdict_sides.count_unproven(side, selection):
             found.append(f"{UNKNOWN}: {text}")
-    return [*found, *(f"not equal: {text}" for text in comparison.unequal)]
+    unlike = [f"{comparison.first} is unlike its history: {text}" for text in comparison.judgement.unlike_past.values()]
+    return [*found, *comparison.past.sentences(), *unlike, *(f"not equal: {text}" for text in comparison.unequal)]
 
 
 def _table(heading: str, head: tuple[str, ...], rows: list[list[str]]) -> Iterator[Table | Text]:

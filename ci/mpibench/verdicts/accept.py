@@ -10,7 +10,7 @@ The record is three files with the same content (:mod:`acceptance_record`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -18,6 +18,9 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..history import past as history_past
+from ..history import strata as history_strata
+from ..history.past import Past
 from ..protocols import moved_switches
 from ..protocols.moved_switches import MovedSwitch
 from ..results import session_values
@@ -43,12 +46,15 @@ class AcceptanceOptions:
     :param where: only cases that fulfil it, on both sides.
     :param rename: names of the baseline to new ones.
     :param allow_unproven: cases of the candidate without proof leave it inconclusive and do not refuse it.
+    :param history: sessions that show how much nights differ, a selector; ``None``: those before the baseline that measured
+        the same; :data:`~mpibench.history.past.NONE`: only the baseline's own.
     """
 
     system: str | None = None
     where: str | None = None
     rename: Mapping[str, str] | None = None
     allow_unproven: bool = False
+    history: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class Acceptance:
     :param unlike: sentences on what makes the sides unlike as a whole, such as their level; they explain what follows.
     :param absence: what that says of the metrics the candidate lacks.
     :param moves: switches of protocol that moved, each the cause of several changes.
+    :param past: the sessions before the baseline that measured the same.
     """
 
     baseline: Selection
@@ -73,6 +80,7 @@ class Acceptance:
     absence: str = ""
     moves: tuple[MovedSwitch, ...] = ()
     options: AcceptanceOptions = AcceptanceOptions()
+    past: Past = field(default_factory=Past)
 
     @property
     def decision(self) -> str:
@@ -113,8 +121,10 @@ class Acceptance:
             for text in verdict_sides.unproven_sentences(self.baseline)
         ]
         lines += [f"{name}: {text}" for name, side in reversed(self._sides) for text in side.notes]
-        mixed = verdict_sides.mixed_histories(self.baseline) if len(self.baseline.sessions) > 1 else {}
+        mixed = history_strata.mixed(self.baseline) if len(self.baseline.sessions) > 1 else {}
         lines += [f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()]
+        lines += self.past.sentences()
+        lines += [f"the baseline is unlike its history: {text}" for text in self.judgement.unlike_past.values()]
         lines += verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0)
         lines += filter(None, [verdict_text.unknown_sentence(self.judgement, self.policy)])
         if self.judgement.unjudged:
@@ -169,7 +179,16 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
             "became slower would be called an improvement; exchange the two selectors."
         )
     policy = verdict_policy.load(name)
-    judgement = comparison.judge(before, after, policy)
+    past = history_past.find(
+        folder,
+        name,
+        before.cases,
+        without=after.sessions,
+        selector=options.history,
+        where=options.where,
+        rename=options.rename,
+    )
+    judgement = comparison.judge(before, after, policy, past=past.values)
     if after.cases.height and not judgement.metrics.filter(pl.col("verdict") != MISSING).height:
         if judgement.unjudged:
             raise BadInput(
@@ -192,7 +211,7 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
     changed = session_values.changes(*facts)
     moves = _moves(judgement, before, after)
     decided = datetime.now(timezone.utc)
-    return Acceptance(before, after, policy, judgement, changed, facts, decided, unlike, reason, moves, options)
+    return Acceptance(before, after, policy, judgement, changed, facts, decided, unlike, reason, moves, options, past)
 
 
 def _system(folder: Path, candidate: str, system: str | None) -> str:

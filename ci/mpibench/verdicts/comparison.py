@@ -19,23 +19,24 @@ to be equal are regressed with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER
 
+from ..history import strata as history_strata
+from ..history.strata import SHARED
 from ..results.session_values import CURVE, METRIC, Selection, slowness
 from ..results.sessions import PAIRED
 from ..statistics.two_sides import Array
 from . import curve_tests
-from . import sides as verdict_sides
 from . import zeros as verdict_zeros
-from .curve_tests import ENOUGH_JOBS, ORDER, PAIRS, REPEATS, CurveTest, Results
+from .curve_tests import ENOUGH_JOBS, ORDER, PAIRS, REPEATS, SESSIONS, CurveTest, Results
 from .policy import Policy
-from .words import ABSENT, INCONCLUSIVE, MISSING, REGRESSED
+from .words import ABSENT, IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,15 @@ class Judgement:
     :param bands: the same per curve and band, without values.
     :param new: metrics only the candidate has.
     :param unjudged: metrics both have that the policy gives no margin.
+    :param unlike_past: by :data:`~mpibench.history.strata.SHARED`, in what the baseline is unlike the sessions before it, so
+        that these are not its history.
     """
 
     metrics: pl.DataFrame
     bands: pl.DataFrame
     new: pl.DataFrame
     unjudged: int = 0
+    unlike_past: Mapping[tuple[object, ...], str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -97,13 +101,21 @@ def _tests_of(side: Selection) -> pl.DataFrame:
 
 
 def judge(
-    baseline: Selection, candidate: Selection, policy: Policy, *, paired: bool = False, history: bool = True
+    baseline: Selection,
+    candidate: Selection,
+    policy: Policy,
+    *,
+    paired: bool = False,
+    history: bool = True,
+    past: pl.DataFrame | None = None,
 ) -> Judgement:
     """Compare two selections metric by metric.
 
     :param paired: where both were interleaved in the same jobs, repeats are compared pair by pair.
     :param history: if nothing has changed the candidate is one more of what the baseline's sessions are; not so where two
         stacks are compared, whose spreads may differ.
+    :param past: values of sessions before the baseline that measured the same (:mod:`mpibench.history.past`). They count as
+        the baseline's own where these are one more of them, and where both together are a history.
     """
     sides = [_sized(side.values) for side in (baseline, candidate)]
     measured = [side.measured for side in (baseline, candidate)]
@@ -115,29 +127,85 @@ def judge(
     curves = both.select(CURVE).unique(maintain_order=True).sort(CURVE)
     directions = sides[0].select(*CURVE, "direction", "unit").unique(subset=list(CURVE))
     curves = curves.join(directions, on=CURVE, how="left", nulls_equal=True, maintain_order="left")
+    sides.append(_sized(baseline.values.clear() if past is None else past.select(baseline.values.columns)))
     parts = [_by_curve(side.join(both, on=METRIC, how="semi", nulls_equal=True)) for side in sides]
-    strata = {
-        name: place for place, name in enumerate(curves.select(verdict_sides.STRATUM).unique(maintain_order=True).iter_rows())
-    }
-    mixed = verdict_sides.mixed_histories(baseline)
+    shared = {name: place for place, name in enumerate(curves.select(SHARED).unique(maintain_order=True).iter_rows())}
+    mixed = history_strata.mixed(baseline)
+    unlike = _unlike_past(curves, parts[2], parts[0], shared, policy)
     tests: list[CurveTest] = []
     points: list[list[int | None]] = []
+    used = [measured[0]]
     for number, key in enumerate(curves.select(CURVE).iter_rows()):
-        stratum = tuple(key[CURVE.index(name)] for name in verdict_sides.STRATUM)
+        stratum = _shared_of(key)
         one = history and stratum not in mixed
-        sizes, found = _tests(number, strata[stratum], (parts[0][key], parts[1][key]), policy, paired, one)
+        before = parts[2].pop(key, None) if one and stratum not in unlike else None
+        sizes, found = _tests(number, shared[stratum], (parts[0][key], parts[1][key]), policy, paired, one, before)
         points.append(sizes)
         tests += found
+        if before is not None and found[0].units == SESSIONS:
+            used.append(before.drop("slowness"))
     results = curve_tests.evaluate(tests, policy)
     rows, bands = _rows(curves, points, tests, results, policy)
     absent = metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True)
     new = metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True)
-    table = _with_values(pl.concat([rows, zeros], how="diagonal_relaxed"), measured)
+    table = _with_values(pl.concat([rows, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
     return Judgement(
         _with_missing(table, absent, candidate, policy),
         _bands_with_missing(bands, absent, policy),
         new,
         common.height - margined.height,
+        unlike,
+    )
+
+
+def _shared_of(curve: Sequence[object]) -> tuple[object, ...]:
+    """Stack and fabric of a curve: within these a history is one, and spreads between sessions are shared."""
+    return tuple(curve[CURVE.index(name)] for name in SHARED)
+
+
+def _unlike_past(
+    curves: pl.DataFrame,
+    past: Mapping[tuple[object, ...], pl.DataFrame],
+    named: Mapping[tuple[object, ...], pl.DataFrame],
+    shared: Mapping[tuple[object, ...], int],
+    policy: Policy,
+) -> dict[tuple[object, ...], str]:
+    """Where the baseline is no further session of those before it: what changed before it is no fault of the candidate.
+
+    Judged as a candidate would be, by the same prediction interval and at the same rate.
+    """
+    tests: list[CurveTest] = []
+    points: list[list[int | None]] = []
+    described = curves.to_dicts()
+    for number, key in enumerate(curves.select(CURVE).iter_rows()):
+        before = past.get(key)
+        sizes: list[int | None] = []
+        found: list[CurveTest] = []
+        if before is not None:
+            sizes, found = _tests(number, shared[_shared_of(key)], (before, named[key]), policy, False, True)
+        points.append(sizes)
+        tests += [test for test in found if test.units == SESSIONS]
+    if not tests:
+        return {}
+    results = curve_tests.evaluate(tests, policy)
+    names = [(curve["quantity"], curve["direction"], sizes) for curve, sizes in zip(described, points, strict=True)]
+    final = curve_tests.combine_verdicts(tests, results, curve_tests.margins(tests, names, policy), policy)
+    called: dict[tuple[object, ...], list[int]] = {}
+    for place, (verdict, _) in enumerate(final):
+        if verdict in (REGRESSED, IMPROVED):
+            curve = described[tests[place].curve]
+            called.setdefault(tuple(curve[name] for name in SHARED), []).append(place)
+    return {key: _most_unlike(places, tests, results, described) for key, places in called.items()}
+
+
+def _most_unlike(places: list[int], tests: list[CurveTest], results: Results, curves: list[dict[str, object]]) -> str:
+    worst = max(places, key=lambda place: abs(results.effect[place]))
+    curve, percent = curves[tests[worst].curve], 100 * float(np.expm1(results.effect[worst]))
+    partition, stack, fabric = (curve[name] for name in SHARED)
+    way = "slower" if percent > 0 else "faster"
+    return (
+        f"{stack} on {partition}, {fabric}: {curve['benchmark']} was up to {abs(percent):.1f} % {way} in the baseline than in "
+        f"the {int(results.count[worst])} sessions before it: since then something is different, and they are not its history"
     )
 
 
@@ -178,9 +246,18 @@ def _sessions_of_jobs(values: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _tests(
-    number: int, stratum: int, sides: tuple[pl.DataFrame, pl.DataFrame], policy: Policy, paired: bool, history: bool
+    number: int,
+    stratum: int,
+    sides: tuple[pl.DataFrame, pl.DataFrame],
+    policy: Policy,
+    paired: bool,
+    history: bool,
+    past: pl.DataFrame | None = None,
 ) -> tuple[list[int | None], list[CurveTest]]:
-    """All comparisons of one curve."""
+    """All comparisons of one curve.
+
+    :param past: its values in the sessions before the baseline; used if they make it a history.
+    """
     one, two = sides
     sizes = sorted(one["message_bytes"].unique().to_list(), key=lambda size: -1 if size is None else size)
     if paired:
@@ -192,11 +269,15 @@ def _tests(
         if both[0]["pair"].n_unique() >= policy.minimum_repeats:
             left, right = (_matrix(side, sizes, pl.col("pair")) for side in both)
             return sizes, curve_tests.tests_of_curve(number, sizes, left, right, policy, units=PAIRS)
-    nights = _sessions_of_jobs(one), _sessions_of_jobs(two)
     repeats = two.select(pl.len().over("case", "message_bytes").min()).item()
-    units = curve_tests.choose_units(*nights, history=history and repeats >= policy.minimum_repeats)
+    history = history and repeats >= policy.minimum_repeats
+    together = one if past is None else pl.concat([past, one])
+    if curve_tests.choose_units(_sessions_of_jobs(together), _sessions_of_jobs(two), history=history) == SESSIONS:
+        one = together
+    nights = _sessions_of_jobs(one), _sessions_of_jobs(two)
+    units = curve_tests.choose_units(*nights, history=history)
     between = curve_tests.between_jobs(units, (len(nights[0]), len(nights[1])), policy)
-    left, right = (_matrix(side, sizes, _REPEAT if units == REPEATS else pl.col("case")) for side in sides)
+    left, right = (_matrix(side, sizes, _REPEAT if units == REPEATS else pl.col("case")) for side in (one, two))
     return sizes, curve_tests.tests_of_curve(
         number, sizes, left, right, policy, units=units, between=between, nights=nights, stratum=stratum
     )

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
+from ..history import past as history_past
+from ..history import strata as history_strata
+from ..history.past import Past
 from ..results import session_values
 from ..results.session_values import CONDITION, Selection
 from . import comparison
@@ -38,6 +40,7 @@ class Comparison:
     :param metrics: likewise per metric.
     :param unequal: what was allowed to differ and does.
     :param sides: what was compared.
+    :param past: of two sides by session, the sessions before the first that measured the same.
     """
 
     subject: str
@@ -48,6 +51,7 @@ class Comparison:
     metrics: pl.DataFrame
     unequal: tuple[str, ...]
     sides: tuple[Selection, ...]
+    past: Past = field(default_factory=Past)
 
 
 def pair(
@@ -60,14 +64,18 @@ def pair(
     system: str | None = None,
     where: str | None = None,
     allow: Sequence[str] = (),
+    history: str | None = None,
 ) -> Comparison:
     """Compare two values of one subject.
 
     :param subject: one of :data:`SUBJECTS`; for ``session`` the values are selectors and ``selector`` is not used.
+    :param history: for ``session``, of the first side, as :attr:`~mpibench.verdicts.accept.AcceptanceOptions.history`.
     :raises BadInput: a side has no case that may be used, or the sides differ in something that is not compared.
     """
     if subject not in SUBJECTS:
         raise BadInput(f"--by {subject!r} is none of {', '.join(SUBJECTS)}.")
+    if history is not None and subject != "session":
+        raise BadInput("--history is for --by session: stacks, fabrics and placements are no history of one another.")
     name = session_values.system_of(folder, system)
     if subject == "session":
         sides = [session_values.read(folder, name, one, where=where) for one in (first, second)]
@@ -81,7 +89,14 @@ def pair(
             f"{first} and {second} were not measured under equal conditions: {refused[0]}; if that may be, --allow it."
         )
     policy = policies.load(name).judging_all()
-    judgement = comparison.judge(sides[0], sides[1], policy, paired=subject == "stack", history=subject == "session")
+    past, by_session = Past(), subject == "session"
+    if by_session:
+        facts = (*history_strata.FACTS, *(() if "nodelist" in allow else (history_strata.NODES,)))
+        others = sides[1].sessions
+        past = history_past.find(folder, name, sides[0].cases, without=others, selector=history, where=where, facts=facts)
+    judgement = comparison.judge(
+        sides[0], sides[1], policy, paired=subject == "stack", history=by_session, past=past.values if by_session else None
+    )
     if not judgement.metrics.filter(pl.col("ratio").is_not_null()).height:
         raise BadInput(f"{first} and {second} have no metric in common under equal conditions.")
     order = {band: place for place, band in enumerate(policy.bands_bytes)}
@@ -89,7 +104,8 @@ def pair(
     band = pl.col("band").replace_strict(order, return_dtype=pl.Int32)
     bands = with_winner(judgement.bands, first, second).sort([*by_name, band])
     metrics = with_winner(judgement.metrics, first, second).sort([*by_name, "message_bytes"])
-    return Comparison(subject, first, second, judgement, bands, metrics, tuple(text for _, text in differing), tuple(sides))
+    unequal = tuple(text for _, text in differing)
+    return Comparison(subject, first, second, judgement, bands, metrics, unequal, tuple(sides), past)
 
 
 def _side(whole: Selection, subject: str, value: str, other: str) -> Selection:
@@ -140,17 +156,13 @@ def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ..
         stored = json.loads(row["condition"] or "{}")
         if what == "suites":
             there = stored.get("suites") or {}
-            value: Any = {name: there[name].get("version") for name in _own_programs(row["group"]) if name in there}
+            value: Any = {
+                name: there[name].get("version") for name in history_strata.own_programs(row["group"]) if name in there
+            }
         else:
             value = row["nodelist"] if what == "nodelist" else stored.get(what)
         found.setdefault(tuple(row[key] for key in keys), set()).add(json.dumps(value))
     return found
-
-
-def _own_programs(group: str) -> list[str]:
-    """Suites a group runs as programs that stacks bring, each in a version of its own."""
-    wanted = catalogue.suites(group) if group in catalogue.GROUPS else tuple(catalogue.SUITES)
-    return [name for name in wanted if catalogue.SUITES[name].programs]
 
 
 def with_winner(rows: pl.DataFrame, first: str, second: str) -> pl.DataFrame:

@@ -135,33 +135,6 @@ def _narrowed(selection: Selection) -> dict[str, tuple[str, ...]]:
     return {row["session"]: selection_options.narrowing(row["cmdline"]) if row["cmdline"] else () for row in rows}
 
 
-#: Where a history is of one thing.
-STRATUM = ("partition", "stack", "fabric")
-
-
-def mixed_histories(selection: Selection) -> dict[tuple[str, ...], str]:
-    """What makes the sessions of a selection unlike one another, by :data:`STRATUM`: such sessions are no history of one thing.
-
-    :returns: sentences; no entry where version, lock hash and depth are the same in all sessions.
-    """
-    kinds: dict[tuple[str, ...], dict[str, set[str]]] = {}
-    versions = selection.cases.select("case", "mpi_version", "lock_hash", "condition")
-    # By the values, which have the names that were changed with --rename.
-    cases = selection.values.select(*STRATUM, "case").unique(maintain_order=True).join(versions, on="case", how="left")
-    for row in cases.drop("case").unique(maintain_order=True).to_dicts():
-        found = kinds.setdefault(tuple(row[name] for name in STRATUM), {})
-        depth = json.loads(row["condition"] or "{}").get(_LEVEL)
-        for name, value in (("MPI versions", row["mpi_version"]), ("lock hashes", row["lock_hash"]), ("depths", depth)):
-            found.setdefault(name, set()).add(str(value))
-    sentences = {}
-    for stratum, facts_of in kinds.items():
-        differ = [f"{name} {_listed(values)}" for name, values in facts_of.items() if len(values) > 1]
-        if differ:
-            partition, stack, fabric = stratum
-            sentences[stratum] = f"{stack} on {partition}, {fabric}: {', '.join(differ)}"
-    return sentences
-
-
 def _listed(names: Iterable[str]) -> str:
     return " and ".join(sorted(names))
 

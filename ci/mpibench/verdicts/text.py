@@ -144,7 +144,7 @@ def unknown_sentence(judgement: Judgement, policy: Policy) -> str:
     return (
         f"{rows.height} metrics rest on {count}: how much the machine changes from night to night was not measured and is "
         f"taken as {policy.between_jobs_percent:g} % ({policy.source}: between_jobs_percent), so that differences below "
-        f"{least:.1f} % are no finding; a baseline of {FEWEST_SESSIONS} or more sessions (now-30d:now) measures it"
+        f"{least:.1f} % are no finding; {FEWEST_SESSIONS} nights or more before the candidate measure it"
     )
 
 

@@ -35,7 +35,7 @@ FLOORS = {
     "mpibench": (
         ("whole_file", "statistics"),
         ("stacks", "results"),
-        ("spack", "cluster", "published", "completeness", "night", "protocols"),
+        ("spack", "cluster", "published", "completeness", "night", "history", "protocols"),
         ("verdicts", "bare", "pages"),
         ("guidelines",),
         ("report", "verdict_pages", "error_rates", "listings"),

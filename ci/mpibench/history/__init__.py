@@ -1,0 +1,1 @@
+"""What sessions before showed of a machine: which of them measured the same thing, and what they measured."""

@@ -1,0 +1,253 @@
+"""The sessions before a session, as far as they measured the same: found in the dataset, nobody has to name them.
+
+Each sentence says how many sessions there were, and why others are not among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.vocabulary import BadInput
+
+from ..results import eligibility, selectors, session_values, unreadable
+from ..results.dataset_layout import SAMPLES_SCHEMA
+from ..results.session_values import RENAMED, VALUES
+from ..statistics.prediction import FEWEST_SESSIONS
+from . import strata
+from .strata import FACTS, MEASURED, SHARED, Fact
+
+#: Word in place of a selector: do without a history.
+NONE = "none"
+#: Newest sessions of a stratum that are its history where no selector says so: a machine of long ago is another one, and more
+#: nights narrow a prediction hardly (1 + 1/30 against 1), while an old level that is past widens it.
+MOST_SESSIONS = 30
+#: No clock of a machine that runs this was ever right before.
+OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
+#: Names in one sentence.
+MOST_NAMES = 3
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """The history of one stack on one fabric.
+
+    :param facts: by column of :data:`strata.FACTS`, each with all its values.
+    :param sessions: ids, the oldest first; those that a side names itself are not among them.
+    :param named: sessions that the side names itself and that are of the same history.
+    :param days: calendar days (UTC) of all these, in ISO form.
+    :param left_out: why other sessions are not among them, and how many.
+    """
+
+    partition: str
+    stack: str
+    fabric: str
+    facts: Mapping[str, tuple[str, ...]]
+    sessions: tuple[str, ...]
+    named: int
+    days: tuple[str, ...]
+    left_out: tuple[tuple[str, int], ...]
+
+    @property
+    def count(self) -> int:
+        """Sessions in all."""
+        return len(self.sessions) + self.named
+
+    @property
+    def enough(self) -> bool:
+        """Whether it shows how much nights differ."""
+        return self.count >= FEWEST_SESSIONS
+
+    @property
+    def name(self) -> str:
+        """What it is the history of."""
+        version = " and ".join(filter(None, self.facts["mpi_version"]))
+        return f"{self.stack}{version and ' '}{version} on {self.partition}, {self.fabric}"
+
+    @property
+    def found(self) -> str:
+        """What was found, and what was not used and why."""
+        count = f"{self.count} session{'' if self.count == 1 else 's'}"
+        named = f", {self.named} of them named" if self.named and self.sessions else ""
+        span = f" on {len(self.days)} days, {self.days[0]} to {self.days[-1]}" if len(self.days) > 1 else ""
+        few = "" if self.enough else f"; {FEWEST_SESSIONS} are needed to know how much nights differ"
+        left = f"; not used: {_left_out(self.left_out)}" if self.left_out else ""
+        return f"{count}{named}{span}{few}{left}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain data with stable keys."""
+        return {
+            **{name: getattr(self, name) for name in (*SHARED, "named", "enough")},
+            "sessions": list(self.sessions),
+            "days": list(self.days),
+            "facts": {name: list(values) for name, values in self.facts.items()},
+            "left_out": [{"why": why, "sessions": count} for why, count in self.left_out],
+        }
+
+
+def _left_out(left_out: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{count} session{'' if count == 1 else 's'} {why}" for why, count in left_out)
+
+
+def _nothing() -> pl.DataFrame:
+    return pl.DataFrame(schema={name: SAMPLES_SCHEMA[name] for name in VALUES})
+
+
+@dataclass(frozen=True)
+class Past:
+    """Sessions before a side that measured the same.
+
+    :param values: as :attr:`Selection.values`, of these sessions only.
+    :param left_out: sessions that could not be read, one sentence each.
+    """
+
+    values: pl.DataFrame = field(default_factory=_nothing)
+    strata: tuple[Stratum, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def sentences(self) -> list[str]:
+        """How many sessions of which stratum there are, and why others are not used; strata with one answer share a line."""
+        names: dict[str, list[str]] = {}
+        for one in self.strata:
+            names.setdefault(one.found, []).append(one.name)
+        lines = []
+        for found, of in names.items():
+            more = f" and {len(of) - MOST_NAMES} more" if len(of) > MOST_NAMES else ""
+            lines.append(f"history of {'; '.join(of[:MOST_NAMES])}{more}: {found}")
+        return [*lines, *self.left_out]
+
+
+def find(
+    folder: Path,
+    system: str,
+    like: pl.DataFrame,
+    *,
+    without: Collection[str] = (),
+    selector: str | None = None,
+    where: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    facts: Sequence[Fact] = FACTS,
+    counted: bool = True,
+) -> Past:
+    """Sessions up to the newest of some cases that measured the same as these.
+
+    :param like: eligible rows of the table ``cases``: the side whose history is wanted.
+    :param without: further sessions that are not its history, such as those of the other side.
+    :param selector: only these sessions, however many; default: the :data:`MOST_SESSIONS` newest of each stratum;
+        :data:`NONE`: none.
+    :param where: only cases that fulfil it.
+    :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
+    :param facts: in what cases of one history agree.
+    :param counted: the cases' own sessions are part of the history.
+    :raises BadInput: the selector cannot be read or selects nothing.
+    """
+    wanted = strata.describe(like).unique([*MEASURED, *(fact.column for fact in facts)], maintain_order=True)
+    # Cases of one condition that differ in a fact are no one thing, and have no history.
+    single = wanted.filter(pl.len().over(MEASURED) == 1)
+    own = like["session"].unique().to_list()
+    if not like.height or selector == NONE:
+        return Past()
+    until = like.select(pl.max("started")).item()
+    table = session_values.cases_of(folder, system)
+    known = selectors.sessions_table(table)
+    chosen = known["session"].unique().to_list()
+    if selector is not None:
+        chosen = selectors.select(selector, known, unreadable=unreadable.find(folder, [system]))
+    others = [one for one in chosen if one not in {*own, *without}]
+    cases = _filtered(table.filter(pl.col("session").is_in(others)).collect(), where)
+    split = eligibility.split_cases(cases)
+    unused = split.left_out.filter(pl.col("why").is_in([eligibility.NO_PROOF, eligibility.FAILED]))
+    every = pl.concat([split.eligible.with_columns(why=pl.lit(None, dtype=pl.String)), unused])
+    judged = _reasons(strata.describe(every), single, facts, until, None if selector else MOST_SESSIONS - len(own) * counted)
+    used, values, lost = _read(
+        folder, system, split.eligible.join(judged.filter(pl.col("why") == "").select("case"), on="case")
+    )
+    for old, new in (rename or {}).items():
+        values = values.with_columns(pl.col(list(RENAMED)).replace(old, new))
+        judged = judged.with_columns(pl.col(list(SHARED)).replace(old, new))
+        like = like.with_columns(pl.col(list(SHARED)).replace(old, new))
+    judged = judged.filter((pl.col("why") != "") | pl.col("case").is_in(used))
+    return Past(values.filter(pl.col("value") > 0), tuple(_strata(strata.describe(like), judged, counted=counted)), tuple(lost))
+
+
+def _filtered(cases: pl.DataFrame, where: str | None) -> pl.DataFrame:
+    """Cases that fulfil an expression; none is an answer here."""
+    try:
+        return selectors.filter_cases(cases, where) if cases.height else cases
+    except BadInput:
+        return cases.clear()
+
+
+def _reasons(cases: pl.DataFrame, like: pl.DataFrame, facts: Sequence[Fact], until: datetime, most: int | None) -> pl.DataFrame:
+    """Cases of the wanted conditions with ``why`` they are not of their history; empty where they are.
+
+    :param cases: described, with ``why`` they are not eligible.
+    :param like: one described case of each condition.
+    """
+    columns = [fact.column for fact in facts]
+    wanted = like.select(*MEASURED, *(pl.col(name).alias(f"{name}_wanted") for name in columns))
+    found = cases.join(wanted, on=MEASURED, how="inner", nulls_equal=True)
+    reasons = [
+        (pl.col("started") > until, pl.lit("that started later")),
+        (pl.col("started") < OLDEST, pl.lit("whose clock was wrong")),
+        (pl.col("why").is_not_null(), pl.lit("without proof of this")),
+        *((pl.col(one.column).ne_missing(pl.col(f"{one.column}_wanted")), strata.why_not(one)) for one in facts),
+    ]
+    why = pl.coalesce(*(pl.when(condition).then(text) for condition, text in reasons), pl.lit(""))
+    found = found.with_columns(why=why)
+    if most is None:
+        return found
+    # Sessions by age within each condition; those of another stratum do not count.
+    place = pl.struct("started", "session").rank("dense", descending=True).over([*MEASURED, "why"])
+    old = (pl.col("why") == "") & (place > most)
+    return found.with_columns(why=pl.when(old).then(pl.lit(f"older than the newest {MOST_SESSIONS}")).otherwise(pl.col("why")))
+
+
+def _read(folder: Path, system: str, cases: pl.DataFrame) -> tuple[list[str], pl.DataFrame, list[str]]:
+    """Values of cases, and what cannot be used: a damaged session of long ago stops no verdict of today.
+
+    :returns: ids of the cases that were read, their values, and a sentence for each session that was not.
+    """
+    if not cases.height:
+        return [], _nothing(), []
+    try:
+        return cases["case"].to_list(), session_values.values_of(folder, system, cases)[0], []
+    except BadInput:
+        pass
+    used: list[str] = []
+    parts, lost = [], []
+    for (session,), part in cases.group_by("session", maintain_order=True):
+        try:
+            parts.append(session_values.values_of(folder, system, part)[0])
+            used += part["case"].to_list()
+        except BadInput as damaged:
+            lost.append(f"session {str(session)[:8]} is not used as history: {damaged}")
+    values = pl.concat(parts) if parts else _nothing()
+    return used, values, lost
+
+
+def _strata(like: pl.DataFrame, judged: pl.DataFrame, *, counted: bool) -> list[Stratum]:
+    """One answer for each stack on each fabric of the side whose history is wanted.
+
+    :param judged: of :func:`_reasons`.
+    :param counted: the side's own sessions are part of it.
+    """
+    before = judged.partition_by(SHARED, as_dict=True)
+    found = []
+    for key, part in sorted(like.partition_by(SHARED, as_dict=True).items(), key=str):
+        others = before.get(key, judged.clear())
+        used, left = others.filter(pl.col("why") == ""), others.filter(pl.col("why") != "")
+        sessions = used.select("started", "session").unique().sort("started", "session")
+        named = part.select("started", "session").unique() if counted else sessions.clear()
+        days = sorted({f"{one:%Y-%m-%d}" for one in (*sessions["started"], *named["started"])})
+        counts = left.group_by("why").agg(pl.col("session").n_unique()).sort("session", "why", descending=[True, False])
+        facts = {one.column: tuple(sorted(part[one.column].unique())) for one in FACTS if one is not strata.PLACEMENT}
+        partition, stack, fabric = map(str, key)
+        not_used = tuple((why, count) for why, count in counts.iter_rows())
+        found.append(Stratum(partition, stack, fabric, facts, tuple(sessions["session"]), named.height, tuple(days), not_used))
+    return found

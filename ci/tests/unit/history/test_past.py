@@ -1,0 +1,222 @@
+"""The sessions before: found without being named, never pooled with others, and counted in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpibench import cli
+from mpibench.history import past
+from mpibench.results import session_values
+from mpibench.verdicts import accept, curve_tests, pairing
+from mpibench.verdicts.accept import ACCEPTED, REFUSED, AcceptanceOptions
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_verdicts import FIRST, SIZES, write_session
+
+NIGHTS = 8
+
+
+def factor(value: float) -> Callable[[str, int, str], float]:
+    return lambda *_: value
+
+
+def write_nights(folder: Path, first: int = 0, count: int = NIGHTS, **options: Any) -> None:
+    for number in range(first, first + count):
+        write_session(folder, number, **{"noise": 0.004, **options})
+
+
+def find(folder: Path, **options: Any) -> past.Past:
+    """The history of the newest session."""
+    newest = session_values.read(folder, "testbed", "latest")
+    return past.find(folder, "testbed", newest.cases, **options)
+
+
+def sentence(folder: Path, **options: Any) -> str:
+    (text,) = find(folder, **options).sentences()
+    return text
+
+
+def units(found: accept.Acceptance) -> set[str]:
+    return set(found.judgement.metrics["units"])
+
+
+def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) -> None:
+    write_nights(tmp_path)
+    write_session(tmp_path, NIGHTS, change=factor(1.04), noise=0.004)
+    found = accept.decide(tmp_path, "latest~1", "latest")
+    assert units(found) == {curve_tests.SESSIONS}
+    assert found.decision == REFUSED
+    row = found.judgement.metrics.row(0, named=True)
+    assert (row["baseline_jobs"], row["candidate_jobs"], row["baseline_repeats"]) == (NIGHTS, 1, 5 * NIGHTS)
+    assert (
+        "history of openmpi-spack 5.0.10 on node, eth1g: 8 sessions, 1 of them named on 8 days, 2026-01-05 to 2026-01-12"
+    ) in found.notes
+    assert found.baseline.sessions == found.baseline.sessions[:1], "the side is what was named"
+    alone = accept.decide(tmp_path, "latest~1", "latest", AcceptanceOptions(history=past.NONE))
+    assert units(alone) == {curve_tests.REPEATS}
+    assert not [one for one in alone.notes if one.startswith("history of")]
+
+
+def test_no_session_after_the_baseline_is_its_history(tmp_path: Path) -> None:
+    """They may be from after the upgrade."""
+    write_nights(tmp_path)
+    write_nights(tmp_path, NIGHTS, 3, change=factor(1.2))
+    write_session(tmp_path, 20, change=factor(1.2))
+    found = accept.decide(tmp_path, "latest~4", "latest")
+    assert found.decision == REFUSED
+    assert found.judgement.metrics["slower"].to_numpy() == pytest.approx(0.2, abs=0.02)
+    (said,) = [one for one in found.notes if one.startswith("history of")]
+    assert said.endswith("not used: 3 sessions that started later")
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"mpi_version": "4.1.6"}, "with MPI version 4.1.6"),
+        ({"where": {"lock_hash": "else"}}, "with lock hash else"),
+        ({"condition": {"depth": "smoke"}}, "with depth smoke"),
+        ({"labels": {"run": "acceptance"}}, "with label run acceptance"),
+        ({"condition": {"placement": [[0], [4]]}}, "with another placement"),
+        ({"condition": {"transport": "verbs"}}, "with transport verbs"),
+        ({"condition": {"suites": {"imb": {"version": "2019.6"}}}}, "with benchmark version imb 2019.6"),
+        ({"evidence": "contradicted"}, "without proof of this"),
+        ({"started": datetime(1970, 1, 1, 1, tzinfo=timezone.utc)}, "whose clock was wrong"),
+        ({"started": FIRST + timedelta(days=100)}, "that started later"),
+    ],
+)
+def test_what_was_measured_otherwise_is_another_history(tmp_path: Path, other: dict[str, Any], why: str) -> None:
+    write_nights(tmp_path)
+    for number in (40, 41):
+        write_session(tmp_path, number, **{"night": number - 39, **other, "change": factor(3.0)})
+    last = write_session(tmp_path, NIGHTS)
+    cases = session_values.read(tmp_path, "testbed", last).cases
+    found = past.find(tmp_path, "testbed", cases)
+    assert found.sentences() == [
+        "history of openmpi-spack 5.0.10 on node, eth1g: 9 sessions, 1 of them named on 9 days, 2026-01-05 to 2026-01-13; "
+        f"not used: 2 sessions {why}"
+    ]
+    assert len(found.strata[0].sessions) == NIGHTS == found.values["session"].n_unique()
+
+
+def test_another_fabric_pinning_or_stack_is_not_looked_at(tmp_path: Path) -> None:
+    write_nights(tmp_path, where={"fabric": "shm"})
+    write_nights(tmp_path, NIGHTS, where={"pinning": "scatter"})
+    write_nights(tmp_path, 2 * NIGHTS, stacks=("mpich-spack",))
+    write_session(tmp_path, 99)
+    assert sentence(tmp_path) == (
+        "history of openmpi-spack 5.0.10 on node, eth1g: 1 session; 5 are needed to know how much nights differ"
+    )
+
+
+def test_one_night_is_no_history_and_nothing_is_called_one(tmp_path: Path) -> None:
+    write_nights(tmp_path, count=1)
+    write_session(tmp_path, 1)
+    found = accept.decide(tmp_path, "latest~1", "latest")
+    assert units(found) == {curve_tests.REPEATS}
+    assert (
+        "history of openmpi-spack 5.0.10 on node, eth1g: 1 session; 5 are needed to know how much nights differ" in found.notes
+    )
+
+
+def test_a_long_history_ends_with_the_newest_unless_a_selector_says_so(tmp_path: Path) -> None:
+    write_nights(tmp_path, count=past.MOST_SESSIONS + 5, sizes=SIZES[:2])
+    found = find(tmp_path)
+    assert found.strata[0].count == past.MOST_SESSIONS
+    assert found.strata[0].left_out == ((f"older than the newest {past.MOST_SESSIONS}", 5),)
+    assert find(tmp_path, selector="20260101:now").strata[0].count == past.MOST_SESSIONS + 5
+    assert find(tmp_path, selector="20260201:now").strata[0].count == 8
+    with pytest.raises(BadInput, match="selects none"):
+        find(tmp_path, selector="20200101:20200102")
+
+
+def test_a_side_of_two_versions_has_no_history(tmp_path: Path) -> None:
+    write_nights(tmp_path)
+    write_session(tmp_path, NIGHTS, mpi_version="5.0.11")
+    write_session(tmp_path, NIGHTS + 1, mpi_version="5.0.11")
+    found = accept.decide(tmp_path, "latest~2,latest~1", "latest")
+    assert units(found) == {curve_tests.REPEATS}
+    assert any("no one history" in one and "MPI versions 5.0.10 and 5.0.11" in one for one in found.notes)
+
+
+def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path: Path) -> None:
+    """The last night before the upgrade was slower already: the upgrade is not refused for that."""
+    write_nights(tmp_path)
+    for number in (NIGHTS, NIGHTS + 1):
+        write_session(tmp_path, number, change=factor(1.1), noise=0.004)
+    found = accept.decide(tmp_path, "latest~1", "latest")
+    assert found.decision == ACCEPTED
+    assert units(found) == {curve_tests.REPEATS}
+    (said,) = [one for one in found.notes if one.startswith("the baseline is unlike its history")]
+    assert "% slower in the baseline than in the 8 sessions before it" in said
+
+
+def test_the_record_has_the_history_and_its_values(tmp_path: Path) -> None:
+    write_nights(tmp_path, count=3, mpi_version="4.1.6")
+    write_nights(tmp_path, 3)
+    write_session(tmp_path, 99)
+    out = tmp_path / "out"
+    words = ["--baseline", "latest~1", "--dataset-only", "--dataset", str(tmp_path), "--out", str(out)]
+    assert cli.main(["accept", *words]) == 0
+    record = json.loads((out / "accept.json").read_text())
+    (stratum,) = record["history"]["strata"]
+    assert (len(stratum["sessions"]), stratum["named"], stratum["enough"]) == (NIGHTS - 1, 1, True)
+    assert stratum["left_out"] == [{"why": "with MPI version 4.1.6", "sessions": 3}]
+    assert record["history"]["values"] == 5 * 21 * (NIGHTS - 1)
+    assert record["options"]["history"] is None
+    assert len(record["baseline"]["sessions"]) == 1
+    first = record["history"]["values_sha256"]
+    assert cli.main(["accept", *words, "--history", "none"]) == 0
+    assert json.loads((out / "accept.json").read_text())["history"]["values_sha256"] != first
+
+
+def test_a_damaged_session_of_long_ago_stops_nobody(tmp_path: Path) -> None:
+    write_nights(tmp_path)
+    write_session(tmp_path, 50, night=2, edit=lambda row: {**row, "value": float("nan")})
+    write_session(tmp_path, 99)
+    found = find(tmp_path)
+    assert found.strata[0].count == NIGHTS + 1
+    assert any("is not used as history" in one and "nan" in one for one in found.sentences())
+
+
+def test_renamed_stacks_keep_their_history(tmp_path: Path) -> None:
+    write_nights(tmp_path, stacks=("old-name",))
+    write_session(tmp_path, 99, stacks=("new-name",))
+    found = accept.decide(tmp_path, "latest~1", "latest", AcceptanceOptions(rename={"old-name": "new-name"}))
+    assert units(found) == {curve_tests.SESSIONS}
+    assert any(one.startswith("history of new-name 5.0.10 on node, eth1g: 8 sessions") for one in found.notes)
+
+
+def test_two_sessions_are_compared_with_the_history_of_the_first_on_the_same_nodes(tmp_path: Path) -> None:
+    write_nights(tmp_path)
+    write_nights(tmp_path, 20, 2, night=1, where={"nodelist": "n3,n4"})
+    write_session(tmp_path, 99)
+    found = pairing.pair(tmp_path, "latest", "session", "latest~1", "latest")
+    assert set(found.metrics["units"]) == {curve_tests.SESSIONS}
+    assert found.past.strata[0].left_out == (("with another node list", 2),)
+    allowed = pairing.pair(tmp_path, "latest", "session", "latest~1", "latest", allow=["nodelist"])
+    assert allowed.past.strata[0].left_out == ()
+    assert set(pairing.pair(tmp_path, "latest", "session", "latest~1", "latest", history="none").metrics["units"]) == {
+        curve_tests.REPEATS
+    }
+    with pytest.raises(BadInput, match="is for --by session"):
+        pairing.pair(tmp_path, "latest", "stack", "a", "b", history="none")
+
+
+def test_constant_values_and_zeros_in_a_history_are_no_certainty(tmp_path: Path) -> None:
+    def zero(row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "value": 0.0} if (row["benchmark"], row["message_bytes"]) == ("Uniband", 4096) else row
+
+    for number in range(NIGHTS):
+        write_session(tmp_path, number, noise=0.0, edit=zero if number in (2, 3, 4) else lambda row: row)
+    write_session(tmp_path, NIGHTS, noise=0.0, change=factor(1.001))
+    found = accept.decide(tmp_path, "latest~1", "latest")
+    assert found.decision == ACCEPTED
+    rows = {(row["benchmark"], row["message_bytes"]): row for row in found.judgement.metrics.to_dicts()}
+    assert (rows["Uniband", 4096]["baseline_jobs"], rows["Uniband", 1024]["baseline_jobs"]) == (NIGHTS - 3, NIGHTS)
+    write_session(tmp_path, NIGHTS + 1, noise=0.0, change=factor(1.1))
+    assert accept.decide(tmp_path, "latest~1", "latest").decision == REFUSED
