@@ -176,8 +176,9 @@ def gate(
         typer.Option(min=0.01, help="Hours since the session's start; default: max_age_hours of policy.yaml, 36."),
     ] = None,
     partial: Partial = False,
+    history: History = None,
 ) -> None:
-    """Judge one session in at most ten lines: is it complete, proven, recent, within its references, and without drift?
+    """Judge one session in at most ten lines: is it complete, proven, recent, within its references, and like nights before?
 
     For CI, after ci/nightly: `mpibench gate --session "$(cat results/session-id)"`. `mpibench expected --help` says what a
     complete session holds. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be read.
@@ -185,7 +186,7 @@ def gate(
     from mpibench.verdicts import gate as gates
 
     _prepare(db, dataset, dataset_only, reported=True)
-    result = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial)
+    result = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
     _say_at_width(result.lines)
     raise typer.Exit(int(not result.passed))
 

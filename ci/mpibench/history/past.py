@@ -16,8 +16,8 @@ import polars as pl
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..results import eligibility, selectors, session_values, unreadable
-from ..results.dataset_layout import SAMPLES_SCHEMA
-from ..results.session_values import RENAMED, VALUES
+from ..results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA
+from ..results.session_values import RENAMED, VALUES, Selection
 from ..statistics.prediction import FEWEST_SESSIONS
 from . import strata
 from .strata import FACTS, MEASURED, SHARED, Fact
@@ -27,6 +27,8 @@ NONE = "none"
 #: Newest sessions of a stratum that are its history where no selector says so: a machine of long ago is another one, and more
 #: nights narrow a prediction hardly (1 + 1/30 against 1), while an old level that is past widens it.
 MOST_SESSIONS = 30
+#: Why a session is no part of a history that is long enough without it.
+OLDER = "older than the newest"
 #: No clock of a machine that runs this was ever right before.
 OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
 #: Names in one sentence.
@@ -62,6 +64,11 @@ class Stratum:
     def enough(self) -> bool:
         """Whether it shows how much nights differ."""
         return self.count >= FEWEST_SESSIONS
+
+    @property
+    def unlike(self) -> bool:
+        """Whether sessions measured the same thing otherwise, and not only too long ago."""
+        return any(not why.startswith(OLDER) for why, _ in self.left_out)
 
     @property
     def name(self) -> str:
@@ -103,12 +110,21 @@ class Past:
     """Sessions before a side that measured the same.
 
     :param values: as :attr:`Selection.values`, of these sessions only.
+    :param cases: rows of ``cases`` with these values.
     :param left_out: sessions that could not be read, one sentence each.
     """
 
     values: pl.DataFrame = field(default_factory=_nothing)
     strata: tuple[Stratum, ...] = ()
     left_out: tuple[str, ...] = ()
+    cases: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CASES_SCHEMA))
+
+    def as_side(self, system: str) -> Selection:
+        """As one side of a comparison, for a session that is held against nothing but its history."""
+        nothing = self.cases.clear()
+        sessions = tuple(self.cases.select("started", "session").unique().sort("started", "session")["session"])
+        values, zeros = self.values, self.values.clear()
+        return Selection(system, sessions, values, self.cases, self.cases, self.left_out, zeros, nothing, "history")
 
     def sentences(self) -> list[str]:
         """How many sessions of which stratum there are, and why others are not used; strata with one answer share a line."""
@@ -172,7 +188,9 @@ def find(
         judged = judged.with_columns(pl.col(list(SHARED)).replace(old, new))
         like = like.with_columns(pl.col(list(SHARED)).replace(old, new))
     judged = judged.filter((pl.col("why") != "") | pl.col("case").is_in(used))
-    return Past(values.filter(pl.col("value") > 0), tuple(_strata(strata.describe(like), judged, counted=counted)), tuple(lost))
+    cases = split.eligible.filter(pl.col("case").is_in(used))
+    found = _strata(strata.describe(like), judged, counted=counted)
+    return Past(values.filter(pl.col("value") > 0), tuple(found), tuple(lost), cases)
 
 
 def _filtered(cases: pl.DataFrame, where: str | None) -> pl.DataFrame:
@@ -205,7 +223,7 @@ def _reasons(cases: pl.DataFrame, like: pl.DataFrame, facts: Sequence[Fact], unt
     # Sessions by age within each condition; those of another stratum do not count.
     place = pl.struct("started", "session").rank("dense", descending=True).over([*MEASURED, "why"])
     old = (pl.col("why") == "") & (place > most)
-    return found.with_columns(why=pl.when(old).then(pl.lit(f"older than the newest {MOST_SESSIONS}")).otherwise(pl.col("why")))
+    return found.with_columns(why=pl.when(old).then(pl.lit(f"{OLDER} {MOST_SESSIONS}")).otherwise(pl.col("why")))
 
 
 def _read(folder: Path, system: str, cases: pl.DataFrame) -> tuple[list[str], pl.DataFrame, list[str]]:

@@ -202,6 +202,18 @@ def predict(baseline: Baseline, candidate: Units) -> Effects:
     return Effects(location - baseline.location, np.where(known, error, np.nan), df, own + baseline.variance)
 
 
+def reach(history: Units, confidence: float) -> Array:
+    """How far one more session may lie from a history, however short: half the width of its prediction interval, in log.
+
+    Rows of a history of fewer than two sessions have none (NaN). All rows count as of one kind.
+    """
+    baseline = learn(history, np.zeros(len(history.values), dtype=int))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        error = np.sqrt(baseline.variance * (1 + 1 / history.count))
+    df = np.where(baseline.df > 0, baseline.df, np.nan)
+    return stats.t.ppf(0.5 + confidence / 2, df) * error
+
+
 def left_out(baseline: Baseline) -> tuple[Array, Array]:
     """Each session of the history judged by the others.
 

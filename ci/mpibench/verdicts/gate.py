@@ -1,4 +1,8 @@
-"""What nightly CI calls: is one session whole, proven, young enough, within its references and without drift?
+"""What nightly CI calls: is one session whole, proven, young enough, within its references, like the nights before, undrifted?
+
+A night is held against the prediction interval of the sessions before it that measured the same (:mod:`mpibench.history.past`),
+beside fixed references. Where these are too few the answer says so, and what cannot be known without them; no other yardstick
+takes their place: a night against a night, with the spread of repeats, is refused without reason far too often.
 
 At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. Each answer says how old the session is,
 what was expected of it, and which sessions could not be read. "No reference" is said and is not a failure: `acceptance` mode
@@ -8,7 +12,7 @@ and ``accept`` insist.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -19,9 +23,18 @@ from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..completeness import expected
+from ..history import past as history_past
+from ..history.past import Past
+from ..history.strata import SHARED
 from ..results import eligibility, selectors, session_values, unreadable
-from . import drift
+from ..results.session_values import CURVE, METRIC
+from ..statistics.prediction import FEWEST_SESSIONS
+from . import comparison, drift
 from . import policy as verdict_policy
+from . import text as verdict_text
+from .curve_tests import SESSIONS
+from .policy import Policy
+from .words import IMPROVED, REGRESSED
 
 #: Lines at most.
 MOST_LINES = 10
@@ -60,6 +73,7 @@ def decide(
     *,
     max_age_hours: float | None = None,
     partial: bool = False,
+    history: str | None = None,
     root: Path = ROOT,
     now: datetime | None = None,
 ) -> Result:
@@ -69,6 +83,7 @@ def decide(
     :param recent: nights back to which a change counts as new.
     :param max_age_hours: in place of the policy's.
     :param partial: a partial session is judged by what it was asked for.
+    :param history: as :attr:`~mpibench.verdicts.accept.AcceptanceOptions.history`.
     :raises BadInput: no dataset, a damaged one, or a selector that does not mean one session that can be read.
     """
     if max_age_hours is not None and not 0 < max_age_hours < math.inf:
@@ -77,23 +92,24 @@ def decide(
     table = session_values.cases_of(folder, name)
     cases = table.filter(pl.col("session") == chosen).collect()
     whole = expected.judge(folder, name, chosen, partial=partial, root=root)
-    limit = max_age_hours or verdict_policy.load(name, root).max_age_hours
-    age = _age(whole.started, limit, now or datetime.now(timezone.utc))
+    policy = verdict_policy.load(name, root)
+    age = _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc))
     evidence, references = _evidence(cases), _references(cases)
     sessions = selectors.sessions_table(table)
     dropped = _dropped(table, sessions, cases, chosen)
     watched, better = _drift(folder, name, sessions, chosen, recent)
+    nights, unknown = _nights(folder, name, chosen, cases, policy, history)
     lost = unreadable.find(folder, [name])
     refused = f"{len(lost)} ({lost[-1].why})" if lost else "none"
-    questions = (age, GateCheck(whole.summary, whole.missing), evidence, references, watched)
+    questions = (age, GateCheck(whole.summary, whole.missing), evidence, references, watched, nights)
     problems = [line for question in questions for line in question.problems]
     label = f"run={whole.run}" if whole.run is not None else "no label"
     decision = "FAIL" if problems else "PASS"
     head = (
         f"{decision}: {name}, session {chosen[:8]} ({label}, {age.counts}): {evidence.counts}; {whole.summary}",
-        f"{references.counts}; {watched.counts}; sessions that could not be read: {refused}",
+        f"{references.counts}; {watched.counts}; {nights.counts}; sessions that could not be read: {refused}",
     )
-    body = [*problems, *(f"note: {line}" for line in (*dropped, *whole.notes)), *better]
+    body = [*problems, *(f"note: {line}" for line in (*dropped, *whole.notes, *unknown)), *better]
     room = MOST_LINES - len(head)
     if len(body) > room:
         rest = f"... and {len(body) - room + 1} more: see `mpibench expected`, `mpibench report` and `mpibench drift`"
@@ -195,6 +211,44 @@ def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, rece
     problems = (*(f"drift: {event}" for event in worse), *absent)
     better = [f"better: {one}" for one in found if one.slower <= 0]
     return GateCheck(f"{counts} ({short})" if short else counts, problems), better
+
+
+def _nights(
+    folder: Path, system: str, session: str, cases: pl.DataFrame, policy: Policy, selector: str | None
+) -> tuple[GateCheck, list[str]]:
+    """Is this session one more of those before it that measured the same? And what cannot be known of it."""
+    eligible = eligibility.split_cases(cases).eligible
+    if not eligible.height or selector == history_past.NONE:
+        return GateCheck("not held against sessions before"), []
+    past = history_past.find(folder, system, eligible, selector=selector, counted=False)
+    tonight = session_values.read(folder, system, session)
+    # A metric of fewer sessions has no prediction interval, and repeats are none for nights.
+    long = past.values.filter(pl.col("session").n_unique().over(CURVE) >= FEWEST_SESSIONS)
+    judgement = comparison.judge(replace(past, values=long).as_side(system), tonight, policy)
+    judged = judgement.metrics.filter((pl.col("units") == SESSIONS) | (pl.col("verdict") == REGRESSED))
+    worse, better = (judged.filter(pl.col("verdict") == verdict).height for verdict in (REGRESSED, IMPROVED))
+    count = tonight.measured.select(METRIC).unique().height
+    counts = f"{judged.height} of {count} metrics held against {_sessions(long)} before: {worse} slower, {better} faster"
+    called = [frame.filter(pl.col("verdict") == REGRESSED) for frame in (judgement.metrics, judgement.bands)]
+    lines = verdict_text.sentences(replace(judgement, metrics=called[0], bands=called[1]))
+    problems = (f"history: {line.removeprefix(f'{REGRESSED}: ')}, held against {_sessions(long)} before" for line in lines)
+    return GateCheck(counts, tuple(problems)), _unknown(past, policy)
+
+
+def _sessions(values: pl.DataFrame) -> str:
+    """How many sessions there are of the metric with the fewest, and of that with the most."""
+    found = values.group_by(CURVE).agg(pl.col("session").n_unique())["session"]
+    least, most = (found.min(), found.max()) if len(found) else (0, 0)
+    return f"{most} session{'' if most == 1 else 's'}" if least == most else f"{least} to {most} sessions"
+
+
+def _unknown(past: Past, policy: Policy) -> list[str]:
+    """How many sessions of which stratum there are, why others are not used, what these cannot tell; empty: all are used."""
+    short = tuple(one for one in past.strata if not one.enough)
+    apart = tuple(one for one in past.strata if one.enough and one.unlike)
+    keys = pl.DataFrame([(one.partition, one.stack, one.fabric) for one in short], schema=list(SHARED), orient="row")
+    values = past.values.join(keys, on=SHARED, how="semi") if short else past.values.clear()
+    return [*replace(past, strata=short + apart).sentences(), *filter(None, [verdict_text.reach_sentence(values, policy)])]
 
 
 def _first(row: dict[str, object]) -> str:

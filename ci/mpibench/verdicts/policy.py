@@ -37,7 +37,7 @@ class Policy:
     :param confidence: level of the intervals shown.
     :param false_discovery_rate: of all changes called, the share that may be none (Benjamini and Hochberg 1995).
     :param between_jobs_percent: how much two jobs under one condition differ; the last resort, where a side has too few jobs
-        to say and the baseline is no history.
+        to say and neither the baseline nor the sessions before it are a history.
     :param minimum_repeats: fewer values on a side are no ground for a verdict.
     :param power: probability with which the number of repeats asked for would decide.
     :param reference_jobs: jobs below which no reference is learned.

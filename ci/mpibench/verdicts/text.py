@@ -14,7 +14,8 @@ from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..protocols.moved_switches import MovedSwitch
 from ..results.quantity_text import size_text
-from ..results.session_values import CONDITION, describe_condition
+from ..results.session_values import CONDITION, METRIC, describe_condition, slowness
+from ..statistics import prediction
 from ..statistics.prediction import FEWEST_SESSIONS
 from .comparison import Judgement
 from .curve_tests import REPEATS, SESSIONS
@@ -138,14 +139,41 @@ def unknown_sentence(judgement: Judgement, policy: Policy) -> str:
     if not rows.height:
         return ""
     jobs = rows.min().row(0)
-    error = policy.between_jobs_percent * math.sqrt(sum(1 / one for one in jobs))
-    least = error * float(stats.norm.ppf(0.5 + policy.confidence / 2))
+    least = _least_of_one_night(policy, jobs)
     count = " and ".join(f"{one} job{'s' if one > 1 else ''}" for one in jobs)
     return (
         f"{rows.height} metrics rest on {count}: how much the machine changes from night to night was not measured and is "
         f"taken as {policy.between_jobs_percent:g} % ({policy.source}: between_jobs_percent), so that differences below "
         f"{least:.1f} % are no finding; {FEWEST_SESSIONS} nights or more before the candidate measure it"
     )
+
+
+def reach_sentence(values: pl.DataFrame, policy: Policy) -> str:
+    """What a history that is too short cannot tell; empty where it is none at all.
+
+    :param values: of its sessions (:attr:`~mpibench.results.session_values.Selection.values`).
+    """
+    count = values["session"].n_unique()
+    if not count:
+        return ""
+    least, whence = _least_of_one_night(policy), f" (taken from between_jobs_percent of {policy.source})"
+    if count > 1:
+        nights = values.with_columns(slowness=slowness(values)).pivot(
+            on="session", index=METRIC, values="slowness", aggregate_function="median"
+        )
+        logs = nights.drop(*METRIC).to_numpy().astype(float)
+        known = prediction.reach(prediction.by_session(logs, range(logs.shape[1])), policy.confidence)
+        known = known[np.isfinite(known)]
+        if len(known):
+            least, whence = 100 * float(np.expm1(np.median(known))), ""
+    nights_text = "one night each" if count == 1 else f"{count} nights and one"
+    return f"{nights_text}: differences below {least:.1f} % cannot be told from night-to-night changes here{whence}"
+
+
+def _least_of_one_night(policy: Policy, jobs: tuple[int, int] = (1, 1)) -> float:
+    """Smallest difference in percent that is none of two sides of so many jobs, as the policy says how much jobs differ."""
+    error = policy.between_jobs_percent * math.sqrt(sum(1 / one for one in jobs))
+    return error * float(stats.norm.ppf(0.5 + policy.confidence / 2))
 
 
 def _with_interval(row: Mapping[str, Any]) -> str:

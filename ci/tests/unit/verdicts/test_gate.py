@@ -61,6 +61,67 @@ def test_a_change_for_the_worse_fails_in_at_most_ten_lines(tmp_path: Path, capsy
     assert len(lines) <= 10
 
 
+def test_one_slow_night_fails_against_the_nights_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Drift waits until a change has lasted."""
+    for number in range(8):
+        write_session(tmp_path, number)
+    write_session(tmp_path, 8, change=lambda benchmark, *_: 1.12 if benchmark == "PingPong" else 1.0)
+    assert run(tmp_path, *OLD) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        "0 changes for the worse in 9 nights of 9; 21 of 21 metrics held against 8 sessions before: 11 slower, 0 faster;"
+        in lines[1]
+    )
+    assert lines[2].startswith("history: openmpi-spack on node, eth1g, 2 x 1, bunch: PingPong at 0 B to 4 MiB is 1")
+    assert lines[2].endswith("11 metrics, held against 8 sessions before")
+    assert len(lines) == 3
+    assert run(tmp_path, "--history", "none", *OLD) == 0
+    assert "; not held against sessions before; " in capsys.readouterr().out
+
+
+def test_nights_that_differ_anyway_fail_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, factor in enumerate((1.0, 1.05, 0.97, 1.02, 0.95, 1.04, 0.98, 1.0, 1.05)):
+        write_session(tmp_path, number, change=lambda *_, factor=factor: factor)
+    assert run(tmp_path, *OLD) == 0
+    assert "21 of 21 metrics held against 8 sessions before: 0 slower, 0 faster" in capsys.readouterr().out
+
+
+def test_without_a_history_the_gate_says_what_it_cannot_know(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One night against another is no ground to fail, nor are those of another version."""
+    write_session(tmp_path, 0)
+    write_session(tmp_path, 1, change=lambda *_: 1.12)
+    assert run(tmp_path, *OLD) == 0
+    out = capsys.readouterr().out
+    assert "0 of 21 metrics held against 0 sessions before" in out
+    assert "note: history of openmpi-spack 5.0.10 on node, eth1g: 1 session; 5 are needed to know how much nights differ" in out
+    assert (
+        "note: one night each: differences below 2.8 % cannot be told from night-to-night changes here (taken from "
+        "between_jobs_percent of defaults)"
+    ) in out
+    for number, factor in ((2, 1.05), (3, 0.97)):
+        write_session(tmp_path, number, change=lambda *_, factor=factor: factor)
+    for number in range(4, 10):
+        write_session(tmp_path, number, mpi_version="4.1.6")
+    write_session(tmp_path, 10, change=lambda *_: 1.3)
+    assert run(tmp_path, *OLD) == 0
+    out = capsys.readouterr().out
+    assert (
+        "eth1g: 4 sessions on 4 days, 2026-01-05 to 2026-01-08; 5 are needed to know how much nights differ; not used: " in out
+    )
+    assert "not used: 6 sessions with MPI version 4.1.6" in out
+    (said,) = [line for line in out.splitlines() if "cannot be told" in line]
+    assert said.startswith("note: 4 nights and one: differences below ")
+    assert 15 < float(said.split("below ")[1].split(" %")[0]) < 40
+
+
+def test_the_gates_history_can_be_limited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(9):
+        write_session(tmp_path, number)
+    assert run(tmp_path, "--history", "20260108:20260201", *OLD) == 0
+    assert "held against 5 sessions before" in capsys.readouterr().out
+    assert run(tmp_path, "--history", "rubbish", *OLD) == 2
+
+
 def test_too_few_nights_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(3):
         write_session(tmp_path, number)
