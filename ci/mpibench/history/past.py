@@ -9,15 +9,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
+from scipy import stats
 
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..results import eligibility, selectors, session_values, unreadable
 from ..results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA
-from ..results.session_values import RENAMED, VALUES, Selection
+from ..results.session_values import METRIC, RENAMED, VALUES, Selection, slowness
+from ..statistics import prediction
 from ..statistics.prediction import FEWEST_SESSIONS
 from . import strata
 from .strata import FACTS, MEASURED, SHARED, Fact
@@ -27,12 +30,52 @@ NONE = "none"
 #: Newest sessions of a stratum that are its history where no selector says so: a machine of long ago is another one, and more
 #: nights narrow a prediction hardly (1 + 1/30 against 1), while an old level that is past widens it.
 MOST_SESSIONS = 30
+#: Fewest sessions whose spread is taken for that between nights: with two, Student's factor for 95 % is 12.7, and nothing that
+#: a site would refuse could be told from it.
+FEWEST_SPREAD = 3
 #: Why a session is no part of a history that is long enough without it.
 OLDER = "older than the newest"
 #: No clock of a machine that runs this was ever right before.
 OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
 #: Names in one sentence.
 MOST_NAMES = 3
+
+
+def units_of(values: pl.DataFrame) -> prediction.Units:
+    """Sessions as units: one row per metric, its median in each session, in log.
+
+    :param values: as :attr:`Selection.values`, of one stack on one fabric.
+    """
+    logs = values.with_columns(slowness=slowness(values)).pivot(
+        on="session", index=METRIC, values="slowness", aggregate_function="median"
+    )
+    matrix = logs.drop(*METRIC).to_numpy().astype(float)
+    return prediction.by_session(matrix, range(matrix.shape[1]))
+
+
+class Spread(NamedTuple):
+    """How much nights differ, from few of them.
+
+    :param percent: standard deviation of the typical metric, larger by what so few sessions leave open.
+    """
+
+    sessions: int
+    percent: float
+
+
+def spread_of(values: pl.DataFrame, confidence: float) -> Spread | None:
+    """Spread between sessions; ``None`` below :data:`FEWEST_SPREAD` of them.
+
+    The standard deviation with which a normal interval is as wide as the prediction interval of these sessions.
+    """
+    if values["session"].n_unique() < FEWEST_SPREAD:
+        return None
+    units = units_of(values)
+    known = prediction.reach(units, confidence) / np.sqrt(1 + 1 / np.maximum(units.count, 1))
+    known = known[np.isfinite(known)]
+    if not len(known):
+        return None
+    return Spread(values["session"].n_unique(), 100 * float(np.median(known) / stats.norm.ppf(0.5 + confidence / 2)))
 
 
 @dataclass(frozen=True)

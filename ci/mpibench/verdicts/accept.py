@@ -126,7 +126,7 @@ class Acceptance:
         lines += self.past.sentences()
         lines += [f"the baseline is unlike its history: {text}" for text in self.judgement.unlike_past.values()]
         lines += verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0)
-        lines += filter(None, [verdict_text.unknown_sentence(self.judgement, self.policy)])
+        lines += verdict_text.unknown_sentences(self.judgement, self.policy)
         if self.judgement.unjudged:
             lines.append(f"{self.judgement.unjudged} metrics are not judged: {self.policy.source} gives them no margin")
         if self.judgement.new.height:

@@ -20,7 +20,7 @@ to be equal are regressed with it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -28,6 +28,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER
 
 from ..history import strata as history_strata
+from ..history.past import Spread, spread_of
 from ..history.strata import SHARED
 from ..results.session_values import CURVE, METRIC, Selection, slowness
 from ..results.sessions import PAIRED
@@ -50,6 +51,7 @@ class Judgement:
     :param unjudged: metrics both have that the policy gives no margin.
     :param unlike_past: by :data:`~mpibench.history.strata.SHARED`, in what the baseline is unlike the sessions before it, so
         that these are not its history.
+    :param spreads: how much nights differ where repeats are the units, as far as it was measured; likewise.
     """
 
     metrics: pl.DataFrame
@@ -57,6 +59,7 @@ class Judgement:
     new: pl.DataFrame
     unjudged: int = 0
     unlike_past: Mapping[tuple[object, ...], str] = field(default_factory=dict)
+    spreads: Mapping[tuple[object, ...], Spread] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -127,19 +130,25 @@ def judge(
     curves = both.select(CURVE).unique(maintain_order=True).sort(CURVE)
     directions = sides[0].select(*CURVE, "direction", "unit").unique(subset=list(CURVE))
     curves = curves.join(directions, on=CURVE, how="left", nulls_equal=True, maintain_order="left")
-    sides.append(_sized(baseline.values.clear() if past is None else past.select(baseline.values.columns)))
+    past_values = baseline.values.clear() if past is None else past.select(baseline.values.columns)
+    sides.append(_sized(past_values))
     parts = [_by_curve(side.join(both, on=METRIC, how="semi", nulls_equal=True)) for side in sides]
     shared = {name: place for place, name in enumerate(curves.select(SHARED).unique(maintain_order=True).iter_rows())}
     mixed = history_strata.mixed(baseline)
     unlike = _unlike_past(curves, parts[2], parts[0], shared, policy)
+    # Where these are too few, or not the baseline's history, they still show how much nights differ.
+    apart = pl.DataFrame(list(unlike), schema=dict.fromkeys(SHARED, pl.String), orient="row")
+    nights = [past_values, baseline.values.join(apart, on=SHARED, how="anti")]
+    spreads = _spreads(pl.concat(nights), mixed, policy) if history else {}
     tests: list[CurveTest] = []
     points: list[list[int | None]] = []
     used = [measured[0]]
+    policies = {key: replace(policy, between_jobs_percent=spreads[key].percent) if key in spreads else policy for key in shared}
     for number, key in enumerate(curves.select(CURVE).iter_rows()):
         stratum = _shared_of(key)
         one = history and stratum not in mixed
         before = parts[2].pop(key, None) if one and stratum not in unlike else None
-        sizes, found = _tests(number, shared[stratum], (parts[0][key], parts[1][key]), policy, paired, one, before)
+        sizes, found = _tests(number, shared[stratum], (parts[0][key], parts[1][key]), policies[stratum], paired, one, before)
         points.append(sizes)
         tests += found
         if before is not None and found[0].units == SESSIONS:
@@ -155,7 +164,15 @@ def judge(
         new,
         common.height - margined.height,
         unlike,
+        spreads,
     )
+
+
+def _spreads(values: pl.DataFrame, mixed: Mapping[tuple[str, ...], str], policy: Policy) -> dict[tuple[object, ...], Spread]:
+    """How much nights differ, of each stack on each fabric that was measured in some of them, and alike in all."""
+    parts = values.partition_by(SHARED, as_dict=True)
+    found = {key: spread_of(part, policy.confidence) for key, part in parts.items() if key not in mixed}
+    return {key: spread for key, spread in found.items() if spread is not None}
 
 
 def _shared_of(curve: Sequence[object]) -> tuple[object, ...]:

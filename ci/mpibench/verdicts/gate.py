@@ -238,8 +238,9 @@ def _nights(
 def _sessions(values: pl.DataFrame) -> str:
     """How many sessions there are of the metric with the fewest, and of that with the most."""
     found = values.group_by(CURVE).agg(pl.col("session").n_unique())["session"]
-    least, most = (found.min(), found.max()) if len(found) else (0, 0)
-    return f"{most} session{'' if most == 1 else 's'}" if least == most else f"{least} to {most} sessions"
+    counts = sorted(found.to_list()) or [0]
+    several = f"{counts[0]} to {counts[-1]} sessions"
+    return several if counts[0] != counts[-1] else f"{counts[0]} session{'' if counts[0] == 1 else 's'}"
 
 
 def _unknown(past: Past, policy: Policy) -> list[str]:

@@ -12,9 +12,11 @@ from scipy import stats
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
+from ..history.past import Spread, units_of
+from ..history.strata import SHARED
 from ..protocols.moved_switches import MovedSwitch
 from ..results.quantity_text import size_text
-from ..results.session_values import CONDITION, METRIC, describe_condition, slowness
+from ..results.session_values import CONDITION, describe_condition
 from ..statistics import prediction
 from ..statistics.prediction import FEWEST_SESSIONS
 from .comparison import Judgement
@@ -133,18 +135,28 @@ def repeats_sentence(judgement: Judgement, minimum: int) -> str:
     )
 
 
-def unknown_sentence(judgement: Judgement, policy: Policy) -> str:
+def unknown_sentences(judgement: Judgement, policy: Policy) -> list[str]:
     """What no repeat of a few jobs can tell, and what would; empty where a history or several jobs were the units."""
-    rows = judgement.metrics.filter(pl.col("units") == REPEATS).select("baseline_jobs", "candidate_jobs")
-    if not rows.height:
-        return ""
-    jobs = rows.min().row(0)
-    least = _least_of_one_night(policy, jobs)
+    rows = judgement.metrics.filter(pl.col("units") == REPEATS).select(*SHARED, "baseline_jobs", "candidate_jobs")
+    by_spread: dict[Spread | None, list[pl.DataFrame]] = {}
+    for key, part in rows.group_by(SHARED, maintain_order=True):
+        by_spread.setdefault(judgement.spreads.get(key), []).append(part)
+    return [_unknown(pl.concat(parts), spread, policy) for spread, parts in by_spread.items()]
+
+
+def _unknown(rows: pl.DataFrame, spread: Spread | None, policy: Policy) -> str:
+    jobs = rows.select("baseline_jobs", "candidate_jobs").min().row(0)
     count = " and ".join(f"{one} job{'s' if one > 1 else ''}" for one in jobs)
+    if spread is None:
+        percent, known = policy.between_jobs_percent, "was not measured and is taken as"
+        source = f"{percent:g} % ({policy.source}: between_jobs_percent)"
+    else:
+        percent, known = spread.percent, f"is known from {spread.sessions} sessions only and is taken as"
+        source = f"{percent:.1f} %"
     return (
-        f"{rows.height} metrics rest on {count}: how much the machine changes from night to night was not measured and is "
-        f"taken as {policy.between_jobs_percent:g} % ({policy.source}: between_jobs_percent), so that differences below "
-        f"{least:.1f} % are no finding; {FEWEST_SESSIONS} nights or more before the candidate measure it"
+        f"{rows.height} metrics rest on {count}: how much the machine changes from night to night {known} {source}, so that "
+        f"differences below {_least_of_few(percent, jobs, policy):.1f} % are no finding; {FEWEST_SESSIONS} nights or more "
+        "before the candidate measure it"
     )
 
 
@@ -156,13 +168,12 @@ def reach_sentence(values: pl.DataFrame, policy: Policy) -> str:
     count = values["session"].n_unique()
     if not count:
         return ""
-    least, whence = _least_of_one_night(policy), f" (taken from between_jobs_percent of {policy.source})"
+    least, whence = (
+        _least_of_few(policy.between_jobs_percent, (1, 1), policy),
+        f" (taken from between_jobs_percent of {policy.source})",
+    )
     if count > 1:
-        nights = values.with_columns(slowness=slowness(values)).pivot(
-            on="session", index=METRIC, values="slowness", aggregate_function="median"
-        )
-        logs = nights.drop(*METRIC).to_numpy().astype(float)
-        known = prediction.reach(prediction.by_session(logs, range(logs.shape[1])), policy.confidence)
+        known = prediction.reach(units_of(values), policy.confidence)
         known = known[np.isfinite(known)]
         if len(known):
             least, whence = 100 * float(np.expm1(np.median(known))), ""
@@ -170,10 +181,9 @@ def reach_sentence(values: pl.DataFrame, policy: Policy) -> str:
     return f"{nights_text}: differences below {least:.1f} % cannot be told from night-to-night changes here{whence}"
 
 
-def _least_of_one_night(policy: Policy, jobs: tuple[int, int] = (1, 1)) -> float:
-    """Smallest difference in percent that is none of two sides of so many jobs, as the policy says how much jobs differ."""
-    error = policy.between_jobs_percent * math.sqrt(sum(1 / one for one in jobs))
-    return error * float(stats.norm.ppf(0.5 + policy.confidence / 2))
+def _least_of_few(percent: float, jobs: tuple[int, ...], policy: Policy) -> float:
+    """Smallest difference in percent that is none of sides of so many jobs, which differ by so much."""
+    return percent * math.sqrt(sum(1 / one for one in jobs)) * float(stats.norm.ppf(0.5 + policy.confidence / 2))
 
 
 def _with_interval(row: Mapping[str, Any]) -> str:

@@ -153,6 +153,25 @@ def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path: Path) ->
     assert units(found) == {curve_tests.REPEATS}
     (said,) = [one for one in found.notes if one.startswith("the baseline is unlike its history")]
     assert "% slower in the baseline than in the 8 sessions before it" in said
+    assert any("is known from 8 sessions only and is taken as 0." in one for one in found.notes), "how much nights differ"
+
+
+def test_few_nights_show_how_much_nights_differ(tmp_path: Path) -> None:
+    """Too few for a prediction, they still stand before what the policy assumes."""
+    for number, value in enumerate((1.0, 1.06, 0.95, 1.02)):
+        write_session(tmp_path, number, change=factor(value))
+    write_session(tmp_path, 4, change=factor(1.09))
+    found = accept.decide(tmp_path, "latest~1", "latest")
+    assert units(found) == {curve_tests.REPEATS}
+    assert found.decision != REFUSED
+    (said,) = [one for one in found.notes if "from night to night" in one]
+    assert "is known from 4 sessions only and is taken as " in said
+    (spread,) = found.judgement.spreads.values()
+    assert spread.sessions == 4
+    assert 4 < spread.percent < 12, "4.5 %, and what so few leave open"
+    alone = accept.decide(tmp_path, "latest~1", "latest", AcceptanceOptions(history=past.NONE))
+    assert alone.decision == REFUSED, "what one night alone cannot know"
+    assert any("was not measured and is taken as 1 % (defaults: between_jobs_percent)" in one for one in alone.notes)
 
 
 def test_the_record_has_the_history_and_its_values(tmp_path: Path) -> None:
