@@ -76,7 +76,9 @@ def rows(traces: Iterable[Trace], question: Question, policy: Policy) -> Iterato
         for spread in spreads:
             nights = None
             for setting in settings(trace, [spread], histories, question.candidate, question.repeats):
-                nights = nights or nights_called(trace.scaled(spread), policy, question.draws, question.seed)
+                nights = nights or nights_called(
+                    trace.scaled(spread), policy, question.draws, question.seed, in_order=question.in_order
+                )
                 asked += 1
                 rates = measure(trace, setting, policy, question.draws, question.seed, in_order=question.in_order)
                 yield replace(rates, nights=nights).row()

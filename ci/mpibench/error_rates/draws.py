@@ -123,7 +123,8 @@ def measure(trace: Trace, setting: Setting, policy: Policy, draws: int, seed: in
     amounts = np.repeat(np.log1p(np.array(SLOWDOWNS_PERCENT) / 100), len(slowed))
     counters = [found[slowdown][pattern] for slowdown in SLOWDOWNS_PERCENT for pattern in slowed]
     for _ in range(draws):
-        results = curve_tests.evaluate(frame.drawn(*draw(rng, trace.jobs, setting, in_order), policy), policy)
+        jobs = draw(rng, trace.jobs, setting.history + setting.candidate, in_order)
+        results = curve_tests.evaluate(frame.drawn(jobs[: setting.history], jobs[setting.history :], policy), policy)
         verdicts = curve_tests.final_verdicts(results, frame.margins, frame.wider, policy)
         metrics = verdicts[frame.sizes]
         overall = curve_tests.overall(verdicts[frame.bands].tolist(), metrics.tolist())
@@ -183,12 +184,10 @@ def patterns(trace: Trace, policy: Policy) -> dict[str, list[Mask]]:
     }
 
 
-def draw(rng: np.random.Generator, jobs: int, setting: Setting, in_order: bool) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
-    """Jobs of history and candidate, of so many."""
-    wanted = setting.history + setting.candidate
+def draw(rng: np.random.Generator, jobs: int, wanted: int, in_order: bool) -> NDArray[np.int_]:
+    """So many of the jobs, each once: at random, or one after the other from any of them on."""
     first = int(rng.integers(jobs - wanted + 1))
-    chosen = np.arange(first, first + wanted) if in_order else rng.permutation(jobs)[:wanted]
-    return chosen[: setting.history], chosen[setting.history :]
+    return np.arange(first, first + wanted) if in_order else rng.permutation(jobs)[:wanted]
 
 
 def judged(trace: Trace, policy: Policy) -> Trace:

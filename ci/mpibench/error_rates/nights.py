@@ -1,6 +1,6 @@
 """Nights drawn from recorded noise, and what the nightly watch says of them.
 
-Whole jobs are drawn without replacement, each for a night: all curves with the disturbances they share. In their new order
+Whole jobs are drawn without replacement, each for a night: all curves with the disturbances they share. At random
 nothing lasts, so that whatever :func:`mpibench.verdicts.drift.change_points` reports is a false alarm: it makes the gate fail.
 """
 
@@ -13,7 +13,7 @@ from ..statistics.segmentation import Splitter
 from ..statistics.two_sides import Array
 from ..verdicts import drift
 from ..verdicts.policy import Policy
-from .draws import job_medians
+from .draws import draw, job_medians
 from .noise import Trace
 from .shares import Shares
 
@@ -21,9 +21,10 @@ from .shares import Shares
 RECENT_NIGHTS = 14
 
 
-def nights_called(trace: Trace, policy: Policy, draws: int, seed: int) -> Shares | None:
+def nights_called(trace: Trace, policy: Policy, draws: int, seed: int, *, in_order: bool = False) -> Shares | None:
     """Share of nights at which the gate reports a change for the worse where nothing has changed.
 
+    :param in_order: nights one after the other as recorded; else at random.
     :returns: ``None`` where there are too few jobs for any change to be found.
     """
     if trace.jobs < drift.FEWEST_NIGHTS:
@@ -34,7 +35,8 @@ def nights_called(trace: Trace, policy: Policy, draws: int, seed: int) -> Shares
     # No more than these are looked at.
     count = min(trace.jobs, RECENT_NIGHTS + policy.drift_window_nights)
     for _ in range(draws):
-        points = change_points(trace, logs[:, rng.permutation(trace.jobs)[:count]], policy, RECENT_NIGHTS)
+        chosen = draw(rng, trace.jobs, count, in_order)
+        points = change_points(trace, logs[:, chosen], policy, RECENT_NIGHTS)
         called.values.append(float((points["slower"] > 0).any()))
     return called
 

@@ -81,9 +81,10 @@ def test_jobs_stay_whole_and_worse_is_more(tmp_path: Path) -> None:
     one, two = trace.curves
     assert one.logs.shape == (3, 24, 3)
     assert np.corrcoef(one.logs[0, :, 0], two.logs[0, :, 0])[0, 1] > 0.99
-    history, candidate = draws.draw(np.random.default_rng(2), trace.jobs, shares.Setting(None, 5, 2, 3), False)
-    assert (len(history), len(candidate), len({*history, *candidate})) == (5, 2, 7)
-    drawn = [curve.logs[:, [*history, *candidate]] for curve in trace.curves]
+    jobs = draws.draw(np.random.default_rng(2), trace.jobs, 7, False)
+    assert len(set(jobs)) == 7
+    assert set(np.diff(draws.draw(np.random.default_rng(2), trace.jobs, 7, True))) == {1}
+    drawn = [curve.logs[:, jobs] for curve in trace.curves]
     assert np.corrcoef(drawn[0][0, :, 0], drawn[1][0, :, 0])[0, 1] > 0.99
 
 
@@ -289,6 +290,9 @@ def test_the_answer_comes_first_and_in_few_sentences(tmp_path: Path, capsys: pyt
 
 
 def test_few_nights_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = write_history(tmp_path / "one", 1)
+    assert cli.main(["error-rates", *words]) == cli.BAD_INPUT
+    assert "nothing that was measured in 2 sessions (2 of one each, the first: eth1g" in capsys.readouterr().err
     words = write_history(tmp_path, 4)
     assert cli.main(["error-rates", *words]) == cli.BAD_INPUT
     assert (
