@@ -11,8 +11,7 @@ data, or than the same data in parts. The mock-up really runs, with the copies i
 One repetition is call and mock-up, each after an MPI_Barrier, in the order A B B A over the repetitions, so that what drifts
 hits both alike. The time of each is that of the slowest rank, from its own return of the barrier on. Printed are medians over
 the repetitions: of both times, and of their ratio within a repetition. Repetitions are doubled until the row's share of the
-budget is used; what a row leaves over, later ones may use. The interpreter adds about 1 us to each call, and so to each of a
-mock-up.
+budget is used; what a row leaves over, later ones may use. The interpreter adds about 1 us to each call.
 
 Sizes: Gather, Allgather, Scatter, Alltoall: bytes of one rank's block; all others: bytes of the whole vector.
 """
@@ -37,9 +36,8 @@ TITLE = "# MPI performance guidelines, format 1"
 FACTOR = 4
 #: Repetitions of a row in any case: one in each order.
 FEWEST = 2
-#: Seconds before the first message; why, says ``evidence/exchange.py``.
-PAUSE_S = 0.3
-ROOT = 0
+#: Root of all calls, and seconds before the first message; why, says ``evidence/exchange.py``.
+ROOT, PAUSE_S = 0, 0.3
 #: Periods of the known data: coprime to the usual block sizes, so that a block in another's place shows.
 BYTE_PERIOD, FLOAT_PERIOD, RANK_PERIOD = 251, 89, 7
 
@@ -405,6 +403,7 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Times MPI calls against what could replace them.")
     parser.add_argument("--sizes", required=True, type=lambda text: [int(size) for size in text.split(",")])
     parser.add_argument("--repetitions", type=int, default=1000, help="most repetitions of a row")
+    parser.add_argument("--volume-mib", type=int, default=256, help="MiB of a row after which fewer repetitions are made")
     parser.add_argument("--budget-s", type=float, default=20.0, help="seconds for all rows together")
     parser.add_argument("guidelines", nargs="+", metavar="GUIDELINE")
     return parser.parse_args(words)
@@ -434,7 +433,8 @@ def main(words: list[str], comm: Any) -> None:
         pair = find(calls, name, size)
         check(calls, name, size, pair)
         share = (ends - time.perf_counter()) / (len(rows) - count)
-        if measured := time_row(comm, pair, max(FEWEST, asked.repetitions), share):
+        most = max(FEWEST, min(asked.repetitions, (asked.volume_mib << 20) // size) // 2 * 2)
+        if measured := time_row(comm, pair, most, share):
             repetitions, call, mockup, ratio = measured
             say(f"{name:<48} {size:>10} {repetitions:>12} {1e6 * call:>14.3f} {1e6 * mockup:>14.3f} {ratio:>12.6f}")
         count += 1

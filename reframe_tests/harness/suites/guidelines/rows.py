@@ -73,8 +73,8 @@ def _call_of(name: str) -> str:
     return name.partition("-vs-")[0]
 
 
-# The largest message is that of a mock-up with four times the data. There is no volume: the budget bounds repetitions.
-_SIZES = at_levels(SizeRange((10, 12), 20, 1, 2), SizeRange((4, 20), 1000, 1, 20), SizeRange((4, 22), 2000, 1, 60))
+# The largest message is that of a mock-up with four times the data.
+_SIZES = at_levels(SizeRange((10, 12), 20, 20, 2), SizeRange((4, 20), 1000, 256, 20), SizeRange((4, 22), 2000, 512, 60))
 
 #: Group to what it measures and its invocations.
 GROUPS: Mapping[str, Group] = {
@@ -96,7 +96,8 @@ def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None
 
 
 def arguments(run: Run) -> list[str]:
-    """Sizes, most repetitions, and the seconds all rows together may take."""
+    """Sizes, most repetitions and volume of each, and the seconds all rows together may take."""
     listed = ",".join(str(size) for size in sizes(run.rows[0], run.plan, run.size_range))
-    bounds = ("--repetitions", str(run.size_range.count), "--budget-s", str(run.size_range.budget_s))
-    return ["--sizes", listed, *bounds, *run.names]
+    size_range = run.size_range
+    bounds = ("--repetitions", str(size_range.count), "--volume-mib", str(size_range.volume_mib))
+    return ["--sizes", listed, *bounds, "--budget-s", str(size_range.budget_s), *run.names]
