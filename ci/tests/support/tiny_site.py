@@ -6,8 +6,10 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from reframe_tests.harness.sites.site import ROOT
 
@@ -55,6 +57,15 @@ class Writer(rfm.RunOnlyRegressionTest):
     def latency(self):
         return 1.5
 """
+
+
+def write_site(top: Path, system: Mapping[str, Any]) -> Path:
+    """A project's ``site_configs`` with one system and the real configuration code; its settings file, for ReFrame."""
+    folder = top / "site_configs"
+    (folder / system["name"]).mkdir(parents=True)
+    (folder / system["name"] / "system.py").write_text(f"system = {system!r}\n")
+    (folder / "settings.py").write_text(SETTINGS)
+    return folder / "settings.py"
 
 
 class TinySite:

@@ -20,7 +20,7 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites.model import Suite
 from synthetic_stack import write_stack
 from test_suite_extension import COMMAND, run_with
-from tiny_site import SETTINGS
+from tiny_site import write_site
 
 FOLDER = metadata.ROOT / "site_configs" / "template" / "extensions"
 SYSTEM = {
@@ -51,10 +51,7 @@ def extensions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reframe_writes_the_job_of_all_three(tmp_path: Path, run_reframe: Callable[..., Any]) -> None:
-    for name, text in (("settings.py", SETTINGS), ("mysystem/system.py", f"system = {SYSTEM!r}\n")):
-        path = tmp_path / "site_configs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_site(tmp_path, SYSTEM)
     folder = tmp_path / "environments" / "mympi"
     program = folder / "bin" / "mysuite-ring"
     program.parent.mkdir(parents=True)
@@ -81,10 +78,7 @@ def test_reframe_writes_the_job_of_all_three(tmp_path: Path, run_reframe: Callab
 def test_where_no_stack_has_the_program_the_listing_and_the_doctor_say_why(
     tmp_path: Path, run_reframe: Callable[..., Any]
 ) -> None:
-    for name, text in (("settings.py", SETTINGS), ("mysystem/system.py", f"system = {SYSTEM!r}\n")):
-        path = tmp_path / "site_configs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_site(tmp_path, SYSTEM)
     write_stack(tmp_path / "environments" / "mpich")
     result = run_reframe(
         *("-l", "--system=mysystem", "-n", "MysuiteRing", "-c", str(FOLDER / "tests")),

@@ -16,17 +16,14 @@ from mpibench.stacks import system
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.stacks import metadata
 from relay_suite import RELAY_PROGRAM, SUITE
-from tiny_site import SETTINGS
+from tiny_site import SETTINGS, write_site
 from torus_mpi import MEMORY_ROW, SYSTEM, TORUS_LIBRARY, TORUS_MPI, torus_stack, write_extension
 
 
 def test_reframe_writes_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]) -> None:
     """The whole way with ReFrame itself, in a site that is a folder too: the link is chosen in the job script."""
     write_extension(tmp_path, monkeypatch)
-    for name, text in (("settings.py", SETTINGS), ("torus/system.py", f"system = {SYSTEM!r}\n")):
-        path = tmp_path / "site_configs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_site(tmp_path, SYSTEM)
     torus_stack(tmp_path / "environments" / "torusmpi")
     result = run_reframe(
         "--dry-run",
@@ -116,10 +113,7 @@ def test_a_stack_that_cannot_use_a_fabric_makes_no_case_on_it(
 ) -> None:
     """Known when the tests are loaded, so nothing is skipped; where no stack can use it the reason is that of the fabric."""
     write_extension(tmp_path, monkeypatch)
-    for name, text in (("settings.py", SETTINGS), ("torus/system.py", f"system = {SYSTEM!r}\n")):
-        path = tmp_path / "site_configs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_site(tmp_path, SYSTEM)
     old = {"name": "torusmpi", "version": "1.9", "device": ""}
     torus_stack(tmp_path / "environments" / "old", name="torusmpi-old", mpi=old)
     torus_stack(tmp_path / "environments" / "new")

@@ -10,15 +10,12 @@ import pytest
 
 from galley import SYSTEM, write_launchers
 from synthetic_stack import write_stack
-from tiny_site import SETTINGS
+from tiny_site import write_site
 
 
 def test_reframe_writes_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]) -> None:
     write_launchers(tmp_path / "own", monkeypatch)
-    for name, text in (("settings.py", SETTINGS), ("harbour/system.py", f"system = {SYSTEM!r}\n")):
-        path = tmp_path / "site_configs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_site(tmp_path, SYSTEM)
     write_stack(tmp_path / "environments" / "mpich")
     result = run_reframe(
         *("--dry-run", "--system=harbour", "-n", "fabric=eth.*nodes=2.*ppn=2.*pinning=scatter"),

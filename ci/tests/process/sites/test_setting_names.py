@@ -11,7 +11,7 @@ import pytest
 from galley import SYSTEM
 from mpibench.results import sessions
 from synthetic_stack import write_stack
-from tiny_site import SETTINGS
+from tiny_site import write_site
 
 
 @pytest.fixture
@@ -19,10 +19,7 @@ def run(tmp_path: Path, run_reframe: Callable[..., Any]) -> Callable[..., Any]:
     """ReFrame on one case of a made-up site with two stacks, ``one-system`` and ``two-system``, that are only files."""
     [partition] = SYSTEM["partitions"]
     system = {**SYSTEM, "partitions": [{**partition, "launcher": "mpirun"}]}
-    for name, text in (("settings.py", SETTINGS), ("harbour/system.py", f"system = {system!r}\n")):
-        path = tmp_path / "site_configs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write_site(tmp_path, system)
     stacks = [str(write_stack(tmp_path / name, name=f"{name}-system")) for name in ("one", "two")]
     settings = {"RFM_PREFIX": str(tmp_path / "results"), "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db")}
 
