@@ -10,6 +10,9 @@ Sessions (ReFrame's session selectors, manual "Querying past results", where ReF
     ?'run == "nightly"'     sessions whose labels (--session-extras) fulfil an expression
     now-7d:now?run=="nightly"   both
 
+A session that measured again what was called in another one (label :data:`.sessions.CONFIRMS`) is no night and no sample of the
+machine: only its id means it, or an expression that asks for that label.
+
 Several are joined with commas: ``4f2a,77b0``. The expression is Python's: names,
 texts, numbers, ``and or not in == != < <= > >=`` and parentheses; nothing else is evaluated. Cases are filtered with the
 same expressions over the columns of the table ``cases`` (``--where 'fabric == "lo" and ppn > 1'``).
@@ -32,6 +35,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import selection_options
+from .sessions import CONFIRMS
 from .unreadable import Unreadable
 
 #: ReFrame 4.10, ``frontend/reporting/utility.py::_parse_timestamp``.
@@ -301,7 +305,7 @@ def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable:
     meant = _select_one(period, everything, now) if period else {row["session"] for row in everything}
     if back := _LATEST.fullmatch(part):
         # Counted back over those that cannot be read, too: behind one of them nobody knows which is meant.
-        counted = list(dict.fromkeys(row["session"] for row in everything))[-1 - int(back[1] or 0) :]
+        counted = list(dict.fromkeys(row["session"] for row in _own(everything)))[-1 - int(back[1] or 0) :]
         refused = [one for one in reversed(counted) if one in lost]
     elif not mark and ":" not in part:
         refused = sorted(meant & set(lost))
@@ -313,11 +317,16 @@ def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable:
         raise BadInput(f"selector {part!r} {verb} session {refused[0][:8]}, which cannot be read: {lost[refused[0]].why}")
 
 
+def _own(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows of the sessions that do not confirm another one."""
+    return [row for row in rows if CONFIRMS not in json.loads(row["labels"] or "{}")]
+
+
 def _select_one(part: str, rows: Sequence[Mapping[str, Any]], now: datetime) -> set[str]:
     ids = list(dict.fromkeys(row["session"] for row in rows))
     if match := _LATEST.fullmatch(part):
-        back = int(match[1] or 0)
-        return {ids[-1 - back]} if back < len(ids) else set()
+        back, known = int(match[1] or 0), list(dict.fromkeys(row["session"] for row in _own(rows)))
+        return {known[-1 - back]} if back < len(known) else set()
     if _UUID_START.fullmatch(part) and ":" not in part:
         found = [one for one in ids if one.startswith(part.lower())]
         if len(found) > 1:
@@ -330,7 +339,8 @@ def _select_one(part: str, rows: Sequence[Mapping[str, Any]], now: datetime) -> 
         raise BadInput(
             f"{part!r} is not a selector: give a session id, latest, a period START:END, or ?'EXPRESSION over session labels'."
         )
-    kept = list(rows)
+    expression = parse_expression(_unquoted(condition)) if mark else None
+    kept = list(rows) if expression and CONFIRMS in expression.names else _own(rows)
     if period:
         start, colon, end = period.partition(":")
         if not colon:

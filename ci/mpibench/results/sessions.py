@@ -46,6 +46,8 @@ _RERUN = re.compile(r"(?:^|\s)--(?:rer(?:u(?:ns?)?)?|dur(?:a(?:t(?:i(?:on?)?)?)?
 #: Behind the id of a case: what the stack measured that was interleaved with it in the same job (``-S paired_stack=``);
 #: stored sessions and datasets have this name.
 PAIRED = ":rival"
+#: Label of a session that measured again what was called slower in another one, whose id it is.
+CONFIRMS = "confirms"
 #: Name of the job script ReFrame writes (``Job.create``: ``{name}.sh``, job name ``rfm_job``).
 JOB_SCRIPT = "rfm_job.sh"
 
@@ -417,13 +419,17 @@ def list_sessions(path: str | Path) -> list[str]:
 def read_session(path: str | Path, uuid: str | None = None) -> Session:
     """Read one session from a results database.
 
-    :param uuid: session id or a unique beginning of one; the newest session if ``None``.
+    :param uuid: session id or a unique beginning of one; if ``None`` the newest session that confirms no other one.
     :raises BadInput: no database, no or several such sessions, a damaged report, or a value in it that is not a
         finite number in the unit of its quantity.
     """
     path = Path(path)
     known = list_sessions(path)
-    found = known[-1:] if uuid is None else [one for one in known if one.startswith(uuid)]
+    if uuid is None:
+        newest = (read_session(path, one) for one in reversed(known))
+        if session := next((one for one in newest if CONFIRMS not in one.labels), None):
+            return session
+    found = [] if uuid is None else [one for one in known if one.startswith(uuid)]
     if not found:
         raise BadInput(f"results database {path} holds no session" + (f" {uuid}: it has {len(known)} others." if uuid else "."))
     if len(found) > 1:

@@ -5,7 +5,9 @@ beside fixed references. Where these are too few the answer says so, and what ca
 takes their place: a night against a night, with the spread of repeats, is refused without reason far too often.
 
 At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. Each answer says how old the session is,
-what was expected of it, and which sessions could not be read. "No reference" is said and is not a failure: `acceptance` mode
+what was expected of it, and which sessions could not be read. A missed reference that a session measured again
+(:mod:`mpibench.results.confirmations`) is held against it only if it was missed twice; a change in the drift of nights lasted
+three nights, and needs no confirmation. "No reference" is said and is not a failure: `acceptance` mode
 and ``accept`` insist.
 """
 
@@ -26,7 +28,7 @@ from ..completeness import expected
 from ..history import past as history_past
 from ..history.past import Past
 from ..history.strata import SHARED
-from ..results import eligibility, selectors, session_values, unreadable
+from ..results import confirmations, eligibility, selectors, session_values, unreadable
 from ..results.session_values import CURVE, METRIC
 from ..statistics.prediction import FEWEST_SESSIONS
 from . import comparison, drift
@@ -59,10 +61,12 @@ class GateCheck:
 
     :param counts: the answer in counts, for the head.
     :param problems: what is not as it must be, one line each.
+    :param notes: what is to be known besides.
     """
 
     counts: str
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def decide(
@@ -94,7 +98,7 @@ def decide(
     whole = expected.judge(folder, name, chosen, partial=partial, root=root)
     policy = verdict_policy.load(name, root)
     age = _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc))
-    evidence, references = _evidence(cases), _references(cases)
+    evidence, references = _evidence(cases), _references(cases, confirmations.confirming(table, chosen))
     sessions = selectors.sessions_table(table)
     dropped = _dropped(table, sessions, cases, chosen)
     watched, better = _drift(folder, name, sessions, chosen, recent)
@@ -109,7 +113,7 @@ def decide(
         f"{decision}: {name}, session {chosen[:8]} ({label}, {age.counts}): {evidence.counts}; {whole.summary}",
         f"{references.counts}; {watched.counts}; {nights.counts}; sessions that could not be read: {refused}",
     )
-    body = [*problems, *(f"note: {line}" for line in (*dropped, *whole.notes, *unknown)), *better]
+    body = [*problems, *(f"note: {line}" for line in (*references.notes, *dropped, *whole.notes, *unknown)), *better]
     room = MOST_LINES - len(head)
     if len(body) > room:
         rest = f"... and {len(body) - room + 1} more: see `mpibench expected`, `mpibench report` and `mpibench drift`"
@@ -152,19 +156,36 @@ def _evidence(cases: pl.DataFrame) -> GateCheck:
     return GateCheck(f"{proven.height} of {ran.height} cases proven, {measured} measured{untimed}{retried}", tuple(problems))
 
 
-def _references(cases: pl.DataFrame) -> GateCheck:
-    """Do eligible cases reach their references?"""
-    gates = eligibility.split_cases(cases).eligible.select("stack", "fabric", "gates")
-    rows = gates.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
-    failed = [row for row in rows if row["outcome"] not in ("pass", "no reference")]
+def _references(cases: pl.DataFrame, again: pl.DataFrame) -> GateCheck:
+    """Do eligible cases reach their references, or did they when what was missed was measured again?
+
+    :param again: cases of the sessions that did so.
+    """
+    rows = confirmations.reference_checks(cases)
+    missed = confirmations.missed_references(cases, again)
     without = sum(row["outcome"] == "no reference" for row in rows)
-    problems = tuple(
-        f"reference: {row['stack']} on {row['fabric']}: {row['metric']} is {row['value']:g} {row['unit']}, "
-        f"must be {_bounds(row['lower'], row['upper'])} ({row['layer']})"
-        for row in failed
+    stays = [one for one in missed if one.outcome != confirmations.NOT_SEEN_AGAIN]
+    gone = [one for one in missed if one.outcome == confirmations.NOT_SEEN_AGAIN]
+    outcomes = confirmations.summary(missed)
+    counts = f"{len(missed)} missed" + (f" ({outcomes})" if outcomes else "")
+    held = len(rows) - without - len(missed)
+    return GateCheck(
+        f"{held} references held, {counts}, {without} without",
+        tuple(f"reference: {_missed(one)}" for one in stays),
+        tuple(f"reference not seen again: {_missed(one)}" for one in gone),
     )
-    held = len(rows) - without - len(failed)
-    return GateCheck(f"{held} references held, {len(failed)} missed, {without} without", problems)
+
+
+def _missed(one: confirmations.MissedReference) -> str:
+    """A missed reference, with what was measured again."""
+    row = one.check
+    text = (
+        f"{row['stack']} on {row['fabric']}: {row['metric']} is {row['value']:g} {row['unit']}, "
+        f"must be {_bounds(row['lower'], row['upper'])} ({row['layer']})"
+    )
+    if one.again is not None:
+        return f"{text}; measured again {one.again:g} {row['unit']}"
+    return f"{text}; {one.outcome}" if one.outcome else text
 
 
 #: What makes two references those of the same metric.

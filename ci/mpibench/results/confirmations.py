@@ -1,0 +1,93 @@
+"""What sessions that measured again (label :data:`.sessions.CONFIRMS`) say of the references a session missed.
+
+A reference counts as missed where two jobs missed it: the session's own, and the first one after it that measured the same case
+again and proved its condition. Later ones change nothing, or measuring until it passes would pass. The second value is held
+against the first one's bounds, so that references which were changed in between confirm nothing. Whatever was not measured
+again, or without proof, stays missed.
+
+Error rates: if the jobs were independent, a case without fault that misses a reference with probability f is called with f²,
+and a fault that is found with probability p with p² (the probability of two independent events; 1 and 25 % become 0.01 and
+6.25 %, 99 and 90 % become 98 and 81 %). What disturbs both jobs, such as somebody else's traffic for an hour, is no product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.samples import NO_REFERENCE, PASS
+
+from . import eligibility
+from .sessions import CONFIRMS
+
+SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN = "seen twice", "not seen again", "not measured again"
+#: What makes two reference checks those of one metric, measured alike; ``level`` as the test says it measured.
+SAME_CHECK = ("partition", "stack", "mpi_version", "lock_hash", "name", "level", "metric", "layer", "unit")
+
+
+@dataclass(frozen=True)
+class MissedReference:
+    """A reference that a session missed.
+
+    :param check: the reference check, with the columns of its case.
+    :param outcome: one of the three above; empty where no session measured anything of this one again.
+    :param again: value of the second job, in the unit of the first; ``None`` without one.
+    """
+
+    check: Mapping[str, Any]
+    outcome: str = ""
+    again: float | None = None
+
+
+def confirming(cases: pl.LazyFrame, session: str) -> pl.DataFrame:
+    """Rows of ``cases`` of the sessions that measured again what was called in this one, oldest first.
+
+    :param cases: table ``cases`` of one system.
+    """
+    label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}")
+    return cases.filter(label == session).sort("started", "session", "case").collect()
+
+
+def missed_references(cases: pl.DataFrame, again: pl.DataFrame) -> list[MissedReference]:
+    """References that eligible cases of a session missed, and what came of measuring them again.
+
+    :param again: :func:`confirming`.
+    """
+    second = {_key(row): row["value"] for row in reversed(reference_checks(again))}  # so that the first one counts
+    failed = [row for row in reference_checks(cases) if row["outcome"] not in (PASS, NO_REFERENCE)]
+    if not again.height:
+        return [MissedReference(row) for row in failed]
+    return [_answer(row, second.get(_key(row))) for row in failed]
+
+
+def _key(check: Mapping[str, Any]) -> tuple[object, ...]:
+    return tuple(check[name] for name in SAME_CHECK)
+
+
+def _answer(first: Mapping[str, Any], value: float | None) -> MissedReference:
+    if value is None:
+        return MissedReference(first, NOT_MEASURED_AGAIN)
+    return MissedReference(first, NOT_SEEN_AGAIN if within(first, value) else SEEN_TWICE, value)
+
+
+def within(check: Mapping[str, Any], value: float) -> bool:
+    """Whether a value lies within the bounds of a reference check."""
+    lower, upper = check["lower"], check["upper"]
+    return (lower is None or value >= lower) and (upper is None or value <= upper)
+
+
+def reference_checks(cases: pl.DataFrame) -> list[dict[str, Any]]:
+    """Reference checks of eligible cases, one row each: columns of its case, its level, and the check's own."""
+    level = pl.col("condition").str.json_path_match("$.depth").alias("level")
+    eligible = eligibility.split_cases(cases).eligible.select(*SAME_CHECK[:5], "fabric", level, "gates")
+    return eligible.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
+
+
+def summary(missed: Iterable[MissedReference]) -> str:
+    """How many of the missed references were seen twice, not seen again, not measured again; empty without a confirmation."""
+    outcomes = [one.outcome for one in missed]
+    counts = ((outcomes.count(name), name) for name in (SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN))
+    return ", ".join(f"{count} {name}" for count, name in counts if count)
