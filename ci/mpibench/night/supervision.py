@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -28,6 +29,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 #: ``prctl(2)``: a process gets a signal when its parent dies, by SIGKILL too.
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class OutOfTime(Exception):
+    """The program was interrupted because it was not done within its limit."""
 
 
 class Interrupted(BaseException):
@@ -52,12 +57,26 @@ def heed_signals() -> None:
         signal.signal(number, interrupt)
 
 
+@contextlib.contextmanager
+def heeded() -> Iterator[None]:
+    """Heed signals until its end, and then no longer."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    heed_signals()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def run(
     words: Sequence[str],
     log: Path,
     show: Callable[[str], bool],
     environ: Mapping[str, str] | None = None,
     held: Sequence[int] = (),
+    cwd: Path | None = None,
+    limit_s: float = math.inf,
 ) -> int:
     """Run a program; exit status as ``subprocess`` has it.
 
@@ -65,12 +84,15 @@ def run(
     it ends is ended, too. Where we are killed, the program is interrupted.
 
     :param held: descriptors of files whose locks (``flock(2)``) last as long as the program does, even if we are killed.
+    :param limit_s: seconds after which it is interrupted as by a signal to us.
     :raises Interrupted: after the program and all its processes have ended.
+    :raises OutOfTime: likewise.
     """
     _adopt_orphans()
     # In a session of its own: a terminal's SIGINT reaches us only, and the program gets it once.
     program = subprocess.Popen(
         words,
+        cwd=cwd,
         env=environ,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -83,12 +105,14 @@ def run(
     )
     reader = threading.Thread(target=_copy, args=(program, log, show), daemon=True)
     reader.start()
+    deadline = time.monotonic() + limit_s
     try:
-        while True:
+        while time.monotonic() < deadline:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return program.wait(timeout=1)
             _bury(program.pid)
-    except Interrupted:
+        raise OutOfTime(f"not done after {limit_s:.0f} s")
+    except (Interrupted, OutOfTime):
         # A KeyboardInterrupt first: what ReFrame 4.10 raises at SIGTERM is an Exception, which logging swallows if it comes
         # while a line is written (logging/__init__.py, Handler.emit), and then ReFrame goes on.
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,0 +1,72 @@
+"""What must hold before anything is measured: nobody else measures in this checkout, and the session can be stored."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from reframe_tests.harness.vocabulary import BadInput
+
+
+@contextlib.contextmanager
+def only_one(results: Path, program: str = "ci/nightly") -> Iterator[int]:
+    """Hold the lock of what measures in a checkout; descriptor of its file.
+
+    :param program: who holds it, for those who find it held.
+    :raises BadInput: another one holds it, or nothing can be written there.
+    """
+    path = results / ".nightly.lock"
+    try:
+        results.mkdir(exist_ok=True)
+        lock = path.open("a+")
+    except OSError as error:
+        raise BadInput(f"cannot write {path} ({error.strerror}): make {results} writable.") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            raise BadInput(
+                f"another {lock.read().strip() or program} is at work in this checkout: wait for it, or end it."
+            ) from None
+        lock.truncate(0)
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        lock.write(f"{program} (process {os.getpid()} on {os.uname().nodename} since {since})\n")
+        lock.flush()
+        yield lock.fileno()
+
+
+def check_database(database: Path) -> None:
+    """Make sure that ReFrame will be able to store a session; it only warns if it was not, after it has measured.
+
+    :raises BadInput: it will not.
+    """
+    lock = database.parent / ".db.lock"
+    try:
+        _try_to_write(database.parent)
+        lock.open("a").close()
+        if database.exists():
+            with contextlib.closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=60)) as connection:
+                # BEGIN IMMEDIATE alone reads where it may not write (SQLite, build.c, sqlite3BeginTransaction).
+                connection.isolation_level = None
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("CREATE TABLE mpibench_can_write(x)")
+                connection.execute("ROLLBACK")
+    except (OSError, sqlite3.Error) as error:
+        raise BadInput(
+            f"{database} cannot be written ({error}), so the session would be lost: "
+            "correct its rights or its file system, or move it away."
+        ) from None
+
+
+def _try_to_write(folder: Path) -> None:
+    path = folder / f".writable.{os.getpid()}"
+    try:
+        path.write_bytes(bytes(4096))
+    finally:
+        path.unlink(missing_ok=True)
