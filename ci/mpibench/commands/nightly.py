@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import fcntl
 import json
+import math
 import os
 import re
 import shlex
 import shutil
-import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -27,12 +26,14 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from .. import whole_file
 from ..night import supervision
+from ..night.preconditions import check_database, only_one
 
 try:
     from reframe_tests.harness.session import session_folder
     from reframe_tests.harness.sites import site
     from reframe_tests.harness.stacks import metadata
 
+    from ..confirmation import called, measuring, references
     from ..night import options as night_options
     from ..report import junit
     from ..report.summary import interrupted, outcome_of
@@ -54,6 +55,8 @@ TONIGHT = RESULTS / "tonight"
 RUN_REPORT = TONIGHT / "run-report.json"
 #: What a pipeline says of the night.
 GATE = TONIGHT / "gate.txt"
+#: Lines of ReFrame's that only the log has: cases that begin, and those that are skipped.
+_HIDDEN = re.compile(r"\[ (RUN  |    SKIP)")
 #: ReFrame 4.10, ``frontend/cli.py``: printed after all filters, in the log only (verbosity 1).
 _SELECTED = re.compile(r"Final number of test cases: (\d+)")
 #: ReFrame 4.10, ``frontend/cli.py``: a warning, and nothing else, when the session could not be stored.
@@ -69,6 +72,7 @@ class Night:
     """What is known of a night so far.
 
     :param options: further options for ReFrame.
+    :param confirm_minutes: what measuring missed references again may take; 0: they are not measured again.
     :param problems: one sentence for each reason why this night is not green.
     :param notes: what its answer says besides.
     :param before: sessions the database held before anything was measured.
@@ -79,6 +83,7 @@ class Night:
     label: str
     options: Sequence[str]
     say: Callable[[str], None]
+    confirm_minutes: float = measuring.BUDGET_MINUTES
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     before: frozenset[str] = frozenset()
@@ -88,63 +93,6 @@ class Night:
     def narrowed(self) -> tuple[str, ...]:
         """Options that make the session smaller than a whole one of its mode."""
         return selection_options.narrowing(shlex.join(["reframe", *self.options]))
-
-
-@contextlib.contextmanager
-def only_one(results: Path) -> Iterator[int]:
-    """Hold the lock of a checkout's nights; descriptor of its file.
-
-    :raises BadInput: another night holds it, or nothing can be written there.
-    """
-    path = results / ".nightly.lock"
-    try:
-        results.mkdir(exist_ok=True)
-        lock = path.open("a+")
-    except OSError as error:
-        raise BadInput(f"cannot write {path} ({error.strerror}): make {results} writable.") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.seek(0)
-            raise BadInput(
-                f"another ci/nightly ({lock.read().strip() or 'unknown'}) is at work in this checkout: wait for it, or end it."
-            ) from None
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()} on {os.uname().nodename} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
-        lock.flush()
-        yield lock.fileno()
-
-
-def check_database(database: Path) -> None:
-    """Make sure that ReFrame will be able to store a session; it only warns if it was not, after it has measured.
-
-    :raises BadInput: it will not.
-    """
-    lock = database.parent / ".db.lock"
-    try:
-        _try_to_write(database.parent)
-        lock.open("a").close()
-        if database.exists():
-            with contextlib.closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=60)) as connection:
-                # BEGIN IMMEDIATE alone reads where it may not write (SQLite, build.c, sqlite3BeginTransaction).
-                connection.isolation_level = None
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute("CREATE TABLE mpibench_can_write(x)")
-                connection.execute("ROLLBACK")
-    except (OSError, sqlite3.Error) as error:
-        raise BadInput(
-            f"{database} cannot be written ({error}), so the session would be lost: "
-            "correct its rights or its file system, or move it away."
-        ) from None
-
-
-def _try_to_write(folder: Path) -> None:
-    path = folder / f".writable.{os.getpid()}"
-    try:
-        path.write_bytes(bytes(4096))
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def measure(night: Night) -> None:
@@ -159,10 +107,14 @@ def measure(night: Night) -> None:
     night.say(f"measuring in mode '{night.mode}' (session label run={night.label}); skipped cases and all else are in {log}")
     environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
     environ.pop(session_folder.VARIABLE, None)  # a name of somebody's own would be that of each night
-    status = supervision.run(words, log, lambda line: not re.match(r"\[ (RUN  |    SKIP)", line), environ, [night.lock])
+    status = supervision.run(words, log, lambda line: not _HIDDEN.match(line), environ, [night.lock])
     if status:
-        night.problems.append(f"ReFrame ended with exit status {status}: see the failures above, or {log}")
+        night.problems.append(_ended(status))
     night.problems += not_loaded(log.read_text(errors="replace"))
+
+
+def _ended(status: int) -> str:
+    return f"ReFrame ended with exit status {status}: see the failures above, or {TONIGHT / 'nightly.log'}"
 
 
 def not_loaded(said: str) -> list[str]:
@@ -255,6 +207,32 @@ def _step(night: Night, problem: str, *words: str, answers: Mapping[int, str] = 
     status = subprocess.run(["mpibench", *words], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
     if status:
         night.problems.append(f"{answers.get(status, problem)}: `mpibench {shlex.join(words)}` ended with exit status {status}")
+
+
+def confirm(night: Night, session: Session) -> None:
+    """Measure the cases again that missed a reference, in a session of its own; what was not missed again is no problem.
+
+    Only that: what lacks its proof is no measurement that could be confirmed, and a change in the drift of nights has lasted
+    three of them.
+    """
+    cases = called.of_references(session)
+    if not cases or not night.confirm_minutes:
+        return
+    place = measuring.Workspace(DATABASE, RESULTS / "dataset", TONIGHT / "again", (night.lock,))
+    try:
+        again = measuring.measure_again(
+            cases, {session.uuid: session}, place, night.confirm_minutes, night.say, lambda line: not _HIDDEN.match(line)
+        )
+    except BadInput as error:
+        night.problems.append(f"{len(cases)} cases missed a reference and were not measured again: {str(error).rstrip('.')}")
+        return
+    answers = references.answers(session, again)
+    night.notes += [one.sentence for one in answers if one.excused]
+    night.problems += [one.sentence for one in answers if not one.excused]
+    if references.all_excused(session, answers) and _ended(1) in night.problems:
+        night.problems.remove(_ended(1))
+    if again.stopped:
+        raise again.stopped
 
 
 def publish(night: Night, session: Session) -> None:
@@ -350,6 +328,7 @@ def run(night: Night) -> int:
             session = identify(night)
             if session:
                 complete_junit(night, session)
+                confirm(night, session)
                 publish(night, session)
         except supervision.Interrupted as signal:
             return stop(night, signal)
@@ -405,6 +384,17 @@ def answer(night: Night, session: Session | None) -> int:
     return 0
 
 
+def minutes(text: str) -> float:
+    """The night's budget for measuring again.
+
+    :raises BadInput: no number of minutes.
+    """
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    raise BadInput(f"CONFIRM_MINUTES={text} is no number of minutes: give one of 0 (nothing is measured again) or more.")
+
+
 def main(options: Sequence[str] | None = None) -> int:
     """Entry point of ``ci/nightly``: MODE and LABEL from the environment, options for ReFrame from the command line."""
     began = time.monotonic()
@@ -421,6 +411,7 @@ def main(options: Sequence[str] | None = None) -> int:
         night.problems.append("a stack could not be installed and was not measured: see the set-up above")
     supervision.heed_signals()
     try:
+        night.confirm_minutes = minutes(os.environ.get("CONFIRM_MINUTES", f"{measuring.BUDGET_MINUTES:g}"))
         return run(night)
     except BadInput as error:
         print(f"nightly: {error}", file=sys.stderr)

@@ -8,13 +8,16 @@ import textwrap
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mpibench import whole_file
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
+
+if TYPE_CHECKING:  # what a command needs is loaded when it runs
+    from mpibench.verdicts.accept import Acceptance
 
 RESULTS = ROOT / "results"
 
@@ -98,25 +101,38 @@ def accept(
         bool, typer.Option("--allow-unproven", help="Unproven cases of the candidate make it inconclusive instead of refused.")
     ] = False,
     history: History = None,
+    confirm: Annotated[
+        bool,
+        typer.Option("--confirm", help="Measure again, in fresh jobs, what is called slower; refuse only what is seen twice."),
+    ] = False,
+    confirm_minutes: Annotated[
+        float, typer.Option(min=0.01, help="With --confirm: minutes it may take, the queue's time included; worst cases first.")
+    ] = 30.0,
     out: Annotated[Path, typer.Option(help="Folder for the record; an earlier one moves to earlier/.")] = RESULTS / "accept",
 ) -> None:
     """Decide whether the machine after an upgrade is as good as before; write a record to sign (HTML, JSON, JUnit).
 
     Selectors: a session id or its beginning, latest, latest~1, a period 20261101:20261115 or now-7d:now, labels
     ?'run == "nightly"', or several joined with commas. Margins and error rates: site_configs/<system>/policy.yaml.
+    With --confirm run it where the candidate was measured; what could not be measured again, with proof, stays refused.
     Exit status: 0 accepted, 1 refused (regressed, missing, or a case of the candidate is not proven), 2 bad input,
-    3 inconclusive (with the number of repeats that would decide), 70 a defect of this program and no decision.
+    3 inconclusive (with the number of repeats that would decide), 70 a defect of this program and no decision; 128 + N after
+    signal N, which ends --confirm with a record of what was measured.
     """
     from mpibench.verdict_pages import acceptance_record
     from mpibench.verdicts import accept as acceptance
     from mpibench.verdicts import sides as verdict_sides
 
+    if confirm and dataset_only:
+        raise BadInput("--confirm measures, and ReFrame stores what it measures in its database: leave --dataset-only out.")
     earlier = acceptance_record.move_aside(out)
     if earlier:
         typer.echo(f"mpibench: moved the earlier record to {earlier}", err=True)
     _prepare(db, dataset, dataset_only)
     options = acceptance.AcceptanceOptions(system, where, _renames(rename), allow_unproven, history)
-    result = acceptance.decide(dataset, baseline, candidate, options)
+    result, signal_status = acceptance.decide(dataset, baseline, candidate, options), 0
+    if confirm:
+        result, signal_status = _confirm(result, db, dataset, confirm_minutes, out)
     written = acceptance_record.write(result, out)
     _say([result.headline])
     for name, side in (("baseline", result.baseline), ("candidate", result.candidate)):
@@ -127,7 +143,30 @@ def accept(
     _say(f"  changed: {name}: {before} -> {after}" for name, before, after in result.changed)
     _say(f"  note: {line}" for line in result.notes)
     _say(f"wrote {path}" for path in written)
-    raise typer.Exit(acceptance.STATUS[result.decision])
+    raise typer.Exit(signal_status or acceptance.STATUS[result.decision])
+
+
+def _confirm(first: Acceptance, db: Path, dataset: Path, minutes: float, out: Path) -> tuple[Acceptance, int]:
+    """Measure again what an acceptance calls slower; the acceptance after that, and the exit status of a signal or 0.
+
+    :raises BadInput: nothing can be measured here.
+    """
+    from mpibench.confirmation import acceptance as confirmed
+    from mpibench.confirmation import measuring
+    from mpibench.night import preconditions, supervision
+    from mpibench.verdict_pages import acceptance_record
+
+    cases = confirmed.called_cases(first)
+    if not cases:
+        return confirmed.confirm(first, dataset, measuring.Remeasured((), minutes)), 0
+    known = measuring.sources(db, cases)
+    with preconditions.only_one(RESULTS, "mpibench accept --confirm") as lock:
+        preconditions.check_database(db)
+        acceptance_record.write(first, out)  # where we are killed, this decision stands
+        place = measuring.Workspace(db, dataset, out / "again", (lock,))
+        with supervision.heeded():
+            again = measuring.measure_again(cases, known, place, minutes, lambda text: _say([text]), lambda _: False)
+    return confirmed.confirm(first, dataset, again), again.stopped.status if again.stopped else 0
 
 
 #: Exit status of ``drift`` where no change could have been found.

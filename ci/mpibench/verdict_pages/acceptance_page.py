@@ -17,21 +17,29 @@ SIDES = ("baseline", "candidate")
 
 def acceptance(record: Mapping[str, Any]) -> str:
     """The page of a record (``acceptance_record.as_dict``)."""
+    sides = _sides(record)
     return page.render(
         TEMPLATES,
         "accept.html",
         kind=f"Acceptance of {record['system']}",
         title=record["headline"],
         record=record,
-        sessions=_sessions(record),
+        sessions=_sessions(sides),
         unproven=[(side, _unproven(record[side]["unproven"])) for side in reversed(SIDES)],
         changed=[(row["what"], row["before"], row["after"]) for row in record["changed"]],
         bands=[_band(row) for row in record["bands"]],
         metrics=[_metric(row) for row in record["metrics"]],
-        jobs=job_rows({side: record[side]["jobs"] for side in SIDES}),
+        again=_measured_again(record["confirmation"]),
+        jobs=job_rows({side: one["jobs"] for side, one in sides.items()}),
         facts=_facts(record),
         signing=_signing(record),
     )
+
+
+def _sides(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Baseline, candidate, and what was measured again, if anything was."""
+    again = (record["confirmation"] or {}).get("measured")
+    return {**{side: record[side] for side in SIDES}, **({"measured again": again} if again else {})}
 
 
 def _interval(row: Mapping[str, Any]) -> str:
@@ -39,7 +47,8 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 
 def _why(row: Mapping[str, Any]) -> str:
-    return row["why"] or (verdict_text.needed_text(row) if row["verdict"] == INCONCLUSIVE else "")
+    why = row["why"] or (verdict_text.needed_text(row) if row["verdict"] == INCONCLUSIVE else "")
+    return "; ".join(filter(None, [row.get("confirmation"), why]))
 
 
 def _what(row: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -61,15 +70,35 @@ def _metric(row: Mapping[str, Any]) -> list[object]:
     return [*_what(row), size, *values, unit, number(row["ratio"]), _interval(row), repeats, row["verdict"], _why(row)]
 
 
-def _sessions(record: Mapping[str, Any]) -> list[list[object]]:
+def _measured_again(confirmation: Mapping[str, Any] | None) -> list[list[object]]:
+    """What was called slower, with both measurements: metrics, and bands none of whose metrics was called."""
+    return (
+        [
+            [
+                *(*_what(row), size_text(row["message_bytes"]) if "message_bytes" in row else row["band"]),
+                *(
+                    cell
+                    for one in (row["first"], row["again"])
+                    for cell in (number(one["ratio"]), _interval(one), one["verdict"])
+                ),
+                *(row["outcome"], row["why"]),
+            ]
+            for row in (*confirmation["metrics"], *confirmation["bands"])
+        ]
+        if confirmation
+        else []
+    )
+
+
+def _sessions(sides: Mapping[str, Mapping[str, Any]]) -> list[list[object]]:
     return [
         [
-            *(side, record[side]["selector"], one["session"], one["started"][:16].replace("T", " "), f"{one['age_days']:g}"),
+            *(name, side["selector"], one["session"], one["started"][:16].replace("T", " "), f"{one['age_days']:g}"),
             ", ".join(f"{key}={value}" for key, value in one["labels"].items()),
             *(one["cases"], " ".join(one["options"])),
         ]
-        for side in SIDES
-        for one in record[side]["identities"]
+        for name, side in sides.items()
+        for one in side["identities"]
     ]
 
 
@@ -85,11 +114,13 @@ def _facts(record: Mapping[str, Any]) -> list[list[str]]:
 
 def _signing(record: Mapping[str, Any]) -> list[list[str]]:
     asked = ", ".join(f"{name} {value}" for name, value in record["options"].items() if value)
-    values = (f"{record[side]['values']} values, SHA-256 {record[side]['values_sha256']}" for side in SIDES)
     return [
         ["decided", f"{record['decided']} on {record['decided_on']} by mpibench {record['mpibench']}"],
         ["asked for", asked or "everything both sides have"],
         ["policy", f"{record['policy']['source']}: {record['policy']['margins_percent']}"],
-        *([side, f"{', '.join(record[side]['sessions'])}; {text}"] for side, text in zip(SIDES, values, strict=True)),
+        *(
+            [name, f"{', '.join(side['sessions'])}; {side['values']} values, SHA-256 {side['values_sha256']}"]
+            for name, side in _sides(record).items()
+        ),
         ["name, date, signature", "........................................................................"],
     ]

@@ -90,8 +90,18 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             "bands": judgement.bands.to_dicts(),
             "metrics": judgement.metrics.to_dicts(),
             "new": judgement.new.to_dicts(),
+            "confirmation": _measured_again(acceptance),
         }
     )
+
+
+def _measured_again(acceptance: Acceptance) -> dict[str, Any] | None:
+    """What was measured again, with its sessions, jobs and values, if that was asked for."""
+    if acceptance.confirmation is None:
+        return None
+    values = acceptance.confirmation.values
+    side = _side(acceptance, values, verdict_sides.facts(values)) if values else None
+    return {"summary": acceptance.confirmation.summary, **acceptance.confirmation.record, "measured": side}
 
 
 def _plain(value: Any) -> Any:
@@ -105,7 +115,7 @@ def _plain(value: Any) -> Any:
 
 
 def _suite(root: ElementTree.Element, name: str, cases: list[tuple[str, str, str, str, str]]) -> None:
-    """One suite of (class, name, tag, type, message); the tag is ``failure``, ``skipped`` or empty."""
+    """One suite of (class, name, tag, type, message); the tag is ``failure``, ``skipped`` or, for output, empty."""
     tags = [tag for _, _, tag, _, _ in cases]
     suite = ElementTree.SubElement(
         root,
@@ -121,6 +131,8 @@ def _suite(root: ElementTree.Element, name: str, cases: list[tuple[str, str, str
         if tag:
             more = {"type": kind} if kind else {}
             ElementTree.SubElement(case, tag, {**more, "message": printable(message)})
+        elif message:
+            ElementTree.SubElement(case, "system-out").text = printable(message)
 
 
 def junit(acceptance: Acceptance) -> str:
@@ -150,13 +162,14 @@ def junit(acceptance: Acceptance) -> str:
 def _test(row: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     """One metric as a test: class, name, tag, type, message."""
     title = f"{row['benchmark']} {row['quantity']} {size_text(row['message_bytes'])}"
-    verdict = row["verdict"]
+    verdict, again = row["verdict"], row.get("confirmation") or ""
     if verdict in (REGRESSED, MISSING):
         text = row["why"] if row["slower"] is None else verdict_text.change_text(row["slower"])
-        return row["benchmark"], title, "failure", verdict, f"{verdict}: {text}"
+        return row["benchmark"], title, "failure", verdict, "; ".join(filter(None, [f"{verdict}: {text}", again]))
     if verdict == INCONCLUSIVE:
-        return row["benchmark"], title, "skipped", "", f"inconclusive: {verdict_text.needed_text(row)}"
-    return row["benchmark"], title, "", "", ""
+        text = f"inconclusive: {verdict_text.needed_text(row)}"
+        return row["benchmark"], title, "skipped", "", "; ".join(filter(None, [text, again]))
+    return row["benchmark"], title, "", "", again
 
 
 def move_aside(out: Path) -> Path | None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -58,6 +59,24 @@ class AcceptanceOptions:
 
 
 @dataclass(frozen=True)
+class Confirmation:
+    """What measuring again said of what was called slower (:mod:`mpibench.confirmation`); the verdicts follow it already.
+
+    :param summary: in counts, for the headline; empty if nothing was called.
+    :param sentences: what was seen twice, and what was not measured again and stays refused.
+    :param notes: what was not seen again.
+    :param record: both measurements, as plain data.
+    :param values: what was measured again, if anything was.
+    """
+
+    summary: str
+    sentences: tuple[str, ...]
+    notes: tuple[str, ...]
+    record: Mapping[str, Any]
+    values: Selection | None = None
+
+
+@dataclass(frozen=True)
 class Acceptance:
     """A decision with everything it rests on.
 
@@ -67,6 +86,7 @@ class Acceptance:
     :param absence: what that says of the metrics the candidate lacks.
     :param moves: switches of protocol that moved, each the cause of several changes.
     :param past: the sessions before the baseline that measured the same.
+    :param confirmation: what measuring again said, if it was asked for.
     """
 
     baseline: Selection
@@ -81,6 +101,7 @@ class Acceptance:
     moves: tuple[MovedSwitch, ...] = ()
     options: AcceptanceOptions = AcceptanceOptions()
     past: Past = field(default_factory=Past)
+    confirmation: Confirmation | None = None
 
     @property
     def decision(self) -> str:
@@ -95,7 +116,8 @@ class Acceptance:
         """The decision in one sentence."""
         words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", INCONCLUSIVE: "INCONCLUSIVE, hence not accepted"}
         proofs = (verdict_sides.count_unproven(f"the {name}", side) for name, side in self._sides)
-        return f"{words[self.decision]}: {'; '.join(filter(None, [*proofs, verdict_text.summary(self.judgement)]))}"
+        again = self.confirmation.summary if self.confirmation else ""
+        return f"{words[self.decision]}: {'; '.join(filter(None, [*proofs, verdict_text.summary(self.judgement), again]))}"
 
     @property
     def _sides(self) -> tuple[tuple[str, Selection], ...]:
@@ -111,12 +133,14 @@ class Acceptance:
         lost = [f"missing: {count} metrics: {verdict_words.ABSENT}: {self.absence}"] if count else []
         moved = verdict_text.moved_sentences(move for move in self.moves if move.slower > 0)
         others = _without(replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves)
-        return [*self.unlike, *unproven, *filter(None, [few]), *moved, *verdict_text.sentences(others), *lost]
+        again = self.confirmation.sentences if self.confirmation else ()
+        return [*self.unlike, *unproven, *again, *filter(None, [few]), *moved, *verdict_text.sentences(others), *lost]
 
     @property
     def notes(self) -> list[str]:
         """What was not used on either side, and what is new."""
-        lines = [
+        lines = [*self.confirmation.notes] if self.confirmation else []
+        lines += [
             f"baseline, not proven, so that the candidate is not held to it: {text}"
             for text in verdict_sides.unproven_sentences(self.baseline)
         ]

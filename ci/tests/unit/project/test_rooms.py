@@ -37,7 +37,7 @@ FLOORS = {
         ("stacks", "results"),
         ("spack", "cluster", "published", "completeness", "night", "history", "protocols"),
         ("verdicts", "bare", "pages"),
-        ("guidelines",),
+        ("confirmation", "guidelines"),
         ("report", "verdict_pages", "error_rates", "listings"),
         ("commands",),
         ("cli",),

@@ -1,0 +1,225 @@
+"""An acceptance whose refusals were measured again: refused is what both measurements call slower.
+
+What was called is held against the same baseline by the same decision a second time, with the values of the new jobs only and
+nothing but the called curves. A metric (or a band none of whose metrics was called) then is
+
+seen twice
+    regressed again: it stays regressed;
+not seen again
+    its second verdict, whatever that is, becomes its verdict: pass, improved, or inconclusive where the new job cannot tell;
+not measured again
+    it stays regressed: no room in the budget, a case that is gone, failed or did not prove its condition, a signal.
+
+Error rates. Let one comparison refuse an unchanged machine with probability f and find a slowdown with probability p. Given
+the baseline, the two candidates are different jobs; as far as these are independent both call with probability f² and p²:
+what is refused without reason becomes rarer by the factor f, and what is found by the factor p (0.99: 0.98; 0.8: 0.64).
+They share the baseline, whose own error does not become smaller: of n sessions it is 1 / (n + 1) of the variance of each
+comparison's error, which is the correlation of the two errors. With 15 sessions that is 0.06 and the product nearly holds;
+with one it is 0.5, and a baseline that happened to be fast refuses twice. What lasts longer than both jobs is shared
+likewise. Judged again are only the called curves, so each is tested among fewer and at the same level: that helps p. On the
+noise of ``ci/tests/data/golden_noise`` at a spread of 1 % one job against one on eth1g refuses 20 % at once and 7 % twice
+(f²: 4 %), and with jobs 5 % slower 91 % and 78 % (p²: 83 %; 100 draws, ± 8). ``mpibench error-rates`` gives f
+(``sessions_refused_percent``) and p (``found_percent``) on a site's own history, and ``studies.confirmed_rates`` draws both
+jobs.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ..results import session_values
+from ..results.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE
+from ..results.session_values import CONDITION, CURVE, METRIC, Selection, describe_condition
+from ..results.sessions import PAIRED
+from ..verdicts import comparison
+from ..verdicts import text as verdict_text
+from ..verdicts.accept import Acceptance, Confirmation
+from ..verdicts.comparison import Judgement
+from ..verdicts.words import MISSING, REGRESSED
+from .called import CalledCase, of_metrics
+from .measuring import Remeasured
+
+#: What makes a band of a curve.
+BAND = (*CURVE, "band")
+#: Of each measurement in the record.
+_SHOWN = ("verdict", "slower", "ratio", "low", "high", "units", "baseline", "candidate", "unit")
+#: For the record.
+RULE = "Refused is what both measurements call slower: that of the candidate, and that of a fresh job afterwards."
+
+
+def called_metrics(acceptance: Acceptance) -> pl.DataFrame:
+    """Metrics that are called slower, or stand for a band that is: :data:`METRIC` and ``slower``."""
+    rows = comparison.called(acceptance.judgement, acceptance.baseline, acceptance.candidate)
+    return rows.filter(pl.col("verdict") == REGRESSED).select(*METRIC, "slower")
+
+
+def called_cases(acceptance: Acceptance) -> list[CalledCase]:
+    """The candidate's cases that measured them, the worst first."""
+    return of_metrics(acceptance.candidate, called_metrics(acceptance))[0]
+
+
+@dataclass(frozen=True)
+class _Called:
+    """One metric or band that was called, with both measurements.
+
+    :param row: of the first judgement; ``again`` of the second, if there is one.
+    :param why: why it was not measured again.
+    """
+
+    row: Mapping[str, Any]
+    outcome: str
+    again: Mapping[str, Any] | None
+    why: str = ""
+
+    def text(self) -> str:
+        """The other measurement in words, beside the one that decides."""
+        if self.again is None:
+            return f"{self.outcome}: {self.why}"
+        other, name = (self.again, "again") if self.outcome == SEEN_TWICE else (self.row, "first")
+        return f"{self.outcome}: {name} {_change([other])}"
+
+    def as_dict(self, keys: Sequence[str]) -> dict[str, Any]:
+        """For the record: its keys, ``outcome``, ``why``, and what both measurements said."""
+        sides = {"first": self.row, "again": self.again or {}}
+        shown = {side: {name: row.get(name) for name in _SHOWN} for side, row in sides.items()}
+        return {**{name: self.row[name] for name in keys}, "outcome": self.outcome, "why": self.why, **shown}
+
+
+def confirm(first: Acceptance, dataset: Path, again: Remeasured) -> Acceptance:
+    """The acceptance after the second measurement.
+
+    :param dataset: holds the new sessions.
+    :param again: what was measured again of :func:`called_cases`.
+    """
+    values = _values_again(first, dataset, again)
+    second = _judge_again(first, values) if values else None
+    why = _reasons(first, again)
+    metrics, called = _merge(first.judgement.metrics, second.metrics if second else None, METRIC, why)
+    bands, called_bands = _merge(first.judgement.bands, second.bands if second else None, BAND, why)
+    within = {_key(one.row, BAND) for one in called}
+    lone = [one for one in called_bands if _key(one.row, BAND) not in within]
+    record = {
+        "rule": RULE,
+        "budget_minutes": again.minutes,
+        "interrupted": again.stopped.name if again.stopped else "",
+        "cases": [
+            {**vars(case), "measured_again": case in again.measured, "why": again.left.get(case, "")} for case in again.cases
+        ],
+        "metrics": [one.as_dict(METRIC) for one in called],
+        "bands": [one.as_dict(BAND) for one in lone],
+    }
+    everything = [*called, *lone]
+    counts = [
+        (sum(one.outcome == name for one in everything), name) for name in (SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN)
+    ]
+    known = ", ".join(f"{count} {name}" for count, name in counts if count)
+    summary = f"{len(everything)} called slower at first: {known}" if everything else ""
+    gone = tuple(_lines(everything, NOT_SEEN_AGAIN))
+    confirmation = Confirmation(
+        summary,
+        (*_lines(everything, NOT_MEASURED_AGAIN), *_lines(everything, SEEN_TWICE)),
+        gone if everything else ("nothing was called slower, so nothing was measured again",),
+        record,
+        values,
+    )
+    judgement = replace(first.judgement, metrics=metrics, bands=bands)
+    withdrawn = {_key(one.row, METRIC) for one in called if one.outcome == NOT_SEEN_AGAIN}
+    # A switch of protocol explains what is called; of one that is not seen again nothing is known.
+    moves = tuple(move for move in first.moves if withdrawn.isdisjoint(move.metrics.select(METRIC).iter_rows()))
+    return replace(first, judgement=judgement, moves=moves, confirmation=confirmation)
+
+
+def _values_again(first: Acceptance, dataset: Path, again: Remeasured) -> Selection | None:
+    """Values of the called curves in the cases that were measured again as before; ``None`` if there is none."""
+    if not again.measured:
+        return None
+    sessions = ",".join(session.uuid for session in again.sessions)
+    found = session_values.read(dataset, first.candidate.system, sessions, unproven_too=True)
+    own = pl.col("case").str.strip_suffix(PAIRED).is_in(list(again.measured.values()))
+    found = replace(found, values=found.values.filter(own), zeros=found.zeros.filter(own))
+    found = _of_curves(found, called_metrics(first))
+    return found if found.measured.height else None
+
+
+def _judge_again(first: Acceptance, values: Selection) -> Judgement:
+    called = called_metrics(first)
+    past = first.past.values.join(called, on=CURVE, how="semi", nulls_equal=True)
+    return comparison.judge(_of_curves(first.baseline, called), values, first.policy, past=past)
+
+
+def _of_curves(selection: Selection, called: pl.DataFrame) -> Selection:
+    """A side with nothing but the curves of some metrics."""
+    kept = [table.join(called, on=CURVE, how="semi", nulls_equal=True) for table in (selection.values, selection.zeros)]
+    return replace(selection, values=kept[0], zeros=kept[1])
+
+
+def _reasons(first: Acceptance, again: Remeasured) -> dict[tuple[object, ...], str]:
+    """Why a called metric, and its band, was not measured again, where that is known of its case."""
+    called = comparison.called(first.judgement, first.baseline, first.candidate).filter(pl.col("verdict") == REGRESSED)
+    cases, numbers = of_metrics(first.candidate, called)
+    rows = called.join(numbers, on=METRIC, how="inner", nulls_equal=True).to_dicts()
+    return {
+        _key(row, keys): again.left[cases[row["number"]]]
+        for row in rows
+        for keys in (METRIC, BAND)
+        if cases[row["number"]] in again.left
+    }
+
+
+def _key(row: Mapping[str, Any], keys: Sequence[str]) -> tuple[object, ...]:
+    return tuple(row[name] for name in keys)
+
+
+def _merge(
+    first: pl.DataFrame, second: pl.DataFrame | None, keys: Sequence[str], why: Mapping[tuple[object, ...], str]
+) -> tuple[pl.DataFrame, list[_Called]]:
+    """The table with the verdicts that stand, and ``confirmation``: the other measurement in words; and what was called."""
+    known = {} if second is None else {_key(row, keys): row for row in second.to_dicts()}
+    rows, called = [], []
+    for row in first.to_dicts():
+        if row["verdict"] != REGRESSED:
+            rows.append({**row, "confirmation": None})
+            continue
+        again = known.get(_key(row, keys))
+        if again is None or again["verdict"] == MISSING:
+            reason = why.get(_key(row, keys)) or "the new job has no value of it"
+            one = _Called(row, NOT_MEASURED_AGAIN, None, reason)
+        else:
+            one = _Called(row, SEEN_TWICE if again["verdict"] == REGRESSED else NOT_SEEN_AGAIN, again)
+        called.append(one)
+        decides = {name: again.get(name) for name in first.columns} if again and one.outcome == NOT_SEEN_AGAIN else row
+        rows.append({**decides, "confirmation": one.text()})
+    return pl.DataFrame(rows, schema={**first.schema, "confirmation": pl.String}, orient="row"), called
+
+
+def _change(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The change of one row with its verdict, or the middle one of several."""
+    known = [row["slower"] for row in rows if row["slower"] is not None]
+    verdicts = "/".join(dict.fromkeys(str(row["verdict"]) for row in rows))
+    return f"{verdict_text.change_text(statistics.median(known))} ({verdicts})" if known else verdicts
+
+
+def _lines(called: Sequence[_Called], outcome: str) -> list[str]:
+    """One sentence per condition, benchmark and reason, the worst first."""
+    groups: dict[tuple[object, ...], list[_Called]] = {}
+    for one in called:
+        if one.outcome == outcome:
+            groups.setdefault((*_key(one.row, (*CONDITION, "benchmark")), one.why), []).append(one)
+    worst = sorted(groups.values(), key=lambda group: -max(one.row["slower"] or 0.0 for one in group))
+    return [_line(outcome, group) for group in worst]
+
+
+def _line(outcome: str, group: Sequence[_Called]) -> str:
+    row = group[0].row
+    sizes = [one.row["message_bytes"] for one in group if "message_bytes" in one.row]
+    at = verdict_text.sizes_text(sizes) if sizes else f"{', '.join(dict.fromkeys(one.row['band'] for one in group))} messages"
+    where = f"{outcome}: {describe_condition(row)}: {row['benchmark']} at {at}"
+    first = f"first {_change([one.row for one in group])}"
+    seconds = [one.again for one in group if one.again is not None]
+    return f"{where}: {first}, {f'again {_change(seconds)}' if seconds else group[0].why}"

@@ -1,0 +1,133 @@
+"""Which test cases measured what was called slower, and which of them a budget of time has room for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.samples import NO_REFERENCE, PASS, ReferenceCheck
+
+from ..results import eligibility
+from ..results.session_values import METRIC, Selection
+from ..results.sessions import PAIRED, Case, Session
+
+
+@dataclass(frozen=True)
+class CalledCase:
+    """One test case in ReFrame's sense, on one partition with one environment, that measured something called slower.
+
+    :param session: that measured it.
+    :param stack: ReFrame's environment.
+    :param name: ReFrame's display name.
+    :param slower: the largest change for the worse that was called, as a fraction; infinite where it has no ratio.
+    """
+
+    session: str
+    system: str
+    partition: str
+    stack: str
+    name: str
+    slower: float
+
+    def __str__(self) -> str:
+        return f"{self.name} @{self.system}:{self.partition}+{self.stack}"
+
+
+def of_metrics(candidate: Selection, called: pl.DataFrame) -> tuple[list[CalledCase], pl.DataFrame]:
+    """The cases that measured some metrics, the newest where several did.
+
+    What an interleaved second stack measured belongs to the case whose job it ran in.
+
+    :param called: :data:`METRIC` and ``slower``.
+    :returns: the cases; and :data:`METRIC` of each of ``called`` with ``number``, its case's place in them.
+    """
+    cases = candidate.planned.select("case", "partition", "stack", "name")
+    rows = (
+        candidate.measured.select(*METRIC, "session", "case", "started")
+        .unique()
+        .join(called.select(*METRIC, pl.col("slower").cast(pl.Float64)), on=METRIC, how="inner", nulls_equal=True)
+        .with_columns(pl.col("case").str.strip_suffix(PAIRED), pl.col("slower").fill_null(math.inf))
+        .join(cases.select("case", at="partition", environ="stack", test="name"), on="case", how="inner")
+        .sort("started", "session", "case")
+        .unique(METRIC, keep="last", maintain_order=True)
+    )
+    key = ["at", "environ", "test"]
+    worst = rows.group_by(key).agg(pl.col("slower").max(), pl.col("session").last()).sort("slower", *key, descending=True)
+    found = [
+        CalledCase(row["session"], candidate.system, row["at"], row["environ"], row["test"], row["slower"])
+        for row in worst.to_dicts()
+    ]
+    numbered = rows.join(worst.with_row_index("number").select(*key, "number"), on=key)
+    return found, numbered.select(*METRIC, "number")
+
+
+def of_references(session: Session) -> list[CalledCase]:
+    """The proven cases of a session that missed a reference, the worst first."""
+    found = []
+    for case in session.cases:
+        missed = missed_checks(case)
+        if missed and eligibility.why_not(eligibility.facts_of(session, case)) is None:
+            worst = max(_distance(check) for check in missed)
+            found.append(CalledCase(session.uuid, case.system, case.partition, environ_of(case), case.name, worst))
+    return sorted(found, key=lambda one: (-one.slower, str(one)))
+
+
+def missed_checks(case: Case) -> list[ReferenceCheck]:
+    """The references a case missed; a metric without a reference misses none."""
+    return [check for check in case.gates if check.outcome not in (PASS, NO_REFERENCE)]
+
+
+def environ_of(case: Case) -> str:
+    """ReFrame's environment of a case."""
+    return str(case.entry.get("environ") or case.stack)
+
+
+def is_own(case: Case) -> bool:
+    """Whether it is a case of ReFrame's, and not what a second stack measured in the same job."""
+    return not case.uuid.endswith(PAIRED)
+
+
+def _distance(check: ReferenceCheck) -> float:
+    """How far a value lies beyond a bound, as a fraction; infinite where that cannot be said."""
+    if not check.value:
+        return math.inf
+    below = check.lower / check.value - 1 if check.lower is not None else 0.0
+    above = check.value / check.upper - 1 if check.upper else 0.0
+    return max(below, above)
+
+
+def seconds(session: Session) -> dict[tuple[str, str, str], float]:
+    """How long the job of each case of a session took, from submission to its end, by partition, environment and name.
+
+    ReFrame 4.10 stores it as ``time_run`` (``frontend/reporting/__init__.py``, ``update_run_stats``).
+    """
+    times: dict[tuple[str, str, str], Any] = {
+        (case.partition, environ_of(case), case.name): case.entry.get("time_run") for case in session.cases if is_own(case)
+    }
+    return {key: float(time) for key, time in times.items() if isinstance(time, (int, float)) and math.isfinite(time)}
+
+
+def fit(
+    cases: Iterable[CalledCase], took_s: Sequence[float | None], limit_s: float
+) -> tuple[list[CalledCase], list[CalledCase]]:
+    """The cases that fit into a time, the worst first, and those that do not.
+
+    The jobs are taken to run one after the other and as long as they did. One whose time is not known counts as the longest
+    of the others.
+
+    :param took_s: of each case.
+    """
+    longest = max((one for one in took_s if one is not None), default=0.0)
+    chosen, left, used = [], [], 0.0
+    for case, known in sorted(zip(cases, took_s, strict=True), key=lambda pair: -pair[0].slower):
+        needs = longest if known is None else known
+        if used + needs > limit_s:
+            left.append(case)
+        else:
+            chosen.append(case)
+            used += needs
+    return chosen, left

@@ -1,0 +1,69 @@
+"""What measuring again says of the cases of a night that missed a reference (rule and error rates: results.confirmations)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..results import confirmations
+from ..results.sessions import Case, Session
+from .called import CalledCase, environ_of, is_own, missed_checks
+from .measuring import Remeasured
+
+
+@dataclass(frozen=True)
+class Answer:
+    """On one case that missed references.
+
+    :param excused: measured again it was proven, passed, and reached each reference it had missed.
+    :param sentence: both measurements.
+    """
+
+    case: CalledCase
+    excused: bool
+    sentence: str
+
+
+def answers(session: Session, again: Remeasured) -> list[Answer]:
+    """One for each called case of the session, in their order."""
+    first = {_place(case): case for case in session.cases if is_own(case)}
+    second = {_place(case): case for one in reversed(again.sessions) for case in one.cases if is_own(case)}
+    return [_answer(case, first, second, again.left.get(case, "")) for case in again.cases]
+
+
+def all_excused(session: Session, found: Sequence[Answer]) -> bool:
+    """Whether every case of the session that ReFrame counts as failed is excused."""
+    excused = {(one.case.partition, one.case.stack, one.case.name) for one in found if one.excused}
+    failed = [
+        case
+        for case in session.cases
+        if is_own(case) and case.uuid not in session.superseded and case.result not in ("pass", "skip", "xfail")
+    ]
+    return bool(failed) and all(_place(case) in excused for case in failed)
+
+
+def _place(case: Case) -> tuple[str, str, str]:
+    return case.partition, environ_of(case), case.name
+
+
+def _answer(
+    case: CalledCase, first: dict[tuple[str, str, str], Case], second: dict[tuple[str, str, str], Case], why: str
+) -> Answer:
+    key = case.partition, case.stack, case.name
+    checks = missed_checks(first[key])
+    if why or key not in second:
+        reason = why or "the new sessions do not hold it"
+        return Answer(case, False, f"{case}: {confirmations.NOT_MEASURED_AGAIN}: {reason}")
+    values = {(check.metric, check.layer, check.unit): check.value for check in second[key].gates}
+    pairs = [(check, values.get((check.metric, check.layer, check.unit))) for check in checks]
+    held = [value is not None and confirmations.within(vars(check), value) for check, value in pairs]
+    said = ", ".join(
+        f"{check.metric} {check.value:g} {check.unit} and again {'nothing' if value is None else f'{value:g}'}"
+        for (check, value), good in zip(pairs, held, strict=True)
+        if good == all(held)
+    )
+    excused = all(held) and second[key].result in ("pass", "xfail")
+    if all(held) and not excused:
+        said += f"; but the case failed again: {second[key].reason.splitlines()[0] if second[key].reason else 'no reason'}"
+    outcome = confirmations.NOT_SEEN_AGAIN if excused else confirmations.SEEN_TWICE
+    return Answer(case, excused, f"missed reference {outcome}: {case}: {said}")

