@@ -164,6 +164,8 @@ def _refusal(path: Path, table: str, changed_ns: int, size: int) -> str:
     if odd:
         name, dtype = odd[0]
         return f"{path} has another layout (column {name} is {found[name]}, expected {dtype}): export that session again."
+    if table == "cases" and not pl.scan_parquet(path, hive_partitioning=False).select(pl.len()).collect().item():
+        return f"{path} holds no case, and every session has some: export that session again."
     return ""
 
 

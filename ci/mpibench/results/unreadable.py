@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta, timezone
 from pathlib import Path
 
@@ -95,6 +95,11 @@ def find(folder: str | Path, systems: Sequence[str] | None = None) -> tuple[Unre
         concerned = not systems or not one.systems or set(one.systems) & set(systems)
         if concerned and one.session not in there:
             found.setdefault(one.session, one)
+    for path in (one for table in SCHEMAS for one in files[table].readable if one.stem in found):
+        # A stray copy of a file in the folder of another day makes no session older.
+        other = _of_file(path, "")
+        if other.started.date() > found[path.stem].started.date():
+            found[path.stem] = replace(found[path.stem], started=other.started)
     return tuple(sorted(found.values(), key=lambda one: (one.started, one.session)))
 
 

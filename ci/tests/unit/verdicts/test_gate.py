@@ -196,6 +196,22 @@ def test_on_a_terminal_no_line_is_longer_than_it_is_wide(
         assert command != "gate" or " ".join(" ".join(lines).split()) == " ".join(whole.split())
 
 
+def test_a_file_without_cases_and_a_stray_copy_hide_no_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    the_night_before(tmp_path)
+    newest = write_session(tmp_path, 0)
+    path = last_cases(tmp_path)
+    stray = tmp_path / "cases" / "system=testbed" / "date=2020-01-01" / path.name
+    stray.parent.mkdir()
+    stray.write_bytes(path.read_bytes())
+    assert run(tmp_path, *OLD) == 2
+    assert f"'latest' means session {newest[:8]}, which cannot be read" in capsys.readouterr().err
+    stray.unlink()
+    assert run(tmp_path, *OLD) == 0
+    pl.read_parquet(path).head(0).write_parquet(path)
+    assert run(tmp_path, *OLD) == 2
+    assert f"{path} holds no case, and every session has some: export that session again." in capsys.readouterr().err
+
+
 def test_values_without_their_cases_are_red(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing else says that the session exists: the one before it would stand in for it."""
     the_night_before(tmp_path)
