@@ -2,7 +2,7 @@
 
 import reframe as rfm
 
-from reframe_tests.harness.fabric_test import FabricTest
+from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
 
 
 @rfm.simple_test
@@ -17,3 +17,24 @@ class OsuCollectives(FabricTest):
     """All blocking collectives of OSU."""
 
     group = "collectives_osu"
+
+
+@rfm.simple_test
+class OsuNeighbourhood(MaintenanceTest):
+    """Neighbourhood collectives of OSU on a ring, blocking and nonblocking."""
+
+    group = "neighbourhood_osu"
+
+
+@rfm.simple_test
+class OsuPersistentCollectives(MaintenanceTest):
+    """Persistent collectives of OSU (MPI 4)."""
+
+    group = "persistent_osu"
+
+
+@rfm.simple_test
+class ImbPersistentCollectives(MaintenanceTest):
+    """All persistent collectives of IMB-MPI4, each with its overlap."""
+
+    group = "persistent"

@@ -2,7 +2,7 @@
 
 import reframe as rfm
 
-from reframe_tests.harness.fabric_test import FabricTest
+from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
 
 
 @rfm.simple_test
@@ -24,3 +24,24 @@ class OsuPointToPoint(FabricTest):
     """Latency, bandwidth and bidirectional bandwidth of OSU, one pair of ranks."""
 
     group = "p2p_osu"
+
+
+@rfm.simple_test
+class OsuPersistentPairs(MaintenanceTest):
+    """Latency, bandwidth and bidirectional bandwidth of OSU with persistent requests, one pair of ranks."""
+
+    group = "p2p_persistent_osu"
+
+
+@rfm.simple_test
+class OsuPartitioned(MaintenanceTest):
+    """Messages in parts between one pair of ranks (OSU, MPI 4)."""
+
+    group = "partitioned_osu"
+
+
+@rfm.simple_test
+class ImbMessageSources(MaintenanceTest):
+    """PingPong and PingPing of IMB-MPI1, received from a named or from any source."""
+
+    group = "p2p_sources"

@@ -173,7 +173,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 if isinstance(ranks, str):
                     raise NotMeasured(ranks)
                 if ranks >= 0:
-                    catalogue.check_ranks(self.group, ranks)
+                    catalogue.check_ranks(self.group, ranks, self.nodes)
                 able = [each for each in partition.environs if any(words <= set(each.features) for words in wanted)]
                 if not able:
                     raise NotMeasured(
@@ -386,6 +386,21 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             return dict(self.reference[self])
         except KeyError:
             return {}
+
+
+class MaintenanceTest(FabricTest):
+    """Measures one group after maintenance and by name, not each night, and under one pinning: bunch, where there is one.
+
+    ``-P pinning=...`` asks for others.
+    """
+
+    nightly = False
+
+    #: Pinning policy.
+    #:
+    #: :type: :class:`str`
+    #: :values: ``bunch``, or the first policy there is; any other through ``-P pinning=``
+    pinning = parameter(parameters.usual_policy_of_system(), type=str, loggable=True)
 
 
 # ReFrame 4.10 goes through its whole stack each time a deprecated variable is read, also where it suppresses the warning, and

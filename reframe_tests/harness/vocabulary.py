@@ -41,6 +41,9 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("t_pure_us", "us", LOWER, "t_pure", "pure communication time"),
         Quantity("t_ovrl_us", "us", LOWER, "t_ovrl", "time with overlapped computation"),
         Quantity("t_cpu_us", "us", LOWER, "t_cpu", "computation time"),
+        Quantity("t_init_us", "us", LOWER, "t_init", "time of the nonblocking call"),
+        Quantity("t_test_us", "us", NONE, "t_test", "time in MPI_Test"),
+        Quantity("t_wait_us", "us", LOWER, "t_wait", "time in MPI_Wait"),
         Quantity("overlap_percent", "%", HIGHER, "overlap", "overlap"),
         Quantity("bandwidth_mb_per_s", "MB/s", HIGHER, "bandwidth", "bandwidth"),
         Quantity("message_rate_per_s", "msg/s", HIGHER, "message_rate", "message rate"),
@@ -49,6 +52,12 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("call_us", "us", NONE, "call", "time of the call"),
         Quantity("mockup_us", "us", NONE, "mockup", "time of the mock-up"),
         Quantity("call_over_mockup", "1", NONE, "call_over_mockup", "time of the call over that of its mock-up"),
+        Quantity("latency_p50_us", "us", LOWER, "latency_p50", "latency, median of repetitions"),
+        Quantity("latency_p90_us", "us", LOWER, "latency_p90", "latency, 90th percentile of repetitions"),
+        Quantity("latency_p99_us", "us", LOWER, "latency_p99", "latency, 99th percentile of repetitions"),
+        Quantity("bandwidth_p50_mb_per_s", "MB/s", HIGHER, "bandwidth_p50", "bandwidth, median of repetitions"),
+        Quantity("bandwidth_p90_mb_per_s", "MB/s", HIGHER, "bandwidth_p90", "bandwidth, 90th percentile of repetitions"),
+        Quantity("bandwidth_p99_mb_per_s", "MB/s", HIGHER, "bandwidth_p99", "bandwidth, 99th percentile of repetitions"),
         Quantity("line_rate_fraction", "1", HIGHER, "line_rate_fraction", "fraction of line rate"),
     )
 }

@@ -20,10 +20,17 @@ class TableFormat(str, enum.Enum):
 
 def catalogue(
     group: Annotated[str | None, typer.Argument(help="Only this group, e.g. p2p, transfer, collectives.")] = None,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="What releases of the suites offer, and which test measures it, as Markdown.")
+    ] = False,
 ) -> None:
     """List the benchmarks: group, suite, binary, ranks, quantities with units, and the sizes that may have a reference."""
     from mpibench.listings import catalogue as catalogue_command
+    from mpibench.listings import coverage as coverage_page
 
+    if coverage:
+        typer.echo(coverage_page.page(), nl=False)
+        return
     catalogue_command.show(group)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.metadata
 import os
 import platform
@@ -20,6 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from mpibench.listings import coverage
 from reframe_tests.harness import batch_systems, former_names, records
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.machine.fabric import Fabric
@@ -138,7 +138,7 @@ def check_groups(folders: Sequence[Path]) -> Iterator[Finding]:
 
     :param folders: where test files lie; one that is not there has none.
     """
-    named = {group for folder in folders for path in sorted(folder.glob("*.py")) for group in _groups_named(path)}
+    named = coverage.tests_by_group(folders)
     for group in catalogue.GROUPS:
         if group not in named:
             what = (
@@ -172,18 +172,6 @@ def check_loading(folders: Sequence[Path], system: str, root: Path) -> Iterator[
     errors = [line.partition("ERROR: ")[2] for line in said.splitlines() if "ERROR: " in line]
     why = "; ".join(dict.fromkeys(errors)) or "it lists nothing: a file of tests ends the program"
     yield Finding("tests", MISSING, f"`{shlex.join(words)}` ended with exit status {done.returncode}: {why}")
-
-
-def _groups_named(path: Path) -> Iterator[str]:
-    """What the classes of a file assign to ``group``; the file is not run, and one that is no Python has none."""
-    try:
-        tree = ast.parse(path.read_text())
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        match node:
-            case ast.Assign(targets=[ast.Name(id="group")], value=ast.Constant(value=str(name))):
-                yield name
 
 
 def _system(name: str | None, root: Path) -> Iterator[Finding]:

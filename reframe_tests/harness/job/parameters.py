@@ -44,6 +44,12 @@ def policies_of_system() -> list[str]:
     return [policy for policy in PINNING_POLICIES if policy in known]
 
 
+def usual_policy_of_system(*wanted: str) -> list[str]:
+    """The one pinning policy of tests that are not measured under all: the first wanted that means something there."""
+    there = policies_of_system()
+    return [policy for policy in (*wanted, "bunch", *there) if policy in there][:1]
+
+
 def runs_here(partition: Any) -> bool:
     """Whether jobs of a partition run on this machine, inside what this process may use."""
     return partition.scheduler.registered_name == "local" and not partition.extras.get("remote", False)

@@ -13,6 +13,7 @@ from .traffic import Bound
 #: n-1 ranks, but from 2019 on the last rank's message to rank 0 is never received (IMB_init_communicator with the smaller
 #: count of helper_init_scope), and MPICH then aborts in MPI_Finalize.
 RANK_RULES: Mapping[str, str] = {
+    "one": "exactly 1, the others wait",
     "pair": "exactly 2, the others wait",
     "only_pair": "2; refused on any other number",
     "even": "all; left out where n is odd",
@@ -42,6 +43,7 @@ class Benchmark:
     :param quantities: quantities in column order, as printed without ``-multi``.
     :param traffic: lower bound on bytes sent by all active ranks together per repetition.
     :param min_ranks: smallest number of ranks that makes sense.
+    :param min_nodes: smallest number of nodes they must be on.
     :param sizes: :data:`SERIES`, :data:`ELEMENT` or :data:`SIZELESS`.
     :param options: arguments it needs beyond sizes and repetitions.
     :param options_since: first version of the suite that knows them.
@@ -65,6 +67,7 @@ class Benchmark:
     quantities: tuple[str, ...]
     traffic: Bound
     min_ranks: int = 2
+    min_nodes: int = 1
     sizes: str = SERIES
     options: tuple[str, ...] = ()
     options_since: tuple[int, ...] = ()
@@ -102,12 +105,15 @@ class Benchmark:
             carried = self.traffic_between(size, ranks, nodes)
         return carried / size * 2 / max(2, min(nodes, ranks))
 
-    def active(self, ranks: int) -> int:
-        """Ranks that take part when started on ``ranks``; 0 if the benchmark cannot be run on that number."""
-        if ranks < self.min_ranks:
+    def active(self, ranks: int, nodes: int | None = None) -> int:
+        """Ranks that take part when started on ``ranks``; 0 if the benchmark cannot be run on that number.
+
+        :param nodes: the nodes they are on; ``None``: as many as the benchmark needs.
+        """
+        if ranks < max(self.min_ranks, self.min_nodes) or (nodes is not None and nodes < self.min_nodes):
             return 0
-        if self.ranks == "pair":
-            return 2
+        if self.ranks in ("one", "pair"):
+            return 1 if self.ranks == "one" else 2
         if self.ranks == "only_pair":
             return 2 if ranks == 2 else 0
         if self.ranks in ("even", "even_only"):

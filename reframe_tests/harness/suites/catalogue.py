@@ -223,26 +223,31 @@ def launches(
     made = [_launch(plan, stack, ranks, level, nodes, limits) for plan in GROUPS[group].plans]
     found = tuple(launch for launch in made if launch)
     if not found:
-        raise _idle(group, ranks)
+        raise _idle(group, ranks, nodes)
     if group == CROSS_CHECK and len(found) < len(made):
         raise NotMeasured("two suites are compared on one pair of ranks, one per node where there are two nodes")
     return found
 
 
-def check_ranks(group: str, ranks: int) -> None:
+def check_ranks(group: str, ranks: int, nodes: int | None = None) -> None:
     """Make sure that something of a group runs on that many ranks, whatever the stack and its versions.
 
+    :param nodes: the nodes they are on; ``None``: any.
     :raises NotMeasured: if nothing does.
     :raises BadInput: if there is no such group.
     """
     _known(group)
     planned = [find(plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks]
-    if planned and not any(row.active(ranks) for row in planned):
-        raise _idle(group, ranks)
+    if planned and not any(row.active(ranks, nodes) for row in planned):
+        raise _idle(group, ranks, nodes)
 
 
-def _idle(group: str, ranks: int) -> NotMeasured:
-    return NotMeasured(f"no benchmark of group {group} runs on {ranks} rank{'s'[: ranks != 1]}")
+def _idle(group: str, ranks: int, nodes: int | None) -> NotMeasured:
+    planned = [find(plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks]
+    where = f"{ranks} rank{'s'[: ranks != 1]}"
+    if nodes is not None and any(row.active(ranks) for row in planned):
+        where += f" of {nodes} node{'s'[: nodes != 1]}"
+    return NotMeasured(f"no benchmark of group {group} runs on {where}")
 
 
 def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
@@ -302,7 +307,7 @@ def _launch(plan: Plan, stack: Stack, ranks: int, level: str, nodes: int, limits
     planned = [find(plan.binary, name) for name in plan.benchmarks]
     suite = SUITES[planned[0].suite]
     version = benchmark.version_tuple(stack.suites.get(suite.name, {}).get("version", ""))
-    chosen = tuple(row for row in planned if row.active(ranks) and (not version or row.since <= version))
+    chosen = tuple(row for row in planned if row.active(ranks, nodes) and (not version or row.since <= version))
     if not chosen:
         return None
     if not _program(suite, stack, plan.binary):

@@ -119,6 +119,22 @@ class Script:
 
 
 @dataclass(frozen=True)
+class Offer:
+    """What a release of a suite offers, as it says itself: the facts the rows are held against.
+
+    :param version: the release.
+    :param source: where the lists are from.
+    :param programs: program to the benchmarks it lists; of one that is a benchmark itself, its own name.
+    :param left_out: programs nothing of which is measured, as a set with one reason.
+    """
+
+    version: str
+    source: str
+    programs: Mapping[str, tuple[str, ...]]
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class KeyFigure:
     """A number people quote.
 
@@ -160,6 +176,7 @@ class Suite:
     :param spack: the package that builds it.
     :param key_figures: what the report shows of it first.
     :param script: its program, where it is one of the tests themselves and no stack's own.
+    :param offer: what a release of it offers.
     """
 
     name: str
@@ -175,6 +192,7 @@ class Suite:
     programs: Programs | None = None
     spack: BenchmarkPackage | None = None
     key_figures: tuple[KeyFigure, ...] = ()
+    offer: Offer | None = None
     script: Script | None = None
 
     @property

@@ -144,9 +144,26 @@ def complete(records: Sequence[Record], expected: Sequence[catalogue.Expected], 
 
     :raises OutputError: as :func:`check_complete`.
     """
+    records = _as_started(records, expected)
     check_complete(records, expected, source=source)
     asked = {item.benchmark: item for item in expected}
     return [_filled(record, asked[record.benchmark]) for record in records]
+
+
+def _as_started(records: Sequence[Record], expected: Sequence[catalogue.Expected]) -> Sequence[Record]:
+    """The records under the name of the one benchmark that was started, where both have one title.
+
+    Where a program prints another's title, only what was started says which it is.
+    """
+    printed = {(record.suite, record.benchmark) for record in records}
+    asked = {item.benchmark for item in expected}
+    if len(printed) != 1 or len(asked) != 1:
+        return records
+    ((suite, name),), (wanted,) = printed, asked
+    titles = {row.name: (row.title, row.quantities) for row in catalogue.SUITES[suite].rows if row.title}
+    if name == wanted or titles.get(name) is None or titles[name] != titles.get(wanted):
+        return records
+    return [replace(record, benchmark=wanted) for record in records]
 
 
 def _filled(record: Record, item: catalogue.Expected) -> Record:

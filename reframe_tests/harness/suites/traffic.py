@@ -73,6 +73,11 @@ def window_both_ways(message_bytes: int, ranks: int) -> int:
     return 2 * window_one_way(message_bytes, ranks)
 
 
+def window_fan(message_bytes: int, ranks: int) -> int:
+    """``64 (n-1) s``: each of the others sends one, or gets from it, 64 messages (osu_bw_fan_in.c, osu_bw_fan_out.c)."""
+    return WINDOW * (ranks - 1) * message_bytes
+
+
 def pairs_both_ways(message_bytes: int, ranks: int) -> int:
     """``2 (n/2) s``: pairs of ranks, one message each way (MT_benchmark.cpp, ``mt_pt2pt`` and ``mt_ipt2pt``)."""
     return 2 * (ranks // 2) * message_bytes

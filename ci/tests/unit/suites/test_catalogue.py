@@ -18,7 +18,7 @@ from studies.output_damage import golden
 PLANS = {name: group.plans for name, group in catalogue.GROUPS.items() if group.plans}
 #: Groups that time something; the group ``placement`` only starts ranks.
 TIMED = tuple(PLANS)
-BINARIES = ("IMB-MPI1", "IMB-P2P", "IMB-NBC", "IMB-RMA", "IMB-MT")
+BINARIES = ("IMB-MPI1", "IMB-P2P", "IMB-NBC", "IMB-RMA", "IMB-MT", "IMB-EXT", "IMB-MPI4", "IMB-IO")
 OSU = tuple(row.binary for row in ROWS if row.suite == "osu")
 MPI1_2021_11 = {
     *("PingPong", "PingPongSpecificSource", "PingPongAnySource", "PingPing", "PingPingSpecificSource", "PingPingAnySource"),
@@ -50,12 +50,13 @@ def stack_of(version: str = "2021.11", binaries=BINARIES + OSU, osu: str = "7.5"
 
 
 def launches(group: str, ranks: int = 2, level: str = "nightly", **more):
+    more = {"nodes": max((row.min_nodes for row in catalogue.rows(group)), default=1), **more}
     return catalogue.launches(group, more.pop("stack", stack_of()), ranks, level, **more)
 
 
 def many(group: str) -> int:
     """More ranks than two, where a group runs on them."""
-    return 2 if group in ("p2p_osu", "one_sided_osu", "cross_check") else 8
+    return 2 if any(row.ranks == "only_pair" for row in catalogue.rows(group)) else 8
 
 
 # Rows.
@@ -79,7 +80,7 @@ def test_rows_are_unique_and_complete():
     names = [(row.binary, row.name) for row in ROWS]
     assert len(names) == len(set(names))
     assert {row.name for row in ROWS if row.binary == "IMB-MPI1"} == MPI1_2021_11
-    assert [len([row for row in ROWS if row.binary == binary]) for binary in BINARIES] == [25, 8, 26, 19, 10]
+    assert [len([row for row in ROWS if row.binary == binary]) for binary in BINARIES] == [25, 8, 26, 19, 10, 6, 26, 37]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ JUDGED = tuple(
 @pytest.mark.parametrize("group", JUDGED)
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_level_has_gates(group, level):
-    assert any(metric.gated for metric in catalogue.metrics(launches(group, level=level)))
+    assert any(metric.gated for metric in catalogue.metrics(launches(group, ranks=many(group), level=level)))
 
 
 @pytest.mark.parametrize("group", ["p2p", "p2p_mpi4py", "p2p_osu", "one_sided_osu"])

@@ -9,12 +9,14 @@ import pytest
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.imb import columns as imb_columns
 from reframe_tests.harness.suites.imb.output import parse
+from reframe_tests.harness.suites.imb.rows import ROWS
 from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import GOLDEN, golden
 
 REFUSED = {
     "imb-mpi1-2018.1-n2-time-out.txt": "ran out of time",
     "imb-mpi1-2021.11-n2-time-out.txt": "ran out of time",
+    "imb-ext-2021.11-n4-time-out.txt": "ran out of time",
     "imb-mpi1-2021.11-n2-out-of-mem.txt": "want of memory",
     "imb-mpi1-2021.11-n1-invalid.txt": "refused to run a benchmark",
     "imb-p2p-2021.11-n3-invalid.txt": "refused to run a benchmark",
@@ -69,6 +71,40 @@ def test_recorded_outputs_are_read_whole(name):
 @pytest.mark.parametrize(("name", "words"), REFUSED.items())
 def test_outputs_that_say_they_failed_are_refused(name, words):
     refuse(golden(name), words)
+
+
+def test_every_benchmark_has_a_recorded_output():
+    read = {(row.binary, row.name) for row in ROWS} - {
+        (header_binary(name), record.benchmark) for name in GOOD for record in parse(golden(name), name)
+    }
+    assert not read
+
+
+def header_binary(name: str) -> str:
+    """Binary of a recorded output, from its file's name."""
+    return f"IMB-{name.split('-')[1].upper()}"
+
+
+def test_files_are_read_by_one_rank_or_by_all():
+    records = parse(golden("imb-io-2021.11-n3.txt"), "x")
+    assert {(r.benchmark, r.ranks) for r in records} == {
+        ("S_Read_Indv", 1),
+        ("P_Write_Priv", 3),
+        ("C_Write_Expl", 3),
+        ("Open_Close", 3),
+    }
+    modes = {r.benchmark: {x.variant for x in records if x.benchmark == r.benchmark} for r in records}
+    both = {"aggregate", "non-aggregate"}
+    assert modes == {"S_Read_Indv": {"aggregate"}, "P_Write_Priv": both, "C_Write_Expl": both, "Open_Close": {""}}
+
+
+def test_the_title_of_the_files_part_runs_into_its_rule():
+    """IMB-IO prints an n for the end of its title; both forms are read, another part is not."""
+    text = golden("imb-io-2021.11-n3.txt")
+    assert re.search(r"MPI-IO partn#-{20,}$", text, re.MULTILINE)
+    mended = re.sub(r"partn(#-{20,})$", r"part\n\1", text, flags=re.MULTILINE)
+    assert parse(mended, "x") == parse(text, "x")
+    refuse(text.replace("MPI-IO part", "MPI-XO part"), "this is the 'MPI-XO part' of IMB, which is not read")
 
 
 def test_columns_are_mapped_by_name():

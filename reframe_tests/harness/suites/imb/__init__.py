@@ -1,9 +1,9 @@
-"""Intel MPI Benchmarks, all five binaries, 2018 to 2021.11."""
+"""Intel MPI Benchmarks, all eight binaries for memory of the host, 2018 to 2021.11."""
 
 import re
 
 from ..model import BenchmarkPackage, KeyFigure, Probe, Programs, Suite
-from . import arguments, output, plans, rows
+from . import arguments, offered, output, plans, rows
 
 SUITE = Suite(
     name=rows.NAME,
@@ -27,4 +27,5 @@ SUITE = Suite(
         KeyFigure("Alltoall", "Alltoall", "t_max_us", True),
         KeyFigure("Barrier", "Barrier", "t_max_us", False),
     ),
+    offer=offered.OFFER,
 )

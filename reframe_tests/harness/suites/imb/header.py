@@ -14,6 +14,8 @@ from ..benchmark import ELEMENT, SIZELESS, Benchmark, by_name, doubling_sizes, f
 from ..records import OutputError
 from .rows import ROWS
 
+#: IMB-IO says portions where others say messages, and no data types.
+FILES = "IMB-IO"
 #: Part named in the title line to the binary that prints it.
 PARTS = {
     "MPI-1 part": "IMB-MPI1",
@@ -21,14 +23,21 @@ PARTS = {
     "MPI-RMA part": "IMB-RMA",
     "IMB-P2P part": "IMB-P2P",
     "MT part": "IMB-MT",
+    "MPI-2 part": "IMB-EXT",
+    "MPI-4 part": "IMB-MPI4",
+    "MPI-IO part": FILES,
 }
+#: IMB-IO ends its title with an ``n`` and the rule below in the same line (``partn`` in src_c/IMB_g_info.c).
+RUN_ON = re.compile(r"(?<=part)n#-+$")
 #: IMB-MT prints title, tables and nothing else: no list, no lengths, no last line (src_cpp/MT/MT_suite.cpp).
 BARE = "IMB-MT"
 
 _ROWS = by_name(ROWS)
 TITLE = re.compile(r"# +Intel ?\(R\) MPI Benchmarks ([^,]+), (.+?)")
-_LENGTH = re.compile(r"# (Minimum|Maximum) message length in bytes: +([0-9]+)")
-_USER_LENGTHS = re.compile(r"# Message lengths were user defined")
+_LENGTH = re.compile(r"# (Minimum|Maximum) (?:message length|io portion) in bytes: +([0-9]+)")
+_USER_LENGTHS = re.compile(r"# (?:Message|IO) lengths were user defined")
+#: What a processor can do by itself, before nonblocking benchmarks of IMB-IO (IMB_show_selections).
+_PROCESSOR = re.compile(r"# For nonblocking benchmarks:|# Function CPU_Exploit .*|# performance of +[0-9.]+ MFlops")
 _DATATYPE = re.compile(r"# MPI_Datatype( for reductions)? +: +(MPIX?_[A-Z0-9_]+)")
 _LISTED = re.compile(r"# (?:\(Multi-\))?([A-Za-z][A-Za-z0-9_]*)")
 _SIZE_ARGUMENT = re.compile(r"([0-9]+)([KkMmGg]?)")
@@ -75,7 +84,7 @@ class Header:
             self._block = "call"
         elif line.startswith("# List of Benchmarks to run:"):
             self._block = "list"
-        elif self._announcement(number, line):
+        elif self._announcement(number, line) or _PROCESSOR.fullmatch(line):
             self._block = ""
         elif line == "#":
             # IMB-P2P ends both blocks with a lone "#", and starts them with one.
@@ -125,7 +134,7 @@ class Header:
         if self.binary == BARE:
             return
         lengths = self.user_lengths or self.lengths.keys() == {"Minimum", "Maximum"}
-        units = self.binary == "IMB-P2P" or self.units.keys() == {"data", "reductions"}
+        units = self.binary in ("IMB-P2P", FILES) or self.units.keys() == {"data", "reductions"}
         for there, what in (
             (self.words, "the calling sequence"),
             (self.benchmarks, "the list of benchmarks to run"),

@@ -1,4 +1,4 @@
-"""Strict reader of the output of the Intel MPI Benchmarks, all five binaries, 2018 to 2021.11.
+"""Strict reader of the output of the Intel MPI Benchmarks, all binaries, 2018 to 2021.11.
 
 The head announces which benchmarks run, over which sizes; :mod:`header` keeps that. Then come tables, one per
 benchmark x number of ranks x mode, in the announced order, and a last line. Everything must be there, once, in order;
@@ -15,7 +15,7 @@ from ..records import OutputError, Record
 from . import columns as imb_columns
 from . import section as imb_section
 from .columns import GROUP, QUANTITY_OF_COLUMN, REPETITIONS, SIZE
-from .header import BARE, PARTS, TITLE, Header, quote
+from .header import BARE, FILES, PARTS, RUN_ON, TITLE, Header, quote
 from .section import CommonSizes, Section
 
 LAST_LINE = "# All processes entering MPI_Finalize"
@@ -109,11 +109,12 @@ class _Reader:
     def _title(self, number: int, line: str) -> None:
         found = TITLE.fullmatch(line)
         if found:
-            if found[2] not in PARTS:
+            part = RUN_ON.sub("", found[2])
+            if part not in PARTS:
                 raise self._wrong(
-                    number, f"this is the '{found[2]}' of IMB, which is not read; known are {', '.join(PARTS.values())}"
+                    number, f"this is the '{part}' of IMB, which is not read; known are {', '.join(PARTS.values())}"
                 )
-            self._titled = Header(self.source, PARTS[found[2]], found[1])
+            self._titled = Header(self.source, PARTS[part], found[1])
             self._expect = self._under_title
         elif not line.startswith("#"):
             raise self._strange(number, line)
@@ -259,7 +260,7 @@ class _Reader:
         """The tables must be those announced: benchmarks in order, each over all its numbers of ranks and modes."""
         world = max((section.total for section in self.sections), default=0)
         wanted: list[tuple[str, int, str]] = []
-        npmin = self.header.number("-npmin", 2)
+        npmin = self.header.number("-npmin", 1 if self.header.binary == FILES else 2)  # IMB_init.c
         for row in self.header.benchmarks:
             series = [world] if self.header.binary == "IMB-P2P" else _ranks_series(row, world, npmin, self.header.year)
             wanted += [(row.name, ranks, mode) for ranks in series for mode in self.header.variants(row)]
@@ -317,8 +318,8 @@ def _ranks_series(row: Benchmark, world: int, npmin: int, year: int) -> list[int
     """Numbers of ranks IMB runs a benchmark on: npmin, 2 npmin, ... below, and all (helper_init_scope; IMB.c in 2018)."""
     if row.sizes == ELEMENT and year > 2018 and min(world, npmin) > 2:
         return []  # left out without a word
-    if row.ranks == "pair":
-        return [min(2, world)]
+    if row.ranks in ("pair", "one"):
+        return [min(2 if row.ranks == "pair" else 1, world)]
     if row.ranks == "even":
         world, npmin = world - world % 2, npmin + npmin % 2
     series = [max(1, min(world, npmin))]

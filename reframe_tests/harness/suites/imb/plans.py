@@ -1,4 +1,4 @@
-"""How the Intel MPI Benchmarks are run: the groups of its five binaries."""
+"""How the Intel MPI Benchmarks are run: the groups of its eight binaries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..model import Group
 from ..plans import Plan, SizeRange, at_levels
+from .rows import ROWS
 
 # Up to the size from which a pair is held against the line rate, at every level.
 _PAIR = at_levels(SizeRange((18, 22), 200, 8), SizeRange((0, 22), 1000, 40), SizeRange((0, 22), 2000, 80))
@@ -17,6 +18,15 @@ _FAN = at_levels(SizeRange((10, 12), 50, 1), SizeRange((0, 22), 200, 8), SizeRan
 _SLOW = at_levels(SizeRange((10, 12), 20, 1), SizeRange((0, 22), 100, 4), SizeRange((0, 22), 200, 8))
 # IMB-MT makes the same repetitions at every size.
 _THREADS = at_levels(SizeRange((10, 12), 20, 1), SizeRange((0, 16), 50, 8), SizeRange((0, 18), 100, 64))
+
+# Files: each size is written and read anew, and in one mode forced to the file system after every access.
+_FILES = at_levels(SizeRange((15, 16), 5, 1), SizeRange((10, 20), 20, 4), SizeRange((10, 22), 50, 16))
+
+
+def _named(group: str, *start: str) -> tuple[str, ...]:
+    """Benchmarks of a group whose names begin so, in the order of the rows."""
+    return tuple(row.name for row in ROWS if row.group == group and row.name.startswith(start))
+
 
 #: Group to what it measures and its invocations.
 GROUPS: Mapping[str, Group] = {
@@ -150,6 +160,71 @@ GROUPS: Mapping[str, Group] = {
                 threads=2,
                 env={"OMP_NUM_THREADS": "2"},
             ),
+        ),
+        collective=True,
+    ),
+    "nonblocking_pure": Group(
+        "Nonblocking collectives without computation (IMB-NBC)",
+        (
+            Plan(
+                "pure_rooted", "IMB-NBC", _named("nonblocking_pure", "Ibcast", "Ireduce_pure", "Iallreduce", "Ibarrier"), _SLOW
+            ),
+            Plan(
+                "pure_fan",
+                "IMB-NBC",
+                _named("nonblocking_pure", "Iallgather", "Igather", "Iscatter", "Ialltoall", "Ireduce_scatter"),
+                _SLOW,
+                fan=True,
+            ),
+        ),
+        collective=True,
+    ),
+    "p2p_sources": Group(
+        "One pair of ranks, received from a named or from any source (IMB-MPI1)",
+        (Plan("sources", "IMB-MPI1", _named("p2p_sources", "PingP"), _PAIR),),
+    ),
+    "one_sided_local": Group(
+        "One-sided communication until it is complete at the origin (IMB-RMA)",
+        (
+            Plan("local_pair", "IMB-RMA", ("Put_local", "Get_local"), _SLOW),
+            Plan("local_all", "IMB-RMA", ("Put_all_local", "Get_all_local"), _SLOW),
+        ),
+        one_sided=True,
+    ),
+    "active_target": Group(
+        "One-sided communication between fences (IMB-EXT)",
+        (
+            Plan("fence_pair", "IMB-EXT", _named("active_target", "Unidir", "Bidir"), _SLOW),
+            Plan("fence_all", "IMB-EXT", ("Window", "Accumulate"), _SLOW),
+        ),
+        one_sided=True,
+    ),
+    "persistent": Group(
+        "Persistent collectives and their overlap with computation (IMB-MPI4)",
+        (
+            Plan(
+                "persistent_rooted",
+                "IMB-MPI4",
+                _named("persistent", "Bcast", "Reduce_persist", "Allreduce", "Barrier"),
+                _SLOW,
+            ),
+            Plan(
+                "persistent_fan",
+                "IMB-MPI4",
+                _named("persistent", "Allgather", "Gather", "Scatter", "Alltoall", "Reduce_scatter"),
+                _SLOW,
+                fan=True,
+            ),
+        ),
+        collective=True,
+    ),
+    "file_io": Group(
+        "Files written and read through MPI (IMB-IO)",
+        (
+            Plan("file_single", "IMB-IO", _named("file_io", "S_"), _FILES),
+            Plan("file_parallel", "IMB-IO", _named("file_io", "P_"), _FILES),
+            Plan("file_collective", "IMB-IO", _named("file_io", "C_"), _FILES),
+            Plan("file_open", "IMB-IO", ("Open_Close",), _FILES),
         ),
         collective=True,
     ),

@@ -1,10 +1,12 @@
-"""The rows of the Intel MPI Benchmarks: all benchmarks of IMB-MPI1, IMB-P2P, IMB-NBC, IMB-RMA and IMB-MT, 2018 to 2021.11.
+"""The rows of the Intel MPI Benchmarks: all benchmarks of its eight binaries for memory of the host, 2018 to 2021.11.
 
 Names, rank rules and reductions are those of the suite's own tables (src_cpp/*/*_benchmark.cpp, src_c/P2P/*.c; for 2018
 src/IMB_bnames_*.h), columns those of IMB_print_header in src_c/IMB_output.c and init_flags in MT_benchmark.cpp.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from .. import traffic
 from ..benchmark import ELEMENT, NOTHING_SURE, SIZELESS, Benchmark
@@ -32,6 +34,9 @@ OVERLAP_GATES = {"t_ovrl_us": (32, 4 * KIB, 64 * KIB, MIB)}
 SYNC_GATES = {"t_max_us": (None,)}
 SYNC_OVERLAP_GATES = {"t_ovrl_us": (None,)}
 
+#: Modes of IMB-EXT and IMB-IO, in the order they run: completed together, and each before the next.
+AGGREGATE_FIRST = ("aggregate", "non-aggregate")
+
 WINDOW_OPTION = ("-window_size", str(traffic.WINDOW))
 #: IMB 2021.1 made the window of Uniband and Biband an option (src_cpp/MPI1/MPI1_suite.cpp).
 WINDOW_OPTION_SINCE = (2021, 1)
@@ -41,10 +46,10 @@ def _mpi1() -> tuple[Benchmark, ...]:
     def row(name, group, ranks, quantities, bound, **more):
         return Benchmark(name, NAME, "IMB-MPI1", group, ranks, quantities, bound, **more)
 
-    def pair(name, **more):
+    def pair(name, group="p2p", **more):
         return row(
             name,
-            "p2p",
+            group,
             "pair",
             TIME_AND_BANDWIDTH,
             traffic.both_ways,
@@ -77,10 +82,10 @@ def _mpi1() -> tuple[Benchmark, ...]:
     return (
         pair("PingPong"),
         pair("PingPing"),
-        pair("PingPongSpecificSource"),
-        pair("PingPongAnySource"),
-        pair("PingPingSpecificSource"),
-        pair("PingPingAnySource"),
+        pair("PingPongSpecificSource", "p2p_sources"),
+        pair("PingPongAnySource", "p2p_sources"),
+        pair("PingPingSpecificSource", "p2p_sources"),
+        pair("PingPingAnySource", "p2p_sources"),
         ring("Sendrecv", traffic.every_rank_once),
         ring("Exchange", traffic.every_rank_twice),
         window("Uniband", traffic.window_one_way, 1),
@@ -135,11 +140,12 @@ def _p2p() -> tuple[Benchmark, ...]:
 def _nbc() -> tuple[Benchmark, ...]:
     def both(name, bound, crossing=0, overlap=OVERLAP_GATES, pure=COLLECTIVE_GATES, **more):
         """The benchmark with its overlap, and the pure form that times the call alone."""
-        common = (NAME, "IMB-NBC", "nonblocking", "all")
-        return (
-            Benchmark(name, *common, OVERLAP, bound, gated_sizes=overlap, crossing=crossing, **more),
-            Benchmark(f"{name}_pure", *common, TIME_RANGE, bound, gated_sizes=pure, crossing=crossing, **more),
-        )
+
+        def form(end, group, quantities, gates):
+            common = (f"{name}{end}", NAME, "IMB-NBC", group, "all", quantities, bound)
+            return Benchmark(*common, gated_sizes=gates, crossing=crossing, **more)
+
+        return (form("", "nonblocking", OVERLAP, overlap), form("_pure", "nonblocking_pure", TIME_RANGE, pure))
 
     return (
         *both("Ibcast", traffic.one_per_other_rank),
@@ -159,15 +165,15 @@ def _nbc() -> tuple[Benchmark, ...]:
 
 
 def _rma() -> tuple[Benchmark, ...]:
-    def row(name, ranks, quantities, bound, **more):
-        return Benchmark(name, NAME, "IMB-RMA", "one_sided", ranks, quantities, bound, **more)
+    def row(name, ranks, quantities, bound, group="one_sided", **more):
+        return Benchmark(name, NAME, "IMB-RMA", group, ranks, quantities, bound, **more)
 
     def pair(name, bound, **more):
         # Non-aggregate: each access is completed before the next; aggregate: all are completed together.
         return row(name, "pair", TIME_AND_BANDWIDTH, bound, variants=("non-aggregate", "aggregate"), **more)
 
-    def one(name):
-        return row(name, "all", TIME_AND_BANDWIDTH, traffic.one_per_other_rank, gated_sizes=PAIR_GATES, crossing=1)
+    def one(name, group="one_sided"):
+        return row(name, "all", TIME_AND_BANDWIDTH, traffic.one_per_other_rank, group, gated_sizes=PAIR_GATES, crossing=1)
 
     def every(name, bound, crossing):
         return row(name, "all", TIME_RANGE, bound, gated_sizes=COLLECTIVE_GATES, crossing=crossing)
@@ -177,10 +183,10 @@ def _rma() -> tuple[Benchmark, ...]:
         pair("Unidir_get", traffic.one_way, gated_sizes=PAIR_GATES),
         pair("Bidir_put", traffic.both_ways, gated_sizes=PAIR_GATES),
         pair("Bidir_get", traffic.both_ways, gated_sizes=PAIR_GATES),
-        pair("Put_local", traffic.one_way),
-        pair("Get_local", traffic.one_way),
-        one("Put_all_local"),
-        one("Get_all_local"),
+        pair("Put_local", traffic.one_way, group="one_sided_local", gated_sizes=PAIR_GATES),
+        pair("Get_local", traffic.one_way, group="one_sided_local", gated_sizes=PAIR_GATES),
+        one("Put_all_local", "one_sided_local"),
+        one("Get_all_local", "one_sided_local"),
         one("One_put_all"),
         one("One_get_all"),
         every("All_put_all", traffic.all_to_all, 2),
@@ -218,5 +224,70 @@ def _mt() -> tuple[Benchmark, ...]:
     )
 
 
-#: Every benchmark of the five binaries, in the order their groups run them.
-ROWS: tuple[Benchmark, ...] = (*_mpi1(), *_p2p(), *_nbc(), *_rma(), *_mt())
+def _ext() -> tuple[Benchmark, ...]:
+    """One-sided communication between fences (IMB_ones_unidir.c, IMB_ones_bidir.c, IMB_ones_accu.c, IMB_window.c)."""
+
+    def row(name, ranks, quantities, bound, gates, modes=AGGREGATE_FIRST, **more):
+        common = (NAME, "IMB-EXT", "active_target", ranks, quantities, bound)
+        return Benchmark(name, *common, gated_sizes=gates, variants=modes, **more)
+
+    def pair(name, bound):
+        return row(name, "pair", TIME_AND_BANDWIDTH, bound, PAIR_GATES)
+
+    return (
+        pair("Unidir_Put", traffic.one_way),
+        pair("Unidir_Get", traffic.one_way),
+        pair("Bidir_Put", traffic.both_ways),
+        pair("Bidir_Get", traffic.both_ways),
+        row("Window", "all", TIME_RANGE, traffic.nothing, {"t_max_us": (4 * KIB,)}, modes=("",)),
+        # Each rank adds to rank 0, which adds its own.
+        row("Accumulate", "all", TIME_RANGE, traffic.one_per_other_rank, COLLECTIVE_GATES, reduction=True, crossing=0),
+    )
+
+
+def _mpi4() -> tuple[Benchmark, ...]:
+    """The persistent form of each nonblocking collective: the same columns, data and bounds (MPI4_benchmark.cpp)."""
+
+    def persistent(name: str) -> str:
+        operation, pure, _ = name.removeprefix("I").partition("_pure")
+        return f"{operation.capitalize()}_persist{pure}"
+
+    return tuple(replace(row, name=persistent(row.name), binary="IMB-MPI4", group="persistent") for row in _nbc())
+
+
+def _io() -> tuple[Benchmark, ...]:
+    """Files, by the means of MPI: one rank alone (S), all at once (P), all together (C) (IO_benchmark.cpp).
+
+    The processes write to a file system and send nothing that is sure to go over the fabric. Nonblocking ones and reads know
+    one mode only.
+    """
+
+    def row(name, ranks, quantities, gates, modes, **more):
+        common = (NAME, "IMB-IO", "file_io", ranks, quantities, traffic.nothing)
+        return Benchmark(name, *common, min_ranks=1, gated_sizes=gates, variants=modes, **more)
+
+    def access(kind: str, nonblocking: bool, what: str, pointer: str) -> Benchmark:
+        alone = kind == "S"
+        blocking = TIME_AND_BANDWIDTH if alone else TIME_RANGE_AND_BANDWIDTH
+        modes = ("aggregate",) if nonblocking or what == "Read" else AGGREGATE_FIRST
+        return row(
+            f"{kind}_{'I' * nonblocking}{what}_{pointer}",
+            "one" if alone else "all",
+            OVERLAP if nonblocking else blocking,
+            {"t_ovrl_us": (64 * KIB,)} if nonblocking else {"bandwidth_mb_per_s": (64 * KIB,)},
+            modes,
+        )
+
+    pointers = {"S": ("Indv", "Expl"), "P": ("Indv", "Shared", "Priv", "Expl"), "C": ("Indv", "Shared", "Expl")}
+    accesses = [
+        access(kind, nonblocking, what, pointer)
+        for kind in pointers
+        for what in ("Write", "Read")
+        for pointer in pointers[kind]
+        for nonblocking in (False, True)
+    ]
+    return (*accesses, row("Open_Close", "all", TIME_RANGE, SYNC_GATES, ("",), sizes=SIZELESS))
+
+
+#: Every benchmark of the eight binaries, in the order their groups run them.
+ROWS: tuple[Benchmark, ...] = (*_mpi1(), *_p2p(), *_nbc(), *_rma(), *_mt(), *_ext(), *_mpi4(), *_io())

@@ -3,7 +3,7 @@
 import re
 
 from ..model import BenchmarkPackage, Programs, Suite
-from . import arguments, output, plans, rows
+from . import arguments, offered, output, plans, rows
 
 SUITE = Suite(
     name=rows.NAME,
@@ -13,6 +13,7 @@ SUITE = Suite(
     rows=rows.ROWS,
     groups=plans.GROUPS,
     arguments=arguments.arguments,
+    sizes=arguments.sizes,
     same_repetitions=True,
     # util/osu_util_options.h. One of some eighty programs is started after a build, because all are made by one build on one
     # library, and the package's install-time tests ran others.
@@ -20,4 +21,5 @@ SUITE = Suite(
         "osu_*", r"osu_[a-z0-9_]+", "--version", r"(?m)^# OSU .*v([0-9][0-9.]*)", ranks=2, sample=("osu_latency",)
     ),
     spack=BenchmarkPackage("osu-micro-benchmarks", "libexec", "osu_*"),
+    offer=offered.OFFER,
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ..benchmark import SIZELESS
-from ..model import Run
+from ..benchmark import ELEMENT, SERIES, Benchmark
+from ..model import Run, sizes_of_doublings
+from ..plans import Plan, SizeRange
 from .plans import GROUPS
+from .rows import STARTUP
 
 #: Messages a pair exchanges before each small size is timed: Intel MPI 2021.18 takes some 700 round trips over shared
 #: memory to reach full speed, and until then 2 us instead of 0.2. IMB times a size without data first, OSU has none.
@@ -20,9 +22,16 @@ def arguments(run: Run) -> list[str]:
     Repetitions before each size (``-x``): a tenth, and for small messages of pairs :data:`WARM_UP_MESSAGES`.
     """
     size_range, (row,) = run.size_range, run.rows
+    if row.group == STARTUP:  # its programs know neither sizes nor repetitions
+        return list(run.options)
     sizes = ["-m", f"{1 << size_range.log2[0]}:{1 << size_range.log2[1]}"]
     repetitions = size_range.repetitions
     warm_up = max(repetitions // 10, 2)
     if not GROUPS[row.group].collective and 1 << size_range.log2[1] <= WARM_UP_BYTES:
         warm_up = max(warm_up, min(WARM_UP_MESSAGES // row.traffic(1, 2), 5 * repetitions))
-    return [*([] if row.sizes == SIZELESS else sizes), "-i", str(repetitions), "-x", str(warm_up), *run.options]
+    return [*(sizes if row.sizes == SERIES else []), "-i", str(repetitions), "-x", str(warm_up), *run.options]
+
+
+def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
+    """Sizes a row prints; the element of compare-and-swap and fetch-and-op is one ``MPI_CHAR`` (osu_cas_latency.c)."""
+    return (1,) if row.sizes == ELEMENT else sizes_of_doublings(row, plan, size_range)

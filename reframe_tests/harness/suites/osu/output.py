@@ -1,10 +1,10 @@
 """Strict reader of the OSU Micro-Benchmarks (OMB) 5.6 to 7.5, one output of one binary.
 
 A title with the version, at most a few lines on how the benchmark ran, a head of column titles, one row per size. The
-number of ranks is not printed (except in pairs, osu_mbw_mr), repetitions only with ``-f``, and there is no last line: a
-table cut between two rows looks complete, so the caller compares with what was asked for (``reader.complete``). Rows are
-printed with the widths of the head (``print_stats`` and ``print_only_header`` in util/osu_util_mpi.c; the ``printf`` of
-mpi/pt2pt/osu_*.c), so every cell must end where its title ends.
+number of ranks is not printed (except in pairs, osu_mbw_mr), repetitions only with ``-f`` of blocking collectives, and there
+is no last line: a table cut between two rows looks complete, so the caller compares with what was asked for
+(``reader.complete``). Rows are printed with the widths of the head (``print_stats`` and ``print_only_header`` in
+util/osu_util_mpi.c; the ``printf`` of mpi/pt2pt/osu_*.c), so every cell must end where its title ends.
 
 Latency is half of the round trip, bandwidth is bytes / 1e6 / seconds.
 """
@@ -13,58 +13,38 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from ..benchmark import SIZELESS, Benchmark
 from ..records import OutputError, Record
-from .rows import NAME, ROWS
+from . import columns as osu_columns
+from . import facts as osu_facts
+from .columns import ITERATIONS, SIZE, VALIDATION
+from .rows import NAME, ROWS, STARTUP
 
 OLDEST, NEXT_MAJOR = (5, 6), (8,)
-_ROWS = {row.title: row for row in ROWS}
+_TITLES = {row.title: tuple(each for each in ROWS if each.title == row.title) for row in ROWS}
 _TITLE = re.compile(r"# (?P<title>OSU .+) v(?P<version>[0-9]+(?:\.[0-9]+){1,2})")
-_ACCELERATED = re.compile(r"-(?:CUDA MANAGED|CUDA|OPENACC|ROCM|SYCL)\b")
-
-#: Column title to what stands in it; of several quantities, the one the row has.
-_QUANTITIES = {
-    "Latency (us)": ("latency_us",),
-    "Avg Latency(us)": ("latency_us", "t_avg_us"),
-    "Min Latency(us)": ("t_min_us",),
-    "Max Latency(us)": ("t_max_us",),
-    "Bandwidth (MB/s)": ("bandwidth_mb_per_s",),
-    "MB/s": ("bandwidth_mb_per_s",),
-    "Messages/s": ("message_rate_per_s",),
-}
-_SIZE, _ITERATIONS, _VALIDATION = "Size", "Iterations", "Validation"
-_COLUMN = re.compile("|".join(re.escape(title) for title in (_SIZE, *_QUANTITIES, _ITERATIONS, _VALIDATION)))
-#: Columns of options that are not read: ``-z`` and ``-D``.
-_EXTRA = re.compile(r"P[0-9]+ Tail (?:BW\(MB/s\)|Lat\(us\))|Transmit Size")
+_ACCELERATED = re.compile(r"-(?:CUDA MANAGED|MANAGED|CUDA|OPENACC|ROCM|SYCL)\b")
 _NUMBER, _WHOLE = re.compile(r"[0-9]+\.[0-9]{2}"), re.compile("[0-9]+")
-#: What is printed of a value: two decimals (``FLOAT_PRECISION``).
-_HALF = 0.005
-
-_WINDOWS = {"MPI_Win_create": "create", "MPI_Win_allocate": "allocate", "MPI_Win_create_dynamic": "dynamic"}
-_SYNCS = {
-    "MPI_Win_lock/unlock": "lock",
-    "MPI_Win_post/start/complete/wait": "pscw",
-    "MPI_Win_fence": "fence",
-    "MPI_Win_flush": "flush",
-    "MPI_Win_flush_local": "flush_local",
-    "MPI_Win_lock_all/unlock_all": "lock_all",
-}
-_CREATION = re.compile(r"# Window creation: (?P<window>\S+)")
-_SYNC = re.compile(r"# Synchronization: (?P<sync>\S+)")
-_PAIRS = re.compile(r"# \[ pairs: (?P<pairs>[1-9][0-9]*) \] \[ window size: (?P<size>[1-9][0-9]*) \]")
-_DATATYPE = re.compile(r"# Datatype: (?P<type>MPI_[A-Z_]+)\.")
 #: osu_mbw_mr of 5.6 prints another benchmark's column titles first.
 _STRAY_HEAD = re.compile(r"# Size +(?:Latency \(us\)|Bandwidth \(MB/s\))")
+#: The barrier of 5.x without ``#`` before its columns.
+_BARE_HEAD = re.compile(r" +Overall\(us\) .*")
+#: Without ``-c`` osu_latency_mp prints its first value into 10 columns and not 18, so all of them stand that much to the left.
+_NARROWER = {"osu_latency_mp": 8}
+_INIT = re.compile(r"nprocs: ([1-9][0-9]*), min: ([0-9]+) ms, max: ([0-9]+) ms, avg: ([0-9]+) ms")
+_HELLO = re.compile(r"This is a test with ([1-9][0-9]*) processes")
 
 
 @dataclass
 class _Table:
-    """What has been read so far."""
+    """What has been read so far.
+
+    :param rows: benchmarks of this title; the first whose lines and columns these are.
+    """
 
     source: str
-    row: Benchmark
+    rows: tuple[Benchmark, ...]
     #: Version as printed, major and minor as numbers.
     version: tuple[int, ...]
     facts: dict[str, str] = field(default_factory=dict)
@@ -73,18 +53,20 @@ class _Table:
     records: list[Record] = field(default_factory=list)
 
     @property
+    def row(self) -> Benchmark:
+        return self.rows[0]
+
+    @property
     def variant(self) -> str:
-        """What makes it another measurement: window and synchronisation, window size, a type that is not the default."""
-        words = [self.facts[key] for key in ("window", "sync") if key in self.facts]
-        words += [f"window={self.facts['size']}"] if "size" in self.facts else []
-        usual = "MPI_INT" if self.row.reduction else "MPI_CHAR"
-        words += [f"type={kind}"] if (kind := self.facts.get("type", usual)) != usual else []
-        return ",".join(words)
+        """What makes it another measurement."""
+        return osu_facts.variant_of(self.row, self.facts)
 
     @property
     def ranks(self) -> int | None:
         if "pairs" in self.facts:
             return 2 * int(self.facts["pairs"])
+        if "ring" in self.facts:
+            return int(self.facts["ring"])
         return 2 if self.row.ranks == "only_pair" else None
 
 
@@ -96,12 +78,16 @@ def parse(text: str, source: str) -> list[Record]:
     if not text.endswith("\n"):
         raise OutputError(f"{source}: the last line has no end; the output was cut off, run the benchmark again.")
     table: _Table | None = None
+    early: dict[str, str] = {}
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.rstrip()
         if not line:
             continue
         if table is None:
-            table = _titled(source, number, line)
+            if not osu_facts.take_early(early, line):
+                table = _titled(source, number, line, early)
+        elif table.row.group == STARTUP:
+            _read_start(table, number, line)
         elif table.columns and not line.startswith("#"):
             _read_row(table, number, line)
         elif table.columns:
@@ -113,42 +99,34 @@ def parse(text: str, source: str) -> list[Record]:
     return table.records
 
 
-def _titled(source: str, number: int, line: str) -> _Table:
+def _titled(source: str, number: int, line: str, early: dict[str, str]) -> _Table:
     found = _TITLE.fullmatch(line)
     if not found:
         raise _wrong(source, number, f"'{_shown(line)}' stands before the title; keep other programs' output out of the file")
     title = found["title"]
-    row = _ROWS.get(title)
-    if row is None and _ACCELERATED.search(title):
+    rows = _TITLES.get(title, ())
+    if not rows and _ACCELERATED.search(title):
         raise _wrong(source, number, f"'{title}' measures memory of accelerators, which is not read", "use host memory")
-    if row is None:
+    if not rows:
         raise _wrong(source, number, f"'{title}' is none of the OSU benchmarks in the catalogue", "see 'mpibench catalogue'")
     version = tuple(int(word) for word in found["version"].split("."))
     if not OLDEST <= version < NEXT_MAJOR:
         raise _wrong(source, number, f"OSU {found['version']} is not known; read are 5.6 to 7.5", "use one of those")
-    return _Table(source, row, version)
+    # Lines above the title say which benchmark it is, where several have the title.
+    able = tuple(row for row in rows if osu_facts.early_fits(row, early))
+    if not able:
+        raise _wrong(source, number, f"'{title}' does not belong to the lines above it; outputs are damaged or mixed up")
+    return _Table(source, able, version, early)
 
 
 def _read_fact(table: _Table, number: int, line: str) -> bool:
     """Take a line between title and head; false if it is none. Each comes once, in this order."""
-    facts = table.facts
-    one_sided, paired = table.row.name.startswith(("osu_put", "osu_get")), table.row.name == "osu_mbw_mr"
-    if paired and not facts and (_STRAY_HEAD.fullmatch(line) or _TITLE.fullmatch(line)):
+    if table.row.name == "osu_mbw_mr" and not table.facts and (_STRAY_HEAD.fullmatch(line) or _TITLE.fullmatch(line)):
         # The title comes twice in 7.0.
-        if line.startswith("# OSU") and _titled(table.source, number, line) != _Table(table.source, table.row, table.version):
+        if line.startswith("# OSU") and _titled(table.source, number, line, {}).rows != table.rows:
             raise _wrong(table.source, number, "another benchmark starts; split the outputs")
         return True
-    if one_sided and not facts and (found := _CREATION.fullmatch(line)) and found["window"] in _WINDOWS:
-        facts["window"] = _WINDOWS[found["window"]]
-    elif one_sided and [*facts] == ["window"] and (found := _SYNC.fullmatch(line)) and found["sync"] in _SYNCS:
-        facts["sync"] = _SYNCS[found["sync"]]
-    elif paired and not facts and (found := _PAIRS.fullmatch(line)):
-        facts.update(found.groupdict())
-    elif "type" not in facts and (found := _DATATYPE.fullmatch(line)):
-        facts["type"] = found["type"]
-    else:
-        return False
-    return True
+    return osu_facts.take(osu_facts.lines_of(table.row), table.facts, line)
 
 
 def _head(table: _Table, number: int, line: str) -> list[tuple[str, int]]:
@@ -157,28 +135,35 @@ def _head(table: _Table, number: int, line: str) -> list[tuple[str, int]]:
     :raises OutputError: if it is not a head, not this benchmark's, or lines that must precede it are missing.
     """
     source, row = table.source, table.row
-    if extra := _EXTRA.search(line):
-        raise _wrong(source, number, f"column '{extra[0]}' is not read", "run without -z and -D")
-    found = list(_COLUMN.finditer(line))
+    if osu_columns.DERIVED_TYPE in line:
+        raise _wrong(source, number, f"column '{osu_columns.DERIVED_TYPE}' is not read", "run without -D")
+    found = list(osu_columns.COLUMN.finditer(line))
     titles = [match[0] for match in found]
-    if not line.startswith("# ") or _COLUMN.sub("", line).strip() != "#" or len(set(titles)) < len(titles):
+    bare = row.sizes == SIZELESS and table.version < (6,) and _BARE_HEAD.fullmatch(line)
+    rest = osu_columns.COLUMN.sub("", line).strip()
+    if not (rest == "" if bare else line.startswith("# ") and rest == "#") or len(set(titles)) < len(titles):
         raise _wrong(source, number, _what_is_wrong(line, "not a head of columns of OSU"))
-    wanted = {"osu_mbw_mr": ("pairs",)}.get(row.name, ("window", "sync") if row.options[:1] == ("-w",) else ())
-    if missing := [key for key in wanted if key not in table.facts]:
+    if missing := [each.key for each in osu_facts.lines_of(row) if each.key not in table.facts]:
         raise _wrong(source, number, f"the line that says the {missing[0]} is missing above the columns; the output is damaged")
-    quantities = [_quantity(row, title) for title in titles if title in _QUANTITIES]
-    sized = [_SIZE] if row.sizes != SIZELESS else []
-    values = [title for title in titles if title in _QUANTITIES]
-    full = len(row.quantities) == 3 and len(values) == 3
-    tail = [_ITERATIONS] if full else []
-    tail += [_VALIDATION] if titles[-1:] == [_VALIDATION] else []
-    if titles != [*sized, *values, *tail] or not values or quantities != list(row.quantities[: len(values)]):
+    if percentile := osu_columns.unknown_percentile(titles):
+        raise _wrong(source, number, f"percentile {percentile} is not read", "ask for P50, P90 and P99 (-z)")
+    table.rows = tuple(each for each in table.rows if osu_columns.fits(each, titles))
+    if not table.rows:
         raise _wrong(source, number, f"the columns are not those of {row.name}; outputs are damaged or mixed up")
     return [(match[0], match.end()) for match in found]
 
 
-def _quantity(row: Benchmark, title: str) -> str | None:
-    return next((name for name in _QUANTITIES[title] if name in row.quantities), None)
+def _read_start(table: _Table, number: int, line: str) -> None:
+    """The one line of osu_init (osu_init.c, whole milliseconds) or osu_hello (osu_hello.c)."""
+    row = table.row
+    found = (_INIT if row.quantities else _HELLO).fullmatch(line)
+    if table.records or not found:
+        raise _wrong(table.source, number, _what_is_wrong(line, f"not the line of {row.name}"))
+    low, high, mean = (float(word) * 1e3 for word in found.groups()[1:]) if row.quantities else (0.0, 0.0, 0.0)
+    if not low <= mean <= high:
+        raise _wrong(table.source, number, "the mean is not between minimum and maximum; the line is damaged")
+    values = dict(zip(row.quantities, (low, high, mean), strict=True)) if row.quantities else {}
+    table.records.append(Record(NAME, row.name, int(found[1]), 1, None, 1, values))
 
 
 def _read_row(table: _Table, number: int, line: str) -> None:
@@ -190,20 +175,23 @@ def _read_row(table: _Table, number: int, line: str) -> None:
     size: int | None = None
     repetitions: int | None = None
     values: dict[str, float] = {}
+    checked = any(title == VALIDATION for title, _ in table.columns)
+    narrower = 0 if checked or table.version < (7,) else _NARROWER.get(row.name, 0)
     for (cell, start, end), (title, title_end) in zip(cells, table.columns, strict=True):
-        pattern = _NUMBER if title in _QUANTITIES else _WHOLE
-        in_place = start == 0 if title == _SIZE else end == title_end
-        if title == _VALIDATION and cell == "Fail":
+        quantity = osu_columns.quantity(row, title)
+        pattern = _NUMBER if quantity else _WHOLE
+        in_place = start == 0 if title == SIZE else end == title_end - narrower
+        if title == VALIDATION and cell in ("Fail", "failed"):
             raise _wrong(
                 source, number, f"validation failed: {row.name} received wrong data at {size} bytes", "distrust this MPI"
             )
-        if not in_place or not (cell == "Pass" if title == _VALIDATION else pattern.fullmatch(cell)):
+        if not in_place or not (cell == "Pass" if title == VALIDATION else pattern.fullmatch(cell)):
             raise _wrong(source, number, _what_is_wrong(line, f"not a row of {row.name}"))
-        if title == _SIZE:
+        if title == SIZE:
             size = int(cell)
-        elif title == _ITERATIONS:
+        elif title == ITERATIONS:
             repetitions = int(cell)
-        elif quantity := _quantity(row, title) if title in _QUANTITIES else None:
+        elif quantity:
             values[quantity] = float(cell)
     record = Record(NAME, row.name, table.ranks, 1, size, repetitions, values, table.variant)
     _check(table, number, record)
@@ -224,14 +212,8 @@ def _check(table: _Table, number: int, record: Record) -> None:
         before[-1].repetitions or 0 if before else record.repetitions
     ):
         raise _wrong(source, number, "the number of iterations grows or is 0; outputs are mixed up or nothing was measured")
-    times = [record.values[name] for name in ("t_min_us", "t_avg_us", "t_max_us") if name in record.values]
-    if any(high < low - 2 * _HALF for low, high in pairwise(times)):
-        raise _wrong(source, number, "the mean is not between minimum and maximum; the columns are damaged or mixed up")
-    rate, size = record.values.get("message_rate_per_s"), record.message_bytes or 0
-    if rate is not None:
-        bandwidth = record.values["bandwidth_mb_per_s"]
-        if abs(rate * size / 1e6 - bandwidth) > _HALF * (1 + size / 1e6) + bandwidth * 1e-9:
-            raise _wrong(source, number, "bandwidth is not message rate x size; the columns are damaged or mixed up")
+    if what := osu_columns.contradiction(record.message_bytes, record.values):
+        raise _wrong(source, number, what)
 
 
 def _what_is_wrong(line: str, otherwise: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from .. import traffic
+from ..benchmark import SERIES
 from ..model import Group
-from ..plans import SizeRange, at_levels, in_bands
+from ..plans import Plan, SizeRange, at_levels, in_bands
+from .rows import ROWS
 
 # Up to 8 KiB, where OSU's own defaults change; up to 128 KiB; above.
 _PAIR = (
@@ -23,6 +26,34 @@ _COLLECTIVE = (
     {"nightly": SizeRange((14, 20), 50, 16), "acceptance": SizeRange((14, 20), 100, 40)},
 )
 _BARRIER = at_levels(SizeRange((0, 0), 50, 1), SizeRange((0, 0), 500, 1), SizeRange((0, 0), 1000, 1))
+
+_ELEMENT = at_levels(SizeRange((0, 0), 200, 1), SizeRange((0, 0), 1000, 1), SizeRange((0, 0), 2000, 1))
+# Two timed loops a repetition, and three means of ranks waiting for each other.
+_SLOW = (
+    at_levels(SizeRange((5, 5), 20, 1), SizeRange((2, 13), 100, 4), SizeRange((2, 13), 200, 8)),
+    {"nightly": SizeRange((14, 20), 20, 4), "acceptance": SizeRange((14, 20), 50, 16)},
+)
+_PARTS = (
+    at_levels(SizeRange((10, 10), 50, 2), SizeRange((8, 13), 500, 16), SizeRange((8, 13), 1000, 40)),
+    {"nightly": SizeRange((14, 20), 50, 16), "acceptance": SizeRange((14, 20), 100, 40)},
+)
+_ONCE = at_levels(*[SizeRange((0, 0), 1, 1)] * 3)
+_SLOW_BARRIER = at_levels(SizeRange((0, 0), 20, 1), SizeRange((0, 0), 100, 1), SizeRange((0, 0), 200, 1))
+
+
+def _all(group: str, bands: Sequence[Mapping[str, SizeRange]], sizeless: Mapping[str, SizeRange]) -> tuple[Plan, ...]:
+    """Every row of a group, each in bands; buffers of those that collect from all ranks are bounded by memory."""
+    return tuple(
+        plan
+        for row in ROWS
+        if row.group == group
+        for plan in in_bands(
+            row.name,
+            *((sizeless,) if row.sizes != SERIES else bands),
+            fan=row.traffic in (traffic.all_to_all, traffic.one_per_other_rank) and row.crossing in (1, 2),
+        )
+    )
+
 
 #: Group to what it measures and its invocations.
 GROUPS: Mapping[str, Group] = {
@@ -68,5 +99,48 @@ GROUPS: Mapping[str, Group] = {
             *in_bands("osu_reduce_scatter_block", *_COLLECTIVE),
         ),
         collective=True,
+    ),
+    "p2p_persistent_osu": Group(
+        "One pair of ranks with persistent requests (OSU latency, bw, bibw)",
+        (
+            *in_bands("osu_latency_persistent", *_PAIR),
+            *in_bands("osu_bw_persistent", *_WINDOW),
+            *in_bands("osu_bibw_persistent", *_WINDOW),
+        ),
+    ),
+    "threads_osu": Group(
+        "One pair of ranks, two threads or two processes in each (OSU latency_mt, latency_mp)",
+        (*in_bands("osu_latency_mt", *_PAIR), *in_bands("osu_latency_mp", *_PAIR)),
+    ),
+    "partitioned_osu": Group(
+        "One pair of ranks, a message in parts (OSU partitioned_latency)",
+        in_bands("osu_partitioned_latency", *_PARTS),
+    ),
+    "atomics_osu": Group(
+        "Accumulating and atomic one-sided operations, and puts both ways (OSU)",
+        (
+            *in_bands("osu_acc_latency", *_PAIR),
+            *in_bands("osu_get_acc_latency", *_PAIR),
+            *in_bands("osu_cas_latency", _ELEMENT),
+            *in_bands("osu_fop_latency", _ELEMENT),
+            *in_bands("osu_put_bibw", *_WINDOW),
+        ),
+        one_sided=True,
+    ),
+    "nonblocking_osu": Group(
+        "Nonblocking collectives and their overlap with computation (OSU)",
+        _all("nonblocking_osu", _SLOW, _SLOW_BARRIER),
+        collective=True,
+    ),
+    "neighbourhood_osu": Group(
+        "Neighbourhood collectives on a ring, blocking and nonblocking (OSU)",
+        _all("neighbourhood_osu", _SLOW, _SLOW_BARRIER),
+        collective=True,
+    ),
+    "persistent_osu": Group("Persistent collectives (OSU)", _all("persistent_osu", _COLLECTIVE, _BARRIER), collective=True),
+    "startup_osu": Group("Time to start and initialise all ranks (OSU init, hello)", _all("startup_osu", (), _ONCE)),
+    "congestion_osu": Group(
+        "All other nodes send to one, one sends to all others (OSU bw_fan_in, bw_fan_out)",
+        _all("congestion_osu", _WINDOW, _ONCE),
     ),
 }

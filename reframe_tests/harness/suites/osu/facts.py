@@ -1,0 +1,127 @@
+"""Lines of an OMB output that are neither title, head nor row: how the benchmark ran.
+
+One-sided: ``print_header_one_sided`` in util/osu_util_mpi.c. Pairs: osu_mbw_mr.c. Threads and processes: osu_latency_mt.c,
+osu_latency_mp.c, which print them above or below their title, depending on the version. Neighbourhoods, above the title:
+``omb_neighborhood_create``, and the programs themselves. Partitions: osu_partitioned_latency.c. Data types: since 7.1.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..benchmark import Benchmark
+from .rows import OVERLAP
+
+_WINDOWS = {"MPI_Win_create": "create", "MPI_Win_allocate": "allocate", "MPI_Win_create_dynamic": "dynamic"}
+_SYNCS = {
+    "MPI_Win_lock/unlock": "lock",
+    "MPI_Win_post/start/complete/wait": "pscw",
+    "MPI_Win_fence": "fence",
+    "MPI_Win_flush": "flush",
+    "MPI_Win_flush_local": "flush_local",
+    "MPI_Win_lock_all/unlock_all": "lock_all",
+}
+_COUNT = r"(?P<value>[1-9][0-9]*)"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line that says how a benchmark ran.
+
+    :param key: of the fact it says.
+    :param words: what is printed, to what it means; empty: as printed.
+    """
+
+    key: str
+    pattern: re.Pattern[str]
+    words: tuple[tuple[str, str], ...] = ()
+
+
+_ONE_SIDED = (
+    Line("window", re.compile(r"# Window creation: (?P<value>\S+)"), words=tuple(_WINDOWS.items())),
+    Line("sync", re.compile(r"# Synchronization: (?P<value>\S+)"), words=tuple(_SYNCS.items())),
+)
+_PAIRS = (Line("pairs", re.compile(r"# \[ pairs: (?P<value>[1-9][0-9]*) \] \[ window size: (?P<size>[1-9][0-9]*) \]")),)
+_THREADS = (
+    Line("sender_threads", re.compile(f"# Number of Sender threads: {_COUNT}")),
+    Line("receiver_threads", re.compile(f"# Number of Receiver threads: {_COUNT}")),
+)
+_PROCESSES = (
+    Line("sender_processes", re.compile(f"# Number of forked processes in sender: {_COUNT}")),
+    Line("receiver_processes", re.compile(f"# Number of forked processes in receiver: {_COUNT}")),
+)
+_RING = (
+    Line("ring", re.compile(rf"Dimensions size = {_COUNT}")),
+    Line("setup", re.compile(r"Time took to create topology graph:(?P<value>[0-9]+\.[0-9]{2}) us\.")),
+)
+_PARTITIONS = (Line("partitions", re.compile(f"# Partitions: {_COUNT}")),)
+_OVERLAPPED = (Line("parts", re.compile(r"# Overall = (?P<value>Coll\. Init \+ Compute \+ MPI_Test \+ MPI_Wait)")),)
+_DATATYPE = re.compile(r"# Datatype: (?P<value>MPI_[A-Z_]+)\.")
+
+_BY_NAME = {
+    "osu_mbw_mr": _PAIRS,
+    "osu_latency_mt": _THREADS,
+    "osu_latency_mp": _PROCESSES,
+    "osu_partitioned_latency": _PARTITIONS,
+}
+#: Lines that may stand above a title.
+_EARLY = (_THREADS, _PROCESSES, _RING)
+
+
+def lines_of(row: Benchmark) -> tuple[Line, ...]:
+    """Lines a benchmark must print before its columns, in order."""
+    found = _BY_NAME.get(row.name, ())
+    if row.options[:1] == ("-w",):
+        found = _ONE_SIDED
+    if row.group == "neighbourhood_osu":
+        found = _RING
+    if row.quantities == OVERLAP and row.name != "osu_partitioned_latency":
+        found += _OVERLAPPED
+    return found
+
+
+def take_early(facts: dict[str, str], line: str) -> bool:
+    """Put what a line above the title says into the facts; false if it is none that may follow those before it."""
+    first = next(iter(facts), "")
+    return any(_take_next(lines, facts, line) for lines in _EARLY if not first or lines[0].key == first)
+
+
+def early_fits(row: Benchmark, facts: dict[str, str]) -> bool:
+    """Whether the lines above a title are those of a benchmark; a neighbourhood always prints all of its own there."""
+    keys = [each.key for each in lines_of(row)]
+    return list(facts) == keys[: len(facts)] and ("ring" not in keys or "setup" in facts)
+
+
+def take(lines: tuple[Line, ...], facts: dict[str, str], line: str) -> bool:
+    """Put what a line says into the facts; false if it is none of these, comes twice or too early."""
+    if _take_next(lines, facts, line):
+        return True
+    if "type" not in facts and (found := _DATATYPE.fullmatch(line)):
+        facts["type"] = found["value"]
+        return True
+    return False
+
+
+def _take_next(lines: tuple[Line, ...], facts: dict[str, str], line: str) -> bool:
+    wanted = next((each for each in lines if each.key not in facts), None)
+    found = wanted.pattern.fullmatch(line) if wanted else None
+    if not wanted or not found:
+        return False
+    value = dict(wanted.words).get(found["value"], "") if wanted.words else found["value"]
+    if not value:
+        return False
+    facts[wanted.key] = value
+    facts.update({key: word for key, word in found.groupdict().items() if key != "value"})
+    return True
+
+
+def variant_of(row: Benchmark, facts: dict[str, str]) -> str:
+    """What makes it another measurement: window and synchronisation, window size, threads, parts, a type not the default."""
+    words = [facts[key] for key in ("window", "sync") if key in facts]
+    words += [f"window={facts['size']}"] if "size" in facts else []
+    counted = ("sender_threads", "receiver_threads", "sender_processes", "receiver_processes", "partitions")
+    words += [f"{key}={facts[key]}" for key in counted if key in facts]
+    usual = "MPI_INT" if row.reduction else "MPI_CHAR"
+    words += [f"type={kind}"] if (kind := facts.get("type", usual)) != usual else []
+    return ",".join(words)
