@@ -180,7 +180,10 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                         f"no stack of this partition has {' or '.join(' and '.join(sorted(words)) for words in wanted)}"
                     )
                 files = {each.name: each.extras.get("stack", "") for each in able}
-                reasons = {name: parameters.why_unusable(file, partition, self.fabric) for name, file in files.items()}
+                reasons = {
+                    name: parameters.why_unbuilt(file, self.group) or parameters.why_unusable(file, partition, self.fabric)
+                    for name, file in files.items()
+                }
                 if all(reasons.values()):
                     raise NotMeasured("; ".join(dict.fromkeys(reasons.values())))
                 useful.append(partition.fullname)

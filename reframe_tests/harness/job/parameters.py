@@ -16,6 +16,7 @@ from ..machine import placement
 from ..sites import site
 from ..stacks import metadata
 from ..stacks.stack import Stack
+from ..suites import catalogue
 from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
 from . import condition, transports
 
@@ -111,6 +112,18 @@ def why_unusable(stack: str, partition: Any, fabric: str) -> str:
     except BadInput:
         return ""
     return ""
+
+
+@cache
+def why_unbuilt(stack: str, group: str) -> str:
+    """Why a stack can run nothing of a group of the catalogue; empty where it can, or its case must say what is wrong.
+
+    :param stack: its metadata file.
+    """
+    try:
+        return catalogue.why_unbuilt(group, _read_stack(stack))
+    except BadInput:
+        return ""
 
 
 @cache

@@ -242,6 +242,19 @@ def check_ranks(group: str, ranks: int, nodes: int | None = None) -> None:
         raise _idle(group, ranks, nodes)
 
 
+def why_unbuilt(group: str, stack: Stack) -> str:
+    """Why a stack can run nothing of a group: it has none of its programs; empty where it has one, or none is needed.
+
+    :raises BadInput: if there is no such group.
+    """
+    _known(group)
+    programs = list(dict.fromkeys(plan.binary for plan in GROUPS[group].plans))
+    if not programs or any(name in stack.binaries or name in stack.commands for name in programs):
+        return ""
+    more = f" and none of {len(programs) - 1} more for group {group}" if programs[1:] else ""
+    return f"stack {stack.name} has no {programs[0]}{more}"
+
+
 def _idle(group: str, ranks: int, nodes: int | None) -> NotMeasured:
     planned = [find(plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks]
     where = f"{ranks} rank{'s'[: ranks != 1]}"

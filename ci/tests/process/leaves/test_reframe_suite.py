@@ -20,6 +20,9 @@ from suite_copy import NAME, ONE_CASE, recommend
 Run = Callable[..., CompletedProcess[str]]
 TESTS = {"ImbPointToPoint", "Mpi4pyPingPong", "ImbParallelTransfer", "ImbCollectives", "Placement"}
 TESTS |= {"ImbNonblocking", "ImbOneSided", "ImbRandomPairs", "ImbThreads"}
+#: Not measured each night.
+MAINTENANCE = {"ImbMessageSources", "ImbNonblockingPure", "ImbLocalCompletion"}
+TESTS |= MAINTENANCE
 
 
 def test_listing_shows_every_test_and_no_complaint(run_reframe: Run) -> None:
@@ -62,6 +65,10 @@ def test_tags_say_what_is_run_when(run_reframe: Run) -> None:
     }
     assert nightly["ImbThreads"] == {"none"} and nightly["ImbNonblocking"] == nightly["ImbOneSided"] == {"bunch"}
     assert all(row >= {"production"} for row in tags.values() if "smoke" in row)
+    described = json.loads(run_reframe("--describe", "-n", "|".join(MAINTENANCE)).stdout)
+    assert {check["@class"] for check in described} == MAINTENANCE
+    assert all("maintenance" in check["tags"] and not {"production", "smoke"} & set(check["tags"]) for check in described)
+    assert {check["pinning"] for check in described} == {"bunch"}
     assert {name for (name, _, _), row in tags.items() if "smoke" in row} == {"ImbPointToPoint"}, "two minutes at most"
 
 

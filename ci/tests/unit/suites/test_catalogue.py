@@ -320,6 +320,30 @@ def test_what_cannot_be_measured_says_why():
         launches("p2p", ranks=1)
 
 
+def test_a_stack_without_any_program_of_a_group_says_so():
+    """Known before a job is made; a stack that lacks some of them is told when its launches are made."""
+    wheels = stack_of(binaries=BINARIES[:5])
+    assert catalogue.why_unbuilt("file_io", wheels) == "stack intelmpi-wheels has no IMB-IO"
+    assert catalogue.why_unbuilt("startup_osu", wheels) == (
+        "stack intelmpi-wheels has no osu_init and none of 1 more for group startup_osu"
+    )
+    assert catalogue.why_unbuilt("p2p", wheels) == catalogue.why_unbuilt(catalogue.PLACEMENT, wheels) == ""
+    assert catalogue.why_unbuilt("cross_check", wheels) == "", "its launches say what is missing"
+    with pytest.raises(BadInput, match="no group 'p3p'"):
+        catalogue.why_unbuilt("p3p", wheels)
+
+
+def test_benchmarks_of_several_nodes_are_left_out_on_one():
+    with pytest.raises(catalogue.NotMeasured, match=r"no benchmark of group congestion_osu runs on 8 ranks of 1 node$"):
+        launches("congestion_osu", ranks=8, nodes=1)
+    with pytest.raises(catalogue.NotMeasured, match=r"runs on 8 ranks of 1 node$"):
+        catalogue.check_ranks("congestion_osu", 8, 1)
+    catalogue.check_ranks("congestion_osu", 8, 2)
+    assert {launch.binary for launch in launches("congestion_osu", ranks=8, nodes=4)} == {"osu_bw_fan_in", "osu_bw_fan_out"}
+    row = catalogue.find("osu_bw_fan_in", "osu_bw_fan_in")
+    assert row.traffic_between(1 << 20, 8, 4) == traffic.WINDOW * 3 * 2 << 20, "three nodes of two ranks each send a window"
+
+
 def test_stencils_need_a_grid():
     def names(ranks):
         return {item.benchmark: item.variants for item in launches("p2p_pairs", ranks=ranks)[0].expected}
