@@ -1,10 +1,8 @@
 """Threads: several threads of each rank communicate at the same time."""
 
 import reframe as rfm
-from reframe.core.builtins import parameter
 
-from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
-from reframe_tests.harness.job import parameters
+from reframe_tests.harness.fabric_test import FabricTest, UnboundMaintenanceTest
 
 
 @rfm.simple_test
@@ -17,9 +15,7 @@ class ImbThreads(FabricTest):
 
 
 @rfm.simple_test
-class OsuThreads(MaintenanceTest):
+class OsuThreads(UnboundMaintenanceTest):
     """Latency of OSU between one pair of ranks, each with threads or processes."""
 
     group = "threads_osu"
-    #: As above: on one core they would wait for each other.
-    pinning = parameter(parameters.usual_policy_of_system("none"), type=str, loggable=True)

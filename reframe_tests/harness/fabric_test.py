@@ -406,6 +406,16 @@ class MaintenanceTest(FabricTest):
     pinning = parameter(parameters.usual_policy_of_system(), type=str, loggable=True)
 
 
+class UnboundMaintenanceTest(MaintenanceTest):
+    """As :class:`MaintenanceTest`, without pinning: threads and processes of one rank would wait for each other on one core."""
+
+    #: Pinning policy.
+    #:
+    #: :type: :class:`str`
+    #: :values: ``none``; any other through ``-P pinning=``
+    pinning = parameter(parameters.usual_policy_of_system("none"), type=str, loggable=True)
+
+
 # ReFrame 4.10 goes through its whole stack each time a deprecated variable is read, also where it suppresses the warning, and
 # each instance reads ``variables``, which was the name of ``env_vars`` before 4.0: more than half of the time to make one. Here
 # it is another name for it, like any alias.

@@ -136,12 +136,15 @@ def prove(
     for name, path in programs.items():
         reason, version = _try(name, path, stack, environ, inside, record)
         suite = suite_of(name)
-        if not reason and suites.setdefault(suite, version) != version:
+        if version and suites.setdefault(suite, version) != version:
             reason = f"it is version {version}, the others are {suites[suite]}"
         if reason:
             left_out[name] = reason
         else:
             binaries[name] = str(path)
+    for name in [name for name in binaries if suite_of(name) not in suites]:
+        left_out[name] = f"it does not say its version on one node, and no other program of {suite_of(name)} does"
+        del binaries[name]
     if programs and not binaries:
         name, reason = next(iter(left_out.items()))
         raise BadInput(f"none of the {len(programs)} binaries runs on {stack.library}; {programs[name]}: {reason}.")
@@ -156,7 +159,7 @@ def _try(
     inside: Mapping[str, str],
     record: Callable[[str], object],
 ) -> tuple[str, str]:
-    """Why a program does not run on the stack (empty if it does), and the version it says."""
+    """Why a program does not run on the stack (empty if it does), and the version it says (empty if it runs and says none)."""
     libraries, missing = list_needs(path, inside)
     absent = [soname for soname, resolved in libraries.items() if not resolved]
     if absent:
@@ -176,6 +179,8 @@ def _try(
     status, output = probe.run_inside(stack, words, {**environ, "LD_BIND_NOW": "1"})
     record(output)
     version = re.search(programs.version, output)
+    if not version and programs.refusal and re.search(programs.refusal, output):
+        return "", ""
     if not version:
         # What a launcher says afterwards is longer and says less.
         errors = [line.strip() for line in output.splitlines() if re.search(r"\berror\b", line, re.I)]

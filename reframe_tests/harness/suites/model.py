@@ -81,6 +81,7 @@ class Programs:
     :param version: regular expression whose first group is that version.
     :param ranks: ranks it needs to say so.
     :param sample: the programs started to see that a build runs; ``None``: all.
+    :param refusal: regular expression of what a program says that runs, but not so and not even to say its version.
     """
 
     glob: str
@@ -89,6 +90,7 @@ class Programs:
     version: str
     ranks: int = 1
     sample: tuple[str, ...] | None = None
+    refusal: str = ""
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,18 @@ def test_a_pair_is_warm_before_small_messages_are_timed():
     assert warm_up("osu_multi_lat", "transfer_osu") == 1000
     assert warm_up("osu_latency", number=2) == 2, "large messages are warm after a few"
     assert warm_up("osu_bcast", "collectives_osu") == 50
+    assert warm_up("osu_latency_mt", "threads_osu") == 100, "its threads wait for each other"
+
+
+def test_startup_knows_neither_sizes_nor_repetitions():
+    assert [launch.args for launch in launches("startup_osu", ranks=4)] == [(), ()]
+    (init, hello) = launches("startup_osu", ranks=4)
+    assert (init.expected[0].sizes, init.expected[0].repetitions) == ((None,), 1)
+    assert {metric.name for metric in catalogue.metrics([init, hello])} == {
+        "osu_init.t_min",
+        "osu_init.t_max",
+        "osu_init.t_avg",
+    }
 
 
 def test_osu_over_a_slow_link_makes_fewer_repetitions():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
 from ..model import Run
 from ..plans import Plan, SizeRange
+from . import header
 
 
 def arguments(run: Run) -> list[str]:
@@ -24,6 +25,8 @@ def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None
     if plan.binary == MT:
         # Printed is what all threads of a rank send together.
         return tuple(size * plan.threads for size in doubling_sizes(first, largest, zero=False))
+    if plan.binary == header.ACTIVE:
+        return doubling_sizes(4, largest, unit=4)
     return doubling_sizes(first, largest, unit=4 if row.reduction else 1)
 
 

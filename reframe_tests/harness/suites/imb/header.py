@@ -16,6 +16,8 @@ from .rows import ROWS
 
 #: IMB-IO says portions where others say messages, and no data types.
 FILES = "IMB-IO"
+#: IMB-EXT counts in elements for reductions whatever it sends, and begins with one, whatever -msglog says (helper_init_scope).
+ACTIVE = "IMB-EXT"
 #: Part named in the title line to the binary that prints it.
 PARTS = {
     "MPI-1 part": "IMB-MPI1",
@@ -23,7 +25,7 @@ PARTS = {
     "MPI-RMA part": "IMB-RMA",
     "IMB-P2P part": "IMB-P2P",
     "MT part": "IMB-MT",
-    "MPI-2 part": "IMB-EXT",
+    "MPI-2 part": ACTIVE,
     "MPI-4 part": "IMB-MPI4",
     "MPI-IO part": FILES,
 }
@@ -206,7 +208,8 @@ class Header:
             return None
         if row.sizes == ELEMENT:
             return (self.units["reductions"],)
-        unit = self.unit(row)
+        active = self.binary == ACTIVE
+        unit = self.units["reductions"] if active else self.unit(row)
         logs = (self.option("-msglog") or "0:22").split(":")
         if not 1 <= len(logs) <= 2 or not all(log.isascii() and log.isdigit() and int(log) < 31 for log in logs):
             raise self._bad_option("-msglog", ":".join(logs))
@@ -218,6 +221,7 @@ class Header:
             lengths = [self._length("-msgsize", word) for word in given.split(",")]
             return tuple(-(-min(length, top) // unit) * unit for length in lengths)
         first = 1 << int(logs[0]) if len(logs) == 2 else 1
+        first = min(first, unit) if active else first
         zero = (self.option("-zero_size") or "on").lower() not in _OFF
         return doubling_sizes(first, self.lengths["Maximum"], unit=unit, zero=zero)
 

@@ -19,7 +19,7 @@ _SLOW = at_levels(SizeRange((10, 12), 20, 1), SizeRange((0, 22), 100, 4), SizeRa
 # IMB-MT makes the same repetitions at every size.
 _THREADS = at_levels(SizeRange((10, 12), 20, 1), SizeRange((0, 16), 50, 8), SizeRange((0, 18), 100, 64))
 
-# Files: each size is written and read anew, and in one mode forced to the file system after every access.
+# Files: each size has a file of its own, and in one mode every access is forced to the file system.
 _FILES = at_levels(SizeRange((15, 16), 5, 1), SizeRange((10, 20), 20, 4), SizeRange((10, 22), 50, 16))
 
 

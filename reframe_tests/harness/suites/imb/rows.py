@@ -262,7 +262,7 @@ def _io() -> tuple[Benchmark, ...]:
     one mode only.
     """
 
-    def row(name, ranks, quantities, gates, modes, **more):
+    def row(name, ranks, quantities, gates, modes, **more) -> Benchmark:
         common = (NAME, "IMB-IO", "file_io", ranks, quantities, traffic.nothing)
         return Benchmark(name, *common, min_ranks=1, gated_sizes=gates, variants=modes, **more)
 

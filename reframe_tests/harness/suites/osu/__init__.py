@@ -18,7 +18,14 @@ SUITE = Suite(
     # util/osu_util_options.h. One of some eighty programs is started after a build, because all are made by one build on one
     # library, and the package's install-time tests ran others.
     programs=Programs(
-        "osu_*", r"osu_[a-z0-9_]+", "--version", r"(?m)^# OSU .*v([0-9][0-9.]*)", ranks=2, sample=("osu_latency",)
+        "osu_*",
+        r"osu_[a-z0-9_]+",
+        "--version",
+        r"(?m)^# OSU .*v([0-9][0-9.]*)",
+        ranks=2,
+        sample=("osu_latency",),
+        # Fan-in and fan-out look for other nodes before they look at their options (osu_bw_fan_util.c).
+        refusal=r"Please run this benchmark on more than 1 node",
     ),
     spack=BenchmarkPackage("osu-micro-benchmarks", "libexec", "osu_*"),
     offer=offered.OFFER,

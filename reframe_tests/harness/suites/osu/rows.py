@@ -36,7 +36,7 @@ TIME_RANGE = ("t_avg_us", "t_min_us", "t_max_us")
 OVERLAP = ("t_ovrl_us", "t_cpu_us", "t_pure_us", "overlap_percent")
 
 #: Groups whose outputs differ from the others' (:mod:`columns`, :mod:`output`).
-CONGESTION, STARTUP = "congestion_osu", "startup_osu"
+CONGESTION, STARTUP, THREADED = "congestion_osu", "startup_osu", "threads_osu"
 
 #: ``-f`` prints the repetitions and the slowest rank, which is what a program waits for.
 FULL = ("-f",)
@@ -169,7 +169,7 @@ def _other_pairs() -> tuple[Benchmark, ...]:
     def several(name, title, options, variant):
         # Versions before 5.7 have no number of senders.
         more = {"options": options, "variants": (variant,)}
-        return pair(name, title, "threads_osu", LATENCY, traffic.both_ways, (5, 7), **more)
+        return pair(name, title, THREADED, LATENCY, traffic.both_ways, (5, 7), **more)
 
     def persistent(name, title, quantities, bound, **more):
         return pair(name, title, "p2p_persistent_osu", quantities, bound, (7, 1), **more)
