@@ -16,7 +16,8 @@ _HEAD = """# What is covered
 
 Made by `mpibench catalogue --coverage > docs/coverage.md`; a test holds it against the records. Each program and benchmark
 that a release of a suite offers is measured by the test beside it (`reframe -c reframe_tests -r -n TEST`), or left out for the
-reason given. A case whose stack was built without the program is skipped and says so.
+reason given. "Before" a version: from that version on it ends without MPI_Finalize, so that nothing of it can be proven. A case
+whose stack was built without the program is skipped and says so.
 """
 _NOT_RUN = "nothing measures it"
 
@@ -81,7 +82,9 @@ def _section(suite: Suite, offer: Offer, tests: dict[str, str]) -> str:
     for program, name in offered:
         test = measured.get((program, name), _NOT_RUN)
         # A program that is a benchmark needs no line of its own.
-        lines.setdefault(("" if program == name else program, test), []).append(name)
+        until = ".".join(map(str, catalogue.find(program, name).until)) if (program, name) in measured else ""
+        shown = f"{name} (before {until})" if until else name
+        lines.setdefault(("" if program == name else program, test), []).append(shown)
     count = sum(key in measured for key in offered)
     left_out = sum(len(names) for names in offer.left_out.values())
     rows = [f"| {program or 'as the benchmark'} | {', '.join(names)} | {test} |" for (program, test), names in lines.items()]

@@ -51,6 +51,7 @@ class Benchmark:
     :param reduction: sizes are whole elements of the reduction type (4 bytes by default).
     :param variants: modes the suite runs one after the other, as in :attr:`records.Record.variant`.
     :param since: first version of the suite that has it.
+    :param until: first version of the suite in which it can no longer be proven; empty: there is none.
     :param line_rate_from_bytes: smallest message whose bandwidth is held against the line rate. Below, a token bucket or a
         buffer may exceed it for a moment; and one message at a time still waits for its latency (1 MiB on 1 Gbit/s: 2 %).
     :param crossing: :data:`EVERY_MESSAGE`, :data:`NOTHING_SURE`, or the power of ranks per node one node's share grows with.
@@ -75,10 +76,15 @@ class Benchmark:
     reduction: bool = False
     variants: tuple[str, ...] = ("",)
     since: tuple[int, ...] = ()
+    until: tuple[int, ...] = ()
     directions: int = 0
     line_rate_from_bytes: int = 1 << 20
     crossing: str | int = EVERY_MESSAGE
     title: str = ""
+
+    def known_to(self, version: tuple[int, ...]) -> bool:
+        """Whether a version of the suite has it in a form that can be proven; an unknown version counts as such."""
+        return not version or (self.since <= version and (not self.until or version < self.until))
 
     def traffic_between(self, message_bytes: int, ranks: int, nodes: int) -> int:
         """Lower bound on bytes per repetition between nodes, ranks filling them in equal blocks; inside one node, all bytes.

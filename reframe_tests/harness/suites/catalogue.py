@@ -249,7 +249,8 @@ def why_unbuilt(group: str, stack: Stack) -> str:
     """
     _known(group)
     programs = list(dict.fromkeys(plan.binary for plan in GROUPS[group].plans))
-    if not programs or any(name in stack.binaries or name in stack.commands for name in programs):
+    owners = {plan.binary: SUITES[find(plan.binary, plan.benchmarks[0]).suite] for plan in GROUPS[group].plans}
+    if not programs or any(owner.script or _program(owner, stack, name) for name, owner in owners.items()):
         return ""
     more = f" and none of {len(programs) - 1} more for group {group}" if programs[1:] else ""
     return f"stack {stack.name} has no {programs[0]}{more}"
@@ -320,7 +321,7 @@ def _launch(plan: Plan, stack: Stack, ranks: int, level: str, nodes: int, limits
     planned = [find(plan.binary, name) for name in plan.benchmarks]
     suite = SUITES[planned[0].suite]
     version = benchmark.version_tuple(stack.suites.get(suite.name, {}).get("version", ""))
-    chosen = tuple(row for row in planned if row.active(ranks, nodes) and (not version or row.since <= version))
+    chosen = tuple(row for row in planned if row.active(ranks, nodes) and row.known_to(version))
     if not chosen:
         return None
     if not _program(suite, stack, plan.binary):

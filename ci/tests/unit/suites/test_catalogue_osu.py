@@ -38,7 +38,17 @@ def test_a_pair_is_warm_before_small_messages_are_timed():
     assert warm_up("osu_multi_lat", "transfer_osu") == 1000
     assert warm_up("osu_latency", number=2) == 2, "large messages are warm after a few"
     assert warm_up("osu_bcast", "collectives_osu") == 50
-    assert warm_up("osu_latency_mt", "threads_osu") == 100, "its threads wait for each other"
+    assert warm_up("osu_latency_mp", "threads_osu") == 100, "its processes wait for each other"
+
+
+def test_a_program_that_never_calls_finalize_is_left_out():
+    """Its ranks could not say how they ended (osu_latency_mt.c of 7.4 and 7.5)."""
+
+    def threaded(version: str) -> set[str]:
+        return {launch.binary for launch in launches("threads_osu", stack=stack_of(osu=version))}
+
+    assert threaded("7.1") == {"osu_latency_mt", "osu_latency_mp"}
+    assert threaded("7.2") == threaded("7.5") == {"osu_latency_mp"}
 
 
 def test_startup_knows_neither_sizes_nor_repetitions():

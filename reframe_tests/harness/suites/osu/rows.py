@@ -49,6 +49,8 @@ ONE_SIDED_VARIANT = ("create,flush",)
 BOTH_WAYS = ("-w", "create", "-s", "fence")
 #: One thread sends to two, as without ``-t``; with two senders each prints a head of its own (osu_latency_mt.c of 7.5).
 THREADS = ("-t", "1:2")
+#: With sessions (7.2) osu_latency_mt lost its MPI_Finalize (``omb_lat_mt_session_finalize``), so no rank says how it ended.
+NO_END = (7, 2)
 #: Two processes on either side, as without ``-t``.
 PROCESSES = ("-t", "2:2")
 #: Parts of a message (``-q``).
@@ -166,16 +168,16 @@ def _other_pairs() -> tuple[Benchmark, ...]:
             **more,
         )
 
-    def several(name, title, options, variant):
+    def several(name, title, options, variant, until=()):
         # Versions before 5.7 have no number of senders.
-        more = {"options": options, "variants": (variant,)}
+        more = {"options": options, "variants": (variant,), "until": until}
         return pair(name, title, THREADED, LATENCY, traffic.both_ways, (5, 7), **more)
 
     def persistent(name, title, quantities, bound, **more):
         return pair(name, title, "p2p_persistent_osu", quantities, bound, (7, 1), **more)
 
     return (
-        several("osu_latency_mt", "Multi-threaded Latency", THREADS, "sender_threads=1,receiver_threads=2"),
+        several("osu_latency_mt", "Multi-threaded Latency", THREADS, "sender_threads=1,receiver_threads=2", NO_END),
         several("osu_latency_mp", "Multi-process Latency", PROCESSES, "sender_processes=2,receiver_processes=2"),
         persistent("osu_latency_persistent", "Latency Persistent", LATENCY, traffic.both_ways),
         persistent(

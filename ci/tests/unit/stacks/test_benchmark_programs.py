@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mpibench.stacks import benchmark_programs, probe
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
-from test_catalogue import stack_of
+from synthetic_stack import write_stack
 
 REFUSES = "[utils/osu_bw_fan_util.c:102] Error: 'Please run this benchmark on more than 1 node'\n"
 SAYS = {
@@ -22,9 +22,9 @@ SAYS = {
 
 
 @pytest.fixture
-def prove(monkeypatch: pytest.MonkeyPatch):
+def prove(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Prove programs whose starts say what is written above."""
-    stack = replace(stack_of(), library="/opt/mpi/lib/libmpi.so.12")
+    stack = metadata.read(write_stack(tmp_path))
 
     def start(where: object, words: Sequence[str], environ: object) -> tuple[int, str]:
         return SAYS[next(Path(word).name for word in words if Path(word).name in SAYS)]
