@@ -2,7 +2,7 @@
 
 import reframe as rfm
 
-from reframe_tests.harness.fabric_test import FabricTest
+from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
 
 
 @rfm.simple_test
@@ -17,3 +17,10 @@ class OsuParallelTransfer(FabricTest):
     """Latency, bandwidth and message rate of OSU, all pairs of ranks at the same time."""
 
     group = "transfer_osu"
+
+
+@rfm.simple_test
+class OsuCongestion(MaintenanceTest):
+    """Fan-in and fan-out of OSU: many nodes send to one, and one to many; on two nodes or more."""
+
+    group = "congestion_osu"
