@@ -31,7 +31,7 @@ NONE = "none"
 #: nights narrow a prediction hardly (1 + 1/30 against 1), while an old level that is past widens it.
 MOST_SESSIONS = 30
 #: Fewest sessions whose spread is taken for that between nights: with two, Student's factor for 95 % is 12.7, and nothing that
-#: a site would refuse could be told from it.
+#: a site would refuse could be distinguished from it.
 FEWEST_SPREAD = 3
 #: Why a session is no part of a history that is long enough without it.
 OLDER = "older than the newest"

@@ -178,7 +178,7 @@ def reach_sentence(values: pl.DataFrame, policy: Policy) -> str:
         if len(known):
             least, whence = 100 * float(np.expm1(np.median(known))), ""
     nights_text = "one night each" if count == 1 else f"{count} nights and one"
-    return f"{nights_text}: differences below {least:.1f} % cannot be told from night-to-night changes here{whence}"
+    return f"{nights_text}: differences below {least:.1f} % cannot be distinguished from night-to-night changes here{whence}"
 
 
 def _least_of_few(percent: float, jobs: tuple[int, ...], policy: Policy) -> float:

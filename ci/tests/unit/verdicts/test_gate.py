@@ -95,7 +95,7 @@ def test_without_a_history_the_gate_says_what_it_cannot_know(tmp_path: Path, cap
     assert "0 of 21 metrics held against 0 sessions before" in out
     assert "note: history of openmpi-spack 5.0.10 on node, eth1g: 1 session; 5 are needed to know how much nights differ" in out
     assert (
-        "note: one night each: differences below 2.8 % cannot be told from night-to-night changes here (taken from "
+        "note: one night each: differences below 2.8 % cannot be distinguished from night-to-night changes here (taken from "
         "between_jobs_percent of defaults)"
     ) in out
     for number, factor in ((2, 1.05), (3, 0.97)):
@@ -109,7 +109,7 @@ def test_without_a_history_the_gate_says_what_it_cannot_know(tmp_path: Path, cap
         "eth1g: 4 sessions on 4 days, 2026-01-05 to 2026-01-08; 5 are needed to know how much nights differ; not used: " in out
     )
     assert "not used: 6 sessions with MPI version 4.1.6" in out
-    (said,) = [line for line in out.splitlines() if "cannot be told" in line]
+    (said,) = [line for line in out.splitlines() if "cannot be distinguished" in line]
     assert said.startswith("note: 4 nights and one: differences below ")
     assert 15 < float(said.split("below ")[1].split(" %")[0]) < 40
 
