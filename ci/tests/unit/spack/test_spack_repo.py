@@ -138,10 +138,11 @@ def test_a_build_without_suites_is_refused_for_every_release() -> None:
 
 
 def test_the_suite_builds_every_program_the_tests_run() -> None:
-    """What the catalogue names is what the bundle asks for."""
+    """What the catalogue names is what the bundle asks for, but for what needs an MPI 4, which a stack may not have."""
     from reframe_tests.harness.suites import catalogue
 
     used = {plan.binary for group in catalogue.SUITES["imb"].groups.values() for plan in group.plans}
     asked = next(words[0] for words, _ in RECIPES["mpibench-suite"].of("depends_on") if words[0].startswith("intel-mpi"))
     built = {program for name, (program, _, _) in IMB.items() if f"+{name}" in asked}
-    assert used and used <= built
+    needs_more = {program for program, _, by_default in IMB.values() if not by_default}
+    assert used and used - needs_more <= built and not needs_more & built
