@@ -391,6 +391,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             return {}
 
 
+# ReFrame 4.10 goes through its whole stack each time a deprecated variable is read, also where it suppresses the warning, and
+# each instance reads ``variables``, which was the name of ``env_vars`` before 4.0: more than half of the time to make one. Here
+# it is another name for it, like any alias; classes made of this one have it from here.
+FabricTest.var_space.vars["variables"] = variable(alias=FabricTest.var_space.vars["env_vars"])
+
+
 class MaintenanceTest(FabricTest):
     """Measures one group after maintenance and by name, not each night, and under one pinning: bunch, where there is one.
 
@@ -414,12 +420,6 @@ class UnboundMaintenanceTest(MaintenanceTest):
     #: :type: :class:`str`
     #: :values: ``none``; any other through ``-P pinning=``
     pinning = parameter(parameters.usual_policy_of_system("none"), type=str, loggable=True)
-
-
-# ReFrame 4.10 goes through its whole stack each time a deprecated variable is read, also where it suppresses the warning, and
-# each instance reads ``variables``, which was the name of ``env_vars`` before 4.0: more than half of the time to make one. Here
-# it is another name for it, like any alias.
-FabricTest.var_space.vars["variables"] = variable(alias=FabricTest.var_space.vars["env_vars"])
 
 
 def _median(sample: Sample | None) -> float | None:
