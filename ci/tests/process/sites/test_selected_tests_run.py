@@ -16,7 +16,7 @@ ONE = "point_to_point.py"
     ("options", "sentence"),
     [
         (("-r", "-t", "nosuch"), "-t nosuch fits no test: the tags are "),
-        (("-l", "-n", "PointToPoit"), "-n PointToPoit fits no test: there are ImbPointToPoint, "),
+        (("-l", "-n", "PointToPoit"), "-n PointToPoit fits no test: there are ImbMessageSources, ImbPointToPoint, "),
         (("-r", "-n", "PointToPoint", "-P", "fabric=nosuch"), "-P fabric=nosuch: 'nosuch' is not a value of fabric; there are"),
         (("-l", "-E", 'fabric=="nosuch"'), '-E fabric=="nosuch" fits no test: parameters are fabric ('),
         (("-l", "-S", "depth=nosuch"), "'nosuch' is not a level; there are smoke, nightly, acceptance."),
