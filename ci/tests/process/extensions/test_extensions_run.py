@@ -29,7 +29,7 @@ def test_reframe_writes_its_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "--dry-run",
         "--system=torus",
         "-n",
-        "fabric=ring.*ppn=2.*pinning=bunch",
+        "ImbPointToPoint.*fabric=ring.*ppn=2.*pinning=bunch",
         config=tmp_path / "site_configs" / "settings.py",
         only="point_to_point.py",
         environ={"RFM_PREFIX": str(tmp_path / "results")},
