@@ -6,8 +6,9 @@ The pruning that makes it PELT (Killick et al. 2012, doi:10.1080/01621459.2012.7
 series to series, so that nothing could be computed for all of them at once. Wild values count as :data:`MOST_DEVIATION` at
 most.
 
-Chosen on recorded noise (``studies.change_points``), whole nights drawn with all they share: of the same fit to ranks, binary
-segmentation and E-divisive none called fewer quiet nights, or found a change in fewer nights.
+Chosen on recorded noise (``studies.change_points``), 25 histories of 40 nights drawn with all they share: of the same fit to
+ranks and of binary segmentation none called fewer quiet histories (all: none) or found a change in fewer nights. E-divisive
+found one of several changes after five nights instead of seven, at some twenty times the cost.
 """
 
 from __future__ import annotations
