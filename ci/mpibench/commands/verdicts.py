@@ -199,7 +199,7 @@ def drift(
     options = " ".join(history.partial)
     partial = options and f"the last session is partial (started with {options}): what it lacks is not looked for"
     _say([*map(str, found), *absent, *filter(None, [partial, history.too_few, history.young])])
-    worse = bool(absent) or any(event.slower > 0 for event in found)
+    worse = bool(absent) or any(event.worse for event in found)
     raise typer.Exit(1 if worse else TOO_FEW_NIGHTS if history.too_few else 0)
 
 

@@ -5,7 +5,7 @@ Each sentence says how many sessions there were, and why others are not among th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,6 +23,7 @@ from ..results.session_values import METRIC, RENAMED, VALUES, Selection, slownes
 from ..statistics import prediction
 from ..statistics.prediction import FEWEST_SESSIONS
 from . import strata
+from .levels import Level, before_level
 from .strata import FACTS, MEASURED, SHARED, Fact
 
 #: Word in place of a selector: do without a history.
@@ -30,6 +31,9 @@ NONE = "none"
 #: Newest sessions of a stratum that are its history where no selector says so: a machine of long ago is another one, and more
 #: nights narrow a prediction hardly (1 + 1/30 against 1), while an old level that is past widens it.
 MOST_SESSIONS = 30
+#: Newest sessions of a stratum among which those are looked for that do not count as history: nights of a loss that lasts hide
+#: it from their own history for as long.
+SEARCHED_SESSIONS = 90
 #: Fewest sessions whose spread is taken for that between nights: with two, Student's factor for 95 % is 12.7, and nothing that
 #: a site would refuse could be distinguished from it.
 FEWEST_SPREAD = 3
@@ -39,6 +43,10 @@ OLDER = "older than the newest"
 OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
 #: Names in one sentence.
 MOST_NAMES = 3
+
+
+#: Of values and their cases, why a case is no history; no entry for one that is.
+Unlike = Callable[[pl.DataFrame, pl.DataFrame], Mapping[str, str]]
 
 
 def units_of(values: pl.DataFrame) -> prediction.Units:
@@ -192,6 +200,8 @@ def find(
     rename: Mapping[str, str] | None = None,
     facts: Sequence[Fact] = FACTS,
     counted: bool = True,
+    levels: Sequence[Level] = (),
+    unlike: Unlike | None = None,
 ) -> Past:
     """Sessions up to the newest of some cases that measured the same as these.
 
@@ -203,6 +213,8 @@ def find(
     :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
     :param facts: in what cases of one history agree.
     :param counted: the cases' own sessions are part of the history.
+    :param levels: accepted ones; what was measured before the one that holds is no history.
+    :param unlike: says of cases which do not count, and why; not asked where a selector says what is meant.
     :raises BadInput: the selector cannot be read or selects nothing.
     """
     wanted = strata.describe(like).unique([*MEASURED, *(fact.column for fact in facts)], maintain_order=True)
@@ -222,15 +234,23 @@ def find(
     split = eligibility.split_cases(cases)
     unused = split.left_out.filter(pl.col("why").is_in([eligibility.NO_PROOF, eligibility.FAILED]))
     every = pl.concat([split.eligible.with_columns(why=pl.lit(None, dtype=pl.String)), unused])
-    judged = _reasons(strata.describe(every), single, facts, until, None if selector else MOST_SESSIONS - len(own) * counted)
+    judged = _reasons(strata.describe(every), single, facts, until, levels)
+    most = None if selector else MOST_SESSIONS - len(own) * counted
+    judged = _without_old(judged, None if most is None else most if unlike is None else max(most, SEARCHED_SESSIONS))
     used, values, lost = _read(
         folder, system, split.eligible.join(judged.filter(pl.col("why") == "").select("case"), on="case")
     )
+    judged = judged.filter((pl.col("why") != "") | pl.col("case").is_in(used))
+    if unlike is not None and selector is None:
+        not_history = unlike(values.filter(pl.col("value") > 0), split.eligible.filter(pl.col("case").is_in(used)))
+        judged = judged.with_columns(why=pl.col("case").replace_strict(not_history, default=pl.col("why")))
+        judged = _without_old(judged, most)
+        used = judged.filter(pl.col("why") == "")["case"].to_list()
+        values = values.filter(pl.col("case").is_in(used))
     for old, new in (rename or {}).items():
         values = values.with_columns(pl.col(list(RENAMED)).replace(old, new))
         judged = judged.with_columns(pl.col(list(SHARED)).replace(old, new))
         like = like.with_columns(pl.col(list(SHARED)).replace(old, new))
-    judged = judged.filter((pl.col("why") != "") | pl.col("case").is_in(used))
     cases = split.eligible.filter(pl.col("case").is_in(used))
     found = _strata(strata.describe(like), judged, counted=counted)
     return Past(values.filter(pl.col("value") > 0), tuple(found), tuple(lost), cases)
@@ -244,7 +264,9 @@ def _filtered(cases: pl.DataFrame, where: str | None) -> pl.DataFrame:
         return cases.clear()
 
 
-def _reasons(cases: pl.DataFrame, like: pl.DataFrame, facts: Sequence[Fact], until: datetime, most: int | None) -> pl.DataFrame:
+def _reasons(
+    cases: pl.DataFrame, like: pl.DataFrame, facts: Sequence[Fact], until: datetime, levels: Sequence[Level]
+) -> pl.DataFrame:
     """Cases of the wanted conditions with ``why`` they are not of their history; empty where they are.
 
     :param cases: described, with ``why`` they are not eligible.
@@ -253,20 +275,30 @@ def _reasons(cases: pl.DataFrame, like: pl.DataFrame, facts: Sequence[Fact], unt
     columns = [fact.column for fact in facts]
     wanted = like.select(*MEASURED, *(pl.col(name).alias(f"{name}_wanted") for name in columns))
     found = cases.join(wanted, on=MEASURED, how="inner", nulls_equal=True)
+    found = found.with_columns(level=before_level(found, levels, until.date()))
     reasons = [
         (pl.col("started") > until, pl.lit("that started later")),
         (pl.col("started") < OLDEST, pl.lit("whose clock was wrong")),
         (pl.col("why").is_not_null(), pl.lit("without proof of this")),
         *((pl.col(one.column).ne_missing(pl.col(f"{one.column}_wanted")), strata.why_not(one)) for one in facts),
+        (pl.col("level") != "", pl.col("level")),
     ]
     why = pl.coalesce(*(pl.when(condition).then(text) for condition, text in reasons), pl.lit(""))
-    found = found.with_columns(why=why)
+    return found.with_columns(why=why).drop("level")
+
+
+def _without_old(judged: pl.DataFrame, most: int | None) -> pl.DataFrame:
+    """The same, where a long history is its newest sessions only.
+
+    :param judged: of :func:`_reasons`.
+    :param most: sessions of a history; ``None``: however many.
+    """
     if most is None:
-        return found
+        return judged
     # Sessions by age within each condition; those of another stratum do not count.
     place = pl.struct("started", "session").rank("dense", descending=True).over([*MEASURED, "why"])
     old = (pl.col("why") == "") & (place > most)
-    return found.with_columns(why=pl.when(old).then(pl.lit(f"{OLDER} {MOST_SESSIONS}")).otherwise(pl.col("why")))
+    return judged.with_columns(why=pl.when(old).then(pl.lit(f"{OLDER} {MOST_SESSIONS}")).otherwise(pl.col("why")))
 
 
 def _read(folder: Path, system: str, cases: pl.DataFrame) -> tuple[list[str], pl.DataFrame, list[str]]:

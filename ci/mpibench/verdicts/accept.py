@@ -19,14 +19,13 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..history import past as history_past
 from ..history import strata as history_strata
 from ..history.past import Past
 from ..protocols import moved_switches
 from ..protocols.moved_switches import MovedSwitch
 from ..results import session_values
 from ..results.session_values import CURVE, METRIC, Selection
-from . import comparison
+from . import comparison, lasting
 from . import policy as verdict_policy
 from . import sides as verdict_sides
 from . import text as verdict_text
@@ -203,10 +202,11 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
             "became slower would be called an improvement; exchange the two selectors."
         )
     policy = verdict_policy.load(name)
-    past = history_past.find(
+    past = lasting.find_history(
         folder,
         name,
         before.cases,
+        policy,
         without=after.sessions,
         selector=options.history,
         where=options.where,

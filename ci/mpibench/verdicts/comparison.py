@@ -240,7 +240,7 @@ def _by_curve(values: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
     return dict(values.partition_by(CURVE, as_dict=True))
 
 
-def _matrix(values: pl.DataFrame, sizes: list[int | None], unit: pl.Expr) -> Array:
+def matrix(values: pl.DataFrame, sizes: list[int | None], unit: pl.Expr) -> Array:
     """Slowness, shape (sizes, units): median of what belongs to one unit, in the order in which they come."""
     table = values.select(
         place=pl.col("message_bytes").fill_null(-1),
@@ -258,7 +258,7 @@ _REPEAT = pl.concat_str(_JOB_OF_BOTH, pl.lit("#"), pl.col("repeat"))
 
 
 def _sessions_of_jobs(values: pl.DataFrame) -> tuple[str, ...]:
-    """Session of each job, in the order of the columns of :func:`_matrix`."""
+    """Session of each job, in the order of the columns of :func:`matrix`."""
     return tuple(values.unique("case", keep="first", maintain_order=True)["session"])
 
 
@@ -284,7 +284,7 @@ def _tests(
         on = ["pair", "message_bytes"]
         both = [a.join(b, on=on, how="semi", nulls_equal=True).sort("pair") for a, b in (named, named[::-1])]
         if both[0]["pair"].n_unique() >= policy.minimum_repeats:
-            left, right = (_matrix(side, sizes, pl.col("pair")) for side in both)
+            left, right = (matrix(side, sizes, pl.col("pair")) for side in both)
             return sizes, curve_tests.tests_of_curve(number, sizes, left, right, policy, units=PAIRS)
     repeats = two.select(pl.len().over("case", "message_bytes").min()).item()
     history = history and repeats >= policy.minimum_repeats
@@ -294,7 +294,7 @@ def _tests(
     nights = _sessions_of_jobs(one), _sessions_of_jobs(two)
     units = curve_tests.choose_units(*nights, history=history)
     between = curve_tests.between_jobs(units, (len(nights[0]), len(nights[1])), policy)
-    left, right = (_matrix(side, sizes, _REPEAT if units == REPEATS else pl.col("case")) for side in (one, two))
+    left, right = (matrix(side, sizes, _REPEAT if units == REPEATS else pl.col("case")) for side in (one, two))
     return sizes, curve_tests.tests_of_curve(
         number, sizes, left, right, policy, units=units, between=between, nights=nights, stratum=stratum
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,9 @@ import polars as pl
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
 from ..completeness import expected_file
+from ..history import levels as levels_of
+from ..history.levels import Level
+from ..history.strata import SHARED
 from ..protocols import moved_switches
 from ..protocols.moved_switches import MovedSwitch
 from ..results import dataset_layout, eligibility, selectors, session_values, unreadable
@@ -102,6 +105,7 @@ class Event:
     :param slower: median change for the worse, as a fraction.
     :param changed: facts that differ from the night before: name, before, after.
     :param moves: switches of protocol that moved that night, each the cause of several changes.
+    :param accepted: the level that was accepted with it.
     """
 
     since: date
@@ -112,6 +116,12 @@ class Event:
     slower: float
     changed: tuple[tuple[str, str, str], ...]
     moves: tuple[MovedSwitch, ...] = ()
+    accepted: Level | None = None
+
+    @property
+    def worse(self) -> bool:
+        """Whether it is a change for the worse that nobody accepted."""
+        return self.slower > 0 and self.accepted is None
 
     def __str__(self) -> str:
         count = self.metrics.height
@@ -127,7 +137,8 @@ class Event:
                 text += f"; {move.metrics.height} of them because {verdict_text.moved_text(move)}"
         if self.changed:
             text += "; that night: " + ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
-        return text + ("" if self.changed else "; nothing else that is stored changed that night")
+        text += "" if self.changed else "; nothing else that is stored changed that night"
+        return f"{text}; part of {self.accepted}" if self.accepted else text
 
 
 def read(folder: Path, system: str | None = None, selector: str | None = None, where: str | None = None) -> History:
@@ -294,8 +305,11 @@ def change_points(
     return table.filter(pl.col("p") <= largest, pl.lit(bool(real.any())))
 
 
-def events(folder: Path, history: History, points: pl.DataFrame) -> list[Event]:
-    """Change points grouped: same stack, fabric and direction, the same or neighbouring nights; the largest first."""
+def events(folder: Path, history: History, points: pl.DataFrame, levels: Sequence[Level] = ()) -> list[Event]:
+    """Change points grouped: same stack, fabric and direction, the same or neighbouring nights; the largest first.
+
+    :param levels: accepted ones.
+    """
     if not points.height:
         return []
     table = points.join(history.metrics.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)), on="row")
@@ -317,9 +331,16 @@ def events(folder: Path, history: History, points: pl.DataFrame) -> list[Event]:
                 part,
                 float(np.expm1(part.select(pl.median("slower")).item())),
                 _changed(known.filter(pl.col("stack") == part["stack"][0]), before, session),
+                accepted=_accepting(levels, part.select(SHARED).row(0), started.date()),
             )
         )
-    return sorted(found, key=lambda event: (event.slower <= 0, -event.since.toordinal(), -event.metrics.height))
+    return sorted(found, key=lambda event: (not event.worse, -event.since.toordinal(), -event.metrics.height))
+
+
+def _accepting(levels: Sequence[Level], shared: tuple[str, str, str], since: date) -> Level | None:
+    """The level that was accepted with a change; a step may be seen a night late where noise blurs it."""
+    level = levels_of.newest(levels, *shared, date.max)
+    return level if level and since <= level.since + timedelta(days=1) else None
 
 
 def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list[Event]:
@@ -422,4 +443,4 @@ def watch(
     if not any(policy.judges(quantity, policy.band(size)) for quantity, size in metrics):
         raise NothingJudged(f"{policy.source} gives none of the {history.metrics.height} metrics of {history.system} a margin.")
     points = change_points(history, policy, recent)
-    return history, name_moves(history, policy, events(folder, history, points))
+    return history, name_moves(history, policy, events(folder, history, points, policy.levels))

@@ -31,7 +31,7 @@ from ..history.strata import SHARED
 from ..results import confirmations, eligibility, selectors, session_values, unreadable
 from ..results.session_values import CURVE, METRIC
 from ..statistics.prediction import FEWEST_SESSIONS
-from . import comparison, drift
+from . import comparison, drift, lasting
 from . import policy as verdict_policy
 from . import text as verdict_text
 from .curve_tests import SESSIONS
@@ -217,20 +217,20 @@ def _outcomes(cases: pl.DataFrame) -> pl.DataFrame:
 
 
 def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, recent: int) -> tuple[GateCheck, list[str]]:
-    """Has anything changed in the nights of its label up to this session? And what became better."""
+    """Has anything changed in the nights of its label up to this session? And what became better, or was accepted."""
     series = ",".join([*selectors.alike(sessions, session).earlier, session])
     try:
         history, found = drift.watch(folder, system, selector=series, recent=recent)
     except drift.NothingJudged as nothing:
         return GateCheck(f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
-    worse = [event for event in found if event.slower > 0]
+    worse = [event for event in found if event.worse]
     # What is missing as a whole is reported by what was expected, and may be retired.
     absent = drift.absent(history, whole=False)
     nights = history.nights.height
     counts = f"{len(worse)} changes for the worse in {min(recent, nights)} nights of {nights}"
     short = history.too_few or history.young
     problems = (*(f"drift: {event}" for event in worse), *absent)
-    better = [f"better: {one}" for one in found if one.slower <= 0]
+    better = [f"{'accepted' if one.slower > 0 else 'better'}: {one}" for one in found if not one.worse]
     return GateCheck(f"{counts} ({short})" if short else counts, problems), better
 
 
@@ -241,7 +241,7 @@ def _nights(
     eligible = eligibility.split_cases(cases).eligible
     if not eligible.height or selector == history_past.NONE:
         return GateCheck("not held against sessions before"), []
-    past = history_past.find(folder, system, eligible, selector=selector, counted=False)
+    past = lasting.find_history(folder, system, eligible, policy, selector=selector, counted=False)
     tonight = session_values.read(folder, system, session)
     # A metric of fewer sessions has no prediction interval, and repeats are none for nights.
     long = past.values.filter(pl.col("session").n_unique().over(CURVE) >= FEWEST_SESSIONS)

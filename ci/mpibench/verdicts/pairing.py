@@ -16,12 +16,11 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 
-from ..history import past as history_past
 from ..history import strata as history_strata
 from ..history.past import Past
 from ..results import session_values
 from ..results.session_values import CONDITION, Selection
-from . import comparison
+from . import comparison, lasting
 from . import policy as policies
 
 #: What can be compared.
@@ -93,7 +92,9 @@ def pair(
     if by_session:
         facts = (*history_strata.FACTS, *(() if "nodelist" in allow else (history_strata.NODES,)))
         others = sides[1].sessions
-        past = history_past.find(folder, name, sides[0].cases, without=others, selector=history, where=where, facts=facts)
+        past = lasting.find_history(
+            folder, name, sides[0].cases, policy, without=others, selector=history, where=where, facts=facts
+        )
     judgement = comparison.judge(
         sides[0], sides[1], policy, paired=subject == "stack", history=by_session, past=past.values if by_session else None
     )

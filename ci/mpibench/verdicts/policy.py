@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import yaml
 from reframe_tests.harness import optional_file, schema
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+
+from ..history.levels import Level
 
 SMALL, MEDIUM, LARGE = "small", "medium", "large"
 #: Largest message of each band, in bytes: eager messages of one packet, up to where transports change to rendezvous,
@@ -43,6 +46,7 @@ class Policy:
     :param reference_jobs: jobs below which no reference is learned.
     :param drift_window_nights: window of the change point search.
     :param max_age_hours: age of a session beyond which the gate no longer takes it for an answer.
+    :param levels: since when the machine is accepted to be another one than before.
     :param guidelines_margin_percent: how much longer than its mock-up a call may take.
     :param guidelines_refuse: a violated guideline is a refusal, and not advice.
     :param source: file, for messages.
@@ -58,6 +62,7 @@ class Policy:
     reference_jobs: int = 5
     drift_window_nights: int = 30
     max_age_hours: float = 36.0
+    levels: tuple[Level, ...] = ()
     guidelines_margin_percent: float = 10.0
     guidelines_refuse: bool = False
     source: str = "defaults"
@@ -102,13 +107,21 @@ def load(system: str, root: Path = ROOT) -> Policy:
     if not optional_file.is_there(path):
         return Policy()
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        content = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}); correct the link or the rights, or remove it.") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} is not YAML: {str(error).splitlines()[0]}.") from None
     check(content, str(path))
-    return Policy(**{**content, "source": str(path.relative_to(root))})
+    levels = tuple(Level(**{**one, "since": date.fromisoformat(one["since"])}) for one in content.get("levels", ()))
+    return Policy(**{**content, "levels": levels, "source": str(path.relative_to(root))})
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a day is text, as in JSON, with quotation marks or without."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: str(node.value))
 
 
 def check(content: Any, where: str) -> None:
@@ -125,6 +138,11 @@ def check(content: Any, where: str) -> None:
     unknown = sorted(set(content.get("margins_percent", ())) - set(QUANTITIES))
     if unknown:
         raise BadInput(f"{where}: margins_percent.{unknown[0]}: no such quantity; there are {', '.join(QUANTITIES)}.")
+    for place, level in enumerate(content.get("levels", ())):
+        try:
+            date.fromisoformat(level["since"])
+        except ValueError:
+            raise BadInput(f"{where}: levels.{place}.since: {level['since']} is no day; write it as 2026-01-31.") from None
     bands = content.get("bands_bytes", BANDS)
     ends = list(bands.values())
     if ends[-1] is not None or None in ends[:-1] or ends[:-1] != sorted(set(ends[:-1])):

@@ -1,0 +1,58 @@
+"""Levels that were accepted: since when a machine is what it is, so that what it was before is no history of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+
+import polars as pl
+
+from .strata import SHARED
+
+
+@dataclass(frozen=True)
+class Level:
+    """A new level that somebody accepted, in ``levels`` of policy.yaml.
+
+    :param since: first day (UTC) on which it was measured.
+    :param why: the cause, for whoever reads it a year later.
+    :param partition: ``None``, as for the others: whichever it is.
+    """
+
+    since: date
+    why: str
+    partition: str | None = None
+    stack: str | None = None
+    fabric: str | None = None
+
+    def covers(self, partition: str, stack: str, fabric: str) -> bool:
+        """Whether it is one of what was measured there."""
+        asked = (self.partition, self.stack, self.fabric)
+        return all(one in (None, there) for one, there in zip(asked, (partition, stack, fabric), strict=True))
+
+    def __str__(self) -> str:
+        return f"the level accepted since {self.since:%Y-%m-%d} ({self.why})"
+
+
+def newest(levels: Iterable[Level], partition: str, stack: str, fabric: str, until: date) -> Level | None:
+    """The level that holds on a day; ``None`` if none was accepted yet."""
+    there = [one for one in levels if one.covers(partition, stack, fabric) and one.since <= until]
+    return max(there, key=lambda one: one.since, default=None)
+
+
+def before_level(cases: pl.DataFrame, levels: Iterable[Level], until: date) -> pl.Series:
+    """Of each case why it is of an earlier level than the one that holds on a day; empty where it is not.
+
+    :param cases: with :data:`.strata.SHARED` and ``started``.
+    """
+    accepted = list(levels)
+    found: dict[tuple[str, str, str], Level | None] = {}
+    whys = []
+    for partition, stack, fabric, started in cases.select(*SHARED, "started").iter_rows():
+        key = (partition, stack, fabric)
+        if key not in found:
+            found[key] = newest(accepted, *key, until)
+        level = found[key]
+        whys.append(f"before {level}" if level is not None and started.date() < level.since else "")
+    return pl.Series(whys, dtype=pl.String)

@@ -1,0 +1,274 @@
+"""Nights that were called are no history of the nights after them: a loss that lasts stays a loss until somebody accepts it.
+
+Each night of a history is judged as the gate judged it, by the nights before it that count. From one that is called on, slower
+or faster, nights wait, until :data:`RETURNED` in a row are as before, each and together (their mean is held against the
+prediction interval of as many sessions, which finds what one night just misses). Then
+
+- what was called on at least :data:`~.drift.FEWEST_CHANGED` nights was another level of the machine, and never counts;
+- what was called on fewer was a disturbance. One of them does not count, or it would hide all losses of its size for a month;
+  :data:`FREQUENT` or more among as many nights as a history has are how much nights differ here, and do.
+
+What lasts still does not count. A level that is meant to stay is accepted with ``levels`` of policy.yaml
+(:mod:`mpibench.history.levels`), and the history begins with it.
+
+This is the usual handling of control charts: points outside the limits are taken out of what the limits are computed from until
+their cause is known (Montgomery, Introduction to Statistical Quality Control, section 6.2, "trial control limits").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ..history import past
+from ..history.past import MOST_SESSIONS, Past
+from ..history.strata import MEASURED, SHARED
+from ..results.session_values import CURVE, slowness
+from ..statistics import prediction
+from ..statistics.prediction import FEWEST_SESSIONS, Units
+from ..statistics.two_sides import Array
+from . import comparison, curve_tests
+from .drift import FEWEST_CHANGED
+from .policy import Policy
+
+#: Nights in a row that must be as before until nights count again. On recorded noise (studies.lasting_losses) a loss that one
+#: night in two shows is then hardly ever taken for the usual; nights after a disturbance count so much later.
+RETURNED = 4
+#: Disturbances from which on they are part of how much nights differ.
+FREQUENT = 2
+Mask = NDArray[np.bool_]
+
+
+def find_history(folder: Path, system: str, like: pl.DataFrame, policy: Policy, **options: Any) -> Past:
+    """The sessions before a session that measured the same, without nights that were called and not accepted.
+
+    Where a selector says which sessions are meant, all of these are used.
+
+    :param options: of :func:`mpibench.history.past.find`.
+    """
+
+    def judge(values: pl.DataFrame, cases: pl.DataFrame) -> Mapping[str, str]:
+        return unlike(values, cases, policy)
+
+    return past.find(folder, system, like, levels=policy.levels, unlike=judge, **options)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Everything that is tested of a history, over all its sessions.
+
+    :param units: one row per test, one column per session.
+    :param kinds: of each row, for :func:`.prediction.learn`.
+    :param margins: of each row, in log.
+    :param things: of each row, number of what was measured.
+    """
+
+    units: Units
+    kinds: NDArray[np.int_]
+    margins: Array
+    things: NDArray[np.int_]
+
+
+def unlike(values: pl.DataFrame, cases: pl.DataFrame, policy: Policy) -> dict[str, str]:
+    """Of cases that do not count as history, why.
+
+    :param values: as :attr:`~mpibench.results.session_values.Selection.values`.
+    :param cases: the cases with these values.
+    """
+    nights = cases.select("session", "started").unique("session").sort("started", "session")
+    if nights.height <= FEWEST_SESSIONS:
+        return {}
+    things = cases.select(MEASURED).unique(maintain_order=True).with_row_index("thing")
+    numbered = cases.join(things, on=MEASURED, nulls_equal=True)
+    numbered = numbered.join(nights.select("session").with_row_index("night"), on="session").select("case", "thing", "night")
+    curves = list(_curves(values.join(numbered.select("case", "thing"), on="case"), policy))
+    if not curves:
+        return {}
+    rows = tabulate(curves, nights["session"].to_list(), policy)
+    measured = np.zeros((things.height, nights.height), dtype=bool)
+    measured[numbered["thing"].to_numpy(), numbered["night"].to_numpy()] = True
+    whys = _reasons(judge_nights(rows, measured, policy), nights["started"].to_list())
+    found = ((case, whys.get((thing, night), "")) for case, thing, night in numbered.iter_rows())
+    return {case: why for case, why in found if why}
+
+
+class Curve(NamedTuple):
+    """Jobs of one curve.
+
+    :param logs: slowness, shape (sizes, jobs).
+    :param sessions: of each job.
+    :param stratum: number of what shares its spreads between sessions.
+    :param thing: number of what was measured, and waits or counts as one.
+    """
+
+    quantity: str
+    direction: str
+    sizes: list[int | None]
+    logs: Array
+    sessions: list[str]
+    stratum: int
+    thing: int
+
+
+def tabulate(curves: Sequence[Curve], nights: Sequence[str], policy: Policy) -> Rows:
+    """All tests of some curves, as ``accept`` and the gate make them.
+
+    :param nights: all sessions, the oldest first.
+    """
+    parts: list[Units] = []
+    tests: list[curve_tests.CurveTest] = []
+    for number, one in enumerate(curves):
+        own = curve_tests.tests_of_curve(number, one.sizes, one.logs, one.logs[:, :0], policy, stratum=one.stratum)
+        parts.append(prediction.by_session(np.stack([test.baseline for test in own]), one.sessions, nights))
+        tests += own
+    kinds = {name: place for place, name in enumerate(dict.fromkeys((test.stratum, test.level) for test in tests))}
+    return Rows(
+        prediction.stack(parts),
+        np.array([kinds[test.stratum, test.level] for test in tests]),
+        curve_tests.margins(tests, [(one.quantity, one.direction, one.sizes) for one in curves], policy),
+        np.array([curves[test.curve].thing for test in tests]),
+    )
+
+
+def _curves(values: pl.DataFrame, policy: Policy) -> Iterator[Curve]:
+    """What the policy judges.
+
+    :param values: with ``thing``.
+    """
+    strata: dict[tuple[object, ...], int] = {}
+    sized = values.with_columns(slowness=slowness(values))
+    for key, part in sized.partition_by([*CURVE, "thing"], as_dict=True, maintain_order=True).items():
+        quantity = str(key[CURVE.index("quantity")])
+        sizes = [size for size in part["message_bytes"].unique().sort() if policy.judges(quantity, policy.band(size))]
+        if sizes:
+            shared = tuple(key[CURVE.index(name)] for name in SHARED)
+            jobs = part.unique("case", keep="first", maintain_order=True)["session"].to_list()
+            logs = comparison.matrix(part, sizes, pl.col("case"))
+            place, thing = strata.setdefault(shared, len(strata)), part["thing"][0]
+            yield Curve(quantity, part["direction"][0], sizes, logs, jobs, place, thing)
+
+
+class Run(NamedTuple):
+    """Nights of one thing that waited or wait.
+
+    :param called: of each that was called, whether it was slower.
+    :param nights: these, and those in between.
+    """
+
+    thing: int
+    called: dict[int, bool]
+    nights: list[int]
+    lasts: bool
+
+    @property
+    def disturbance(self) -> bool:
+        """Whether it was over too soon for another level of the machine."""
+        return not self.lasts and len(self.called) < FEWEST_CHANGED
+
+
+@dataclass
+class Nights:
+    """What came of judging the nights of a history, one after the other.
+
+    :param counts: which nights of which thing count as history, shape (things, nights).
+    :param called: likewise, which were called.
+    :param runs: what is over or lasts still, and does not count.
+    """
+
+    counts: Mask
+    called: Mask
+    runs: list[Run]
+
+    def end(self, run: Run) -> None:
+        """A run is over: nights since the last that was called count, and disturbances, with it, where they are frequent."""
+        last = max(run.called)
+        self.counts[run.thing, [night for night in run.nights if night > last]] = True
+        run = run._replace(nights=[night for night in run.nights if night <= last], lasts=False)
+        self.runs.append(run)
+        oldest = run.nights[0] - MOST_SESSIONS
+        recent = [one for one in self.runs if one.thing == run.thing and one.disturbance and one.nights[0] >= oldest]
+        if len(recent) >= FREQUENT:
+            for one in recent:
+                self.counts[one.thing, one.nights] = True
+
+
+def judge_nights(rows: Rows, measured: Mask, policy: Policy) -> Nights:
+    """Judge each night by those before it that count.
+
+    :param measured: shape (things, nights).
+    """
+    found = Nights(np.zeros(measured.shape, dtype=bool), np.zeros(measured.shape, dtype=bool), [])
+    waiting: dict[int, Run] = {}
+    for night in range(measured.shape[1]):
+        slower = called_things(rows, found.counts, [night], policy)
+        found.called[list(slower), night] = True
+        for thing in map(int, np.flatnonzero(measured[:, night])):
+            if thing in slower:
+                waiting.setdefault(thing, Run(thing, {}, [], lasts=True)).called[night] = slower[thing]
+            elif thing not in waiting:
+                found.counts[thing, night] = True
+                continue
+            waiting[thing].nights.append(night)
+        for thing, run in list(waiting.items()):
+            last = run.nights[-RETURNED:]
+            quiet = night in last and len(run.nights) > RETURNED and max(run.called) < last[0]
+            if quiet and not called_things(rows, found.counts, last, policy, only=thing):
+                found.end(waiting.pop(thing))
+    found.runs += waiting.values()
+    return found
+
+
+def _reasons(judged: Nights, started: Sequence[datetime]) -> dict[tuple[int, int], str]:
+    """Why nights do not count, by number of thing and night."""
+    whys: dict[tuple[int, int], str] = {}
+    for run in judged.runs:
+        first, last = started[min(run.called)], started[max(run.nights)]
+        way = "slower" if run.called[min(run.called)] else "faster"
+        days = f"on {first:%Y-%m-%d}" if first.date() == last.date() else f"from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
+        days = f"from {first:%Y-%m-%d} on, and not accepted" if run.lasts else days
+        why = f"called {way} than those before, {days}"
+        whys |= {(run.thing, night): why for night in run.nights if not judged.counts[run.thing, night]}
+    return whys
+
+
+def called_things(
+    rows: Rows, counts: Mask, nights: Sequence[int], policy: Policy, *, only: int | None = None
+) -> dict[int, bool]:
+    """What is called in some nights together, held against the nights before them that count, and whether it is slower.
+
+    :param counts: shape (things, nights).
+    :param only: one thing alone.
+    """
+    newest = np.zeros_like(counts)
+    for thing, line in enumerate(counts):
+        newest[thing, np.flatnonzero(line)[-MOST_SESSIONS:]] = True
+    used = newest.any(axis=0)
+    values = np.where(newest[rows.things][:, used], rows.units.values[:, used], np.nan)
+    new = rows.units.values[:, nights]
+    chosen = ~np.isnan(new).all(axis=1) & ((~np.isnan(values)).sum(axis=1) >= FEWEST_SESSIONS)
+    if only is not None:
+        chosen &= rows.things == only
+    if not chosen.any():
+        return {}
+    history = Units(values[chosen], rows.units.jobs[chosen][:, used], rows.units.within[chosen])
+    together = Units(new[chosen], rows.units.jobs[chosen][:, nights], rows.units.within[chosen])
+    baseline = prediction.learn(history, rows.kinds[chosen])
+    effects = prediction.predict(baseline, together)
+    sessions, beyond = int(history.count.max()), np.abs(effects.effect) > rows.margins[chosen]
+
+    def called(factor: float) -> Mask:
+        p = prediction.p_values(effects, factor)
+        return beyond & prediction.called(p, policy.false_discovery_rate, sessions)
+
+    found = called(1.0)
+    if found.any():  # errors are only ever widened: what is not called without that is not called
+        found = called(prediction.widening(baseline, policy.false_discovery_rate))
+    things, worse = rows.things[chosen][found], effects.effect[found]
+    return {int(thing): bool(np.median(worse[things == thing]) > 0) for thing in np.unique(things)}
