@@ -18,7 +18,7 @@ from scipy import stats
 from mpibench.statistics import segmentation
 from mpibench.statistics.segmentation import Splitter
 from mpibench.statistics.two_sides import Array
-from mpibench.verdicts import drift
+from mpibench.watch import drift
 
 from . import detection
 

@@ -22,8 +22,8 @@ from mpibench.error_rates.shares import share_interval
 from mpibench.statistics import segmentation
 from mpibench.statistics.segmentation import Splitter
 from mpibench.statistics.two_sides import Array
-from mpibench.verdicts import drift
 from mpibench.verdicts.policy import Policy
+from mpibench.watch import drift
 from reframe_tests.harness.sites.site import ROOT
 
 NOISE = ROOT / "ci" / "tests" / "data" / "golden_noise" / "repeats.parquet"

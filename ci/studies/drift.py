@@ -30,8 +30,8 @@ import numpy as np
 import polars as pl
 
 from mpibench.results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA
-from mpibench.verdicts import drift
 from mpibench.verdicts import policy as verdict_policy
+from mpibench.watch import drift
 
 NIGHTS, METRICS, SIZES = 365, 5000, 25
 CHANGED_FROM = 200

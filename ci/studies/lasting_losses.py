@@ -34,7 +34,7 @@ def rows_of(trace: Trace, logs: Array, policy: Policy) -> lasting.Rows:
     curves, start = [], 0
     for one in trace.curves:
         own = logs[start : start + len(one.sizes)]
-        curves.append(lasting.Curve(one.quantity, one.direction, one.sizes, own, nights, one.stratum, 0))
+        curves.append(lasting.MeasuredCurve(one.quantity, one.direction, one.sizes, own, nights, one.stratum, 0))
         start += len(one.sizes)
     return lasting.tabulate(curves, nights, policy)
 

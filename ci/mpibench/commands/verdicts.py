@@ -191,7 +191,7 @@ def drift(
     site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better, 1 something is worse or missing, 2 bad input,
     3 too few nights for any change to be found.
     """
-    from mpibench.verdicts import drift as watch
+    from mpibench.watch import drift as watch
 
     _prepare(db, dataset, dataset_only)
     history, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
@@ -222,7 +222,7 @@ def gate(
     For CI, after ci/nightly: `mpibench gate --session "$(cat results/session-id)"`. `mpibench expected --help` says what a
     complete session holds. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be read.
     """
-    from mpibench.verdicts import gate as gates
+    from mpibench.watch import gate as gates
 
     _prepare(db, dataset, dataset_only, reported=True)
     result = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial, history=history)

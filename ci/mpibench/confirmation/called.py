@@ -14,6 +14,7 @@ from reframe_tests.harness.samples import NO_REFERENCE, PASS, ReferenceCheck
 from ..results import eligibility
 from ..results.session_values import METRIC, Selection
 from ..results.sessions import PAIRED, Case, Session
+from ..watch.nights import NightJudgement
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,19 @@ def of_metrics(candidate: Selection, called: pl.DataFrame) -> tuple[list[CalledC
     ]
     numbered = rows.join(worst.with_row_index("number").select(*key, "number"), on=key)
     return found, numbered.select(*METRIC, "number")
+
+
+def of_night(judged: NightJudgement) -> list[CalledCase]:
+    """The cases of a night that measured what is slower than in the nights before it, the worst first."""
+    return of_metrics(judged.tonight, judged.called())[0]
+
+
+def worst_first(cases: Iterable[CalledCase]) -> list[CalledCase]:
+    """The same, each case once."""
+    found: dict[tuple[str, str], CalledCase] = {}
+    for case in sorted(cases, key=lambda one: (-one.slower, str(one))):
+        found.setdefault((case.session, str(case)), case)
+    return list(found.values())
 
 
 def of_references(session: Session) -> list[CalledCase]:

@@ -25,10 +25,11 @@ class Answer:
 
 
 def answers(session: Session, again: Remeasured) -> list[Answer]:
-    """One for each called case of the session, in their order."""
+    """One for each case of the session that missed a reference and was to be measured again, in their order."""
     first = {_place(case): case for case in session.cases if is_own(case)}
     second = {_place(case): case for one in reversed(again.sessions) for case in one.cases if is_own(case)}
-    return [_answer(case, first, second, again.left.get(case, "")) for case in again.cases]
+    missed = [case for case in again.cases if missed_checks(first[case.partition, case.stack, case.name])]
+    return [_answer(case, first, second, again.left.get(case, "")) for case in missed]
 
 
 def all_excused(session: Session, found: Sequence[Answer]) -> bool:

@@ -1,7 +1,7 @@
 """Nights drawn from recorded noise, and what the nightly watch says of them.
 
 Whole jobs are drawn without replacement, each for a night: all curves with the disturbances they share. At random
-nothing lasts, so that whatever :func:`mpibench.verdicts.drift.change_points` reports is a false alarm: it makes the gate fail.
+nothing lasts, so that whatever :func:`mpibench.watch.drift.change_points` reports is a false alarm: it makes the gate fail.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import polars as pl
 
 from ..statistics.segmentation import Splitter
 from ..statistics.two_sides import Array
-from ..verdicts import drift
 from ..verdicts.policy import Policy
+from ..watch import drift
 from .draws import draw, job_medians
 from .noise import Trace
 from .shares import Shares
@@ -42,7 +42,7 @@ def nights_called(trace: Trace, policy: Policy, draws: int, seed: int, *, in_ord
 
 
 def change_points(trace: Trace, logs: Array, policy: Policy, recent: int | None = None, **search: Splitter) -> pl.DataFrame:
-    """What the watch finds in nights of a trace's metrics, as :func:`mpibench.verdicts.drift.change_points`.
+    """What the watch finds in nights of a trace's metrics, as :func:`mpibench.watch.drift.change_points`.
 
     :param logs: slowness in log, shape (metrics, nights).
     :param search: ``splitter``, in place of the product's own.

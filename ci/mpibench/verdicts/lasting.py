@@ -4,7 +4,7 @@ Each night of a history is judged as the gate judged it, by the nights before it
 or faster, nights wait, until :data:`RETURNED` in a row are as before, each and together (their mean is held against the
 prediction interval of as many sessions, which finds what one night just misses). Then
 
-- what was called on at least :data:`~.drift.FEWEST_CHANGED` nights was another level of the machine, and never counts;
+- what was called on at least :data:`FEWEST_CHANGED` nights was another level of the machine, and never counts;
 - what was called on fewer was a disturbance. One of them does not count, or it would hide all losses of its size for a month;
   :data:`FREQUENT` or more among as many nights as a history has are how much nights differ here, and do.
 
@@ -35,9 +35,10 @@ from ..statistics import prediction
 from ..statistics.prediction import FEWEST_SESSIONS, Units
 from ..statistics.two_sides import Array
 from . import comparison, curve_tests
-from .drift import FEWEST_CHANGED
 from .policy import Policy
 
+#: Nights a change must have lasted.
+FEWEST_CHANGED = 3
 #: Nights in a row that must be as before until nights count again. On recorded noise (studies.lasting_losses) a loss that one
 #: night in two shows is then hardly ever taken for the usual; nights after a disturbance count so much later.
 RETURNED = 4
@@ -99,7 +100,7 @@ def unlike(values: pl.DataFrame, cases: pl.DataFrame, policy: Policy) -> dict[st
     return {case: why for case, why in found if why}
 
 
-class Curve(NamedTuple):
+class MeasuredCurve(NamedTuple):
     """Jobs of one curve.
 
     :param logs: slowness, shape (sizes, jobs).
@@ -117,7 +118,7 @@ class Curve(NamedTuple):
     thing: int
 
 
-def tabulate(curves: Sequence[Curve], nights: Sequence[str], policy: Policy) -> Rows:
+def tabulate(curves: Sequence[MeasuredCurve], nights: Sequence[str], policy: Policy) -> Rows:
     """All tests of some curves, as ``accept`` and the gate make them.
 
     :param nights: all sessions, the oldest first.
@@ -137,7 +138,7 @@ def tabulate(curves: Sequence[Curve], nights: Sequence[str], policy: Policy) -> 
     )
 
 
-def _curves(values: pl.DataFrame, policy: Policy) -> Iterator[Curve]:
+def _curves(values: pl.DataFrame, policy: Policy) -> Iterator[MeasuredCurve]:
     """What the policy judges.
 
     :param values: with ``thing``.
@@ -152,7 +153,7 @@ def _curves(values: pl.DataFrame, policy: Policy) -> Iterator[Curve]:
             jobs = part.unique("case", keep="first", maintain_order=True)["session"].to_list()
             logs = comparison.matrix(part, sizes, pl.col("case"))
             place, thing = strata.setdefault(shared, len(strata)), part["thing"][0]
-            yield Curve(quantity, part["direction"][0], sizes, logs, jobs, place, thing)
+            yield MeasuredCurve(quantity, part["direction"][0], sizes, logs, jobs, place, thing)
 
 
 class Run(NamedTuple):

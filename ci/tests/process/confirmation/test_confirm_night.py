@@ -1,15 +1,18 @@
-"""A night that misses a reference measures that case again, in a session of its own, and is red only if it misses it twice."""
+"""A night that misses a reference, or is slower than those before, measures that again, and is red only for what is seen twice."""
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from live_cluster import wait_for
@@ -131,3 +134,49 @@ def test_a_budget_that_is_none_is_refused(project: NightProject, minutes: str) -
     status, said = project.run(CONFIRM_MINUTES=minutes)
     assert status == 2 and f"CONFIRM_MINUTES={minutes} is no number of minutes" in said
     assert not project.session
+
+
+def at_speed(factor: float) -> dict[str, Any]:
+    """A case all of whose times are longer, and all of whose rates are lower, by a factor."""
+    plain = case("mpich-wheels")
+    for row in plain["samples"]:
+        row["values"] = [value * factor if row["direction"] == "lower" else value / factor for value in row["values"]]
+    return plain
+
+
+def nights_before(project: NightProject, count: int) -> None:
+    """As many nights like the only one in the dataset, some parts in a thousand faster or slower, on the days before it."""
+    rng = random.Random(7)
+    for night in range(1, count + 1):
+        session, shift = f"{night:08x}-0000-4000-8000-000000000000", timedelta(days=night)
+        for table in ("cases", "samples"):
+            for path in list((project.results / "dataset" / table).rglob("*.parquet")):
+                if path.stem != project.session:
+                    continue
+                rows = pl.read_parquet(path, hive_partitioning=False)
+                rows = rows.with_columns(pl.col(pl.String).str.replace_all(project.session, session, literal=True))
+                if "started" in rows.columns:
+                    rows = rows.with_columns(pl.col("started") - shift)
+                if "value" in rows.columns:
+                    rows = rows.with_columns(pl.col("value") * pl.Series([rng.gauss(1, 0.003) for _ in range(rows.height)]))
+                day = f"date={datetime.now(timezone.utc) - shift:%Y-%m-%d}"
+                copy = path.parents[1] / day / f"{session}.parquet"
+                copy.parent.mkdir(exist_ok=True)
+                rows.write_parquet(copy)
+
+
+@pytest.mark.parametrize(("second", "status"), [(1.0, 0), (1.3, 1)], ids=["gone", "twice"])
+def test_what_is_slower_than_the_nights_before_is_measured_again(tmp_path: Path, second: float, status: int) -> None:
+    project = NightProject(tmp_path)
+    project.plan([at_speed(1.0), *GOOD])
+    assert project.run(NIGHT_STEPS="real", NIGHT_EXPECTED="real")[0] == 0
+    nights_before(project, 8)
+    project.plan([at_speed(1.3), *GOOD])
+    during = then(project, at_speed(second), *GOOD)
+    ended, said = project.run(NIGHT_STEPS="real", NIGHT_EXPECTED="real", NIGHT_DURING=during)
+    assert ended == 0, "the night's references and proof are as they must be: " + said
+    assert "measuring again what was called slower: 1 case of mpich-wheels on tiny:node" in said
+    gated, answer = gate_says(project)
+    assert gated == status, answer
+    assert ("for the gate, history: mpich-wheels on node, shm" in said) == bool(status)
+    assert ("seen twice" if status else "not seen again") in answer and "not measured again" not in answer

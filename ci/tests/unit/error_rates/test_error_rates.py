@@ -14,8 +14,9 @@ from scipy import stats
 
 from mpibench import cli
 from mpibench.error_rates import answer, draws, history, nights, noise, shares
-from mpibench.verdicts import curve_tests, drift
+from mpibench.verdicts import curve_tests
 from mpibench.verdicts.policy import Policy
+from mpibench.watch import drift
 from page_reader import Reader
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput

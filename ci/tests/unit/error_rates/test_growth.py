@@ -8,8 +8,8 @@ import pytest
 
 from mpibench.report import charts, report
 from mpibench.results import session_values
-from mpibench.verdicts import drift
 from mpibench.verdicts import policy as verdict_policy
+from mpibench.watch import drift
 from reframe_tests.harness.vocabulary import BadInput
 from studies import detection, growth, report_speed
 from studies import drift as bench_drift

@@ -11,8 +11,8 @@ import pytest
 from mpibench.error_rates import answer, noise
 from mpibench.statistics import segmentation
 from mpibench.statistics.two_sides import Array
-from mpibench.verdicts import drift
 from mpibench.verdicts.policy import Policy
+from mpibench.watch import drift
 from studies import change_points, detection
 
 FEWEST, PENALTY = 3, 5.0

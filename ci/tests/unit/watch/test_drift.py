@@ -11,8 +11,8 @@ import pytest
 
 from mpibench import cli
 from mpibench.results.session_values import METRIC
-from mpibench.verdicts import drift
 from mpibench.verdicts import policy as verdict_policy
+from mpibench.watch import drift
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import FIRST, write_session
 

@@ -13,7 +13,7 @@ import pytest
 
 from mpibench import cli
 from mpibench.results import sessions
-from mpibench.verdicts import gate
+from mpibench.watch import gate
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import SMALL_REPORT
 from synthetic_verdicts import FIRST, write_session

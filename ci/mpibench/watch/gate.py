@@ -14,7 +14,7 @@ and ``accept`` insist.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -25,18 +25,9 @@ from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..completeness import expected
-from ..history import past as history_past
-from ..history.past import Past
-from ..history.strata import SHARED
 from ..results import confirmations, eligibility, selectors, session_values, unreadable
-from ..results.session_values import CURVE, METRIC
-from ..statistics.prediction import FEWEST_SESSIONS
-from . import comparison, drift, lasting
-from . import policy as verdict_policy
-from . import text as verdict_text
-from .curve_tests import SESSIONS
-from .policy import Policy
-from .words import IMPROVED, REGRESSED
+from ..verdicts import policy as verdict_policy
+from . import drift, nights
 
 #: Lines at most.
 MOST_LINES = 10
@@ -98,20 +89,22 @@ def decide(
     whole = expected.judge(folder, name, chosen, partial=partial, root=root)
     policy = verdict_policy.load(name, root)
     age = _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc))
-    evidence, references = _evidence(cases), _references(cases, confirmations.confirming(table, chosen))
+    again = confirmations.confirming(table, chosen)
+    evidence, references = _evidence(cases), _references(cases, again)
     sessions = selectors.sessions_table(table)
     dropped = _dropped(table, sessions, cases, chosen)
     watched, better = _drift(folder, name, sessions, chosen, recent)
-    nights, unknown = _nights(folder, name, chosen, cases, policy, history)
+    judged = nights.judge(folder, name, chosen, cases, policy, history)
+    held, unknown = _nights(judged and judged.measured_again(folder, again))
     lost = unreadable.find(folder, [name])
     refused = f"{len(lost)} ({lost[-1].why})" if lost else "none"
-    questions = (age, GateCheck(whole.summary, whole.missing), evidence, references, watched, nights)
+    questions = (age, GateCheck(whole.summary, whole.missing), evidence, references, watched, held)
     problems = [line for question in questions for line in question.problems]
     label = f"run={whole.run}" if whole.run is not None else "no label"
     decision = "FAIL" if problems else "PASS"
     head = (
         f"{decision}: {name}, session {chosen[:8]} ({label}, {age.counts}): {evidence.counts}; {whole.summary}",
-        f"{references.counts}; {watched.counts}; {nights.counts}; sessions that could not be read: {refused}",
+        f"{references.counts}; {watched.counts}; {held.counts}; sessions that could not be read: {refused}",
     )
     body = [*problems, *(f"note: {line}" for line in (*references.notes, *dropped, *whole.notes, *unknown)), *better]
     room = MOST_LINES - len(head)
@@ -234,43 +227,12 @@ def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, rece
     return GateCheck(f"{counts} ({short})" if short else counts, problems), better
 
 
-def _nights(
-    folder: Path, system: str, session: str, cases: pl.DataFrame, policy: Policy, selector: str | None
-) -> tuple[GateCheck, list[str]]:
+def _nights(judged: nights.NightJudgement | None) -> tuple[GateCheck, list[str]]:
     """Is this session one more of those before it that measured the same? And what cannot be known of it."""
-    eligible = eligibility.split_cases(cases).eligible
-    if not eligible.height or selector == history_past.NONE:
+    if judged is None:
         return GateCheck("not held against sessions before"), []
-    past = lasting.find_history(folder, system, eligible, policy, selector=selector, counted=False)
-    tonight = session_values.read(folder, system, session)
-    # A metric of fewer sessions has no prediction interval, and repeats are none for nights.
-    long = past.values.filter(pl.col("session").n_unique().over(CURVE) >= FEWEST_SESSIONS)
-    judgement = comparison.judge(replace(past, values=long).as_side(system), tonight, policy)
-    judged = judgement.metrics.filter((pl.col("units") == SESSIONS) | (pl.col("verdict") == REGRESSED))
-    worse, better = (judged.filter(pl.col("verdict") == verdict).height for verdict in (REGRESSED, IMPROVED))
-    count = tonight.measured.select(METRIC).unique().height
-    counts = f"{judged.height} of {count} metrics held against {_sessions(long)} before: {worse} slower, {better} faster"
-    called = [frame.filter(pl.col("verdict") == REGRESSED) for frame in (judgement.metrics, judgement.bands)]
-    lines = verdict_text.sentences(replace(judgement, metrics=called[0], bands=called[1]))
-    problems = (f"history: {line.removeprefix(f'{REGRESSED}: ')}, held against {_sessions(long)} before" for line in lines)
-    return GateCheck(counts, tuple(problems)), _unknown(past, policy)
-
-
-def _sessions(values: pl.DataFrame) -> str:
-    """How many sessions there are of the metric with the fewest, and of that with the most."""
-    found = values.group_by(CURVE).agg(pl.col("session").n_unique())["session"]
-    counts = sorted(found.to_list()) or [0]
-    several = f"{counts[0]} to {counts[-1]} sessions"
-    return several if counts[0] != counts[-1] else f"{counts[0]} session{'' if counts[0] == 1 else 's'}"
-
-
-def _unknown(past: Past, policy: Policy) -> list[str]:
-    """How many sessions of which stratum there are, why others are not used, what these cannot tell; empty: all are used."""
-    short = tuple(one for one in past.strata if not one.enough)
-    apart = tuple(one for one in past.strata if one.enough and one.unlike)
-    keys = pl.DataFrame([(one.partition, one.stack, one.fabric) for one in short], schema=list(SHARED), orient="row")
-    values = past.values.join(keys, on=SHARED, how="semi") if short else past.values.clear()
-    return [*replace(past, strata=short + apart).sentences(), *filter(None, [verdict_text.reach_sentence(values, policy)])]
+    problems, notes = nights.sentences(judged)
+    return GateCheck(judged.counts, tuple(problems)), [*notes, *judged.unknown()]
 
 
 def _first(row: dict[str, object]) -> str:

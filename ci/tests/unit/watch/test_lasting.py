@@ -10,9 +10,10 @@ import pytest
 
 from mpibench.history.levels import Level
 from mpibench.results import session_values
-from mpibench.verdicts import drift, gate, lasting, pairing
+from mpibench.verdicts import lasting, pairing
 from mpibench.verdicts import policy as verdict_policy
 from mpibench.verdicts.policy import Policy
+from mpibench.watch import drift, gate
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 

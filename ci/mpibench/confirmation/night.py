@@ -1,0 +1,93 @@
+"""A night, measured again where it missed a reference or is slower than the nights before it that measured the same.
+
+What lacks its proof is no measurement that could be confirmed, and a change in the drift of nights has lasted three of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from reframe_tests.harness.vocabulary import BadInput
+
+from ..night import supervision
+from ..results import confirmations, session_values
+from ..results.sessions import Session
+from ..verdicts import policy as verdict_policy
+from ..watch import nights
+from ..watch.nights import NightJudgement
+from . import called, measuring, references
+from .measuring import Workspace
+
+
+@dataclass
+class NightAnswer:
+    """What came of it.
+
+    :param notes: sentences on what is no problem of the night; what the gate judges is among them.
+    :param problems: missed references that stay missed.
+    :param all_excused: every case that ReFrame counts as failed missed references and did not miss them again.
+    :param stopped: the signal that ended it.
+    """
+
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    all_excused: bool = False
+    stopped: supervision.Interrupted | None = None
+
+
+def confirm(
+    session: Session, place: Workspace, minutes: float, say: Callable[[str], None], show: Callable[[str], bool]
+) -> NightAnswer:
+    """Measure again what was called in a night.
+
+    :param session: in database and dataset of ``place``.
+    :param minutes: 0: nothing is measured again.
+    """
+    answer = NightAnswer()
+    if not minutes:
+        return answer
+    slower = _slower(session, place.dataset, answer)
+    cases = called.worst_first([*called.of_references(session), *(case for one in slower for case in called.of_night(one))])
+    if not cases:
+        return answer
+    try:
+        again = measuring.measure_again(cases, {session.uuid: session}, place, minutes, say, show)
+    except BadInput as error:
+        why = str(error).rstrip(".")
+        answer.problems.append(f"{len(cases)} cases missed a reference or are slower, and were not measured again: {why}")
+        return answer
+    found = references.answers(session, again)
+    answer.notes += [one.sentence for one in found if one.excused]
+    answer.notes += _said_again(session, slower, place.dataset)
+    answer.problems += [one.sentence for one in found if not one.excused]
+    answer.all_excused = references.all_excused(session, found)
+    answer.stopped = again.stopped
+    return answer
+
+
+def _slower(session: Session, dataset: Path, answer: NightAnswer) -> list[NightJudgement]:
+    """Where the session is slower than the nights before it; a judgement for each of its systems."""
+    found = []
+    for system in session.systems:
+        try:
+            cases = session_values.cases_of(dataset, system).filter(pl.col("session") == session.uuid).collect()
+            judged = nights.judge(dataset, system, session.uuid, cases, verdict_policy.load(system))
+        except BadInput as error:
+            answer.notes.append(f"not held against the nights before: {str(error).rstrip('.')}")
+            continue
+        found += [judged] if judged is not None and judged.called().height else []
+    return found
+
+
+def _said_again(session: Session, slower: Sequence[NightJudgement], dataset: Path) -> list[str]:
+    """What both measurements say of what is slower than the nights before."""
+    said = []
+    for judged in slower:
+        again = confirmations.confirming(session_values.cases_of(dataset, judged.tonight.system), session.uuid)
+        problems, notes = nights.sentences(judged.measured_again(dataset, again))
+        said += [*(f"for the gate, {line}" for line in problems), *notes]
+    return said

@@ -1,0 +1,179 @@
+"""A night against the nights before it that measured the same, and what measuring again says of what is called slower.
+
+Called is what the prediction interval of the sessions before makes improbable (:mod:`mpibench.verdicts.comparison`). Where a
+session measured it again afterwards (label :data:`~mpibench.results.sessions.CONFIRMS`), the first value with proof is held
+against the same sessions by the same decision, with nothing but the called curves; only what is called slower twice is held
+against the night. Error rates: :mod:`mpibench.results.confirmations`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from ..history import past as history_past
+from ..history import strata
+from ..history.past import Past
+from ..history.strata import FACTS, MEASURED, SHARED
+from ..results import eligibility, session_values
+from ..results.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE
+from ..results.session_values import CURVE, METRIC, Selection
+from ..statistics.prediction import FEWEST_SESSIONS
+from ..verdicts import comparison, lasting
+from ..verdicts import text as verdict_text
+from ..verdicts.comparison import Judgement
+from ..verdicts.curve_tests import SESSIONS
+from ..verdicts.policy import Policy
+from ..verdicts.words import IMPROVED, MISSING, REGRESSED
+
+#: What makes a band of a curve.
+_BAND = (*CURVE, "band")
+#: In what a case that was measured again must agree with the first: all but the label of its session.
+_ALIKE = (*MEASURED, *(fact.column for fact in FACTS if fact.column != "run"))
+
+
+@dataclass(frozen=True)
+class NightJudgement:
+    """One session against those before it.
+
+    :param past: the sessions before.
+    :param values: of these, what enough of them measured.
+    :param again: of the called curves, held against the same; ``None`` where no session measured anything again.
+    """
+
+    past: Past
+    values: pl.DataFrame
+    tonight: Selection
+    first: Judgement
+    policy: Policy
+    again: Judgement | None = None
+
+    def called(self) -> pl.DataFrame:
+        """Metrics that are called slower, or stand for a band that is: :data:`METRIC` and ``slower``."""
+        before = self._side()
+        return (
+            comparison.called(self.first, before, self.tonight).filter(pl.col("verdict") == REGRESSED).select(*METRIC, "slower")
+        )
+
+    def _side(self) -> Selection:
+        return replace(self.past, values=self.values).as_side(self.tonight.system)
+
+    def measured_again(self, folder: Path, cases: pl.DataFrame) -> NightJudgement:
+        """The same with what sessions that measured again say.
+
+        :param cases: of these sessions, oldest first (:func:`.confirmations.confirming`).
+        """
+        called = self.called()
+        alike = strata.describe(self.tonight.cases).select(_ALIKE).unique()
+        again = strata.describe(eligibility.split_cases(cases).eligible)
+        again = again.join(alike, on=_ALIKE, how="semi", nulls_equal=True).sort("started", "session", "case")
+        again = cases.join(again.unique(MEASURED, keep="first", maintain_order=True), on="case", how="semi")
+        if not called.height or not cases.height:
+            return self
+        values = (
+            session_values.values_of(folder, self.tonight.system, again)[0] if again.height else self.tonight.values.clear()
+        )
+        values = values.filter(pl.col("value") > 0).join(called, on=CURVE, how="semi", nulls_equal=True)
+        side = replace(self.tonight, values=values, zeros=values.clear(), cases=again, planned=again)
+        before = self._side()
+        before = replace(before, values=before.values.join(called, on=CURVE, how="semi", nulls_equal=True))
+        return replace(self, again=comparison.judge(before, side, self.policy))
+
+    def outcomes(self) -> dict[str, Judgement]:
+        """What is called slower, by what came of measuring it again; by an empty word where nothing was measured again."""
+        parts = {}
+        for name, table, keys in (("metrics", self.first.metrics, METRIC), ("bands", self.first.bands, _BAND)):
+            called = table.filter(pl.col("verdict") == REGRESSED)
+            if self.again is None:
+                parts[name] = called.with_columns(outcome=pl.lit(""))
+                continue
+            second = getattr(self.again, name).select(*keys, second="verdict")
+            seen = pl.col("second")
+            outcomes = (
+                pl.when(seen.is_null() | (seen == MISSING))
+                .then(pl.lit(NOT_MEASURED_AGAIN))
+                .when(seen == REGRESSED)
+                .then(pl.lit(SEEN_TWICE))
+                .otherwise(pl.lit(NOT_SEEN_AGAIN))
+            )
+            joined = called.join(second, on=keys, how="left", nulls_equal=True, maintain_order="left")
+            parts[name] = joined.with_columns(outcome=outcomes).drop("second")
+        found = {}
+        for outcome in ("", SEEN_TWICE, NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN):
+            rows = {name: part.filter(pl.col("outcome") == outcome).drop("outcome") for name, part in parts.items()}
+            if any(part.height for part in rows.values()):
+                found[outcome] = replace(self.first, metrics=rows["metrics"], bands=rows["bands"])
+        return found
+
+    def second(self, metrics: pl.DataFrame) -> str:
+        """What the second measurement says of some metrics, in words."""
+        if self.again is None:
+            return ""
+        rows = self.again.metrics.join(metrics, on=METRIC, how="semi", nulls_equal=True).drop_nulls("slower")
+        middle = rows.select(pl.median("slower")).item()
+        return "" if middle is None else f"measured again {verdict_text.change_text(middle)}"
+
+    @property
+    def counts(self) -> str:
+        """How many metrics were held against how many sessions, and how many were called."""
+        rows = self.first.metrics
+        judged = rows.filter((pl.col("units") == SESSIONS) | (pl.col("verdict") == REGRESSED))
+        worse, better = (judged.filter(pl.col("verdict") == verdict).height for verdict in (REGRESSED, IMPROVED))
+        count = self.tonight.measured.select(METRIC).unique().height
+        known = ", ".join(
+            f"{one.metrics.height} {name}" for name, one in self.outcomes().items() if name and one.metrics.height
+        )
+        slower = f"{worse} slower" + (f" ({known})" if known else "")
+        return f"{judged.height} of {count} metrics held against {self.sessions} before: {slower}, {better} faster"
+
+    @property
+    def sessions(self) -> str:
+        """How many sessions there are of the metric with the fewest, and of that with the most."""
+        found = self.values.group_by(CURVE).agg(pl.col("session").n_unique())["session"]
+        counts = sorted(found.to_list()) or [0]
+        several = f"{counts[0]} to {counts[-1]} sessions"
+        return several if counts[0] != counts[-1] else f"{counts[0]} session{'' if counts[0] == 1 else 's'}"
+
+    def unknown(self) -> list[str]:
+        """How many sessions of which stratum there are, why others are not used, what these cannot tell; empty: all are."""
+        past = self.past
+        short = tuple(one for one in past.strata if not one.enough)
+        apart = tuple(one for one in past.strata if one.enough and one.unlike)
+        keys = pl.DataFrame([(one.partition, one.stack, one.fabric) for one in short], schema=list(SHARED), orient="row")
+        values = past.values.join(keys, on=SHARED, how="semi") if short else past.values.clear()
+        reach = verdict_text.reach_sentence(values, self.policy)
+        return [*replace(past, strata=short + apart).sentences(), *filter(None, [reach])]
+
+
+def judge(
+    folder: Path, system: str, session: str, cases: pl.DataFrame, policy: Policy, selector: str | None = None
+) -> NightJudgement | None:
+    """Is this session one more of those before it that measured the same? ``None`` where it is not asked, or nothing can be.
+
+    :param cases: of this session.
+    :param selector: as :attr:`~mpibench.verdicts.accept.AcceptanceOptions.history`.
+    :raises BadInput: the selector cannot be read or selects nothing, or values of this session are damaged.
+    """
+    eligible = eligibility.split_cases(cases).eligible
+    if not eligible.height or selector == history_past.NONE:
+        return None
+    past = lasting.find_history(folder, system, eligible, policy, selector=selector, counted=False)
+    tonight = session_values.read(folder, system, session)
+    # A metric of fewer sessions has no prediction interval, and repeats are none for nights.
+    long = past.values.filter(pl.col("session").n_unique().over(CURVE) >= FEWEST_SESSIONS)
+    judgement = comparison.judge(replace(past, values=long).as_side(system), tonight, policy)
+    return NightJudgement(past, long, tonight, judgement, policy)
+
+
+def sentences(judged: NightJudgement) -> tuple[list[str], list[str]]:
+    """What is held against the night, and what was called and is not, because it was not seen again."""
+    problems: list[str] = []
+    notes: list[str] = []
+    for outcome, part in judged.outcomes().items():
+        lines = [line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(part)]
+        again = ", ".join(filter(None, [outcome, judged.second(part.metrics) if outcome != NOT_MEASURED_AGAIN else ""]))
+        said = [f"{line}, held against {judged.sessions} before{again and f'; {again}'}" for line in lines]
+        (notes if outcome == NOT_SEEN_AGAIN else problems).extend(f"history: {line}" for line in said)
+    return problems, notes

@@ -1,0 +1,113 @@
+"""What is called slower than the nights before is held against a night only if a fresh job is slower, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from mpibench.results import confirmations, session_values
+from mpibench.results.sessions import CONFIRMS
+from mpibench.verdicts.policy import Policy
+from mpibench.watch import gate, nights
+from synthetic_verdicts import write_session
+
+BEFORE = 10
+SLOW = 1.06
+
+
+def same(factor: float) -> Callable[[str, int, str], float]:
+    return lambda *_: factor
+
+
+def only(benchmark: str, factor: float) -> Callable[[str, int, str], float]:
+    return lambda name, *_: factor if name == benchmark else 1.0
+
+
+@pytest.fixture
+def slow_night(tmp_path: Path) -> str:
+    """Id of a night slower than the ten before it; the dataset is in ``tmp_path``."""
+    for number in range(BEFORE):
+        write_session(tmp_path, number, noise=0.004, labels={"run": "nightly"})
+    return write_session(tmp_path, BEFORE, noise=0.004, labels={"run": "nightly"}, change=same(SLOW))
+
+
+def again(folder: Path, session: str, factor: float, number: int = BEFORE + 50, **options: Any) -> None:
+    labels = {"run": "confirmation", CONFIRMS: session}
+    write_session(folder, number, night=BEFORE, noise=0.004, labels=labels, **{"change": same(factor), **options})
+
+
+def judged(folder: Path, session: str) -> gate.Result:
+    return gate.decide(folder, "testbed", session, max_age_hours=1e6)
+
+
+def test_a_night_without_a_second_measurement_fails(tmp_path: Path, slow_night: str) -> None:
+    result = judged(tmp_path, slow_night)
+    assert not result.passed
+    assert "21 slower, 0 faster" in result.lines[1]
+    assert "measured again" not in " ".join(result.lines)
+
+
+def test_what_is_not_seen_again_is_told_and_not_held_against_the_night(tmp_path: Path, slow_night: str) -> None:
+    again(tmp_path, slow_night, 1.0)
+    result = judged(tmp_path, slow_night)
+    assert result.passed, result.lines
+    assert "21 slower (21 not seen again), 0 faster" in result.lines[1]
+    (note, *_) = [line for line in result.lines if "PingPong" in line]
+    assert note.startswith("note: history: openmpi-spack on node, eth1g, 2 x 1, bunch: PingPong at 0 B to 4 MiB is 6.")
+    assert "held against 10 sessions before; not seen again, measured again 0." in note
+
+
+def test_what_is_seen_twice_fails_the_night(tmp_path: Path, slow_night: str) -> None:
+    again(tmp_path, slow_night, SLOW)
+    result = judged(tmp_path, slow_night)
+    assert not result.passed
+    assert "21 slower (21 seen twice), 0 faster" in result.lines[1]
+    assert any(line.startswith("history: ") and "; seen twice, measured again 6." in line for line in result.lines)
+
+
+def test_of_two_benchmarks_each_has_its_answer(tmp_path: Path, slow_night: str) -> None:
+    again(tmp_path, slow_night, 1.0, change=only("Uniband", SLOW))
+    result = judged(tmp_path, slow_night)
+    assert not result.passed
+    assert "21 slower (10 seen twice, 11 not seen again), 0 faster" in result.lines[1]
+
+
+def test_the_first_measurement_again_counts_and_no_later_one(tmp_path: Path, slow_night: str) -> None:
+    """Or a night would be measured until it passes."""
+    again(tmp_path, slow_night, SLOW)
+    again(tmp_path, slow_night, 1.0, number=BEFORE + 51)
+    assert not judged(tmp_path, slow_night).passed
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        {"evidence": "contradicted"},
+        {"mpi_version": "4.1.6"},
+        {"condition": {"placement": [[0], [4]]}},
+        {"condition": {"depth": "smoke"}},
+        {"where": {"pinning": "scatter"}},
+    ],
+)
+def test_what_was_measured_otherwise_confirms_nothing(tmp_path: Path, slow_night: str, otherwise: dict[str, Any]) -> None:
+    again(tmp_path, slow_night, 1.0, **otherwise)
+    result = judged(tmp_path, slow_night)
+    assert not result.passed
+    assert "21 slower (21 not measured again), 0 faster" in result.lines[1]
+
+
+def test_a_session_that_confirms_another_night_says_nothing_of_this_one(tmp_path: Path, slow_night: str) -> None:
+    again(tmp_path, "0" * 36, 1.0)
+    assert not judged(tmp_path, slow_night).passed
+
+
+def test_what_is_called_names_the_metrics(tmp_path: Path, slow_night: str) -> None:
+    table = session_values.cases_of(tmp_path, "testbed")
+    cases = table.filter(pl.col("session") == slow_night).collect()
+    found = nights.judge(tmp_path, "testbed", slow_night, cases, Policy())
+    assert found is not None and found.called().height == 21
+    assert found.measured_again(tmp_path, confirmations.confirming(table, slow_night)).again is None
