@@ -143,7 +143,7 @@ def judge(
     tests: list[CurveTest] = []
     points: list[list[int | None]] = []
     used = [measured[0]]
-    policies = {key: replace(policy, between_jobs_percent=spreads[key].percent) if key in spreads else policy for key in shared}
+    policies = {key: policy.with_spread(spreads[key].percent) if key in spreads else policy for key in shared}
     for number, key in enumerate(curves.select(CURVE).iter_rows()):
         stratum = _shared_of(key)
         one = history and stratum not in mixed

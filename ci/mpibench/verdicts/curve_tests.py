@@ -9,7 +9,8 @@ sessions
 jobs
     no such history, but at least :data:`ENOUGH_JOBS` jobs a side (:mod:`mpibench.statistics.two_sides`);
 repeats
-    neither: what jobs add is taken from the policy (``between_jobs_percent``), the last resort;
+    neither: what jobs add is taken from the policy (``between_jobs_percent``), the last resort; and for what is called, as at
+    least ``between_jobs_times_repeats`` times what repeats of one job differ, or small messages would be refused for nothing;
 pairs
     both sides were interleaved in the same jobs.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +43,24 @@ LEVELS = (SIZE, NEIGHBOURS, BAND, WHOLE)
 REPEATS, JOBS, PAIRS, SESSIONS = "repeats", "jobs", "pairs", "sessions"
 
 
+class BetweenJobs(NamedTuple):
+    """What jobs add to the difference of their repeats, where it was not measured.
+
+    :param variance: of the difference, log².
+    :param times: for what is called at least so many times the variance of a repeat.
+    """
+
+    variance: float = 0.0
+    times: float = 0.0
+
+
 @dataclass(frozen=True)
 class CurveTest:
     """One comparison: some sizes of one curve.
 
     :param places: indices of its sizes in the curve.
     :param baseline: unit means in log, worse is more; likewise ``candidate``.
-    :param between: log² variance of the difference that jobs add and repeats do not show.
+    :param between: what jobs add to the difference and repeats do not show.
 
     With :data:`PAIRS` as units both arrays hold the same repeats of the same jobs, in the same order; with :data:`SESSIONS`
     they hold jobs, and ``nights`` the sessions of these, of baseline and candidate.
@@ -61,7 +74,7 @@ class CurveTest:
     units: str
     baseline: Array
     candidate: Array
-    between: float
+    between: BetweenJobs
     nights: tuple[tuple[object, ...], tuple[object, ...]] = ((), ())
     stratum: int = 0
 
@@ -77,12 +90,15 @@ def choose_units(baseline: Sequence[object], candidate: Sequence[object], *, his
     return JOBS if min(len(baseline), len(candidate)) >= ENOUGH_JOBS else REPEATS
 
 
-def between_jobs(units: str, jobs: tuple[int, int], policy: Policy) -> float:
-    """Log² variance that jobs add to the difference of their repeats: the policy's, where nothing was measured.
+def between_jobs(units: str, jobs: tuple[int, int], policy: Policy) -> BetweenJobs:
+    """What jobs add to the difference of their repeats: the policy's, where nothing was measured.
 
     :param jobs: of baseline and candidate.
     """
-    return (policy.between_jobs_percent / 100) ** 2 * (1 / jobs[0] + 1 / jobs[1]) if units == REPEATS else 0.0
+    if units != REPEATS:
+        return BetweenJobs()
+    inverse = 1 / jobs[0] + 1 / jobs[1]
+    return BetweenJobs((policy.between_jobs_percent / 100) ** 2 * inverse, policy.between_jobs_times_repeats**2 * inverse)
 
 
 def tests_of_curve(
@@ -93,7 +109,7 @@ def tests_of_curve(
     policy: Policy,
     *,
     units: str = REPEATS,
-    between: float = 0.0,
+    between: BetweenJobs = BetweenJobs(),
     nights: tuple[tuple[object, ...], tuple[object, ...]] = ((), ()),
     stratum: int = 0,
 ) -> list[CurveTest]:
@@ -133,6 +149,7 @@ class Results:
     """Statistics of all tests, aligned with them; in log.
 
     :param error: standard error that ``p`` rests on, with ``df`` degrees of freedom.
+    :param between: variance that jobs add and more repeats do not take away; ``doubt`` is what more of it may be there.
     :param count: units of the smaller side; of a candidate held against a history, the sessions of the history.
     :param new: sessions of a candidate that is held against a history, else NaN.
     :param sessions: of the longest history; 0 where none is.
@@ -149,6 +166,7 @@ class Results:
     real: np.ndarray
     variance: Array
     between: Array
+    doubt: Array
     count: Array
     new: Array
     sessions: int
@@ -169,7 +187,7 @@ def _real(p: Array, sessions: int, policy: Policy) -> NDArray[np.bool_]:
     return prediction.called(p, rate, sessions) if sessions else two_sides.discoveries(p, rate)
 
 
-_COLUMNS = ("effect", "error", "df", "low", "high", "upper", "p", "variance", "between", "count", "new")
+_COLUMNS = ("effect", "error", "df", "low", "high", "upper", "p", "variance", "between", "doubt", "count", "new")
 
 
 def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = None) -> Results:
@@ -178,7 +196,8 @@ def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = Non
     :param widened: factor on the errors of tests against a history, where it is known from an earlier candidate.
     """
     columns = {name: np.full(len(tests), np.nan) for name in _COLUMNS}
-    columns["between"] = np.array([test.between for test in tests], dtype=float)
+    columns["between"] = np.array([test.between.variance for test in tests], dtype=float)
+    times = np.array([test.between.times for test in tests], dtype=float)
     for level in LEVELS:
         for units in (REPEATS, JOBS, PAIRS):
             chosen = [place for place, test in enumerate(tests) if test.level == level and test.units == units]
@@ -189,7 +208,9 @@ def evaluate(tests: list[CurveTest], policy: Policy, widened: float | None = Non
                 effects = two_sides.compare_pairs(right - left)
             else:
                 effects = two_sides.compare(left, right, columns["between"][chosen])
-            _fill(columns, chosen, effects, effects, policy)
+            columns["doubt"][chosen] = np.fmax(times[chosen] * effects.unit_variance / 2 - columns["between"][chosen], 0.0)
+            judged = replace(effects, error=np.sqrt(effects.error**2 + columns["doubt"][chosen]))
+            _fill(columns, chosen, effects, judged, policy)
             columns["count"][chosen] = np.minimum((~np.isnan(left)).sum(axis=1), (~np.isnan(right)).sum(axis=1))
     chosen = [place for place, test in enumerate(tests) if test.units == SESSIONS]
     sessions, factor = 0, 1.0
@@ -332,7 +353,7 @@ def units_to_decide(results: Results, margin: float, place: int, policy: Policy)
     confidence = 1 - policy.false_discovery_rate if effect > margin else policy.confidence
     # What jobs add is there however often they repeat.
     spread = float(stats.norm.ppf(confidence) + stats.norm.ppf(policy.power))
-    room = (distance / spread) ** 2 - results.between[place]
+    room = (distance / spread) ** 2 - results.between[place] - (np.nan_to_num(results.doubt[place]) if effect > margin else 0.0)
     if room <= 0:
         return None
     if against_history:  # one more session each time; the history is what it is

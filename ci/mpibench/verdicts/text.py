@@ -149,7 +149,9 @@ def _unknown(rows: pl.DataFrame, spread: Spread | None, policy: Policy) -> str:
     count = " and ".join(f"{one} job{'s' if one > 1 else ''}" for one in jobs)
     if spread is None:
         percent, known = policy.between_jobs_percent, "was not measured and is taken as"
-        source = f"{percent:g} % ({policy.source}: between_jobs_percent)"
+        times = policy.between_jobs_times_repeats
+        more = f", where something is called at least as {times:g} times what repeats of one job differ" if times else ""
+        source = f"{percent:g} % ({policy.source}: between_jobs_percent){more}"
     else:
         percent, known = spread.percent, f"is known from {spread.sessions} sessions only and is taken as"
         source = f"{percent:.1f} %"

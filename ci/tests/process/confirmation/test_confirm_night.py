@@ -1,4 +1,4 @@
-"""A night that misses a reference, or is slower than those before, measures that again, and is red only for what is seen twice."""
+"""A night that misses a reference, or is slower than those before, measures that again; what counts is what is seen twice."""
 
 from __future__ import annotations
 

@@ -87,7 +87,8 @@ def test_one_night_each_says_what_it_cannot_know(tmp_path: Path) -> None:
     found = accept.decide(tmp_path, "latest~1", "latest")
     (said,) = [one for one in found.notes if "from night to night" in one]
     assert said.startswith("21 metrics rest on 1 job and 1 job: ")
-    assert "taken as 1 % (defaults: between_jobs_percent), so that differences below 2.8 % are no finding" in said
+    assert "taken as 1 % (defaults: between_jobs_percent), where something is called at least as 2 times what" in said
+    assert "so that differences below 2.8 % are no finding" in said
 
 
 def test_gaps_in_a_history_are_nights_that_are_not_there(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from mpibench.verdicts import text as verdict_text
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 
-POLICY = verdict_policy.Policy(between_jobs_percent=0.2)
+POLICY = verdict_policy.Policy(between_jobs_percent=0.2, between_jobs_times_repeats=0)
 
 
 def judge(folder: Path, policy: verdict_policy.Policy = POLICY, **options: Any) -> comparison.Judgement:
