@@ -59,7 +59,10 @@ PAIR = "%nodes=2%ppn=1%pinning=default"
 def test_both_are_measured_with_proof_over_every_fabric(there: LiveCluster, root: Path) -> None:
     """Between nodes over each network, by srun and over one also by their own mpirun; inside a node."""
     pattern = f"Mpi4pyPingPong(%fabric=eth(1|10|40)g{PAIR}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
-    done = run_there(there, root, "--system=minicluster", "-p", "(openmpi|mpich)-debian", "-n", pattern)
+    words = ("--system=minicluster", "-p", "(openmpi|mpich)-debian", "-n", pattern)
+    done = run_there(there, root, *words)
+    if debian_stacks.HUNG in done.stdout:
+        done = run_there(there, root, *words)
     said = done.stdout + done.stderr
     # What a link reaches while others use the cores is not a test; whatever else may fail here is.
     rates = said.count("test failed during 'performance'")

@@ -71,11 +71,11 @@ def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stac
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
     case = "(ImbPointToPoint|Mpi4pyPingPong)%fabric=.*%nodes=1%ppn=2%pinning=bunch"
-    done = run_reframe(
-        *("-r", "--system=generic", "-p", "(openmpi|mpich)-debian", "-n", case, "-S", "level=smoke", "-S", "repeats=1"),
-        environ={metadata.EXTRA_STACKS: debian_stacks.named(place)},
-        only="point_to_point.py",
-    )
+    words = ("-r", "--system=generic", "-p", "(openmpi|mpich)-debian", "-n", case, "-S", "level=smoke", "-S", "repeats=1")
+    there = {metadata.EXTRA_STACKS: debian_stacks.named(place)}
+    done = run_reframe(*words, environ=there, only="point_to_point.py")
+    if debian_stacks.HUNG in done.stdout:
+        done = run_reframe(*words, environ=there, only="point_to_point.py")
     # lo and shm: mpi4py on both, IMB on MPICH.
     assert done.returncode == 0, done.stdout
     assert outcome(done)["ran"] == 6

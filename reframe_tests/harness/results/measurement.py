@@ -26,12 +26,14 @@ from .error_excerpt import excerpt
 
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
-#: Exit status of a launch after which the job starts nothing more, and what the launch did.
+#: In a rank's evidence: it called MPI_Finalize.
+_FINALIZED = re.compile(r'"finalized": *true')
 #: First line of what Hydra says on stdout of ranks that were killed (MPICH 4.3, src/pm/hydra/mpiexec/pmiserv_cb.c and
 #: lib/utils/signals.c; Intel MPI 2021 alike): the benchmark printed nothing after it.
 _FOOTER = re.compile(
     r"^(?:=   BAD TERMINATION OF ONE OF YOUR APPLICATION|YOUR APPLICATION TERMINATED WITH THE EXIT STRING)", re.M
 )
+#: Exit status of a launch after which the job starts nothing more, and what the launch did.
 WHY_STOPPED = {script.TIMED_OUT: "timed out", script.TOO_MUCH_OUTPUT: "printed without end"}
 #: Bytes that are looked at, at either end, of an output without end.
 _ENDLESS_BYTES = 64 << 10
@@ -190,14 +192,18 @@ def _judge_end(
 
 def _last_words(directory: Path, files: script.LaunchFiles) -> str:
     """How far a launch that was ended got: the last line it printed."""
-    if not any((directory / files.evidence).glob("*.json")):
+    ranks = [_text(path) for path in (directory / files.evidence).glob("*.json")]
+    if not ranks:
         error = excerpt(_text(directory / files.error))
         said = f"; it said: {error}" if error else ""
         return f"; no rank left evidence, so none got through MPI_Init{said}"
     printed = _FOOTER.split(_end_of(directory / files.output), maxsplit=1)[0]
     lines = [" ".join(line.split()) for line in printed.splitlines()]
     last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
-    return f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
+    said = f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
+    # As UCX 1.13 over TCP does now and then (openucx/ucx, issue 8738): what was measured is whole, and the launch hangs.
+    ended = sum(bool(_FINALIZED.search(text)) for text in ranks)
+    return said + (f"; {ended} ranks had called MPI_Finalize and did not come out of it" if ended else "")
 
 
 def _text(path: Path, most: int = script.MOST_OUTPUT_BYTES) -> str:
