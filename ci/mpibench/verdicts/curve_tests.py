@@ -54,6 +54,9 @@ class BetweenJobs(NamedTuple):
     times: float = 0.0
 
 
+NOTHING_BETWEEN = BetweenJobs()
+
+
 @dataclass(frozen=True)
 class CurveTest:
     """One comparison: some sizes of one curve.
@@ -96,7 +99,7 @@ def between_jobs(units: str, jobs: tuple[int, int], policy: Policy) -> BetweenJo
     :param jobs: of baseline and candidate.
     """
     if units != REPEATS:
-        return BetweenJobs()
+        return NOTHING_BETWEEN
     inverse = 1 / jobs[0] + 1 / jobs[1]
     return BetweenJobs((policy.between_jobs_percent / 100) ** 2 * inverse, policy.between_jobs_times_repeats**2 * inverse)
 
@@ -109,7 +112,7 @@ def tests_of_curve(
     policy: Policy,
     *,
     units: str = REPEATS,
-    between: BetweenJobs = BetweenJobs(),
+    between: BetweenJobs = NOTHING_BETWEEN,
     nights: tuple[tuple[object, ...], tuple[object, ...]] = ((), ()),
     stratum: int = 0,
 ) -> list[CurveTest]:
