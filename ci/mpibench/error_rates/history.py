@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,14 +9,19 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..history import strata
+from ..history.strata import MEASURED, SHARED
 from ..results import session_values
 from ..results.session_values import CURVE
 from .noise import FEWEST_JOBS, Trace, traces
 
-#: What makes a history one of the same thing, beside the curve itself.
-STRATUM = ("partition", "stack", "mpi_version", "lock_hash", "fabric", "depth")
-#: Within it verdicts moderate the spreads of metrics, and a newer version takes the place of an older one.
-CONDITION_JUDGED = ("partition", "stack", "fabric")
+#: Facts that cases of one condition share with those of the other conditions of a history.
+OF_ALL = ("mpi_version", "lock_hash", "depth", "run")
+#: Those that each condition has for itself.
+OF_EACH = tuple(fact.column for fact in strata.FACTS if fact.column not in OF_ALL)
+#: What makes a history one of the same thing, beside the curve itself. Within :data:`~mpibench.history.strata.SHARED` verdicts
+#: moderate the spreads of metrics, and a newer version takes the place of an older one.
+STRATUM = (*SHARED, *OF_ALL)
 #: Name of the trace of all conditions together, which an acceptance and the gate judge at once.
 TOGETHER = "all together"
 
@@ -33,16 +37,12 @@ def read(folder: Path, system: str | None, selector: str, where: str | None = No
     """
     name = session_values.system_of(folder, system)
     selection = session_values.read(folder, name, selector, where=where)
-    depths = [json.loads(text or "{}").get("depth") or "" for text in selection.cases["condition"]]
-    known = selection.cases.select("case", "mpi_version", "lock_hash").with_columns(depth=pl.Series(depths, dtype=pl.String))
+    cases, other = _alike(strata.describe(selection.cases))
     # A ratio to nothing has no logarithm; accept judges zeros by themselves.
-    values = (
-        selection.values.filter(pl.col("value") > 0)
-        .sort("started")
-        .join(known.with_columns(pl.col(pl.String).fill_null("")), on="case")
-    )
+    values = selection.values.filter(pl.col("value") > 0).sort("started").join(cases.select("case", *OF_ALL), on="case")
     where_from, left = f"the history of {name}", list(selection.notes)
-    zeros = selection.values.height - values.height
+    left += [f"{other} cases with another {', '.join(OF_EACH)} than the newest of their condition"] * bool(other)
+    zeros = selection.values.filter(pl.col("value") <= 0).height
     left += [f"{zeros} values of zero"] * bool(zeros)
     kept = []
     for key, part in values.group_by(STRATUM, maintain_order=True):
@@ -60,15 +60,26 @@ def read(folder: Path, system: str | None, selector: str, where: str | None = No
     newest = list(_newest(kept))
     if len(newest) > 1:
         joint = pl.concat(newest).sort("started").with_columns(pl.lit(TOGETHER).alias("together"))
-        found = [*traces(_noise(joint, "together", CONDITION_JUDGED), where_from), *found]
+        found = [*traces(_noise(joint, "together", SHARED), where_from), *found]
     return found, left
+
+
+def _alike(cases: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Of each condition of a stratum those cases that were measured like its newest, and how many were not.
+
+    :param cases: of :func:`mpibench.history.strata.describe`.
+    """
+    key = list(dict.fromkeys([*MEASURED, *STRATUM]))
+    newest = cases.sort("started", "session", "case").unique(key, keep="last", maintain_order=True)
+    kept = cases.join(newest, on=[*key, *OF_EACH], how="semi", nulls_equal=True)
+    return kept, cases.height - kept.height
 
 
 def _newest(parts: list[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """Of each partition, stack and fabric the version measured last, numbered."""
     last: dict[tuple[object, ...], pl.DataFrame] = {}
     for part in sorted(parts, key=lambda one: one.select(pl.max("started")).item()):
-        last[part.select(CONDITION_JUDGED).row(0)] = part
+        last[part.select(SHARED).row(0)] = part
     for number, part in enumerate(last.values()):
         yield part.with_columns(pl.lit(number).alias("stratum"))
 
@@ -93,4 +104,5 @@ def _title(key: dict[str, str]) -> str:
     version = f" {key['mpi_version']}" if key["mpi_version"] else ""
     depth = f", {key['depth']}" if key["depth"] else ""
     lock = f", lock {key['lock_hash'][:7]}" if key["lock_hash"] else ""
-    return f"{key['fabric']} ({key['stack']}{version} on {key['partition']}{depth}{lock})"
+    run = f", run={key['run']}" if key["run"] else ""
+    return f"{key['fabric']} ({key['stack']}{version} on {key['partition']}{depth}{lock}{run})"

@@ -326,6 +326,20 @@ def test_a_systems_own_history_is_asked_by_stratum(tmp_path: Path, capsys: pytes
     assert "left out: eth1g (openmpi-spack 5.0.11 on node, lock hash-5.): one session" in shown
 
 
+def test_what_verdicts_do_not_pool_is_not_drawn_together(tmp_path: Path) -> None:
+    """As histories of verdicts: another placement is another measurement, another label another series."""
+    for number in range(8):
+        write_session(tmp_path, number, labels={"run": "nightly"})
+    for number in range(8, 11):
+        write_session(tmp_path, number, labels={"run": "acceptance"}, sizes=(8, 4096))
+    for number, night in ((20, 1), (21, 2)):
+        placed = {"placement": [[0], [4]]}
+        write_session(tmp_path, number, night=night, labels={"run": "nightly"}, condition=placed)
+    traces, left = history.read(tmp_path, "testbed", "20260101:20270101")
+    assert [(trace.fabric.rpartition("run=")[2], trace.jobs) for trace in traces] == [("nightly)", 8), ("acceptance)", 3)]
+    assert left[-1] == "2 cases with another transport, placement, suites than the newest of their condition"
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
