@@ -72,7 +72,7 @@ class Night:
     """What is known of a night so far.
 
     :param options: further options for ReFrame.
-    :param confirm_minutes: what measuring missed references again may take; 0: they are not measured again.
+    :param confirm_minutes: what measuring again may take; 0: nothing is measured again.
     :param problems: one sentence for each reason why this night is not green.
     :param notes: what its answer says besides.
     :param before: sessions the database held before anything was measured.

@@ -187,9 +187,9 @@ def drift(
     """Report since when something is different, on which stack, fabric and sizes, and what changed that night.
 
     Finds change points of every metric over the nights (calendar days, UTC) and groups them into events; prints nothing if
-    nothing changed. Metrics that earlier nights had and the last one lacks are reported, too. Margins:
-    site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better, 1 something is worse or missing, 2 bad input,
-    3 too few nights for any change to be found.
+    nothing changed. Metrics that earlier nights had and the last one lacks are reported, too. Margins and accepted levels:
+    site_configs/<system>/policy.yaml. Exit status: 0 no change, or only better or accepted ones, 1 something is worse or
+    missing, 2 bad input, 3 too few nights for any change to be found.
     """
     from mpibench.watch import drift as watch
 

@@ -35,7 +35,7 @@ import polars as pl
 
 from ..results import session_values
 from ..results.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE
-from ..results.session_values import CONDITION, CURVE, METRIC, Selection, describe_condition
+from ..results.session_values import BAND, CONDITION, CURVE, METRIC, Selection, describe_condition
 from ..results.sessions import PAIRED
 from ..verdicts import comparison
 from ..verdicts import text as verdict_text
@@ -45,8 +45,6 @@ from ..verdicts.words import MISSING, REGRESSED
 from .called import CalledCase, of_metrics
 from .measuring import Remeasured
 
-#: What makes a band of a curve.
-BAND = (*CURVE, "band")
 #: Of each measurement in the record.
 _SHOWN = ("verdict", "slower", "ratio", "low", "high", "units", "baseline", "candidate", "unit")
 #: For the record.

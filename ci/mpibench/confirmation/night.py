@@ -28,7 +28,7 @@ class NightAnswer:
     """What came of it.
 
     :param notes: sentences on what is no problem of the night; what the gate judges is among them.
-    :param problems: missed references that stay missed.
+    :param problems: missed references that stay missed, or could not be measured again.
     :param all_excused: every case that ReFrame counts as failed missed references and did not miss them again.
     :param stopped: the signal that ended it.
     """
@@ -57,8 +57,12 @@ def confirm(
     try:
         again = measuring.measure_again(cases, {session.uuid: session}, place, minutes, say, show)
     except BadInput as error:
-        why = str(error).rstrip(".")
-        answer.problems.append(f"{len(cases)} cases missed a reference or are slower, and were not measured again: {why}")
+        missed = called.of_references(session)
+        what = (
+            f"{len(missed)} cases missed a reference" if missed else f"{len(cases)} cases are slower than in the nights before"
+        )
+        sentence = f"{what}, and were not measured again: {str(error).rstrip('.')}"
+        (answer.problems if missed else answer.notes).append(sentence)
         return answer
     found = references.answers(session, again)
     answer.notes += [one.sentence for one in found if one.excused]

@@ -1,7 +1,8 @@
 """Nights drawn from recorded noise, and what the nightly watch says of them.
 
 Whole jobs are drawn without replacement, each for a night: all curves with the disturbances they share. At random
-nothing lasts, so that whatever :func:`mpibench.watch.drift.change_points` reports is a false alarm: it makes the gate fail.
+nothing lasts, so that whatever :func:`mpibench.watch.drift.change_points` reports is a false alarm: it makes the gate fail. (Of
+older changes the gate forgets those that are over; here all count.)
 """
 
 from __future__ import annotations
@@ -13,12 +14,10 @@ from ..statistics.segmentation import Splitter
 from ..statistics.two_sides import Array
 from ..verdicts.policy import Policy
 from ..watch import drift
+from ..watch.gate import REMEMBERED_NIGHTS
 from .draws import draw, job_medians
 from .noise import Trace
 from .shares import Shares
-
-#: Nights, up to the last, whose changes the gate counts by default.
-RECENT_NIGHTS = 14
 
 
 def nights_called(trace: Trace, policy: Policy, draws: int, seed: int, *, in_order: bool = False) -> Shares | None:
@@ -33,10 +32,10 @@ def nights_called(trace: Trace, policy: Policy, draws: int, seed: int, *, in_ord
     logs = job_medians(trace)
     called = Shares()
     # No more than these are looked at.
-    count = min(trace.jobs, RECENT_NIGHTS + policy.drift_window_nights)
+    count = min(trace.jobs, REMEMBERED_NIGHTS + policy.drift_window_nights)
     for _ in range(draws):
         chosen = draw(rng, trace.jobs, count, in_order)
-        points = change_points(trace, logs[:, chosen], policy, RECENT_NIGHTS)
+        points = change_points(trace, logs[:, chosen], policy, REMEMBERED_NIGHTS)
         called.values.append(float((points["slower"] > 0).any()))
     return called
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 import polars as pl
 
@@ -16,11 +16,13 @@ class Level:
     """A new level that somebody accepted, in ``levels`` of policy.yaml.
 
     :param since: first day (UTC) on which it was measured.
+    :param slower_percent: how much slower than before it is at most; 0 where it is faster.
     :param why: the cause, for whoever reads it a year later.
     :param partition: ``None``, as for the others: whichever it is.
     """
 
     since: date
+    slower_percent: float
     why: str
     partition: str | None = None
     stack: str | None = None
@@ -30,6 +32,13 @@ class Level:
         """Whether it is one of what was measured there."""
         asked = (self.partition, self.stack, self.fabric)
         return all(one in (None, there) for one, there in zip(asked, (partition, stack, fabric), strict=True))
+
+    def accepts(self, changed: date, slower: float) -> bool:
+        """Whether a change is that to this level; a step may be seen a night early or late where noise blurs it.
+
+        :param slower: the largest change for the worse, as a fraction.
+        """
+        return abs(changed - self.since) <= timedelta(days=1) and 100 * slower <= self.slower_percent
 
     def __str__(self) -> str:
         return f"the level accepted since {self.since:%Y-%m-%d} ({self.why})"

@@ -20,6 +20,7 @@ from reframe_tests.harness.vocabulary import BadInput
 from ..results import eligibility, selectors, session_values, unreadable
 from ..results.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA
 from ..results.session_values import METRIC, RENAMED, VALUES, Selection, slowness
+from ..results.sessions import CONFIRMS
 from ..statistics import prediction
 from ..statistics.prediction import FEWEST_SESSIONS
 from . import strata
@@ -31,8 +32,7 @@ NONE = "none"
 #: Newest sessions of a stratum that are its history where no selector says so: a machine of long ago is another one, and more
 #: nights narrow a prediction hardly (1 + 1/30 against 1), while an old level that is past widens it.
 MOST_SESSIONS = 30
-#: Newest sessions of a stratum among which those are looked for that do not count as history: nights of a loss that lasts hide
-#: it from their own history for as long.
+#: Sessions searched for nights that do not count, so that 30 remain; more where something lasts since one of the first.
 SEARCHED_SESSIONS = 90
 #: Fewest sessions whose spread is taken for that between nights: with two, Student's factor for 95 % is 12.7, and nothing that
 #: a site would refuse could be distinguished from it.
@@ -45,8 +45,15 @@ OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
 MOST_NAMES = 3
 
 
-#: Of values and their cases, why a case is no history; no entry for one that is.
-Unlike = Callable[[pl.DataFrame, pl.DataFrame], Mapping[str, str]]
+class Unlike(NamedTuple):
+    """Which cases are no history though they measured the same.
+
+    :param whys: of each of these, why.
+    :param begin_early: the search should begin with older sessions.
+    """
+
+    whys: Mapping[str, str]
+    begin_early: bool
 
 
 def units_of(values: pl.DataFrame) -> prediction.Units:
@@ -201,7 +208,7 @@ def find(
     facts: Sequence[Fact] = FACTS,
     counted: bool = True,
     levels: Sequence[Level] = (),
-    unlike: Unlike | None = None,
+    unlike: Callable[[pl.DataFrame, pl.DataFrame], Unlike] | None = None,
 ) -> Past:
     """Sessions up to the newest of some cases that measured the same as these.
 
@@ -214,7 +221,7 @@ def find(
     :param facts: in what cases of one history agree.
     :param counted: the cases' own sessions are part of the history.
     :param levels: accepted ones; what was measured before the one that holds is no history.
-    :param unlike: says of cases which do not count, and why; not asked where a selector says what is meant.
+    :param unlike: says of values and their cases which do not count; not asked where a selector says what is meant.
     :raises BadInput: the selector cannot be read or selects nothing.
     """
     wanted = strata.describe(like).unique([*MEASURED, *(fact.column for fact in facts)], maintain_order=True)
@@ -225,6 +232,8 @@ def find(
         return Past()
     until = like.select(pl.max("started")).item()
     table = session_values.cases_of(folder, system)
+    # What measured another session again is a part of no series, whatever its other labels say.
+    table = table.filter(pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").is_null())
     known = selectors.sessions_table(table)
     chosen = known["session"].unique().to_list()
     if selector is not None:
@@ -236,24 +245,39 @@ def find(
     every = pl.concat([split.eligible.with_columns(why=pl.lit(None, dtype=pl.String)), unused])
     judged = _reasons(strata.describe(every), single, facts, until, levels)
     most = None if selector else MOST_SESSIONS - len(own) * counted
-    judged = _without_old(judged, None if most is None else most if unlike is None else max(most, SEARCHED_SESSIONS))
-    used, values, lost = _read(
-        folder, system, split.eligible.join(judged.filter(pl.col("why") == "").select("case"), on="case")
-    )
-    judged = judged.filter((pl.col("why") != "") | pl.col("case").is_in(used))
-    if unlike is not None and selector is None:
-        not_history = unlike(values.filter(pl.col("value") > 0), split.eligible.filter(pl.col("case").is_in(used)))
-        judged = judged.with_columns(why=pl.col("case").replace_strict(not_history, default=pl.col("why")))
-        judged = _without_old(judged, most)
-        used = judged.filter(pl.col("why") == "")["case"].to_list()
+
+    def read(searched: int | None) -> tuple[pl.DataFrame, list[str], pl.DataFrame, list[str]]:
+        window = _without_old(judged, searched)
+        part = split.eligible.join(window.filter(pl.col("why") == "").select("case"), on="case")
+        return window, *_read(folder, system, part)
+
+    searched = most if most is None or unlike is None else max(most, SEARCHED_SESSIONS)
+    window, used, values, lost = read(searched)
+    while unlike is not None and searched is not None:
+        found = unlike(values.filter(pl.col("value") > 0), split.eligible.filter(pl.col("case").is_in(used)))
+        if found.begin_early and window["why"].str.starts_with(OLDER).any():
+            searched *= 2
+            window, used, values, lost = read(searched)
+            continue
+        window = window.with_columns(why=pl.col("case").replace_strict(found.whys, default=pl.col("why")))
+        window = _without_old(window, most)
+        used = window.filter((pl.col("why") == "") & pl.col("case").is_in(used))["case"].to_list()
         values = values.filter(pl.col("case").is_in(used))
+        break
+    judged = window.filter((pl.col("why") != "") | pl.col("case").is_in(used))
     for old, new in (rename or {}).items():
         values = values.with_columns(pl.col(list(RENAMED)).replace(old, new))
         judged = judged.with_columns(pl.col(list(SHARED)).replace(old, new))
         like = like.with_columns(pl.col(list(SHARED)).replace(old, new))
     cases = split.eligible.filter(pl.col("case").is_in(used))
-    found = _strata(strata.describe(like), judged, counted=counted)
-    return Past(values.filter(pl.col("value") > 0), tuple(found), tuple(lost), cases)
+    several = wanted.join(single, on=MEASURED, how="anti", nulls_equal=True).select(MEASURED).unique().height
+    if several:
+        lost.append(
+            f"{several} condition{'s' if several > 1 else ''} measured in more than one way (several placements, versions or "
+            "depths in one session) are held against no history"
+        )
+    every_stratum = _strata(strata.describe(like), judged, counted=counted)
+    return Past(values.filter(pl.col("value") > 0), tuple(every_stratum), tuple(lost), cases)
 
 
 def _filtered(cases: pl.DataFrame, where: str | None) -> pl.DataFrame:
@@ -292,6 +316,7 @@ def _without_old(judged: pl.DataFrame, most: int | None) -> pl.DataFrame:
 
     :param judged: of :func:`_reasons`.
     :param most: sessions of a history; ``None``: however many.
+    :returns: with ``why`` also for those that are too old.
     """
     if most is None:
         return judged

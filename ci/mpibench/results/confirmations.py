@@ -12,8 +12,10 @@ and a fault that is found with probability p with p² (the probability of two in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -24,8 +26,12 @@ from . import eligibility
 from .sessions import CONFIRMS
 
 SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN = "seen twice", "not seen again", "not measured again"
-#: What makes two reference checks those of one metric, measured alike; ``level`` as the test says it measured.
-SAME_CHECK = ("partition", "stack", "mpi_version", "lock_hash", "name", "level", "metric", "layer", "unit")
+#: What two cases have in common that measured alike, beside the level, as the test says it measured.
+_SAME_CASE = ("partition", "stack", "mpi_version", "lock_hash", "name", "fabric", "nodes", "ppn", "pinning")
+#: What makes two reference checks those of one metric, measured alike.
+SAME_CHECK = (*_SAME_CASE, "level", "metric", "layer", "unit")
+#: What measured again later than so much after a session is another night.
+WITHIN = timedelta(hours=24)
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,16 @@ class MissedReference:
 def confirming(cases: pl.LazyFrame, session: str) -> pl.DataFrame:
     """Rows of ``cases`` of the sessions that measured again what was called in this one, oldest first.
 
+    What started before it, or more than :data:`WITHIN` after it, says nothing of it.
+
     :param cases: table ``cases`` of one system.
     """
     label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}")
-    return cases.filter(label == session).sort("started", "session", "case").collect()
+    started = cases.filter(pl.col("session") == session).select(pl.max("started")).collect().item()
+    if started is None:
+        return cases.filter(pl.lit(False)).collect()
+    near = pl.col("started").is_between(started, started + WITHIN)
+    return cases.filter(label == session, near).sort("started", "session", "case").collect()
 
 
 def missed_references(cases: pl.DataFrame, again: pl.DataFrame) -> list[MissedReference]:
@@ -76,13 +88,15 @@ def _answer(first: Mapping[str, Any], value: float | None) -> MissedReference:
 def within(check: Mapping[str, Any], value: float) -> bool:
     """Whether a value lies within the bounds of a reference check."""
     lower, upper = check["lower"], check["upper"]
+    if not (math.isfinite(value) and value > 0):  # nothing that is measured here can be that
+        return False
     return (lower is None or value >= lower) and (upper is None or value <= upper)
 
 
 def reference_checks(cases: pl.DataFrame) -> list[dict[str, Any]]:
     """Reference checks of eligible cases, one row each: columns of its case, its level, and the check's own."""
     level = pl.col("condition").str.json_path_match("$.depth").alias("level")
-    eligible = eligibility.split_cases(cases).eligible.select(*SAME_CHECK[:5], "fabric", level, "gates")
+    eligible = eligibility.split_cases(cases).eligible.select(*_SAME_CASE, level, "gates")
     return eligible.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
 
 

@@ -26,6 +26,8 @@ CONDITION = ("partition", "stack", "fabric", "nodes", "ppn", "pinning")
 BENCHMARK = ("suite", "benchmark", "variant", "ranks", "groups", "quantity")
 CURVE = (*CONDITION, *BENCHMARK)
 METRIC = (*CURVE, "message_bytes")
+#: What makes a band of a curve.
+BAND = (*CURVE, "band")
 #: What ``--rename`` gives another name.
 RENAMED = ("stack", "benchmark", "fabric", "partition")
 #: One unit: a repeat of a job.

@@ -21,11 +21,12 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..history import strata as history_strata
 from ..history.past import Past
+from ..history.strata import SHARED
 from ..protocols import moved_switches
 from ..protocols.moved_switches import MovedSwitch
 from ..results import session_values
 from ..results.session_values import CURVE, METRIC, Selection
-from . import comparison, lasting
+from . import comparison, lasting_changes
 from . import policy as verdict_policy
 from . import sides as verdict_sides
 from . import text as verdict_text
@@ -147,6 +148,7 @@ class Acceptance:
         mixed = history_strata.mixed(self.baseline) if len(self.baseline.sessions) > 1 else {}
         lines += [f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()]
         lines += self.past.sentences()
+        lines += self._between()
         lines += [f"the baseline is unlike its history: {text}" for text in self.judgement.unlike_past.values()]
         lines += verdict_text.moved_sentences(move for move in self.moves if move.slower <= 0)
         lines += verdict_text.unknown_sentences(self.judgement, self.policy)
@@ -159,6 +161,18 @@ class Acceptance:
                 "if one is an old one renamed, say --rename OLD=NEW"
             )
         return lines
+
+    def _between(self) -> list[str]:
+        """Levels accepted since the baseline: whatever they are about is refused all the same."""
+        first, last = (one.cases.select(pl.max("started")).item() for one in (self.baseline, self.candidate))
+        if first is None or last is None:
+            return []
+        there = self.candidate.cases.select(SHARED).unique().rows()
+        return [
+            f"the baseline is from before {level}; accept does not take that into account: choose a baseline since then"
+            for level in self.policy.levels
+            if first.date() < level.since <= last.date() and any(level.covers(*shared) for shared in there)
+        ]
 
 
 def _moves(judgement: comparison.Judgement, before: Selection, after: Selection) -> tuple[MovedSwitch, ...]:
@@ -202,7 +216,7 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
             "became slower would be called an improvement; exchange the two selectors."
         )
     policy = verdict_policy.load(name)
-    past = lasting.find_history(
+    past = lasting_changes.find_history(
         folder,
         name,
         before.cases,

@@ -20,7 +20,7 @@ from ..history import strata as history_strata
 from ..history.past import Past
 from ..results import session_values
 from ..results.session_values import CONDITION, Selection
-from . import comparison, lasting
+from . import comparison, lasting_changes
 from . import policy as policies
 
 #: What can be compared.
@@ -92,7 +92,7 @@ def pair(
     if by_session:
         facts = (*history_strata.FACTS, *(() if "nodelist" in allow else (history_strata.NODES,)))
         others = sides[1].sessions
-        past = lasting.find_history(
+        past = lasting_changes.find_history(
             folder, name, sides[0].cases, policy, without=others, selector=history, where=where, facts=facts
         )
     judgement = comparison.judge(

@@ -24,6 +24,9 @@ from .curve_tests import REPEATS, SESSIONS
 from .policy import Policy
 from .words import IMPROVED, INCONCLUSIVE, MISSING, REGRESSED
 
+#: Units a side beyond which nobody measures: that so many would decide is no advice.
+MOST_NEEDED = 100
+
 
 def sizes_text(sizes: Iterable[int | None]) -> str:
     """Some sizes of a curve, shortened to their range."""
@@ -153,12 +156,14 @@ def _unknown(rows: pl.DataFrame, spread: Spread | None, policy: Policy) -> str:
         more = f", where something is called at least as {times:g} times what repeats of one job differ" if times else ""
         source = f"{percent:g} % ({policy.source}: between_jobs_percent){more}"
     else:
-        percent, known = spread.percent, f"is known from {spread.sessions} sessions only and is taken as"
+        few = spread.sessions < FEWEST_SESSIONS
+        percent, known = spread.percent, f"is known from {spread.sessions} sessions{' only' * few} and is taken as"
         source = f"{percent:.1f} %"
+    more = f"; {FEWEST_SESSIONS} nights or more before the candidate measure it"
     return (
         f"{rows.height} metrics rest on {count}: how much the machine changes from night to night {known} {source}, so that "
-        f"differences below {_least_of_few(percent, jobs, policy):.1f} % are no finding; {FEWEST_SESSIONS} nights or more "
-        "before the candidate measure it"
+        f"differences below {_least_of_few(percent, jobs, policy):.1f} % are no finding"
+        + (more if spread is None or spread.sessions < FEWEST_SESSIONS else "")
     )
 
 
@@ -204,10 +209,10 @@ def needed_text(row: Mapping[str, Any]) -> str:
     )
     if row["units"] == SESSIONS:
         more = "a longer history may decide, more sessions of the candidate cannot"
-        if row["needed"] is not None:
+        if row["needed"] is not None and row["needed"] <= MOST_NEEDED:
             more = f"about {row['needed']} sessions of the candidate would decide"
         return ", ".join(filter(None, [spread, more]))
-    if row["needed"] is None:
+    if row["needed"] is None or row["needed"] > MOST_NEEDED:
         return ", ".join(filter(None, [spread, "more repeats in these jobs cannot decide: run at least 3 jobs a side"]))
     return ", ".join(filter(None, [spread, f"about {row['needed']} {row['units']} a side would decide"]))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,6 @@ import polars as pl
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
 from ..completeness import expected_file
-from ..history import levels as levels_of
 from ..history.levels import Level
 from ..history.strata import SHARED
 from ..protocols import moved_switches
@@ -32,7 +31,7 @@ from ..statistics import segmentation, two_sides
 from ..statistics.two_sides import Array
 from ..verdicts import policy as verdict_policy
 from ..verdicts import text as verdict_text
-from ..verdicts.lasting import FEWEST_CHANGED
+from ..verdicts.lasting_changes import FEWEST_CHANGED
 from ..verdicts.policy import Policy
 
 #: Nights before and after a possible change whose means are compared; a change that lasted two nights can be seen.
@@ -330,16 +329,22 @@ def events(folder: Path, history: History, points: pl.DataFrame, levels: Sequenc
                 part,
                 float(np.expm1(part.select(pl.median("slower")).item())),
                 _changed(known.filter(pl.col("stack") == part["stack"][0]), before, session),
-                accepted=_accepting(levels, part.select(SHARED).row(0), started.date()),
+                accepted=_accepting(levels, part, started.date(), history.nights["started"][-1].date()),
             )
         )
     return sorted(found, key=lambda event: (not event.worse, -event.since.toordinal(), -event.metrics.height))
 
 
-def _accepting(levels: Sequence[Level], shared: tuple[str, str, str], since: date) -> Level | None:
-    """The level that was accepted with a change; a step may be seen a night late where noise blurs it."""
-    level = levels_of.newest(levels, *shared, date.max)
-    return level if level and since <= level.since + timedelta(days=1) else None
+def _accepting(levels: Sequence[Level], part: pl.DataFrame, since: date, last: date) -> Level | None:
+    """The level that was accepted with a change.
+
+    :param part: what changed.
+    :param last: day of the last night: what is to come accepts nothing yet.
+    """
+    partition, stack, fabric = part.select(SHARED).row(0)
+    slower = float(np.expm1(part.select(pl.max("slower")).item()))
+    there = (one for one in levels if one.since <= last and one.covers(partition, stack, fabric))
+    return next((level for level in there if level.accepts(since, slower)), None)
 
 
 def name_moves(history: History, policy: Policy, found: Sequence[Event]) -> list[Event]:

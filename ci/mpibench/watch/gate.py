@@ -6,8 +6,9 @@ takes their place: a night against a night, with the spread of repeats, is refus
 
 At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. Each answer says how old the session is,
 what was expected of it, and which sessions could not be read. A missed reference that a session measured again
-(:mod:`mpibench.results.confirmations`) is held against it only if it was missed twice; a change in the drift of nights lasted
-three nights, and needs no confirmation. "No reference" is said and is not a failure: `acceptance` mode
+(:mod:`mpibench.results.confirmations`) is held against it only if it was missed twice, and so is what is slower than the nights
+before (:mod:`.nights`); a change in the drift of nights lasted three nights, and needs no confirmation. One that lasts is held
+against each night until its level is accepted. "No reference" is said and is not a failure: `acceptance` mode
 and ``accept`` insist.
 """
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from reframe_tests.harness.printable import first_line
@@ -25,12 +27,18 @@ from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..completeness import expected
+from ..history.strata import SHARED
 from ..results import confirmations, eligibility, selectors, session_values, unreadable
+from ..statistics import two_sides
 from ..verdicts import policy as verdict_policy
+from ..verdicts.lasting_changes import FEWEST_CHANGED
+from ..verdicts.policy import Policy
 from . import drift, nights
 
 #: Lines at most.
 MOST_LINES = 10
+#: Nights back to which a change for the worse that lasts is held against a night, until its level is accepted.
+REMEMBERED_NIGHTS = 90
 #: How much the clocks of who measured and who judges may differ; a session of tomorrow would be young for longer.
 CLOCK_TOLERANCE = timedelta(minutes=15)
 
@@ -106,6 +114,7 @@ def decide(
         f"{decision}: {name}, session {chosen[:8]} ({label}, {age.counts}): {evidence.counts}; {whole.summary}",
         f"{references.counts}; {watched.counts}; {held.counts}; sessions that could not be read: {refused}",
     )
+    unknown += _unmatched(policy, table)
     body = [*problems, *(f"note: {line}" for line in (*references.notes, *dropped, *whole.notes, *unknown)), *better]
     room = MOST_LINES - len(head)
     if len(body) > room:
@@ -213,18 +222,34 @@ def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, rece
     """Has anything changed in the nights of its label up to this session? And what became better, or was accepted."""
     series = ",".join([*selectors.alike(sessions, session).earlier, session])
     try:
-        history, found = drift.watch(folder, system, selector=series, recent=recent)
+        history, found = drift.watch(folder, system, selector=series, recent=max(recent, REMEMBERED_NIGHTS))
     except drift.NothingJudged as nothing:
         return GateCheck(f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
+    found = [event for event in found if _is_recent(history, event, recent) or (event.worse and _lasts(history, event))]
     worse = [event for event in found if event.worse]
+    lasting = sum(not _is_recent(history, event, recent) for event in worse)
     # What is missing as a whole is reported by what was expected, and may be retired.
     absent = drift.absent(history, whole=False)
     nights = history.nights.height
-    counts = f"{len(worse)} changes for the worse in {min(recent, nights)} nights of {nights}"
+    counts = f"{len(worse) - lasting} changes for the worse in {min(recent, nights)} nights of {nights}"
+    counts += f", {lasting} before that lasts and nobody accepted" if lasting else ""
     short = history.too_few or history.young
     problems = (*(f"drift: {event}" for event in worse), *absent)
     better = [f"{'accepted' if one.slower > 0 else 'better'}: {one}" for one in found if not one.worse]
     return GateCheck(f"{counts} ({short})" if short else counts, problems), better
+
+
+def _is_recent(history: drift.History, event: drift.Event, recent: int) -> bool:
+    """Whether a change is one of the last so many nights."""
+    return event.since >= history.nights["started"][-min(recent, history.nights.height)].date()
+
+
+def _lasts(history: drift.History, event: drift.Event) -> bool:
+    """Whether the last nights are nearer to what came after a change than to what was before it, for the typical metric."""
+    rows, at = event.metrics["row"].to_numpy(), int(event.metrics["night"].mode().sort()[0])
+    before, now = history.logs[rows, :at], history.logs[rows, -FEWEST_CHANGED:]
+    remains = two_sides.describe(now).location - two_sides.describe(before).location
+    return bool(np.nanmedian(remains) > np.log1p(event.slower) / 2)
 
 
 def _nights(judged: nights.NightJudgement | None) -> tuple[GateCheck, list[str]]:
@@ -233,6 +258,16 @@ def _nights(judged: nights.NightJudgement | None) -> tuple[GateCheck, list[str]]
         return GateCheck("not held against sessions before"), []
     problems, notes = nights.sentences(judged)
     return GateCheck(judged.counts, tuple(problems)), [*notes, *judged.unknown()]
+
+
+def _unmatched(policy: Policy, table: pl.LazyFrame) -> list[str]:
+    """Accepted levels of what was never measured here: a name is misspelt, or of another time."""
+    there = table.select(SHARED).unique().collect().rows()
+    return [
+        f"levels.{number} of {policy.source} matches nothing that was measured here"
+        for number, level in enumerate(policy.levels)
+        if not any(level.covers(*shared) for shared in there)
+    ]
 
 
 def _first(row: dict[str, object]) -> str:

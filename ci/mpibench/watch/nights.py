@@ -13,25 +13,25 @@ from pathlib import Path
 
 import polars as pl
 
+from reframe_tests.harness.vocabulary import BadInput
+
 from ..history import past as history_past
 from ..history import strata
 from ..history.past import Past
 from ..history.strata import FACTS, MEASURED, SHARED
 from ..results import eligibility, session_values
 from ..results.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE
-from ..results.session_values import CURVE, METRIC, Selection
+from ..results.session_values import BAND, CONDITION, CURVE, METRIC, Selection
 from ..statistics.prediction import FEWEST_SESSIONS
-from ..verdicts import comparison, lasting
+from ..verdicts import comparison, lasting_changes
 from ..verdicts import text as verdict_text
 from ..verdicts.comparison import Judgement
 from ..verdicts.curve_tests import SESSIONS
 from ..verdicts.policy import Policy
 from ..verdicts.words import IMPROVED, MISSING, REGRESSED
 
-#: What makes a band of a curve.
-_BAND = (*CURVE, "band")
 #: In what a case that was measured again must agree with the first: all but the label of its session.
-_ALIKE = (*MEASURED, *(fact.column for fact in FACTS if fact.column != "run"))
+_ALIKE = (*MEASURED, "name", *(fact.column for fact in FACTS if fact.column != "run"))
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class NightJudgement:
     :param past: the sessions before.
     :param values: of these, what enough of them measured.
     :param again: of the called curves, held against the same; ``None`` where no session measured anything again.
+    :param damaged: why what was measured again cannot be read.
     """
 
     past: Past
@@ -49,6 +50,7 @@ class NightJudgement:
     first: Judgement
     policy: Policy
     again: Judgement | None = None
+    damaged: str = ""
 
     def called(self) -> pl.DataFrame:
         """Metrics that are called slower, or stand for a band that is: :data:`METRIC` and ``slower``."""
@@ -69,37 +71,43 @@ class NightJudgement:
         alike = strata.describe(self.tonight.cases).select(_ALIKE).unique()
         again = strata.describe(eligibility.split_cases(cases).eligible)
         again = again.join(alike, on=_ALIKE, how="semi", nulls_equal=True).sort("started", "session", "case")
-        again = cases.join(again.unique(MEASURED, keep="first", maintain_order=True), on="case", how="semi")
+        again = cases.join(again.unique([*MEASURED, "name"], keep="first", maintain_order=True), on="case", how="semi")
         if not called.height or not cases.height:
             return self
-        values = (
-            session_values.values_of(folder, self.tonight.system, again)[0] if again.height else self.tonight.values.clear()
+        values, damaged = self.tonight.values.clear(), ""
+        try:
+            values = session_values.values_of(folder, self.tonight.system, again)[0] if again.height else values
+        except BadInput as error:
+            damaged = f"what was measured again is not used: {error}"
+        # A zero is a repeat that failed, and its metric was not measured again.
+        zeros = values.filter(pl.col("value") <= 0).select(METRIC).unique()
+        values = values.join(zeros, on=METRIC, how="anti", nulls_equal=True).join(
+            called, on=CURVE, how="semi", nulls_equal=True
         )
-        values = values.filter(pl.col("value") > 0).join(called, on=CURVE, how="semi", nulls_equal=True)
         side = replace(self.tonight, values=values, zeros=values.clear(), cases=again, planned=again)
         before = self._side()
         before = replace(before, values=before.values.join(called, on=CURVE, how="semi", nulls_equal=True))
-        return replace(self, again=comparison.judge(before, side, self.policy))
+        return replace(self, again=comparison.judge(before, side, self.policy), damaged=damaged)
 
     def outcomes(self) -> dict[str, Judgement]:
         """What is called slower, by what came of measuring it again; by an empty word where nothing was measured again."""
         parts = {}
-        for name, table, keys in (("metrics", self.first.metrics, METRIC), ("bands", self.first.bands, _BAND)):
+        for name, table, keys in (("metrics", self.first.metrics, METRIC), ("bands", self.first.bands, BAND)):
             called = table.filter(pl.col("verdict") == REGRESSED)
             if self.again is None:
                 parts[name] = called.with_columns(outcome=pl.lit(""))
                 continue
-            second = getattr(self.again, name).select(*keys, second="verdict")
-            seen = pl.col("second")
+            second = getattr(self.again, name).select(*keys, second="verdict", rests="units")
+            # What rests on too few repeats is no measurement of a night.
             outcomes = (
-                pl.when(seen.is_null() | (seen == MISSING))
-                .then(pl.lit(NOT_MEASURED_AGAIN))
-                .when(seen == REGRESSED)
+                pl.when(pl.col("second") == REGRESSED)
                 .then(pl.lit(SEEN_TWICE))
-                .otherwise(pl.lit(NOT_SEEN_AGAIN))
+                .when(pl.col("rests") == SESSIONS, pl.col("second") != MISSING)
+                .then(pl.lit(NOT_SEEN_AGAIN))
+                .otherwise(pl.lit(NOT_MEASURED_AGAIN))
             )
             joined = called.join(second, on=keys, how="left", nulls_equal=True, maintain_order="left")
-            parts[name] = joined.with_columns(outcome=outcomes).drop("second")
+            parts[name] = joined.with_columns(outcome=outcomes).drop("second", "rests")
         found = {}
         for outcome in ("", SEEN_TWICE, NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN):
             rows = {name: part.filter(pl.col("outcome") == outcome).drop("outcome") for name, part in parts.items()}
@@ -107,12 +115,15 @@ class NightJudgement:
                 found[outcome] = replace(self.first, metrics=rows["metrics"], bands=rows["bands"])
         return found
 
-    def second(self, metrics: pl.DataFrame) -> str:
-        """What the second measurement says of some metrics, in words."""
+    def second(self, part: Judgement) -> str:
+        """What the second measurement says of what was called, in words."""
         if self.again is None:
             return ""
-        rows = self.again.metrics.join(metrics, on=METRIC, how="semi", nulls_equal=True).drop_nulls("slower")
-        middle = rows.select(pl.median("slower")).item()
+        rows = [
+            getattr(self.again, name).join(getattr(part, name), on=keys, how="semi", nulls_equal=True).drop_nulls("slower")
+            for name, keys in (("metrics", METRIC), ("bands", BAND))
+        ]
+        middle = (rows[0] if rows[0].height else rows[1]).select(pl.median("slower")).item()
         return "" if middle is None else f"measured again {verdict_text.change_text(middle)}"
 
     @property
@@ -126,12 +137,15 @@ class NightJudgement:
             f"{one.metrics.height} {name}" for name, one in self.outcomes().items() if name and one.metrics.height
         )
         slower = f"{worse} slower" + (f" ({known})" if known else "")
-        return f"{judged.height} of {count} metrics held against {self.sessions} before: {slower}, {better} faster"
+        return f"{judged.height} of {count} metrics held against {self.sessions()} before: {slower}, {better} faster"
 
-    @property
-    def sessions(self) -> str:
-        """How many sessions there are of the metric with the fewest, and of that with the most."""
-        found = self.values.group_by(CURVE).agg(pl.col("session").n_unique())["session"]
+    def sessions(self, metrics: pl.DataFrame | None = None) -> str:
+        """How many sessions there are of the metric with the fewest, and of that with the most.
+
+        :param metrics: only of the curves of these.
+        """
+        values = self.values if metrics is None else self.values.join(metrics, on=CURVE, how="semi", nulls_equal=True)
+        found = values.group_by(CURVE).agg(pl.col("session").n_unique())["session"]
         counts = sorted(found.to_list()) or [0]
         several = f"{counts[0]} to {counts[-1]} sessions"
         return several if counts[0] != counts[-1] else f"{counts[0]} session{'' if counts[0] == 1 else 's'}"
@@ -144,7 +158,16 @@ class NightJudgement:
         keys = pl.DataFrame([(one.partition, one.stack, one.fabric) for one in short], schema=list(SHARED), orient="row")
         values = past.values.join(keys, on=SHARED, how="semi") if short else past.values.clear()
         reach = verdict_text.reach_sentence(values, self.policy)
-        return [*replace(past, strata=short + apart).sentences(), *filter(None, [reach])]
+        rest = [reach, self._too_few(), self.damaged]
+        return [*replace(past, strata=short + apart).sentences(), *filter(None, rest)]
+
+    def _too_few(self) -> str:
+        """How many metrics that have a history were measured too seldom tonight to be held against it."""
+        rows = self.first.metrics.filter(pl.col("units") != SESSIONS).height
+        return rows * "x" and (
+            f"{rows} metrics were not held against the sessions before: a night needs {self.policy.minimum_repeats} repeats "
+            f"(minimum_repeats of {self.policy.source}); measure with -S repeats={max(self.policy.minimum_repeats, 5)}"
+        )
 
 
 def judge(
@@ -159,7 +182,7 @@ def judge(
     eligible = eligibility.split_cases(cases).eligible
     if not eligible.height or selector == history_past.NONE:
         return None
-    past = lasting.find_history(folder, system, eligible, policy, selector=selector, counted=False)
+    past = lasting_changes.find_history(folder, system, eligible, policy, selector=selector, counted=False)
     tonight = session_values.read(folder, system, session)
     # A metric of fewer sessions has no prediction interval, and repeats are none for nights.
     long = past.values.filter(pl.col("session").n_unique().over(CURVE) >= FEWEST_SESSIONS)
@@ -171,9 +194,29 @@ def sentences(judged: NightJudgement) -> tuple[list[str], list[str]]:
     """What is held against the night, and what was called and is not, because it was not seen again."""
     problems: list[str] = []
     notes: list[str] = []
-    for outcome, part in judged.outcomes().items():
-        lines = [line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(part)]
-        again = ", ".join(filter(None, [outcome, judged.second(part.metrics) if outcome != NOT_MEASURED_AGAIN else ""]))
-        said = [f"{line}, held against {judged.sessions} before{again and f'; {again}'}" for line in lines]
-        (notes if outcome == NOT_SEEN_AGAIN else problems).extend(f"history: {line}" for line in said)
+    for outcome, whole in judged.outcomes().items():
+        for part in _by_benchmark(whole):
+            second = judged.second(part) if outcome != NOT_MEASURED_AGAIN else ""
+            again = ", ".join(filter(None, [outcome, second]))
+            against = (
+                f"held against {judged.sessions(pl.concat([part.metrics.select(CURVE), part.bands.select(CURVE)]))} before"
+            )
+            lines = [line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(part)]
+            said = [f"history: {line}, {against}{again and f'; {again}'}" for line in lines]
+            (notes if outcome == NOT_SEEN_AGAIN else problems).extend(said)
     return problems, notes
+
+
+def _by_benchmark(called: Judgement) -> list[Judgement]:
+    """Parts of what was called of which each is one sentence, the worst first."""
+    keys = [*CONDITION, "benchmark", "quantity"]
+    worst = pl.concat([called.metrics.select(*keys, "slower"), called.bands.select(*keys, "slower")])
+    order = worst.group_by(keys).agg(pl.max("slower")).sort("slower", *keys, descending=True, nulls_last=False).select(keys)
+    return [
+        replace(
+            called,
+            metrics=called.metrics.join(one, on=keys, how="semi", nulls_equal=True),
+            bands=called.bands.join(one, on=keys, how="semi", nulls_equal=True),
+        )
+        for one in order.iter_slices(1)
+    ]

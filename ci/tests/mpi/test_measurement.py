@@ -186,7 +186,7 @@ def fail_launch(job: Job) -> None:
         (cut_evidence, ".json"),
         (lose_log, "the job ended before this launch did"),
         (fail_launch, "timed out after 60 s"),
-        (fail_launch, "; 2 ranks had called MPI_Finalize and did not come out of it."),
+        (fail_launch, "; 2 of its ranks had called MPI_Finalize by then."),
     ],
 )
 def test_damage_is_missing_never_a_smaller_table(damaged: Job, damage: Callable[[Job], None], wanted: str) -> None:

@@ -12,7 +12,7 @@ from reframe_tests.harness.stacks.stack import Stack
 #: What is said of a launch of MPICH that measured everything and hung, as UCX 1.13 over TCP does now and then when it closes
 #: its connections (openucx/ucx, issue 8738, open; seen here once in some hundred launches, beside a load of 10 on two cores).
 #: A test that is not about that runs again.
-HUNG = "had called MPI_Finalize and did not come out of it"
+HUNG = "2 of its ranks had called MPI_Finalize by then"
 #: Launchers of Debian's packages openmpi-bin and mpich, which ``ci/setup test`` installs where it may.
 LAUNCHERS = {"openmpi": "/usr/bin/mpirun.openmpi", "mpich": "/usr/bin/mpirun.mpich"}
 

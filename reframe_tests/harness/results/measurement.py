@@ -201,9 +201,9 @@ def _last_words(directory: Path, files: script.LaunchFiles) -> str:
     lines = [" ".join(line.split()) for line in printed.splitlines()]
     last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
     said = f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
-    # As UCX 1.13 over TCP does now and then (openucx/ucx, issue 8738): what was measured is whole, and the launch hangs.
+    # UCX 1.13 over TCP hangs there now and then (openucx/ucx, issue 8738).
     ended = sum(bool(_FINALIZED.search(text)) for text in ranks)
-    return said + (f"; {ended} ranks had called MPI_Finalize and did not come out of it" if ended else "")
+    return said + (f"; {ended} of its ranks had called MPI_Finalize by then" if ended else "")
 
 
 def _text(path: Path, most: int = script.MOST_OUTPUT_BYTES) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,7 @@ from mpibench.verdicts.words import INCONCLUSIVE, PASS, REGRESSED
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of
 from synthetic_session import gate
-from synthetic_verdicts import SIZES, Change, unchanged, write_session
+from synthetic_verdicts import FIRST, SIZES, Change, unchanged, write_session
 
 STACKS = ("mpich-spack", "openmpi-spack")
 
@@ -301,7 +302,8 @@ def night_with_references(folder: Path, value: float, more: Sequence[tuple[float
     write_session(folder, 0, labels={"run": "nightly"})
     night = session(1, value, {"run": "nightly"})
     for place, (again, options) in enumerate(more):
-        session(2 + place, again, {"run": rerun.RUN, CONFIRMS: night}, **options)
+        started = FIRST + timedelta(days=1, hours=1 + place)
+        session(2 + place, again, {"run": rerun.RUN, CONFIRMS: night}, **{"started": started, **options})
     return night
 
 

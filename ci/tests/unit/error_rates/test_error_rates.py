@@ -17,6 +17,7 @@ from mpibench.error_rates import answer, draws, history, nights, noise, shares
 from mpibench.verdicts import curve_tests
 from mpibench.verdicts.policy import Policy
 from mpibench.watch import drift
+from mpibench.watch.gate import REMEMBERED_NIGHTS
 from page_reader import Reader
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
@@ -240,7 +241,7 @@ def test_the_gates_own_search_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     found = nights.nights_called(trace, POLICY, 10, 1)
     assert found is not None
     assert found.mean == 0.5, "what is faster fails no gate"
-    assert set(seen) == {((6, 44), 14)}, "14 nights and the window before them"
+    assert set(seen) == {((6, 60), REMEMBERED_NIGHTS)}, "all nights there are: the gate remembers more"
 
 
 def write_history(folder: Path, sessions: int) -> tuple[str, ...]:

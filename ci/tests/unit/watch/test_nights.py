@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from mpibench.results import confirmations, session_values
 from mpibench.results.sessions import CONFIRMS
 from mpibench.verdicts.policy import Policy
 from mpibench.watch import gate, nights
-from synthetic_verdicts import write_session
+from synthetic_verdicts import FIRST, write_session
 
 BEFORE = 10
 SLOW = 1.06
@@ -91,13 +92,49 @@ def test_the_first_measurement_again_counts_and_no_later_one(tmp_path: Path, slo
         {"condition": {"placement": [[0], [4]]}},
         {"condition": {"depth": "smoke"}},
         {"where": {"pinning": "scatter"}},
+        {"repeats": 2},
+        {"started": FIRST + timedelta(days=BEFORE - 1)},
+        {"started": FIRST + timedelta(days=BEFORE + 3)},
     ],
 )
 def test_what_was_measured_otherwise_confirms_nothing(tmp_path: Path, slow_night: str, otherwise: dict[str, Any]) -> None:
     again(tmp_path, slow_night, 1.0, **otherwise)
     result = judged(tmp_path, slow_night)
     assert not result.passed
-    assert "21 slower (21 not measured again), 0 faster" in result.lines[1]
+    assert "not seen again" not in " ".join(result.lines)
+
+
+def test_two_losses_have_each_their_own_second_measurement(tmp_path: Path) -> None:
+    for number in range(BEFORE):
+        write_session(tmp_path, number, noise=0.004, labels={"run": "nightly"})
+
+    def both(name: str, *_: object) -> float:
+        return 1.3 if name == "Uniband" else SLOW
+
+    name = write_session(tmp_path, BEFORE, noise=0.004, labels={"run": "nightly"}, change=both)
+    again(tmp_path, name, 1.0, change=both)
+    lines = judged(tmp_path, name).lines
+    (first,) = [line for line in lines if "Uniband at" in line]
+    (second,) = [line for line in lines if "PingPong at" in line]
+    assert "; seen twice, measured again 30." in first or "; seen twice, measured again 29." in first
+    assert "; seen twice, measured again 6." in second or "; seen twice, measured again 5." in second
+
+
+def test_what_measured_again_is_no_history(tmp_path: Path) -> None:
+    """Whatever its other labels say."""
+    for number in range(BEFORE):
+        write_session(tmp_path, number, noise=0.004)
+    for number in range(20, 26):
+        write_session(tmp_path, number, night=BEFORE, noise=0.004, change=same(1.3), labels={CONFIRMS: "0" * 36})
+    name = write_session(tmp_path, BEFORE + 1, noise=0.004, change=same(1.25))
+    assert "held against 10 sessions before: 21 slower" in judged(tmp_path, name).lines[1]
+
+
+def test_a_night_of_too_few_repeats_is_said(tmp_path: Path) -> None:
+    for number in range(BEFORE + 1):
+        write_session(tmp_path, number, noise=0.004, repeats=2 if number == BEFORE else 5)
+    lines = gate.decide(tmp_path, "testbed", max_age_hours=1e6).lines
+    assert any("21 metrics were not held against the sessions before: a night needs 3 repeats" in line for line in lines)
 
 
 def test_a_session_that_confirms_another_night_says_nothing_of_this_one(tmp_path: Path, slow_night: str) -> None:

@@ -1,15 +1,16 @@
 """Nights that were called are no history of the nights after them: a loss that lasts stays a loss until somebody accepts it.
 
-Each night of a history is judged as the gate judged it, by the nights before it that count. From one that is called on, slower
-or faster, nights wait, until :data:`RETURNED` in a row are as before, each and together (their mean is held against the
-prediction interval of as many sessions, which finds what one night just misses). Then
+Each night of a history is judged by the prediction interval of the nights before it that count, as the gate does, and one
+that is called, slower or faster, never counts. Nights after it wait, until :data:`RETURNED` in a row are as before, each and
+together (their mean is held against the prediction interval of as many sessions, which finds what one night just misses), with
+values of everything that was called; these then count, and what came and went between did not. One night that counted would
+hide all losses of its size for a month, as nothing is unusual that happens in one of 30 nights; so how often a machine has
+such nights is seen in what the gate calls, and measuring again (:mod:`mpibench.confirmation`) says which were nothing else.
 
-- what was called on at least :data:`FEWEST_CHANGED` nights was another level of the machine, and never counts;
-- what was called on fewer was a disturbance. One of them does not count, or it would hide all losses of its size for a month;
-  :data:`FREQUENT` or more among as many nights as a history has are how much nights differ here, and do.
-
-What lasts still does not count. A level that is meant to stay is accepted with ``levels`` of policy.yaml
-(:mod:`mpibench.history.levels`), and the history begins with it.
+The first :data:`~mpibench.statistics.prediction.FEWEST_SESSIONS` nights of a history are taken as they are, what creeps by
+less than nights differ is learned, and so is what lasts longer than the sessions that are searched
+(:data:`mpibench.history.past.SEARCHED_SESSIONS`); references are for that. A level that is meant to stay is accepted with
+``levels`` of policy.yaml (:mod:`mpibench.history.levels`), and the history begins with it.
 
 This is the usual handling of control charts: points outside the limits are taken out of what the limits are computed from until
 their cause is known (Montgomery, Introduction to Statistical Quality Control, section 6.2, "trial control limits").
@@ -17,7 +18,7 @@ their cause is known (Montgomery, Introduction to Statistical Quality Control, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -37,25 +38,23 @@ from ..statistics.two_sides import Array
 from . import comparison, curve_tests
 from .policy import Policy
 
-#: Nights a change must have lasted.
+#: Nights a change must have lasted for the search for changes to find it.
 FEWEST_CHANGED = 3
-#: Nights in a row that must be as before until nights count again. On recorded noise (studies.lasting_losses) a loss that one
+#: Nights in a row that must be as before until nights count again. On recorded noise (studies.lasting_changes) a loss that one
 #: night in two shows is then hardly ever taken for the usual; nights after a disturbance count so much later.
 RETURNED = 4
-#: Disturbances from which on they are part of how much nights differ.
-FREQUENT = 2
 Mask = NDArray[np.bool_]
 
 
 def find_history(folder: Path, system: str, like: pl.DataFrame, policy: Policy, **options: Any) -> Past:
     """The sessions before a session that measured the same, without nights that were called and not accepted.
 
-    Where a selector says which sessions are meant, all of these are used.
+    Where a selector says which sessions are meant, all of these are used that belong to the level that was accepted last.
 
     :param options: of :func:`mpibench.history.past.find`.
     """
 
-    def judge(values: pl.DataFrame, cases: pl.DataFrame) -> Mapping[str, str]:
+    def judge(values: pl.DataFrame, cases: pl.DataFrame) -> past.Unlike:
         return unlike(values, cases, policy)
 
     return past.find(folder, system, like, levels=policy.levels, unlike=judge, **options)
@@ -77,27 +76,28 @@ class Rows:
     things: NDArray[np.int_]
 
 
-def unlike(values: pl.DataFrame, cases: pl.DataFrame, policy: Policy) -> dict[str, str]:
-    """Of cases that do not count as history, why.
+def unlike(values: pl.DataFrame, cases: pl.DataFrame, policy: Policy) -> past.Unlike:
+    """Which cases do not count as history, and why.
 
     :param values: as :attr:`~mpibench.results.session_values.Selection.values`.
     :param cases: the cases with these values.
     """
     nights = cases.select("session", "started").unique("session").sort("started", "session")
     if nights.height <= FEWEST_SESSIONS:
-        return {}
+        return past.Unlike({}, False)
     things = cases.select(MEASURED).unique(maintain_order=True).with_row_index("thing")
     numbered = cases.join(things, on=MEASURED, nulls_equal=True)
     numbered = numbered.join(nights.select("session").with_row_index("night"), on="session").select("case", "thing", "night")
     curves = list(_curves(values.join(numbered.select("case", "thing"), on="case"), policy))
     if not curves:
-        return {}
+        return past.Unlike({}, False)
     rows = tabulate(curves, nights["session"].to_list(), policy)
     measured = np.zeros((things.height, nights.height), dtype=bool)
     measured[numbered["thing"].to_numpy(), numbered["night"].to_numpy()] = True
-    whys = _reasons(judge_nights(rows, measured, policy), nights["started"].to_list())
-    found = ((case, whys.get((thing, night), "")) for case, thing, night in numbered.iter_rows())
-    return {case: why for case, why in found if why}
+    judged = judge_nights(rows, measured, policy)
+    whys = _reasons(judged, nights["started"].to_list())
+    reasons = ((case, whys.get((thing, night), "")) for case, thing, night in numbered.iter_rows())
+    return past.Unlike({case: why for case, why in reasons if why}, judged.begin_early)
 
 
 class MeasuredCurve(NamedTuple):
@@ -156,48 +156,63 @@ def _curves(values: pl.DataFrame, policy: Policy) -> Iterator[MeasuredCurve]:
             yield MeasuredCurve(quantity, part["direction"][0], sizes, logs, jobs, place, thing)
 
 
+class Called(NamedTuple):
+    """What is called of one thing.
+
+    :param slower: whether the typical test is slower.
+    :param rows: tests that are called, by their places.
+    """
+
+    slower: bool
+    rows: NDArray[np.int_]
+
+
 class Run(NamedTuple):
     """Nights of one thing that waited or wait.
 
-    :param called: of each that was called, whether it was slower.
-    :param nights: these, and those in between.
+    :param called: of each that was called, what.
+    :param nights: these, and those in between and after.
+    :param lasts: whether they wait still.
     """
 
     thing: int
-    called: dict[int, bool]
+    called: dict[int, Called]
     nights: list[int]
     lasts: bool
 
-    @property
-    def disturbance(self) -> bool:
-        """Whether it was over too soon for another level of the machine."""
-        return not self.lasts and len(self.called) < FEWEST_CHANGED
+    def returned(self, night: int) -> list[int]:
+        """The last :data:`RETURNED` nights, where none of them was called and the newest is this; else none."""
+        last = self.nights[-RETURNED:]
+        return last if night == last[-1] and len(self.nights) > RETURNED and max(self.called) < last[0] else []
+
+    def rows(self) -> NDArray[np.int_]:
+        """Everything that was called in any of them."""
+        return np.unique(np.concatenate([called.rows for called in self.called.values()]))
 
 
 @dataclass
 class Nights:
     """What came of judging the nights of a history, one after the other.
 
-    :param counts: which nights of which thing count as history, shape (things, nights).
-    :param called: likewise, which were called.
-    :param runs: what is over or lasts still, and does not count.
+    :param counts: which of them count as history, shape (things, nights).
+    :param called: which were called.
+    :param runs: what is over or waits still, and does not count.
     """
 
     counts: Mask
     called: Mask
     runs: list[Run]
 
+    @property
+    def begin_early(self) -> bool:
+        """Whether something lasts that has fewer nights before it than a history has: older ones would be of use."""
+        return any(run.lasts and self.counts[run.thing, : run.nights[0]].sum() < MOST_SESSIONS for run in self.runs)
+
     def end(self, run: Run) -> None:
-        """A run is over: nights since the last that was called count, and disturbances, with it, where they are frequent."""
+        """A run is over: nights since the last that was called count."""
         last = max(run.called)
         self.counts[run.thing, [night for night in run.nights if night > last]] = True
-        run = run._replace(nights=[night for night in run.nights if night <= last], lasts=False)
-        self.runs.append(run)
-        oldest = run.nights[0] - MOST_SESSIONS
-        recent = [one for one in self.runs if one.thing == run.thing and one.disturbance and one.nights[0] >= oldest]
-        if len(recent) >= FREQUENT:
-            for one in recent:
-                self.counts[one.thing, one.nights] = True
+        self.runs.append(run._replace(nights=[night for night in run.nights if night <= last], lasts=False))
 
 
 def judge_nights(rows: Rows, measured: Mask, policy: Policy) -> Nights:
@@ -205,44 +220,49 @@ def judge_nights(rows: Rows, measured: Mask, policy: Policy) -> Nights:
 
     :param measured: shape (things, nights).
     """
-    found = Nights(np.zeros(measured.shape, dtype=bool), np.zeros(measured.shape, dtype=bool), [])
+    judged = Nights(np.zeros(measured.shape, dtype=bool), np.zeros(measured.shape, dtype=bool), [])
     waiting: dict[int, Run] = {}
     for night in range(measured.shape[1]):
-        slower = called_things(rows, found.counts, [night], policy)
-        found.called[list(slower), night] = True
+        called = called_things(rows, judged.counts, [night], policy)
+        judged.called[list(called), night] = True
         for thing in map(int, np.flatnonzero(measured[:, night])):
-            if thing in slower:
-                waiting.setdefault(thing, Run(thing, {}, [], lasts=True)).called[night] = slower[thing]
+            if thing in called:
+                waiting.setdefault(thing, Run(thing, {}, [], lasts=True)).called[night] = called[thing]
             elif thing not in waiting:
-                found.counts[thing, night] = True
+                judged.counts[thing, night] = True
                 continue
             waiting[thing].nights.append(night)
         for thing, run in list(waiting.items()):
-            last = run.nights[-RETURNED:]
-            quiet = night in last and len(run.nights) > RETURNED and max(run.called) < last[0]
-            if quiet and not called_things(rows, found.counts, last, policy, only=thing):
-                found.end(waiting.pop(thing))
-    found.runs += waiting.values()
-    return found
+            last = run.returned(night)
+            # What was not measured did not return.
+            if not last or np.isnan(rows.units.values[run.rows()][:, last]).any():
+                continue
+            if not called_things(rows, judged.counts, last, policy, only=thing):
+                judged.end(waiting.pop(thing))
+    judged.runs += waiting.values()
+    return judged
 
 
 def _reasons(judged: Nights, started: Sequence[datetime]) -> dict[tuple[int, int], str]:
-    """Why nights do not count, by number of thing and night."""
+    """Why nights of what was measured do not count, by number of thing and night."""
     whys: dict[tuple[int, int], str] = {}
     for run in judged.runs:
-        first, last = started[min(run.called)], started[max(run.nights)]
-        way = "slower" if run.called[min(run.called)] else "faster"
-        days = f"on {first:%Y-%m-%d}" if first.date() == last.date() else f"from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
-        days = f"from {first:%Y-%m-%d} on, and not accepted" if run.lasts else days
-        why = f"called {way} than those before, {days}"
-        whys |= {(run.thing, night): why for night in run.nights if not judged.counts[run.thing, night]}
-    return whys
+        ways = {True: "slower", False: "faster"}
+        way = " or ".join(ways[slower] for slower in sorted({called.slower for called in run.called.values()}, reverse=True))
+        first, last = (f"{started[night]:%Y-%m-%d}" for night in (min(run.called), max(run.called)))
+        days = f"on {first}" if first == last else f"from {first} to {last}"
+        if run.lasts and run.nights[-1] in run.called:
+            days = f"from {first} on, and not accepted (levels of policy.yaml)"
+        elif run.lasts:
+            days += f", and those since, until {RETURNED} in a row are as before"
+        whys |= {(run.thing, night): f"called {way} than those before, {days}" for night in run.nights}
+    return {(thing, night): why for (thing, night), why in whys.items() if not judged.counts[thing, night]}
 
 
 def called_things(
     rows: Rows, counts: Mask, nights: Sequence[int], policy: Policy, *, only: int | None = None
-) -> dict[int, bool]:
-    """What is called in some nights together, held against the nights before them that count, and whether it is slower.
+) -> dict[int, Called]:
+    """What is called in some nights together, held against the nights before them that count, by thing.
 
     :param counts: shape (things, nights).
     :param only: one thing alone.
@@ -271,5 +291,8 @@ def called_things(
     found = called(1.0)
     if found.any():  # errors are only ever widened: what is not called without that is not called
         found = called(prediction.widening(baseline, policy.false_discovery_rate))
-    things, worse = rows.things[chosen][found], effects.effect[found]
-    return {int(thing): bool(np.median(worse[things == thing]) > 0) for thing in np.unique(things)}
+    places, worse = np.flatnonzero(chosen)[found], effects.effect[found]
+    things = rows.things[places]
+    return {
+        int(thing): Called(bool(np.median(worse[things == thing]) > 0), places[things == thing]) for thing in np.unique(things)
+    }

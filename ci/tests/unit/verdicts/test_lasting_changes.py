@@ -6,11 +6,13 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mpibench.history import past
 from mpibench.history.levels import Level
 from mpibench.results import session_values
-from mpibench.verdicts import lasting, pairing
+from mpibench.verdicts import lasting_changes, pairing
 from mpibench.verdicts import policy as verdict_policy
 from mpibench.verdicts.policy import Policy
 from mpibench.watch import drift, gate
@@ -20,7 +22,7 @@ from synthetic_verdicts import write_session
 #: Nights at the start of each story here, all alike.
 QUIET = 12
 OLD = 1e6
-LASTING = "called slower than those before, from 2026-01-17 on, and not accepted"
+LASTING = "called slower than those before, from 2026-01-17 on, and not accepted (levels of policy.yaml)"
 
 
 def write_nights(folder: Path, factors: list[float], **options: object) -> None:
@@ -31,6 +33,13 @@ def write_nights(folder: Path, factors: list[float], **options: object) -> None:
 
 def same(factor: float) -> Callable[[str, int, str], float]:
     return lambda *_: factor
+
+
+ONE = {"PingPong": "latency_us"}
+
+
+def only_slow(benchmark: str, factor: float) -> Callable[[str, int, str], float]:
+    return lambda name, *_: factor if name == benchmark else 1.0
 
 
 def accept_level(monkeypatch: pytest.MonkeyPatch, *levels: Level) -> None:
@@ -44,7 +53,7 @@ def judged(folder: Path) -> gate.Result:
 
 def left_out(folder: Path) -> dict[str, int]:
     newest = session_values.read(folder, "testbed", "latest")
-    found = lasting.find_history(folder, "testbed", newest.cases, Policy(), counted=False)
+    found = lasting_changes.find_history(folder, "testbed", newest.cases, Policy(), counted=False)
     return dict(found.strata[0].left_out)
 
 
@@ -65,29 +74,61 @@ def test_one_disturbance_does_not_count_and_hides_nothing(tmp_path: Path) -> Non
 
 
 def test_nights_wait_until_some_in_a_row_are_as_before(tmp_path: Path) -> None:
-    write_nights(tmp_path, [1.0] * QUIET + [1.1] + [1.0] * lasting.RETURNED)
-    assert left_out(tmp_path) == {LASTING: lasting.RETURNED}, "the newest is judged and does not count"
+    write_nights(tmp_path, [1.0] * QUIET + [1.1] + [1.0] * lasting_changes.RETURNED)
+    waiting = "called slower than those before, on 2026-01-17, and those since, until 4 in a row are as before"
+    assert left_out(tmp_path) == {waiting: lasting_changes.RETURNED}, "the newest is judged and does not count"
     assert judged(tmp_path).passed
 
 
-def test_disturbances_that_are_frequent_are_how_much_nights_differ(tmp_path: Path) -> None:
-    disturbed = [1.1, *[1.0] * lasting.RETURNED]
-    write_nights(tmp_path, [1.0] * QUIET + disturbed * lasting.FREQUENT + [1.0, 1.1])
-    assert left_out(tmp_path) == {}
-    assert judged(tmp_path).passed
+def test_many_disturbances_hide_nothing_either(tmp_path: Path) -> None:
+    disturbed = [1.1, *[1.0] * lasting_changes.RETURNED]
+    write_nights(tmp_path, [1.0] * QUIET + disturbed * 3 + [1.0, 1.1])
+    assert sum(left_out(tmp_path).values()) == 3
+    assert not judged(tmp_path).passed
 
 
 def test_a_loss_that_some_nights_do_not_show_is_not_learned(tmp_path: Path) -> None:
     """A night in between that is as before is not the end of it."""
     write_nights(tmp_path, [1.0] * QUIET + [1.05, 1.05, 1.01] * 8 + [1.05])
     assert not judged(tmp_path).passed
-    assert left_out(tmp_path) == {LASTING: 24}
+    (count,) = left_out(tmp_path).values()
+    assert count == 24
+
+
+def test_nights_that_each_just_miss_a_loss_show_it_together() -> None:
+    """Of four nights the mean is judged, too: it differs by less from night to night."""
+    logs = np.array([[*[0.03, -0.03] * 6, 0.6, *[0.09] * 6]])
+    nights = [f"{night:02}" for night in range(logs.shape[1])]
+    curve = lasting_changes.MeasuredCurve("latency_us", "lower", [8], logs, nights, 0, 0)
+    rows = lasting_changes.tabulate([curve], nights, Policy())
+    found = lasting_changes.judge_nights(rows, np.ones((1, len(nights)), dtype=bool), Policy())
+    assert np.flatnonzero(found.called[0]).tolist() == [12]
+    assert found.counts[0].tolist() == [True] * 12 + [False] * 7
 
 
 def test_a_level_that_was_left_again_never_counts(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.1] * 4 + [1.0] * 6)
     assert judged(tmp_path).passed
     assert left_out(tmp_path) == {"called slower than those before, from 2026-01-17 to 2026-01-20": 4}
+
+
+def test_what_was_not_measured_did_not_return(tmp_path: Path) -> None:
+    both = {"PingPong": "latency_us", "Uniband": "bandwidth_mb_per_s"}
+    for number, factor in enumerate([1.0] * QUIET + [1.15] * 2 + [1.0] * 6):
+        absent = number in range(QUIET + 2, QUIET + 6)
+        slow = only_slow("PingPong", factor)
+        write_session(tmp_path, number, noise=0.004, change=slow, benchmarks={"Uniband": both["Uniband"]} if absent else both)
+    (why,) = left_out(tmp_path)
+    assert "until 4 in a row are as before" in why
+
+
+@pytest.mark.parametrize("after", [0, 12], ids=["lasting", "over"])
+def test_a_search_begins_before_what_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Or what is older than the sessions searched would be all there is, and the usual would be the change."""
+    monkeypatch.setattr(past, "SEARCHED_SESSIONS", 40)
+    write_nights(tmp_path, [1.0] * QUIET + [1.05] * 33 + [1.0] * after + [1.05], sizes=(8, 4096, 1 << 20))
+    assert not judged(tmp_path).passed
+    assert [count for why, count in left_out(tmp_path).items() if why.startswith("called slower")] == [33]
 
 
 def test_what_became_faster_waits_to_be_accepted_too(tmp_path: Path) -> None:
@@ -106,7 +147,7 @@ def test_one_condition_waits_and_the_others_learn_on(tmp_path: Path) -> None:
                 change=same(1.1 if slow else 1.0),
             )  # fmt: skip
     table = session_values.cases_of(tmp_path, "testbed").collect()
-    found = lasting.find_history(
+    found = lasting_changes.find_history(
         tmp_path, "testbed", table.filter(table["session"].is_in(list(table["session"][-2:]))), Policy()
     )
     used = found.cases.group_by("pinning").len().sort("pinning")
@@ -116,14 +157,14 @@ def test_one_condition_waits_and_the_others_learn_on(tmp_path: Path) -> None:
 def test_a_selector_means_what_it_selects(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 4)
     newest = session_values.read(tmp_path, "testbed", "latest")
-    found = lasting.find_history(tmp_path, "testbed", newest.cases, Policy(), selector="20260101:now")
+    found = lasting_changes.find_history(tmp_path, "testbed", newest.cases, Policy(), selector="20260101:now")
     assert found.values["session"].n_unique() == QUIET + 3
 
 
 def test_an_accepted_level_begins_a_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 8)
     assert not gate.decide(tmp_path, "testbed", max_age_hours=OLD).passed
-    accept_level(monkeypatch, Level(date(2026, 1, 17), "switch firmware 9.2, ticket 4711", fabric="eth1g"))
+    accept_level(monkeypatch, Level(date(2026, 1, 17), 6, "switch firmware 9.2, ticket 4711", fabric="eth1g"))
     result = gate.decide(tmp_path, "testbed", max_age_hours=OLD)
     assert result.passed, result.lines
     assert "metrics held against 7 sessions before: 0 slower, 0 faster" in result.lines[1]
@@ -136,21 +177,55 @@ def test_an_accepted_level_begins_a_history(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_level_of_another_fabric_accepts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 8)
-    accept_level(monkeypatch, Level(date(2026, 1, 17), "bios", fabric="shm"))
+    accept_level(monkeypatch, Level(date(2026, 1, 17), 6, "bios", fabric="shm"))
     assert not gate.decide(tmp_path, "testbed", max_age_hours=OLD).passed
     assert [event.worse for event in drift.watch(tmp_path, "testbed")[1]] == [True]
 
 
+def test_a_level_accepts_no_more_than_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_nights(tmp_path, [1.0] * QUIET + [1.02, *[1.4] * 7])
+    accept_level(monkeypatch, Level(date(2026, 1, 17), 6, "switch firmware 9.2"))
+    assert not gate.decide(tmp_path, "testbed", max_age_hours=OLD).passed
+    assert [event.worse for event in drift.watch(tmp_path, "testbed")[1]] == [True]
+
+
+@pytest.mark.parametrize("since", [date(2026, 1, 21), date(2027, 3, 1), date.max])
+def test_a_level_of_another_day_accepts_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: date) -> None:
+    write_nights(tmp_path, [1.0] * QUIET + [1.05] * 8)
+    accept_level(monkeypatch, Level(since, 50, "another change"))
+    assert [event.worse for event in drift.watch(tmp_path, "testbed")[1]] == [True]
+
+
+def test_a_level_that_fits_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_nights(tmp_path, [1.0] * QUIET)
+    accept_level(
+        monkeypatch, Level(date(2026, 1, 7), 5, "x", fabric="eth1g"), Level(date(2026, 1, 7), 5, "x", fabric="hdr-200")
+    )
+    assert "note: levels.1 of defaults matches nothing that was measured here" in judged(tmp_path).lines
+
+
+def test_a_loss_is_not_forgotten_by_the_search_for_changes_while_it_lasts(tmp_path: Path) -> None:
+    write_nights(tmp_path, [1.0] * QUIET + [1.05] * 30)
+    (lines,) = [gate.decide(tmp_path, "testbed", max_age_hours=OLD, history=past.NONE).lines]
+    assert "0 changes for the worse in 14 nights of 42, 1 before that lasts and nobody accepted" in lines[1]
+    assert any(line.startswith("drift: since 17 Jan 2026, openmpi-spack on eth1g") for line in lines)
+
+
+def test_a_loss_that_is_over_is_forgotten_after_some_nights(tmp_path: Path) -> None:
+    write_nights(tmp_path, [1.0] * QUIET + [1.05] * 8 + [1.0] * 20)
+    assert gate.decide(tmp_path, "testbed", max_age_hours=OLD).passed
+
+
 def test_a_level_to_come_does_not_hold_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_nights(tmp_path, [1.0] * QUIET)
-    accept_level(monkeypatch, Level(date(2026, 2, 1), "planned upgrade"))
+    accept_level(monkeypatch, Level(date(2026, 2, 1), 6, "planned upgrade"))
     assert "metrics held against 11 sessions before" in judged(tmp_path).lines[1]
 
 
-def test_compare_holds_against_nights_that_were_accepted(tmp_path: Path) -> None:
+def test_compare_leaves_out_what_was_called(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 5 + [1.0])
     found = pairing.pair(tmp_path, "latest", "session", "latest", "latest~1", system="testbed")
-    assert {one: count for stratum in found.past.strata for one, count in stratum.left_out if one.startswith("called")}
+    assert [count for stratum in found.past.strata for why, count in stratum.left_out if why.startswith("called")] == [4]
 
 
 def write_policy(folder: Path, text: str) -> Policy:
@@ -162,18 +237,20 @@ def write_policy(folder: Path, text: str) -> Policy:
 
 @pytest.mark.parametrize("day", ["2026-02-03", '"2026-02-03"'])
 def test_levels_are_read_from_the_policy(tmp_path: Path, day: str) -> None:
-    policy = write_policy(tmp_path, f"levels: [{{since: {day}, why: ticket 4711, stack: mpich}}]\n")
-    assert policy.levels == (Level(date(2026, 2, 3), "ticket 4711", stack="mpich"),)
+    policy = write_policy(tmp_path, f"levels: [{{since: {day}, slower_percent: 5, why: ticket 4711, stack: mpich}}]\n")
+    assert policy.levels == (Level(date(2026, 2, 3), 5, "ticket 4711", stack="mpich"),)
 
 
 @pytest.mark.parametrize(
     ("entry", "what"),
     [
-        ("{since: 2026-02-30, why: x}", "levels.0.since"),
-        ("{since: 2026-02-03 12:00:00, why: x}", "levels.0.since"),
-        ("{since: 2026-02-03}", "levels.0"),
-        ("{since: 2026-02-03, why: ''}", "levels.0.why"),
-        ("{since: 2026-02-03, why: x, fabrics: eth1g}", "levels.0"),
+        ("{since: 2026-02-30, slower_percent: 5, why: x}", "levels.0.since"),
+        ("{since: 2026-02-03 12:00:00, slower_percent: 5, why: x}", "levels.0.since"),
+        ("{since: 2026-02-03, slower_percent: 5}", "levels.0"),
+        ("{since: 2026-02-03, why: x}", "levels.0"),
+        ("{since: 2026-02-03, slower_percent: -5, why: x}", "levels.0.slower_percent"),
+        ("{since: 2026-02-03, slower_percent: 5, why: ''}", "levels.0.why"),
+        ("{since: 2026-02-03, slower_percent: 5, why: x, fabrics: eth1g}", "levels.0"),
     ],
 )
 def test_a_level_without_a_day_or_a_reason_is_refused(tmp_path: Path, entry: str, what: str) -> None:

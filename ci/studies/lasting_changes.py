@@ -1,9 +1,9 @@
-"""How many nights a lasting loss is called, and what that costs where nothing is lost: ``python -m studies.lasting_losses``.
+"""How many nights a lasting loss is called, and what that costs where nothing is lost: ``python -m studies.lasting_changes``.
 
 Of a trace of recorded noise whole jobs are drawn without replacement, each for a night. The nights are judged one after the
-other by :func:`mpibench.verdicts.lasting.judge_nights`, with what was called kept out of the history, and once more as if each
-night became part of it. Prints the percentage of draws in which the first, second, third... night after the loss is called,
-and for nights without a loss how many are called and how many are kept out.
+other by :func:`mpibench.verdicts.lasting_changes.judge_nights`, with what was called kept out of the history, and once more as
+if each night became part of it. Prints the percentage of draws in which the first, second, third... night after the loss is
+called, and for nights without a loss how many of those that can be judged are called, and how many of all are kept out.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from mpibench.error_rates import answer, noise
 from mpibench.error_rates.draws import job_medians
 from mpibench.error_rates.noise import Trace
+from mpibench.statistics.prediction import FEWEST_SESSIONS
 from mpibench.statistics.two_sides import Array
-from mpibench.verdicts import lasting
+from mpibench.verdicts import lasting_changes
 from mpibench.verdicts.policy import Policy
 from reframe_tests.harness.sites.site import ROOT
 
@@ -28,27 +29,27 @@ QUIET, SLOW = 15, 25
 SHOWN = (1, 2, 3, 5, 7, 10, 15, 20, 25)
 
 
-def rows_of(trace: Trace, logs: Array, policy: Policy) -> lasting.Rows:
+def rows_of(trace: Trace, logs: Array, policy: Policy) -> lasting_changes.Rows:
     """The tests of a trace over its nights; all curves are one thing, as those of one test."""
     nights = [f"{night:03}" for night in range(logs.shape[1])]
     curves, start = [], 0
     for one in trace.curves:
         own = logs[start : start + len(one.sizes)]
-        curves.append(lasting.MeasuredCurve(one.quantity, one.direction, one.sizes, own, nights, one.stratum, 0))
+        curves.append(lasting_changes.MeasuredCurve(one.quantity, one.direction, one.sizes, own, nights, one.stratum, 0))
         start += len(one.sizes)
-    return lasting.tabulate(curves, nights, policy)
+    return lasting_changes.tabulate(curves, nights, policy)
 
 
-def called(rows: lasting.Rows, count: int, policy: Policy, *, joined: bool) -> tuple[NDArray[np.bool_], int]:
+def called(rows: lasting_changes.Rows, count: int, policy: Policy, *, joined: bool) -> tuple[NDArray[np.bool_], int]:
     """Which nights are called, and how many are kept out.
 
     :param joined: each night becomes part of the history.
     """
     if not joined:
-        judged = lasting.judge_nights(rows, np.ones((1, count), dtype=bool), policy)
+        judged = lasting_changes.judge_nights(rows, np.ones((1, count), dtype=bool), policy)
         return judged.called[0], int((~judged.counts[0]).sum())
     before = [np.arange(count)[None, :] < night for night in range(count)]
-    return np.array([bool(lasting.called_things(rows, before[night], [night], policy)) for night in range(count)]), 0
+    return np.array([bool(lasting_changes.called_things(rows, before[night], [night], policy)) for night in range(count)]), 0
 
 
 def main() -> None:
@@ -80,7 +81,7 @@ def report(trace: Trace, spread: float, policy: Policy, draws: int, slower: floa
         for name in found:
             found[name].append(called(changed, count, policy, joined=name == "joined")[0][quiet:])
             false, kept = called(same, count, policy, joined=name == "joined")
-            without[name].append(float(false.mean()))
+            without[name].append(float(false[FEWEST_SESSIONS:].mean()))
             lost += [kept / count] * (name == "kept out")
     print(f"{trace.fabric}, spread {spread:g} %, {quiet} nights before, {draws} draws; percent of draws called on night")
     shown = [night for night in SHOWN if night <= count - quiet]
