@@ -209,7 +209,9 @@ def gate(
     dataset: Dataset = RESULTS / "dataset",
     dataset_only: DatasetOnly = False,
     system: Annotated[str | None, typer.Option(help="System; needed if the session has cases on several.")] = None,
-    recent: Annotated[int, typer.Option(min=1, help="Number of nights, up to the last, whose changes count.")] = 14,
+    recent: Annotated[
+        int, typer.Option(min=1, help="Number of nights, up to the last, whose changes count; older ones (90) if they last.")
+    ] = 14,
     max_age: Annotated[
         float | None,
         typer.Option(min=0.01, help="Hours since the session's start; default: max_age_hours of policy.yaml, 36."),
