@@ -96,7 +96,7 @@ def test_a_link_down_and_a_full_disk_fail_their_own_case_and_no_other(box: Box) 
 def test_a_link_that_goes_down_and_a_stopped_rank_end_by_the_tests_own_limit(box: Box) -> None:
     # Whole curves: when the row of 1 KiB has been printed, seconds of larger messages are still to come.
     options = ("-S", "repeats=2", "-S", f"limit_s={LIMIT_S}", "--exec-policy=serial")
-    session = box.begin(*options, names=CASES, level="nightly")
+    session = box.begin(*options, names=CASES.replace("eth.*", "eth1(0|)g"), level="nightly")
     strike(box, "eth1g", "link-down", row=1024, node="c2", fabric="eth1g")
     assert wait_for(reported(box, "eth1g"))
     heal()
@@ -112,7 +112,10 @@ def test_a_link_that_goes_down_and_a_stopped_rank_end_by_the_tests_own_limit(box
         assert "rank 0 on c1 and rank 1 on c2 never called MPI_Finalize" in text
         assert "repeat 2 of 2: not started, because pair.1 timed out" in text
         assert cases[f"{partition} {STACK}"]["proof"]["verdict"] == "missing"
-    expect_control(cases[f"eth40g {STACK}"], repeats=2)
+    # The control has no limit of its own: how long whole curves take on busy cores is no fault.
+    status, output = box.run("-S", "repeats=2", names=CASES.replace("eth.*", "eth40g"))
+    assert status == 0, output
+    expect_control(box.cases()[f"eth40g {STACK}"], repeats=2)
 
 
 @pytest.mark.parametrize("fault", ["kill-node", "kill-slurmd"])
