@@ -148,3 +148,22 @@ def test_what_is_called_names_the_metrics(tmp_path: Path, slow_night: str) -> No
     found = nights.judge(tmp_path, "testbed", slow_night, cases, Policy())
     assert found is not None and found.called().height == 21
     assert found.measured_again(tmp_path, confirmations.confirming(table, slow_night)).again is None
+
+
+def test_a_benchmark_that_gave_nothing_was_not_measured_again(tmp_path: Path, slow_night: str) -> None:
+    again(tmp_path, slow_night, 1.0, change=only("Uniband", float("inf")))
+    result = judged(tmp_path, slow_night)
+    assert not result.passed
+    assert "(10 not measured again, 11 not seen again)" in result.lines[1]
+
+
+def test_what_is_damaged_confirms_nothing_and_is_said(tmp_path: Path, slow_night: str) -> None:
+    again(tmp_path, slow_night, 1.0, change=only("PingPong", float("nan")))
+    result = judged(tmp_path, slow_night)
+    assert not result.passed
+    assert any(line.startswith("note: what was measured again is not used: PingPong latency_us") for line in result.lines)
+
+
+@pytest.mark.parametrize(("value", "held"), [(4.0, True), (6.0, False), (0.0, False), (-1.0, False), (float("nan"), False)])
+def test_a_time_of_nothing_reaches_no_reference(value: float, held: bool) -> None:
+    assert confirmations.within({"lower": None, "upper": 5.0}, value) is held
