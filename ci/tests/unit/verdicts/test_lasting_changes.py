@@ -12,7 +12,7 @@ import pytest
 from mpibench.history import past
 from mpibench.history.levels import Level
 from mpibench.results import session_values
-from mpibench.verdicts import lasting_changes, pairing
+from mpibench.verdicts import accept, lasting_changes, pairing
 from mpibench.verdicts import policy as verdict_policy
 from mpibench.verdicts.policy import Policy
 from mpibench.watch import drift, gate
@@ -194,6 +194,17 @@ def test_a_level_of_another_day_accepts_no_change(tmp_path: Path, monkeypatch: p
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 8)
     accept_level(monkeypatch, Level(since, 50, "another change"))
     assert [event.worse for event in drift.watch(tmp_path, "testbed")[1]] == [True]
+
+
+def test_accept_says_that_a_level_lies_between_the_sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_nights(tmp_path, [1.0] * QUIET)
+    levels = [Level(date(2026, 1, day), 5, "x", fabric=fabric) for day, fabric in ((12, "eth1g"), (12, "shm"), (7, "eth1g"))]
+    accept_level(monkeypatch, *levels)
+    found = accept.decide(tmp_path, "latest~6", "latest")
+    said = [
+        note for note in found.notes if note.startswith("the baseline is from before the level accepted since 2026-01-12 (x);")
+    ]
+    assert len(said) == 1
 
 
 def test_a_level_that_fits_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
