@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -218,7 +219,12 @@ def confirm(night: Night, session: Session) -> None:
     from ..confirmation import night as confirmed_night  # with scipy, which nothing else here needs
 
     place = measuring.Workspace(DATABASE, RESULTS / "dataset", TONIGHT / "again", (night.lock,))
-    answer = confirmed_night.confirm(session, place, night.confirm_minutes, night.say, lambda line: not _HIDDEN.match(line))
+    try:
+        answer = confirmed_night.confirm(session, place, night.confirm_minutes, night.say, lambda line: not _HIDDEN.match(line))
+    except Exception as defect:  # the session is measured: without its report it would be lost to whoever reads that
+        traceback.print_exc()
+        night.problems.append(f"not measured again, by a defect of this program ({type(defect).__name__}: {defect}): report it")
+        return
     night.notes += answer.notes
     night.problems += answer.problems
     if answer.all_excused and _ended(1) in night.problems:

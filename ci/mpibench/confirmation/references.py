@@ -28,7 +28,8 @@ def answers(session: Session, again: Remeasured) -> list[Answer]:
     """One for each case of the session that missed a reference and was to be measured again, in their order."""
     first = {_place(case): case for case in session.cases if is_own(case)}
     second = {_place(case): case for one in reversed(again.sessions) for case in one.cases if is_own(case)}
-    missed = [case for case in again.cases if missed_checks(first[case.partition, case.stack, case.name])]
+    own = {key: missed_checks(case) for key, case in first.items()}
+    missed = [case for case in again.cases if own.get((case.partition, case.stack, case.name))]
     return [_answer(case, first, second, again.left.get(case, "")) for case in missed]
 
 

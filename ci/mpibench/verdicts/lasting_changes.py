@@ -38,8 +38,6 @@ from ..statistics.two_sides import Array
 from . import comparison, curve_tests
 from .policy import Policy
 
-#: Nights a change must have lasted for the search for changes to find it.
-FEWEST_CHANGED = 3
 #: Nights in a row that must be as before until nights count again. On recorded noise (studies.lasting_changes) a loss that one
 #: night in two shows is then hardly ever taken for the usual; nights after a disturbance count so much later.
 RETURNED = 4

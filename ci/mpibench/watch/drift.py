@@ -31,7 +31,6 @@ from ..statistics import segmentation, two_sides
 from ..statistics.two_sides import Array
 from ..verdicts import policy as verdict_policy
 from ..verdicts import text as verdict_text
-from ..verdicts.lasting_changes import FEWEST_CHANGED
 from ..verdicts.policy import Policy
 
 #: Nights before and after a possible change whose means are compared; a change that lasted two nights can be seen.
@@ -42,13 +41,14 @@ SCREEN_SHARE = 2 / 3
 #: criterion. Of 1,680 series of 40 quiet nights drawn from recorded noise, 2 are called with 5 (10 with 2; 3 by E-divisive as
 #: in Apache Otava 0.8), and changes of 3 to 10 % that lasted 3 to 10 nights are found as often within 3 of 100.
 PENALTY = 5.0
+#: Nights a change must have lasted.
+FEWEST_CHANGED = 3
 #: Fewest nights in which a change can be found.
 FEWEST_NIGHTS = 6
 #: Sessions read together.
 NIGHTS_AT_ONCE = 16
 #: No clock of a machine that runs this was ever right before.
 OLDEST = datetime(2010, 1, 1, tzinfo=timezone.utc)
-
 
 #: Columns of ``samples`` that name a metric beside its condition.
 _POINT = (*BENCHMARK, "message_bytes", "direction")

@@ -31,7 +31,6 @@ from ..history.strata import SHARED
 from ..results import confirmations, eligibility, selectors, session_values, unreadable
 from ..statistics import two_sides
 from ..verdicts import policy as verdict_policy
-from ..verdicts.lasting_changes import FEWEST_CHANGED
 from ..verdicts.policy import Policy
 from . import drift, nights
 
@@ -247,7 +246,7 @@ def _is_recent(history: drift.History, event: drift.Event, recent: int) -> bool:
 def _lasts(history: drift.History, event: drift.Event) -> bool:
     """Whether the last nights are nearer to what came after a change than to what was before it, for the typical metric."""
     rows, at = event.metrics["row"].to_numpy(), int(event.metrics["night"].mode().sort()[0])
-    before, now = history.logs[rows, :at], history.logs[rows, -FEWEST_CHANGED:]
+    before, now = history.logs[rows, :at], history.logs[rows, -drift.FEWEST_CHANGED :]
     remains = two_sides.describe(now).location - two_sides.describe(before).location
     return bool(np.nanmedian(remains) > np.log1p(event.slower) / 2)
 
@@ -264,7 +263,7 @@ def _unmatched(policy: Policy, table: pl.LazyFrame) -> list[str]:
     """Accepted levels of what was never measured here: a name is misspelt, or of another time."""
     there = table.select(SHARED).unique().collect().rows()
     return [
-        f"levels.{number} of {policy.source} matches nothing that was measured here"
+        f"levels.{number} of {policy.source} matches nothing that was measured here: correct its partition, stack or fabric"
         for number, level in enumerate(policy.levels)
         if not any(level.covers(*shared) for shared in there)
     ]

@@ -164,7 +164,9 @@ class NightJudgement:
     def _too_few(self) -> str:
         """How many metrics that have a history were measured too seldom tonight to be held against it."""
         rows = self.first.metrics.filter(pl.col("units") != SESSIONS).height
-        return rows * "x" and (
+        if not rows:
+            return ""
+        return (
             f"{rows} metrics were not held against the sessions before: a night needs {self.policy.minimum_repeats} repeats "
             f"(minimum_repeats of {self.policy.source}); measure with -S repeats={max(self.policy.minimum_repeats, 5)}"
         )

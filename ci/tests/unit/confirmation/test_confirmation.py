@@ -17,8 +17,10 @@ from reframe.frontend import filters
 
 import synthetic_session
 from mpibench import cli
+from mpibench.commands import nightly
 from mpibench.confirmation import acceptance as confirmed
 from mpibench.confirmation import called, measuring, rerun
+from mpibench.confirmation import night as confirmed_night
 from mpibench.confirmation.called import CalledCase
 from mpibench.confirmation.measuring import Remeasured
 from mpibench.results import confirmations, selectors, session_values
@@ -343,3 +345,16 @@ def test_what_confirms_another_session_confirms_nothing_here(tmp_path: Path) -> 
         cases.filter(pl.col("session") == other).collect(), pl.DataFrame(schema=cases.collect_schema())
     )
     assert (missed.outcome, missed.again) == ("", None)
+
+
+def test_a_defect_while_measuring_again_is_a_problem_and_the_night_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("stack")
+
+    monkeypatch.setattr(confirmed_night, "confirm", broken)
+    night = nightly.Night("smoke", "smoke", [], print)
+    nightly.confirm(night, Session({"uuid": "s"}, []))
+    assert night.problems == ["not measured again, by a defect of this program (KeyError: 'stack'): report it"]
+    assert "Traceback" in capsys.readouterr().err

@@ -212,7 +212,10 @@ def test_a_level_that_fits_nothing_is_said(tmp_path: Path, monkeypatch: pytest.M
     accept_level(
         monkeypatch, Level(date(2026, 1, 7), 5, "x", fabric="eth1g"), Level(date(2026, 1, 7), 5, "x", fabric="hdr-200")
     )
-    assert "note: levels.1 of defaults matches nothing that was measured here" in judged(tmp_path).lines
+    assert (
+        "note: levels.1 of defaults matches nothing that was measured here: correct its partition, stack or fabric"
+        in judged(tmp_path).lines
+    )
 
 
 def test_a_loss_is_not_forgotten_by_the_search_for_changes_while_it_lasts(tmp_path: Path) -> None:
