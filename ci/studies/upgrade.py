@@ -1,22 +1,27 @@
-"""Is an upgrade that slows the link by 5 % refused, and the same machine twice accepted? ``python -m studies.upgrade``.
+"""Is an upgrade that slows the link by 5 % refused, and the same machine accepted? ``python -m studies.upgrade``.
 
-Brings up a mini-cluster of its own and measures sessions with ReFrame through Slurm as a site would: one on the healthy link,
-then by turns one on the same link and one with every sender held to ``--fraction`` of its rate. Each is judged by
-``accept`` against the healthy session before it, with the policy of the bundled system. Prints every decision with
-its sentence, then the counts; exit status 1 if one of them is wrong.
+Brings up a mini-cluster of its own and measures sessions with ReFrame through Slurm as a site would: first ``--nights`` nights
+on the healthy link; then by turns one session on the same link and one with every sender held to ``--fraction`` of its rate.
+Each is judged by ``mpibench accept`` against those nights, or without any against the healthy session before it, with the
+policy of the bundled system; with ``--confirm`` what it calls slower is measured again while the link is as it was. Prints
+every decision with its sentences, then the counts; exit status 1 if one of them is wrong. The folder keeps database and
+dataset, so that ``mpibench error-rates`` can be asked about the nights and the healthy sessions.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from mpibench.results import session_values, sessions
+from mpibench.results import sessions
+from mpibench.verdict_pages import acceptance_record
 from mpibench.verdicts import accept
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
@@ -27,63 +32,124 @@ SYSTEM = "minicluster"
 #: Session measured: 256 KiB to 1 MiB, where the link and not a core decides, five repeats.
 SELECTION = f"ImbParallelTransfer%fabric={FABRIC}%nodes=2%ppn=1%pinning=default"
 REPEATS = 5
+#: Labels of the nights before, and the selector that finds them.
+NIGHTS = {"run": "nightly"}
+BASELINE = "?'run == \"nightly\"'"
+#: Sentences that are printed of each decision.
+SHOWN = 3
 
 
-def measure(where: Site, folder: Path, stack: str, label: str) -> str:
-    """Measure one session; returns its id.
+@dataclass(frozen=True)
+class Decision:
+    """What ``accept`` said of one session.
+
+    :param measured_again: called slower at first, in words; empty where nothing was, or nothing was to be confirmed.
+    """
+
+    decision: str
+    headline: str
+    sentences: tuple[str, ...]
+    measured_again: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """Where it is measured and judged.
 
     :param folder: results of all sessions; every node sees it.
-    :raises BadInput: ReFrame stored none.
     """
-    settings = {
-        "RFM_CONFIG_FILES": ROOT / "site_configs" / "settings.py",
-        "RFM_PREFIX": folder,
-        "RFM_SQLITE_DB_FILE": folder / "results.db",
-        "RFM_SAVE_LOG_FILES": "no",
-        "RFM_COLORIZE": "no",
-    }
-    words = [
-        *("exec", "--", "env", *(f"{name}={value}" for name, value in settings.items())),
-        *(str(Path(sys.executable).parent / "reframe"), "-c", str(ROOT / "reframe_tests"), "-r", f"--system={SYSTEM}:{FABRIC}"),
-        *("-n", SELECTION, "-p", stack, "-S", "level=smoke", "-S", f"repeats={REPEATS}"),
-        *("--session-extras", f"run=upgrade,link={label}"),
-    ]
-    before = set(sessions.list_sessions(folder / "results.db")) if (folder / "results.db").exists() else set()
-    # A slow link misses references: ReFrame's exit status says nothing here, the stored session does.
-    done = subprocess.run([*where.command, *words], capture_output=True, text=True, env=where.environ, timeout=600)
-    found = [one for one in sessions.list_sessions(folder / "results.db") if one not in before]
-    if len(found) != 1:
-        raise BadInput(f"ReFrame stored {len(found)} sessions instead of one: {(done.stderr or done.stdout)[-400:]}")
-    return found[0]
+
+    where: Site
+    folder: Path
+    stack: str
+
+    @property
+    def database(self) -> Path:
+        """ReFrame's."""
+        return self.folder / "results.db"
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of the project on the cluster, with ReFrame's settings of this study."""
+        settings = {
+            "RFM_CONFIG_FILES": ROOT / "site_configs" / "settings.py",
+            "RFM_PREFIX": self.folder,
+            "RFM_SQLITE_DB_FILE": self.database,
+            "RFM_SAVE_LOG_FILES": "no",
+            "RFM_COLORIZE": "no",
+        }
+        program = str(Path(sys.executable).parent / words[0])
+        command = ("exec", "--", "env", *(f"{name}={value}" for name, value in settings.items()), program, *words[1:])
+        where = self.where
+        return subprocess.run([*where.command, *command], capture_output=True, text=True, env=where.environ, timeout=3600)
+
+    def measure(self, **labels: str) -> str:
+        """Measure one session; returns its id.
+
+        :raises BadInput: ReFrame stored none.
+        """
+        before = set(sessions.list_sessions(self.database)) if self.database.exists() else set()
+        # A slow link misses references: ReFrame's exit status says nothing here, the stored session does.
+        done = self.run(
+            *("reframe", "-c", str(ROOT / "reframe_tests"), "-r", f"--system={SYSTEM}:{FABRIC}"),
+            *("-n", SELECTION, "-p", self.stack, "-S", "level=smoke", "-S", f"repeats={REPEATS}"),
+            *("--session-extras", ",".join(f"{name}={value}" for name, value in labels.items())),
+        )
+        found = [one for one in sessions.list_sessions(self.database) if one not in before]
+        if len(found) != 1:
+            raise BadInput(f"ReFrame stored {len(found)} sessions instead of one: {(done.stderr or done.stdout)[-400:]}")
+        return found[0]
+
+    def judge(self, baseline: str, candidate: str, confirm: bool) -> Decision:
+        """What ``mpibench accept`` says of a session.
+
+        :raises BadInput: it gave no decision.
+        """
+        out = self.folder / "accept" / candidate
+        done = self.run(
+            *("mpibench", "accept", f"--baseline={baseline}", f"--candidate={candidate}", f"--db={self.database}"),
+            *(
+                f"--dataset={self.folder / 'dataset'}",
+                f"--system={SYSTEM}",
+                f"--out={out}",
+                *(("--confirm",) if confirm else ()),
+            ),
+        )
+        try:
+            record = json.loads((out / acceptance_record.JSON).read_text(encoding="utf-8"))
+        except OSError:
+            said = (done.stderr or done.stdout)[-400:]
+            raise BadInput(f"accept ended with {done.returncode} and no record: {said}") from None
+        again = (record["confirmation"] or {}).get("summary", "")
+        return Decision(record["decision"], record["headline"], tuple(record["sentences"]), again)
 
 
-def trials(where: Site, folder: Path, stack: str, runs: int, fraction: float) -> Iterator[tuple[str, accept.Acceptance]]:
+def trials(study: Study, runs: int, nights: int, fraction: float, confirm: bool) -> Iterator[tuple[str, Decision]]:
     """Decisions by turns: what was done to the link, what ``accept`` said.
 
+    :param nights: measured first, and the baseline of all; 0: the healthy session before is that.
     :param fraction: of the line rate that an upgrade leaves.
     """
-
-    def judge(before: str, after: str) -> accept.Acceptance:
-        session_values.bring_up_to_date(folder / "results.db", folder / "dataset")
-        return accept.decide(folder / "dataset", before, after, accept.AcceptanceOptions(system=SYSTEM))
-
-    before = measure(where, folder, stack, "healthy")
+    for _ in range(nights):
+        study.measure(**NIGHTS)
+    before = BASELINE if nights else study.measure(run="acceptance", link="healthy")
     for _ in range(runs):
-        same = measure(where, folder, stack, "healthy")
-        yield "healthy", judge(before, same)
-        where.cluster("fault", "slow-link", "--fraction", str(fraction), FABRIC)
+        same = study.measure(run="acceptance", link="healthy")
+        yield "healthy", study.judge(before, same, confirm)
+        study.where.cluster("fault", "slow-link", "--fraction", str(fraction), FABRIC)
         try:
-            slow = measure(where, folder, stack, "slow")
+            slow = study.measure(run="acceptance", link="slow")
+            yield "slow", study.judge(before, slow, confirm)
         finally:
-            where.cluster("fault", "heal")
-        yield "slow", judge(before, slow)
-        before = same
+            study.where.cluster("fault", "heal")
+        before = BASELINE if nights else same
 
 
 def main() -> int:
     """Print the decisions."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10, help="sessions of each kind")
+    parser.add_argument("--nights", type=int, default=0, help="nights before, on the healthy link")
+    parser.add_argument("--confirm", action="store_true", help="measure again what is called slower")
     parser.add_argument("--fraction", type=float, default=0.95, help="of the line rate that the upgrade leaves")
     parser.add_argument("--stack", default="intelmpi-wheels", help="stack with IMB-MPI1")
     parser.add_argument("--folder", type=Path, default=ROOT / "results" / "upgrade", help="results; all nodes must see it")
@@ -92,17 +158,20 @@ def main() -> int:
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {"healthy": accept.ACCEPTED, "slow": accept.REFUSED}
-    right = dict.fromkeys(wanted, 0)
+    right, called = dict.fromkeys(wanted, 0), dict.fromkeys(wanted, 0)
     began = time.monotonic()
     with own_cluster() as where:
-        for link, result in trials(where, folder, options.stack, options.runs, options.fraction):
-            right[link] += result.decision == wanted[link]
-            print(f"{link}: {result.headline}", flush=True)
-            for line in result.sentences[:3]:
+        study = Study(where, folder, options.stack)
+        for link, one in trials(study, options.runs, options.nights, options.fraction, options.confirm):
+            right[link] += one.decision == wanted[link]
+            called[link] += bool(one.measured_again)
+            print(f"{link}: {one.headline}", flush=True)
+            for line in (*filter(None, [one.measured_again]), *one.sentences[:SHOWN]):
                 print(f"    {line}", flush=True)
+    again = f"; measured again {called['healthy']} and {called['slow']}" if options.confirm else ""
     print(
         f"same machine accepted {right['healthy']}/{options.runs}, link at {options.fraction:g} of its rate refused "
-        f"{right['slow']}/{options.runs}; {time.monotonic() - began:.0f} s"
+        f"{right['slow']}/{options.runs}{again}; {time.monotonic() - began:.0f} s"
     )
     return int(any(count < options.runs for count in right.values()))
 
