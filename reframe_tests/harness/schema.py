@@ -53,11 +53,24 @@ def find_fault(path: Path, document: Any) -> Fault | None:
     """The most specific error of a document against a schema file (``jsonschema.exceptions.best_match``)."""
     from jsonschema.exceptions import best_match
 
+    if odd := _find_odd_key(document):
+        return odd
     error = best_match(validator(path).iter_errors(document))
     if error is None:
         return None
     described = error.schema.get("description", "") if isinstance(error.schema, dict) else ""
     return Fault(".".join(map(str, error.absolute_path)) or "top level", error.message, described)
+
+
+def _find_odd_key(node: Any, above: tuple[str, ...] = ()) -> Fault | None:
+    """A key that is not text, which a schema's patterns cannot be asked about: JSON has no other."""
+    rows = node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, (list, tuple)) else ()
+    for key, value in rows:
+        if isinstance(node, Mapping) and not isinstance(key, str):
+            return Fault(".".join(above) or "top level", f"key {key!r} is not text; put it in quotation marks", "")
+        if found := _find_odd_key(value, (*above, str(key))):
+            return found
+    return None
 
 
 Words = tuple[tuple[str, tuple[str, ...]], ...]

@@ -13,9 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
-from reframe_tests.harness import optional_file, schema
+from reframe_tests.harness import optional_file, schema, yaml_file
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
@@ -95,15 +93,12 @@ def path_of(system: str, root: Path = ROOT) -> Path:
 def load(system: str, root: Path = ROOT) -> ExpectedFile:
     """Read a system's file.
 
-    :raises BadInput: it is not YAML or breaks the schema.
+    :raises BadInput: it cannot be read, is not YAML or breaks the schema.
     """
     path = path_of(system, root)
     if not optional_file.is_there(path):
         return ExpectedFile()
-    try:
-        return parse(path.read_text(encoding="utf-8"), str(path.relative_to(root)))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read: {error}.") from None
+    return parse(yaml_file.read_text(path), str(path.relative_to(root)))
 
 
 def parse(text: str, source: str) -> ExpectedFile:
@@ -111,10 +106,7 @@ def parse(text: str, source: str) -> ExpectedFile:
 
     :raises BadInput: naming the key.
     """
-    try:
-        content = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise BadInput(f"{source} is not YAML: {' '.join(str(error).split())[:200]}.") from None
+    content = yaml_file.parse_mapping(text, source)
     fault = schema.find_fault(ROOT / "site_configs" / "expected.schema.json", content)
     if fault:
         raise BadInput(f"{source}: {fault.key}: {fault.message}; see site_configs/expected.schema.json.")

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 import yaml
 
+from reframe_tests.harness import yaml_file
 from reframe_tests.harness.sites.site import ROOT
 
 from ..results import selectors, session_values, unreadable
@@ -56,10 +57,10 @@ def propose(folder: Path, selector: str, *, system: str | None = None, root: Pat
     name = session_values.system_of(folder, system)
     path = expected_file.path_of(name, root)
     file = expected_file.load(name, root)  # refuses what is there and cannot be read
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = yaml_file.read_text(path) if path.exists() else ""
     sessions = selectors.sessions_table(session_values.cases_of(folder, name))
     chosen = selectors.select(selector, sessions, unreadable=unreadable.find(folder, [name]))
-    content: dict[str, Any] = yaml.safe_load(before) or {}
+    content: dict[str, Any] = yaml_file.parse_mapping(before, str(path)) if before else {}
     added, retired = 0, []
     for run, newest, ids in _series(sessions, chosen):
         past = expected.proven_places(folder, name, [*selectors.alike(sessions, newest).earlier, newest])

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from reframe_tests.harness import schema, yaml_file
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -52,12 +51,15 @@ class ClaimAnswer:
 def read(system: str, root: Path = ROOT) -> list[Claim]:
     """Claims of a system's paper.
 
-    :raises BadInput: if there are none.
+    :raises BadInput: if there are none, or the file cannot be read or breaks the schema.
     """
     path = root / "site_configs" / system / "published" / "claims.yaml"
     if not path.exists():
         raise BadInput(f"{path} does not exist: no claims are known for system '{system}'.")
-    return [Claim(**row) for row in yaml.safe_load(path.read_text())]
+    rows = yaml_file.read(path)
+    if fault := schema.find_fault(ROOT / "site_configs" / "claims.schema.json", rows):
+        raise BadInput(f"{path}: {fault.key}: {fault.message}; see site_configs/claims.schema.json.")
+    return [Claim(**row) for row in rows]
 
 
 def published_rows(system: str, root: Path = ROOT) -> list[dict[str, Any]]:

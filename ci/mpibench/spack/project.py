@@ -11,10 +11,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
+from reframe_tests.harness import yaml_file
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.vocabulary import BadInput
 
 from . import complaints
 from . import lock as lock_file
@@ -80,15 +78,7 @@ class Project:
         :raises BadInput: naming file and line.
         """
         for path in self.files(name):
-            try:
-                yaml.compose(path.read_text())
-            except (OSError, UnicodeDecodeError) as error:
-                raise BadInput(f"{path} cannot be read ({error}); correct or remove it.") from error
-            except yaml.MarkedYAMLError as error:
-                line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
-                raise BadInput(f"{path}{line} is not YAML ({error.problem}); correct it.") from error
-            except yaml.YAMLError as error:
-                raise BadInput(f"{path} is not YAML ({' '.join(str(error).split())}); correct it.") from error
+            yaml_file.read(path)
 
     def prepare(self, name: str) -> Path:
         """The folder Spack works in, with the environment as it is now and the way to what it refers to."""

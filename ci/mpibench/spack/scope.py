@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from reframe_tests.harness import yaml_file
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
@@ -122,7 +123,7 @@ def add(path: Path, found: Mapping[str, Any]) -> None:
     :raises BadInput: when the file has an entry for one of them, or is not laid out so that lines can follow its last.
     """
     there = read(path)
-    text = path.read_text() if path.exists() else HEAD
+    text = yaml_file.read_text(path) if path.exists() else HEAD
     indent = re.search(r"^packages::?[ \t]*\n(?:[ \t]*(?:#.*)?\n)*( +)\S", text, re.M)
     if not there and not indent:
         text = re.sub(r"^packages::?[ \t]*(\{\})?[ \t]*$", "packages:", text, flags=re.M)
@@ -151,8 +152,8 @@ def read(path: Path) -> dict[str, Any]:
     :raises BadInput: when it is none.
     """
     try:
-        found = ((yaml.safe_load(path.read_text()) or {}).get("packages") or {}) if path.exists() else {}
-    except (OSError, yaml.YAMLError, AttributeError) as error:
+        found = ((yaml_file.read(path) or {}).get("packages") or {}) if path.exists() else {}
+    except AttributeError as error:
         raise BadInput(f"{path} is not a packages.yaml ({' '.join(str(error).split())}); correct or remove it.") from error
     if not isinstance(found, dict):
         raise BadInput(f"{path} is not a packages.yaml (packages is {found!r}); correct or remove it.")

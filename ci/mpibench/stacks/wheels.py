@@ -116,10 +116,10 @@ def read_table(wheels: Path) -> list[Recipe]:
 
     :raises BadInput: naming file and key, when the table does not fit its schema.
     """
-    import yaml
+    from reframe_tests.harness import yaml_file
 
     table = wheels / "stacks.yaml"
-    document = yaml.safe_load(table.read_text())
+    document = yaml_file.read_mapping(table)
     metadata.check_against(table.with_name("stacks.schema.json"), document, table, "correct the table")
     return [_complete(folder, row) for folder, row in document["stacks"].items()]
 

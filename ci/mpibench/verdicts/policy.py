@@ -13,9 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from reframe_tests.harness import optional_file, schema
+from reframe_tests.harness import optional_file, schema, yaml_file
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
@@ -114,22 +112,10 @@ def load(system: str, root: Path = ROOT) -> Policy:
     path = root / "site_configs" / system / "policy.yaml"
     if not optional_file.is_there(path):
         return Policy()
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader) or {}
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read ({error.strerror}); correct the link or the rights, or remove it.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} is not YAML: {str(error).splitlines()[0]}.") from None
+    content = yaml_file.read_mapping(path, days_as_text=True)
     check(content, str(path))
     levels = tuple(Level(**{**one, "since": date.fromisoformat(one["since"])}) for one in content.get("levels", ()))
     return Policy(**{**content, "levels": levels, "source": str(path.relative_to(root))})
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML in which a day is text, as in JSON, with quotation marks or without."""
-
-
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: str(node.value))
 
 
 def check(content: Any, where: str) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 import yaml
 
-from reframe_tests.harness import optional_file
+from reframe_tests.harness import optional_file, yaml_file
 from reframe_tests.harness.samples import FAIL
 from reframe_tests.harness.sites import references, site
 from reframe_tests.harness.sites.site import ROOT
@@ -78,13 +78,9 @@ def propose(
     selection = session_values.read(folder, name, selector, where=where, for_learning=True)
     jobs = _jobs(selection)
     path = root / "site_configs" / name / "references.yaml"
-    try:
-        before = path.read_text(encoding="utf-8") if optional_file.is_there(path) else ""
-        present = yaml.safe_load(before) or {}
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read ({error.strerror}): correct the link or its rights, or remove it.") from None
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is not YAML: {str(error).splitlines()[0]}.") from None
+    there = optional_file.is_there(path)
+    before = yaml_file.read_text(path) if there else ""
+    present = yaml_file.parse_mapping(before, str(path)) if there else {}
     described = site.read_system(path.with_name("system.py")) if path.with_name("system.py").exists() else None
     references.check_file(str(path), present, described)
     present = references.with_present_names(str(path), present)
@@ -121,7 +117,7 @@ def propose(
             "fewer): select more nights."
         )
     text = _comments(before) + yaml.safe_dump(_ordered(after), sort_keys=False, width=200, default_flow_style=None)
-    references.check_file(str(path), yaml.safe_load(text), described)
+    references.check_file(str(path), yaml_file.parse_mapping(text, str(path)), described)
     effect = _effect(jobs, name, present, after)
     return ReferenceProposal(path, before, text, effect, learned, kept, refused, unjudged)
 

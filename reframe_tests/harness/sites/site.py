@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from .. import former_names, optional_file, schema
+from .. import former_names, optional_file, schema, yaml_file
 from ..machine.fabric import Fabric, Rail
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
@@ -209,15 +209,13 @@ def _learned(system_name: str, root: Path) -> _Learned:
 @lru_cache(maxsize=16)
 def _read_references(path: Path, described: Path, stamps: tuple[object, ...]) -> _Learned:
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise references.ReferenceError(f"{path} cannot be read ({reason}); correct it, or remove it.") from error
+        content = yaml_file.read_mapping(path)
+    except BadInput as error:
+        raise references.ReferenceError(str(error)) from None
     system = read_system(described) if optional_file.is_there(described) else None
     faults = tuple(references.find_faults(str(path), content, system))
-    entries = content if isinstance(content, Mapping) else {}
-    former = tuple(test for test in entries if test in former_names.TESTS)
-    return _Learned(references.with_present_names(str(path), entries), former, faults)
+    former = tuple(test for test in content if test in former_names.TESTS)
+    return _Learned(references.with_present_names(str(path), content), former, faults)
 
 
 def _completed(system: dict[str, Any], environment_names: Iterable[str], root: Path) -> dict[str, Any]:

@@ -18,7 +18,7 @@ ROOT = metadata.ROOT
 FLOORS = {
     "reframe_tests.harness": (
         ("vocabulary", "field_types", "former_names", "optional_file", "printable", "process_stat"),
-        ("records", "samples", "batch_systems"),
+        ("records", "samples", "batch_systems", "yaml_file"),
         ("machine",),
         ("mpis",),
         ("launchers",),
