@@ -7,6 +7,7 @@ version, a column of another type, or a file without :data:`REQUIRED` columns is
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness import former_names
+from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Version of the layout written here. The minor number counts added columns (1.1: ``cmdline`` and ``measurement`` of
@@ -166,7 +168,28 @@ def _refusal(path: Path, table: str, changed_ns: int, size: int) -> str:
         return f"{path} has another layout (column {name} is {found[name]}, expected {dtype}): export that session again."
     if table == "cases" and not pl.scan_parquet(path, hive_partitioning=False).select(pl.len()).collect().item():
         return f"{path} holds no case, and every session has some: export that session again."
+    if table == "cases" and "labels" in found:
+        try:
+            for text in pl.read_parquet(path, columns=["labels"], hive_partitioning=False)["labels"].unique():
+                read_labels(text)
+        except BadInput as error:
+            return f"{path}: {error}"
     return ""
+
+
+def read_labels(text: str | None) -> dict[str, str]:
+    """Labels of a session, as ``cases`` has them; none where they are null.
+
+    :raises BadInput: they are not a JSON object in which each name has one text.
+    """
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        shown = one_line(text or "")[:60]
+        raise BadInput(f"the labels {shown!r} are not a JSON object of texts: export that session again.")
+    return found
 
 
 def _lone(path: Path, table: str) -> str:

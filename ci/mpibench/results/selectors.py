@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,6 +34,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import selection_options
+from .dataset_layout import read_labels
 from .sessions import CONFIRMS
 from .unreadable import Unreadable
 
@@ -228,9 +228,7 @@ def runs_of(sessions: pl.DataFrame) -> dict[str, str | None]:
 
     :param sessions: :func:`sessions_table` of one system.
     """
-    return {
-        session: json.loads(labels or "{}").get("run") for session, labels in sessions.select("session", "labels").iter_rows()
-    }
+    return {session: read_labels(labels).get("run") for session, labels in sessions.select("session", "labels").iter_rows()}
 
 
 def alike(sessions: pl.DataFrame, session: str) -> Alike:
@@ -319,7 +317,7 @@ def _refuse_unreadable(part: str, rows: Sequence[Mapping[str, Any]], unreadable:
 
 def _own(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Rows of the sessions that do not confirm another one."""
-    return [row for row in rows if CONFIRMS not in json.loads(row["labels"] or "{}")]
+    return [row for row in rows if CONFIRMS not in read_labels(row["labels"])]
 
 
 def _select_one(part: str, rows: Sequence[Mapping[str, Any]], now: datetime) -> set[str]:
@@ -365,7 +363,7 @@ def _unquoted(text: str) -> str:
 
 
 def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**json.loads(row["labels"]), "uuid": row["session"], "system": row["system"]}
+    return {**read_labels(row["labels"]), "uuid": row["session"], "system": row["system"]}
 
 
 def _check_names(expression: Expression, rows: Iterable[Mapping[str, Any]], what: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from ..results import eligibility, selection_options, session_values
+from ..results.dataset_layout import read_labels
 from ..results.session_values import Selection
 from .words import ABSENT, MISSING
 
@@ -30,7 +31,7 @@ def identities(selection: Selection, now: datetime) -> list[dict[str, Any]]:
             "session": row["session"],
             "started": row["started"].isoformat(),
             "age_days": round((now - row["started"]).total_seconds() / 86400, 1),
-            "labels": json.loads(row["labels"] or "{}"),
+            "labels": read_labels(row["labels"]),
             "cases": row["cases"],
             "options": list(selection_options.narrowing(row["cmdline"])) if row["cmdline"] else [],
         }
@@ -57,7 +58,7 @@ def facts(selection: Selection) -> dict[str, list[str]]:
     found = session_values.facts(selection.cases)
     labels: dict[str, set[str]] = {}
     for text in selection.cases["labels"].unique():
-        for key, value in json.loads(text or "{}").items():
+        for key, value in read_labels(text).items():
             labels.setdefault(f"session label {key}", set()).add(str(value))
     return {**{key: sorted(values) for key, values in sorted(labels.items())}, **found}
 
@@ -98,7 +99,7 @@ def _levels(selection: Selection) -> set[str]:
     """Levels the cases of a side were measured at; the label ``run`` where they do not say."""
     found = set()
     for row in selection.cases.select("condition", "labels").unique().to_dicts():
-        level = json.loads(row["condition"] or "{}").get(_LEVEL) or json.loads(row["labels"] or "{}").get("run")
+        level = json.loads(row["condition"] or "{}").get(_LEVEL) or read_labels(row["labels"]).get("run")
         if level:
             found.add(str(level))
     return found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from mpibench.results import dataset, selectors
+from mpibench.results import dataset, selectors, session_values
 from mpibench.results.unreadable import Unreadable
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
@@ -111,6 +111,35 @@ def test_no_session_that_cannot_be_read_is_passed_over_in_counting_back(selector
         BadInput, match=rf"^selector '{selector}' {verb} session eeee5555, which cannot be read: it is damaged\.$"
     ):
         selectors.select(selector, SESSIONS, now=NOW, unreadable=[unread])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    ["[]", "null", "5", "nonsense", '{"run": 5}', '{"run": null}', '{"run": {"a": ["b"]}}', '{"run"', "[" * 5000, '"\x00\n"'],
+)
+@pytest.mark.parametrize("selector", ["latest", "?run == 'nightly'", "now-30d:now"])
+def test_labels_that_are_none_make_a_session_unreadable(tmp_path: Path, labels: str, selector: str) -> None:
+    """Whether it is a night nobody can say: it is named, and no older session stands in for it."""
+    older = write_session(tmp_path, 0, labels={"run": "nightly"}, started=NOW - timedelta(days=2))
+    damaged = write_session(tmp_path, 1, started=NOW - timedelta(days=1), where={"labels": labels})
+    with pytest.raises(BadInput) as caught:
+        session_values.read(tmp_path, "testbed", selector)
+    assert f"session {damaged[:8]}, which cannot be read: " in str(caught.value)
+    assert f"{damaged}.parquet: the labels '" in str(caught.value) and str(caught.value).isprintable()
+    assert str(caught.value).endswith("are not a JSON object of texts: export that session again.")
+    assert session_values.read(tmp_path, "testbed", older).sessions == (older,)
+    broken = SESSIONS.with_columns(labels=pl.lit(labels))
+    for asked in ("latest", "?run == 'nightly'"):
+        with pytest.raises(BadInput, match="are not a JSON object of texts"):
+            selectors.select(asked, broken, now=NOW)
+    with pytest.raises(BadInput, match="are not a JSON object of texts"):
+        selectors.runs_of(broken)
+
+
+def test_a_session_whose_labels_are_null_has_none(tmp_path: Path) -> None:
+    name = write_session(tmp_path, 0, started=NOW - timedelta(days=2), where={"labels": None})
+    assert session_values.read(tmp_path, "testbed", "now-30d:now").sessions == (name,)
+    assert selectors.select("?uuid != 'x'", SESSIONS.with_columns(labels=None), now=NOW) == SESSIONS["session"].to_list()
 
 
 def test_sessions_without_a_label_are_one_series_only_where_they_are_the_same_kind(tmp_path: Path) -> None:
