@@ -39,10 +39,11 @@ ACTIVATE = ". .venv/bin/activate\n"
 TESTS = (
     "process/project/test_setup",
     "process/cluster/test_cluster_packages",
-    "cluster/test_cluster_run",
+    "cluster/fabrics/test_cluster_run",
+    "cluster/test_cluster_ends",
     "process/stacks/test_system_stacks",
     "mpi/test_system_stacks_mpi",
-    "cluster/test_system_stacks_cluster",
+    "cluster/fabrics/test_system_stacks_cluster",
 )
 CLUSTER = (
     ACTIVATE

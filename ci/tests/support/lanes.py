@@ -1,7 +1,8 @@
 """Lanes of the tests: a folder each, by what its tests start. Plugin of pytest, loaded by ``conftest``.
 
 A test is marked with its lane by the folder it lies in (``pytest -m 'not cluster'``), and the run ends with the time of each.
-With several workers (``pytest -n``, as ``ci/test`` does) each takes a file at a time, and one of them the mini-cluster's lane.
+With several workers (``pytest -n``, as ``ci/test`` does) each takes a file at a time, in the order of the lanes, but first the
+folders whose tests share a mini-cluster: they take longest and wait more than they compute.
 """
 
 from __future__ import annotations
@@ -9,19 +10,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 from folders import TESTS
 
-#: Lane to what its tests start; in the order they are begun (``testpaths`` of ``pyproject.toml``): after the quick one the
-#: longest, which waits more than it computes and so costs little where others run beside it.
+#: Lane to what its tests start; in the order they are begun (``testpaths`` of ``pyproject.toml``): the quick one, then those
+#: with the longest files, so that at the end no worker is left alone with one.
 LANES = {
     "unit": "nothing but git and the style checkers",
-    "cluster": "the mini-cluster",
+    "cluster": "mini-clusters",
     "process": "ReFrame, the project's own scripts, a shell, a compiler",
     "mpi": "real MPI programs from the wheels stacks",
     "spack": "a real Spack",
@@ -29,8 +31,9 @@ LANES = {
 }
 #: The one that must stay quick, and what its tests may start.
 PURE, PERMITTED = "unit", ("git", "mypy", "ruff", "shellcheck")
-#: The one whose tests share what can be there once.
-SHARED = "cluster"
+#: The one with folders whose tests share a mini-cluster, so that one worker gets all of a folder. Two folders have two
+#: clusters, and a file beside them brings up its own: clusters do not see each other.
+SHARING = "cluster"
 #: Audit events of a process that is started (https://docs.python.org/3/library/audit_events.html).
 STARTS = ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "subprocess.Popen")
 
@@ -97,10 +100,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: starts {what}")
 
 
-class LaneScheduling(LoadScopeScheduling):
-    """Gives each worker a file at a time, in the order of the lanes; the tests of the shared lane all go to one worker.
+def part_of(nodeid: str) -> str:
+    """Part of the run that one worker gets whole, by a test's id: its file, or the folder that shares a mini-cluster."""
+    file = PurePosixPath(nodeid.partition("::")[0])
+    return str(file.parent if file.parent.parent.name == SHARING else file)
 
-    So what a file sets up is set up once, and there is one mini-cluster.
+
+class LaneScheduling(LoadScopeScheduling):
+    """Gives each worker a file at a time, in the order of the lanes, but first the folders that share a cluster.
+
+    So what a file or folder sets up is set up once, and the longest parts have others beside them to their end.
     """
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
@@ -109,9 +118,13 @@ class LaneScheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         """Name of the part of the run that a test belongs to (overrides pytest-xdist's)."""
-        file = nodeid.split("::")[0]
-        lane = lane_of(self.config.rootpath / file)
-        return lane if lane == SHARED else file
+        return part_of(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Give a worker the next part of the run (overrides pytest-xdist's): folders before files."""
+        if folder := next((part for part in self.workqueue if not part.endswith(".py")), None):
+            self.workqueue.move_to_end(folder, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)

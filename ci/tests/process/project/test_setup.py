@@ -263,11 +263,11 @@ def test_ci_test_and_ci_run_hand_over_to_pytest(made: Project) -> None:
     for lane in ("unit", "mpi"):
         (made.root / "ci" / "tests" / lane).mkdir(parents=True)
     status, output = made.run("ci/test", "unit", "mpi", "-k", "x")
-    assert (status, output.splitlines()[-1]) == (0, "pytest ran with ['-n', '2', 'ci/tests/unit', 'ci/tests/mpi', '-k', 'x']")
+    assert (status, output.splitlines()[-1]) == (0, "pytest ran with ['-n', '3', 'ci/tests/unit', 'ci/tests/mpi', '-k', 'x']")
     started = made.run("ci/test", "uint", "-x")
     assert started == (2, "test: there is no lane uint; there are unit, cluster, process, mpi, spack and browser\n")
     status, output = made.run(".ci/run", cwd=Path("/"))
-    assert (status, output.splitlines()[-2:]) == (0, ["pytest ran with ['-n', '2']", "bare machine: CI=true"])
+    assert (status, output.splitlines()[-2:]) == (0, ["pytest ran with ['-n', '3']", "bare machine: CI=true"])
 
 
 @pytest.mark.parametrize(("bare_machine", "status"), [(0, 0), (1, 1), (2, 1), (130, 1)])

@@ -73,7 +73,9 @@ def test_files_named_in_any_order_are_run_in_that_of_the_lanes() -> None:
     assert [lanes.lane_of(one.path) for one in items] == ["unit", "unit", "cluster", "mpi", "browser"]
 
 
-def test_of_several_workers_one_gets_the_whole_cluster_lane_and_others_a_file_at_a_time(pytestconfig: pytest.Config) -> None:
+def test_of_several_workers_one_gets_at_once_what_shares_the_cluster_and_others_a_file_at_a_time(
+    pytestconfig: pytest.Config,
+) -> None:
     class Worker:
         """What the scheduler asks of one."""
 
@@ -90,21 +92,35 @@ def test_of_several_workers_one_gets_the_whole_cluster_lane_and_others_a_file_at
             self.shutting_down = True
 
     config = SimpleNamespace(
-        rootpath=pytestconfig.rootpath, option=SimpleNamespace(loadscopereorder=True), getvalue=lambda name: ["2*popen"]
+        rootpath=pytestconfig.rootpath, option=SimpleNamespace(loadscopereorder=True), getvalue=lambda name: ["3*popen"]
     )
-    files = ["unit/test_a.py", "cluster/test_b.py", "cluster/test_c.py", "process/test_d.py", "mpi/test_e.py"]
+    files = ["unit/test_a.py", "unit/test_b.py", "cluster/test_c.py", "cluster/x/test_d.py", "cluster/x/test_e.py"]
+    files += ["process/test_f.py", "mpi/test_g.py"]
     tests = [f"ci/tests/{file}::test_{number}" for file in files for number in range(4)]
     scheduler = lanes.LaneScheduling(config)
-    workers = [Worker("gw0"), Worker("gw1")]
+    workers = [Worker("gw0"), Worker("gw1"), Worker("gw2")]
     for worker in workers:
         scheduler.add_node(worker)
     for worker in workers:
         scheduler.add_node_collection(worker, tests)
     scheduler.schedule()
-    assert [worker.sent for worker in workers] == [[0, 1, 2, 3], list(range(4, 12))], "a file of unit, the whole cluster lane"
+    assert [worker.sent for worker in workers] == [[*range(12, 20)], [*range(4)], [*range(4, 8)]], "both shared ones, then unit"
     for index in range(4):
+        scheduler.mark_test_complete(workers[1], index)
+    assert workers[1].sent[4:] == [8, 9, 10, 11], "a file with clusters of its own is one like others"
+    for index in range(4, 8):
+        scheduler.mark_test_complete(workers[2], index)
+    assert workers[2].sent[4:] == [20, 21, 22, 23]
+    for index in range(12, 20):
         scheduler.mark_test_complete(workers[0], index)
-    assert workers[0].sent[4:8] == list(range(12, 16)), "the next file beside it, in the order of the lanes"
+    assert workers[0].sent[8:] == [24, 25, 26, 27]
+
+
+def test_a_folder_of_the_cluster_lane_is_a_part_and_elsewhere_a_file_is() -> None:
+    parts = {lanes.part_of(f"{path.relative_to(TESTS.parents[1])}::test_x[a::b]") for path in TESTS.rglob("test_*.py")}
+    folders = {part for part in parts if not part.endswith(".py")}
+    assert folders == {"ci/tests/cluster/fabrics", "ci/tests/cluster/faults"}
+    assert {"ci/tests/cluster/test_cluster_ends.py", "ci/tests/process/cluster/test_cluster_state.py"} < parts
 
 
 def test_a_whole_run_without_the_tests_of_a_lane_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""The mini-cluster that tests of this lane share."""
+"""The mini-cluster that the tests of a folder share: one worker gets them all (:mod:`lanes`)."""
 
 from __future__ import annotations
 
