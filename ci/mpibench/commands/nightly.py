@@ -216,7 +216,7 @@ def confirm(night: Night, session: Session) -> None:
     A reference that is not missed again is no problem; what is slower than the nights before is the gate's to judge, with both
     measurements.
     """
-    from ..confirmation import night as confirmed_night  # with scipy, which nothing else here needs
+    from ..confirmation import night as confirmed_night  # which a night without a session does not need
 
     place = measuring.Workspace(DATABASE, RESULTS / "dataset", TONIGHT / "again", (night.lock,))
     try:

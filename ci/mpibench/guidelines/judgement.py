@@ -30,7 +30,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.vocabulary import BadInput
@@ -155,13 +155,13 @@ def _judge(values: Mapping[Condition, _Values], policy: Policy) -> Iterable[Rati
     effect, error, df = (np.concatenate([getattr(part, name) for part in parts]) for name in ("effect", "error", "df"))
     bound = math.log1p(policy.guidelines_margin_percent / 100)
     with np.errstate(invalid="ignore", divide="ignore"):
-        p = stats.t.sf((effect - bound) / error, df)
+        p = scipy.stats.t.sf((effect - bound) / error, df)
     known = np.isfinite(p)
     called = np.zeros(len(p), dtype=bool)
     called[known] = two_sides.discoveries(p[known], policy.false_discovery_rate)
     # One-sided errors of the ends of an interval: of the selected rows, and of all others.
     tails = np.where(called, policy.false_discovery_rate * called.sum() / max(known.sum(), 1), (1 - policy.confidence) / 2)
-    reach = stats.t.isf(tails, df) * error
+    reach = scipy.stats.t.isf(tails, df) * error
     for at, (condition, name, size) in enumerate(keys):
         kept = values[condition]
         low, high = effect[at] - reach[at], effect[at] + reach[at]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy import stats
+import scipy
 
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -90,7 +90,7 @@ def spread_of(values: pl.DataFrame, confidence: float) -> Spread | None:
     known = known[np.isfinite(known)]
     if not len(known):
         return None
-    return Spread(values["session"].n_unique(), 100 * float(np.median(known) / stats.norm.ppf(0.5 + confidence / 2)))
+    return Spread(values["session"].n_unique(), 100 * float(np.median(known) / scipy.stats.norm.ppf(0.5 + confidence / 2)))
 
 
 @dataclass(frozen=True)

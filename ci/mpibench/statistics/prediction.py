@@ -33,8 +33,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from .two_sides import LEAST_SPREAD, Array, Effects, prior
 
@@ -211,7 +211,7 @@ def reach(history: Units, confidence: float) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
         error = np.sqrt(baseline.variance * (1 + 1 / history.count))
     df = np.where(baseline.df > 0, baseline.df, np.nan)
-    return stats.t.ppf(0.5 + confidence / 2, df) * error
+    return scipy.stats.t.ppf(0.5 + confidence / 2, df) * error
 
 
 def left_out(baseline: Baseline) -> tuple[Array, Array]:
@@ -258,7 +258,7 @@ def widening(baseline: Baseline, rate: float) -> float:
     sizes = np.abs(t[:, sessions])
 
     def holds(factor: float) -> bool:
-        p = 2 * stats.t.sf(sizes / factor, np.minimum(df, MOST_TRUSTED))
+        p = 2 * scipy.stats.t.sf(sizes / factor, np.minimum(df, MOST_TRUSTED))
         return sorted(smallest_adjusted(column) for column in p.T)[rank - 1] >= wanted
 
     low = high = 1.0
@@ -291,4 +291,4 @@ def called(p: Array, rate: float, sessions: int) -> NDArray[np.bool_]:
     if not p.size:
         return np.zeros(p.shape, dtype=bool)
     method = "bh" if sessions >= FEWEST_CALIBRATED else "by"
-    return stats.false_discovery_control(p, axis=-1, method=method) <= rate
+    return scipy.stats.false_discovery_control(p, axis=-1, method=method) <= rate

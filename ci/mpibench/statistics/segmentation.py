@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from . import two_sides
 from .two_sides import Array
@@ -29,7 +29,7 @@ MOST_DEVIATION = 8.0
 #: Series fitted together, so that what each step needs stays in a processor's cache.
 ROWS_AT_ONCE = 128
 #: Standard deviations in the median absolute deviation of a normal distribution.
-_MAD_TO_DEVIATION = float(1 / stats.norm.ppf(0.75))
+_MAD_TO_DEVIATION = 1 / NormalDist().inv_cdf(0.75)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
 
 Array = NDArray[np.float64]
 
@@ -77,14 +77,14 @@ class Effects:
 
     def interval(self, confidence: float) -> tuple[Array, Array]:
         """Two-sided interval of the effect in log."""
-        reach = special.stdtrit(self.df, 0.5 + confidence / 2) * self.error
+        reach = scipy.special.stdtrit(self.df, 0.5 + confidence / 2) * self.error
         return self.effect - reach, self.effect + reach
 
     def p_values(self) -> Array:
         """Two-sided p-value of no effect; 1 where nothing can be said."""
         with np.errstate(invalid="ignore", divide="ignore"):
             # Student's t by the function itself: scipy.stats checks its arguments for longer than this takes.
-            p = 2 * special.stdtr(self.df, -np.abs(self.effect) / self.error)
+            p = 2 * scipy.special.stdtr(self.df, -np.abs(self.effect) / self.error)
         return np.where(np.isfinite(p), p, 1.0)
 
 
@@ -130,17 +130,17 @@ def prior(variance: Array, df: Array, most: float = MOST_BORROWED) -> tuple[floa
     if use.sum() < 3:
         return 0.0, math.nan
     half = df[use] / 2
-    centred = np.log(variance[use]) - special.digamma(half) + np.log(half)
-    excess = float(np.var(centred, ddof=1) - np.mean(special.polygamma(1, half)))
+    centred = np.log(variance[use]) - scipy.special.digamma(half) + np.log(half)
+    excess = float(np.var(centred, ddof=1) - np.mean(scipy.special.polygamma(1, half)))
     d0 = most if excess <= 0 else min(most, 2 * _inverse_trigamma(excess))
     mean = float(np.mean(centred))
-    return d0, float(np.exp(mean + special.digamma(d0 / 2) - np.log(d0 / 2)))
+    return d0, float(np.exp(mean + scipy.special.digamma(d0 / 2) - np.log(d0 / 2)))
 
 
 def _inverse_trigamma(value: float) -> float:
     """x with trigamma(x) = value, for the values that occur here."""
     value = min(max(value, 1e-6), 1e6)
-    return float(optimize.brentq(lambda x: float(special.polygamma(1, x)) - value, 1e-4, 1e7))
+    return float(scipy.optimize.brentq(lambda x: float(scipy.special.polygamma(1, x)) - value, 1e-4, 1e7))
 
 
 def moderate(side: Side, d0: float, s0: float) -> Side:
@@ -190,4 +190,4 @@ def discoveries(p_values: Array, rate: float) -> NDArray[np.bool_]:
     """
     if not p_values.size:
         return np.zeros(p_values.shape, dtype=bool)
-    return stats.false_discovery_control(p_values, axis=-1) <= rate
+    return scipy.stats.false_discovery_control(p_values, axis=-1) <= rate

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse, stats
 
 from reframe_tests.harness.vocabulary import LOWER
 
@@ -297,7 +297,7 @@ def overall(bands: Iterable[str], metrics: Iterable[str]) -> str:
     return PASS if worst == IMPROVED and PASS in found else worst
 
 
-def wider_tests(tests: list[CurveTest]) -> sparse.csr_array:
+def wider_tests(tests: list[CurveTest]) -> scipy.sparse.csr_array:
     """Which windows, bands and curves hold each size.
 
     :returns: shape (tests, tests): 1 in the row of a wider test, in the columns of the tests of one size that it covers.
@@ -305,10 +305,10 @@ def wider_tests(tests: list[CurveTest]) -> sparse.csr_array:
     at = {(test.curve, test.places[0]): place for place, test in enumerate(tests) if test.level == SIZE}
     pairs = [(place, at[test.curve, one]) for place, test in enumerate(tests) if test.level != SIZE for one in test.places]
     rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
-    return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(tests), len(tests)))
+    return scipy.sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(tests), len(tests)))
 
 
-def final_verdicts(results: Results, margins: Array, wider: sparse.csr_array, policy: Policy) -> NDArray[np.str_]:
+def final_verdicts(results: Results, margins: Array, wider: scipy.sparse.csr_array, policy: Policy) -> NDArray[np.str_]:
     """Verdict of each test, shape as that of the effects; a size that alone is inconclusive goes with its neighbours.
 
     :param margins: of :func:`margins`.
@@ -355,7 +355,7 @@ def units_to_decide(results: Results, margin: float, place: int, policy: Policy)
     distance = effect if effect > margin else max(margin - effect, margin / 4)
     confidence = 1 - policy.false_discovery_rate if effect > margin else policy.confidence
     # What jobs add is there however often they repeat.
-    spread = float(stats.norm.ppf(confidence) + stats.norm.ppf(policy.power))
+    spread = float(scipy.stats.norm.ppf(confidence) + scipy.stats.norm.ppf(policy.power))
     room = (distance / spread) ** 2 - results.between[place] - (np.nan_to_num(results.doubt[place]) if effect > margin else 0.0)
     if room <= 0:
         return None

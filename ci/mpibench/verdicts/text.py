@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy import stats
+import scipy
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
@@ -190,7 +190,7 @@ def reach_sentence(values: pl.DataFrame, policy: Policy) -> str:
 
 def _least_of_few(percent: float, jobs: tuple[int, ...], policy: Policy) -> float:
     """Smallest difference in percent that is none of sides of so many jobs, which differ by so much."""
-    return percent * math.sqrt(sum(1 / one for one in jobs)) * float(stats.norm.ppf(0.5 + policy.confidence / 2))
+    return percent * math.sqrt(sum(1 / one for one in jobs)) * float(scipy.stats.norm.ppf(0.5 + policy.confidence / 2))
 
 
 def _with_interval(row: Mapping[str, Any]) -> str:

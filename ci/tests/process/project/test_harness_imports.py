@@ -1,17 +1,30 @@
-"""What loading the harness costs: ReFrame lists the tests with it."""
+"""What loading the harness and the commands costs: ReFrame lists tests with the one, a night starts several of the others."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
-from reframe_tests.harness.suites import catalogue
+import pytest
+
+from reframe_tests.harness.sites.site import ROOT
 
 
-def test_the_harness_starts_without_heavy_libraries():
+def loaded_by(code: str) -> set[str]:
+    """Modules that a new Python has loaded after this code."""
+    words = [sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"]
+    return set(subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_the_harness_starts_without_heavy_libraries() -> None:
     """`reframe -l` imports this; its time is measured."""
-    code = "import sys; from reframe_tests.harness.suites import catalogue, reader; print(*sys.modules)"
-    root = Path(catalogue.__file__).parents[2]
-    loaded = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numpy", "polars", "yaml", "jsonschema", "plotly"} & set(loaded)
+    loaded = loaded_by("from reframe_tests.harness.suites import catalogue, reader")
+    assert not {"numpy", "polars", "yaml", "jsonschema", "plotly"} & loaded
+
+
+@pytest.mark.parametrize("module", ["commands.nightly", "confirmation.night", "verdicts.accept", "watch.gate"])
+def test_distributions_are_loaded_where_one_is_asked_for(module: str) -> None:
+    """They take longer to load than all else; a night without nights before it asks for none."""
+    loaded = loaded_by(f"import mpibench.{module}")
+    assert f"mpibench.{module}" in loaded and "polars" in loaded
+    assert not {"scipy.stats", "scipy.special", "scipy.sparse", "scipy.optimize", "plotly", "reframe"} & loaded
