@@ -3,7 +3,9 @@ and numbers of bytes."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 #: Escape sequences (ECMA-48, sections 5.3 to 5.6): control sequences such as colours, control strings such as window titles
@@ -37,6 +39,17 @@ def printable_data(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [printable_data(inner) for inner in value]
     return value
+
+
+def plain_data(value: Any) -> Any:
+    """:func:`printable_data` as JSON can hold it: a number that is not finite is ``None``, and any mapping a dictionary."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: plain_data(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_data(inner) for inner in value]
+    return printable_data(value)
 
 
 def format_bytes(count: float) -> str:

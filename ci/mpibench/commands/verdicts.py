@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import textwrap
@@ -169,8 +170,7 @@ def _confirm(first: Acceptance, db: Path, dataset: Path, minutes: float, out: Pa
     return confirmed.confirm(first, dataset, again), again.stopped.status if again.stopped else 0
 
 
-#: Exit status of ``drift`` where no change could have been found.
-TOO_FEW_NIGHTS = 3
+AsJson = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
 
 
 def drift(
@@ -183,6 +183,7 @@ def drift(
         str | None, typer.Option(help="Only these sessions; a selector; default: those with the label of the newest.")
     ] = None,
     recent: Annotated[int, typer.Option(min=1, help="Number of nights, up to the last, whose changes are reported.")] = 14,
+    as_json: AsJson = False,
 ) -> None:
     """Report since when something is different, on which stack, fabric and sizes, and what changed that night.
 
@@ -192,15 +193,16 @@ def drift(
     missing, 2 bad input, 3 too few nights for any change to be found.
     """
     from mpibench.watch import drift as watch
+    from mpibench.watch.drift_answer import DriftAnswer
 
-    _prepare(db, dataset, dataset_only)
+    _prepare(db, dataset, dataset_only, reported=as_json)
     history, found = watch.watch(dataset, system, selector=sessions, where=where, recent=recent)
-    absent = watch.absent(history)
-    options = " ".join(history.partial)
-    partial = options and f"the last session is partial (started with {options}): what it lacks is not looked for"
-    _say([*map(str, found), *absent, *filter(None, [partial, history.too_few, history.young])])
-    worse = bool(absent) or any(event.worse for event in found)
-    raise typer.Exit(1 if worse else TOO_FEW_NIGHTS if history.too_few else 0)
+    answer = DriftAnswer(history, found, watch.absent(history))
+    if as_json:
+        typer.echo(json.dumps(answer.as_data(), indent=2))
+    else:
+        _say(answer.lines)
+    raise typer.Exit(answer.status)
 
 
 def gate(
@@ -218,18 +220,23 @@ def gate(
     ] = None,
     partial: Partial = False,
     history: History = None,
+    as_json: AsJson = False,
 ) -> None:
     """Judge one session in at most ten lines: is it complete, proven, recent, within its references, and like nights before?
 
-    For CI, after ci/nightly: `mpibench gate --session "$(cat results/session-id)"`. `mpibench expected --help` says what a
+    The first line of a refusal says the worst problem. For CI, after ci/nightly:
+    `mpibench gate --session "$(cat results/session-id)"`. `mpibench expected --help` says what a
     complete session holds. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be read.
     """
     from mpibench.watch import gate as gates
 
     _prepare(db, dataset, dataset_only, reported=True)
-    result = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
-    _say_at_width(result.lines)
-    raise typer.Exit(int(not result.passed))
+    answer = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
+    if as_json:
+        typer.echo(json.dumps(answer.as_data(), indent=2))
+    else:
+        _say_at_width(answer.lines)
+    raise typer.Exit(int(not answer.passed))
 
 
 def expected(

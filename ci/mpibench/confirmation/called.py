@@ -11,7 +11,7 @@ import polars as pl
 
 from reframe_tests.harness.samples import NO_REFERENCE, PASS, ReferenceCheck
 
-from ..results import eligibility
+from ..results import confirmations, eligibility
 from ..results.session_values import METRIC, Selection
 from ..results.sessions import PAIRED, Case, Session
 from ..watch.nights import NightJudgement
@@ -85,7 +85,7 @@ def of_references(session: Session) -> list[CalledCase]:
     for case in session.cases:
         missed = missed_checks(case)
         if missed and eligibility.why_not(eligibility.facts_of(session, case)) is None:
-            worst = max(_distance(check) for check in missed)
+            worst = max(confirmations.distance(check.value, check.lower, check.upper) for check in missed)
             found.append(CalledCase(session.uuid, case.system, case.partition, environ_of(case), case.name, worst))
     return sorted(found, key=lambda one: (-one.slower, str(one)))
 
@@ -103,15 +103,6 @@ def environ_of(case: Case) -> str:
 def is_own(case: Case) -> bool:
     """Whether it is a case of ReFrame's, and not what a second stack measured in the same job."""
     return not case.uuid.endswith(PAIRED)
-
-
-def _distance(check: ReferenceCheck) -> float:
-    """How far a value lies beyond a bound, as a fraction; infinite where that cannot be said."""
-    if not check.value:
-        return math.inf
-    below = check.lower / check.value - 1 if check.lower is not None else 0.0
-    above = check.value / check.upper - 1 if check.upper else 0.0
-    return max(below, above)
 
 
 def seconds(session: Session) -> dict[tuple[str, str, str], float]:

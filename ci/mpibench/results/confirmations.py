@@ -93,6 +93,13 @@ def within(check: Mapping[str, Any], value: float) -> bool:
     return (lower is None or value >= lower) and (upper is None or value <= upper)
 
 
+def distance(value: float | None, lower: float | None, upper: float | None) -> float:
+    """How far a value lies beyond the bounds of a reference, as a fraction; infinite where that cannot be said."""
+    if not value or not math.isfinite(value):
+        return math.inf
+    return max(lower / value - 1 if lower is not None else 0.0, value / upper - 1 if upper else 0.0)
+
+
 def reference_checks(cases: pl.DataFrame) -> list[dict[str, Any]]:
     """Reference checks of eligible cases, one row each: columns of its case, its level, and the check's own."""
     level = pl.col("condition").str.json_path_match("$.depth").alias("level")

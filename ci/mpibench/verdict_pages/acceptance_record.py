@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -19,7 +18,7 @@ from xml.etree import ElementTree
 
 import polars as pl
 
-from reframe_tests.harness.printable import printable, printable_data
+from reframe_tests.harness.printable import plain_data, printable
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
@@ -65,7 +64,7 @@ def _side(acceptance: Acceptance, selection: Selection, facts: Mapping[str, list
 def as_dict(acceptance: Acceptance) -> dict[str, Any]:
     """The record as plain data: what is not a finite number is ``None``, and texts have no control characters."""
     judgement = acceptance.judgement
-    return _plain(
+    data: dict[str, Any] = plain_data(
         {
             "decision": acceptance.decision,
             "headline": acceptance.headline,
@@ -93,6 +92,7 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             "confirmation": _measured_again(acceptance),
         }
     )
+    return data
 
 
 def _measured_again(acceptance: Acceptance) -> dict[str, Any] | None:
@@ -102,16 +102,6 @@ def _measured_again(acceptance: Acceptance) -> dict[str, Any] | None:
     values = acceptance.confirmation.values
     side = _side(acceptance, values, verdict_sides.facts(values)) if values else None
     return {"summary": acceptance.confirmation.summary, **acceptance.confirmation.record, "measured": side}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    return printable_data(value)
 
 
 def _suite(root: ElementTree.Element, name: str, cases: list[tuple[str, str, str, str, str]]) -> None:

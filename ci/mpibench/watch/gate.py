@@ -15,9 +15,10 @@ and ``accept`` insist.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -27,44 +28,20 @@ from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..completeness import expected
+from ..completeness.expected import Completeness
 from ..history.strata import SHARED
 from ..results import confirmations, eligibility, selectors, session_values, unreadable
 from ..statistics import two_sides
 from ..verdicts import policy as verdict_policy
+from ..verdicts import text as verdict_text
 from ..verdicts.policy import Policy
-from . import drift, nights
+from . import drift, drift_answer, nights
+from .gate_answer import AGE, DRIFT, EVIDENCE, HISTORY, KINDS, MISSING, REFERENCE, GateAnswer, GateCheck, GateProblem
 
-#: Lines at most.
-MOST_LINES = 10
 #: Nights back to which a change for the worse that lasts is held against a night, until its level is accepted.
 REMEMBERED_NIGHTS = 90
 #: How much the clocks of who measured and who judges may differ; a session of tomorrow would be young for longer.
 CLOCK_TOLERANCE = timedelta(minutes=15)
-
-
-@dataclass(frozen=True)
-class Result:
-    """The gate's answer.
-
-    :param lines: at most :data:`MOST_LINES`; the first is the decision.
-    """
-
-    passed: bool
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class GateCheck:
-    """One question the gate asks of a session.
-
-    :param counts: the answer in counts, for the head.
-    :param problems: what is not as it must be, one line each.
-    :param notes: what is to be known besides.
-    """
-
-    counts: str
-    problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def decide(
@@ -78,7 +55,7 @@ def decide(
     history: str | None = None,
     root: Path = ROOT,
     now: datetime | None = None,
-) -> Result:
+) -> GateAnswer:
     """Judge one session.
 
     :param system: needed only if the session has cases on several.
@@ -95,48 +72,59 @@ def decide(
     cases = table.filter(pl.col("session") == chosen).collect()
     whole = expected.judge(folder, name, chosen, partial=partial, root=root)
     policy = verdict_policy.load(name, root)
-    age = _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc))
     again = confirmations.confirming(table, chosen)
-    evidence, references = _evidence(cases), _references(cases, again)
     sessions = selectors.sessions_table(table)
-    dropped = _dropped(table, sessions, cases, chosen)
     watched, better = _drift(folder, name, sessions, chosen, recent)
     judged = nights.judge(folder, name, chosen, cases, policy, history)
     held, unknown = _nights(judged and judged.measured_again(folder, again))
-    lost = unreadable.find(folder, [name])
-    refused = f"{len(lost)} ({lost[-1].why})" if lost else "none"
-    questions = (age, GateCheck(whole.summary, whole.missing), evidence, references, watched, held)
-    problems = [line for question in questions for line in question.problems]
-    label = f"run={whole.run}" if whole.run is not None else "no label"
-    decision = "FAIL" if problems else "PASS"
-    head = (
-        f"{decision}: {name}, session {chosen[:8]} ({label}, {age.counts}): {evidence.counts}; {whole.summary}",
-        f"{references.counts}; {watched.counts}; {held.counts}; sessions that could not be read: {refused}",
+    references = _references(cases, again)
+    checks = {
+        check.kind: check
+        for check in (
+            _age(whole.started, max_age_hours or policy.max_age_hours, now or datetime.now(timezone.utc)),
+            _evidence(cases),
+            _completeness(whole),
+            references,
+            held,
+            watched,
+        )
+    }
+    notes = (*references.notes, *_dropped(table, sessions, cases, chosen), *whole.notes, *unknown, *_unmatched(policy, table))
+    return GateAnswer(
+        name,
+        chosen,
+        whole.run,
+        whole.started,
+        whole.options,
+        tuple(checks[kind] for kind in KINDS),
+        notes,
+        tuple(better),
+        tuple(unreadable.find(folder, [name])),
     )
-    unknown += _unmatched(policy, table)
-    body = [*problems, *(f"note: {line}" for line in (*references.notes, *dropped, *whole.notes, *unknown)), *better]
-    room = MOST_LINES - len(head)
-    if len(body) > room:
-        rest = f"... and {len(body) - room + 1} more: see `mpibench expected`, `mpibench report` and `mpibench drift`"
-        body = [*body[: room - 1], rest]
-    return Result(not problems, (*head, *body))
 
 
 def _age(started: datetime, limit_hours: float, now: datetime) -> GateCheck:
     """How long ago the session started."""
+    hours = (now - started) / timedelta(hours=1)
+    numbers = {"hours": round(hours, 2), "most_hours": limit_hours}
     if started > now + CLOCK_TOLERANCE:
-        ahead = f"{(started - now) / timedelta(hours=1):.1f} h"
-        counts = f"{started:%Y-%m-%d %H:%M} UTC, {ahead} to come"
-        return GateCheck(counts, (f"age: the session says it starts {ahead} from now: correct the clock and measure again",))
+        counts = f"{started:%Y-%m-%d %H:%M} UTC, {-hours:.1f} h to come"
+        finding = f"the session says it starts {-hours:.1f} h from now: correct the clock and measure again"
+        return GateCheck(AGE, counts, numbers, (GateProblem(AGE, f"age: {finding}", finding, numbers),))
     age = max(now - started, timedelta(0))
-    hours = age / timedelta(hours=1)
-    text = f"{hours:.0f} h" if hours < 72 else f"{age.days} days"
+    text = f"{age / timedelta(hours=1):.0f} h" if hours < 72 else f"{age.days} days"
     counts = f"{started:%Y-%m-%d %H:%M} UTC, {text} old"
     if hours <= limit_hours:
-        return GateCheck(counts)
-    return GateCheck(
-        counts, (f"age: the session is {text} old, more than {limit_hours:g} h (max_age_hours of the policy): measure",)
-    )
+        return GateCheck(AGE, counts, numbers)
+    finding = f"the session is {text} old, more than {limit_hours:g} h (max_age_hours of the policy): measure"
+    return GateCheck(AGE, counts, numbers, (GateProblem(AGE, f"age: {finding}", finding, numbers),))
+
+
+def _completeness(whole: Completeness) -> GateCheck:
+    """Is everything there that is expected of the session?"""
+    problems = (GateProblem(MISSING, line, line.removeprefix("missing: ")) for line in whole.missing)
+    numbers = {"expected": whole.expected, "there": whole.there, "not_asked": whole.not_asked}
+    return GateCheck(MISSING, whole.summary, numbers, tuple(problems))
 
 
 def _evidence(cases: pl.DataFrame) -> GateCheck:
@@ -144,17 +132,40 @@ def _evidence(cases: pl.DataFrame) -> GateCheck:
     ran = eligibility.owed_proof(cases)
     split = eligibility.split_cases(ran)
     proven = split.proven
-    problems = [] if proven.height else ["evidence: no case of this session is proven"]
+    problems = (
+        [] if proven.height else [GateProblem(EVIDENCE, "evidence: no case of this session is proven", "no case is proven")]
+    )
     unproven = ran.join(proven.select("case"), on="case", how="anti", maintain_order="left")
-    stopped = pl.col("result") == eligibility.INTERRUPTED
-    problems += filter(None, [eligibility.interruption(unproven.filter(stopped)["reason"], ran.height)])
-    failed = unproven.filter(stopped.not_()).to_dicts()
-    problems += [f"evidence: {row['name']} @{row['partition']}+{row['stack']}: {_first(row)}" for row in failed]
+    stopped = unproven.filter(pl.col("result") == eligibility.INTERRUPTED)
+    lost = eligibility.interruption(stopped["reason"], ran.height)
+    if lost:
+        problems.append(GateProblem(EVIDENCE, lost, lost, {"interrupted": stopped.height}))
+    failed = unproven.filter(pl.col("result") != eligibility.INTERRUPTED)
+    # The worst first: what went over another fabric, say, and looks like a measurement.
+    contradicted = failed["evidence"] == "contradicted"
+    problems += map(_unproven, [*failed.filter(contradicted).to_dicts(), *failed.filter(~contradicted).to_dicts()])
     again = cases.filter(pl.col("superseded").fill_null(False)).height
     retried = f" ({again} failures were run again)" if again else ""
     measured = split.eligible.height
     untimed = f", {proven.height - measured} of tests that time nothing" if proven.height > measured else ""
-    return GateCheck(f"{proven.height} of {ran.height} cases proven, {measured} measured{untimed}{retried}", tuple(problems))
+    counts = f"{proven.height} of {ran.height} cases proven, {measured} measured{untimed}{retried}"
+    numbers = {"cases": ran.height, "proven": proven.height, "measured": measured, "run_again": again}
+    return GateCheck(EVIDENCE, counts, numbers, tuple(problems))
+
+
+#: Columns of a case that say what it measured.
+_CASE = ("name", "partition", "stack", "fabric", "nodes", "ppn", "pinning")
+
+
+def _unproven(row: Mapping[str, Any]) -> GateProblem:
+    """A case that ran and is not proven."""
+    reason = "passed, but no proof of its condition was stored"
+    if row["result"] != "pass":
+        reason = first_line(row["reason"]) or "failed without a reason"
+    where = f"{row['stack']} on {row['fabric'] or row['partition']}"
+    facts = {**{name: row[name] for name in _CASE}, "evidence": row["evidence"], "reason": reason}
+    text = f"evidence: {row['name']} @{row['partition']}+{row['stack']}: {reason}"
+    return GateProblem(EVIDENCE, text, f"{where}: {reason}", facts)
 
 
 def _references(cases: pl.DataFrame, again: pl.DataFrame) -> GateCheck:
@@ -165,19 +176,26 @@ def _references(cases: pl.DataFrame, again: pl.DataFrame) -> GateCheck:
     rows = confirmations.reference_checks(cases)
     missed = confirmations.missed_references(cases, again)
     without = sum(row["outcome"] == "no reference" for row in rows)
-    stays = [one for one in missed if one.outcome != confirmations.NOT_SEEN_AGAIN]
-    gone = [one for one in missed if one.outcome == confirmations.NOT_SEEN_AGAIN]
+    # The worst first, and what may be a disturbance after what two jobs missed.
+    ordered = sorted(missed, key=lambda one: (one.outcome == confirmations.NOT_MEASURED_AGAIN, -_beyond(one)))
+    stays = [one for one in ordered if one.outcome != confirmations.NOT_SEEN_AGAIN]
+    gone = [one for one in ordered if one.outcome == confirmations.NOT_SEEN_AGAIN]
     outcomes = confirmations.summary(missed)
-    counts = f"{len(missed)} missed" + (f" ({outcomes})" if outcomes else "")
     held = len(rows) - without - len(missed)
     return GateCheck(
-        f"{held} references held, {counts}, {without} without",
-        tuple(f"reference: {_missed(one)}" for one in stays),
-        tuple(f"reference not seen again: {_missed(one)}" for one in gone),
+        REFERENCE,
+        f"{held} references held, {len(missed)} missed" + (f" ({outcomes})" if outcomes else "") + f", {without} without",
+        {"held": held, "missed": len(missed), "not_seen_again": len(gone), "without": without},
+        tuple(_missed(one) for one in stays),
+        tuple(f"reference not seen again: {_missed(one).finding}" for one in gone),
     )
 
 
-def _missed(one: confirmations.MissedReference) -> str:
+def _beyond(one: confirmations.MissedReference) -> float:
+    return confirmations.distance(*(one.check[name] for name in ("value", "lower", "upper")))
+
+
+def _missed(one: confirmations.MissedReference) -> GateProblem:
     """A missed reference, with what was measured again."""
     row = one.check
     text = (
@@ -185,8 +203,11 @@ def _missed(one: confirmations.MissedReference) -> str:
         f"must be {_bounds(row['lower'], row['upper'])} ({row['layer']})"
     )
     if one.again is not None:
-        return f"{text}; measured again {one.again:g} {row['unit']}"
-    return f"{text}; {one.outcome}" if one.outcome else text
+        text += f"; measured again {one.again:g} {row['unit']}"
+    elif one.outcome:
+        text += f"; {one.outcome}"
+    facts = {name: row[name] for name in (*_CASE, "metric", "layer", "value", "lower", "upper", "unit")}
+    return GateProblem(REFERENCE, f"reference: {text}", text, {**facts, "outcome": one.outcome, "value_again": one.again})
 
 
 #: What makes two references those of the same metric.
@@ -223,9 +244,9 @@ def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, rece
     try:
         history, found = drift.watch(folder, system, selector=series, recent=max(recent, REMEMBERED_NIGHTS))
     except drift.NothingJudged as nothing:
-        return GateCheck(f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
+        return GateCheck(DRIFT, f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
     found = [event for event in found if _is_recent(history, event, recent) or (event.worse and _lasts(history, event))]
-    worse = [event for event in found if event.worse]
+    worse = sorted((event for event in found if event.worse), key=lambda event: -event.slower)
     lasting = sum(not _is_recent(history, event, recent) for event in worse)
     # What is missing as a whole is reported by what was expected, and may be retired.
     absent = drift.absent(history, whole=False)
@@ -233,9 +254,18 @@ def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, rece
     counts = f"{len(worse) - lasting} changes for the worse in {min(recent, nights)} nights of {nights}"
     counts += f", {lasting} before that lasts and nobody accepted" if lasting else ""
     short = history.too_few or history.young
-    problems = (*(f"drift: {event}" for event in worse), *absent)
+    problems = [GateProblem(DRIFT, f"drift: {event}", _changed(event), drift_answer.event_data(event)) for event in worse]
+    problems += [GateProblem(DRIFT, line, line.removeprefix("missing: ")) for line in absent]
     better = [f"{'accepted' if one.slower > 0 else 'better'}: {one}" for one in found if not one.worse]
-    return GateCheck(f"{counts} ({short})" if short else counts, problems), better
+    numbers = {"worse": len(worse), "lasting": lasting, "absent": len(absent), "nights": nights, "recent": min(recent, nights)}
+    return GateCheck(DRIFT, f"{counts} ({short})" if short else counts, numbers, tuple(problems)), better
+
+
+def _changed(event: drift.Event) -> str:
+    """A change in short."""
+    what, sizes = ", ".join(sorted(set(event.metrics["benchmark"]))), verdict_text.sizes_text(event.metrics["message_bytes"])
+    change = verdict_text.change_text(event.slower)
+    return f"{event.stack} on {event.fabric}: {change} since {event.since:%d %b %Y} ({what}, {sizes})"
 
 
 def _is_recent(history: drift.History, event: drift.Event, recent: int) -> bool:
@@ -254,9 +284,11 @@ def _lasts(history: drift.History, event: drift.Event) -> bool:
 def _nights(judged: nights.NightJudgement | None) -> tuple[GateCheck, list[str]]:
     """Is this session one more of those before it that measured the same? And what cannot be known of it."""
     if judged is None:
-        return GateCheck("not held against sessions before"), []
-    problems, notes = nights.sentences(judged)
-    return GateCheck(judged.counts, tuple(problems)), [*notes, *judged.unknown()]
+        return GateCheck(HISTORY, "not held against sessions before"), []
+    found = nights.findings(judged)
+    problems = (GateProblem(HISTORY, f"history: {one.text}", one.short, one.facts) for one in found if one.held)
+    notes = [f"history: {one.text}" for one in found if not one.held]
+    return GateCheck(HISTORY, judged.counts, judged.numbers(), tuple(problems)), [*notes, *judged.unknown()]
 
 
 def _unmatched(policy: Policy, table: pl.LazyFrame) -> list[str]:
@@ -267,13 +299,6 @@ def _unmatched(policy: Policy, table: pl.LazyFrame) -> list[str]:
         for number, level in enumerate(policy.levels)
         if not any(level.covers(*shared) for shared in there)
     ]
-
-
-def _first(row: dict[str, object]) -> str:
-    """Why a case is not proven."""
-    if row["result"] == "pass":
-        return "passed, but no proof of its condition was stored"
-    return first_line(row["reason"]) or "failed without a reason"
 
 
 def _bounds(lower: float | None, upper: float | None) -> str:

@@ -8,8 +8,10 @@ against the night. Error rates: :mod:`mpibench.results.confirmations`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -32,6 +34,9 @@ from ..verdicts.words import IMPROVED, MISSING, REGRESSED
 
 #: In what a case that was measured again must agree with the first: all but the label of its session.
 _ALIKE = (*MEASURED, "name", *(fact.column for fact in FACTS if fact.column != "run"))
+#: Of each metric, and of each band, that is called, for programs.
+_SHOWN_METRIC = ("suite", "variant", "ranks", "groups", "message_bytes", "slower", "ratio", "low", "high")
+_SHOWN_BAND = ("suite", "variant", "ranks", "groups", "band", "slower", "ratio", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -115,31 +120,41 @@ class NightJudgement:
                 found[outcome] = replace(self.first, metrics=rows["metrics"], bands=rows["bands"])
         return found
 
-    def second(self, part: Judgement) -> str:
-        """What the second measurement says of what was called, in words."""
+    def second(self, part: Judgement) -> float | None:
+        """The change for the worse of the second measurement of what was called, a fraction; ``None`` where it has none."""
         if self.again is None:
-            return ""
+            return None
         rows = [
             getattr(self.again, name).join(getattr(part, name), on=keys, how="semi", nulls_equal=True).drop_nulls("slower")
             for name, keys in (("metrics", METRIC), ("bands", BAND))
         ]
-        middle = (rows[0] if rows[0].height else rows[1]).select(pl.median("slower")).item()
-        return "" if middle is None else f"measured again {verdict_text.change_text(middle)}"
+        middle: float | None = (rows[0] if rows[0].height else rows[1]).select(pl.median("slower")).item()
+        return middle
+
+    def numbers(self) -> dict[str, Any]:
+        """How many metrics were held against how many sessions, how many were called, and what came of measuring again."""
+        rows = self.first.metrics
+        judged = rows.filter((pl.col("units") == SESSIONS) | (pl.col("verdict") == REGRESSED))
+        slower, faster = (judged.filter(pl.col("verdict") == verdict).height for verdict in (REGRESSED, IMPROVED))
+        return {
+            "judged": judged.height,
+            "metrics": self.tonight.measured.select(METRIC).unique().height,
+            "sessions": self.session_counts(),
+            "slower": slower,
+            "faster": faster,
+            "again": {name: one.metrics.height for name, one in self.outcomes().items() if name and one.metrics.height},
+        }
 
     @property
     def counts(self) -> str:
-        """How many metrics were held against how many sessions, and how many were called."""
-        rows = self.first.metrics
-        judged = rows.filter((pl.col("units") == SESSIONS) | (pl.col("verdict") == REGRESSED))
-        worse, better = (judged.filter(pl.col("verdict") == verdict).height for verdict in (REGRESSED, IMPROVED))
-        count = self.tonight.measured.select(METRIC).unique().height
-        known = ", ".join(
-            f"{one.metrics.height} {name}" for name, one in self.outcomes().items() if name and one.metrics.height
-        )
-        slower = f"{worse} slower" + (f" ({known})" if known else "")
-        return f"{judged.height} of {count} metrics held against {self.sessions()} before: {slower}, {better} faster"
+        """:meth:`numbers` in words."""
+        count = self.numbers()
+        known = ", ".join(f"{number} {name}" for name, number in count["again"].items())
+        slower = f"{count['slower']} slower" + (f" ({known})" if known else "")
+        held = f"{count['judged']} of {count['metrics']} metrics held against {self.sessions()} before"
+        return f"{held}: {slower}, {count['faster']} faster"
 
-    def sessions(self, metrics: pl.DataFrame | None = None) -> str:
+    def session_counts(self, metrics: pl.DataFrame | None = None) -> tuple[int, int]:
         """How many sessions there are of the metric with the fewest, and of that with the most.
 
         :param metrics: only of the curves of these.
@@ -147,8 +162,12 @@ class NightJudgement:
         values = self.values if metrics is None else self.values.join(metrics, on=CURVE, how="semi", nulls_equal=True)
         found = values.group_by(CURVE).agg(pl.col("session").n_unique())["session"]
         counts = sorted(found.to_list()) or [0]
-        several = f"{counts[0]} to {counts[-1]} sessions"
-        return several if counts[0] != counts[-1] else f"{counts[0]} session{'' if counts[0] == 1 else 's'}"
+        return counts[0], counts[-1]
+
+    def sessions(self, metrics: pl.DataFrame | None = None) -> str:
+        """:meth:`session_counts` in words."""
+        least, most = self.session_counts(metrics)
+        return f"{least} to {most} sessions" if least != most else f"{least} session{'' if least == 1 else 's'}"
 
     def unknown(self) -> list[str]:
         """How many sessions of which stratum there are, why others are not used, what these cannot tell; empty: all are."""
@@ -192,21 +211,64 @@ def judge(
     return NightJudgement(past, long, tonight, judgement, policy)
 
 
+@dataclass(frozen=True)
+class NightFinding:
+    """What was called of one benchmark under one condition.
+
+    :param outcome: of measuring it again; empty where nothing was measured again.
+    :param text: a sentence; ``short``: the same for a headline.
+    :param facts: the same in names and numbers, as ``gate.schema.json`` describes them.
+    """
+
+    outcome: str
+    text: str
+    short: str
+    facts: Mapping[str, Any]
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held against the night."""
+        return self.outcome != NOT_SEEN_AGAIN
+
+
+def findings(judged: NightJudgement) -> list[NightFinding]:
+    """What was called: what stays or was seen twice first, in each the worst first; what was not seen again last."""
+    return [_finding(judged, outcome, part) for outcome, whole in judged.outcomes().items() for part in _by_benchmark(whole)]
+
+
+def _finding(judged: NightJudgement, outcome: str, part: Judgement) -> NightFinding:
+    rows = part.metrics if part.metrics.height else part.bands
+    first, middle = rows.row(0, named=True), rows.select(pl.median("slower")).item()
+    curves = pl.concat([part.metrics.select(CURVE), part.bands.select(CURVE)])
+    second = judged.second(part) if outcome != NOT_MEASURED_AGAIN else None
+    sessions = judged.sessions(curves)
+    said = "; ".join(line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(part))
+    again = ", ".join(filter(None, [outcome, "" if second is None else f"measured again {verdict_text.change_text(second)}"]))
+    bands = [band for band in judged.policy.bands_bytes if band in set(rows["band"])]
+    where = "all" if len(bands) == len(judged.policy.bands_bytes) else " and ".join(bands)
+    what = f"{first['benchmark']} {verdict_text.quantity_text(first['quantity'])}, {where} messages"
+    change = str(first["why"]) if middle is None else f"{verdict_text.change_text(middle)} than {sessions} before"
+    return NightFinding(
+        outcome,
+        f"{said}, held against {sessions} before{again and f'; {again}'}",
+        f"{first['stack']} on {first['fabric']}: {change} ({what})",
+        {
+            **{name: first[name] for name in (*CONDITION, "benchmark", "quantity")},
+            "outcome": outcome,
+            "slower": middle,
+            "slower_again": second,
+            "sessions": judged.session_counts(curves),
+            "metrics": part.metrics.select(_SHOWN_METRIC).to_dicts(),
+            "bands": part.bands.select(_SHOWN_BAND).to_dicts(),
+        },
+    )
+
+
 def sentences(judged: NightJudgement) -> tuple[list[str], list[str]]:
     """What is held against the night, and what was called and is not, because it was not seen again."""
-    problems: list[str] = []
-    notes: list[str] = []
-    for outcome, whole in judged.outcomes().items():
-        for part in _by_benchmark(whole):
-            second = judged.second(part) if outcome != NOT_MEASURED_AGAIN else ""
-            again = ", ".join(filter(None, [outcome, second]))
-            against = (
-                f"held against {judged.sessions(pl.concat([part.metrics.select(CURVE), part.bands.select(CURVE)]))} before"
-            )
-            lines = [line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(part)]
-            said = [f"history: {line}, {against}{again and f'; {again}'}" for line in lines]
-            (notes if outcome == NOT_SEEN_AGAIN else problems).extend(said)
-    return problems, notes
+    found = findings(judged)
+    held, gone = ([f"history: {one.text}" for one in found if one.held is word] for word in (True, False))
+    return held, gone
 
 
 def _by_benchmark(called: Judgement) -> list[Judgement]:

@@ -15,7 +15,10 @@ from reframe_tests.harness.stacks import metadata
 
 ROOT = metadata.ROOT
 SCHEMAS = sorted(
-    path for folder in ("environments", "site_configs") for path in (ROOT / folder).rglob("*.schema.json") if path.is_file()
+    path
+    for folder in ("environments", "site_configs", "ci/mpibench")
+    for path in (ROOT / folder).rglob("*.schema.json")
+    if path.is_file()
 )
 #: What ends a pattern: Python's ``$`` alone also matches before a newline that ends the text (``re``), which ECMA 262, the
 #: language of JSON Schema's patterns, does not; with the look-ahead both mean the same.

@@ -15,7 +15,7 @@ from mpibench.results import session_values
 from mpibench.verdicts import accept, lasting_changes, pairing
 from mpibench.verdicts import policy as verdict_policy
 from mpibench.verdicts.policy import Policy
-from mpibench.watch import drift, gate
+from mpibench.watch import drift, gate, gate_answer
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
 
@@ -46,7 +46,7 @@ def accept_level(monkeypatch: pytest.MonkeyPatch, *levels: Level) -> None:
     monkeypatch.setattr(verdict_policy, "load", lambda *_: Policy(levels=levels))
 
 
-def judged(folder: Path) -> gate.Result:
+def judged(folder: Path) -> gate_answer.GateAnswer:
     """The gate's answer on the newest session, without the search for changes, which forgets after some nights by design."""
     return gate.decide(folder, "testbed", recent=1, max_age_hours=OLD)
 
@@ -221,7 +221,7 @@ def test_a_level_that_fits_nothing_is_said(tmp_path: Path, monkeypatch: pytest.M
 def test_a_loss_is_not_forgotten_by_the_search_for_changes_while_it_lasts(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 30)
     (lines,) = [gate.decide(tmp_path, "testbed", max_age_hours=OLD, history=past.NONE).lines]
-    assert "0 changes for the worse in 14 nights of 42, 1 before that lasts and nobody accepted" in lines[1]
+    assert "0 changes for the worse in 14 nights of 42, 1 before that lasts and nobody accepted" in lines[2]
     assert any(line.startswith("drift: since 17 Jan 2026, openmpi-spack on eth1g") for line in lines)
 
 

@@ -13,7 +13,7 @@ import pytest
 from mpibench.results import confirmations, session_values
 from mpibench.results.sessions import CONFIRMS
 from mpibench.verdicts.policy import Policy
-from mpibench.watch import gate, nights
+from mpibench.watch import gate, gate_answer, nights
 from synthetic_verdicts import FIRST, write_session
 
 BEFORE = 10
@@ -41,14 +41,14 @@ def again(folder: Path, session: str, factor: float, number: int = BEFORE + 50, 
     write_session(folder, number, night=BEFORE, noise=0.004, labels=labels, **{"change": same(factor), **options})
 
 
-def judged(folder: Path, session: str) -> gate.Result:
+def judged(folder: Path, session: str) -> gate_answer.GateAnswer:
     return gate.decide(folder, "testbed", session, max_age_hours=1e6)
 
 
 def test_a_night_without_a_second_measurement_fails(tmp_path: Path, slow_night: str) -> None:
     result = judged(tmp_path, slow_night)
     assert not result.passed
-    assert "21 slower, 0 faster" in result.lines[1]
+    assert "21 slower, 0 faster" in result.lines[2]
     assert "measured again" not in " ".join(result.lines)
 
 
@@ -66,7 +66,7 @@ def test_what_is_seen_twice_fails_the_night(tmp_path: Path, slow_night: str) -> 
     again(tmp_path, slow_night, SLOW)
     result = judged(tmp_path, slow_night)
     assert not result.passed
-    assert "21 slower (21 seen twice), 0 faster" in result.lines[1]
+    assert "21 slower (21 seen twice), 0 faster" in result.lines[2]
     assert any(line.startswith("history: ") and "; seen twice, measured again 6." in line for line in result.lines)
 
 
@@ -74,7 +74,7 @@ def test_of_two_benchmarks_each_has_its_answer(tmp_path: Path, slow_night: str) 
     again(tmp_path, slow_night, 1.0, change=only("Uniband", SLOW))
     result = judged(tmp_path, slow_night)
     assert not result.passed
-    assert "21 slower (10 seen twice, 11 not seen again), 0 faster" in result.lines[1]
+    assert "21 slower (10 seen twice, 11 not seen again), 0 faster" in result.lines[2]
 
 
 def test_the_first_measurement_again_counts_and_no_later_one(tmp_path: Path, slow_night: str) -> None:
@@ -127,7 +127,7 @@ def test_what_measured_again_is_no_history(tmp_path: Path) -> None:
     for number in range(20, 26):
         write_session(tmp_path, number, night=BEFORE, noise=0.004, change=same(1.3), labels={CONFIRMS: "0" * 36})
     name = write_session(tmp_path, BEFORE + 1, noise=0.004, change=same(1.25))
-    assert "held against 10 sessions before: 21 slower" in judged(tmp_path, name).lines[1]
+    assert "held against 10 sessions before: 21 slower" in judged(tmp_path, name).lines[2]
 
 
 def test_a_night_of_too_few_repeats_is_said(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_benchmark_that_gave_nothing_was_not_measured_again(tmp_path: Path, sl
     again(tmp_path, slow_night, 1.0, change=only("Uniband", float("inf")))
     result = judged(tmp_path, slow_night)
     assert not result.passed
-    assert "(10 not measured again, 11 not seen again)" in result.lines[1]
+    assert "(10 not measured again, 11 not seen again)" in result.lines[2]
 
 
 def test_what_is_damaged_confirms_nothing_and_is_said(tmp_path: Path, slow_night: str) -> None:
