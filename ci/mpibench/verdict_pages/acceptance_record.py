@@ -68,6 +68,7 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
         {
             "decision": acceptance.decision,
             "headline": acceptance.headline,
+            "finding": acceptance.finding,
             "sentences": acceptance.sentences,
             "decided": acceptance.decided.isoformat(timespec="seconds"),
             "decided_on": platform.node(),

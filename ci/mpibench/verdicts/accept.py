@@ -17,6 +17,7 @@ from typing import Any
 
 import polars as pl
 
+from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..history import strata as history_strata
@@ -36,6 +37,8 @@ from .words import IMPROVED, INCONCLUSIVE, MISSING, PASS, REGRESSED
 ACCEPTED, REFUSED = "accepted", "refused"
 #: Exit status per decision; 2 is bad input, as for every command.
 STATUS = {ACCEPTED: 0, REFUSED: 1, INCONCLUSIVE: 3}
+#: Characters of the finding in the headline.
+LONGEST_FINDING = 160
 #: Overall verdict to decision.
 DECISIONS = {PASS: ACCEPTED, IMPROVED: ACCEPTED, REGRESSED: REFUSED, MISSING: REFUSED, INCONCLUSIVE: INCONCLUSIVE}
 
@@ -113,11 +116,22 @@ class Acceptance:
 
     @property
     def headline(self) -> str:
-        """The decision in one sentence."""
+        """The decision in one sentence: what is wrong, then counts."""
         words = {ACCEPTED: "ACCEPTED", REFUSED: "NOT ACCEPTED", INCONCLUSIVE: "INCONCLUSIVE, hence not accepted"}
         proofs = (verdict_sides.count_unproven(f"the {name}", side) for name, side in self._sides)
         again = self.confirmation.summary if self.confirmation else ""
-        return f"{words[self.decision]}: {'; '.join(filter(None, [*proofs, verdict_text.summary(self.judgement), again]))}"
+        said = filter(None, [self.finding, *proofs, verdict_text.summary(self.judgement), again])
+        return f"{words[self.decision]}: {'; '.join(said)}"
+
+    @property
+    def finding(self) -> str:
+        """The weightiest sentence in short and how many more there are; empty for what is accepted."""
+        # Indented ones tell more of the sentence above them.
+        whole = [line for line in self.sentences if not line.startswith(" ")]
+        if self.decision == ACCEPTED or not whole:
+            return ""
+        more = f" and {len(whole) - 1} more" if whole[1:] else ""
+        return f"{first_line(whole[0].removeprefix(f'{REGRESSED}: '), LONGEST_FINDING)}{more}"
 
     @property
     def _sides(self) -> tuple[tuple[str, Selection], ...]:

@@ -39,10 +39,17 @@ def test_ten_times_the_same_machine_is_accepted_and_five_percent_refused(
         write_session(folder, 10 * number + 1, noise=0.006, night=1)
         assert run(folder) == 0
         assert capsys.readouterr().out.startswith("ACCEPTED: 21 metrics: ")
+        assert record(folder)["finding"] == ""
         write_session(folder, 10 * number + 2, noise=0.006, night=2, change=lambda b, *_: 1.05 if b == "Uniband" else 1.0)
         assert run(folder) == 1
         out = capsys.readouterr().out
-        assert out.startswith("NOT ACCEPTED: 21 metrics: ")
+        first = out.splitlines()[0]
+        assert re.match(
+            r"NOT ACCEPTED: openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at [^;]* slower\)?, \d+ metrics?; 21 metrics: ",
+            first,
+        ), first
+        found = record(folder)
+        assert found["headline"] == first and first.startswith(f"NOT ACCEPTED: {found['finding']}; 21 metrics: ")
         assert "regressed: openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at 8 B to 4 MiB is 5." in out or "is 4." in out
 
 
@@ -182,7 +189,8 @@ def test_a_candidate_with_unproven_cases_is_refused_whatever_the_others_say(
     write_session(tmp_path, 1, where=some(3, [case]))
     assert run(tmp_path) == 1
     first, *lines = capsys.readouterr().out.splitlines()
-    assert first.startswith("NOT ACCEPTED: 3 of 4 cases of the candidate are not proven; 21 metrics: ")
+    assert first.startswith("NOT ACCEPTED: not proven: openmpi-spack on node, eth1g, 2 x 1, p0: 1 case ")
+    assert " and 2 more; 3 of 4 cases of the candidate are not proven; 21 metrics: " in first
     reasons = [line for line in lines if line.startswith("  not proven: ")]
     assert len(reasons) == 3
     assert lines.index(reasons[0]) == 2, "right behind the two lines that name the sessions"
@@ -192,7 +200,9 @@ def test_a_candidate_with_unproven_cases_is_refused_whatever_the_others_say(
     assert len(junit.findall(".//failure[@type='unproven']")) == 3
     assert "Cases of the candidate that are not proven" in (tmp_path / "out" / "accept.html").read_text()
     assert run(tmp_path, "--allow-unproven") == 3
-    assert capsys.readouterr().out.startswith("INCONCLUSIVE, hence not accepted: 3 of 4 cases of the candidate are not proven")
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("INCONCLUSIVE, hence not accepted: not proven: openmpi-spack on node, eth1g, 2 x 1, p0: 1 case ")
+    assert " and 2 more; 3 of 4 cases of the candidate are not proven" in first
     assert record(tmp_path)["options"]["allow_unproven"] is True
 
 
@@ -203,7 +213,8 @@ def test_a_candidate_that_proves_nothing_at_all_is_refused_with_a_record(
     write_session(tmp_path, 1, where=contradicted(2))
     assert run(tmp_path) == 1
     out = capsys.readouterr().out
-    assert out.startswith("NOT ACCEPTED: 1 of 1 cases of the candidate are not proven; 21 metrics: 21 missing")
+    assert out.startswith("NOT ACCEPTED: not proven: openmpi-spack on node, eth1g, 2 x 1, none: 1 case contradicted, ")
+    assert "; 1 of 1 cases of the candidate are not proven; 21 metrics: 21 missing" in out.splitlines()[0]
     found = record(tmp_path)
     assert (found["decision"], found["counts"]["missing"], found["candidate"]["values"]) == ("refused", 21, 0)
     assert ElementTree.parse(tmp_path / "out" / "accept.xml").getroot().find(".//failure[@type='unproven']") is not None
