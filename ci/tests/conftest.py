@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import metrics_gateway
+from folders import UNFINISHED
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -99,7 +100,7 @@ def run_reframe(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 def sandbox(tmp_path: Path, root: Path) -> Path:
     """A settings file of our own: the bundled systems, results and references in a folder that is thrown away."""
     for name in ("site_configs", "reframe_tests"):
-        shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(root / name, tmp_path / name, ignore=UNFINISHED)
     folder = tmp_path / "environments"
     for stack in metadata.discover(root, environ={})[0]:
         target = folder / stack.name / "stack.json"

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from folders import UNFINISHED
 from live_cluster import LiveCluster
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks.stack import Stack
@@ -26,7 +27,7 @@ class Box:
     def __init__(self, cluster: LiveCluster, top: Path, stacks: Iterable[Stack]) -> None:
         self.cluster, self.top = cluster, top
         for name in ("site_configs", "reframe_tests"):
-            shutil.copytree(ROOT / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, top / name, ignore=UNFINISHED)
         shutil.copytree(ROOT / "results" / "recorder", top / "results" / "recorder")
         (top / "environments").mkdir()
         shutil.copy(ROOT / "environments" / "stack.schema.json", top / "environments")

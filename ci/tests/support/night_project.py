@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from folders import SUPPORT
+from folders import SUPPORT, UNFINISHED
 from reframe_tests.harness.sites.site import ROOT
 from synthetic_session import STACKS, case
 from synthetic_stack import write_stack
@@ -34,10 +34,9 @@ class NightProject:
 
     def __init__(self, top: Path) -> None:
         self.top, self.results = top, top / "results"
-        hidden = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / "ci" / "mpibench", top / "ci" / "mpibench", ignore=hidden)
+        shutil.copytree(ROOT / "ci" / "mpibench", top / "ci" / "mpibench", ignore=UNFINISHED)
         shutil.copytree(ROOT / "ci" / "pipelines", top / "ci" / "pipelines")
-        shutil.copytree(ROOT / "reframe_tests" / "harness", top / "reframe_tests" / "harness", ignore=hidden)
+        shutil.copytree(ROOT / "reframe_tests" / "harness", top / "reframe_tests" / "harness", ignore=UNFINISHED)
         for pattern in (
             "ci/nightly",
             "site_configs/*.py",
