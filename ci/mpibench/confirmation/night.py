@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 
 import polars as pl
@@ -55,6 +56,9 @@ def confirm(
     if not cases:
         return answer
     try:
+        late = confirmations.lateness(session.started, datetime.now(timezone.utc))
+        if late:
+            raise BadInput(f"{late}: measure the night in fewer hours, or in parts")
         again = measuring.measure_again(cases, {session.uuid: session}, place, minutes, say, show)
     except BadInput as error:
         missed = called.of_references(session)

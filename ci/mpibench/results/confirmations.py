@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -55,12 +55,42 @@ def confirming(cases: pl.LazyFrame, session: str) -> pl.DataFrame:
 
     :param cases: table ``cases`` of one system.
     """
+    rows, started = _labelled(cases, session)
+    return rows.filter(pl.col("started").is_between(started, started + WITHIN)) if started else rows.clear()
+
+
+def _labelled(cases: pl.LazyFrame, session: str) -> tuple[pl.DataFrame, datetime | None]:
+    """Rows of the sessions that say they confirm this one, oldest first, whenever they started; and when this one started."""
     label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}")
     started = cases.filter(pl.col("session") == session).select(pl.max("started")).collect().item()
-    if started is None:
-        return cases.filter(pl.lit(False)).collect()
-    near = pl.col("started").is_between(started, started + WITHIN)
-    return cases.filter(label == session, near).sort("started", "session", "case").collect()
+    return cases.filter(label == session).sort("started", "session", "case").collect(), started
+
+
+def too_late(cases: pl.LazyFrame, session: str) -> list[str]:
+    """Sentences on the sessions that say they confirm this one and started too long after it.
+
+    :param cases: as of :func:`confirming`.
+    """
+    rows, started = _labelled(cases, session)
+    if not started:
+        return []
+    late = rows.filter(pl.col("started") > started + WITHIN).unique("session", maintain_order=True, keep="first")
+    return [
+        f"session {name[:8]} measured this one again and confirms nothing: {lateness(started, again)}"
+        for name, again in late.select("session", "started").iter_rows()
+    ]
+
+
+def lateness(started: datetime, again: datetime) -> str:
+    """Why what starts then confirms nothing of a session; empty where it may.
+
+    The window begins with the session's start: the dataset does not hold its end.
+    """
+    after = again - started
+    if after <= WITHIN:
+        return ""
+    hours = timedelta(hours=1)
+    return f"it starts {after / hours:.0f} h after its start, and later than {WITHIN / hours:g} h after that is another night"
 
 
 def missed_references(cases: pl.DataFrame, again: pl.DataFrame) -> list[MissedReference]:

@@ -89,7 +89,15 @@ def decide(
             watched,
         )
     }
-    notes = (*references.notes, *_dropped(table, sessions, cases, chosen), *whole.notes, *unknown, *_unmatched(policy, table))
+    late = confirmations.too_late(table, chosen)
+    notes = (
+        *references.notes,
+        *late,
+        *_dropped(table, sessions, cases, chosen),
+        *whole.notes,
+        *unknown,
+        *_unmatched(policy, table),
+    )
     return GateAnswer(
         name,
         chosen,

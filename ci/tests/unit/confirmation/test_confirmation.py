@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -334,6 +334,40 @@ def test_the_gate_holds_against_a_night_what_was_missed_twice(
     assert cli.main(["gate", "--session", night, *options]) == status
     out = capsys.readouterr().out
     assert counts in out and line in out
+
+
+def test_what_was_measured_again_a_day_later_confirms_nothing_and_the_gate_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    night = night_with_references(tmp_path, 50.0, [(99.0, {"started": FIRST + timedelta(days=2, hours=6)})])
+    assert cli.main(["gate", "--session", night, "--dataset-only", "--dataset", str(tmp_path), "--max-age", "100000"]) == 1
+    out = capsys.readouterr().out
+    assert (
+        "note: session 00000003 measured this one again and confirms nothing: it starts 30 h after its start, and later" in out
+    )
+
+
+@pytest.mark.parametrize(("hours", "measured"), [(23, True), (30, False)])
+def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int, measured: bool
+) -> None:
+    """No budget is spent on what would confirm nothing."""
+    tried: list[Sequence[CalledCase]] = []
+
+    def measure_again(cases: Sequence[CalledCase], *_: object) -> Remeasured:
+        tried.append(cases)
+        return Remeasured(tuple(cases), 30.0, left=dict.fromkeys(cases, "no node is free"))
+
+    monkeypatch.setattr(measuring, "measure_again", measure_again)
+    missed = synthetic_session.case("mpich-wheels", end="performance", gates=[gate("bandwidth", 50.0, 100.0, "MB/s")])
+    start = datetime.now(timezone.utc) - timedelta(hours=hours)
+    session = session_of(missed, time_start_unix=start.timestamp())
+    place = measuring.Workspace(tmp_path / "results.db", tmp_path / "dataset", tmp_path / "again")
+    answer = confirmed_night.confirm(session, place, 30.0, lambda _: None, lambda _: False)
+    assert [len(cases) for cases in tried] == [1] * measured
+    [problem] = answer.problems
+    late = "1 cases missed a reference, and were not measured again: it starts 30 h after its start, and later than 24 h"
+    assert problem.startswith(late) is not measured
 
 
 def test_what_confirms_another_session_confirms_nothing_here(tmp_path: Path) -> None:
