@@ -13,7 +13,7 @@ and a fault that is found with probability p with p² (the probability of two in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -57,6 +57,19 @@ def confirming(cases: pl.LazyFrame, session: str) -> pl.DataFrame:
     """
     rows, started = _labelled(cases, session)
     return rows.filter(pl.col("started").is_between(started, started + WITHIN)) if started else rows.clear()
+
+
+def confirmed(cases: pl.LazyFrame, sessions: Sequence[str]) -> list[tuple[str, str]]:
+    """Each of some sessions that another one measured again in time, with that one, oldest first.
+
+    :param cases: as of :func:`confirming`.
+    """
+    first = cases.filter(pl.col("session").is_in(sessions)).group_by("session").agg(first=pl.max("started"))
+    label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}").alias("confirms")
+    again = cases.select("session", "started", label).filter(pl.col("confirms").is_in(sessions)).unique("session")
+    pairs = again.join(first.rename({"session": "confirms"}), on="confirms")
+    near = pairs.filter(pl.col("started").is_between(pl.col("first"), pl.col("first") + WITHIN))
+    return near.sort("started", "session").select("confirms", "session").collect().rows()
 
 
 def _labelled(cases: pl.LazyFrame, session: str) -> tuple[pl.DataFrame, datetime | None]:

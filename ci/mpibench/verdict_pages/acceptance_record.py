@@ -91,6 +91,7 @@ def as_dict(acceptance: Acceptance) -> dict[str, Any]:
             "metrics": judgement.metrics.to_dicts(),
             "new": judgement.new.to_dicts(),
             "confirmation": _measured_again(acceptance),
+            "measured_again_before": [{"session": first, "by": again} for first, again in acceptance.measured_again],
         }
     )
     return data

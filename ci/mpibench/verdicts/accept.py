@@ -25,7 +25,7 @@ from ..history.past import Past
 from ..history.strata import SHARED
 from ..protocols import moved_switches
 from ..protocols.moved_switches import MovedSwitch
-from ..results import session_values
+from ..results import confirmations, session_values
 from ..results.session_values import CURVE, METRIC, Selection
 from . import comparison, lasting_changes
 from . import policy as verdict_policy
@@ -90,6 +90,7 @@ class Acceptance:
     :param moves: switches of protocol that moved, each the cause of several changes.
     :param past: the sessions before the baseline that measured the same.
     :param confirmation: what measuring again said, if it was asked for.
+    :param measured_again: sessions of the candidate that were measured again before, as nights, each with the session that did.
     """
 
     baseline: Selection
@@ -105,6 +106,7 @@ class Acceptance:
     options: AcceptanceOptions = AcceptanceOptions()
     past: Past = field(default_factory=Past)
     confirmation: Confirmation | None = None
+    measured_again: tuple[tuple[str, str], ...] = ()
 
     @property
     def decision(self) -> str:
@@ -161,6 +163,12 @@ class Acceptance:
         lines += [f"{name}: {text}" for name, side in reversed(self._sides) for text in side.notes]
         mixed = history_strata.mixed(self.baseline) if len(self.baseline.sessions) > 1 else {}
         lines += [f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()]
+        # What was measured again of a night is what that night was called for, against other sessions and by another decision.
+        lines += [
+            f"candidate: session {first[:8]} was measured again by session {again[:8]}, in part, which decides nothing here: "
+            "see `mpibench gate`; --confirm measures again what accept itself calls slower"
+            for first, again in self.measured_again
+        ]
         lines += self.past.sentences()
         lines += self._between()
         lines += [f"the baseline is unlike its history: {text}" for text in self.judgement.unlike_past.values()]
@@ -262,8 +270,22 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
     facts = verdict_sides.facts(before), verdict_sides.facts(after)
     changed = session_values.changes(*facts)
     moves = _moves(judgement, before, after)
-    decided = datetime.now(timezone.utc)
-    return Acceptance(before, after, policy, judgement, changed, facts, decided, unlike, reason, moves, options, past)
+    pairs = confirmations.confirmed(session_values.cases_of(folder, name), after.sessions)
+    return Acceptance(
+        before,
+        after,
+        policy,
+        judgement,
+        changed,
+        facts,
+        datetime.now(timezone.utc),
+        unlike,
+        reason,
+        moves,
+        options,
+        past,
+        measured_again=tuple(pair for pair in pairs if pair[1] not in after.sessions),
+    )
 
 
 def _system(folder: Path, candidate: str, system: str | None) -> str:

@@ -370,6 +370,26 @@ def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
     assert problem.startswith(late) is not measured
 
 
+def test_accept_says_that_a_night_of_the_candidate_was_measured_again(tmp_path: Path) -> None:
+    """It decides nothing: another decision called it, against other sessions."""
+    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
+    [candidate] = first.candidate.sessions
+    assert (first.decision, first.measured_again) == (REFUSED, ())
+    labels = {"run": rerun.RUN, CONFIRMS: candidate}
+    again = write_session(tmp_path, 6, stacks=STACKS, labels=labels, night=5)
+    write_session(tmp_path, 7, stacks=STACKS, labels=labels, night=9)
+    write_session(tmp_path, 8, stacks=STACKS, labels={**labels, CONFIRMS: first.baseline.sessions[0]}, night=5)
+    second = accept.decide(tmp_path, ",".join(first.baseline.sessions), candidate)
+    assert (second.decision, second.measured_again) == (REFUSED, ((candidate, again),))
+    said = [note for note in second.notes if "was measured again by session" in note]
+    assert [
+        note.startswith(f"candidate: session {candidate[:8]} was measured again by session {again[:8]}, ") for note in said
+    ] == [True]
+    assert acceptance_record.as_dict(second)["measured_again_before"] == [{"session": candidate, "by": again}]
+    both = accept.decide(tmp_path, ",".join(first.baseline.sessions), f"{candidate},{again}")
+    assert both.measured_again == ()
+
+
 def test_what_confirms_another_session_confirms_nothing_here(tmp_path: Path) -> None:
     night_with_references(tmp_path, 50.0, [(99.0, {})])
     other = write_session(tmp_path, 9, where={"gates": [gate("bandwidth", 50.0, 100.0, "MB/s")]})
