@@ -51,6 +51,8 @@ MOST_BORROWED = 1000.0
 MOST_TRUSTED = 6.0
 #: Factor by which errors are widened at most, and how finely the factor is searched.
 MOST_WIDENED, WIDENING_STEPS = 64.0, 8
+#: Multiplications of one matrix product at most.
+MOST_MULTIPLIED = 200_000
 
 
 @dataclass(frozen=True)
@@ -143,11 +145,26 @@ def effective_rows(values: Array) -> float:
     if rows < 2 or sessions < 3:
         return 1.0
     # Sum of squared correlations of all pairs, by way of the smaller of the two products.
-    squares = float(((scaled.T @ scaled) ** 2).sum()) - rows
+    squares = float((_inner(scaled) ** 2).sum()) - rows
     mean = squares / (rows * (rows - 1))
     chance = 1 / (sessions - 1)
     true = min(max((mean - chance) / (1 - chance), 0.0), 1.0)
     return rows / (1 + (rows - 1) * true)
+
+
+def _inner(values: Array) -> Array:
+    """``values.T @ values``, in parts of rows that are too small for a BLAS to start threads.
+
+    OpenBLAS does from 262,144 multiplications on (``SMP_THRESHOLD_MIN`` times ``GEMM_MULTITHREAD_THRESHOLD``); they spin while
+    they wait for one another, which takes several times as long as the product where a machine does something else besides.
+    """
+    rows, columns = values.shape
+    size = max(MOST_MULTIPLIED // columns**2, 1)
+    total = np.zeros((columns, columns))
+    for first in range(0, rows, size):
+        part = values[first : first + size]
+        total += np.matmul(part.T, part)
+    return total
 
 
 def squeeze(variance: Array, df: Array, independent: float) -> tuple[Array, Array, float, float]:
@@ -235,10 +252,14 @@ def left_out(baseline: Baseline) -> tuple[Array, Array]:
     return np.where(own > 0, t, np.nan), np.maximum(own, 0) + borrowed
 
 
-def smallest_adjusted(p_values: Array) -> float:
-    """Simes' p-value of "nothing has changed": the least adjusted p-value of Benjamini and Hochberg; 1 for no rows."""
+def smallest_adjusted(p_values: Array, rows: int | None = None) -> float:
+    """Simes' p-value of "nothing has changed": the least adjusted p-value of Benjamini and Hochberg; 1 for no rows.
+
+    :param rows: how many there are in all, where these are the least p-values of them.
+    """
     known = np.sort(p_values[np.isfinite(p_values)])
-    return float(np.min(known * len(known) / np.arange(1, len(known) + 1))) if len(known) else 1.0
+    count = len(known) if rows is None else rows
+    return float(np.min(known * count / np.arange(1, len(known) + 1))) if len(known) else 1.0
 
 
 def widening(baseline: Baseline, rate: float) -> float:
@@ -255,11 +276,15 @@ def widening(baseline: Baseline, rate: float) -> float:
         return 1.0
     rank = max(1, math.floor(rate * (count + 1) + 1e-9))
     wanted = max(rate, 1 / (count + 1))
-    sizes = np.abs(t[:, sessions])
+    sizes, df = np.abs(t[:, sessions]), np.minimum(df, MOST_TRUSTED)
+    p = 2 * scipy.special.stdtr(df, -sizes)
+    # Wider errors make p-values larger, and adjusting them too: those that are not below what is wanted never will be.
+    below, rows = p < wanted, np.isfinite(p).sum(axis=0)
+    columns = [(sizes[one, place], df[one, 0], int(rows[place])) for place, one in enumerate(below.T) if one.any()]
 
     def holds(factor: float) -> bool:
-        p = 2 * scipy.stats.t.sf(sizes / factor, np.minimum(df, MOST_TRUSTED))
-        return sorted(smallest_adjusted(column) for column in p.T)[rank - 1] >= wanted
+        least = (smallest_adjusted(2 * scipy.special.stdtr(df, -size / factor), count) for size, df, count in columns)
+        return sum(one < wanted for one in least) < rank
 
     low = high = 1.0
     while not holds(high):

@@ -140,7 +140,8 @@ def prior(variance: Array, df: Array, most: float = MOST_BORROWED) -> tuple[floa
 def _inverse_trigamma(value: float) -> float:
     """x with trigamma(x) = value, for the values that occur here."""
     value = min(max(value, 1e-6), 1e6)
-    return float(scipy.optimize.brentq(lambda x: float(scipy.special.polygamma(1, x)) - value, 1e-4, 1e7))
+    # The trigamma function is Hurwitz's zeta(2, x); special.polygamma calls it, and its checks take ten times as long.
+    return float(scipy.optimize.brentq(lambda x: float(scipy.special.zeta(2.0, x)) - value, 1e-4, 1e7))
 
 
 def moderate(side: Side, d0: float, s0: float) -> Side:

@@ -35,7 +35,7 @@ from ..results.session_values import CURVE, slowness
 from ..statistics import prediction
 from ..statistics.prediction import FEWEST_SESSIONS, Units
 from ..statistics.two_sides import Array
-from . import comparison, curve_tests
+from . import curve_tests
 from .policy import Policy
 
 #: Nights in a row that must be as before until nights count again. On recorded noise (studies.lasting_changes) a loss that one
@@ -86,7 +86,7 @@ def unlike(values: pl.DataFrame, cases: pl.DataFrame, policy: Policy) -> past.Un
     things = cases.select(MEASURED).unique(maintain_order=True).with_row_index("thing")
     numbered = cases.join(things, on=MEASURED, nulls_equal=True)
     numbered = numbered.join(nights.select("session").with_row_index("night"), on="session").select("case", "thing", "night")
-    curves = list(_curves(values.join(numbered.select("case", "thing"), on="case"), policy))
+    curves = list(measured_curves(values.join(numbered.select("case", "thing"), on="case"), policy))
     if not curves:
         return past.Unlike({}, False)
     rows = tabulate(curves, nights["session"].to_list(), policy)
@@ -136,22 +136,32 @@ def tabulate(curves: Sequence[MeasuredCurve], nights: Sequence[str], policy: Pol
     )
 
 
-def _curves(values: pl.DataFrame, policy: Policy) -> Iterator[MeasuredCurve]:
+def measured_curves(values: pl.DataFrame, policy: Policy) -> Iterator[MeasuredCurve]:
     """What the policy judges.
 
     :param values: with ``thing``.
     """
+    keys = [*CURVE, "thing"]
+    curves = values.unique(keys, keep="first", maintain_order=True).select(*keys, "direction").with_row_index("curve")
+    sized = values.with_columns(slowness=slowness(values)).join(curves, on=keys, nulls_equal=True, maintain_order="left")
+    # A job's value at a size is the median of its repeats; jobs of a curve in the order in which they come.
+    groups = sized.group_by("curve", "case", "message_bytes", maintain_order=True)
+    medians = groups.agg(pl.col("session").first(), pl.col("slowness").median())
     strata: dict[tuple[object, ...], int] = {}
-    sized = values.with_columns(slowness=slowness(values))
-    for key, part in sized.partition_by([*CURVE, "thing"], as_dict=True, maintain_order=True).items():
-        quantity = str(key[CURVE.index("quantity")])
-        sizes = [size for size in part["message_bytes"].unique().sort() if policy.judges(quantity, policy.band(size))]
+    described = curves.to_dicts()
+    for (number,), part in medians.partition_by("curve", as_dict=True, maintain_order=True).items():
+        curve = described[number]
+        sizes = [size for size in part["message_bytes"].unique().sort() if policy.judges(curve["quantity"], policy.band(size))]
         if sizes:
-            shared = tuple(key[CURVE.index(name)] for name in SHARED)
-            jobs = part.unique("case", keep="first", maintain_order=True)["session"].to_list()
-            logs = comparison.matrix(part, sizes, pl.col("case"))
-            place, thing = strata.setdefault(shared, len(strata)), part["thing"][0]
-            yield MeasuredCurve(quantity, part["direction"][0], sizes, logs, jobs, place, thing)
+            jobs = dict(zip(part["case"], part["session"], strict=True))
+            place, job = ({one: at for at, one in enumerate(names)} for names in (sizes, jobs))
+            logs = np.full((len(sizes), len(jobs)), np.nan)
+            for size, case, value in part.select("message_bytes", "case", "slowness").iter_rows():
+                if size in place:
+                    logs[place[size], job[case]] = value
+            stratum = strata.setdefault(tuple(curve[name] for name in SHARED), len(strata))
+            sessions = list(jobs.values())
+            yield MeasuredCurve(curve["quantity"], curve["direction"], sizes, logs, sessions, stratum, curve["thing"])
 
 
 class Called(NamedTuple):
@@ -274,7 +284,10 @@ def called_things(
     chosen = ~np.isnan(new).all(axis=1) & ((~np.isnan(values)).sum(axis=1) >= FEWEST_SESSIONS)
     if only is not None:
         chosen &= rows.things == only
-    if not chosen.any():
+    # What differs by less than its margin is not called, however little the nights before differ.
+    with np.errstate(invalid="ignore"):
+        differs = np.abs(np.nanmean(new[chosen], axis=1) - np.nanmean(values[chosen], axis=1)) > rows.margins[chosen] / 2
+    if not differs.any():
         return {}
     history = Units(values[chosen], rows.units.jobs[chosen][:, used], rows.units.within[chosen])
     together = Units(new[chosen], rows.units.jobs[chosen][:, nights], rows.units.within[chosen])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -201,6 +202,67 @@ def test_the_most_unusual_session_of_the_history_widens_errors() -> None:
         prediction.smallest_adjusted(column) for column in (2 * stats.t.sf(np.abs(t) / factor, np.minimum(df, trusted))).T
     )
     assert least >= 1 / 16
+
+
+def plain_widening(baseline: prediction.Baseline, rate: float) -> float:
+    """The same factor with the p-values of all rows at each step."""
+    t, df = prediction.left_out(baseline)
+    sessions = np.flatnonzero(np.isfinite(t).any(axis=0))
+    count = len(sessions)
+    if count < prediction.FEWEST_CALIBRATED:
+        return 1.0
+    rank = max(1, math.floor(rate * (count + 1) + 1e-9))
+
+    def holds(factor: float) -> bool:
+        p = 2 * stats.t.sf(np.abs(t[:, sessions]) / factor, np.minimum(df, prediction.MOST_TRUSTED))
+        return sorted(prediction.smallest_adjusted(column) for column in p.T)[rank - 1] >= max(rate, 1 / (count + 1))
+
+    low = high = 1.0
+    while not holds(high):
+        if high >= prediction.MOST_WIDENED:
+            return prediction.MOST_WIDENED
+        low, high = high, 2 * high
+    for _ in range(prediction.WIDENING_STEPS if high > 1 else 0):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def odd_histories() -> Iterator[Array]:
+    """Heavy tails, gaps, constant and empty rows, wild values; few rows and more than one product of matrices holds."""
+    for seed, (rows, sessions) in enumerate([(3, 6), (40, 15), (700, 30), (2000, 8), (5, 120), (600, 25)] * 4):
+        rng = np.random.default_rng(seed)
+        values = 0.01 * rng.standard_t(2, (rows, sessions)) + 0.01 * rng.standard_t(3, sessions) * (seed % 2)
+        values[rng.random(values.shape) < 0.1 * (seed % 3)] = np.nan
+        values[0] = 1.0
+        values[1] = np.nan
+        values[-1, 0] = 1e3
+        yield values
+
+
+def test_errors_are_widened_as_if_all_rows_were_looked_at_each_time() -> None:
+    factors = []
+    for values in odd_histories():
+        for kinds in (one_kind(values), np.arange(len(values)) % 3):
+            baseline = prediction.learn(units(values), kinds)
+            for rate in (0.01, 0.1):
+                factors.append(prediction.widening(baseline, rate))
+                assert factors[-1] == plain_widening(baseline, rate)
+    assert len(set(factors)) > 10, "no trivial ones"
+
+
+def test_effective_rows_are_those_of_all_pairs() -> None:
+    """Of rows without gaps, by their correlations themselves."""
+    for seed, (rows, sessions) in enumerate([(2, 3), (40, 15), (700, 30), (5, 120), (900, 20)]):
+        rng = np.random.default_rng(seed)
+        values = rng.standard_normal((rows, sessions)) + rng.standard_normal(sessions)
+        r2 = np.corrcoef(values) ** 2
+        chance = 1 / (sessions - 1)
+        true = min(max(((r2.sum() - rows) / (rows * (rows - 1)) - chance) / (1 - chance), 0.0), 1.0)
+        constant = np.ones((3, sessions))
+        assert prediction.effective_rows(np.vstack([values, constant])) == pytest.approx(
+            rows / (1 + (rows - 1) * true), rel=1e-9
+        )
 
 
 def test_few_sessions_are_judged_for_any_dependence() -> None:

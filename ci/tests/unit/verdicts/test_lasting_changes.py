@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from mpibench.history import past
 from mpibench.history.levels import Level
 from mpibench.results import session_values
-from mpibench.verdicts import accept, lasting_changes, pairing
+from mpibench.results.session_values import CURVE
+from mpibench.statistics import prediction
+from mpibench.statistics.prediction import Units
+from mpibench.verdicts import accept, comparison, lasting_changes, pairing
 from mpibench.verdicts import policy as verdict_policy
+from mpibench.verdicts.lasting_changes import Mask, MeasuredCurve, Rows
 from mpibench.verdicts.policy import Policy
 from mpibench.watch import drift, gate, gate_answer
 from reframe_tests.harness.vocabulary import BadInput
@@ -240,6 +246,88 @@ def test_compare_leaves_out_what_was_called(tmp_path: Path) -> None:
     write_nights(tmp_path, [1.0] * QUIET + [1.05] * 5 + [1.0])
     found = pairing.pair(tmp_path, "latest", "session", "latest", "latest~1", system="testbed")
     assert [count for stratum in found.past.strata for why, count in stratum.left_out if why.startswith("called")] == [4]
+
+
+def plain_calls(rows: Rows, counts: Mask, nights: list[int], policy: Policy) -> dict[int, tuple[bool, list[int]]]:
+    """What is called, without looking first whether anything differs by its margin."""
+    values = rows.units.values.copy()
+    for thing, line in enumerate(counts):
+        old = np.setdiff1d(np.arange(counts.shape[1]), np.flatnonzero(line)[-past.MOST_SESSIONS :])
+        values[np.ix_(rows.things == thing, old)] = np.nan
+    chosen = (~np.isnan(values)).sum(axis=1) >= prediction.FEWEST_SESSIONS
+    chosen &= ~np.isnan(rows.units.values[:, nights]).all(axis=1)
+    if not chosen.any():
+        return {}
+    newest = [np.flatnonzero(line)[-past.MOST_SESSIONS :] for line in counts]
+    used = np.unique(np.concatenate(newest))
+    history = Units(values[chosen][:, used], rows.units.jobs[chosen][:, used], rows.units.within[chosen])
+    baseline = prediction.learn(history, rows.kinds[chosen])
+    new = Units(rows.units.values[chosen][:, nights], rows.units.jobs[chosen][:, nights], rows.units.within[chosen])
+    effects, rate = prediction.predict(baseline, new), policy.false_discovery_rate
+    p = prediction.p_values(effects, prediction.widening(baseline, rate))
+    found = prediction.called(p, rate, int(baseline.units.count.max())) & (np.abs(effects.effect) > rows.margins[chosen])
+    places, effect = np.flatnonzero(chosen)[found], effects.effect[found]
+    return {
+        int(thing): (
+            bool(np.median(effect[rows.things[places] == thing]) > 0),
+            places[rows.things[places] == thing].tolist(),
+        )
+        for thing in set(rows.things[places].tolist())
+    }
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_called_does_not_depend_on_what_is_computed_first(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    curves = []
+    for number in range(6):
+        logs = 0.01 * rng.standard_t(3, (9, 50)) + 0.004 * rng.standard_normal(50)
+        logs[:, [20 + number, 40]] += rng.choice([-0.3, 0.03, 0.3])
+        logs[rng.random(logs.shape) < 0.05] = np.nan
+        logs[0] = 0.0
+        logs[1] = np.nan
+        sizes = [None, *(4**size for size in range(8))]
+        jobs = [str(night) for night in range(50)]
+        curves.append(MeasuredCurve("latency_us", "lower", sizes, logs, jobs, number % 2, number % 3))
+    policy = Policy()
+    rows = lasting_changes.tabulate(curves, [str(night) for night in range(50)], policy)
+    counts = rng.random((3, 50)) < 0.8
+    called = []
+    for night in range(3, 50):
+        known = counts & (np.arange(50) < night)
+        found = lasting_changes.called_things(rows, known, [night], policy)
+        assert {one: (row.slower, row.rows.tolist()) for one, row in found.items()} == plain_calls(rows, known, [night], policy)
+        called.append(len(found))
+    assert 0 < np.count_nonzero(called) < len(called), "nights of both kinds"
+
+
+def with_gaps(row: dict[str, Any]) -> dict[str, Any] | None:
+    """Every fifth repeat is missing, and one job of each session lacks a size."""
+    lacks = row["message_bytes"] == 4096 and row["case"].endswith("1")
+    return None if lacks or (row["message_bytes"] + row["repeat"]) % 5 == 0 else row
+
+
+def test_curves_are_those_of_each_curve_by_itself(tmp_path: Path) -> None:
+    """With several jobs, repeats, gaps and a metric that has no size."""
+    for number in range(4):
+        write_session(tmp_path, number, jobs=3, edit=with_gaps)
+    chosen = session_values.read(tmp_path, "testbed", "20260101:20270101")
+    values = chosen.values.with_columns(
+        message_bytes=pl.when(pl.col("message_bytes") == pl.col("message_bytes").min().over(CURVE))
+        .then(None)
+        .otherwise("message_bytes"),
+        thing=pl.lit(4),
+    )
+    policy, found = Policy(), 0
+    for one in lasting_changes.measured_curves(values, policy):
+        key, found = list(values.partition_by(CURVE, as_dict=True, maintain_order=True).items())[found], found + 1
+        part = key[1].with_columns(slowness=session_values.slowness(key[1]))
+        assert (one.quantity, one.direction) == part.select("quantity", "direction").row(0)
+        assert one.sizes == part["message_bytes"].unique().sort().to_list()
+        assert one.sizes[0] is None
+        assert one.sessions == part.unique("case", keep="first", maintain_order=True)["session"].to_list()
+        np.testing.assert_array_equal(one.logs, comparison.matrix(part, one.sizes, pl.col("case")))
+    assert found > 1
 
 
 def write_policy(folder: Path, text: str) -> Policy:
