@@ -103,6 +103,11 @@ class Findings:
         number = Counter(row.outcome for row in self.rows)
         return {outcome: number[outcome] for outcome in OUTCOMES}
 
+    def by_condition(self) -> dict[Condition, Findings]:
+        """The rows of each condition, without the notes, which are of the session."""
+        conditions = dict.fromkeys(row.condition for row in self.rows)
+        return {one: Findings(tuple(row for row in self.rows if row.condition == one), ()) for one in conditions}
+
     @property
     def violations(self) -> list[Ratio]:
         """The rows that are violated."""

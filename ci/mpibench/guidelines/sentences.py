@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -28,20 +28,37 @@ def headline(judgement: Findings, policy: Policy) -> str:
 
 def violations(judgement: Findings) -> list[str]:
     """One sentence per violated guideline and condition: its worst size, and at which others it is violated."""
+    return [f"{rows[0].condition.text}: {sentence(rows)}" for rows in by_guideline(judgement.violations)]
+
+
+def by_guideline(rows: Iterable[Ratio]) -> list[list[Ratio]]:
+    """Rows of each condition and guideline together, by condition, and of one condition the worst first."""
     groups: dict[tuple[str, str], list[Ratio]] = {}
-    for row in judgement.violations:
+    for row in rows:
         groups.setdefault((row.condition.text, row.guideline), []).append(row)
-    worst = {key: max(rows, key=lambda row: row.ratio) for key, rows in groups.items()}
-    ordered = sorted(groups, key=lambda key: (key[0], -worst[key].ratio))
-    return [f"{key[0]}: {_sentence(worst[key], groups[key])}" for key in ordered]
+    return [groups[key] for key in sorted(groups, key=lambda key: (key[0], -_worst(groups[key]).ratio))]
 
 
-def _sentence(worst: Ratio, rows: Sequence[Ratio]) -> str:
+def _worst(rows: Sequence[Ratio]) -> Ratio:
+    return max(rows, key=lambda row: row.ratio)
+
+
+def sentence(rows: Sequence[Ratio]) -> str:
+    """What is said of a violated guideline under one condition.
+
+    :param rows: the sizes at which it is violated.
+    """
+    worst = _worst(rows)
     others = [size_text(row.message_bytes) for row in rows if row is not worst]
     also = f"; also at {', '.join(others)}" if others else ""
-    times = f"{worst.ratio:.2g} ({worst.low:.2g} to {worst.high:.2g})"
     call, against = call_of(worst.guideline), mockup_of(worst.guideline, worst.message_bytes)
-    return f"{call} at {size_text(worst.message_bytes)} takes {times} times {against}{also}: tune it"
+    return f"{call} at {size_text(worst.message_bytes)} takes {times_of(worst)} times {against}{also}: tune it"
+
+
+def times_of(row: Ratio) -> str:
+    """How many times as long as its mock-up a call takes, with the interval where there is one."""
+    interval = f" ({row.low:.2g} to {row.high:.2g})" if math.isfinite(row.low) and math.isfinite(row.high) else ""
+    return f"{row.ratio:.2g}{interval}"
 
 
 def call_of(guideline: str) -> str:

@@ -1,0 +1,61 @@
+"""The report's section on guidelines in a real browser: it fits a phone, and its text can be read in both colour schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import chromium
+from mpibench.report import report
+from recorded_guidelines import recorded_session
+from synthetic_guidelines import samples, session_of
+
+pytestmark = [
+    pytest.mark.skipif(
+        chromium.find_browser() is None, reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium"
+    ),
+]
+#: Contrast of each text of the section with the page's background (WCAG 2.2, success criterion 1.4.3: at least 4.5).
+CONTRASTS = """(() => {
+  const light = (colour) => {
+    const parts = colour.match(/[0-9.]+/g).slice(0, 3).map((one) => one / 255);
+    const [r, g, b] = parts.map((one) => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const paper = light(getComputedStyle(document.body).backgroundColor);
+  return [...document.querySelectorAll('#guidelines p, #guidelines h3, #guidelines td, #guidelines th, #guidelines summary')]
+    .map((one) => light(getComputedStyle(one).color))
+    .map((ink) => (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05));
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]:
+    with chromium.open_browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    undecided = {("Reduce_scatter_block-vs-Reduce-Scatter", 262144): [0.5, 2.0, 1.0, 1.1, 0.9, 3.0]}
+    forced, more = recorded_session("forced"), session_of(samples(undecided))
+    session = type(forced)(forced.info, (*forced.cases, *more.cases))
+    return report.write_report(session, tmp_path_factory.mktemp("page") / "r.html").as_uri()
+
+
+@pytest.mark.parametrize("width", [360, 390, 820, 1600])
+def test_the_section_fits_its_window_with_all_tables_open(browser: chromium.Page, url: str, width: int) -> None:
+    browser.open(url, width=width, touch=width < 800)
+    browser.problems.clear()
+    opened = browser.evaluate("[...document.querySelectorAll('#guidelines details')].map((one) => one.open = true).length")
+    assert opened == 3
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.problems == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_its_text_stands_out(browser: chromium.Page, url: str, dark: bool) -> None:
+    browser.open(url, dark=dark)
+    found = browser.evaluate(CONTRASTS)
+    assert len(found) > 20 and min(found) >= 4.5
