@@ -32,7 +32,7 @@ def show(view: View) -> Content | None:
                 "condition": condition,
                 "counts": of_condition.counts,
                 "violations": [(sentences.sentence(rows), rows) for rows in sentences.by_guideline(of_condition.violations)],
-                "undecided": [row for row in of_condition.rows if row.outcome == judgement.INCONCLUSIVE],
+                "inconclusive": [row for row in of_condition.rows if row.outcome == judgement.INCONCLUSIVE],
             }
             for condition, of_condition in found.by_condition().items()
         ],

@@ -18,7 +18,7 @@ from synthetic_report import HOSTILE
 
 SLOW = {("Allreduce-vs-Reduce-Bcast", 65536): [1.8, 1.81, 1.79, 1.8, 1.82, 1.8]}
 HELD = {("Bcast-vs-larger", 64): [0.8, 0.81, 0.8, 0.8, 0.79, 0.8]}
-UNDECIDED = {("Scan-vs-parts", 64): [0.5, 2.0, 1.0, 1.1, 0.9, 3.0]}
+INCONCLUSIVE = {("Scan-vs-parts", 64): [0.5, 2.0, 1.0, 1.1, 0.9, 3.0]}
 
 
 def section_of(session: Session) -> str:
@@ -27,9 +27,9 @@ def section_of(session: Session) -> str:
 
 
 def test_a_violation_is_a_sentence_under_its_condition() -> None:
-    page = report.render(session_of(samples({**SLOW, **HELD, **UNDECIDED})), Path())
+    page = report.render(session_of(samples({**SLOW, **HELD, **INCONCLUSIVE})), Path())
     assert '<a href="#guidelines">Guidelines</a>' in page
-    said = section_of(session_of(samples({**SLOW, **HELD, **UNDECIDED})))
+    said = section_of(session_of(samples({**SLOW, **HELD, **INCONCLUSIVE})))
     assert "1 of 3 guidelines violated, 1 held, 1 inconclusive (1 condition, margin 10 %, false discovery rate 1 %)." in said
     assert "mpich-wheels on node, shm, 1 x 4, bunch 1 violated, 1 held, 1 could not be decided." in said
     assert "MPI_Allreduce at 64 KiB takes 1.8 (1.8 to 1.8) times MPI_Reduce + MPI_Bcast: tune it" in said
@@ -37,10 +37,10 @@ def test_a_violation_is_a_sentence_under_its_condition() -> None:
 
 
 def test_what_could_not_be_decided_is_listed_and_what_held_is_not() -> None:
-    said = section_of(session_of(samples({**HELD, **UNDECIDED})))
-    violated, _, undecided = said.partition("Judged, and could not be decided: 1")
+    said = section_of(session_of(samples({**HELD, **INCONCLUSIVE})))
+    violated, _, inconclusive = said.partition("Judged, and could not be decided: 1")
     assert "tune it" not in said and "Violated, size by size" not in violated
-    assert "MPI_Scan4 times MPI_Scan with 16 B64 B1.2 (" in undecided
+    assert "MPI_Scan4 times MPI_Scan with 16 B64 B1.2 (" in inconclusive
     assert "MPI_Bcast" not in said
 
 
