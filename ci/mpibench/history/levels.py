@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 import polars as pl
@@ -42,6 +43,24 @@ class Level:
 
     def __str__(self) -> str:
         return f"the level accepted since {self.since:%Y-%m-%d} ({self.why})"
+
+
+def under_both_names(levels: Iterable[Level], rename: Mapping[str, str] | None) -> list[Level]:
+    """The levels, each under every name that what it is about has or had: policy.yaml may use the old ones or today's.
+
+    :param rename: names of stacks, fabrics or partitions to new ones.
+    """
+    pairs = (rename or {}).items()
+
+    def names(name: str | None) -> list[str | None]:
+        others = [{old: new, new: old}[name] for old, new in pairs if name in (old, new)]
+        return [*dict.fromkeys([name, *others])]
+
+    return [
+        replace(level, partition=partition, stack=stack, fabric=fabric)
+        for level in levels
+        for partition, stack, fabric in itertools.product(names(level.partition), names(level.stack), names(level.fabric))
+    ]
 
 
 def newest(levels: Iterable[Level], partition: str, stack: str, fabric: str, until: date) -> Level | None:

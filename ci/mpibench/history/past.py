@@ -24,7 +24,7 @@ from ..results.sessions import CONFIRMS
 from ..statistics import prediction
 from ..statistics.prediction import FEWEST_SESSIONS
 from . import strata
-from .levels import Level, before_level
+from .levels import Level, before_level, under_both_names
 from .strata import FACTS, MEASURED, SHARED, Fact
 
 #: Word in place of a selector: do without a history.
@@ -220,7 +220,7 @@ def find(
     :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
     :param facts: in what cases of one history agree.
     :param counted: the cases' own sessions are part of the history.
-    :param levels: accepted ones; what was measured before the one that holds is no history.
+    :param levels: accepted ones, under old or new names; what was measured before the one that holds is no history.
     :param unlike: says of values and their cases which do not count; not asked where a selector says what is meant.
     :raises BadInput: the selector cannot be read or selects nothing.
     """
@@ -243,7 +243,7 @@ def find(
     split = eligibility.split_cases(cases)
     unused = split.left_out.filter(pl.col("why").is_in([eligibility.NO_PROOF, eligibility.FAILED]))
     every = pl.concat([split.eligible.with_columns(why=pl.lit(None, dtype=pl.String)), unused])
-    judged = _reasons(strata.describe(every), single, facts, until, levels)
+    judged = _reasons(strata.describe(every), single, facts, until, under_both_names(levels, rename))
     most = None if selector else MOST_SESSIONS - len(own) * counted
 
     def read(searched: int | None) -> tuple[pl.DataFrame, list[str], pl.DataFrame, list[str]]:

@@ -21,6 +21,7 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..history import strata as history_strata
+from ..history.levels import under_both_names
 from ..history.past import Past
 from ..history.strata import SHARED
 from ..protocols import moved_switches
@@ -193,7 +194,8 @@ class Acceptance:
         return [
             f"the baseline is from before {level}; accept does not take that into account: choose a baseline since then"
             for level in self.policy.levels
-            if first.date() < level.since <= last.date() and any(level.covers(*shared) for shared in there)
+            if first.date() < level.since <= last.date()
+            and any(one.covers(*shared) for one in under_both_names([level], self.options.rename) for shared in there)
         ]
 
 

@@ -213,6 +213,31 @@ def test_accept_says_that_a_level_lies_between_the_sides(tmp_path: Path, monkeyp
     assert len(said) == 1
 
 
+@pytest.mark.parametrize("name", ["old-name", "new-name", None])
+def test_a_level_holds_under_the_old_name_and_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str | None
+) -> None:
+    """policy.yaml has today's names, or has kept those of its day; the baseline is renamed with --rename."""
+    write_nights(tmp_path, [1.0] * QUIET + [1.05] * 7, stacks=("old-name",))
+    write_session(tmp_path, 60, night=QUIET + 7, change=same(1.05), stacks=("new-name",), labels={"run": "nightly"})
+    accept_level(monkeypatch, Level(date(2026, 1, 17), 6, "ticket 4711", stack=name))
+    renamed = accept.AcceptanceOptions(rename={"old-name": "new-name"})
+    found = accept.decide(tmp_path, "latest~1", "latest", renamed)
+    (line,) = [line for line in found.notes if line.startswith("history of new-name")]
+    assert "7 sessions" in line and "12 sessions before the level accepted since 2026-01-17 (ticket 4711)" in line
+    assert found.decision == accept.ACCEPTED
+    said = [line for line in accept.decide(tmp_path, "latest~9", "latest", renamed).notes if "choose a baseline since" in line]
+    assert len(said) == 1 and "the baseline is from before the level accepted since 2026-01-17 (ticket 4711);" in said[0]
+
+
+def test_a_level_of_a_third_stack_holds_for_no_renamed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_nights(tmp_path, [1.0] * 7, stacks=("old-name",))
+    write_session(tmp_path, 60, night=7, stacks=("new-name",), labels={"run": "nightly"})
+    accept_level(monkeypatch, Level(date(2026, 1, 9), 6, "ticket 4711", stack="other-name"))
+    found = accept.decide(tmp_path, "latest~1", "latest", accept.AcceptanceOptions(rename={"old-name": "new-name"}))
+    assert not [line for line in found.notes if "ticket 4711" in line]
+
+
 def test_a_level_that_fits_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_nights(tmp_path, [1.0] * QUIET)
     accept_level(
