@@ -225,12 +225,12 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
     for row in system["partitions"]:
         extras = row["extras"]
         entered = fitting_stacks(extras, names)
-        # ReFrame refuses a partition without environments; `builtin` has no feature a test asks for.
+        # In `builtin`, which has no feature that a test of stacks asks for, tests of nodes run.
         partitions.append(
             {
                 **row,
                 "features": sorted({*row.get("features", ()), *extras["fabrics"]}),
-                "environs": [*row.get("environs", ()), *(entered or ["builtin"])],
+                "environs": list(dict.fromkeys([*row.get("environs", ()), *entered, "builtin"])),
             }
         )
     return {"prefix": str(root / "results"), **system, "partitions": partitions}

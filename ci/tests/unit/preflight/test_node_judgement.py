@@ -1,0 +1,128 @@
+"""Which nodes are odd: by majority, by what is expected, and by the site's own description of its rails."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.preflight import node_judgement
+from reframe_tests.harness.preflight.node_facts import MARK
+from reframe_tests.harness.preflight.rules import Rule
+
+SAME = Rule("kernel", "kernels differ", "install the same image", same=True)
+IB = Fabric("ndr", "verbs", "cluster", (Rail("mlx5_0", 400),))
+ETH = Fabric("eth", "tcp", "cluster", (Rail("eth0", 25),), mtu_bytes=9000)
+
+
+def nodes(fact: str, *values: Any, instance: str = "") -> dict[str, dict[str, dict[str, Any]]]:
+    """Nodes n1, n2, ... with one fact each; ``None``: it is not shown."""
+    return {f"n{at}": {} if value is None else {fact: {instance: value}} for at, value in enumerate(values, 1)}
+
+
+def texts(facts: Any, *rules: Rule, fabrics: tuple[Fabric, ...] = (), partition: str = "batch") -> list[str]:
+    return [odd.text() for odd in node_judgement.judge(facts, rules, partition, fabrics)]
+
+
+def test_the_majority_decides_who_is_odd() -> None:
+    assert texts(nodes("kernel", "5.15", "5.15", "5.14", "5.15"), SAME) == [
+        "kernel is 5.14 on n3; 3 of 4 nodes have 5.15: kernels differ (to put it right: install the same image)"
+    ]
+    assert texts(nodes("kernel", "5.15", "5.15"), SAME) == []
+    assert texts(nodes("kernel", "5.15"), SAME) == []
+
+
+def test_without_a_majority_nobody_is_right() -> None:
+    (text,) = texts(nodes("kernel", "a", "b"), SAME)
+    assert text.startswith("kernel is a on n1; b on n2; it must be the same on all nodes, and no value is that of most")
+    (odd,) = node_judgement.judge(nodes("kernel", "a", "b", "b", "a"), (SAME,), "batch", ())
+    assert odd.nodes == ("n1", "n4", "n2", "n3")
+
+
+def test_what_one_node_shows_all_must_show() -> None:
+    (odd,) = node_judgement.judge(nodes("kernel", "a", None, "a"), (SAME,), "batch", ())
+    assert odd.nodes == ("n2",) and "not to be read on n2" in odd.text()
+    (lone,) = node_judgement.judge(nodes("kernel", None, None, "a"), (SAME,), "batch", ())
+    assert lone.nodes == ("n3",), "a card that only one node has is odd, too"
+    least = Rule("memory", "full", "empty it", at_least=80)
+    assert node_judgement.judge(nodes("memory", 90, None), (least,), "batch", ())[0].nodes == ("n2",)
+    assert texts(nodes("memory", None, None), least) == []
+    required = Rule("memory", "full", "empty it", at_least=80, required=True)
+    assert "not to be read on n1, n2; every node must show it" in texts(nodes("memory", None, None), required)[0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "wanted"),
+    [
+        (Rule("x", "w", "f", allowed=("a", "b")), "c", "x is c on n1; must be a or b: w (to put it right: f)"),
+        (Rule("x", "w", "f", at_most=0.5), 2.0, "x is 2 on n1; must be at most 0.5: w (to put it right: f)"),
+        (
+            Rule("x", "w", "f", at_least=1, at_most=3),
+            4,
+            "x is 4 on n1; must be at least 1 and at most 3: w (to put it right: f)",
+        ),
+        (Rule("x", "w", "f", at_least=1), "many", "x is many on n1; must be at least 1: w (to put it right: f)"),
+        (Rule("x", "w", "f", allowed=(3,)), "3", "x is 3 on n1; must be 3: w (to put it right: f)"),
+    ],
+)
+def test_what_is_expected_holds_for_each_node(rule: Rule, value: Any, wanted: str) -> None:
+    assert texts(nodes("x", value), rule) == [wanted]
+
+
+def test_numbers_may_be_near_each_other() -> None:
+    near = Rule("memory_gib", "w", "f", same=True, within_percent=1)
+    assert texts(nodes("memory_gib", 503.1, 503.0, 500.0), near) == []
+    assert texts(nodes("memory_gib", 503.1, 503.0, 471.5), near) == [
+        "memory_gib is 471.5 on n3; the middle one is 503, and within 1 % of it is equal: w (to put it right: f)"
+    ]
+    clock = Rule("unix_s", "w", "f", same=True, within=30)
+    (odd,) = node_judgement.judge(nodes("unix_s", 100.0, 101.5, 3700.0), (clock,), "batch", ())
+    assert odd.nodes == ("n3",)
+
+
+def test_rules_of_instances_and_partitions() -> None:
+    facts = {"n1": {"mtu_bytes": {"ib0": 4092, "eth0": 1500}}, "n2": {"mtu_bytes": {"ib0": 2044, "eth0": 9000}}}
+    rule = Rule("mtu_bytes", "w", "f", same=True, instances="ib*", partitions=("ndr",))
+    assert [odd.instance for odd in node_judgement.judge(facts, (rule,), "ndr", ())] == ["ib0"]
+    assert node_judgement.judge(facts, (rule,), "eth", ()) == []
+
+
+def test_notes_come_last_and_say_so() -> None:
+    note = Rule("microcode", "w", "f", same=True, note=True)
+    facts = {name: {**rows, "microcode": {"": name}} for name, rows in nodes("kernel", "a", "b").items()}
+    assert [odd.note for odd in node_judgement.judge(facts, (note, SAME), "batch", ())] == [False, True]
+
+
+def rail(state: Any, rate: float = 400.0, name: str = "mlx5_0:1", **more: Any) -> dict[str, dict[str, Any]]:
+    rows = {"state": state, "rate_gbit_per_s": rate, **more}
+    return {fact: {name: value} for fact, value in rows.items() if value is not None}
+
+
+def test_a_rail_must_be_there_up_and_as_fast_as_described() -> None:
+    assert texts({"n1": rail("active"), "n2": rail("active")}, fabrics=(IB,)) == []
+    (text,) = texts({"n1": rail("active"), "n2": rail("down"), "n3": {}}, fabrics=(IB,))
+    assert text.startswith("state of mlx5_0 is down on n2; not to be read on n3; a rail of ndr must be up")
+    (text,) = texts({"n1": rail("active"), "n2": rail("active", 100.0)}, fabrics=(IB,))
+    assert text.startswith("rate_gbit_per_s of mlx5_0 is 100 on n2; system.py says 400 for ndr: the port came up slower")
+
+
+def test_an_interface_must_have_the_mtu_that_is_described() -> None:
+    good, bad = (rail("up", 25.0, "eth0", mtu_bytes=mtu) for mtu in (9000, 1500))
+    (text,) = texts({"n1": good, "n2": bad}, fabrics=(ETH,))
+    assert text.startswith("mtu_bytes of eth0 is 1500 on n2; system.py says 9000 for eth")
+
+
+def line(node: str, facts: Any) -> str:
+    return f"{MARK}{json.dumps({'node': node, 'facts': facts})}"
+
+
+def test_what_a_job_printed_is_read_and_what_cannot_be_is_said() -> None:
+    good = line("n1", {"kernel": {"": "a"}})
+    assert node_judgement.parse(f"slurmstepd: hello\n  0: {good}\n") == ({"n1": {"kernel": {"": "a"}}}, [])
+    for bad in (good[:-3], MARK + "{}", MARK + "[]", line("n1", 3), line("n1", {"kernel": {"": ["a"]}}), line("n1", {"a": 1})):
+        found, wrong = node_judgement.parse(bad)
+        assert found == {} and len(wrong) == 1 and "cannot be read" in wrong[0], bad
+    found, wrong = node_judgement.parse(f"{good}\n{good}\n")
+    assert list(found) == ["n1"] and wrong == ["n1 answered twice; start one task on each node"]

@@ -1,0 +1,67 @@
+"""The files of rules: those of all systems, a system's own, and what cannot be one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness.preflight import node_facts, rules
+from reframe_tests.harness.vocabulary import ROOT, BadInput
+from synthetic_node import CXI, ETHERNET, HFI1, MLX5, QUIET, make_node
+
+OWN = "{why: because, fix: do it"
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    (tmp_path / "site_configs" / "mine").mkdir(parents=True)
+    shutil.copy(ROOT / "site_configs" / rules.FILE, tmp_path / "site_configs")
+    return tmp_path
+
+
+def own(root: Path, text: str) -> None:
+    (root / "site_configs" / "mine" / rules.FILE).write_text(text)
+
+
+def test_every_rule_is_about_a_fact_that_nodes_show(tmp_path: Path) -> None:
+    """A rule with a misspelt fact would never find anything."""
+    node = node_facts.Node(make_node(tmp_path, QUIET, MLX5, HFI1, CXI, ETHERNET))
+    shown = set(node_facts.collect(node)) | {"driver", "driver_version", "clock_synchronised", "busy_cores"}
+    assert {rule.fact for rule in rules.load("generic")} <= shown
+
+
+def test_a_systems_own_rules_replace_single_ones(copy: Path) -> None:
+    own(copy, f"kernel: {OWN}, expected: 5.14}}\nturbo: null\nboard: {OWN}, same: {{within: 2}}, instances: 'mlx5*'}}\n")
+    found = {rule.fact: rule for rule in rules.load("mine", copy)}
+    assert found["kernel"].allowed == (5.14,) and not found["kernel"].same
+    assert "turbo" not in found and found["governor"].same
+    assert (
+        found["board"].within == 2
+        and found["board"].concerns("any", "mlx5_1:1")
+        and not found["board"].concerns("any", "hfi1_0:1")
+    )
+    assert {rule.fact for rule in rules.load("other", copy)} > {"turbo", "kernel"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kernel: [", "cannot be read"),
+        ("- kernel", "is not of type 'object'"),
+        (f"Kernel: {OWN}, same: true}}", "does not match"),
+        (f"kernel: {OWN}}}", "key 'kernel"),
+        (f"kernel: {OWN}, same: true, expected: a}}", "key 'kernel"),
+        (f"kernel: {OWN}, same: false}}", "key 'kernel"),
+        (f"kernel: {OWN}, at_least: high}}", "key 'kernel"),
+        (f"kernel: {OWN}, expected: []}}", "key 'kernel"),
+        ("kernel: {why: because, same: true}", "key 'kernel"),
+        (f"kernel: {OWN}, same: true, fails: no}}", "key 'kernel"),
+    ],
+)
+def test_what_is_no_rule_is_refused_with_its_place(copy: Path, text: str, said: str) -> None:
+    own(copy, text)
+    with pytest.raises(BadInput, match=r"mine/preflight\.yaml") as refused:
+        rules.load("mine", copy)
+    assert said in str(refused.value)

@@ -1,0 +1,146 @@
+"""The base class of tests of nodes: one job reads what each node of a partition is set to; no MPI is started.
+
+Its cases are those of ReFrame's own environment ``builtin``, since they are the same whichever stack is measured afterwards.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+import reframe.core.runtime as rt
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import ReframeError, SanityError
+
+from .job import ending
+from .preflight import node_facts, node_judgement, rules
+from .samples import CONTRADICTED, MISSING, PROVEN, Evidence
+from .session import provenance
+from .sites import selected_tests, site
+from .vocabulary import BadInput
+
+#: ReFrame's environment without anything in it.
+ENVIRONMENT = "builtin"
+#: Scheduler to the launcher that starts one program on each node of a job, whatever the stacks' own is.
+LAUNCHERS = {"slurm": "srun", "squeue": "srun", "local": "local"}
+#: Name of the group, as stored.
+GROUP = "preflight"
+
+
+class NodeTest(rfm.RunOnlyRegressionTest):
+    """Reads each node's facts in one job, one task a node, and judges them by the system's rules."""
+
+    #: What is stored as the case's group.
+    #:
+    #: :type: :class:`str`
+    #: :default: ``preflight``
+    group = variable(str, value=GROUP, loggable=True)
+
+    #: Accepted for the sake of ReFrame's modes; a node has no levels.
+    #:
+    #: :type: :class:`str`
+    #: :default: ``nightly``
+    level = variable(str, value="nightly", loggable=True)
+
+    #: Nodes to look at.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: all that are idle (ReFrame's ``--flex-alloc-nodes`` says which these are)
+    node_count = variable(int, value=0, loggable=True)
+
+    #: What was looked at, as stored with the session.
+    condition = variable(dict, value={}, loggable=True)
+
+    #: Each node's facts and what follows from them, as stored with the session.
+    proof = variable(dict, value={}, loggable=True)
+
+    #: What is odd, for programs, as stored with the session.
+    odd_nodes = variable(list, value=[], loggable=True)
+
+    #: Commit of the tests and versions of what runs and judges them (``provenance``), as stored with the session.
+    measured_with = variable(dict, value={}, loggable=True)
+
+    executable = "python3"
+    descr = "what each node is set to"
+
+    @run_after("init")
+    def select_cases(self) -> None:
+        """All partitions whose nodes one program can be started on; why others are left out is logged."""
+        selected_tests.LOADED.append(self)
+        self.tags = {GROUP, "maintenance"}
+        self.valid_prog_environs = [ENVIRONMENT]
+        self.valid_systems = []
+        for partition in rt.runtime().system.partitions:
+            if partition.scheduler.registered_name in LAUNCHERS:
+                self.valid_systems.append(partition.fullname)
+            else:
+                name = partition.scheduler.registered_name
+                selected_tests.leave_out(
+                    self, partition.fullname, f"no launcher is known that starts one program a node with {name}"
+                )
+
+    @run_after("setup")
+    def read_rules(self) -> None:
+        """The rules that its nodes are judged by."""
+        partition = self.current_partition
+        try:
+            self._rules = rules.load(self.current_system.name, [site.ROOT, *site.LOADED][-1])
+        except BadInput as error:
+            raise ReframeError(str(error)) from None
+        self._fabrics = tuple(site.fabrics_of(partition.extras).values())
+        self.num_tasks = 1 if partition.scheduler.registered_name == "local" else self.node_count
+        self.num_tasks_per_node = 1
+        # What another job does there says nothing about the node.
+        self.exclusive_access = True
+        self.time_limit = "5m"
+
+    @run_before("run")
+    def write_job(self) -> None:
+        """One task on each node, started by the scheduler's own launcher."""
+        self.measured_with = provenance.describe()
+        scheduler = self.current_partition.scheduler.registered_name
+        self.job.options += ending.submit_options(scheduler)
+        self.job.launcher = getlauncher(LAUNCHERS[scheduler])()
+        described = dict.fromkeys(device for fabric in self._fabrics for device in fabric.devices)
+        self.executable_opts = [str(Path(node_facts.__file__)), *described]
+        self.condition = {"group": GROUP, "stack": ENVIRONMENT, "nodes": self.num_tasks, "ppn": 1}
+
+    @sanity_function
+    def prove_nodes(self) -> bool:
+        """Fail with a sentence for each node that did not answer, and each fact that is not as it must be."""
+        local = self.current_partition.scheduler.registered_name == "local"
+        nodes, wrong = node_judgement.parse((Path(self.stagedir) / str(self.stdout)).read_text(errors="replace"))
+        there = () if local else tuple(self.job.nodelist or ())
+        expected = len(there) or 1
+        if len(nodes) < expected:
+            silent = sorted({name.partition(".")[0] for name in there} - {name.partition(".")[0] for name in nodes})
+            wrong.append(f"{len(nodes)} of {expected} nodes answered; silent: {', '.join(silent) or 'the only one'}")
+        odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)
+        failed = [one.text() for one in odd if not one.note]
+        self.odd_nodes = [one.as_dict() for one in odd]
+        self.condition = {**self.condition, "nodes": len(nodes)}
+        self.proof = Evidence(
+            status=MISSING if wrong else CONTRADICTED if failed else PROVEN,
+            sentences=(*wrong, *failed),
+            ranks=(),
+            library_version="",
+            library="",
+            devices=(),
+            transport="",
+            seconds=(),
+            notes=tuple(one.text() for one in odd if one.note),
+            kernel=tuple(_row(node, facts) for node, facts in sorted(nodes.items())),
+        ).as_dict()
+        if wrong or failed:
+            raise SanityError("; ".join([*wrong, *failed]))
+        return True
+
+
+def _row(node: str, facts: node_judgement.NodeFacts) -> dict[str, Any]:
+    """A node's facts in one row, ``mtu_bytes of eth0`` for those with an instance."""
+    return {
+        "node": node,
+        **{f"{fact} of {one}" if one else fact: value for fact, values in facts.items() for one, value in values.items()},
+    }

@@ -1,0 +1,287 @@
+"""What one node is set to, as one line of JSON. Runs on a compute node under its own ``python3`` (3.6 or newer, no package).
+
+Everything is read from ``/proc`` and ``/sys``, where the tools that print it (ibstat, opainfo, cxi_stat, ethtool, lspci,
+cpupower, numactl) read it too: no tool has to be installed, no output of some version of it understood, and no right is needed.
+A fact that a node does not show is left out; who judges says that it is missing.
+
+A fact has a name, and an instance where a node has several of its kind: ``{"mtu_bytes": {"eth0": 1500, "ib0": 4092}}``; the
+instance of a fact of the node as a whole is empty. What the names mean stands in ``site_configs/preflight.yaml``.
+"""
+
+import ctypes
+import fcntl
+import json
+import os
+import re
+import resource
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+
+#: Before the JSON on the line: jobs print other lines, too.
+MARK = "mpibench-node-facts "
+#: Seconds over which the processors are watched.
+WATCHED_S = 0.5
+#: Uids below are those of services (login.defs(5), UID_MIN).
+FIRST_USER = 1000
+#: Words of the kernel command line that name one installation and not how it runs (bootparam(7), dracut.cmdline(7)).
+OWN_WORDS = ("BOOT_IMAGE=", "root=", "initrd=", "resume=", "ip=", "BOOTIF=", "rd.luks.uuid=", "rd.lvm.lv=", "hostname=")
+#: Processors in ``sysfs``.
+CPU = "sys/devices/system/cpu"
+#: ``SIOCETHTOOL`` (linux/sockios.h), ``ETHTOOL_GDRVINFO`` and the texts of ``struct ethtool_drvinfo`` (linux/ethtool.h).
+SIOCETHTOOL, GDRVINFO, DRVINFO_BYTES = 0x8946, 3, 196
+DRVINFO = (("driver", slice(4, 36)), ("driver_version", slice(36, 68)), ("firmware", slice(68, 100)))
+#: ``struct timex`` (sys/timex.h) of a 64-bit Linux: modes, then offset, freq, maxerror, esterror, status; its size with room.
+TIMEX, TIMEX_BYTES, STA_UNSYNC = "@Illlli", 512, 0x0040
+
+
+class Node:
+    """The files of a node."""
+
+    def __init__(self, root: "Path" = Path("/")) -> None:
+        """:param root: another folder than ``/`` that holds ``proc`` and ``sys``."""
+        self.root = root
+
+    def text(self, name: str) -> "str | None":
+        """A file without the white space around it; ``None`` where there is none or it cannot be read."""
+        try:
+            return (self.root / name).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return None
+
+    def number(self, name: str) -> "int | None":
+        """A file that holds one number."""
+        text = self.text(name) or ""
+        return int(text) if re.match(r"-?[0-9]+$", text) else None
+
+    def entries(self, name: str) -> "list[str]":
+        """Names in a folder; none where there is no such folder."""
+        try:
+            return sorted(entry.name for entry in (self.root / name).iterdir())
+        except OSError:
+            return []
+
+    def target(self, name: str) -> "str | None":
+        """Last part of what a link points to, such as a driver's name."""
+        try:
+            return Path(os.readlink(str(self.root / name))).name  # noqa: PTH115 (Path.readlink is of Python 3.9)
+        except OSError:
+            return None
+
+    def chosen(self, name: str) -> "str | None":
+        """The value in brackets of a file that lists all there are: ``always [madvise] never``."""
+        found = re.search(r"\[([^\]]+)\]", self.text(name) or "")
+        return found.group(1) if found else None
+
+
+def system(node: Node) -> "dict[str, object]":
+    """Kernel, memory and processors of the node as a whole."""
+    memory = dict(re.findall(r"(?m)^(\w+):\s+(\d+)", node.text("proc/meminfo") or ""))
+    cpus = re.findall(r"(?m)^model name\s*:\s*(.*)$", node.text("proc/cpuinfo") or "")
+    microcode = sorted(set(re.findall(r"(?m)^microcode\s*:\s*(\S+)", node.text("proc/cpuinfo") or "")))
+    words = (node.text("proc/cmdline") or "").split()
+    boot = re.search(r"(?m)^btime (\d+)", node.text("proc/stat") or "")
+    no_turbo, boost = node.number(CPU + "/intel_pstate/no_turbo"), node.number(CPU + "/cpufreq/boost")
+    turbo = {0: "on", 1: "off"}.get(no_turbo, {0: "off", 1: "on"}.get(boost))  # type: ignore[arg-type]
+    smt = node.text(CPU + "/smt/active")
+    governors = {
+        node.text(CPU + "/" + cpu + "/cpufreq/scaling_governor") for cpu in node.entries(CPU) if re.match(r"cpu[0-9]+$", cpu)
+    } - {None}
+    total = int(memory.get("MemTotal", 0))
+    return {
+        "kernel": node.text("proc/sys/kernel/osrelease"),
+        "kernel_command_line": " ".join(word for word in words if not word.startswith(OWN_WORDS)) if words else None,
+        "booted_unix_s": int(boot.group(1)) if boot else None,
+        "cpu_model": cpus[0] if cpus else None,
+        "cpus_online": node.text(CPU + "/online"),
+        "numa_nodes_online": node.text("sys/devices/system/node/online"),
+        "microcode": ", ".join(microcode) or None,
+        "smt": {"1": "on", "0": "off"}.get(smt or ""),
+        "turbo": turbo,
+        "governor": ", ".join(sorted(str(name) for name in governors)) or None,
+        "clock_source": node.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "zone_reclaim_mode": node.number("proc/sys/vm/zone_reclaim_mode"),
+        "numa_balancing": node.number("proc/sys/kernel/numa_balancing"),
+        "transparent_huge_pages": node.chosen("sys/kernel/mm/transparent_hugepage/enabled"),
+        "huge_page_defragmentation": node.chosen("sys/kernel/mm/transparent_hugepage/defrag"),
+        "memory_gib": round(total / 2**20, 1) if total else None,
+        "memory_available_percent": round(100 * int(memory.get("MemAvailable", 0)) / total, 1) if total else None,
+        "swap_used_mib": (int(memory.get("SwapTotal", 0)) - int(memory.get("SwapFree", 0))) // 1024 if memory else None,
+    }
+
+
+def huge_pages(node: Node) -> "dict[str, dict[str, object]]":
+    """Huge pages reserved, by size."""
+    folder = "sys/kernel/mm/hugepages"
+    found = {
+        name[len("hugepages-") :]: node.number(folder + "/" + name + "/nr_hugepages")
+        for name in node.entries(folder)
+        if name.startswith("hugepages-")
+    }
+    return {"huge_pages_reserved": dict(found)} if found else {}
+
+
+def slots(node: Node, device: str) -> "dict[str, object]":
+    """How a card sits in its slot: what the link to it came up with, and what it could (sysfs-bus-pci)."""
+    rows = {}
+    for what in ("speed", "width"):
+        now, most = node.text(device + "/current_link_" + what), node.text(device + "/max_link_" + what)
+        if now and most and "Unknown" not in now + most and now not in ("0", "255"):
+            rows["pcie_" + what], rows["pcie_" + what + "_of_card"] = now, most
+    return dict(rows)
+
+
+def interfaces(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[str, object]]":
+    """Network interfaces with a card below them, and those that are asked for by name.
+
+    :param described: a fabric's, which may be software.
+    """
+    rows = {}
+    for name in node.entries("sys/class/net"):
+        folder = "sys/class/net/" + name
+        card = bool(node.entries(folder + "/device"))
+        if not card and name not in described:
+            continue
+        speed = node.number(folder + "/speed")
+        rows[name] = {
+            "state": node.text(folder + "/operstate"),
+            "mtu_bytes": node.number(folder + "/mtu"),
+            "rate_gbit_per_s": speed / 1000 if card and speed is not None and speed > 0 else None,
+            "duplex": node.text(folder + "/duplex") if card else None,
+            **(_driver(name) if node.root == Path("/") and card else {}),
+            **slots(node, folder + "/device"),
+        }
+    return _by_fact(rows)
+
+
+def ports(node: Node) -> "dict[str, dict[str, object]]":
+    """RDMA ports as ``mlx5_0:1`` (sysfs-class-infiniband), and Slingshot devices as ``cxi0``."""
+    rows = {}
+    for device in node.entries("sys/class/infiniband"):
+        folder = "sys/class/infiniband/" + device
+        for port in node.entries(folder + "/ports"):
+            at = folder + "/ports/" + port
+            rate = re.match(r"([0-9.]+) Gb/sec(?: \((\d+X) )?", node.text(at + "/rate") or "")
+            rows[device + ":" + port] = {
+                "state": (node.text(at + "/state") or "").partition(": ")[2].lower() or None,
+                "physical_state": (node.text(at + "/phys_state") or "").partition(": ")[2].lower() or None,
+                "rate_gbit_per_s": float(rate.group(1)) if rate else None,
+                "lanes": rate.group(2) if rate else None,
+                "link_layer": node.text(at + "/link_layer"),
+                "driver": node.target(folder + "/device/driver"),
+                "driver_version": node.text("sys/module/" + str(node.target(folder + "/device/driver")) + "/version"),
+                "firmware": node.text(folder + "/fw_ver"),
+                "board": node.text(folder + "/board_id"),
+                **slots(node, folder + "/device"),
+            }
+    for device in node.entries("sys/class/cxi"):
+        folder = "sys/class/cxi/" + device + "/device"
+        speed = re.search(r"([0-9]+)G", node.text(folder + "/port/speed") or "")
+        rows[device] = {
+            "state": {"on": "active"}.get(node.text(folder + "/port/link") or "", node.text(folder + "/port/link")),
+            "rate_gbit_per_s": float(speed.group(1)) if speed else None,
+            "driver": node.target(folder + "/driver"),
+            "firmware": node.text(folder + "/uc/qspi_blob_version"),
+            **slots(node, folder),
+        }
+    return _by_fact(rows)
+
+
+def limits() -> "dict[str, object]":
+    """What a job's processes may use."""
+    locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    return {"locked_memory_kib": "unlimited" if locked == resource.RLIM_INFINITY else locked // 1024}
+
+
+def clock() -> "dict[str, object]":
+    """The clock, and whether something disciplines it (adjtimex(2): the kernel's own view, whichever daemon there is)."""
+    facts = {"unix_s": round(time.time(), 3)}  # type: dict[str, object]
+    try:
+        room = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: only reads
+        if ctypes.CDLL(None, use_errno=True).adjtimex(room) >= 0:
+            _, _, _, most_us, _, status = struct.unpack_from(TIMEX, room)
+            facts["clock_synchronised"] = "no" if status & STA_UNSYNC else "yes"
+            facts["clock_error_ms"] = round(most_us / 1000, 3)
+    except (AttributeError, OSError):  # another C library, or a sandbox
+        pass
+    return facts
+
+
+def use(node: Node, seconds: float = WATCHED_S) -> "dict[str, object]":
+    """What runs beside the job: cores that are busy while this program only waits, and processes of other users.
+
+    Those of a user who logged in to look cost nothing; what has used no processor in that time is not counted.
+    """
+    before, ticks = _cpu_ticks(node), _process_ticks(node)
+    time.sleep(seconds)
+    after, later = _cpu_ticks(node), _process_ticks(node)
+    facts = {}  # type: dict[str, object]
+    if before and after and sum(after) > sum(before):
+        idle = (after[3] + after[4]) - (before[3] + before[4])
+        share = 1 - idle / (sum(after) - sum(before))
+        facts["busy_cores"] = round(share * max(os.cpu_count() or 1, 1), 2)
+    busy = sorted(key for key, used in later.items() if key in ticks and used > ticks[key] and key[1] >= FIRST_USER)
+    others = [key for key in busy if key[1] != os.getuid()]
+    facts["processes_of_others"] = ", ".join(f"{name} of uid {uid}" for _, uid, name in others[:5]) or "none"
+    return facts
+
+
+def _cpu_ticks(node: Node) -> "list[int]":
+    """Ticks of all processors: user, nice, system, idle, iowait, irq, softirq, steal (proc(5), /proc/stat)."""
+    found = re.match(r"cpu +([0-9 ]+)", node.text("proc/stat") or "")
+    return [int(word) for word in found.group(1).split()[:8]] if found else []
+
+
+def _process_ticks(node: Node) -> "dict[tuple[int, int, str], int]":
+    """User and system ticks of each process by pid, uid and name (proc(5), /proc/pid/stat)."""
+    found = {}
+    for pid in node.entries("proc"):
+        if not pid.isdigit():
+            continue
+        status = re.search(r"(?m)^Uid:\s+(\d+)", node.text("proc/" + pid + "/status") or "")
+        stat = re.match(r"\d+ \((.*)\) (.*)", node.text("proc/" + pid + "/stat") or "", re.DOTALL)
+        words = stat.group(2).split() if stat else []
+        if status and stat and len(words) > 12:
+            found[int(pid), int(status.group(1)), stat.group(1)] = int(words[11]) + int(words[12])
+    return found
+
+
+def _driver(name: str) -> "dict[str, object]":
+    """Driver and firmware of an interface, from the kernel (``ethtool -i``)."""
+    room = bytearray(DRVINFO_BYTES)
+    struct.pack_into("@I", room, 0, GDRVINFO)
+    address = (ctypes.c_char * len(room)).from_buffer(room)
+    request = struct.pack("16sP16x", name.encode(), ctypes.addressof(address))
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
+            fcntl.ioctl(unused.fileno(), SIOCETHTOOL, request)
+    except OSError:
+        return {}
+    texts = {key: bytes(room[at]).split(b"\0")[0].decode("ascii", "replace").strip() for key, at in DRVINFO}
+    return {key: text for key, text in texts.items() if text and text != "N/A"}
+
+
+def _by_fact(rows: "dict[str, dict[str, object]]") -> "dict[str, dict[str, object]]":
+    """Instances by name of a fact, from facts by name of an instance; without what is not known."""
+    found = {}  # type: dict[str, dict[str, object]]
+    for instance, facts in rows.items():
+        for fact, value in facts.items():
+            if value is not None:
+                found.setdefault(fact, {})[instance] = value
+    return found
+
+
+def collect(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[str, object]]":
+    """All facts, each with its instances."""
+    whole = {**system(node), **limits(), **clock(), **use(node)}
+    found = {fact: {"": value} for fact, value in whole.items() if value is not None}
+    for more in (huge_pages(node), interfaces(node, described), ports(node)):
+        for fact, instances in more.items():
+            found.setdefault(fact, {}).update(instances)
+    return found
+
+
+if __name__ == "__main__":
+    sys.stdout.write(MARK + json.dumps({"node": socket.gethostname(), "facts": collect(Node(), tuple(sys.argv[1:]))}) + "\n")

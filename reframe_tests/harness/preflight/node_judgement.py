@@ -1,0 +1,202 @@
+"""Which nodes are not what they must be, or not what the others are.
+
+What has to be equal is judged by the majority: a node is odd if it has another value than more than half of all nodes have.
+Without a majority (one node of two, or three thirds) nobody can say which node is right, and all are named.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..evidence.link_state import SLOW_SHARE
+from ..machine.fabric import Fabric
+from ..mpis import registry as mpis
+from .node_facts import MARK
+from .rules import Rule
+
+#: Facts of one node: fact to instance (empty: the node as a whole) to value.
+NodeFacts = Mapping[str, Mapping[str, Any]]
+#: Value of a fact that a node does not show.
+ABSENT = None
+#: States of a rail that carries data: operstate of an interface (``unknown``: software such as the loopback), RDMA port.
+UP = ("up", "unknown", "active")
+#: Nodes at most that a sentence names.
+FEW = 8
+
+
+@dataclass(frozen=True)
+class OddNodes:
+    """One fact of some nodes that is not as it must be.
+
+    :param instance: port, interface or page size; empty: the node as a whole.
+    :param values: value to the nodes that have it, the odd ones.
+    :param wanted: what it must be, in words.
+    """
+
+    fact: str
+    instance: str
+    values: tuple[tuple[Any, tuple[str, ...]], ...]
+    wanted: str
+    why: str
+    fix: str
+    note: bool = False
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes that are odd in this."""
+        return tuple(dict.fromkeys(node for _, nodes in self.values for node in nodes))
+
+    def text(self) -> str:
+        """One sentence: what, where, what it must be, why, and how to put it right."""
+        what = f"{self.fact} of {self.instance}" if self.instance else self.fact
+        found = "; ".join(f"{_shown(value)} on {_listed(nodes)}" for value, nodes in self.values)
+        return f"{what} is {found}; {self.wanted}: {self.why} (to put it right: {self.fix})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the session's database."""
+        rows = [{"value": value, "nodes": list(nodes)} for value, nodes in self.values]
+        return {**vars(self), "values": rows}
+
+
+def parse(text: str) -> tuple[dict[str, NodeFacts], list[str]]:
+    """Facts by node from what a job printed, and a sentence for each line that cannot be used."""
+    found: dict[str, NodeFacts] = {}
+    wrong = []
+    for line in text.splitlines():
+        _, mark, rest = line.partition(MARK)
+        if not mark:
+            continue
+        try:
+            row = json.loads(rest)
+            node, facts = str(row["node"]), {str(fact): dict(values) for fact, values in row["facts"].items()}
+            if not all(isinstance(value, (str, int, float)) for values in facts.values() for value in values.values()):
+                raise TypeError
+        except (ValueError, KeyError, TypeError, AttributeError):
+            wrong.append(f"a node's facts cannot be read, they are cut off or mixed with other output: {rest[:60]!r}")
+            continue
+        if node in found:
+            wrong.append(f"{node} answered twice; start one task on each node")
+        found[node] = facts
+    return found, wrong
+
+
+def judge(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str, fabrics: Iterable[Fabric]) -> list[OddNodes]:
+    """What is odd, what fails first, then in the order of the rules.
+
+    :param nodes: :func:`parse`.
+    :param fabrics: of the partition; each rail must be there, up, and as described.
+    """
+    found = [odd for fabric in fabrics for odd in _rails(nodes, fabric)]
+    for rule in rules:
+        instances = dict.fromkeys(instance for facts in nodes.values() for instance in facts.get(rule.fact, {}))
+        concerned = [instance for instance in instances if rule.concerns(partition, instance)]
+        if not concerned and rule.required and rule.concerns(partition, ""):
+            found.append(_odd(rule, "", [(ABSENT, list(nodes))], "every node must show it"))
+        for instance in concerned:
+            found += _judge_one(nodes, rule, instance)
+    return sorted(found, key=lambda odd: odd.note)
+
+
+def _judge_one(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterator[OddNodes]:
+    values = {node: facts.get(rule.fact, {}).get(instance, ABSENT) for node, facts in nodes.items()}
+    if rule.same:
+        yield from _unlike(values, rule, instance)
+        return
+    bad: dict[Any, list[str]] = {}
+    for node, value in values.items():
+        # What one node shows all can show.
+        if value is ABSENT or not rule.permits(value):
+            bad.setdefault(value, []).append(node)
+    if bad:
+        yield _odd(rule, instance, sorted(bad.items(), key=str), rule.wanted())
+
+
+def _unlike(values: Mapping[str, Any], rule: Rule, instance: str) -> Iterator[OddNodes]:
+    """Nodes that are unlike the majority, or unlike the middle one by more than is permitted."""
+    if rule.within is not None or rule.within_percent is not None:
+        numbers = [value for value in values.values() if _is_number(value)]
+        if not numbers:
+            return
+        middle = float(statistics.median_low(numbers))
+        room = rule.within if rule.within is not None else abs(middle) * (rule.within_percent or 0.0) / 100
+        kinds = {node: middle if _is_number(value) and abs(value - middle) <= room else value for node, value in values.items()}
+        usual: Any = middle
+        words = f"the middle one is {_shown(middle)}, and {_distance(rule)} of it is equal"
+    else:
+        kinds = dict(values)
+        usual, count = Counter(kinds.values()).most_common(1)[0]
+        if 2 * count <= len(kinds) and len(set(kinds.values())) > 1:
+            rows = [(kind, [node for node in kinds if kinds[node] == kind]) for kind in dict.fromkeys(kinds.values())]
+            yield _odd(rule, instance, rows, "it must be the same on all nodes, and no value is that of most")
+            return
+        words = f"{count} of {len(kinds)} nodes have {_shown(usual)}"
+    odd: dict[Any, list[str]] = {}
+    for node, kind in kinds.items():
+        if kind != usual:
+            odd.setdefault(kind, []).append(node)
+    if odd:
+        yield _odd(rule, instance, sorted(odd.items(), key=str), words)
+
+
+def _distance(rule: Rule) -> str:
+    return f"within {rule.within:g}" if rule.within is not None else f"within {rule.within_percent:g} %"
+
+
+def _odd(rule: Rule, instance: str, rows: Sequence[tuple[Any, Sequence[str]]], wanted: str) -> OddNodes:
+    values = tuple((value, tuple(nodes)) for value, nodes in rows)
+    return OddNodes(rule.fact, instance, values, wanted, rule.why, rule.fix, rule.note)
+
+
+def _rails(nodes: Mapping[str, NodeFacts], fabric: Fabric) -> Iterator[OddNodes]:
+    """What is not as the site describes the rails of a fabric."""
+    interfaces = mpis.transport(fabric.transport).interfaces
+    for rail in fabric.rails:
+        names = (rail.device, f"{rail.device}:{rail.port}")
+        rows: dict[str, list[tuple[str, Any]]] = {}
+        for node, facts in nodes.items():
+            name = next((each for each in names if each in facts.get("state", {})), "")
+            state, mtu = (facts.get(fact, {}).get(name, ABSENT) for fact in ("state", "mtu_bytes"))
+            rate = facts.get("rate_gbit_per_s", {}).get(name, ABSENT)
+            if state not in UP:
+                rows.setdefault("state", []).append((node, state))
+            if interfaces and fabric.mtu_bytes is not None and mtu != fabric.mtu_bytes and state is not ABSENT:
+                rows.setdefault("mtu_bytes", []).append((node, mtu))
+            least = rail.line_rate_gbit_per_s and SLOW_SHARE * rail.line_rate_gbit_per_s
+            if least and _is_number(rate) and rate < least:
+                rows.setdefault("rate_gbit_per_s", []).append((node, rate))
+        wanted = {
+            "state": (f"a rail of {fabric.name} must be up", "nothing can be measured over it", "see cable, port and its log"),
+            "mtu_bytes": (
+                f"system.py says {fabric.mtu_bytes} for {fabric.name}",
+                "nodes with different MTUs lose or split packets",
+                "set it, or correct system.py",
+            ),
+            "rate_gbit_per_s": (
+                f"system.py says {_shown(rail.line_rate_gbit_per_s)} for {fabric.name}",
+                "the port came up slower",
+                "see cable and switch port",
+            ),
+        }
+        for fact, pairs in rows.items():
+            kinds = dict.fromkeys(value for _, value in pairs)
+            values = tuple((kind, tuple(node for node, value in pairs if value == kind)) for kind in kinds)
+            yield OddNodes(fact, rail.device, values, *wanted[fact])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    if value is ABSENT:
+        return "not to be read"
+    return f"{value:g}" if isinstance(value, float) else repr(value) if value == "" else str(value)
+
+
+def _listed(nodes: Sequence[str]) -> str:
+    return ", ".join(nodes[:FEW]) + (f" and {len(nodes) - FEW} more" if len(nodes) > FEW else "")

@@ -1,0 +1,109 @@
+"""Rules of what nodes must be: of all systems in ``site_configs/preflight.yaml``, a system's own beside its ``system.py``."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .. import optional_file, schema
+from ..vocabulary import ROOT, BadInput
+
+FILE = "preflight.yaml"
+SCHEMA = ROOT / "site_configs" / "preflight.schema.json"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one fact must be on each node.
+
+    :param same: equal on all nodes of the partition.
+    :param within: as far as this from the middle one counts as equal, in the fact's unit; ``within_percent`` of it.
+    :param allowed: values it may have; empty: any.
+    :param instances: shell pattern of the ports, interfaces or page sizes it is about.
+    :param partitions: where; empty: everywhere.
+    :param required: a node that does not show the fact fails. Otherwise it is only odd where other nodes show it.
+    :param note: it is said and fails nothing.
+    """
+
+    fact: str
+    why: str
+    fix: str
+    same: bool = False
+    within: float | None = None
+    within_percent: float | None = None
+    allowed: tuple[str | float, ...] = ()
+    at_least: float | None = None
+    at_most: float | None = None
+    instances: str = "*"
+    partitions: tuple[str, ...] = ()
+    required: bool = False
+    note: bool = False
+
+    def concerns(self, partition: str, instance: str) -> bool:
+        """Whether it is about a fact's instance on the nodes of a partition."""
+        return (not self.partitions or partition in self.partitions) and fnmatch.fnmatchcase(instance, self.instances)
+
+    def wanted(self) -> str:
+        """What it must be, where that does not depend on the other nodes."""
+        if self.allowed:
+            return "must be " + " or ".join(map(str, self.allowed))
+        bounds = {"at least": self.at_least, "at most": self.at_most}
+        return "must be " + " and ".join(f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None)
+
+    def permits(self, value: Any) -> bool:
+        """Whether a value is allowed and within the bounds, where there are some."""
+        if self.allowed:
+            return value in self.allowed
+        if self.at_least is None and self.at_most is None:
+            return True
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
+
+
+def load(system: str, root: Path = ROOT) -> tuple[Rule, ...]:
+    """The rules of a system: those of all, each replaced or taken out by the system's own.
+
+    :raises BadInput: naming file, key and remedy.
+    """
+    rows = _read(root / "site_configs" / FILE)
+    own = root / "site_configs" / system / FILE
+    rows |= _read(own) if optional_file.is_there(own) else {}
+    return tuple(_rule(fact, row) for fact, row in rows.items() if row is not None)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadInput(f"{path} cannot be read ({' '.join(str(error).split())}); correct it.") from None
+    content = {} if content is None else content
+    if fault := schema.find_fault(SCHEMA, content):
+        remedy = f"expected {fault.expected}" if fault.expected else f"see {SCHEMA.name}"
+        raise BadInput(f"{path}: key '{fault.key}': {fault.message}; {remedy}.")
+    return dict(content)
+
+
+def _rule(fact: str, row: Mapping[str, Any]) -> Rule:
+    same, expected = row.get("same"), row.get("expected", [])
+    near = same if isinstance(same, Mapping) else {}
+    return Rule(
+        fact=fact,
+        why=" ".join(row["why"].split()),
+        fix=" ".join(row["fix"].split()),
+        same=same is not None,
+        within=near.get("within"),
+        within_percent=near.get("within_percent"),
+        allowed=tuple(expected) if isinstance(expected, list) else (expected,),
+        at_least=row.get("at_least"),
+        at_most=row.get("at_most"),
+        instances=row.get("instances", "*"),
+        partitions=tuple(row.get("partitions", ())),
+        required=row.get("required", False),
+        note=row.get("note", False),
+    )
