@@ -1,4 +1,4 @@
-"""Parallel transfer: all ranks send and receive at the same time."""
+"""Parallel transfer: all ranks send and receive at the same time, with the same partners or with others each time."""
 
 import reframe as rfm
 
@@ -10,6 +10,14 @@ class ImbParallelTransfer(FabricTest):
     """Sendrecv, Exchange, Uniband and Biband of IMB-MPI1."""
 
     group = "transfer"
+
+
+@rfm.simple_test
+class ImbRandomPairs(FabricTest):
+    """Pairs, random partners and stencils of IMB-P2P."""
+
+    group = "p2p_pairs"
+    nightly_pinning = "bunch"
 
 
 @rfm.simple_test

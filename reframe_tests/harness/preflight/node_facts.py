@@ -20,6 +20,8 @@ import sys
 import time
 from pathlib import Path
 
+#: This program, for who starts it.
+PROGRAM = Path(__file__).resolve()
 #: Before the JSON on the line: jobs print other lines, too.
 MARK = "mpibench-node-facts "
 #: Seconds over which the processors are watched.

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from .. import optional_file, schema
+from .. import optional_file, schema, yaml_file
 from ..vocabulary import ROOT, BadInput
 
 FILE = "preflight.yaml"
@@ -78,15 +76,11 @@ def load(system: str, root: Path = ROOT) -> tuple[Rule, ...]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadInput(f"{path} cannot be read ({' '.join(str(error).split())}); correct it.") from None
-    content = {} if content is None else content
+    content = yaml_file.read_mapping(path)
     if fault := schema.find_fault(SCHEMA, content):
         remedy = f"expected {fault.expected}" if fault.expected else f"see {SCHEMA.name}"
         raise BadInput(f"{path}: key '{fault.key}': {fault.message}; {remedy}.")
-    return dict(content)
+    return content
 
 
 def _rule(fact: str, row: Mapping[str, Any]) -> Rule:

@@ -48,8 +48,8 @@ def test_a_systems_own_rules_replace_single_ones(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kernel: [", "cannot be read"),
-        ("- kernel", "is not of type 'object'"),
+        ("kernel: [", "is not YAML"),
+        ("- kernel", "is a list at its top"),
         (f"Kernel: {OWN}, same: true}}", "does not match"),
         (f"kernel: {OWN}}}", "key 'kernel"),
         (f"kernel: {OWN}, same: true, expected: a}}", "key 'kernel"),

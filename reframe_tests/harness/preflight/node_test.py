@@ -14,12 +14,12 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from .job import ending
-from .preflight import node_facts, node_judgement, rules
-from .samples import CONTRADICTED, MISSING, PROVEN, Evidence
-from .session import provenance
-from .sites import selected_tests, site
-from .vocabulary import BadInput
+from ..job import ending
+from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence
+from ..session import provenance
+from ..sites import selected_tests, site
+from ..vocabulary import BadInput
+from . import node_facts, node_judgement, rules
 
 #: ReFrame's environment without anything in it.
 ENVIRONMENT = "builtin"
@@ -104,7 +104,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         self.job.options += ending.submit_options(scheduler)
         self.job.launcher = getlauncher(LAUNCHERS[scheduler])()
         described = dict.fromkeys(device for fabric in self._fabrics for device in fabric.devices)
-        self.executable_opts = [str(Path(node_facts.__file__)), *described]
+        self.executable_opts = [str(node_facts.PROGRAM), *described]
         self.condition = {"group": GROUP, "stack": ENVIRONMENT, "nodes": self.num_tasks, "ppn": 1}
 
     @sanity_function

@@ -1,0 +1,32 @@
+"""Preflight through Slurm and ReFrame: every idle node answers once, and what is odd is named with its node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cluster_reframe
+from live_cluster import LiveCluster
+
+ONLY = ("-n", "NodePreflight", "--system=minicluster:eth1g")
+
+
+def test_every_idle_node_answers_and_one_with_another_mtu_is_named(cluster: LiveCluster, visible: Path) -> None:
+    well = cluster_reframe.run(cluster, visible / "well", *ONLY, files=["preflight.py"])
+    (case,) = well.measured
+    assert (well.status, case.result, case.evidence) == (0, "pass", "proven"), well.said
+    assert (case.stack, case.group, case.nodes, case.ppn) == ("builtin", "preflight", 2, 1)
+    assert case.proof is not None
+    rows = [row for row in case.proof.kernel if not isinstance(row, str)]
+    assert [row["node"] for row in rows] == ["c1", "c2"]
+    assert all(row["mtu_bytes of eth1g"] == 1500 and row["state of eth1g"] == "up" and row["kernel"] for row in rows)
+
+    cluster.on("c2", "ip", "link", "set", "eth1g", "mtu", "1400")
+    try:
+        odd = cluster_reframe.run(cluster, visible / "odd", *ONLY, files=["preflight.py"])
+    finally:
+        cluster.on("c2", "ip", "link", "set", "eth1g", "mtu", "1500")
+    (case,) = odd.measured
+    assert (odd.status, case.result, case.evidence) == (1, "fail", "contradicted"), odd.said
+    assert case.reason.startswith("sanity error: mtu_bytes of eth1g is 1400 on c2; system.py says 1500 for eth1g: "), (
+        case.reason
+    )
