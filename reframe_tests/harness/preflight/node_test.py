@@ -90,7 +90,9 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         except BadInput as error:
             raise ReframeError(str(error)) from None
         self._fabrics = tuple(site.fabrics_of(partition.extras).values())
-        self.num_tasks = 1 if partition.scheduler.registered_name == "local" else self.node_count
+        # A dry run asks no scheduler which nodes are idle.
+        wanted = self.node_count or (max(site.node_counts_of(partition.extras)) if self.is_dry_run() else 0)
+        self.num_tasks = 1 if partition.scheduler.registered_name == "local" else wanted
         self.num_tasks_per_node = 1
         # What another job does there says nothing about the node.
         self.exclusive_access = True
