@@ -153,10 +153,10 @@ def effective_rows(values: Array) -> float:
 
 
 def _inner(values: Array) -> Array:
-    """``values.T @ values``, in parts of rows that are too small for a BLAS to start threads.
+    """``values.T @ values`` in parts of rows, each too small to be worth a BLAS's threads.
 
-    OpenBLAS does from 262,144 multiplications on (``SMP_THRESHOLD_MIN`` times ``GEMM_MULTITHREAD_THRESHOLD``); they spin while
-    they wait for one another, which takes several times as long as the product where a machine does something else besides.
+    These spin while they wait for one another: of 1,000 rows and 30 columns the whole product took 8.6 ms of processors, and
+    the parts 0.2 ms (OpenBLAS 0.3.30 on two cores that were busy).
     """
     rows, columns = values.shape
     size = max(MOST_MULTIPLIED // columns**2, 1)
