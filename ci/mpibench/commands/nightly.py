@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -45,6 +46,9 @@ except BadInput as error:  # a further suite, MPI or launcher that cannot be use
         raise
     print(f"nightly: {error}", file=sys.stderr)
     sys.exit(2)
+
+if TYPE_CHECKING:
+    from ..confirmation.references import Answer
 
 RESULTS = ROOT / "results"
 DATABASE = RESULTS / "results.db"
@@ -77,6 +81,7 @@ class Night:
     :param problems: one sentence for each reason why this night is not green.
     :param notes: what its answer says besides.
     :param before: sessions the database held before anything was measured.
+    :param junit: the JUnit file, where one is asked for, is completed.
     :param lock: descriptor of the file whose lock keeps other nights away.
     """
 
@@ -88,6 +93,7 @@ class Night:
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     before: frozenset[str] = frozenset()
+    junit: bool = False
     lock: int = -1
 
     @property
@@ -227,6 +233,8 @@ def confirm(night: Night, session: Session) -> None:
         return
     night.notes += answer.notes
     night.problems += answer.problems
+    if answer.references:
+        complete_junit(night, session, answer.references)
     if answer.all_excused and _ended(1) in night.problems:
         night.problems.remove(_ended(1))
     if answer.stopped:
@@ -339,12 +347,18 @@ def run(night: Night) -> int:
         return answer(night, session)
 
 
-def complete_junit(night: Night, session: Session) -> None:
-    """Say in the JUnit file, where one is asked for, of which cases ReFrame's own says nothing."""
+def complete_junit(night: Night, session: Session, answers: Sequence[Answer] = ()) -> None:
+    """Say in the JUnit file, where one is asked for, of which cases ReFrame's own says nothing.
+
+    :param answers: what measuring again gave; the file was completed without them before.
+    """
     path = junit.file_of(night.options)
     try:
-        if path:
+        if path and not night.junit:
             junit.complete(path, session)
+            night.junit = True
+        if path and answers:
+            junit.confirm(path, session, answers)
     except BadInput as error:
         night.problems.append(str(error).rstrip("."))
 

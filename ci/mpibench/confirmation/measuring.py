@@ -177,8 +177,8 @@ def _run(
         return f"{reason.rstrip('., ')}; see {log}"
     found.sessions.append(session)
     for case in rerun.cases:
-        mine = _find(session, case)
-        why = _why_not(_find(source, case), session, mine, end)
+        mine = find_case(session, case)
+        why = why_not(find_case(source, case), session, mine, end)
         if mine is None or why:
             found.left[case] = why
         else:
@@ -223,7 +223,7 @@ def _stored(report: Path, rerun: Rerun, before: set[str], place: Workspace) -> S
     return session
 
 
-def _why_not(first: Case | None, session: Session, again: Case | None, end: str) -> str:
+def why_not(first: Case | None, session: Session, again: Case | None, end: str) -> str:
     """Why a case of a new session confirms nothing; empty where it was measured as before and proved its condition.
 
     :param first: the case that is confirmed.
@@ -240,7 +240,7 @@ def _why_not(first: Case | None, session: Session, again: Case | None, end: str)
     return f"session {session.uuid[:8]} is another measurement: {', '.join(unlike)}" if unlike else ""
 
 
-def _find(session: Session, case: CalledCase) -> Case | None:
+def find_case(session: Session, case: CalledCase) -> Case | None:
     """The last run of a case in a session."""
     key = case.partition, case.stack, case.name
     return next(

@@ -30,12 +30,14 @@ class NightAnswer:
 
     :param notes: sentences on what is no problem of the night; what the gate judges is among them.
     :param problems: missed references that stay missed, or could not be measured again.
+    :param references: on each case that missed a reference and was to be measured again.
     :param all_excused: every case that ReFrame counts as failed missed references and did not miss them again.
     :param stopped: the signal that ended it.
     """
 
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    references: list[references.Answer] = field(default_factory=list)
     all_excused: bool = False
     stopped: supervision.Interrupted | None = None
 
@@ -68,7 +70,7 @@ def confirm(
         sentence = f"{what}, and were not measured again: {str(error).rstrip('.')}"
         (answer.problems if missed else answer.notes).append(sentence)
         return answer
-    found = references.answers(session, again)
+    answer.references = found = references.answers(session, again)
     answer.notes += [one.sentence for one in found if one.excused]
     answer.notes += _said_again(session, slower, place.dataset)
     answer.problems += [one.sentence for one in found if not one.excused]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from reframe_tests.harness.vocabulary import BadInput
 
 from ..results import confirmations
-from ..results.sessions import Case, Session
-from .called import CalledCase, environ_of, is_own, missed_checks
-from .measuring import Remeasured
+from ..results.sessions import CONFIRMS, Case, Session, read_session, session_starts
+from .called import CalledCase, environ_of, is_own, missed_checks, of_references
+from .measuring import Remeasured, find_case, why_not
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,10 @@ class Answer:
     excused: bool
     sentence: str
 
+    def is_on(self, case: Case) -> bool:
+        """Whether it is on this case of its session."""
+        return is_own(case) and (self.case.partition, self.case.stack, self.case.name) == _place(case)
+
 
 def answers(session: Session, again: Remeasured) -> list[Answer]:
     """One for each case of the session that missed a reference and was to be measured again, in their order."""
@@ -31,6 +38,41 @@ def answers(session: Session, again: Remeasured) -> list[Answer]:
     own = {key: missed_checks(case) for key, case in first.items()}
     missed = [case for case in again.cases if own.get((case.partition, case.stack, case.name))]
     return [_answer(case, first, second, again.left.get(case, "")) for case in missed]
+
+
+def stored(session: Session, database: Path) -> list[Answer]:
+    """As :func:`answers`, from the sessions of a database that measured this one again in time.
+
+    Of each case the first one counts that proved its condition (:mod:`..results.confirmations`). Sessions that cannot be read
+    confirm nothing; what lists sessions names them.
+
+    :returns: nothing where no session measured this one again.
+    """
+    cases = of_references(session)
+    later = [
+        uuid
+        for uuid, started in session_starts(database).items()
+        if uuid != session.uuid and session.started <= started <= session.started + confirmations.WITHIN
+    ]
+    again = [one for uuid in (later if cases else ()) if (one := _confirming(database, uuid, session)) is not None]
+    if not again:
+        return []
+    first = {_place(case): case for case in session.cases if is_own(case)}
+    found = []
+    for case in cases:
+        tried = [(other, why_not(find_case(session, case), one, other, "")) for one in again if (other := find_case(one, case))]
+        proven = [other for other, why in tried if not why]
+        reason = "" if proven else tried[0][1] if tried else "the sessions that measured others again do not hold it"
+        found.append(_answer(case, first, {_place(other): other for other in proven[:1]}, reason))
+    return found
+
+
+def _confirming(database: Path, uuid: str, session: Session) -> Session | None:
+    try:
+        one = read_session(database, uuid)
+    except BadInput:
+        return None
+    return one if one.labels.get(CONFIRMS) == session.uuid else None
 
 
 def all_excused(session: Session, found: Sequence[Answer]) -> bool:

@@ -10,13 +10,15 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from ..results.sessions import PAIRED, Session
+from ..confirmation.references import Answer
+from ..results.sessions import PAIRED, Case, Session
 from .summary import outcome_of, sentences
 
 #: Outcome of a case to its element, as the JUnit readers of GitLab and Jenkins know them; both of the latter are red.
@@ -39,6 +41,38 @@ def complete(path: Path, session: Session) -> None:
     :param session: the one the file is of.
     :raises BadInput: the file is not there, damaged, of other cases, or cannot be written.
     """
+    tree, pairs = _read(path, session)
+    for element, case in pairs:
+        outcome = outcome_of(session, case)
+        name = _ELEMENTS.get(outcome)
+        if name and element.find(name) is None:
+            why = one_line(" ".join(sentences(case)) or case.reason) or outcome
+            ElementTree.SubElement(element, name, {"type": outcome, "message": why}).text = why
+    _write(tree, path)
+
+
+def confirm(path: Path, session: Session, answers: Sequence[Answer]) -> None:
+    """Say of each case that missed a reference what measuring it again gave; one that did not miss it again is no failure.
+
+    :param session: the one the file is of.
+    :raises BadInput: as :func:`complete`.
+    """
+    tree, pairs = _read(path, session)
+    for element, case in pairs:
+        for answer in (one for one in answers if one.is_on(case)):
+            said = one_line(answer.sentence)
+            failure = element.find("failure")
+            if failure is not None and answer.excused:
+                element.remove(failure)
+            elif failure is not None:
+                failure.set("message", f"{said}; {failure.get('message', '')}".rstrip("; "))
+            # The readers show it beside a case that passed, too.
+            ElementTree.SubElement(element, "system-out").text = said
+    _write(tree, path)
+
+
+def _read(path: Path, session: Session) -> tuple[ElementTree.ElementTree[Any], list[tuple[ElementTree.Element, Case]]]:
+    """The file, and its elements with their cases."""
     try:
         tree = ElementTree.parse(path)
     except (OSError, ElementTree.ParseError) as error:
@@ -47,12 +81,11 @@ def complete(path: Path, session: Session) -> None:
     elements = list(tree.iter("testcase"))
     if len(elements) != len(cases):
         raise BadInput(f"the JUnit file {path} has {len(elements)} cases and the session {len(cases)}: measure again.")
-    for element, case in zip(elements, cases, strict=True):
-        outcome = outcome_of(session, case)
-        name = _ELEMENTS.get(outcome)
-        if name and element.find(name) is None:
-            why = one_line(" ".join(sentences(case)) or case.reason) or outcome
-            ElementTree.SubElement(element, name, {"type": outcome, "message": why}).text = why
+    return tree, list(zip(elements, cases, strict=True))
+
+
+def _write(tree: ElementTree.ElementTree[Any], path: Path) -> None:
+    """Store the file with its counts."""
     for suite in tree.iter("testsuite"):
         for name, attribute in _COUNTS.items():
             suite.set(attribute, str(len(suite.findall(f"testcase/{name}"))))

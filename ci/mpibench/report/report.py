@@ -11,6 +11,8 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
+from ..confirmation import references
+from ..confirmation.references import Answer
 from ..pages import page
 from ..published import curves as published_curves
 from ..published.curves import Curve
@@ -56,14 +58,21 @@ def _blocks(view: View) -> Iterator[tuple[str, Any]]:
         yield f"case-{number}", details(view.session, case, place)
 
 
-def render(session: Session, base: Path, stacks: Iterable[Stack] = (), published: Sequence[Curve] = ()) -> str:
+def render(
+    session: Session,
+    base: Path,
+    stacks: Iterable[Stack] = (),
+    published: Sequence[Curve] = (),
+    again: Sequence[Answer] = (),
+) -> str:
     """The page as text.
 
     :param base: folder the page will be in; links to job directories are relative to it.
     :param stacks: metadata of the stacks on this machine, for the table of what they are made of.
     :param published: curves of papers to draw beside the measured ones.
+    :param again: what measuring again gave for cases that missed a reference.
     """
-    view = View.of(session, base, stacks, published)
+    view = View.of(session, base, stacks, published, again)
     systems, label = ", ".join(session.systems), label_of(session)
     contents = ((section, section.content(view)) for section in in_order())
     return page.render(
@@ -83,14 +92,20 @@ def render(session: Session, base: Path, stacks: Iterable[Stack] = (), published
     )
 
 
-def write_report(session: Session, out_path: str | Path, stacks: Iterable[Stack] = (), published: Sequence[Curve] = ()) -> Path:
+def write_report(
+    session: Session,
+    out_path: str | Path,
+    stacks: Iterable[Stack] = (),
+    published: Sequence[Curve] = (),
+    again: Sequence[Answer] = (),
+) -> Path:
     """Write the page, whole or not at all, and return its path.
 
     :raises BadInput: the folder cannot be written.
     """
     out_path = Path(out_path)
     try:
-        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published))
+        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published, again))
     except OSError as err:
         raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
     return out_path
@@ -110,7 +125,8 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     pages = [Path(out)] if out else [folder / "reports" / f"{read.uuid}.html", folder / "report.html"]
     stacks, _ = metadata.discover()
     curves = published_curves.choose(read, published)
+    again = references.stored(read, Path(db))
     for path in pages:
-        write_report(read, path, stacks, curves)
+        write_report(read, path, stacks, curves, again)
         write_markdown(read, path.with_suffix(".md"))
     return [*summary_lines(read), *published_curves.lines(read, curves), *(f"report: {path}" for path in pages)]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from reframe_tests.harness.stacks.stack import Stack
 
+from ..confirmation.references import Answer
 from ..pages.palette import SYMBOLS
 from ..published.curves import Curve
 from ..results.sessions import Case, Session
@@ -24,6 +25,7 @@ class View:
     :param stacks: names in the order that gives each its colour and marker.
     :param built: stacks on this machine, by name.
     :param published: curves of papers to put beside the measured ones.
+    :param again: what measuring again gave for cases that missed a reference.
     """
 
     session: Session
@@ -31,14 +33,22 @@ class View:
     stacks: Sequence[str]
     built: dict[str, Stack]
     published: Sequence[Curve] = ()
+    again: Sequence[Answer] = ()
     _numbers: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, session: Session, base: Path, stacks: Iterable[Stack] = (), published: Sequence[Curve] = ()) -> View:
+    def of(
+        cls,
+        session: Session,
+        base: Path,
+        stacks: Iterable[Stack] = (),
+        published: Sequence[Curve] = (),
+        again: Sequence[Answer] = (),
+    ) -> View:
         """A session as seen from a page in the folder ``base``."""
         places = [place_of(session, case, base) for case in session.cases]
         numbers = {case.uuid: number for number, case in enumerate(session.cases)}
-        return cls(session, places, stack_names(session), {stack.name: stack for stack in stacks}, published, numbers)
+        return cls(session, places, stack_names(session), {stack.name: stack for stack in stacks}, published, again, numbers)
 
     def number(self, case: Case) -> int:
         """Number by which the page's script finds a case."""

