@@ -54,7 +54,9 @@ class Move:
 
 
 def find_move(sizes: Array, baseline: Array, candidate: Array, changed: NDArray[np.bool_], margin: Array) -> Move | None:
-    """The move of a switch that explains what changed; ``None`` where another cause is as likely.
+    """The move of a switch that explains neighbouring sizes that changed; ``None`` where another cause is as likely.
+
+    What changed elsewhere on the curve has causes of its own; of several such runs of sizes that of most support is taken.
 
     :param sizes: in bytes, ascending, shape (sizes,).
     :param baseline: logarithms of times, shape (sizes, units), NaN where a unit lacks one; likewise ``candidate``.
@@ -62,23 +64,34 @@ def find_move(sizes: Array, baseline: Array, candidate: Array, changed: NDArray[
     :param margin: change of each size, in log, below which it is none.
     """
     known = (sizes > 0) & ~np.isnan(baseline).all(axis=1) & ~np.isnan(candidate).all(axis=1)
-    if not changed.any() or (changed & ~known).any():
+    if not changed[known].any():
         return None
     places = np.flatnonzero(known)
     sides = [two_sides.describe(side[known]) for side in (baseline, candidate)]
-    size, called = sizes[known], np.flatnonzero(changed[known])
-    first, last = int(called[0]), int(called[-1])
-    between = slice(first, last + 1)
-    shift = np.abs(sides[1].location - sides[0].location)
-    if first < NEIGHBOURS or last + NEIGHBOURS >= len(size) or (shift[between] < margin[known][between]).any():
-        return None
     times = np.stack([side.location for side in sides])
     errors = np.stack([np.nan_to_num(side.squared_error()) for side in sides])
-    ends = (_lean(size, times, errors, first, -1), _lean(size, times, errors, last, 1))
-    lower, upper = ends
-    if min(map(abs, ends)) < SUPPORT or lower * upper > 0:
-        return None
-    return Move(int(places[first]), int(places[last]), lower > 0, (abs(lower), abs(upper)))
+    shift = np.abs(times[1] - times[0])
+    found = []
+    for first, last in _runs(changed[known]):
+        if (shift[first : last + 1] < margin[known][first : last + 1]).any():
+            continue
+        lower, upper = (_lean(sizes[known], times, errors, place, side) for place, side in ((first, -1), (last, 1)))
+        if min(abs(lower), abs(upper)) >= SUPPORT and lower * upper < 0:
+            found.append(Move(int(places[first]), int(places[last]), lower > 0, (abs(lower), abs(upper))))
+    return max(found, key=lambda move: min(move.support), default=None)
+
+
+def _runs(changed: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """First and last place of each run of neighbours that changed, with enough beside it on both sides that did not."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], changed, [False]]).astype(int)))
+    return [
+        (int(first), int(end) - 1)
+        for first, end in edges.reshape(-1, 2)
+        if first >= NEIGHBOURS
+        and end + NEIGHBOURS <= len(changed)
+        and not changed[first - NEIGHBOURS : first].any()
+        and not changed[end : end + NEIGHBOURS].any()
+    ]
 
 
 def _lean(size: Array, times: Array, errors: Array, place: int, side: int) -> float:

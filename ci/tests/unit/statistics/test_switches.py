@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from mpibench import cli
@@ -70,7 +71,10 @@ def test_what_else_changed_is_no_moved_switch() -> None:
     assert find(old, old) is None, "nothing changed"
     beside = new.copy()
     beside[-2:] += 0.2
-    assert find(old, beside) is None, "not only the sizes between both places"
+    assert find(old, beside) == find(old, new), "what changed elsewhere has causes of its own"
+    near = new.copy()
+    near[13] += 0.2
+    assert find(old, near) is None, "the sizes beside it say how each curve goes on"
     hole = new.copy()
     hole[10] = old[10]
     assert SIZES[10] == 16 * KIB
@@ -126,7 +130,8 @@ def test_accept_names_the_move_once_and_lists_what_it_made_slower_beneath(
     words = ("--baseline", "latest~6,latest~5,latest~4,latest~3,latest~2,latest~1", "--out", str(tmp_path / "record"))
     assert run(tmp_path, "accept", *words) == 1
     lines = capsys.readouterr().out.splitlines()
-    at = next(number for number, line in enumerate(lines) if SENTENCE in line)
+    assert SENTENCE in lines[0], "the headline begins with it, too"
+    at = next(number for number, line in enumerate(lines) if SENTENCE in line and number)
     assert lines[at].startswith(f"  openmpi-spack on node, eth1g: {SENTENCE}; 16 KiB and 32 KiB: ")
     assert lines[at].endswith("slower because of it, 4 metrics")
     assert [line.split(" is ")[0] for line in lines[at + 1 : at + 3]] == [
@@ -181,6 +186,30 @@ def test_drift_names_the_move_beside_another_change(tmp_path: Path, capsys: pyte
     assert run(tmp_path, "drift") == 1
     (line,) = capsys.readouterr().out.splitlines()
     assert "slower, 21 metrics (PingPong, Uniband); 2 of them because the switch of protocol moved from between" in line
+
+
+#: Launches of Open MPI with ``btl_sm_eager_limit`` at 4 KiB and at 16 KiB; the file says how they were recorded.
+RECORDED = Path(__file__).parents[2] / "data" / "golden_switches" / "openmpi_sm_eager_limit.csv"
+
+
+def test_a_recorded_move_of_an_eager_limit_is_found() -> None:
+    """Both ways; beside it a size is called at which launches differ by a factor of two under either limit."""
+    table = pl.read_csv(RECORDED, comment_prefix="#")
+    sizes = np.array(sorted(set(table["message_bytes"])), dtype=float)
+    sides = [
+        np.log(table.filter(pl.col("eager_limit_bytes") == limit).sort("launch", "message_bytes")["latency_us"].to_numpy())
+        .reshape(-1, len(sizes))
+        .T
+        for limit in (4 * KIB, 16 * KIB)
+    ]
+    apart = (sides[0].min(axis=1) > sides[1].max(axis=1)) | (sides[1].min(axis=1) > sides[0].max(axis=1))
+    assert [int(size) for size in sizes[apart]] == [4 * KIB, 8 * KIB]
+    margin = np.full(len(sizes), 0.05)
+    for old, new in (sides, sides[::-1]):
+        for changed in (apart, apart | (sizes == 128 * KIB)):
+            move = switches.find_move(sizes, old, new, changed, margin)
+            assert move is not None and (sizes[move.first], sizes[move.last]) == (4 * KIB, 8 * KIB)
+            assert move.upwards == (old is sides[0]) and min(move.support) > 7
 
 
 def test_of_recorded_curves_slower_bands_are_no_moved_switch() -> None:
