@@ -37,6 +37,11 @@ class CalledCase:
     def __str__(self) -> str:
         return f"{self.name} @{self.system}:{self.partition}+{self.stack}"
 
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """As :func:`place_of` of each of its runs."""
+        return self.partition, self.stack, self.name
+
 
 def of_metrics(candidate: Selection, called: pl.DataFrame) -> tuple[list[CalledCase], pl.DataFrame]:
     """The cases that measured some metrics, the newest where several did.
@@ -81,13 +86,18 @@ def worst_first(cases: Iterable[CalledCase]) -> list[CalledCase]:
 
 def of_references(session: Session) -> list[CalledCase]:
     """The proven cases of a session that missed a reference, the worst first."""
+    return [called for called, _ in missing(session)]
+
+
+def missing(session: Session) -> list[tuple[CalledCase, Case]]:
+    """As :func:`of_references`, each with the case itself."""
     found = []
     for case in session.cases:
         missed = missed_checks(case)
         if missed and eligibility.why_not(eligibility.facts_of(session, case)) is None:
             worst = max(confirmations.distance(check.value, check.lower, check.upper) for check in missed)
-            found.append(CalledCase(session.uuid, case.system, case.partition, environ_of(case), case.name, worst))
-    return sorted(found, key=lambda one: (-one.slower, str(one)))
+            found.append((CalledCase(session.uuid, case.system, *place_of(case), worst), case))
+    return sorted(found, key=lambda pair: (-pair[0].slower, str(pair[0])))
 
 
 def missed_checks(case: Case) -> list[ReferenceCheck]:
@@ -95,9 +105,9 @@ def missed_checks(case: Case) -> list[ReferenceCheck]:
     return [check for check in case.gates if check.outcome not in (PASS, NO_REFERENCE)]
 
 
-def environ_of(case: Case) -> str:
-    """ReFrame's environment of a case."""
-    return str(case.entry.get("environ") or case.stack)
+def place_of(case: Case) -> tuple[str, str, str]:
+    """Partition, ReFrame's environment and display name, which all runs of a case in a session share."""
+    return case.partition, str(case.entry.get("environ") or case.stack), case.name
 
 
 def is_own(case: Case) -> bool:
@@ -111,7 +121,7 @@ def seconds(session: Session) -> dict[tuple[str, str, str], float]:
     ReFrame 4.10 stores it as ``time_run`` (``frontend/reporting/__init__.py``, ``update_run_stats``).
     """
     times: dict[tuple[str, str, str], Any] = {
-        (case.partition, environ_of(case), case.name): case.entry.get("time_run") for case in session.cases if is_own(case)
+        place_of(case): case.entry.get("time_run") for case in session.cases if is_own(case)
     }
     return {key: float(time) for key, time in times.items() if isinstance(time, (int, float)) and math.isfinite(time)}
 

@@ -22,7 +22,7 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 from ..night import supervision
 from ..results import dataset, eligibility
 from ..results.sessions import CONFIRMS, Case, Session, list_sessions, read_session
-from .called import CalledCase, environ_of, fit, is_own, seconds
+from .called import CalledCase, fit, is_own, place_of, seconds
 from .rerun import Rerun, plan, words
 
 #: Minutes that measuring again may take.
@@ -105,7 +105,7 @@ def measure_again(
     """
     found = Remeasured(tuple(cases), minutes)
     took = {uuid: seconds(session) for uuid, session in known.items()}
-    took_s = [took[case.session].get((case.partition, case.stack, case.name)) for case in cases]
+    took_s = [took[case.session].get(case.place) for case in cases]
     chosen, late = fit(cases, took_s, 60 * minutes)
     known_s = dict(zip(cases, took_s, strict=True))
     for case in late:
@@ -177,8 +177,8 @@ def _run(
         return f"{reason.rstrip('., ')}; see {log}"
     found.sessions.append(session)
     for case in rerun.cases:
-        mine = find_case(session, case)
-        why = why_not(find_case(source, case), session, mine, end)
+        mine = _find(session, case)
+        why = why_not(_find(source, case), session, mine, end)
         if mine is None or why:
             found.left[case] = why
         else:
@@ -187,9 +187,10 @@ def _run(
 
 
 def _environ(source: Session) -> dict[str, str]:
-    """ReFrame's environment: with a run report, folders of its own, and the settings that the session was measured with."""
+    """ReFrame's environment: with a run report, folders of its own, no JUnit file, and the settings of its session."""
     environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
     environ.pop(session_folder.VARIABLE, None)
+    environ.pop("RFM_REPORT_JUNIT", None)  # the file of the session that is confirmed stays its own
     files = source.info.get("config_files")
     own = [name for name in files if Path(str(name)).is_file()] if isinstance(files, list) else []
     if own:
@@ -240,9 +241,6 @@ def why_not(first: Case | None, session: Session, again: Case | None, end: str) 
     return f"session {session.uuid[:8]} is another measurement: {', '.join(unlike)}" if unlike else ""
 
 
-def find_case(session: Session, case: CalledCase) -> Case | None:
+def _find(session: Session, case: CalledCase) -> Case | None:
     """The last run of a case in a session."""
-    key = case.partition, case.stack, case.name
-    return next(
-        (one for one in reversed(session.cases) if is_own(one) and (one.partition, environ_of(one), one.name) == key), None
-    )
+    return next((one for one in reversed(session.cases) if is_own(one) and place_of(one) == case.place), None)

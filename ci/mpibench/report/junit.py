@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -54,29 +55,40 @@ def complete(path: Path, session: Session) -> None:
 def confirm(path: Path, session: Session, answers: Sequence[Answer]) -> None:
     """Say of each case that missed a reference what measuring it again gave; one that did not miss it again is no failure.
 
+    What was said before of a failure stays. Jenkins shows a failure's message and text, and the output of a case that passed;
+    GitLab the text of a failure only (``lib/gitlab/ci/parsers/test/junit.rb``).
+
     :param session: the one the file is of.
     :raises BadInput: as :func:`complete`.
     """
     tree, pairs = _read(path, session)
+    said = {one.uuid: (one_line(one.sentence), one.excused) for one in answers}
     for element, case in pairs:
-        for answer in (one for one in answers if one.is_on(case)):
-            said = one_line(answer.sentence)
-            failure = element.find("failure")
-            if failure is not None and answer.excused:
-                element.remove(failure)
-            elif failure is not None:
-                failure.set("message", f"{said}; {failure.get('message', '')}".rstrip("; "))
-            # The readers show it beside a case that passed, too.
-            ElementTree.SubElement(element, "system-out").text = said
+        if case.uuid not in said:
+            continue
+        sentence, excused = said[case.uuid]
+        failure = element.find("failure")
+        if failure is not None and excused:
+            element.remove(failure)
+        elif failure is not None:
+            failure.set("message", f"{sentence}; {failure.get('message', '')}".rstrip("; "))
+            failure.text = f"{sentence}\n{failure.text or ''}".rstrip()
+        ElementTree.SubElement(element, "system-out").text = sentence
     _write(tree, path)
 
 
 def _read(path: Path, session: Session) -> tuple[ElementTree.ElementTree[Any], list[tuple[ElementTree.Element, Case]]]:
-    """The file, and its elements with their cases."""
+    """The file, and its elements with their cases; ReFrame goes on where it cannot write it, and an old one stays there."""
     try:
         tree = ElementTree.parse(path)
     except (OSError, ElementTree.ParseError) as error:
         raise BadInput(f"the JUnit file {path} cannot be read ({error}): correct its folder, and measure again.") from None
+    # As ReFrame writes it: local time, whole seconds.
+    started = time.strftime("%FT%T", time.localtime(float(session.info["time_start_unix"])))
+    stamps = {suite.get("timestamp", "at no time") for suite in tree.iter("testsuite")} - {started}
+    if stamps:
+        when = f"of a session that started {min(stamps)}, not {started}"
+        raise BadInput(f"the JUnit file {path} is {when}: remove it, correct its rights, and measure again.")
     cases = [case for case in session.cases if not case.uuid.endswith(PAIRED)]
     elements = list(tree.iter("testcase"))
     if len(elements) != len(cases):

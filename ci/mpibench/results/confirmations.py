@@ -26,6 +26,8 @@ from . import eligibility
 from .sessions import CONFIRMS
 
 SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN = "seen twice", "not seen again", "not measured again"
+#: Of a case that missed several references the first one of these that any of them has counts.
+WORST_FIRST = (SEEN_TWICE, NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN)
 #: What two cases have in common that measured alike, beside the level, as the test says it measured.
 _SAME_CASE = ("partition", "stack", "mpi_version", "lock_hash", "name", "fabric", "nodes", "ppn", "pinning")
 #: What makes two reference checks those of one metric, measured alike.
@@ -115,14 +117,18 @@ def missed_references(cases: pl.DataFrame, again: pl.DataFrame) -> list[MissedRe
     failed = [row for row in reference_checks(cases) if row["outcome"] not in (PASS, NO_REFERENCE)]
     if not again.height:
         return [MissedReference(row) for row in failed]
-    return [_answer(row, second.get(_key(row))) for row in failed]
+    return [compare(row, second.get(_key(row))) for row in failed]
 
 
 def _key(check: Mapping[str, Any]) -> tuple[object, ...]:
     return tuple(check[name] for name in SAME_CHECK)
 
 
-def _answer(first: Mapping[str, Any], value: float | None) -> MissedReference:
+def compare(first: Mapping[str, Any], value: float | None) -> MissedReference:
+    """A reference check that was missed, and what its second measurement says.
+
+    :param value: of the second job, in the unit of the first; ``None`` without one.
+    """
     if value is None:
         return MissedReference(first, NOT_MEASURED_AGAIN)
     return MissedReference(first, NOT_SEEN_AGAIN if within(first, value) else SEEN_TWICE, value)

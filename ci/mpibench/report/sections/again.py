@@ -10,9 +10,10 @@ def show(view: View) -> Content | None:
     """Both measurements of each case that missed a reference; nothing where no session measured this one again."""
     if not view.again:
         return None
+    cases = {case.uuid: case for case in view.session.cases}
     return {
         "excused": sum(answer.excused for answer in view.again),
-        "answers": [(case, answer) for answer in view.again for case in view.session.cases if answer.is_on(case)],
+        "answers": [(cases[answer.uuid], answer) for answer in view.again],
     }
 
 

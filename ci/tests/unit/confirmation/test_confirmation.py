@@ -282,6 +282,19 @@ def test_what_was_measured_otherwise_confirms_nothing(monkeypatch: pytest.Monkey
     assert len(stored) == 4
 
 
+def test_measuring_again_does_not_write_the_junit_file_of_the_night(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """ReFrame takes its name from the environment, too, and would leave the few cases of the second session there."""
+    monkeypatch.setenv("RFM_REPORT_JUNIT", str(tmp_path / "night.xml"))
+    environs: list[dict[str, str]] = []
+    monkeypatch.setattr(measuring, "list_sessions", lambda _: [])
+    monkeypatch.setattr(measuring.supervision, "run", lambda words, log, show, environ, *_: environs.append(environ))
+    source = session_of(synthetic_session.case("mpich-wheels"), uuid="first", cmdline="reframe -r --report-junit=night.xml")
+    workspace = measuring.Workspace(tmp_path / "results.db", tmp_path / "dataset", tmp_path / "again")
+    measuring.measure_again([case_of("Uniband", session="first")], {"first": source}, workspace, 1.0, lambda _: None)
+    [environ] = environs
+    assert "RFM_REPORT_JUNIT" not in environ
+
+
 def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path: Path) -> None:
     nights = [write_session(tmp_path, number, labels={"run": "nightly"}) for number in (0, 1)]
     new = write_session(tmp_path, 2, labels={"run": rerun.RUN, CONFIRMS: nights[1]})
