@@ -54,6 +54,9 @@ class _Loader(yaml.SafeLoader):
             return super().construct_object(node, deep)
         except ValueError as error:  # a day that there is not, such as 2026-02-30
             raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
+        except (AttributeError, KeyError, IndexError):  # what a tag promises and the text is not, such as !!bool x
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(None, None, f"{node.value!r} is no {kind}", node.start_mark) from None
 
 
 class _LoaderOfText(_Loader):

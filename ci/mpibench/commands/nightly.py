@@ -360,7 +360,8 @@ def complete_junit(night: Night, session: Session, answers: Sequence[Answer] = (
         if path and answers:
             junit.confirm(path, session, answers)
     except BadInput as error:
-        night.problems.append(str(error).rstrip("."))
+        sentence = str(error).rstrip(".")
+        night.problems += [] if sentence in night.problems else [sentence]
 
 
 def stop(night: Night, signal: supervision.Interrupted) -> int:

@@ -107,8 +107,8 @@ def _answer(called: CalledCase, first: Case, second: Case | None, why: str) -> A
     outcomes = {one.outcome for one in both}
     outcome = next(one for one in confirmations.WORST_FIRST if one in outcomes)
     said = ", ".join(
-        f"{one.check['metric']} {one.check['value']:g} {one.check['unit']} and again "
-        f"{'nothing' if one.again is None else f'{one.again:g}'}"
+        f"{one.check['metric']} {confirmations.value_text(one.check['value'])} {one.check['unit']} and again "
+        f"{confirmations.value_text(one.again)}"
         for one in both
         if one.outcome == outcome
     )

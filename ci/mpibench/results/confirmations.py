@@ -142,6 +142,11 @@ def within(check: Mapping[str, Any], value: float) -> bool:
     return (lower is None or value >= lower) and (upper is None or value <= upper)
 
 
+def value_text(value: float | None) -> str:
+    """A measured value of a reference check; a record need not hold one."""
+    return "nothing" if value is None else f"{value:g}"
+
+
 def distance(value: float | None, lower: float | None, upper: float | None) -> float:
     """How far a value lies beyond the bounds of a reference, as a fraction; infinite where that cannot be said."""
     if not value or not math.isfinite(value):

@@ -207,7 +207,7 @@ def _missed(one: confirmations.MissedReference) -> GateProblem:
     """A missed reference, with what was measured again."""
     row = one.check
     text = (
-        f"{row['stack']} on {row['fabric']}: {row['metric']} is {row['value']:g} {row['unit']}, "
+        f"{row['stack']} on {row['fabric']}: {row['metric']} is {confirmations.value_text(row['value'])} {row['unit']}, "
         f"must be {_bounds(row['lower'], row['upper'])} ({row['layer']})"
     )
     if one.again is not None:

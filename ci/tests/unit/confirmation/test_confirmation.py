@@ -425,3 +425,12 @@ def test_a_defect_while_measuring_again_is_a_problem_and_the_night_goes_on(
     nightly.confirm(night, Session({"uuid": "s"}, []))
     assert night.problems == ["not measured again, by a defect of this program (KeyError: 'stack'): report it"]
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_junit_file_that_cannot_be_completed_is_one_problem(tmp_path: Path) -> None:
+    """It is tried again after measuring again."""
+    night = nightly.Night("smoke", "smoke", [f"--report-junit={tmp_path}/none.xml"], print)
+    for _ in range(2):
+        nightly.complete_junit(night, Session({"uuid": "s", "time_start_unix": 0.0}, ()))
+    [problem] = night.problems
+    assert "none.xml cannot be read" in problem

@@ -67,6 +67,9 @@ def test_a_key_that_is_there_twice(tmp_path: Path, path: Path) -> None:
         (b"a: 1\n---\na: 2\n", "line 2 is not YAML"),
         (b"a: 1\nb: &x [1, *x]\n", "line 2 is not YAML (*x contains itself)"),
         (b"a: !!python/name:os.system x\n", "line 1 is not YAML (could not determine a constructor"),
+        (b"a: !!bool x\n", "line 1 is not YAML ('x' is no bool)"),
+        (b"a: !!int ''\n", "line 1 is not YAML ('' is no int)"),
+        (b"a: !!float x\n", "line 1 is not YAML (could not convert string to float"),
         (b"a: " + 3000 * b"[", "nested too deeply"),
     ],
 )

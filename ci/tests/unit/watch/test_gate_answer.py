@@ -156,6 +156,9 @@ def test_all_kinds_of_problems_are_as_the_schema_says(tmp_path: Path, capsys: py
     assert answer["problems"]["evidence"][0]["stack"] == "b"
     (missed,) = answer["problems"]["reference"]
     assert (missed["metric"], missed["value"], missed["upper"], missed["value_again"]) == ("m", 9, 6, None)
+    nothing = pl.Series([[{**check, "value": None, "outcome": "fail"}]] * 2, dtype=table.schema["gates"])
+    pl.read_parquet(path).with_columns(gates=nothing).write_parquet(path)
+    assert [one["value"] for one in as_json(tmp_path, capsys, 1)["problems"]["reference"]] == [None]
     change = answer["problems"]["drift"][0]
     assert change["since"] == "2026-01-25" and 0.25 < change["slower"] < 0.35
     assert {row["stack"] for row in change["metrics"]} == {change["stack"]}
