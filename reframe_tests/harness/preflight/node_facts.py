@@ -1,4 +1,6 @@
-"""What one node is set to, as one line of JSON. Runs on a compute node under its own ``python3`` (3.6 or newer, no package).
+"""What one node is set to, as JSON on a few short lines.
+
+Runs on a compute node under its own ``python3`` (3.6 or newer, no package).
 
 Everything is read from ``/proc`` and ``/sys``, where the tools that print it (ibstat, opainfo, cxi_stat, ethtool, lspci,
 cpupower, numactl) read it too: no tool has to be installed, no output of some version of it understood, and no right is needed.
@@ -22,8 +24,11 @@ from pathlib import Path
 
 #: This program, for who starts it.
 PROGRAM = Path(__file__).resolve()
-#: Before the JSON on the line: jobs print other lines, too.
+#: At the beginning of each line: jobs print other lines, too.
 MARK = "mpibench-node-facts "
+#: Characters of JSON on a line. Slurm passes a longer line than 1024 bytes on in pieces, between which it puts those of other
+#: nodes (src/common/io_hdr.h, SLURM_IO_MAX_MSG_LEN).
+PART = 700
 #: Seconds over which the processors are watched.
 WATCHED_S = 0.5
 #: Uids below are those of services (login.defs(5), UID_MIN).
@@ -285,5 +290,17 @@ def collect(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[st
     return found
 
 
+def name_of_node() -> str:
+    """As the scheduler calls it (sbatch(1), SLURMD_NODENAME), which need not be its host name, or else the latter."""
+    return "_".join((os.environ.get("SLURMD_NODENAME") or socket.gethostname()).split())[:200]
+
+
+def lines(node: str, facts: "dict[str, dict[str, object]]") -> "list[str]":
+    """The facts in JSON as lines: mark, node, number of the line, of how many, characters that follow, and these."""
+    text = json.dumps(facts)
+    parts = [text[at : at + PART] for at in range(0, len(text), PART)]
+    return [MARK + " ".join((node, str(at) + "/" + str(len(parts)), str(len(part)), part)) for at, part in enumerate(parts, 1)]
+
+
 if __name__ == "__main__":
-    sys.stdout.write(MARK + json.dumps({"node": socket.gethostname(), "facts": collect(Node(), tuple(sys.argv[1:]))}) + "\n")
+    sys.stdout.write("\n".join(lines(name_of_node(), collect(Node(), tuple(sys.argv[1:])))) + "\n")

@@ -6,7 +6,6 @@ Without a majority (one node of two, or three thirds) nobody can say which node 
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,17 +15,15 @@ from typing import Any
 from ..evidence.link_state import SLOW_SHARE
 from ..machine.fabric import Fabric
 from ..mpis import registry as mpis
-from .node_facts import MARK
+from .node_answers import FEW, NodeFacts, listed
 from .rules import Rule
 
-#: Facts of one node: fact to instance (empty: the node as a whole) to value.
-NodeFacts = Mapping[str, Mapping[str, Any]]
 #: Value of a fact that a node does not show.
 ABSENT = None
 #: States of a rail that carries data: operstate of an interface (``unknown``: software such as the loopback), RDMA port.
 UP = ("up", "unknown", "active")
-#: Nodes at most that a sentence names.
-FEW = 8
+#: Characters at most of a value in a sentence; the session has all of it.
+LONGEST = 300
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,9 @@ class OddNodes:
     def text(self) -> str:
         """One sentence: what, where, what it must be, why, and how to put it right."""
         what = f"{self.fact} of {self.instance}" if self.instance else self.fact
-        found = "; ".join(f"{_shown(value)} on {_listed(nodes)}" for value, nodes in self.values)
+        found = "; ".join(f"{_shown(value)} on {listed(nodes)}" for value, nodes in self.values[:FEW])
+        if len(self.values) > FEW:
+            found += f"; {len(self.values) - FEW} other values on {sum(len(nodes) for _, nodes in self.values[FEW:])} nodes"
         return f"{what} is {found}; {self.wanted}: {self.why} (to put it right: {self.fix})"
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,32 +62,10 @@ class OddNodes:
         return {**vars(self), "values": rows}
 
 
-def parse(text: str) -> tuple[dict[str, NodeFacts], list[str]]:
-    """Facts by node from what a job printed, and a sentence for each line that cannot be used."""
-    found: dict[str, NodeFacts] = {}
-    wrong = []
-    for line in text.splitlines():
-        _, mark, rest = line.partition(MARK)
-        if not mark:
-            continue
-        try:
-            row = json.loads(rest)
-            node, facts = str(row["node"]), {str(fact): dict(values) for fact, values in row["facts"].items()}
-            if not all(isinstance(value, (str, int, float)) for values in facts.values() for value in values.values()):
-                raise TypeError
-        except (ValueError, KeyError, TypeError, AttributeError):
-            wrong.append(f"a node's facts cannot be read, they are cut off or mixed with other output: {rest[:60]!r}")
-            continue
-        if node in found:
-            wrong.append(f"{node} answered twice; start one task on each node")
-        found[node] = facts
-    return found, wrong
-
-
 def judge(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str, fabrics: Iterable[Fabric]) -> list[OddNodes]:
     """What is odd, what fails first, then in the order of the rules.
 
-    :param nodes: :func:`parse`.
+    :param nodes: :func:`node_answers.parse`.
     :param fabrics: of the partition; each rail must be there, up, and as described.
     """
     found = [odd for fabric in fabrics for odd in _rails(nodes, fabric)]
@@ -117,30 +94,28 @@ def _judge_one(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Ite
 
 
 def _unlike(values: Mapping[str, Any], rule: Rule, instance: str) -> Iterator[OddNodes]:
-    """Nodes that are unlike the majority, or unlike the middle one by more than is permitted."""
-    if rule.within is not None or rule.within_percent is not None:
-        numbers = [value for value in values.values() if _is_number(value)]
-        if not numbers:
-            return
-        middle = float(statistics.median_low(numbers))
+    """Nodes that are unlike the majority; numbers near the middle one are alike where the rule says how near."""
+    numbers = [value for value in values.values() if _is_number(value)]
+    near = numbers and (rule.within is not None or rule.within_percent is not None)
+    middle = float(statistics.median_low(numbers)) if near else None
+    kinds = dict(values)
+    if middle is not None:
         room = rule.within if rule.within is not None else abs(middle) * (rule.within_percent or 0.0) / 100
         kinds = {node: middle if _is_number(value) and abs(value - middle) <= room else value for node, value in values.items()}
-        usual: Any = middle
-        words = f"the middle one is {_shown(middle)}, and {_distance(rule)} of it is equal"
-    else:
-        kinds = dict(values)
-        usual, count = Counter(kinds.values()).most_common(1)[0]
-        if 2 * count <= len(kinds) and len(set(kinds.values())) > 1:
-            rows = [(kind, [node for node in kinds if kinds[node] == kind]) for kind in dict.fromkeys(kinds.values())]
-            yield _odd(rule, instance, rows, "it must be the same on all nodes, and no value is that of most")
-            return
-        words = f"{count} of {len(kinds)} nodes have {_shown(usual)}"
-    odd: dict[Any, list[str]] = {}
+    usual, count = Counter(kinds.values()).most_common(1)[0]
+    groups: dict[Any, list[str]] = {}
     for node, kind in kinds.items():
-        if kind != usual:
-            odd.setdefault(kind, []).append(node)
-    if odd:
-        yield _odd(rule, instance, sorted(odd.items(), key=str), words)
+        groups.setdefault(kind, []).append(node)
+    if len(groups) == 1:
+        return
+    if 2 * count <= len(kinds):
+        yield _odd(rule, instance, list(groups.items()), "it must be the same on all nodes, and no value is that of most")
+        return
+    words = f"{count} of {len(kinds)} nodes " + ("do not show it" if usual is ABSENT else f"have {_shown(usual)}")
+    if middle is not None and usual == middle:
+        words = f"the middle one is {_shown(middle)}, and {_distance(rule)} of it is equal"
+    odd = [(kind, nodes) for kind, nodes in groups.items() if kind != usual]
+    yield _odd(rule, instance, sorted(odd, key=str), words)
 
 
 def _distance(rule: Rule) -> str:
@@ -195,8 +170,5 @@ def _is_number(value: Any) -> bool:
 def _shown(value: Any) -> str:
     if value is ABSENT:
         return "not to be read"
-    return f"{value:g}" if isinstance(value, float) else repr(value) if value == "" else str(value)
-
-
-def _listed(nodes: Sequence[str]) -> str:
-    return ", ".join(nodes[:FEW]) + (f" and {len(nodes) - FEW} more" if len(nodes) > FEW else "")
+    text = f"{value:.12g}" if isinstance(value, float) else repr(value) if value == "" else str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"

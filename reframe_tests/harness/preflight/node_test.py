@@ -15,11 +15,12 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import ReframeError, SanityError
 
 from ..job import ending
+from ..results.error_excerpt import excerpt
 from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence
 from ..session import provenance
 from ..sites import selected_tests, site
 from ..vocabulary import BadInput
-from . import node_facts, node_judgement, rules
+from . import node_answers, node_facts, node_judgement, rules
 
 #: ReFrame's environment without anything in it.
 ENVIRONMENT = "builtin"
@@ -85,6 +86,10 @@ class NodeTest(rfm.RunOnlyRegressionTest):
     def read_rules(self) -> None:
         """The rules that its nodes are judged by."""
         partition = self.current_partition
+        if self.node_count < 0:
+            raise ReframeError(
+                f"-S node_count={self.node_count} is no number of nodes; give 1 or more, or 0 for all that are idle."
+            )
         try:
             self._rules = rules.load(self.current_system.name, [site.ROOT, *site.LOADED][-1])
         except BadInput as error:
@@ -105,6 +110,9 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         scheduler = self.current_partition.scheduler.registered_name
         self.job.options += ending.submit_options(scheduler)
         self.job.launcher = getlauncher(LAUNCHERS[scheduler])()
+        if self.job.launcher.registered_name == "srun":
+            # Neither a plugin for MPI nor what one node lacks may keep the others from answering.
+            self.job.launcher.options += ["--mpi=none", "--kill-on-bad-exit=0"]
         described = dict.fromkeys(device for fabric in self._fabrics for device in fabric.devices)
         self.executable_opts = [str(node_facts.PROGRAM), *described]
         self.condition = {"group": GROUP, "stack": ENVIRONMENT, "nodes": self.num_tasks, "ppn": 1}
@@ -113,12 +121,14 @@ class NodeTest(rfm.RunOnlyRegressionTest):
     def prove_nodes(self) -> bool:
         """Fail with a sentence for each node that did not answer, and each fact that is not as it must be."""
         local = self.current_partition.scheduler.registered_name == "local"
-        nodes, wrong = node_judgement.parse((Path(self.stagedir) / str(self.stdout)).read_text(errors="replace"))
+        nodes, wrong = node_answers.parse((Path(self.stagedir) / str(self.stdout)).read_text(errors="replace"))
         there = () if local else tuple(self.job.nodelist or ())
-        expected = len(there) or 1
-        if len(nodes) < expected:
-            silent = sorted({name.partition(".")[0] for name in there} - {name.partition(".")[0] for name in nodes})
-            wrong.append(f"{len(nodes)} of {expected} nodes answered; silent: {', '.join(silent) or 'the only one'}")
+        wrong += node_answers.find_missing(nodes, there, max(self.job.num_tasks or 1, 1))
+        if wrong:
+            end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode, there)
+            wrong += [f"the job {sentence}" if sentence.startswith("ended") else sentence for sentence in ending.judge(end)]
+            if said := excerpt((Path(self.stagedir) / str(self.stderr)).read_text(errors="replace")):
+                wrong.append(f"standard error: {said}")
         odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)
         failed = [one.text() for one in odd if not one.note]
         self.odd_nodes = [one.as_dict() for one in odd]
@@ -140,7 +150,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         return True
 
 
-def _row(node: str, facts: node_judgement.NodeFacts) -> dict[str, Any]:
+def _row(node: str, facts: node_answers.NodeFacts) -> dict[str, Any]:
     """A node's facts in one row, ``mtu_bytes of eth0`` for those with an instance."""
     return {
         "node": node,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.preflight import node_judgement
-from reframe_tests.harness.preflight.node_facts import MARK
 from reframe_tests.harness.preflight.rules import Rule
 
 SAME = Rule("kernel", "kernels differ", "install the same image", same=True)
@@ -114,15 +112,19 @@ def test_an_interface_must_have_the_mtu_that_is_described() -> None:
     assert text.startswith("mtu_bytes of eth0 is 1500 on n2; system.py says 9000 for eth")
 
 
-def line(node: str, facts: Any) -> str:
-    return f"{MARK}{json.dumps({'node': node, 'facts': facts})}"
+def test_without_a_majority_of_near_numbers_nobody_is_right() -> None:
+    clock = Rule("unix_s", "w", "f", same=True, within=30)
+    (odd,) = node_judgement.judge(nodes("unix_s", 100.0, 3700.0), (clock,), "batch", ())
+    assert odd.nodes == ("n1", "n2") and "no value is that of most" in odd.text()
+    (lone,) = node_judgement.judge(nodes("unix_s", None, None, 3700.0), (clock,), "batch", ())
+    assert lone.nodes == ("n3",) and "2 of 3 nodes do not show it" in lone.text()
+    words = Rule("locked", "w", "f", same=True, within=30)
+    (text,) = texts(nodes("locked", "unlimited", "unlimited", 64), words)
+    assert text.startswith("locked is 64 on n3; 2 of 3 nodes have unlimited")
 
 
-def test_what_a_job_printed_is_read_and_what_cannot_be_is_said() -> None:
-    good = line("n1", {"kernel": {"": "a"}})
-    assert node_judgement.parse(f"slurmstepd: hello\n  0: {good}\n") == ({"n1": {"kernel": {"": "a"}}}, [])
-    for bad in (good[:-3], MARK + "{}", MARK + "[]", line("n1", 3), line("n1", {"kernel": {"": ["a"]}}), line("n1", {"a": 1})):
-        found, wrong = node_judgement.parse(bad)
-        assert found == {} and len(wrong) == 1 and "cannot be read" in wrong[0], bad
-    found, wrong = node_judgement.parse(f"{good}\n{good}\n")
-    assert list(found) == ["n1"] and wrong == ["n1 answered twice; start one task on each node"]
+def test_many_odd_nodes_with_many_values_stay_readable() -> None:
+    (text,) = texts(nodes("kernel", *(f"5.{at}" for at in range(300)), *["6"] * 400), SAME)
+    assert "; 292 other values on 292 nodes; 400 of 700 nodes have 6" in text and len(text) < 500
+    (text,) = texts(nodes("kernel", "a" * 4000, "b", "b"), SAME)
+    assert "a... (4000 characters) on n1" in text and len(text) < 600

@@ -1,0 +1,104 @@
+"""What the nodes of a job answered, and which did not: only what came whole, once, and from a node of the job counts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..printable import one_line
+from .node_facts import MARK
+
+#: Facts of one node: fact to instance (empty: the node as a whole) to value.
+NodeFacts = Mapping[str, Mapping[str, Any]]
+#: Nodes at most that a sentence names.
+FEW = 8
+#: Larger numbers are no size, rate or time of a node, and cannot be stored (SQLite and Parquet: 64 bits).
+MOST = 2**63 - 1
+#: A line of :func:`node_facts.lines` behind its mark: node, number of the line, of how many, characters that follow.
+_LINE = re.compile(r"(?P<node>\S+) (?P<line>[0-9]{1,6})/(?P<lines>[0-9]{1,6}) (?P<characters>[0-9]{1,6}) (?P<part>.*)")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of nodes, the first few of many."""
+    return ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+
+
+def parse(text: str) -> tuple[dict[str, NodeFacts], list[str]]:
+    """Facts by node from what a job printed, and a sentence for all that cannot be used.
+
+    Users choose names of processes, firmware those of cards: all texts come back without what a terminal would obey.
+    """
+    parts: dict[str, dict[int, str]] = {}
+    counts: dict[str, int] = {}
+    twice: dict[str, None] = {}
+    damaged: dict[str, str] = {}
+    wrong: list[str] = []
+    for line in text.split("\n"):
+        _, mark, rest = line.partition(MARK)
+        if not mark:
+            continue
+        found = _LINE.fullmatch(rest.rstrip("\r"))
+        node = one_line(found["node"]) if found else ""
+        if not found or not node:
+            wrong.append(f"a line of a node cannot be read, it is cut off or mixed with other output: {one_line(rest)[:60]!r}")
+        elif len(found["part"]) != int(found["characters"]) or counts.setdefault(node, int(found["lines"])) != int(
+            found["lines"]
+        ):
+            damaged.setdefault(node, one_line(rest)[:60])
+            parts.setdefault(node, {})
+        elif int(found["line"]) in parts.setdefault(node, {}):
+            twice[node] = None
+        else:
+            parts[node][int(found["line"])] = found["part"]
+    nodes: dict[str, NodeFacts] = {}
+    for node, pieces in parts.items():
+        if node in damaged:
+            wrong.append(f"{node}'s facts cannot be read, they are cut off or mixed with other output: {damaged[node]!r}")
+        elif sorted(pieces) != list(range(1, counts[node] + 1)):
+            wrong.append(f"{node}'s facts cannot be read: {len(pieces)} of {counts[node]} lines are there")
+        else:
+            try:
+                nodes[node] = _facts("".join(pieces[at] for at in sorted(pieces)))
+            except (ValueError, RecursionError) as error:
+                wrong.append(f"{node}'s facts cannot be read: {one_line(str(error))[:100]}")
+    return nodes, wrong + [f"{node} answered twice; start one task on each node" for node in twice]
+
+
+def _facts(text: str) -> dict[str, dict[str, Any]]:
+    """:raises ValueError: it is not JSON, or not facts with instances and plain values."""
+    content = json.loads(text)
+    if not isinstance(content, dict) or not all(isinstance(values, dict) for values in content.values()):
+        raise ValueError("no facts with instances")
+    return {
+        one_line(fact): {one_line(instance): _value(fact, value) for instance, value in values.items()}
+        for fact, values in content.items()
+    }
+
+
+def _value(fact: str, value: Any) -> str | int | float:
+    if isinstance(value, str):
+        return one_line(value)
+    # True is 1 for Python, and not-a-number is unlike itself: neither could be judged.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= MOST:
+        raise ValueError(f"{fact} is no text and no number of 64 bits")
+    return value
+
+
+def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) -> list[str]:
+    """Sentences unless each node of a job answered, and nobody else.
+
+    :param nodes: those that answered.
+    :param there: names of the job's nodes; empty where the scheduler does not say them.
+    :param expected: number of nodes that were asked for.
+    """
+    silent = [name for name in there if name not in nodes]
+    strangers = [name for name in nodes if name not in there] if there else []
+    sentences = []
+    if silent or len(nodes) < expected:
+        who = f"; silent: {listed(silent)}" if silent else ""
+        sentences.append(f"{len(nodes) - len(strangers)} of {max(expected, len(there))} nodes answered{who}")
+    if strangers:
+        sentences.append(f"{listed(strangers)} answered without being a node of the job ({listed(there)})")
+    return sentences
