@@ -13,6 +13,7 @@ QUIET: Mapping[str, str] = {
     "processor\t: 1\nmodel name\t: AMD EPYC 9654\nmicrocode\t: 0xa101144\n",
     "proc/meminfo": "MemTotal:       1056000000 kB\nMemAvailable:   1030000000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n",
     "proc/stat": "cpu  100 0 100 100000 0 0 0 0 0 0\ncpu0 50 0 50 50000 0 0 0 0 0 0\nbtime 1795311410\n",
+    "proc/1/status": "Name:\tsystemd\nUid:\t0\t0\t0\t0\n",
     "proc/sys/vm/zone_reclaim_mode": "0",
     "proc/sys/kernel/numa_balancing": "0",
     "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never",

@@ -29,12 +29,68 @@ MARK = "mpibench-node-facts "
 #: Characters of JSON on a line. Slurm passes a longer line than 1024 bytes on in pieces, between which it puts those of other
 #: nodes (src/common/io_hdr.h, SLURM_IO_MAX_MSG_LEN).
 PART = 700
-#: Seconds over which the processors are watched.
-WATCHED_S = 0.5
-#: Uids below are those of services (login.defs(5), UID_MIN).
-FIRST_USER = 1000
-#: Words of the kernel command line that name one installation and not how it runs (bootparam(7), dracut.cmdline(7)).
-OWN_WORDS = ("BOOT_IMAGE=", "root=", "initrd=", "resume=", "ip=", "BOOTIF=", "rd.luks.uuid=", "rd.lvm.lv=", "hostname=")
+#: Names of the facts of a node as a whole.
+WHOLE_NODE = frozenset(
+    {
+        "kernel",
+        "kernel_command_line",
+        "booted_unix_s",
+        "cpu_model",
+        "cpus_online",
+        "numa_nodes_online",
+        "microcode",
+        "smt",
+        "turbo",
+        "governor",
+        "clock_source",
+        "zone_reclaim_mode",
+        "numa_balancing",
+        "transparent_huge_pages",
+        "huge_page_defragmentation",
+        "memory_gib",
+        "memory_available_percent",
+        "swap_used_mib",
+        "locked_memory_kib",
+        "unix_s",
+        "clock_synchronised",
+        "clock_error_ms",
+        "busy_cores",
+        "processes_of_others",
+    }
+)
+#: Names of all facts; the others have an instance for each interface, port or page size.
+FACTS = WHOLE_NODE | frozenset(
+    {
+        "huge_pages_reserved",
+        "state",
+        "physical_state",
+        "mtu_bytes",
+        "rate_gbit_per_s",
+        "duplex",
+        "lanes",
+        "link_layer",
+        "driver",
+        "driver_version",
+        "firmware",
+        "board",
+        "pcie_speed",
+        "pcie_speed_of_card",
+        "pcie_width",
+        "pcie_width_of_card",
+    }
+)
+#: Seconds over which the processors are watched, and how often: what a job's own start costs passes, a computation goes on.
+WATCHED_S, WATCHES = 0.5, 3
+#: Uids below are those of services (login.defs(5), UID_MIN), and so are systemd's dynamic ones and nobody's (its UIDS-GIDS).
+FIRST_USER, SERVICES = 1000, range(61184, 65536)
+#: Words of the kernel command line that name one installation and not how it runs (bootparam(7), dracut.cmdline(7); the last
+#: four: HPE's boot service), as do all with a MAC address or a UUID.
+OWN_WORDS = (
+    *("BOOT_IMAGE=", "root=", "initrd=", "resume=", "ip=", "ifname=", "BOOTIF=", "rd.luks.uuid=", "rd.lvm.lv=", "hostname="),
+    *("systemd.hostname=", "systemd.machine_id=", "rd.iscsi.initiator=", "rd.nvmf.hostnqn=", "rd.nvmf.hostid="),
+    *("xname=", "nid=", "bss_referral_token=", "ds="),
+)
+OWN_VALUES = re.compile(r"(?i)(?<![0-9a-f])(?:(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 #: Processors in ``sysfs``.
 CPU = "sys/devices/system/cpu"
 #: ``SIOCETHTOOL`` (linux/sockios.h), ``ETHTOOL_GDRVINFO`` and the texts of ``struct ethtool_drvinfo`` (linux/ethtool.h).
@@ -77,6 +133,10 @@ class Node:
         except OSError:
             return None
 
+    def path(self, name: str) -> "str":
+        """Where a link leads in the end, from the node's root; the buses a device hangs on are folders there."""
+        return os.path.relpath(os.path.realpath(str(self.root / name)), os.path.realpath(str(self.root)))
+
     def chosen(self, name: str) -> "str | None":
         """The value in brackets of a file that lists all there are: ``always [madvise] never``."""
         found = re.search(r"\[([^\]]+)\]", self.text(name) or "")
@@ -97,9 +157,15 @@ def system(node: Node) -> "dict[str, object]":
         node.text(CPU + "/" + cpu + "/cpufreq/scaling_governor") for cpu in node.entries(CPU) if re.match(r"cpu[0-9]+$", cpu)
     } - {None}
     total = int(memory.get("MemTotal", 0))
+    # Reserved huge pages are not available either, and are meant to be so.
+    usable = total - int(memory.get("Hugetlb", 0))
     return {
         "kernel": node.text("proc/sys/kernel/osrelease"),
-        "kernel_command_line": " ".join(word for word in words if not word.startswith(OWN_WORDS)) if words else None,
+        "kernel_command_line": " ".join(
+            word for word in words if not word.startswith(OWN_WORDS) and not OWN_VALUES.search(word)
+        )
+        if words
+        else None,
         "booted_unix_s": int(boot.group(1)) if boot else None,
         "cpu_model": cpus[0] if cpus else None,
         "cpus_online": node.text(CPU + "/online"),
@@ -114,7 +180,9 @@ def system(node: Node) -> "dict[str, object]":
         "transparent_huge_pages": node.chosen("sys/kernel/mm/transparent_hugepage/enabled"),
         "huge_page_defragmentation": node.chosen("sys/kernel/mm/transparent_hugepage/defrag"),
         "memory_gib": round(total / 2**20, 1) if total else None,
-        "memory_available_percent": round(100 * int(memory.get("MemAvailable", 0)) / total, 1) if total else None,
+        "memory_available_percent": round(100 * int(memory["MemAvailable"]) / usable, 1)
+        if usable > 0 and "MemAvailable" in memory
+        else None,
         "swap_used_mib": (int(memory.get("SwapTotal", 0)) - int(memory.get("SwapFree", 0))) // 1024 if memory else None,
     }
 
@@ -127,7 +195,8 @@ def huge_pages(node: Node) -> "dict[str, dict[str, object]]":
         for name in node.entries(folder)
         if name.startswith("hugepages-")
     }
-    return {"huge_pages_reserved": dict(found)} if found else {}
+    shown = {size: pages for size, pages in found.items() if pages is not None}
+    return {"huge_pages_reserved": dict(shown)} if shown else {}
 
 
 def slots(node: Node, device: str) -> "dict[str, object]":
@@ -143,19 +212,24 @@ def slots(node: Node, device: str) -> "dict[str, object]":
 def interfaces(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[str, object]]":
     """Network interfaces with a card below them, and those that are asked for by name.
 
+    Those on USB are left out: they lead to the node's own management controller, and are named by a MAC address that no other
+    node has.
+
     :param described: a fabric's, which may be software.
     """
     rows = {}
     for name in node.entries("sys/class/net"):
         folder = "sys/class/net/" + name
         card = bool(node.entries(folder + "/device"))
-        if not card and name not in described:
+        if (not card or "/usb" in node.path(folder + "/device")) and name not in described:
             continue
+        # Other software interfaces claim a rate that nothing holds them to.
+        real = card or bool(re.search(r"(?m)^DEVTYPE=(bond|vlan)$", node.text(folder + "/uevent") or ""))
         speed = node.number(folder + "/speed")
         rows[name] = {
             "state": node.text(folder + "/operstate"),
             "mtu_bytes": node.number(folder + "/mtu"),
-            "rate_gbit_per_s": speed / 1000 if card and speed is not None and speed > 0 else None,
+            "rate_gbit_per_s": speed / 1000 if real and speed is not None and speed > 0 else None,
             "duplex": node.text(folder + "/duplex") if card else None,
             **(_driver(name) if node.root == Path("/") and card else {}),
             **slots(node, folder + "/device"),
@@ -216,23 +290,36 @@ def clock() -> "dict[str, object]":
     return facts
 
 
-def use(node: Node, seconds: float = WATCHED_S) -> "dict[str, object]":
+def use(node: Node) -> "dict[str, object]":
     """What runs beside the job: cores that are busy while this program only waits, and processes of other users.
 
-    Those of a user who logged in to look cost nothing; what has used no processor in that time is not counted.
+    The quietest of a few looks counts, and what was busy in each of them: daemons wake up, and jobs end, for a moment. Those of
+    a user who logged in to look cost nothing; what has used no processor in that time is not counted.
     """
+    busy = []  # type: list[float]
+    others = None  # type: set[tuple[int, int, str]] | None
     before, ticks = _cpu_ticks(node), _process_ticks(node)
-    time.sleep(seconds)
-    after, later = _cpu_ticks(node), _process_ticks(node)
+    for _ in range(WATCHES):
+        time.sleep(WATCHED_S)
+        after, later = _cpu_ticks(node), _process_ticks(node)
+        if before and after and sum(after) > sum(before):
+            idle = (after[3] + after[4]) - (before[3] + before[4])
+            busy.append((1 - idle / (sum(after) - sum(before))) * max(os.cpu_count() or 1, 1))
+        running = {key for key, used in later.items() if used > ticks.get(key, used) and _is_others(key[1])}
+        others = running if others is None else others & running
+        before, ticks = after, later
     facts = {}  # type: dict[str, object]
-    if before and after and sum(after) > sum(before):
-        idle = (after[3] + after[4]) - (before[3] + before[4])
-        share = 1 - idle / (sum(after) - sum(before))
-        facts["busy_cores"] = round(share * max(os.cpu_count() or 1, 1), 2)
-    busy = sorted(key for key, used in later.items() if key in ticks and used > ticks[key] and key[1] >= FIRST_USER)
-    others = [key for key in busy if key[1] != os.getuid()]
-    facts["processes_of_others"] = ", ".join(f"{name} of uid {uid}" for _, uid, name in others[:5]) or "none"
+    if busy:
+        facts["busy_cores"] = round(min(busy), 2)
+    # Where other users' processes are hidden (proc(5), hidepid), so is that of init.
+    if node.text("proc/1/status") is not None:
+        words = [name + " of uid " + str(uid) for _, uid, name in sorted(others or ())]
+        facts["processes_of_others"] = ", ".join(words[:5]) or "none"
     return facts
+
+
+def _is_others(uid: int) -> bool:
+    return uid >= FIRST_USER and uid not in SERVICES and uid != os.getuid()
 
 
 def _cpu_ticks(node: Node) -> "list[int]":

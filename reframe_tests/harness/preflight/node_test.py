@@ -91,7 +91,8 @@ class NodeTest(rfm.RunOnlyRegressionTest):
                 f"-S node_count={self.node_count} is no number of nodes; give 1 or more, or 0 for all that are idle."
             )
         try:
-            self._rules = rules.load(self.current_system.name, [site.ROOT, *site.LOADED][-1])
+            partitions = [each.name for each in self.current_system.partitions]
+            self._rules = rules.load(self.current_system.name, [site.ROOT, *site.LOADED][-1], partitions)
         except BadInput as error:
             raise ReframeError(str(error)) from None
         self._fabrics = tuple(site.fabrics_of(partition.extras).values())
@@ -126,7 +127,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         wrong += node_answers.find_missing(nodes, there, max(self.job.num_tasks or 1, 1))
         if wrong:
             end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode, there)
-            wrong += [f"the job {sentence}" if sentence.startswith("ended") else sentence for sentence in ending.judge(end)]
+            wrong += [f"{end.name}: {sentence.rstrip('.')}" for sentence in ending.judge(end)]
             if said := excerpt((Path(self.stagedir) / str(self.stderr)).read_text(errors="replace")):
                 wrong.append(f"standard error: {said}")
         odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import optional_file, schema, yaml_file
 from ..vocabulary import ROOT, BadInput
+from .node_facts import FACTS, WHOLE_NODE
 
 FILE = "preflight.yaml"
 SCHEMA = ROOT / "site_configs" / "preflight.schema.json"
@@ -64,23 +66,39 @@ class Rule:
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
 
-def load(system: str, root: Path = ROOT) -> tuple[Rule, ...]:
+def load(system: str, root: Path = ROOT, partitions: Sequence[str] = ()) -> tuple[Rule, ...]:
     """The rules of a system: those of all, each replaced or taken out by the system's own.
 
-    :raises BadInput: naming file, key and remedy.
+    :param partitions: all of the system; empty: not checked.
+    :raises BadInput: naming file, key and remedy; also for a rule that could never find anything.
     """
-    rows = _read(root / "site_configs" / FILE)
-    own = root / "site_configs" / system / FILE
-    rows |= _read(own) if optional_file.is_there(own) else {}
+    common, own = root / "site_configs" / FILE, root / "site_configs" / system / FILE
+    rows = _read(common, partitions)
+    rows |= _read(own, partitions) if optional_file.is_there(own) else {}
     return tuple(_rule(fact, row) for fact, row in rows.items() if row is not None)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, partitions: Sequence[str]) -> dict[str, Any]:
     content = yaml_file.read_mapping(path)
     if fault := schema.find_fault(SCHEMA, content):
         remedy = f"expected {fault.expected}" if fault.expected else f"see {SCHEMA.name}"
         raise BadInput(f"{path}: key '{fault.key}': {fault.message}; {remedy}.")
+    for fact, row in content.items():
+        if fact not in FACTS:
+            raise BadInput(f"{path}: key '{fact}': no node shows such a fact; {_suggest(fact, sorted(FACTS))}.")
+        for name in (row or {}).get("partitions", ()) if partitions else ():
+            if name not in partitions:
+                raise BadInput(
+                    f"{path}: key '{fact}.partitions': {name!r} is no partition of the system; {_suggest(name, partitions)}."
+                )
+        if fact in WHOLE_NODE and "instances" in (row or {}):
+            raise BadInput(f"{path}: key '{fact}.instances': {fact} is one fact of the node as a whole; remove it.")
     return content
+
+
+def _suggest(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, 1)
+    return f"write '{near[0]}', or remove it" if near else f"known: {', '.join(names)}"
 
 
 def _rule(fact: str, row: Mapping[str, Any]) -> Rule:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from reframe_tests.harness.preflight import node_facts
 from synthetic_node import CXI, ETHERNET, HFI1, MLX5, QUIET, make_node
+
+
+@pytest.fixture(autouse=True)
+def short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_facts, "WATCHED_S", 0.1)
 
 
 def facts(folder: Path) -> dict[str, dict[str, object]]:
@@ -77,32 +83,104 @@ def test_interfaces_have_a_card_or_are_asked_for(tmp_path: Path) -> None:
 def test_what_a_node_does_not_show_is_left_out(tmp_path: Path) -> None:
     found = facts(tmp_path)
     own = {"clock_synchronised", "clock_error_ms"}  # the kernel's, which needs no file
-    assert set(found) - own == {"locked_memory_kib", "unix_s", "processes_of_others"}
-    assert found["processes_of_others"] == {"": "none"}
+    assert set(found) - own == {"locked_memory_kib", "unix_s"}, "where no process is shown nobody knows of others'"
+
+
+class Busy:
+    """A node of four cores on which processes use processor time while it is watched, look by look."""
+
+    NAMES: ClassVar[dict[str, str]] = {"1": "systemd", "7": "kswapd0", "8": "a.out (old)", "9": "bash", "10": "munged"}
+    UIDS: ClassVar[dict[str, int]] = {"1": 0, "7": 0, "8": 4711, "9": 4711, "10": 65534}
+
+    def __init__(self, folder: Path, busy: list[int], used: list[dict[str, int]]) -> None:
+        self.folder, self.busy, self.used = folder, busy, used
+        self.cpu, self.ticks = [200, 200], dict.fromkeys(self.NAMES, 1)
+        self.looks = 0
+        self.write()
+
+    def write(self) -> None:
+        rows = {f"proc/{pid}/status": f"Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n" for pid, uid in self.UIDS.items()}
+        rows |= {
+            f"proc/{pid}/stat": f"{pid} ({self.NAMES[pid]}) R 1 1 1 0 0 0 0 0 0 0 {ticks} 0 0 0"
+            for pid, ticks in self.ticks.items()
+        }
+        make_node(self.folder, rows, {"proc/stat": f"cpu  {self.cpu[0]} 0 0 {self.cpu[1]} 0 0 0 0\n"})
+
+    def sleep(self, seconds: float) -> None:
+        busy, used = self.busy[self.looks], self.used[self.looks]
+        self.looks += 1
+        self.cpu = [self.cpu[0] + busy, self.cpu[1] + 200 - busy]
+        self.ticks = {pid: ticks + used.get(pid, 0) for pid, ticks in self.ticks.items()}
+        self.write()
+
+
+def watch(node: Busy, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    monkeypatch.setattr(node_facts.time, "sleep", node.sleep)
+    monkeypatch.setattr(node_facts.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(node_facts.os, "getuid", lambda: 1000)
+    return node_facts.use(node_facts.Node(node.folder))
 
 
 def test_what_computes_beside_the_job_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of four cores are busy, one with a process of user 4711; the daemon and the shell that waits say nothing."""
-    status = {name: f"Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n" for name, uid in (("7", 0), ("8", 4711), ("9", 4711))}
-    names = {"7": "kswapd0", "8": "a.out (old)", "9": "bash"}
+    """Two of four cores are busy, one with a process of user 4711; daemons and the shell that waits say nothing."""
+    node = Busy(tmp_path, [100, 100, 100], [{"7": 39, "8": 49, "10": 1}] * 3)
+    assert watch(node, monkeypatch) == {"busy_cores": 2.0, "processes_of_others": "a.out (old) of uid 4711"}
 
-    def write(idle: int, ticks: dict[str, int]) -> None:
-        rows = {f"proc/{pid}/status": status[pid] for pid in status}
-        rows |= {f"proc/{pid}/stat": f"{pid} ({names[pid]}) R 1 1 1 0 0 0 0 0 0 0 {used} 0 0 0" for pid, used in ticks.items()}
-        make_node(tmp_path, rows, {"proc/stat": f"cpu  {400 - idle} 0 0 {idle} 0 0 0 0\n"})
 
-    write(200, {"7": 1, "8": 1, "9": 1})
-    monkeypatch.setattr(node_facts.time, "sleep", lambda seconds: write_later())
-    monkeypatch.setattr(node_facts.os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(node_facts.os, "getuid", lambda: 1000)
+def test_what_is_busy_for_a_moment_only_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start of the job itself, and a daemon of an installation's own user that checked its credential."""
+    node = Busy(tmp_path, [150, 60, 2], [{"8": 40}, {"8": 1, "9": 1}, {"9": 1}])
+    assert watch(node, monkeypatch) == {"busy_cores": 0.04, "processes_of_others": "none"}
 
-    def write_later() -> None:
-        rows = {"7": 40, "8": 50, "9": 1}
-        write(200, rows)
-        make_node(tmp_path, {"proc/stat": "cpu  300 0 0 300 0 0 0 0\n"})
 
-    found = node_facts.use(node_facts.Node(tmp_path))
-    assert found == {"busy_cores": 2.0, "processes_of_others": "a.out (old) of uid 4711"}
+def test_hidden_processes_are_not_said_to_be_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hidepid, only one's own are shown."""
+    node = Busy(tmp_path, [2, 2, 2], [{}, {}, {}])
+    monkeypatch.setattr(node, "UIDS", {"9": 1000})
+    (tmp_path / "proc/1/status").unlink()
+    assert watch(node, monkeypatch) == {"busy_cores": 0.04}
+
+
+def test_words_that_name_one_node_are_no_difference(tmp_path: Path) -> None:
+    """What HPE's boot service, Warewulf and dracut add for each node; the address of a PCI device is no MAC address."""
+    words = (
+        "quiet pci=noaer vfio-pci.ids=15b3:101b,15b3:101e nid=17 xname=x1000c0s0b0n0 BOOTIF=01-b8-ca-3a-00-00-01 ifname=a:b "
+    )
+    words += "hwaddr=b8:ca:3a:00:00:01 rd.md=0F2C1111-2222-3333-4444-555566667777 mem=4G@0x00:00"
+    node = make_node(tmp_path, QUIET, {"proc/cmdline": words})
+    shown = node_facts.system(node_facts.Node(node))["kernel_command_line"]
+    assert shown == "quiet pci=noaer vfio-pci.ids=15b3:101b,15b3:101e mem=4G@0x00:00"
+
+
+def test_reserved_huge_pages_are_not_missing_memory(tmp_path: Path) -> None:
+    memory = "MemTotal: 1000 kB\nMemAvailable: 450 kB\nHugetlb: 500 kB\n"
+    node = make_node(tmp_path, QUIET, {"proc/meminfo": memory, "sys/kernel/mm/hugepages/hugepages-16kB/nr_hugepages": "?"})
+    found = facts(node)
+    assert found["memory_available_percent"] == {"": 90.0}
+    assert found["huge_pages_reserved"] == {"2048kB": 0}, "what cannot be read is left out"
+    old = make_node(tmp_path / "old", QUIET, {"proc/meminfo": "MemTotal: 1000 kB\n"})
+    assert "memory_available_percent" not in facts(old), "no such line is no memory of 0"
+
+
+def test_interfaces_on_usb_lead_to_the_nodes_own_controller(tmp_path: Path) -> None:
+    """They have a name no other node has, so that each would be odd; bonds and VLANs have a rate, bridges only claim one."""
+    usb = make_node(tmp_path / "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1", {"idVendor": "046b"})
+    network = tmp_path / "sys/class/net"
+    names = {"enx0a01": "", "bond0": "DEVTYPE=bond", "eth0.7": "INTERFACE=eth0.7\nDEVTYPE=vlan", "br0": "DEVTYPE=bridge"}
+    for name, event in names.items():
+        make_node(network / name, {"operstate": "up", "mtu": "1500", "speed": "50000", "uevent": event})
+    (network / "enx0a01/device").symlink_to(usb)
+    node = node_facts.Node(tmp_path)
+    assert node_facts.interfaces(node) == {}
+    assert node_facts.interfaces(node, tuple(names))["rate_gbit_per_s"] == {"bond0": 50.0, "eth0.7": 50.0, "enx0a01": 50.0}
+
+
+def test_all_facts_have_their_name_in_the_list(tmp_path: Path) -> None:
+    """Rules are held against the list; a fact that is missing there could have no rule."""
+    node = make_node(tmp_path, QUIET, MLX5, HFI1, CXI, ETHERNET)
+    shown = set(facts(node)) | set(facts(Path("/"))) | {"driver", "driver_version", "clock_synchronised", "clock_error_ms"}
+    assert shown | {"busy_cores"} == node_facts.FACTS
+    assert {fact for fact, values in facts(node).items() if "" in values} <= node_facts.WHOLE_NODE
 
 
 def test_this_machine_answers_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,3 +65,26 @@ def test_what_is_no_rule_is_refused_with_its_place(copy: Path, text: str, said: 
     with pytest.raises(BadInput, match=r"mine/preflight\.yaml") as refused:
         rules.load("mine", copy)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"kernal: {OWN}, same: true}}", "key 'kernal': no node shows such a fact; write 'kernel', or remove it."),
+        ("tubro: null", "key 'tubro': no node shows such a fact; write 'turbo', or remove it."),
+        ("zzz: null", "key 'zzz': no node shows such a fact; known: board, booted_unix_s, "),
+        (
+            f"kernel: {OWN}, same: true, partitions: [ndr, dnr2]}}",
+            "key 'kernel.partitions': 'dnr2' is no partition of the system",
+        ),
+        (
+            f"kernel: {OWN}, same: true, instances: 'mlx5*'}}",
+            "key 'kernel.instances': kernel is one fact of the node as a whole",
+        ),
+    ],
+)
+def test_a_rule_that_could_never_find_anything_is_refused(copy: Path, text: str, said: str) -> None:
+    own(copy, text)
+    with pytest.raises(BadInput, match=r"mine/preflight\.yaml") as refused:
+        rules.load("mine", copy, ["ndr", "eth"])
+    assert said in str(refused.value)
