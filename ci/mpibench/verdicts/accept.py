@@ -134,7 +134,8 @@ class Acceptance:
         if self.decision == ACCEPTED or not whole:
             return ""
         more = f" and {len(whole) - 1} more" if whole[1:] else ""
-        return f"{first_line(whole[0].removeprefix(f'{REGRESSED}: '), LONGEST_FINDING)}{more}"
+        said = whole[0].removeprefix(f"{REGRESSED}: ").removeprefix(f"{INCONCLUSIVE}: ")  # which the decision says
+        return f"{first_line(said, LONGEST_FINDING)}{more}"
 
     @property
     def _sides(self) -> tuple[tuple[str, Selection], ...]:
@@ -142,7 +143,7 @@ class Acceptance:
 
     @property
     def sentences(self) -> list[str]:
-        """Why, the weightiest first: what is unlike, what is unproven, too few repeats, then the verdicts."""
+        """Why, the weightiest first: what is unlike, unproven, what refuses, then too few repeats and what else is open."""
         few = verdict_text.repeats_sentence(self.judgement, self.policy.minimum_repeats)
         unproven = [f"not proven: {text}" for text in verdict_sides.unproven_sentences(self.candidate)]
         known = verdict_sides.explained(self.absence)
@@ -151,7 +152,10 @@ class Acceptance:
         moved = verdict_text.moved_sentences(move for move in self.moves if move.slower > 0)
         others = _without(replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves)
         again = self.confirmation.sentences if self.confirmation else ()
-        return [*self.unlike, *unproven, *again, *filter(None, [few]), *moved, *verdict_text.sentences(others), *lost]
+        verdicts = verdict_text.sentences(others)
+        inconclusive = [line for line in verdicts if line.startswith(f"{INCONCLUSIVE}: ")]
+        refusing = [*again, *moved, *verdicts[: len(verdicts) - len(inconclusive)], *lost]
+        return [*self.unlike, *unproven, *refusing, *filter(None, [few]), *inconclusive]
 
     @property
     def notes(self) -> list[str]:

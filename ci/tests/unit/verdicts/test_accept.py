@@ -53,6 +53,21 @@ def test_ten_times_the_same_machine_is_accepted_and_five_percent_refused(
         assert "regressed: openmpi-spack on node, eth1g, 2 x 1, bunch: Uniband at 8 B to 4 MiB is 5." in out or "is 4." in out
 
 
+def test_what_refuses_comes_before_what_is_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One stack has too few repeats for a verdict, and the other is 30 % slower."""
+    write_session(tmp_path, 0, stacks=("a", "b"))
+    slow = {"change": lambda _, __, stack: 1.3 if stack == "b" else 1.0}
+    few = {"edit": lambda row: row if row["stack"] == "b" or row["repeat"] == 1 else None}
+    write_session(tmp_path, 1, stacks=("a", "b"), **slow, **few)
+    assert run(tmp_path) == 1
+    assert re.match(r"NOT ACCEPTED: b on node, .* is (29|3[01])\.\d % slower", capsys.readouterr().out)
+    said = [line.partition(":")[0] for line in record(tmp_path)["sentences"]]
+    assert said == ["regressed", "regressed", "too few repeats", "inconclusive", "inconclusive"]
+    write_session(tmp_path, 2, stacks=("a", "b"), **few)
+    assert run(tmp_path) == 3
+    assert capsys.readouterr().out.startswith("INCONCLUSIVE, hence not accepted: too few repeats: ")
+
+
 def test_the_record_says_what_changed_and_signs_the_values(tmp_path: Path) -> None:
     machine = {"kernel": ["Linux 6.1.0-40"], "driver": "mlx5_core 5.0"}
     write_session(tmp_path, 0, condition={"machine": machine})
