@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..evidence.link_state import SLOW_SHARE
-from ..machine.fabric import Fabric
+from ..machine.fabric import Fabric, Rail
 from ..mpis import registry as mpis
 from .node_answers import FEW, NodeFacts, listed
 from .rules import Rule
@@ -22,6 +22,8 @@ from .rules import Rule
 ABSENT = None
 #: States of a rail that carries data: operstate of an interface (``unknown``: software such as the loopback), RDMA port.
 UP = ("up", "unknown", "active")
+#: Name of what is judged first of a card: whether it is there.
+PRESENCE = "presence"
 #: Characters at most of a value in a sentence; the session has all of it.
 LONGEST = 300
 
@@ -51,6 +53,8 @@ class OddNodes:
     def text(self) -> str:
         """One sentence: what, where, what it must be, why, and how to put it right."""
         what = f"{self.fact} of {self.instance}" if self.instance else self.fact
+        if self.fact == PRESENCE:
+            what = self.instance
         found = "; ".join(f"{_shown(value)} on {listed(nodes)}" for value, nodes in self.values[:FEW])
         if len(self.values) > FEW:
             found += f"; {len(self.values) - FEW} other values on {sum(len(nodes) for _, nodes in self.values[FEW:])} nodes"
@@ -68,15 +72,51 @@ def judge(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str,
     :param nodes: :func:`node_answers.parse`.
     :param fabrics: of the partition; each rail must be there, up, and as described.
     """
+    rules, fabrics = tuple(rules), tuple(fabrics)
     found = [odd for fabric in fabrics for odd in _rails(nodes, fabric)]
+    described = {name for fabric in fabrics for rail in fabric.rails for name in _names(rail)}
+    having = _having(nodes)
+    for instance, there in having.items():
+        about = [rule for rule in rules if rule.concerns(partition, instance) and _shows(nodes, rule.fact, instance)]
+        if about and len(there) < len(nodes) and instance not in described:
+            found.append(_presence(nodes, instance, there, all(rule.note for rule in about)))
     for rule in rules:
         instances = dict.fromkeys(instance for facts in nodes.values() for instance in facts.get(rule.fact, {}))
         concerned = [instance for instance in instances if rule.concerns(partition, instance)]
         if not concerned and rule.required and rule.concerns(partition, ""):
             found.append(_odd(rule, "", [(ABSENT, list(nodes))], "every node must show it"))
         for instance in concerned:
-            found += _judge_one(nodes, rule, instance)
+            # A card that is not there is reported once, and not for each of its facts.
+            judged = {node: facts for node, facts in nodes.items() if not instance or node in having[instance]}
+            found += _judge_one(judged, rule, instance)
     return sorted(found, key=lambda odd: odd.note)
+
+
+def _having(nodes: Mapping[str, NodeFacts]) -> dict[str, dict[str, None]]:
+    """Port, interface or page size to the nodes that show anything of it."""
+    having: dict[str, dict[str, None]] = {}
+    for node, facts in nodes.items():
+        for instance in {instance for values in facts.values() for instance in values if instance}:
+            having.setdefault(instance, {})[node] = None
+    return dict(sorted(having.items()))
+
+
+def _shows(nodes: Mapping[str, NodeFacts], fact: str, instance: str) -> bool:
+    return any(instance in facts.get(fact, {}) for facts in nodes.values())
+
+
+def _presence(nodes: Mapping[str, NodeFacts], instance: str, there: Mapping[str, Any], note: bool) -> OddNodes:
+    """Nodes without a card that most have, or with one that most have not; all where there is no majority."""
+    groups = {"there": tuple(there), "missing": tuple(node for node in nodes if node not in there)}
+    counts = {kind: len(group) for kind, group in groups.items()}
+    wanted = "nodes of a partition must have the same, and neither half is more than the other"
+    if 2 * counts["there"] > len(nodes):
+        wanted = f"{counts.pop('there')} of {len(nodes)} nodes have it"
+    elif 2 * counts["missing"] > len(nodes):
+        wanted = f"{counts.pop('missing')} of {len(nodes)} nodes do not have it"
+    values = tuple((kind, groups[kind]) for kind in counts)
+    why, fix = "it is broken, missing or called otherwise, or has no driver", "see lspci and the kernel's log"
+    return OddNodes(PRESENCE, instance, values, wanted, why, fix, note)
 
 
 def _judge_one(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Iterator[OddNodes]:
@@ -131,7 +171,7 @@ def _rails(nodes: Mapping[str, NodeFacts], fabric: Fabric) -> Iterator[OddNodes]
     """What is not as the site describes the rails of a fabric."""
     interfaces = mpis.transport(fabric.transport).interfaces
     for rail in fabric.rails:
-        names = (rail.device, f"{rail.device}:{rail.port}")
+        names = _names(rail)
         rows: dict[str, list[tuple[str, Any]]] = {}
         for node, facts in nodes.items():
             name = next((each for each in names if each in facts.get("state", {})), "")
@@ -161,6 +201,11 @@ def _rails(nodes: Mapping[str, NodeFacts], fabric: Fabric) -> Iterator[OddNodes]
             kinds = dict.fromkeys(value for _, value in pairs)
             values = tuple((kind, tuple(node for node, value in pairs if value == kind)) for kind in kinds)
             yield OddNodes(fact, rail.device, values, *wanted[fact])
+
+
+def _names(rail: Rail) -> tuple[str, str]:
+    """What a node calls it: an interface or Slingshot device, or a port of an RDMA device."""
+    return (rail.device, f"{rail.device}:{rail.port}")
 
 
 def _is_number(value: Any) -> bool:

@@ -128,3 +128,35 @@ def test_many_odd_nodes_with_many_values_stay_readable() -> None:
     assert "; 292 other values on 292 nodes; 400 of 700 nodes have 6" in text and len(text) < 500
     (text,) = texts(nodes("kernel", "a" * 4000, "b", "b"), SAME)
     assert "a... (4000 characters) on n1" in text and len(text) < 600
+
+
+def test_a_card_that_is_not_there_is_said_once() -> None:
+    """Not for driver, firmware, rate and whatever else it would have."""
+    rules = (
+        Rule("firmware", "w", "f", same=True),
+        Rule("driver", "w", "f", same=True),
+        Rule("rate_gbit_per_s", "w", "f", at_least=1),
+    )
+    card = {"firmware": {"mlx5_1:1": "1"}, "driver": {"mlx5_1:1": "x"}, "rate_gbit_per_s": {"mlx5_1:1": 400}}
+    facts: dict[str, Any] = {"n1": card, "n2": card, "n3": {}, "n4": card}
+    (text,) = texts(facts, *rules)
+    assert text.startswith("mlx5_1:1 is missing on n3; 3 of 4 nodes have it: it is broken, missing or called otherwise")
+    (text,) = texts({"n1": {}, "n2": card, "n3": {}}, *rules)
+    assert text.startswith("mlx5_1:1 is there on n2; 2 of 3 nodes do not have it")
+    (odd,) = node_judgement.judge({"n1": {}, "n2": card}, rules, "batch", ())
+    assert (odd.fact, odd.instance, odd.nodes) == ("presence", "mlx5_1:1", ("n2", "n1"))
+    # What the others show of it is judged all the same, and a fact that only one node's card shows is odd.
+    older = {**card, "firmware": {"mlx5_1:1": "0"}}
+    assert [odd.fact for odd in node_judgement.judge({**facts, "n5": older}, rules, "batch", ())] == ["presence", "firmware"]
+    bare = {fact: values for fact, values in card.items() if fact != "driver"}
+    (text,) = texts({"n1": card, "n2": bare, "n3": card}, *rules)
+    assert text.startswith("driver of mlx5_1:1 is not to be read on n2; 2 of 3 nodes have x")
+    # Rules decide what is looked at, and the site's rails have a sentence of their own.
+    assert texts(facts) == [] and texts(facts, Rule("firmware", "w", "f", same=True, instances="hfi*")) == []
+    assert [odd.note for odd in node_judgement.judge(facts, (Rule("board", "w", "f"), rules[0]), "batch", ())] == [False]
+    assert [
+        odd.note for odd in node_judgement.judge(facts, (Rule("driver", "w", "f", same=True, note=True),), "batch", ())
+    ] == [True]
+    rows = {"n1": {**rail("active"), "firmware": {"mlx5_0:1": "1"}}, "n2": {}}
+    (text,) = texts(rows, rules[0], fabrics=(IB,))
+    assert text.startswith("state of mlx5_0 is not to be read on n2")
