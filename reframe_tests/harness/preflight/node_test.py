@@ -15,7 +15,6 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import ReframeError, SanityError
 
 from ..job import ending
-from ..results.error_excerpt import excerpt
 from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence
 from ..session import provenance
 from ..sites import selected_tests, site
@@ -126,10 +125,8 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         there = () if local else tuple(self.job.nodelist or ())
         wrong += node_answers.find_missing(nodes, there, max(self.job.num_tasks or 1, 1))
         if wrong:
-            end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode, there)
-            wrong += [f"{end.name}: {sentence.rstrip('.')}" for sentence in ending.judge(end)]
-            if said := excerpt((Path(self.stagedir) / str(self.stderr)).read_text(errors="replace")):
-                wrong.append(f"standard error: {said}")
+            end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode)
+            wrong += node_answers.explain(end, (Path(self.stagedir) / str(self.stderr)).read_text(errors="replace"))
         odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)
         failed = [one.text() for one in odd if not one.note]
         self.odd_nodes = [one.as_dict() for one in odd]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from reframe_tests.harness.job.ending import JobEnd
 from reframe_tests.harness.preflight import node_answers
 from reframe_tests.harness.preflight.node_facts import MARK, PART, lines, name_of_node
 
@@ -122,3 +123,17 @@ def test_a_node_calls_itself_as_the_scheduler_does(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("socket.gethostname", lambda: "c1.cluster.example")
     assert name_of_node() == "c1.cluster.example"
     assert PART + 255 < 1024
+
+
+def test_why_nodes_were_silent_is_said() -> None:
+    error = (
+        "slurmstepd: error: execve(): python3: No such file or directory\nsrun: error: n2: task 1: Exited with exit code 2\n"
+    )
+    assert node_answers.explain(JobEnd("17", "COMPLETED", 2), error) == [
+        "job 17: the job script ended with exit status 2",
+        "standard error: slurmstepd: error: execve(): python3: No such file or directory",
+    ]
+    assert node_answers.explain(JobEnd("17", "TIMEOUT", None), "") == [
+        "job 17: ended in state TIMEOUT: it reached the job's time limit"
+    ]
+    assert node_answers.explain(JobEnd("17", "COMPLETED", 0), "") == []
