@@ -24,6 +24,7 @@ from reframe_tests.harness.samples import NO_REFERENCE, PASS
 
 from . import eligibility
 from .sessions import CONFIRMS
+from .unreadable import Unreadable
 
 SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN = "seen twice", "not seen again", "not measured again"
 #: Of a case that missed several references the first one of these that any of them has counts.
@@ -59,6 +60,25 @@ def confirming(cases: pl.LazyFrame, session: str) -> pl.DataFrame:
     """
     rows, started = _labelled(cases, session)
     return rows.filter(pl.col("started").is_between(started, started + WITHIN)) if started else rows.clear()
+
+
+def certainly_first(again: pl.DataFrame, started: datetime, lost: Iterable[Unreadable]) -> tuple[pl.DataFrame, list[str]]:
+    """Rows of the sessions that no unreadable one can have been before, and a sentence where others do not count.
+
+    An unreadable session may have measured the same again, and the first job counts. Of some only the day is known.
+
+    :param again: :func:`confirming`.
+    :param started: when the session started that is confirmed.
+    :param lost: sessions of the system that cannot be read.
+    """
+    first = min((one for one in lost if one.started >= started), key=lambda one: one.started, default=None)
+    kept = again if first is None else again.filter(pl.col("started").dt.date() < first.started.date())
+    if first is None or kept.height == again.height:
+        return again, []
+    return kept, [
+        f"session {first.session[:8]} cannot be read and may have measured this one again before others did, which therefore "
+        "confirm nothing: export it again"
+    ]
 
 
 def confirmed(cases: pl.LazyFrame, sessions: Sequence[str]) -> list[tuple[str, str]]:

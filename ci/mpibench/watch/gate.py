@@ -72,7 +72,8 @@ def decide(
     cases = table.filter(pl.col("session") == chosen).collect()
     whole = expected.judge(folder, name, chosen, partial=partial, root=root)
     policy = verdict_policy.load(name, root)
-    again = confirmations.confirming(table, chosen)
+    lost = unreadable.find(folder, [name])
+    again, doubtful = confirmations.certainly_first(confirmations.confirming(table, chosen), whole.started, lost)
     sessions = selectors.sessions_table(table)
     watched, better = _drift(folder, name, sessions, chosen, recent)
     judged = nights.judge(folder, name, chosen, cases, policy, history)
@@ -93,6 +94,7 @@ def decide(
     notes = (
         *references.notes,
         *late,
+        *doubtful,
         *_dropped(table, sessions, cases, chosen),
         *whole.notes,
         *unknown,
@@ -107,7 +109,7 @@ def decide(
         tuple(checks[kind] for kind in KINDS),
         notes,
         tuple(better),
-        tuple(unreadable.find(folder, [name])),
+        lost,
     )
 
 

@@ -360,6 +360,16 @@ def test_what_was_measured_again_a_day_later_confirms_nothing_and_the_gate_says_
     )
 
 
+def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was missed twice, and the later job that reached it changes nothing."""
+    night = night_with_references(tmp_path, 50.0, [(55.0, {}), (99.0, {})])
+    [first] = (path for path in tmp_path.glob("cases/*/*/*.parquet") if path.stem.startswith("00000003"))
+    first.write_bytes(first.read_bytes()[:-30])
+    assert cli.main(["gate", "--session", night, "--dataset-only", "--dataset", str(tmp_path), "--max-age", "100000"]) == 1
+    out = capsys.readouterr().out
+    assert "1 missed, 0 without" in out and "note: session 00000003 cannot be read and may have measured this one again" in out
+
+
 @pytest.mark.parametrize(("hours", "measured"), [(23, True), (30, False)])
 def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int, measured: bool
