@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import math
 import os
 import re
 import shlex
@@ -37,6 +36,7 @@ try:
 
     from ..confirmation import measuring
     from ..night import options as night_options
+    from ..night import preflight
     from ..report import junit
     from ..report.summary import interrupted, outcome_of
     from ..results import selection_options, session_files, session_values
@@ -82,6 +82,7 @@ class Night:
     :param notes: what its answer says besides.
     :param before: sessions the database held before anything was measured.
     :param junit: the JUnit file, where one is asked for, is completed.
+    :param preflight: whether the nodes are looked at before, one of :data:`.preflight.CHOICES`.
     :param lock: descriptor of the file whose lock keeps other nights away.
     """
 
@@ -94,6 +95,7 @@ class Night:
     notes: list[str] = field(default_factory=list)
     before: frozenset[str] = frozenset()
     junit: bool = False
+    preflight: str = preflight.NO
     lock: int = -1
 
     @property
@@ -127,6 +129,16 @@ def _ended(status: int) -> str:
 def not_loaded(said: str) -> list[str]:
     """One sentence for each test, and each file of tests, that ReFrame says it did not load: it goes on without them."""
     return [f"not everything was loaded: {reason.rstrip('.:')}" for reason in dict.fromkeys(_NOT_LOADED.findall(said))]
+
+
+def look_at_nodes(night: Night) -> None:
+    """Name the odd nodes before anything is measured on them, and leave them out where that is asked for."""
+    found = preflight.look(night.options, preflight.NO if night.narrowed else night.preflight, TONIGHT, night.say, [night.lock])
+    for sentence in (*found.problems, *found.notes):
+        night.say(sentence)
+    night.problems += found.problems
+    night.notes += found.notes
+    night.options = [*night.options, *found.options]
 
 
 def identify(night: Night) -> Session | None:
@@ -334,6 +346,7 @@ def run(night: Night) -> int:
         # What a killed session left running would be measured together with this one.
         subprocess.run(["mpibench", "orphans", "--cancel"], cwd=ROOT, check=False)
         try:
+            look_at_nodes(night)
             measure(night)
             session = identify(night)
             if session:
@@ -402,17 +415,6 @@ def answer(night: Night, session: Session | None) -> int:
     return 0
 
 
-def minutes(text: str) -> float:
-    """The night's budget for measuring again.
-
-    :raises BadInput: no number of minutes.
-    """
-    with contextlib.suppress(ValueError):
-        if 0 <= float(text) < math.inf:
-            return float(text)
-    raise BadInput(f"CONFIRM_MINUTES={text} is no number of minutes: give one of 0 (nothing is measured again) or more.")
-
-
 def main(options: Sequence[str] | None = None) -> int:
     """Entry point of ``ci/nightly``: MODE and LABEL from the environment, options for ReFrame from the command line."""
     began = time.monotonic()
@@ -429,7 +431,10 @@ def main(options: Sequence[str] | None = None) -> int:
         night.problems.append("a stack could not be installed and was not measured: see the set-up above")
     supervision.heed_signals()
     try:
-        night.confirm_minutes = minutes(os.environ.get("CONFIRM_MINUTES", f"{measuring.BUDGET_MINUTES:g}"))
+        night.confirm_minutes = night_options.confirm_minutes(
+            os.environ.get("CONFIRM_MINUTES", f"{measuring.BUDGET_MINUTES:g}")
+        )
+        night.preflight = preflight.choice(os.environ.get("PREFLIGHT", preflight.YES if mode != "smoke" else preflight.NO))
         return run(night)
     except BadInput as error:
         print(f"nightly: {error}", file=sys.stderr)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import shlex
 from collections.abc import Sequence
 
@@ -34,6 +36,29 @@ def changing(options: Sequence[str]) -> list[str]:
     for name in _NEUTRAL[1]:
         parser.add_argument(name, action="count")
     return parser.parse_known_args(list(options))[1]
+
+
+def places(options: Sequence[str]) -> list[str]:
+    """Those of ReFrame's options that say where is measured, and how jobs get there."""
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    parser.add_argument("--system")
+    parser.add_argument("-J", "--job-option", action="append", default=[])
+    known, _ = parser.parse_known_args(list(options))
+    return [
+        *([f"--system={known.system}"] if known.system else []),
+        *(f"--job-option={option}" for option in known.job_option),
+    ]
+
+
+def confirm_minutes(text: str) -> float:
+    """What ``CONFIRM_MINUTES`` asks for: the night's budget for measuring again.
+
+    :raises BadInput: no number of minutes.
+    """
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    raise BadInput(f"CONFIRM_MINUTES={text} is no number of minutes: give one of 0 (nothing is measured again) or more.")
 
 
 def check(options: Sequence[str]) -> None:

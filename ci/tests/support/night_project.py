@@ -81,6 +81,8 @@ class NightProject:
             "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
             "TMPDIR": str(self.top / "tmp"),
         }
+        # Looking at the nodes first, which takes a ReFrame of its own, is for who asks for it.
+        settings.setdefault("PREFLIGHT", "no")
         inherited = {key: value for key, value in os.environ.items() if key not in ("LABEL", "MODE", "MAILTO")}
         return subprocess.Popen(
             [str(self.top / script), *options],

@@ -1,0 +1,130 @@
+"""Before a night: is each node set as it should be? A session of its own, label ``run=preflight``, of the nodes' test only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.session import session_folder
+from reframe_tests.harness.vocabulary import BadInput
+
+from ..results.sessions import Case, Session, read_report
+from . import options as night_options
+from . import supervision
+
+#: What ``PREFLIGHT`` may be: nothing is looked at; odd nodes are named; they are named and nothing is measured on them.
+CHOICES = NO, YES, EXCLUDE = ("no", "yes", "exclude")
+#: Label ``run`` of these sessions.
+RUN = "preflight"
+#: Minutes it may take, the queue's time included.
+LIMIT_MINUTES = 15.0
+#: Sentences on a partition at most.
+FEW = 5
+LOG, REPORT = "preflight.log", "preflight.json"
+
+
+@dataclass
+class PreflightAnswer:
+    """What came of it.
+
+    :param problems: one sentence for each thing that is odd, or why the nodes could not be looked at.
+    :param notes: what else is to be known.
+    :param excluded: nodes that nothing is to be measured on.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    excluded: list[str] = field(default_factory=list)
+
+    @property
+    def options(self) -> list[str]:
+        """ReFrame's options that leave these nodes out (``sbatch --exclude``)."""
+        return [f"--job-option=exclude={','.join(self.excluded)}"] if self.excluded else []
+
+
+def choice(text: str) -> str:
+    """What ``PREFLIGHT`` asks for.
+
+    :raises BadInput: none of :data:`CHOICES`.
+    """
+    if text not in CHOICES:
+        raise BadInput(f"PREFLIGHT={text} is none of {', '.join(CHOICES)}.")
+    return text
+
+
+def look(options: Sequence[str], wanted: str, folder: Path, say: Callable[[str], None], lock: Sequence[int]) -> PreflightAnswer:
+    """Look at all idle nodes.
+
+    :param options: the night's own for ReFrame; its system counts here, too.
+    :param wanted: one of :data:`CHOICES`.
+    :param folder: for log and run report.
+    :raises Interrupted: by a signal.
+    """
+    if wanted == NO:
+        return PreflightAnswer()
+    words = [
+        *("reframe", "--nocolor", "-c", "reframe_tests", "-r", "-n", "^NodePreflight$", *night_options.places(options)),
+        *("--session-extras", f"run={RUN}", f"--report-file={folder / REPORT}"),
+    ]
+    say(f"looking at the nodes first (session label run={RUN}); log: {folder / LOG}")
+    environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
+    environ.pop(session_folder.VARIABLE, None)
+    try:
+        supervision.run(words, folder / LOG, lambda _: False, environ, lock, limit_s=60 * LIMIT_MINUTES)
+        session = read_report(folder / REPORT)
+    except supervision.OutOfTime:
+        return PreflightAnswer(
+            [f"preflight: not done after {LIMIT_MINUTES:g} min, the queue's time included: see {folder / LOG}"]
+        )
+    except BadInput:
+        return PreflightAnswer([f"preflight: ReFrame ended before it looked at a node: see {folder / LOG}"])
+    return judge(session, exclude=wanted == EXCLUDE)
+
+
+def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
+    """What a session of preflight says.
+
+    :param exclude: leave out nodes that are odd, where most of their partition's are not.
+    """
+    answer = PreflightAnswer()
+    for case in session.cases:
+        where = f"preflight of {case.partition}"
+        if case.result == "skip":
+            answer.notes.append(f"{where}: not looked at: {first_line(case.reason)}")
+        elif case.result != "pass" or case.evidence != "proven":
+            _judge_case(case, where, exclude, answer)
+    if not session.cases:
+        answer.problems.append("preflight: no node was looked at: the session has no case")
+    answer.excluded = list(dict.fromkeys(answer.excluded))
+    return answer
+
+
+def _judge_case(case: Case, where: str, exclude: bool, answer: PreflightAnswer) -> None:
+    sentences = list(case.proof.sentences) if case.proof else []
+    if not sentences:
+        sentences = [first_line(case.reason) or "failed without a reason"]
+    answer.problems += [f"{where}: {sentence.rstrip('.')}" for sentence in sentences[:FEW]]
+    if len(sentences) > FEW:
+        answer.problems.append(f"{where}: and {len(sentences) - FEW} more: see its session")
+    odd = _odd_nodes(case)
+    if not exclude or not odd:
+        return
+    if 2 * len(odd) >= (case.nodes or 0):
+        answer.notes.append(f"{where}: no node is left out, because {len(odd)} of {case.nodes} are odd")
+        return
+    answer.excluded += odd
+    answer.notes.append(f"{where}: nothing is measured on {', '.join(odd)}")
+
+
+def _odd_nodes(case: Case) -> list[str]:
+    """Nodes with something that fails, by their names in the scheduler (the first label of the host's name)."""
+    rows = case.entry.get("odd_nodes")
+    failing = [row for row in rows if isinstance(row, dict) and not row.get("note")] if isinstance(rows, list) else []
+    try:
+        names = [str(node) for row in failing for value in row["values"] for node in value["nodes"]]
+    except (KeyError, TypeError):
+        return []
+    return list(dict.fromkeys(name.partition(".")[0] for name in names))

@@ -1,0 +1,76 @@
+"""What a night makes of a session of preflight: problems, notes, and nodes that nothing is measured on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mpibench.night import options, preflight
+from mpibench.results.sessions import Case, Session
+from reframe_tests.harness.samples import read_evidence
+from reframe_tests.harness.vocabulary import BadInput
+
+
+def case(result: str = "pass", nodes: int = 8, sentences: tuple[str, ...] = (), **entry: Any) -> Case:
+    proof = {"verdict": "contradicted" if sentences else "proven", "sentences": list(sentences)}
+    whole = {"result": result, "partition": "batch", "system": "s", "condition": {}, **entry}
+    return Case("u", 0, whole, {"nodes": nodes}, (), read_evidence(proof, "test"), ())
+
+
+def odd(*nodes: str, note: bool = False) -> dict[str, Any]:
+    return {"fact": "kernel", "note": note, "values": [{"value": "a", "nodes": list(nodes)}]}
+
+
+def judge(*cases: Case, exclude: bool = True) -> preflight.PreflightAnswer:
+    return preflight.judge(Session({}, cases), exclude=exclude)
+
+
+def test_nodes_that_are_well_say_nothing() -> None:
+    assert judge(case(odd_nodes=[odd("n1", note=True)])) == preflight.PreflightAnswer()
+
+
+def test_odd_nodes_are_named_and_left_out_by_their_names_in_the_scheduler() -> None:
+    failed = case(
+        "fail", sentences=("kernel is odd.",), odd_nodes=[odd("n7.cluster"), odd("n7.cluster", "n3"), odd("n1", note=True)]
+    )
+    found = judge(failed)
+    assert found.problems == ["preflight of batch: kernel is odd"]
+    assert found.excluded == ["n7", "n3"] and found.options == ["--job-option=exclude=n7,n3"]
+    assert found.notes == ["preflight of batch: nothing is measured on n7, n3"]
+    assert judge(failed, exclude=False).options == []
+
+
+def test_where_half_of_the_nodes_are_odd_none_is_left_out() -> None:
+    found = judge(case("fail", 2, ("x",), odd_nodes=[odd("n1")]))
+    assert found.excluded == [] and found.notes == ["preflight of batch: no node is left out, because 1 of 2 are odd"]
+
+
+def test_what_was_not_looked_at_is_no_success() -> None:
+    assert judge().problems == ["preflight: no node was looked at: the session has no case"]
+    assert judge(case("abort")).problems == ["preflight of batch: failed without a reason"]
+    lost = Case("u", 0, {"result": "pass", "partition": "batch", "condition": {}}, {}, (), None, ())
+    assert judge(lost).problems == ["preflight of batch: failed without a reason"], "passed in ReFrame, and no proof was stored"
+    assert judge(case("skip", skip_reason="no idle node")).notes == ["preflight of batch: not looked at: no idle node"]
+
+
+def test_many_sentences_are_cut_and_counted() -> None:
+    found = judge(case("fail", sentences=tuple(f"{number}" for number in range(12))))
+    assert len(found.problems) == preflight.FEW + 1 and found.problems[-1].startswith("preflight of batch: and 7 more")
+
+
+@pytest.mark.parametrize("rows", ["none", [3], [{"values": 3}], [{"values": [{}]}]])
+def test_what_is_stored_otherwise_leaves_no_node_out(rows: Any) -> None:
+    found = judge(case("fail", sentences=("x",), odd_nodes=rows))
+    assert found.excluded == [] and len(found.problems) == 1
+
+
+def test_options_and_words() -> None:
+    assert options.places(["-t", "x", "--system=a:b", "-J", "qos=debug", "--job-option=account=p"]) == [
+        "--system=a:b",
+        "--job-option=qos=debug",
+        "--job-option=account=p",
+    ]
+    assert [preflight.choice(word) for word in preflight.CHOICES] == list(preflight.CHOICES)
+    with pytest.raises(BadInput, match=r"PREFLIGHT= is none of no, yes, exclude\."):
+        preflight.choice("")
