@@ -14,6 +14,11 @@ from .node_facts import MARK
 
 #: Facts of one node: fact to instance (empty: the node as a whole) to value.
 NodeFacts = Mapping[str, Mapping[str, Any]]
+#: Before the names of the job's nodes, which the job asks Slurm for while it has them all: while a job completes, ``sacct``,
+#: which ReFrame asks, shows those nodes only that have not done so yet (Slurm 22.05: ``c1`` of a job on ``c[1-2]``).
+NODES_MARK = "mpibench-job-nodes "
+#: Lines of a job script that print them (``scontrol(1)``, "show hostnames": those of ``SLURM_JOB_NODELIST``).
+PRINT_NODES = f'echo "{NODES_MARK}$(scontrol show hostnames | paste -sd " ")"'
 #: Nodes at most that a sentence names.
 FEW = 8
 #: Larger numbers are no size, rate or time of a node, and cannot be stored (SQLite and Parquet: 64 bits).
@@ -86,6 +91,12 @@ def _value(fact: str, value: Any) -> str | int | float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= MOST:
         raise ValueError(f"{fact} is no text and no number of 64 bits")
     return value
+
+
+def job_nodes(text: str) -> tuple[str, ...]:
+    """Names of the job's nodes from what it printed (:data:`PRINT_NODES`); empty where it did not say them."""
+    lines = (line for line in text.split("\n") if line.startswith(NODES_MARK))
+    return tuple(one_line(next(lines, "").removeprefix(NODES_MARK)).split())
 
 
 def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) -> list[str]:

@@ -113,6 +113,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         if self.job.launcher.registered_name == "srun":
             # Neither a plugin for MPI nor what one node lacks may keep the others from answering.
             self.job.launcher.options += ["--mpi=none", "--kill-on-bad-exit=0"]
+            self.prerun_cmds = [node_answers.PRINT_NODES]
         described = dict.fromkeys(device for fabric in self._fabrics for device in fabric.devices)
         self.executable_opts = [str(node_facts.PROGRAM), *described]
         self.condition = {"group": GROUP, "stack": ENVIRONMENT, "nodes": self.num_tasks, "ppn": 1}
@@ -121,8 +122,11 @@ class NodeTest(rfm.RunOnlyRegressionTest):
     def prove_nodes(self) -> bool:
         """Fail with a sentence for each node that did not answer, and each fact that is not as it must be."""
         local = self.current_partition.scheduler.registered_name == "local"
-        nodes, wrong = node_answers.parse((Path(self.stagedir) / str(self.stdout)).read_text(errors="replace"))
-        there = () if local else tuple(self.job.nodelist or ())
+        printed = (Path(self.stagedir) / str(self.stdout)).read_text(errors="replace")
+        nodes, wrong = node_answers.parse(printed)
+        there = () if local else node_answers.job_nodes(printed)
+        if not local and not there:
+            wrong.append("the job does not say which nodes it had (scontrol show hostnames)")
         wrong += node_answers.find_missing(nodes, there, max(self.job.num_tasks or 1, 1))
         if wrong:
             end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode)

@@ -13,7 +13,7 @@ ONLY = ("-n", "NodePreflight", "--system=minicluster:eth1g")
 def test_every_idle_node_answers_and_one_with_another_mtu_is_named(cluster: LiveCluster, visible: Path) -> None:
     well = cluster_reframe.run(cluster, visible / "well", *ONLY, files=["preflight.py"])
     (case,) = well.measured
-    assert (well.status, case.result, case.evidence) == (0, "pass", "proven"), well.said
+    assert (well.status, case.result, case.evidence) == (0, "pass", "proven"), case.reason
     assert (case.stack, case.group, case.nodes, case.ppn) == ("builtin", "preflight", 2, 1)
     assert case.proof is not None
     rows = [row for row in case.proof.kernel if not isinstance(row, str)]
@@ -26,7 +26,7 @@ def test_every_idle_node_answers_and_one_with_another_mtu_is_named(cluster: Live
     finally:
         cluster.on("c2", "ip", "link", "set", "eth1g", "mtu", "1500")
     (case,) = odd.measured
-    assert (odd.status, case.result, case.evidence) == (1, "fail", "contradicted"), odd.said
+    assert (odd.status, case.result, case.evidence) == (1, "fail", "contradicted"), case.reason
     assert case.reason.startswith("sanity error: mtu_bytes of eth1g is 1400 on c2; system.py says 1500 for eth1g: "), (
         case.reason
     )

@@ -137,3 +137,9 @@ def test_why_nodes_were_silent_is_said() -> None:
         "job 17: ended in state TIMEOUT: it reached the job's time limit"
     ]
     assert node_answers.explain(JobEnd("17", "COMPLETED", 0), "") == []
+
+
+def test_the_nodes_of_a_job_are_those_it_names_itself() -> None:
+    assert node_answers.job_nodes("hello\nmpibench-job-nodes c1 c2\nmpibench-job-nodes c9\n") == ("c1", "c2")
+    assert node_answers.job_nodes("srun: mpibench-job-nodes c1\n") == ()
+    assert node_answers.job_nodes("mpibench-job-nodes \n") == (), "scontrol said nothing"
