@@ -23,6 +23,8 @@ RUN = "preflight"
 LIMIT_MINUTES = 15.0
 #: Sentences on a partition at most.
 FEW = 5
+#: What ReFrame 4.10 says of a job that waited longer than the test lets it (``core/schedulers/slurm.py``).
+WAITED = "maximum pending time exceeded"
 LOG, REPORT = "preflight.log", "preflight.json"
 
 
@@ -94,6 +96,8 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
         where = f"preflight of {case.partition}"
         if case.result == "skip":
             answer.notes.append(f"{where}: not looked at: {first_line(case.reason)}")
+        elif WAITED in case.reason:
+            answer.notes.append(f"{where}: not looked at: its job did not start in time, others took nodes that had been idle")
         elif case.result != "pass" or case.evidence != "proven":
             _judge_case(case, where, exclude, answer)
     if not session.cases:

@@ -102,6 +102,8 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         # What another job does there says nothing about the node.
         self.exclusive_access = True
         self.time_limit = "5m"
+        # The nodes were idle a moment ago; where others took them, waiting for all of them at once could take days.
+        self.max_pending_time = "5m"
 
     @run_before("run")
     def write_job(self) -> None:
