@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reframe_tests.harness.preflight.node_answers import NEVER_STARTED
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
@@ -23,8 +24,6 @@ RUN = "preflight"
 LIMIT_MINUTES = 15.0
 #: Sentences on a partition at most.
 FEW = 5
-#: What ReFrame 4.10 says of a job that waited longer than the test lets it (``core/schedulers/slurm.py``).
-WAITED = "maximum pending time exceeded"
 LOG, REPORT = "preflight.log", "preflight.json"
 
 
@@ -96,8 +95,8 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
         where = f"preflight of {case.partition}"
         if case.result == "skip":
             answer.notes.append(f"{where}: not looked at: {first_line(case.reason)}")
-        elif WAITED in case.reason:
-            answer.notes.append(f"{where}: not looked at: its job did not start in time, others took nodes that had been idle")
+        elif NEVER_STARTED in case.reason:
+            answer.notes.append(f"{where}: not looked at: {first_line(case.reason).removeprefix('sanity error: ')}")
         elif case.result != "pass" or case.evidence != "proven":
             _judge_case(case, where, exclude, answer)
     if not session.cases:

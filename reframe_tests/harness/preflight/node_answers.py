@@ -19,6 +19,8 @@ NodeFacts = Mapping[str, Mapping[str, Any]]
 NODES_MARK = "mpibench-job-nodes "
 #: Lines of a job script that print them (``scontrol(1)``, "show hostnames": those of ``SLURM_JOB_NODELIST``).
 PRINT_NODES = f'echo "{NODES_MARK}$(scontrol show hostnames | paste -sd " ")"'
+#: Begins the sentence on a job that was given up, or cancelled, while it waited for its nodes: Slurm makes no output for it.
+NEVER_STARTED = "the job never started"
 #: Nodes at most that a sentence names.
 FEW = 8
 #: Larger numbers are no size, rate or time of a node, and cannot be stored (SQLite and Parquet: 64 bits).

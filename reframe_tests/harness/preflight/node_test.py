@@ -62,6 +62,8 @@ class NodeTest(rfm.RunOnlyRegressionTest):
     #: Commit of the tests and versions of what runs and judges them (``provenance``), as stored with the session.
     measured_with = variable(dict, value={}, loggable=True)
 
+    #: The nodes were idle a moment ago; where others took them, waiting for all of them at once could take days.
+    max_pending_time = "5m"
     executable = "python3"
     descr = "what each node is set to"
 
@@ -102,8 +104,6 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         # What another job does there says nothing about the node.
         self.exclusive_access = True
         self.time_limit = "5m"
-        # The nodes were idle a moment ago; where others took them, waiting for all of them at once could take days.
-        self.max_pending_time = "5m"
 
     @run_before("run")
     def write_job(self) -> None:
@@ -124,7 +124,13 @@ class NodeTest(rfm.RunOnlyRegressionTest):
     def prove_nodes(self) -> bool:
         """Fail with a sentence for each node that did not answer, and each fact that is not as it must be."""
         local = self.current_partition.scheduler.registered_name == "local"
-        printed = (Path(self.stagedir) / str(self.stdout)).read_text(errors="replace")
+        try:
+            printed = (Path(self.stagedir) / str(self.stdout)).read_text(errors="replace")
+        except FileNotFoundError:
+            raise SanityError(
+                f"{node_answers.NEVER_STARTED} (state {self.job.state or 'unknown'}): it waited for longer than "
+                f"{self.max_pending_time:g} s because others took nodes that had been idle, or somebody cancelled it"
+            ) from None
         nodes, wrong = node_answers.parse(printed)
         there = () if local else node_answers.job_nodes(printed)
         if not local and not there:

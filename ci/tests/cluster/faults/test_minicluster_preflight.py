@@ -30,3 +30,17 @@ def test_every_idle_node_answers_and_one_with_another_mtu_is_named(cluster: Live
     assert case.reason.startswith("sanity error: mtu_bytes of eth1g is 1400 on c2; system.py says 1500 for eth1g: "), (
         case.reason
     )
+
+
+def test_a_job_that_others_keep_from_starting_is_given_up(cluster: LiveCluster, visible: Path) -> None:
+    """Its nodes were idle when they were counted; somebody else has them now."""
+    held = cluster("exec", "--", "sbatch", "--parsable", "--partition=eth1g", "-N2", "--exclusive", "--wrap=sleep 600")
+    assert held.returncode == 0, held.stderr
+    try:
+        wanted = ("-S", "node_count=2", "-S", "max_pending_time=3s")
+        done = cluster_reframe.run(cluster, visible / "held", *ONLY, *wanted, files=["preflight.py"])
+    finally:
+        cluster("exec", "--", "scancel", held.stdout.strip())
+    (case,) = done.measured
+    assert (done.status, case.result) == (1, "fail"), done.said
+    assert case.reason.startswith("sanity error: the job never started (state CANCELLED"), case.reason
