@@ -164,9 +164,13 @@ def test_find_builds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_scope_that_is_no_packages_yaml_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "packages.yaml"
-    for text in ("packages: [", "packages: 7", "packages: {gcc: {externals: [{prefix: /usr}]}}"):
+    for text, said in (
+        ("packages: [", r"packages\.yaml, line 1 is not YAML"),
+        ("packages: 7", r"is not a packages\.yaml"),
+        ("packages: {gcc: {externals: [{prefix: /usr}]}}", r"is not a packages\.yaml"),
+    ):
         path.write_text(text)
-        with pytest.raises(BadInput, match=r"is not a packages\.yaml"):
+        with pytest.raises(BadInput, match=said):
             scope.read_externals(path)
 
 
