@@ -155,9 +155,9 @@ def _interrupt_when_orphaned() -> None:
 def descendants(pid: int) -> list[int]:
     """Processes below a process, zombies included, from their parents in ``/proc/<pid>/stat`` (``proc(5)``, field 4)."""
     children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    # Not with glob, which looks whether each file is there: of a process that ends meanwhile that is an error.
+    for pid_below in (int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()):
         with contextlib.suppress(OSError, ValueError):
-            pid_below = int(path.parent.name)
             children.setdefault(process_stat.read(pid_below).parent, []).append(pid_below)
     found, waiting = [], [pid]
     while waiting:

@@ -60,10 +60,11 @@ def inside(cluster: LiveCluster) -> tuple[set[state.Process], set[str]]:
 def left_of(processes: set[state.Process], spaces: set[str]) -> list[str]:
     """What is left of a cluster. A process that has ended is not, even if its parent never asks for its exit status."""
     left = [f"process {process.pid}" for process in processes if process.alive]
-    for entry in Path("/proc").glob("[0-9]*/ns/*"):
-        with contextlib.suppress(OSError):
-            if str(entry.readlink()) in spaces and state.Process.observe(int(entry.parts[2])):
-                left.append(f"{entry} in {entry.readlink()}")
+    for process_folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it may end meanwhile
+            for entry in (process_folder / "ns").iterdir():
+                if str(entry.readlink()) in spaces and state.Process.observe(int(entry.parts[2])):
+                    left.append(f"{entry} in {entry.readlink()}")
     return left
 
 
@@ -128,12 +129,12 @@ def orphans_stay() -> Iterator[None]:
 def corpses() -> list[int]:
     """Children of this process that have ended."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
+    for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            text = entry.read_text()
+            text = (entry / "stat").read_text()
             state_and_parent = text[text.rindex(")") + 2 :].split()[:2]
             if state_and_parent == ["Z", str(os.getpid())]:
-                found.append(int(entry.parts[2]))
+                found.append(int(entry.name))
     return found
 
 

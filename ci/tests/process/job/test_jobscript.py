@@ -161,6 +161,11 @@ def start_job(folder: Path, **options: object) -> subprocess.Popen[bytes]:
     body = jobscript.write_body([sh("long", LONG), sh("late", "touch started")], **settings)
     job = subprocess.Popen(["bash", "-c", "\n".join([*body, "measure"])], cwd=folder, start_new_session=True)
     wait_for(lambda: (folder / "rank").exists() and (folder / "rank").read_text().strip())
+    # The launch and who reads each of its streams: from then on the job waits. A signal in the instant before, which bash
+    # takes before `wait` and heeds after it, is heeded when the launch ends.
+    children = Path(f"/proc/{job.pid}/task/{job.pid}/children")
+    wait_for(lambda: len(children.read_text().split()) >= 3)
+    time.sleep(0.3)
     return job
 
 
