@@ -24,6 +24,8 @@ RUN = "preflight"
 LIMIT_MINUTES = 15.0
 #: Sentences on a partition at most.
 FEW = 5
+#: What to do where nodes cannot be looked at, as with a scheduler that the test does not know.
+WITHOUT = "PREFLIGHT=no measures without"
 LOG, REPORT = "preflight.log", "preflight.json"
 
 
@@ -81,7 +83,7 @@ def look(options: Sequence[str], wanted: str, folder: Path, say: Callable[[str],
             [f"preflight: not done after {LIMIT_MINUTES:g} min, the queue's time included: see {folder / LOG}"]
         )
     except BadInput:
-        return PreflightAnswer([f"preflight: ReFrame ended before it looked at a node: see {folder / LOG}"])
+        return PreflightAnswer([f"preflight: ReFrame ended before it looked at a node: see {folder / LOG}; {WITHOUT}"])
     return judge(session, exclude=wanted == EXCLUDE)
 
 
@@ -99,8 +101,9 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
             answer.notes.append(f"{where}: not looked at: {first_line(case.reason).removeprefix('sanity error: ')}")
         elif case.result != "pass" or case.evidence != "proven":
             _judge_case(case, where, exclude, answer)
-    if not session.cases:
-        answer.problems.append("preflight: no node was looked at: the session has no case")
+    if all(case.result == "skip" or NEVER_STARTED in case.reason for case in session.cases):
+        why = "see the notes" if session.cases else "the session has no case"
+        answer.problems.append(f"preflight: no node was looked at: {why}; {WITHOUT}")
     answer.excluded = list(dict.fromkeys(answer.excluded))
     return answer
 

@@ -47,11 +47,15 @@ def test_where_half_of_the_nodes_are_odd_none_is_left_out() -> None:
 
 
 def test_what_was_not_looked_at_is_no_success() -> None:
-    assert judge().problems == ["preflight: no node was looked at: the session has no case"]
+    assert judge().problems == ["preflight: no node was looked at: the session has no case; PREFLIGHT=no measures without"]
     assert judge(case("abort")).problems == ["preflight of batch: failed without a reason"]
     lost = Case("u", 0, {"result": "pass", "partition": "batch", "condition": {}}, {}, (), None, ())
     assert judge(lost).problems == ["preflight of batch: failed without a reason"], "passed in ReFrame, and no proof was stored"
-    waited = judge(case("fail", fail_reason="sanity error: the job never started (state CANCELLED): it waited"))
+    none = ["preflight: no node was looked at: see the notes; PREFLIGHT=no measures without"]
+    assert judge(case("skip", skip_reason="no idle node"), case("skip", skip_reason="x")).problems == none
+    late = case("fail", fail_reason="sanity error: the job never started (state CANCELLED): it waited")
+    assert judge(late).problems == none and judge(late, case("skip", skip_reason="x")).problems == none
+    waited = judge(case(), case("fail", fail_reason="sanity error: the job never started (state CANCELLED): it waited"))
     assert waited.problems == []
     assert waited.notes == ["preflight of batch: not looked at: the job never started (state CANCELLED): it waited"]
     assert judge(case("skip", skip_reason="no idle node")).notes == ["preflight of batch: not looked at: no idle node"]
