@@ -1,4 +1,4 @@
-"""Collectives: operations all ranks take part in."""
+"""Collectives: operations all ranks take part in; blocking, nonblocking with what a rank can compute meanwhile, persistent."""
 
 import reframe as rfm
 
@@ -38,3 +38,25 @@ class ImbPersistentCollectives(MaintenanceTest):
     """All persistent collectives of IMB-MPI4, each with its overlap."""
 
     group = "persistent"
+
+
+@rfm.simple_test
+class ImbNonblocking(FabricTest):
+    """All nonblocking collectives of IMB-NBC, each with its overlap."""
+
+    group = "nonblocking"
+    nightly_pinning = "bunch"
+
+
+@rfm.simple_test
+class OsuNonblocking(MaintenanceTest):
+    """All nonblocking collectives of OSU, each with its overlap."""
+
+    group = "nonblocking_osu"
+
+
+@rfm.simple_test
+class ImbNonblockingPure(MaintenanceTest):
+    """All nonblocking collectives of IMB-NBC without computation: the call and its completion alone."""
+
+    group = "nonblocking_pure"

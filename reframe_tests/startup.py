@@ -1,8 +1,15 @@
-"""Startup: how long ranks take to start and to initialise MPI."""
+"""Startup: where the ranks are that were started, and how long they take to start and to initialise MPI."""
 
 import reframe as rfm
 
-from reframe_tests.harness.fabric_test import MaintenanceTest
+from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
+
+
+@rfm.simple_test
+class Placement(FabricTest):
+    """Starts and ends all ranks once; the evidence is the result."""
+
+    group = "placement"
 
 
 @rfm.simple_test

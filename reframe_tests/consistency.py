@@ -1,9 +1,18 @@
-"""Guidelines: is each collective call of an MPI at least as fast as what could replace it?"""
+"""Consistency: do two suites agree on one link, and is each collective call at least as fast as what could replace it?"""
 
 import reframe as rfm
 from reframe.core.builtins import parameter
 
 from reframe_tests.harness.fabric_test import FabricTest
+
+
+@rfm.simple_test
+class CrossCheck(FabricTest):
+    """Latency, bandwidth and bidirectional bandwidth of OSU over those of IMB."""
+
+    group = "cross_check"
+    #: Six are the fewest that give an interval of 95 % (``agreement``).
+    repeats = 6
 
 
 @rfm.simple_test
