@@ -15,14 +15,18 @@ _ESCAPES = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
-#: Characters that no XML 1.0 document may hold (section 2.2, ``Char``), and the other controls but tabulator and newline.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+#: Characters that no XML 1.0 document may hold (section 2.2, ``Char``), the other controls but tabulator and newline, and those
+#: that make a terminal or browser show what follows in another order (Unicode Standard Annex 9, section 2: explicit
+#: directional embeddings, overrides and isolates).
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+#: Line and paragraph separator: line ends for Python and JavaScript, and nothing at all for a terminal.
+_SEPARATORS = re.compile("[\u2028\u2029]")
 _NEWLINES = re.compile(r"\s*\n\s*")
 
 
 def printable(text: str) -> str:
-    """The text without escape sequences and control characters; tabulators and newlines stay."""
-    return _CONTROLS.sub("", _ESCAPES.sub("", text))
+    """The text without escape sequences and control characters; tabulators and newlines stay, as which all separators count."""
+    return _SEPARATORS.sub("\n", _CONTROLS.sub("", _ESCAPES.sub("", text)))
 
 
 def one_line(text: str) -> str:

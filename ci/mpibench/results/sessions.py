@@ -250,8 +250,10 @@ class Session:
 _LONE_SURROGATE = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
-#: Control characters other than tabulator and newline, as they are in JSON: most reports have none.
-_CONTROLS = re.compile(r"\\[bfr]|\\u00(?:[01]|7[fF]|[89])|[\x7f-\x9f]")
+#: What :func:`printable_data` changes, as it is in JSON: most reports have none.
+_CONTROLS = re.compile(
+    r"\\[bfr]|\\u00(?:[01]|7[fF]|[89])|\\u20(?:2[89a-eA-E]|6[6-9])|\\u[fF]{3}[eEfF]|[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufffe\uffff]"
+)
 #: Last second a date can be made of (year 9999).
 _LAST_SECOND = 253402300799.0
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from ..printable import one_line
 from ..vocabulary import BadInput
 
 _PAIR = re.compile(r"(?P<name>[A-Za-z_]\w*)=.+", re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def check(arguments: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ def check(arguments: Sequence[str]) -> None:
             match = _PAIR.fullmatch(pair)
             if not match:
                 raise BadInput(f"--session-extras {extras!r}: {pair!r} is not NAME=VALUE; several are separated by commas.")
-            if _CONTROL.search(pair):
+            if "\t" in pair or one_line(pair) != pair:
                 raise BadInput(f"--session-extras {extras!r}: {pair!r} holds a control character, which no terminal can show.")
             if match["name"] in reserved():
                 raise BadInput(f"--session-extras {extras!r}: {match['name']!r} is a name of ReFrame's own; take another.")

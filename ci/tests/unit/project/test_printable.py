@@ -25,6 +25,8 @@ from reframe_tests.harness.results.error_excerpt import excerpt
         ("\x9b31mred", "red"),
         ("bell\x07 back\x08 null\x00 return\r delete\x7f", "bell back null return delete"),
         ("half a pair \ud800, no character \uffff", "half a pair , no character "),
+        ("line\u2028paragraph\u2029end", "line\nparagraph\nend"),
+        ("back\u202ewards\u202c and \u2067isolated\u2069", "backwards and isolated"),
         ("cut off \x1b", "cut off "),
         ("cut off \x1b[31", "cut off 31"),
     ],
@@ -35,6 +37,12 @@ def test_what_is_taken_out(text: str, wanted: str) -> None:
 
 def test_one_datum_is_one_line() -> None:
     assert one_line("a stack\x1b[2J\r\n  PASS: all is well\n") == "a stack PASS: all is well"
+    assert one_line("a stack\u2028PASS\u2029: all\x85 is well") == "a stack PASS : all is well"
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=40))
+def test_a_line_is_one_line_for_whoever_splits_it(text: str) -> None:
+    assert len(one_line(text).splitlines()) <= 1
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=40))

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from mpibench.results import dataset, selectors, session_values
+from mpibench.results import dataset, dataset_layout, selectors, session_values
 from mpibench.results.unreadable import Unreadable
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
@@ -179,3 +179,9 @@ def test_cases_are_filtered_by_the_same_expressions() -> None:
         selectors.filter_cases(cases, "ppn > 9")
     with pytest.raises(BadInput, match=r"'fabrik'.*fabric, ppn"):
         selectors.filter_cases(cases, "fabrik == 'lo'")
+
+
+def test_labels_stay_on_their_line() -> None:
+    """Stored ones may come from another program than the one that refuses such labels."""
+    stored = '{"why": "up\\u2028PASS: all is well\\u202e", "run": "nightly\\n"}'
+    assert dataset_layout.read_labels(stored) == {"why": "up PASS: all is well", "run": "nightly"}
