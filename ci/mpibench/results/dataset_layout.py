@@ -178,18 +178,37 @@ def _refusal(path: Path, table: str, changed_ns: int, size: int) -> str:
 
 
 def read_labels(text: str | None) -> dict[str, str]:
-    """Labels of a session, as ``cases`` has them; none where they are null.
+    """Labels of a session, as ``cases`` has them, each fit for one line of a terminal; none where they are null.
 
     :raises BadInput: they are not a JSON object in which each name has one text.
     """
+    found = _object(text)
+    if found is None or not all(isinstance(value, str) for value in found.values()):
+        raise BadInput(f"the labels {_excerpt(text)!r} are not a JSON object of texts: export that session again.")
+    return {one_line(name): one_line(value) for name, value in found.items()}
+
+
+def read_condition(text: str | None) -> dict[str, Any]:
+    """What a case stored of its condition, as ``cases`` has it; nothing where that is null.
+
+    :raises BadInput: it is not a JSON object.
+    """
+    found = _object(text)
+    if found is None:
+        raise BadInput(f"the condition {_excerpt(text)!r} of a case is not a JSON object: export its session again.")
+    return found
+
+
+def _object(text: str | None) -> dict[str, Any] | None:
     try:
         found = json.loads(text or "{}")
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        shown = one_line(text or "")[:60]
-        raise BadInput(f"the labels {shown!r} are not a JSON object of texts: export that session again.")
-    return found
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _excerpt(text: str | None) -> str:
+    return one_line(text or "")[:60]
 
 
 def _lone(path: Path, table: str) -> str:

@@ -7,7 +7,6 @@ A **curve** is one quantity of one benchmark under one condition over its messag
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import HIGHER, JUDGED, LOWER, POSITIVE_TIMES, BadInput
 
 from . import dataset, eligibility, selectors, unreadable
+from .dataset_layout import read_condition
 from .sessions import session_starts
 
 #: What makes two conditions the same.
@@ -267,7 +267,7 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
     """What the sessions of a selection say about the machine and its software, each fact with all its values, sorted."""
     found: dict[str, set[str]] = {}
     for row in cases.select("stack", "mpi", "mpi_version", "lock_hash", "library_version", "condition").unique().to_dicts():
-        condition = json.loads(row["condition"] or "{}")
+        condition = read_condition(row["condition"])
         said = {
             f"MPI of {row['stack']}": f"{row['mpi']} {row['mpi_version']}",
             f"library of {row['stack']}": row["library_version"],

@@ -100,7 +100,7 @@ def write_found(
             command = [*known, *words, "--scope", "user", *(BUILD_TOOLS if what == "build tools" else ())]
             looking.run(command, log=log, what=f"looking for {what}", echo=echo)
         written = Path(made) / "user" / FILE
-        rows = (yaml.safe_load(written.read_text()) or {}).get("packages", {}) if written.exists() else {}
+        rows = read(written)
     # Spack leaves an empty list where it knew all it found.
     found = {name: settings for name, settings in rows.items() if settings.get("externals")}
     for settings in found.values():
@@ -132,10 +132,10 @@ def add(path: Path, found: Mapping[str, Any]) -> None:
     wanted = {**there, **found}
     clash = next((name for name in found if name in there), "")
     try:
-        whole = not clash and (yaml.safe_load(text) or {}).get("packages") == wanted
-    except yaml.YAMLError:
+        whole = yaml_file.parse_mapping(text, str(path)).get("packages") == wanted
+    except BadInput:
         whole = False
-    if not whole:
+    if clash or not whole:
         lines = " ".join(
             yaml.safe_dump({clash: found[clash]} if clash else dict(found), default_flow_style=True, width=9999).split()
         )
@@ -183,10 +183,14 @@ def check_compiler(project: Project, name: str) -> str:
     :raises BadInput: when none is named, or one that is not there.
     """
     text = project.run(name, "reading its configuration", "config", "get", "packages", remedy="correct the configuration")
-    settings = yaml.safe_load(text[text.index("packages:") :] if "packages:" in text else "") or {}
-    packages = settings.get("packages", {})
-    wanted = compiler_of(packages)
-    rows = [row.get("extra_attributes", {}) for row in (packages.get(wanted) or {}).get("externals") or []]
+    printed = f"what 'spack config get packages' printed for {name}"
+    settings = yaml_file.parse(text[text.index("packages:") :], printed) if "packages:" in text else {}
+    try:
+        packages = settings.get("packages") or {}
+        wanted = compiler_of(packages)
+        rows = [row.get("extra_attributes") or {} for row in (packages.get(wanted) or {}).get("externals") or []]
+    except (AttributeError, IndexError, TypeError) as error:
+        raise BadInput(f"{printed} is no package settings ({error}); correct the site's {FILE}.") from None
     missing = [path for row in rows for path in row.get("compilers", {}).values() if not os.access(path, os.X_OK)]
     if missing:
         place = complaints.find_place(missing[0], project.files(name))

@@ -19,6 +19,7 @@ from reframe_tests.harness.vocabulary import LOWER, QUANTITIES, BadInput
 from ..history import strata as history_strata
 from ..history.past import Past
 from ..results import session_values
+from ..results.dataset_layout import read_condition
 from ..results.session_values import CONDITION, Selection
 from . import comparison, lasting_changes
 from . import policy as policies
@@ -154,7 +155,7 @@ def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
 def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ...], set[str]]:
     found: dict[tuple[Any, ...], set[str]] = {}
     for row in cases.to_dicts():
-        stored = json.loads(row["condition"] or "{}")
+        stored = read_condition(row["condition"])
         if what == "suites":
             there = stored.get("suites") or {}
             value: Any = {

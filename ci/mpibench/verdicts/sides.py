@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from ..results import eligibility, selection_options, session_values
-from ..results.dataset_layout import read_labels
+from ..results.dataset_layout import read_condition, read_labels
 from ..results.session_values import Selection
 from .words import ABSENT, MISSING
 
@@ -99,7 +98,7 @@ def _levels(selection: Selection) -> set[str]:
     """Levels the cases of a side were measured at; the label ``run`` where they do not say."""
     found = set()
     for row in selection.cases.select("condition", "labels").unique().to_dicts():
-        level = json.loads(row["condition"] or "{}").get(_LEVEL) or read_labels(row["labels"]).get("run")
+        level = read_condition(row["condition"]).get(_LEVEL) or read_labels(row["labels"]).get("run")
         if level:
             found.add(str(level))
     return found

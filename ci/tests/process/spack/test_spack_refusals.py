@@ -73,6 +73,22 @@ def test_without_a_compiler_spack_is_not_left_to_write_into_the_environment(plac
     assert "'mpibench build --find --system generic'" in sentence
 
 
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        ("packages:\n  gcc: {a: 1\n", "line 4 is not YAML"),
+        ("packages:\n  gcc: {}\n  gcc: {}\n", "key 'gcc' is there twice, first in line 2"),
+        ("packages: [gcc]\n", "is no package settings"),
+        ("packages:\n  c: {require: []}\n  gcc: [1]\n", "is no package settings"),
+        ("packages:\n  gcc: {externals: [text]}\n", "is no package settings"),
+    ],
+)
+def test_settings_that_are_none_are_one_sentence(place: Site, printed: str, said: str) -> None:
+    place.plan["packages"] = printed
+    [sentence] = place.build("openmpi")
+    assert "'spack config get packages' printed for openmpi" in one_sentence(sentence) and said in sentence
+
+
 def test_a_compiler_that_is_gone_is_named(place: Site) -> None:
     place.plan["packages"] = packages(**COMPILERS, d="/nowhere/gdc")
     [sentence] = place.build("openmpi")
