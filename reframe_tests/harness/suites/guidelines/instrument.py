@@ -10,8 +10,9 @@ data, or than the same data in parts. The mock-up really runs, with the copies i
 
 One repetition is call and mock-up, each after an MPI_Barrier, in the order A B B A over the repetitions, so that what drifts
 hits both alike. The time of each is that of the slowest rank, from its own return of the barrier on. Printed are medians over
-the repetitions: of both times, and of their ratio within a repetition. Repetitions are doubled until the row's share of the
-budget is used; what a row leaves over, later ones may use. The interpreter adds about 1 us to each call.
+the repetitions: of both times, and of their ratio within a repetition. Repetitions are added until the row's share of the
+budget is used; what a row leaves over, later ones may use. The interpreter adds about 1 us to each call. Each row is
+compared and timed :data:`FEWEST` times in any case, for which time is set aside once its size has shown how much.
 
 Sizes: Gather, Allgather, Scatter, Alltoall: bytes of one rank's block; all others: bytes of the whole vector.
 """
@@ -36,6 +37,8 @@ TITLE = "# MPI performance guidelines, format 1"
 FACTOR = 4
 #: Repetitions of a row in any case: one in each order.
 FEWEST = 2
+#: Repetitions between two looks at the clock, at most: a look costs a broadcast, and a busy machine is only seen then.
+MOST_AT_ONCE = 16
 #: Root of all calls, and seconds before the first message; why, says ``evidence/exchange.py``.
 ROOT, PAUSE_S = 0, 0.3
 #: Periods of the known data: coprime to the usual block sizes, so that a block in another's place shows.
@@ -44,11 +47,7 @@ BYTE_PERIOD, FLOAT_PERIOD, RANK_PERIOD = 251, 89, 7
 
 @dataclass(frozen=True)
 class Operation:
-    """One call, or what replaces it, with its buffers.
-
-    :param run: makes the call; all ranks do.
-    :param received: what this rank received, as pairs of what arrived and what should have.
-    """
+    """One call, or what replaces it, with its buffers; it gives what this rank received with what it should have."""
 
     run: Callable[[], Any]
     received: Callable[[], Iterator[tuple[Any, Any]]]
@@ -77,7 +76,6 @@ class Calls:
         self.factors = [rank % RANK_PERIOD + 1 for rank in range(self.size)]
 
     # Buffers and what they should hold.
-
     def own(self, size: int) -> bytes:
         return block(self.rank, size)[:size]
 
@@ -108,7 +106,6 @@ class Calls:
         return [buffer, kind] if self.is_root else None
 
     # Blocks.
-
     def gather(self, size: int) -> Operation:
         own, got = self.own(size), self.room(size if self.is_root else 0)
         return Operation(
@@ -207,7 +204,6 @@ class Calls:
         return Operation(run, lambda: iter([(memoryview(padded)[:size], wanted)]))
 
     # Vectors that are added up.
-
     def reduce(self, size: int) -> Operation:
         sent, got = self.numbers(size // 4), self.zeros(size // 4)
         return Operation(
@@ -337,7 +333,6 @@ class Calls:
         return Operation(run, lambda: iter([(got, floats(sum(self.factors[: self.rank + 1]), size // 4))]))
 
     # What replaces a call by itself.
-
     def in_parts(self, call: Callable[[int], Operation], size: int) -> Operation:
         parts = [call(size // FACTOR) for _ in range(FACTOR)]
         return Operation(
@@ -377,24 +372,26 @@ def time_row(
     times = array("d"), array("d")
     orders = (((pair[0].run, times[0]), (pair[1].run, times[1])), ((pair[1].run, times[1]), (pair[0].run, times[0])))
     clock, barrier, more = time.perf_counter, comm.Barrier, array("i", [FEWEST])
-    started = clock()
+    started, longest = clock(), 0.0
     while more[0]:
+        looked = clock()
         for number in range(len(times[0]), len(times[0]) + more[0]):
             for run, kept in orders[number % 2]:
                 barrier()
                 begin = clock()
                 run()
                 kept.append(clock() - begin)
-        # The root alone knows whether there is time to do as much again.
-        done = len(times[0])
-        more[0] = min(done, most - done) if 2 * (clock() - started) < budget_s else 0
+        # The root alone knows how many more there is time for, even if each takes as long as the longest so far.
+        done, now = len(times[0]), clock()
+        longest = max(longest, (now - looked) / more[0])
+        fitting = min((started + budget_s - now) / longest, MOST_AT_ONCE) if longest else MOST_AT_ONCE
+        more[0] = max(min(int(fitting), most - done, done), 0) // FEWEST * FEWEST
         comm.Bcast([more, MPI.INT], ROOT)
-    slowest = tuple(array("d", kept) for kept in times)
-    for kept, all_ in zip(times, slowest, strict=True):
-        comm.Reduce([kept, MPI.DOUBLE], [all_, MPI.DOUBLE] if comm.rank == ROOT else None, MPI.MAX, ROOT)
+    call, mockup = (kept[:] for kept in times)
+    for kept, slowest in zip(times, (call, mockup), strict=True):
+        comm.Reduce([kept, MPI.DOUBLE], [slowest, MPI.DOUBLE] if comm.rank == ROOT else None, MPI.MAX, ROOT)
     if comm.rank != ROOT:
         return None
-    call, mockup = slowest
     ratios = [one / other for one, other in zip(call, mockup, strict=True)]
     return len(call), statistics.median(call), statistics.median(mockup), statistics.median(ratios)
 
@@ -427,19 +424,23 @@ def main(words: list[str], comm: Any) -> None:
     say("# reductions: MPI_SUM of MPI_FLOAT; before it is timed, each row's received data are compared")
     say(f"# {'guideline':<46} {'bytes':>10} {'repetitions':>12} {'call[us]':>14} {'mockup[us]':>14} {'ratio':>12}")
     gc.disable()
-    rows = [(name, size) for name in asked.guidelines for size in asked.sizes]
-    ends = time.perf_counter() + asked.budget_s
+    rows, clock = [(name, size) for name in asked.guidelines for size in asked.sizes], time.perf_counter
+    ends, needed = clock() + asked.budget_s, dict.fromkeys(asked.sizes, 0.0)
     for name, size in rows:
+        started = clock()
         pair = find(calls, name, size)
         check(calls, name, size, pair)
-        share = (ends - time.perf_counter()) / (len(rows) - count)
-        most = max(FEWEST, min(asked.repetitions, (asked.volume_mib << 20) // size) // 2 * 2)
+        most = max(FEWEST, min(asked.repetitions, (asked.volume_mib << 20) // size) // FEWEST * FEWEST)
+        before, beyond = clock(), 0.0
+        share = (ends - before - sum(needed[each] for _, each in rows[count + 1 :])) / (len(rows) - count)
         if measured := time_row(comm, pair, most, share):
             repetitions, call, mockup, ratio = measured
+            beyond = (clock() - before) * (1 - FEWEST / repetitions)
             say(f"{name:<48} {size:>10} {repetitions:>12} {1e6 * call:>14.3f} {1e6 * mockup:>14.3f} {ratio:>12.6f}")
         count += 1
         del pair
         gc.collect()
+        needed[size] = max(needed[size], clock() - started - beyond)
     if comm.rank == ROOT:
         sys.stdout.write(f"# end: {count} rows, received data all right, CRC-32 {checksum:08x}\n")
         sys.stdout.flush()
