@@ -82,7 +82,7 @@ class Night:
     :param notes: what its answer says besides.
     :param before: sessions the database held before anything was measured.
     :param junit: the JUnit file, where one is asked for, is completed.
-    :param preflight: whether the nodes are looked at before, one of :data:`.preflight.CHOICES`.
+    :param preflight: whether the nodes are looked at before, as :func:`.preflight.choice` says.
     :param lock: descriptor of the file whose lock keeps other nights away.
     """
 
@@ -434,7 +434,7 @@ def main(options: Sequence[str] | None = None) -> int:
         night.confirm_minutes = night_options.confirm_minutes(
             os.environ.get("CONFIRM_MINUTES", f"{measuring.BUDGET_MINUTES:g}")
         )
-        night.preflight = preflight.choice(os.environ.get("PREFLIGHT", preflight.YES if mode != "smoke" else preflight.NO))
+        night.preflight = preflight.choice(os.environ.get("PREFLIGHT"), mode)
         return run(night)
     except BadInput as error:
         print(f"nightly: {error}", file=sys.stderr)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reframe_tests.harness.preflight.node_answers import NEVER_STARTED
+from reframe_tests.harness.preflight import node_answers
+from reframe_tests.harness.preflight.node_answers import NEVER_STARTED, NO_LAUNCHER
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.session import session_folder
 from reframe_tests.harness.vocabulary import BadInput
@@ -18,6 +20,8 @@ from . import supervision
 
 #: What ``PREFLIGHT`` may be: nothing is looked at; odd nodes are named; they are named and nothing is measured on them.
 CHOICES = NO, YES, EXCLUDE = ("no", "yes", "exclude")
+#: Nobody asked: they are looked at where there is a way to, as with ``yes``.
+DEFAULT = ""
 #: Label ``run`` of these sessions.
 RUN = "preflight"
 #: Minutes it may take, the queue's time included.
@@ -27,6 +31,8 @@ FEW = 5
 #: What to do where nodes cannot be looked at, as with a scheduler that the test does not know.
 WITHOUT = "PREFLIGHT=no measures without"
 LOG, REPORT = "preflight.log", "preflight.json"
+#: In the log, why a partition's nodes cannot be looked at: ``system:partition: reason``.
+_LEFT_OUT = re.compile(rf"(\S+: {re.escape(NO_LAUNCHER)} \S+)")
 
 
 @dataclass
@@ -48,11 +54,14 @@ class PreflightAnswer:
         return [f"--job-option=exclude={','.join(self.excluded)}"] if self.excluded else []
 
 
-def choice(text: str) -> str:
-    """What ``PREFLIGHT`` asks for.
+def choice(text: str | None, mode: str = "nightly") -> str:
+    """What ``PREFLIGHT`` asks for; by default :data:`DEFAULT`, and nothing in smoke mode.
 
+    :param text: ``None``: it is not set.
     :raises BadInput: none of :data:`CHOICES`.
     """
+    if text is None:
+        return NO if mode == "smoke" else DEFAULT
     if text not in CHOICES:
         raise BadInput(f"PREFLIGHT={text} is none of {', '.join(CHOICES)}.")
     return text
@@ -62,7 +71,7 @@ def look(options: Sequence[str], wanted: str, folder: Path, say: Callable[[str],
     """Look at all idle nodes.
 
     :param options: the night's own for ReFrame; its system counts here, too.
-    :param wanted: one of :data:`CHOICES`.
+    :param wanted: one of :data:`CHOICES`, or :data:`DEFAULT`.
     :param folder: for log and run report.
     :raises Interrupted: by a signal.
     """
@@ -83,7 +92,12 @@ def look(options: Sequence[str], wanted: str, folder: Path, say: Callable[[str],
             [f"preflight: not done after {LIMIT_MINUTES:g} min, the queue's time included: see {folder / LOG}"]
         )
     except BadInput:
-        return PreflightAnswer([f"preflight: ReFrame ended before it looked at a node: see {folder / LOG}; {WITHOUT}"])
+        log = folder / LOG
+        reasons = list(dict.fromkeys(_LEFT_OUT.findall(log.read_text(errors="replace") if log.exists() else "")))
+        if not reasons:
+            return PreflightAnswer([f"preflight: ReFrame ended before it looked at a node: see {log}; {WITHOUT}"])
+        sentence = f"preflight: no node was looked at: {'; '.join(reasons)}"
+        return PreflightAnswer(notes=[sentence]) if wanted == DEFAULT else PreflightAnswer([f"{sentence}; {WITHOUT}"])
     return judge(session, exclude=wanted == EXCLUDE)
 
 
@@ -101,6 +115,9 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
             answer.notes.append(f"{where}: not looked at: {first_line(case.reason).removeprefix('sanity error: ')}")
         elif case.result != "pass" or case.evidence != "proven":
             _judge_case(case, where, exclude, answer)
+        others = case.entry.get("not_idle")
+        if isinstance(others, dict) and all(isinstance(count, int) for count in others.values()):
+            answer.notes += [f"{where}: {sentence}" for sentence in node_answers.describe_others(others)]
     if all(case.result == "skip" or NEVER_STARTED in case.reason for case in session.cases):
         why = "see the notes" if session.cases else "the session has no case"
         answer.problems.append(f"preflight: no node was looked at: {why}; {WITHOUT}")

@@ -74,8 +74,8 @@ class NightProject:
         """What the tests are to measure from now on."""
         self.write("plan.json", json.dumps(list(cases)))
 
-    def begin(self, *options: str, script: str = "ci/nightly", **environ: str) -> subprocess.Popen[str]:
-        """Start a night."""
+    def begin(self, *options: str, script: str = "ci/nightly", **environ: str | None) -> subprocess.Popen[str]:
+        """Start a night; a variable that is ``None`` is not set."""
         settings = {
             "SYNTHETIC_PLAN": str(self.top / "plan.json"),
             "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
@@ -84,17 +84,18 @@ class NightProject:
         # Looking at the nodes first, which takes a ReFrame of its own, is for who asks for it.
         settings.setdefault("PREFLIGHT", "no")
         inherited = {key: value for key, value in os.environ.items() if key not in ("LABEL", "MODE", "MAILTO")}
+        wanted = {**inherited, **settings, **environ}
         return subprocess.Popen(
             [str(self.top / script), *options],
             cwd=self.top,
-            env={**inherited, **settings, **environ},
+            env={name: value for name, value in wanted.items() if value is not None},
             text=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
 
-    def run(self, *options: str, script: str = "ci/nightly", **environ: str) -> tuple[int, str]:
+    def run(self, *options: str, script: str = "ci/nightly", **environ: str | None) -> tuple[int, str]:
         """Exit status and output of a night."""
         night = self.begin(*options, script=script, **environ)
         said, _ = night.communicate(timeout=300)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..job import ending
@@ -21,6 +22,8 @@ NODES_MARK = "mpibench-job-nodes "
 PRINT_NODES = f'echo "{NODES_MARK}$(scontrol show hostnames | paste -sd " ")"'
 #: Begins the sentence on a job that was given up, or cancelled, while it waited for its nodes: Slurm makes no output for it.
 NEVER_STARTED = "the job never started"
+#: Why a partition is left out whose scheduler starts no task on each node by itself; the scheduler's name follows.
+NO_LAUNCHER = "no launcher is known that starts one program a node with"
 #: Nodes at most that a sentence names.
 FEW = 8
 #: Larger numbers are no size, rate or time of a node, and cannot be stored (SQLite and Parquet: 64 bits).
@@ -99,6 +102,27 @@ def job_nodes(text: str) -> tuple[str, ...]:
     """Names of the job's nodes from what it printed (:data:`PRINT_NODES`); empty where it did not say them."""
     lines = (line for line in text.split("\n") if line.startswith(NODES_MARK))
     return tuple(one_line(next(lines, "").removeprefix(NODES_MARK)).split())
+
+
+def count_states(states: Iterable[Iterable[str]]) -> dict[str, int]:
+    """Nodes that are not idle alone, by their states (``scontrol show nodes``) in lower case, the most frequent first.
+
+    :param states: of each node, such as ``{"IDLE", "DRAIN"}``.
+    """
+    named = ("+".join(sorted(each.lower() for each in one)) or "unknown" for one in states)
+    return dict(Counter(name for name in named if name != "idle").most_common())
+
+
+def describe_others(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Sentence on nodes that were not looked at; none where all were.
+
+    :param counts: :func:`count_states`.
+    """
+    if not counts:
+        return ()
+    total = sum(counts.values())
+    states = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return (f"{total} {'node was' if total == 1 else 'nodes were'} not idle and not looked at: {states}",)
 
 
 def find_missing(nodes: Mapping[str, Any], there: Sequence[str], expected: int) -> list[str]:

@@ -24,6 +24,8 @@ ABSENT = None
 UP = ("up", "unknown", "active")
 #: Name of what is judged first of a card: whether it is there.
 PRESENCE = "presence"
+#: Name of what is judged of a rail's rate where there is none.
+UNREADABLE = "no rate"
 #: Characters at most of a value in a sentence; the session has all of it.
 LONGEST = 300
 
@@ -50,11 +52,15 @@ class OddNodes:
         """All nodes that are odd in this."""
         return tuple(dict.fromkeys(node for _, nodes in self.values for node in nodes))
 
-    def text(self) -> str:
-        """One sentence: what, where, what it must be, why, and how to put it right."""
-        what = f"{self.fact} of {self.instance}" if self.instance else self.fact
+    def text(self, instances: Sequence[str] = ()) -> str:
+        """One sentence: what, where, what it must be, why, and how to put it right.
+
+        :param instances: all that the same is to be said of; default: its own.
+        """
+        of = listed(instances or (self.instance,))
+        what = f"{self.fact} of {of}" if of else self.fact
         if self.fact == PRESENCE:
-            what = self.instance
+            what = of
         found = "; ".join(f"{_shown(value)} on {listed(nodes)}" for value, nodes in self.values[:FEW])
         if len(self.values) > FEW:
             found += f"; {len(self.values) - FEW} other values on {sum(len(nodes) for _, nodes in self.values[FEW:])} nodes"
@@ -64,6 +70,22 @@ class OddNodes:
         """For the session's database."""
         rows = [{"value": value, "nodes": list(nodes)} for value, nodes in self.values]
         return {**vars(self), "values": rows}
+
+
+def texts(found: Iterable[OddNodes]) -> list[str]:
+    """A sentence for each that is odd, one for many ports of which the same is to be said: a card has several of them."""
+    alike: dict[tuple[Any, ...], list[OddNodes]] = {}
+    for odd in found:
+        alike.setdefault((odd.fact, odd.values, odd.wanted, odd.why, odd.fix, odd.note), []).append(odd)
+    return [group[0].text([odd.instance for odd in group]) for group in alike.values()]
+
+
+def find_unseen(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str) -> list[str]:
+    """Sentence on rules that hold nothing, since no node shows what they are about; none without nodes."""
+    shown = {fact for facts in nodes.values() for fact in facts}
+    there = (rule for rule in rules if not rule.partitions or partition in rule.partitions)
+    unseen = [rule.fact for rule in there if rule.fact not in shown and not rule.required]
+    return [f"no node shows {', '.join(unseen)}: nothing is known of that"] if nodes and unseen else []
 
 
 def judge(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str, fabrics: Iterable[Fabric]) -> list[OddNodes]:
@@ -182,7 +204,9 @@ def _rails(nodes: Mapping[str, NodeFacts], fabric: Fabric) -> Iterator[OddNodes]
             if interfaces and fabric.mtu_bytes is not None and mtu != fabric.mtu_bytes and state is not ABSENT:
                 rows.setdefault("mtu_bytes", []).append((node, mtu))
             least = rail.line_rate_gbit_per_s and SLOW_SHARE * rail.line_rate_gbit_per_s
-            if least and _is_number(rate) and rate < least:
+            if least and state in UP and not _is_number(rate):
+                rows.setdefault(UNREADABLE, []).append((node, rate))
+            elif least and _is_number(rate) and rate < least:
                 rows.setdefault("rate_gbit_per_s", []).append((node, rate))
         wanted = {
             "state": (f"a rail of {fabric.name} must be up", "nothing can be measured over it", "see cable, port and its log"),
@@ -196,11 +220,18 @@ def _rails(nodes: Mapping[str, NodeFacts], fabric: Fabric) -> Iterator[OddNodes]
                 "the port came up slower",
                 "see cable and switch port",
             ),
+            UNREADABLE: (
+                f"system.py says {_shown(rail.line_rate_gbit_per_s)} for {fabric.name}",
+                "whether the port came up slower is not known",
+                "see the driver, or take line_rate_gbit_per_s out of system.py",
+            ),
         }
         for fact, pairs in rows.items():
             kinds = dict.fromkeys(value for _, value in pairs)
             values = tuple((kind, tuple(node for node, value in pairs if value == kind)) for kind in kinds)
-            yield OddNodes(fact, rail.device, values, *wanted[fact])
+            # Software interfaces and those of virtual machines have no rate; an RDMA port always has one.
+            note = fact == UNREADABLE and interfaces
+            yield OddNodes("rate_gbit_per_s" if fact == UNREADABLE else fact, rail.device, values, *wanted[fact], note)
 
 
 def _names(rail: Rail) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import ReframeError, SanityError
 
 from ..job import ending
+from ..mpis import registry as mpis
 from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence
 from ..session import provenance
 from ..sites import selected_tests, site
@@ -46,9 +47,9 @@ class NodeTest(rfm.RunOnlyRegressionTest):
 
     #: Nodes to look at.
     #:
-    #: :type: :class:`int`
+    #: :type: :class:`int`, or text that is read as such, since ReFrame answers other text with a traceback
     #: :default: ``0``: all that are idle (ReFrame's ``--flex-alloc-nodes`` says which these are)
-    node_count = variable(int, value=0, loggable=True)
+    node_count = variable(str, int, value=0, loggable=True)
 
     #: What was looked at, as stored with the session.
     condition = variable(dict, value={}, loggable=True)
@@ -58,6 +59,9 @@ class NodeTest(rfm.RunOnlyRegressionTest):
 
     #: What is odd, for programs, as stored with the session.
     odd_nodes = variable(list, value=[], loggable=True)
+
+    #: Nodes of the partition that were not idle and therefore not looked at, by their states, as stored with the session.
+    not_idle = variable(dict, value={}, loggable=True)
 
     #: Commit of the tests and versions of what runs and judges them (``provenance``), as stored with the session.
     measured_with = variable(dict, value={}, loggable=True)
@@ -79,24 +83,24 @@ class NodeTest(rfm.RunOnlyRegressionTest):
                 self.valid_systems.append(partition.fullname)
             else:
                 name = partition.scheduler.registered_name
-                selected_tests.leave_out(
-                    self, partition.fullname, f"no launcher is known that starts one program a node with {name}"
-                )
+                selected_tests.leave_out(self, partition.fullname, f"{node_answers.NO_LAUNCHER} {name}")
 
     @run_after("setup")
     def read_rules(self) -> None:
         """The rules that its nodes are judged by."""
         partition = self.current_partition
-        if self.node_count < 0:
+        if not str(self.node_count).isdecimal():
             raise ReframeError(
                 f"-S node_count={self.node_count} is no number of nodes; give 1 or more, or 0 for all that are idle."
             )
+        self.node_count = int(self.node_count)
+        self._fabrics = tuple(site.fabrics_of(partition.extras).values())
         try:
             partitions = [each.name for each in self.current_system.partitions]
-            self._rules = rules.load(self.current_system.name, [site.ROOT, *site.LOADED][-1], partitions)
+            rdma = any(fabric.rails and not mpis.transport(fabric.transport).interfaces for fabric in self._fabrics)
+            self._rules = rules.load(self.current_system.name, [site.ROOT, *site.LOADED][-1], partitions, rdma=rdma)
         except BadInput as error:
             raise ReframeError(str(error)) from None
-        self._fabrics = tuple(site.fabrics_of(partition.extras).values())
         # A dry run asks no scheduler which nodes are idle.
         wanted = self.node_count or (max(site.node_counts_of(partition.extras)) if self.is_dry_run() else 0)
         self.num_tasks = 1 if partition.scheduler.registered_name == "local" else wanted
@@ -119,6 +123,12 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         described = dict.fromkeys(device for fabric in self._fabrics for device in fabric.devices)
         self.executable_opts = [str(node_facts.PROGRAM), *described]
         self.condition = {"group": GROUP, "stack": ENVIRONMENT, "nodes": self.num_tasks, "ppn": 1}
+        if not self.node_count and self.job.launcher.registered_name == "srun" and not self.is_dry_run():
+            try:
+                nodes = self.job.scheduler.filternodes(self.job, self.job.scheduler.allnodes())
+            except ReframeError as error:
+                raise ReframeError(f"which nodes are idle is not known: {error}") from None
+            self.not_idle = node_answers.count_states(node.states for node in nodes)
 
     @sanity_function
     def prove_nodes(self) -> bool:
@@ -140,7 +150,9 @@ class NodeTest(rfm.RunOnlyRegressionTest):
             end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode)
             wrong += node_answers.explain(end, (Path(self.stagedir) / str(self.stderr)).read_text(errors="replace"))
         odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)
-        failed = [one.text() for one in odd if not one.note]
+        failed = node_judgement.texts([one for one in odd if not one.note])
+        notes = node_judgement.texts([one for one in odd if one.note])
+        unseen = node_judgement.find_unseen(nodes, self._rules, self.current_partition.name)
         self.odd_nodes = [one.as_dict() for one in odd]
         self.condition = {**self.condition, "nodes": len(nodes)}
         self.proof = Evidence(
@@ -152,7 +164,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
             devices=(),
             transport="",
             seconds=(),
-            notes=tuple(one.text() for one in odd if one.note),
+            notes=(*node_answers.describe_others(self.not_idle), *notes, *unseen),
             kernel=tuple(_row(node, facts) for node, facts in sorted(nodes.items())),
         ).as_dict()
         if wrong or failed:

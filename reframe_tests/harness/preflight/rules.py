@@ -66,16 +66,17 @@ class Rule:
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
 
-def load(system: str, root: Path = ROOT, partitions: Sequence[str] = ()) -> tuple[Rule, ...]:
+def load(system: str, root: Path = ROOT, partitions: Sequence[str] = (), *, rdma: bool = False) -> tuple[Rule, ...]:
     """The rules of a system: those of all, each replaced or taken out by the system's own.
 
     :param partitions: all of the system; empty: not checked.
+    :param rdma: for nodes with an RDMA fabric, of which ``expected_with_rdma`` is expected.
     :raises BadInput: naming file, key and remedy; also for a rule that could never find anything.
     """
     common, own = root / "site_configs" / FILE, root / "site_configs" / system / FILE
     rows = _read(common, partitions)
     rows |= _read(own, partitions) if optional_file.is_there(own) else {}
-    return tuple(_rule(fact, row) for fact, row in rows.items() if row is not None)
+    return tuple(_rule(fact, row, rdma) for fact, row in rows.items() if row is not None)
 
 
 def _read(path: Path, partitions: Sequence[str]) -> dict[str, Any]:
@@ -101,8 +102,10 @@ def _suggest(name: str, names: Sequence[str]) -> str:
     return f"write '{near[0]}', or remove it" if near else f"known: {', '.join(names)}"
 
 
-def _rule(fact: str, row: Mapping[str, Any]) -> Rule:
+def _rule(fact: str, row: Mapping[str, Any], rdma: bool) -> Rule:
     same, expected = row.get("same"), row.get("expected", [])
+    if rdma and "expected_with_rdma" in row:
+        same, expected = None, row["expected_with_rdma"]
     near = same if isinstance(same, Mapping) else {}
     return Rule(
         fact=fact,

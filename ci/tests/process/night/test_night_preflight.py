@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from mpibench.results import sessions
 from night_project import NightProject
 from reframe_tests.harness.sites.site import ROOT
+from tiny_site import SYSTEM
 
 ODD = "kernel: {expected: of another machine, why: because, fix: do it}\n"
 
@@ -29,6 +32,15 @@ def runs(project: NightProject) -> list[str | None]:
     """Label ``run`` of each session, oldest first."""
     database = project.results / "results.db"
     return [sessions.read_session(database, one).labels.get("run") for one in sessions.list_sessions(database)]
+
+
+#: Stand-ins for those of PBS: a job runs while it is submitted, and is forgotten then (153: PBSE_UNKJOBID).
+QSUB = """#!/bin/bash
+script=${!#}
+bash "$script" >"$(sed -n 's/^#PBS -o *//p' "$script")" 2>"$(sed -n 's/^#PBS -e *//p' "$script")"
+echo 1.server
+"""
+QSTAT = "#!/bin/bash\nexit 153\n"
 
 
 def test_nodes_that_are_as_they_must_be_say_nothing(project: NightProject) -> None:
@@ -61,3 +73,38 @@ def test_a_part_of_a_night_looks_at_no_node_and_a_word_that_is_none_is_refused(p
     assert status == 0 and runs(project) == ["nightly"], said
     status, said = project.run(PREFLIGHT="maybe")
     assert (status, said.splitlines()[-1]) == (2, "nightly: PREFLIGHT=maybe is none of no, yes, exclude.")
+
+
+def test_where_no_node_can_be_looked_at_a_night_says_so_and_is_red_only_for_who_asked(project: NightProject) -> None:
+    project.write("site_configs/tiny/system.py", SYSTEM.replace('"scheduler": "local"', '"scheduler": "pbs"'))
+    project.write("bin/qsub", QSUB, executable=True)
+    project.write("bin/qstat", QSTAT, executable=True)
+    reason = "preflight: no node was looked at: tiny:node: no launcher is known that starts one program a node with pbs"
+    status, said = project.run(PREFLIGHT=None)
+    assert status == 0 and f"{reason}\n" in said and runs(project) == ["nightly"], said
+    status, said = project.run(PREFLIGHT="yes")
+    assert status == 1, said
+    assert f"{reason}; PREFLIGHT=no measures without." in said.split("NOT accepted; reasons: 1")[1]
+
+
+def test_a_number_of_nodes_that_is_none_is_one_sentence(project: NightProject) -> None:
+    words = [
+        "reframe",
+        "--nocolor",
+        "-c",
+        "reframe_tests/preflight.py",
+        "-n",
+        "NodePreflight",
+        "-S",
+        "node_count=text",
+        "--dry-run",
+    ]
+    environ = {
+        **os.environ,
+        "RFM_CONFIG_FILES": str(project.top / "site_configs" / "settings.py"),
+        "PYTHONPATH": str(project.top),
+    }
+    done = subprocess.run(words, cwd=project.top, env=environ, capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and "Traceback" not in said, said
+    assert "-S node_count=text is no number of nodes; give 1 or more, or 0 for all that are idle." in said

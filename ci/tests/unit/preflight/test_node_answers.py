@@ -143,3 +143,9 @@ def test_the_nodes_of_a_job_are_those_it_names_itself() -> None:
     assert node_answers.job_nodes("hello\nmpibench-job-nodes c1 c2\nmpibench-job-nodes c9\n") == ("c1", "c2")
     assert node_answers.job_nodes("srun: mpibench-job-nodes c1\n") == ()
     assert node_answers.job_nodes("mpibench-job-nodes \n") == (), "scontrol said nothing"
+
+
+def test_nodes_that_were_not_looked_at_are_counted_by_state() -> None:
+    states = [{"IDLE"}, {"ALLOCATED"}, {"ALLOCATED"}, {"IDLE", "DRAIN"}, set()]
+    counts = node_answers.count_states(states)
+    assert counts == {"allocated": 2, "drain+idle": 1, "unknown": 1}

@@ -160,3 +160,45 @@ def test_a_card_that_is_not_there_is_said_once() -> None:
     rows = {"n1": {**rail("active"), "firmware": {"mlx5_0:1": "1"}}, "n2": {}}
     (text,) = texts(rows, rules[0], fabrics=(IB,))
     assert text.startswith("state of mlx5_0 is not to be read on n2")
+
+
+def test_one_sentence_for_the_same_on_many_ports() -> None:
+    ports = [f"mlx5_{number}:1" for number in range(10)]
+    card = {"firmware": dict.fromkeys(ports, "2")}
+    old = {"firmware": {**dict.fromkeys(ports[:9], "1"), ports[9]: "0"}}
+    rule = Rule("firmware", "w", "f", same=True)
+    found = node_judgement.judge({"n1": card, "n2": old, "n3": card}, (rule,), "batch", ())
+    assert [odd.instance for odd in found] == ports, "programs have each"
+    alike, other = node_judgement.texts(found)
+    assert alike.startswith(f"firmware of {', '.join(ports[:8])} and 1 more is 1 on n2; 2 of 3 nodes have 2")
+    assert other.startswith("firmware of mlx5_9:1 is 0 on n2")
+    (gone,) = node_judgement.texts(node_judgement.judge({"n1": card, "n2": {}, "n3": card}, (rule,), "batch", ()))
+    assert gone.startswith("mlx5_0:1, mlx5_1:1, ") and " and 2 more is missing on n2" in gone
+
+
+def test_what_no_node_shows_is_said() -> None:
+    rules = (SAME, Rule("turbo", "w", "f", same=True), Rule("lanes", "w", "f", same=True, instances="mlx5*"))
+    elsewhere = Rule("smt", "w", "f", same=True, partitions=("other",))
+    needed = Rule("board", "w", "f", same=True, required=True)
+    facts = nodes("kernel", "a", None)
+    found = node_judgement.find_unseen(facts, (*rules, elsewhere, needed), "batch")
+    assert found == ["no node shows turbo, lanes: nothing is known of that"], "what is required fails by itself"
+    assert node_judgement.find_unseen(facts, (SAME,), "batch") == node_judgement.find_unseen({}, rules, "batch") == []
+
+
+@pytest.mark.parametrize(
+    ("fabric", "facts", "note"),
+    [
+        (IB, rail("active"), False),
+        (IB, {"state": {"mlx5_0:1": "active"}, "rate_gbit_per_s": {"mlx5_0:1": "fast"}}, False),
+        (ETH, rail("up", name="eth0", mtu_bytes=9000), True),
+    ],
+)
+def test_a_described_rate_that_cannot_be_read_is_said(fabric: Fabric, facts: dict[str, Any], note: bool) -> None:
+    if "fast" not in facts.get("rate_gbit_per_s", {}).values():
+        facts = {fact: values for fact, values in facts.items() if fact != "rate_gbit_per_s"}
+    (odd,) = node_judgement.judge({"n1": facts, "n2": facts}, (), "batch", (fabric,))
+    assert (odd.fact, odd.nodes, odd.note) == ("rate_gbit_per_s", ("n1", "n2"), note)
+    assert "whether the port came up slower is not known" in odd.text()
+    undescribed = Fabric("x", fabric.transport, "cluster", (Rail(fabric.rails[0].device),))
+    assert node_judgement.judge({"n1": facts}, (), "batch", (undescribed,)) == []

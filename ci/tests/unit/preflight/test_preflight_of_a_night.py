@@ -81,3 +81,17 @@ def test_options_and_words() -> None:
     assert [preflight.choice(word) for word in preflight.CHOICES] == list(preflight.CHOICES)
     with pytest.raises(BadInput, match=r"PREFLIGHT= is none of no, yes, exclude\."):
         preflight.choice("")
+
+
+def test_nodes_that_others_had_are_counted() -> None:
+    found = judge(case(not_idle={"allocated": 3, "drain+idle": 1}))
+    assert found.problems == []
+    assert found.notes == ["preflight of batch: 4 nodes were not idle and not looked at: 3 allocated, 1 drain+idle"]
+    assert judge(case(not_idle={"down": 1})).notes == ["preflight of batch: 1 node was not idle and not looked at: 1 down"]
+    assert judge(case(not_idle={})).notes == judge(case(not_idle="many")).notes == judge(case(not_idle={"a": None})).notes == []
+
+
+def test_by_default_nodes_are_looked_at_where_there_is_a_way_to() -> None:
+    assert preflight.choice(None) == preflight.choice(None, "acceptance") == preflight.DEFAULT
+    assert preflight.choice(None, "smoke") == preflight.NO
+    assert preflight.choice("yes", "smoke") == preflight.YES

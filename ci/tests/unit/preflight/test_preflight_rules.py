@@ -88,3 +88,19 @@ def test_a_rule_that_could_never_find_anything_is_refused(copy: Path, text: str,
     with pytest.raises(BadInput, match=r"mine/preflight\.yaml") as refused:
         rules.load("mine", copy, ["ndr", "eth"])
     assert said in str(refused.value)
+
+
+def test_with_rdma_memory_must_be_lockable(copy: Path) -> None:
+    """Or all nodes could be alike in what keeps an MPI from using the fabric."""
+
+    def locked(rdma: bool) -> rules.Rule | None:
+        return next((rule for rule in rules.load("mine", copy, rdma=rdma) if rule.fact == "locked_memory_kib"), None)
+
+    without, rule = locked(False), locked(True)
+    assert without and without.same and not without.allowed
+    assert rule and not rule.same and rule.permits("unlimited") and not rule.permits(65536)
+    own(copy, f"locked_memory_kib: {OWN}, same: true}}\n")
+    mine = locked(True)
+    assert mine and mine.same, "a site that knows better says so"
+    own(copy, "locked_memory_kib: null\n")
+    assert locked(True) is None
