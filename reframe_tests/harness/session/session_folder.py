@@ -38,6 +38,14 @@ def separate(name: str, environ: MutableMapping[str, str] = os.environ) -> None:
     environ.setdefault(VARIABLE, name)
 
 
+def looks_up(arguments: Sequence[str]) -> bool:
+    """Whether ReFrame only looks something up.
+
+    :param arguments: its command line without the program.
+    """
+    return any(_LOOK_UP.fullmatch(word) for word in arguments)
+
+
 def log_file(results: Path, name: str, arguments: Sequence[str]) -> Path:
     """Where this start of ReFrame writes its log: a file of its own if it runs something, else the one of all look-ups.
 
@@ -46,7 +54,7 @@ def log_file(results: Path, name: str, arguments: Sequence[str]) -> Path:
     :returns: the null device where nothing can be written, so that looking something up needs no right to write.
     """
     logs = results / "logs"
-    path = logs / (LOOK_UP_LOG if any(_LOOK_UP.fullmatch(word) for word in arguments) else f"{name}.log")
+    path = logs / (LOOK_UP_LOG if looks_up(arguments) else f"{name}.log")
     try:
         logs.mkdir(exist_ok=True)
         path.open("w").close()

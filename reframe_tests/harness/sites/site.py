@@ -14,7 +14,7 @@ import re
 import runpy
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -272,16 +272,22 @@ def configuration(root: Path = ROOT) -> tuple[dict[str, Any], list[str]]:
     return site_configuration, problems
 
 
-def log_level(words: Iterable[str], environ: Mapping[str, str]) -> str:
-    """The finest level of ReFrame's messages that anybody sees: the log file's, or with ``-vvv`` what the terminal shows.
+def log_level(words: Sequence[str], environ: Mapping[str, str]) -> str:
+    """The finest level of ReFrame's messages that are made: what ``-v`` asks for, and ``debug`` where anything is started.
 
-    ReFrame 4.10 completes each message with every loggable attribute of its test before a handler refuses it, and most are
-    finer: a quarter of the time of a dry run. (``logging.level`` in its configuration reference; "undefined" lets all through.)
+    ReFrame 4.10 completes each message with every loggable attribute of its test before a handler refuses it or writes it: a
+    third of the time of a dry run, which starts nothing that a message would be needed for. (``logging.level`` in its
+    configuration reference; "undefined" lets all through.)
 
     :param words: command line of ``reframe``, whose ``-v`` make the terminal's level finer, one step each.
     """
+    from ..session import session_folder
+
     steps = sum(word.count("v") for word in words if re.fullmatch(r"-[A-Za-z]+|--verb[a-z]*", word))
-    return "undefined" if steps > 2 or environ.get("RFM_VERBOSE") else "debug"
+    if steps > 2 or environ.get("RFM_VERBOSE"):
+        return "undefined"
+    starts_nothing = session_folder.looks_up(words) or "--dry-run" in words
+    return "verbose" if starts_nothing and steps < 2 else "debug"
 
 
 def _logging() -> dict[str, Any]:

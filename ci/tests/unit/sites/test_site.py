@@ -143,6 +143,10 @@ def test_the_example_of_the_readme_is_good_and_gets_every_stack(tmp_path: Path) 
     ("words", "environ", "level"),
     [
         (["-r", "-n", "verbose", "--save-log-files"], {}, "debug"),
+        (["-l"], {}, "verbose"),
+        (["--dry-run", "-v"], {}, "verbose"),
+        (["--dry-run", "-vv"], {}, "debug"),
+        (["-rn", "Imb"], {}, "debug"),
         (["-lv", "--verbose"], {}, "debug"),
         (["-l", "-v", "-vv"], {}, "undefined"),
         (["--verbose", "--verb", "-lv"], {}, "undefined"),
