@@ -89,7 +89,7 @@ def test_a_test_that_cannot_be_loaded_is_an_error(
 ) -> None:
     """ReFrame itself warns and goes on without it."""
     (tmp_path / "odd.py").write_text(LEAF.format(group=group, end=end))
-    done = run_reframe("-l", "-c", str(tmp_path / "odd.py"), only="placement.py")
+    done = run_reframe("-l", "-c", str(tmp_path / "odd.py"), only="startup.py")
     assert done.returncode == 1, done.stdout
     said = done.stdout + done.stderr
     assert re.search(rf"not every test was loaded, and nothing is measured without it: {reason}; correct it, or take", said), (
