@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import reframe.core.runtime as rt
 import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import ReframeError, SanityError
+from reframe.core.exceptions import ReframeError, SanityError, SkipTestError
 
 from .evidence import data_check, recorder
 from .job import condition, ending, interleaved, parameters, script
@@ -146,9 +147,13 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         """
         selected_tests.LOADED.append(self)
         self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG]
-        self.valid_prog_environs = catalogue.stack_selection(self.group)
         self.descr = catalogue.GROUPS[self.group].description
-        self._select_places()
+        names = ("group", "fabric", "nodes", "ppn", "pinning")
+        places = self._places({name: getattr(self, name) for name in names})
+        self.valid_systems = list(places.partitions)
+        self.valid_prog_environs = catalogue.stack_selection(self.group) if places.stacks is None else list(places.stacks)
+        for place, why in places.left_out:
+            selected_tests.leave_out(self, place, why)
         self.tags = {self.group, self.fabric, "maintenance"}
         policies = parameters.policies_of_system()
         # One explicit placement where there is one, so that the smoke slice also shows that pinning works.
@@ -160,44 +165,35 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         if self.ppn in ("1", "2") and self.pinning == usual and not self.nightly_pinning:
             self.tags.add("smoke")
 
-    def _select_places(self) -> None:
-        """Partitions with this fabric and the stacks that may measure it there; why others are left out is logged."""
-        space = type(self).param_space.params
+    @classmethod
+    def _places(cls, point: Mapping[str, Any]) -> parameters.Places:
+        """Where a point of the space of parameters can be measured."""
+        space = cls.param_space.params
         orders = (tuple(space["ppn"].values), tuple(space["pinning"].values))
-        there = [each for each in rt.runtime().system.partitions if self.fabric in site.fabrics_of(each.extras)]
-        wanted = [{word.removeprefix("+") for word in words.split()} for words in self.valid_prog_environs]
-        useful, stacks, unfit = [], [], []
-        for partition in there:
-            ranks = parameters.ranks_of(partition, self.fabric, self.nodes, self.ppn, self.pinning, orders)
-            try:
-                if isinstance(ranks, str):
-                    raise NotMeasured(ranks)
-                if ranks >= 0:
-                    catalogue.check_ranks(self.group, ranks, self.nodes)
-                able = [each for each in partition.environs if any(words <= set(each.features) for words in wanted)]
-                if not able:
-                    raise NotMeasured(
-                        f"no stack of this partition has {' or '.join(' and '.join(sorted(words)) for words in wanted)}"
-                    )
-                files = {each.name: each.extras.get("stack", "") for each in able}
-                reasons = {
-                    name: parameters.why_unbuilt(file, self.group) or parameters.why_unusable(file, partition, self.fabric)
-                    for name, file in files.items()
-                }
-                if all(reasons.values()):
-                    raise NotMeasured("; ".join(dict.fromkeys(reasons.values())))
-                useful.append(partition.fullname)
-                stacks += [name for name, reason in reasons.items() if not reason]
-                unfit += [(f"{partition.fullname}+{name}", name, reason) for name, reason in reasons.items() if reason]
-            except NotMeasured as reason:
-                selected_tests.leave_out(self, partition.fullname, str(reason))
-        self.valid_systems = useful
-        # By name only where that says more: a stack may be usable on one partition and skipped on another.
-        if unfit:
-            self.valid_prog_environs = list(dict.fromkeys(stacks))
-        for place, name, why in unfit:
-            if name not in stacks:
-                selected_tests.leave_out(self, place, why)
+        where = (point["fabric"], point["nodes"], point["ppn"], point["pinning"])
+        return parameters.places_of(tuple(rt.runtime().system.partitions), point["group"], *where, orders)
+
+    @classmethod
+    def _map_variant_num(cls, variant_num: int | None = None) -> tuple[int | None, int | None]:
+        """Where a variant lies in the space of parameters; one that can be measured nowhere is not made.
+
+        ReFrame 4.10 asks this first where it makes an instance (``core/meta.py``, ``RegressionTestMeta.__call__``), and then
+        gives the instance its fifty variables: most of the time of ``reframe -l``, and most instances would be of no use.
+
+        :raises SkipTestError: it can be measured nowhere; ReFrame goes on to the next.
+        """
+        metaclass: Any = type(cls)
+        index, fixtures = metaclass._map_variant_num(cls, variant_num)
+        # Without a group ReFrame says what is wrong, where the instance is made.
+        if variant_num is None or not cls.var_space["group"].is_defined() or selected_tests.is_wanted(cls, variant_num):
+            return index, fixtures
+        point = {"group": cls.group, **cls.param_space[index]}
+        places = cls._places(point)
+        if not places.partitions:
+            name = cls.__name__ + "".join(f" %{each}={param.format(point[each])}" for each, param in cls.raw_params.items())
+            selected_tests.pass_over(cls, variant_num, name, places.left_out)
+            raise SkipTestError(f"{name} can be measured nowhere on this system")
+        return index, fixtures
 
     @run_after("setup")
     def resolve_condition(self) -> None:

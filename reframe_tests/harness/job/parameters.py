@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import reframe.core.runtime as rt
 from reframe.core.logging import getlogger
@@ -124,6 +124,63 @@ def why_unbuilt(stack: str, group: str) -> str:
         return catalogue.why_unbuilt(group, _read_stack(stack))
     except BadInput:
         return ""
+
+
+class Places(NamedTuple):
+    """Where a group can be measured under a condition.
+
+    :param partitions: full names of those with a stack that can.
+    :param stacks: names of the stacks there, where only some that have the group's benchmarks can; otherwise ``None``.
+    :param left_out: partitions (or a partition's stacks, ``PARTITION+STACK``) where it cannot be measured, and why.
+    """
+
+    partitions: tuple[str, ...]
+    stacks: tuple[str, ...] | None
+    left_out: tuple[tuple[str, str], ...]
+
+
+@cache
+def places_of(
+    partitions: tuple[Any, ...],
+    group: str,
+    fabric: str,
+    nodes: int,
+    ppn: str,
+    pinning: str,
+    orders: tuple[tuple[str, ...], tuple[str, ...]],
+) -> Places:
+    """Partitions with a fabric, and the stacks that may measure a group of the catalogue there.
+
+    :param partitions: of the selected system.
+    :param orders: values of ``ppn`` and of ``pinning``: of equal placements the first is measured.
+    """
+    there = [each for each in partitions if fabric in site.fabrics_of(each.extras)]
+    wanted = [{word.removeprefix("+") for word in words.split()} for words in catalogue.stack_selection(group)]
+    useful, stacks, unfit, left_out = [], [], [], []
+    for partition in there:
+        ranks = ranks_of(partition, fabric, nodes, ppn, pinning, orders)
+        try:
+            if isinstance(ranks, str):
+                raise NotMeasured(ranks)
+            if ranks >= 0:
+                catalogue.check_ranks(group, ranks, nodes)
+            able = [each for each in partition.environs if any(words <= set(each.features) for words in wanted)]
+            if not able:
+                raise NotMeasured(
+                    f"no stack of this partition has {' or '.join(' and '.join(sorted(words)) for words in wanted)}"
+                )
+            files = {each.name: each.extras.get("stack", "") for each in able}
+            reasons = {name: why_unbuilt(file, group) or why_unusable(file, partition, fabric) for name, file in files.items()}
+            if all(reasons.values()):
+                raise NotMeasured("; ".join(dict.fromkeys(reasons.values())))
+            useful.append(partition.fullname)
+            stacks += [name for name, reason in reasons.items() if not reason]
+            unfit += [(f"{partition.fullname}+{name}", name, reason) for name, reason in reasons.items() if reason]
+        except NotMeasured as reason:
+            left_out.append((partition.fullname, str(reason)))
+    # By name only where that says more: a stack may be usable on one partition and skipped on another.
+    left_out += [(place, why) for place, name, why in unfit if name not in stacks]
+    return Places(tuple(useful), tuple(dict.fromkeys(stacks)) if unfit else None, tuple(left_out))
 
 
 @cache

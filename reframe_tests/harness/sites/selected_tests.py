@@ -26,12 +26,17 @@ from . import named_tests
 LOADED: list[Any] = []
 #: Each test with a partition (or one's stack) that it is left out on, and why.
 LEFT_OUT: list[tuple[Any, str, str]] = []
+#: Variants of tests that can be measured nowhere and were therefore not made, and those made all the same: class and number.
+NOT_MADE: list[tuple[Any, int]] = []
+_WANTED: set[tuple[Any, int]] = set()
 #: Type of our handler in ReFrame's settings.
 HANDLER = "selected_tests"
 #: Names that a parameter or variable may have besides those that are tests of their own on this system.
 _WORDS = {"pinning": PINNING_POLICIES, "ppn": SYMBOLIC_PPN, "level": tuple(catalogue.LEVELS), "depth": tuple(catalogue.LEVELS)}
 #: Tests and reasons at most that a sentence names.
 FEW = 3
+#: Options with which ReFrame runs tests on partitions and with stacks that they were not made for.
+_ANYWHERE = ("--skip-system-check", "--skip-prgenv-check")
 #: Parameters for which the user may give any number.
 _NUMBERS = ("nodes", "ppn")
 #: Options that select, by short name: the long one.
@@ -54,7 +59,69 @@ def leave_out(test: Any, place: str, reason: str) -> None:
     from reframe.core.logging import getlogger
 
     LEFT_OUT.append((test, place, reason))
-    getlogger().verbose(f"left out: {test.display_name} @{place}: {reason}")
+    if (type(test), test.variant_num) not in _WANTED:  # otherwise it was said before
+        getlogger().verbose(f"left out: {test.display_name} @{place}: {reason}")
+
+
+def pass_over(test: Any, variant: int, name: str, reasons: Iterable[tuple[str, str]]) -> None:
+    """The same of a variant that is not made, because it can be measured nowhere.
+
+    :param test: its class.
+    :param variant: its number.
+    :param name: as ReFrame shows it.
+    :param reasons: place and reason.
+    """
+    from reframe.core.logging import getlogger
+
+    NOT_MADE.append((test, variant))
+    for place, reason in reasons:
+        getlogger().verbose(f"left out: {name} @{place}: {reason}")
+
+
+def is_wanted(test: Any, variant: int) -> bool:
+    """Whether a variant is made also if it can be measured nowhere: the user runs it all the same, or an answer needs it.
+
+    :param test: its class.
+    :param variant: its number.
+    """
+    return (test, variant) in _WANTED or any(word.startswith(_ANYWHERE) for word in sys.argv[1:])
+
+
+def make_the_rest() -> None:
+    """Make the variants that were not: whether an option fits one of them is asked of instances."""
+    _WANTED.update(NOT_MADE)
+    while NOT_MADE:
+        test, variant = NOT_MADE.pop()
+        test(variant_num=variant)
+
+
+def hold(words: Sequence[str]) -> list[str]:
+    """Hold the command line against the tests that were loaded; those that were not made are made where an answer needs them.
+
+    :param words: ReFrame's command line without the program.
+    :returns: see :func:`why_none`.
+    :raises BadInput: see :func:`check`.
+    """
+    if not all(any(test.valid_systems for test in chosen) for chosen in _chosen(words, LOADED)):
+        make_the_rest()
+    try:
+        check(words, LOADED)
+    except BadInput:
+        if not NOT_MADE:
+            raise
+        make_the_rest()
+        check(words, LOADED)
+    return why_none(words, LOADED)
+
+
+def _chosen(words: Sequence[str], tests: Sequence[Any]) -> list[list[Any]]:
+    """The tests of each ``-n`` (without one: of the session) that fit the other options of selection as well."""
+    from reframe.frontend import filters
+
+    known = named_tests.arguments(words, _OPTIONS)
+    others = [*map(filters.have_tag, known["tag"]), *map(filters.validates, known["filter_expr"][-1:])]
+    fits = [[filters.have_any_name([text]), *others] if text else others for text in known["name"] or [""]]
+    return [[test for test in tests if all(fit(SimpleNamespace(check=test)) for fit in each)] for each in fits]
 
 
 def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
@@ -66,14 +133,8 @@ def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
     :param words: ReFrame's command line without the program.
     :param tests: all that were loaded, as instances.
     """
-    from reframe.frontend import filters
-
-    known = named_tests.arguments(words, _OPTIONS)
-    others = [*map(filters.have_tag, known["tag"]), *map(filters.validates, known["filter_expr"][-1:])]
     sentences = []
-    for text in known["name"] or [""]:
-        fits = [filters.have_any_name([text]), *others] if text else others
-        chosen = [test for test in tests if all(fit(SimpleNamespace(check=test)) for fit in fits)]
+    for chosen in _chosen(words, tests):
         if not chosen or any(test.valid_systems for test in chosen):
             continue
         mine = {id(test) for test in chosen}
@@ -170,10 +231,10 @@ class _Listener(logging.Handler):
             )
         elif _ALL_LOADED.fullmatch(message) and not _others_loaded():
             try:
-                check(sys.argv[1:], LOADED)
+                sentences = hold(sys.argv[1:])
             except BadInput as error:
                 raise CommandLineError(str(error)) from None
-            for sentence in why_none(sys.argv[1:], LOADED):
+            for sentence in sentences:
                 getlogger().warning(sentence)
         elif _NONE_RUNS.fullmatch(message):
             raise CommandLineError(

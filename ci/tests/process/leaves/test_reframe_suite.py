@@ -137,6 +137,25 @@ def test_the_former_name_of_env_vars_sets_them_and_no_instance_walks_the_stack(
     assert "export USERS_OWN=1\n" in script.read_text()
 
 
+def test_what_can_be_measured_nowhere_is_made_only_for_who_asks_for_it(run_here: Run, sandbox: Path, require_stack) -> None:
+    """Instances are what ReFrame takes its time for."""
+    require_stack("mpich-wheels")
+    test_file = sandbox / "reframe_tests" / "point_to_point.py"
+    count = "lambda: print('made', len(counted.LOADED), 'of', len(counted.LOADED) + len(counted.NOT_MADE))"
+    at_end = f"import atexit\nfrom reframe_tests.harness.sites import selected_tests as counted\natexit.register({count})\n"
+    test_file.write_text(f"{test_file.read_text()}\n{at_end}")
+    made = {}
+    for options in ("-l", "-l -n Imb", "-l -n OsuPointToPoint", "-l -n NoSuchTest"):
+        said = run_here(*options.split()).stdout
+        found = re.search(r"^Found (\d+) check", said, re.MULTILINE)
+        made[options] = (int(found[1]) if found else -1, *map(int, re.findall(r"^made (\d+) of (\d+)$", said, re.MULTILINE)[0]))
+    listed, few, every = made["-l"]
+    assert 0 < listed == few < every
+    assert made["-l -n Imb"][1:] == (few, every)
+    assert made["-l -n OsuPointToPoint"] == (0, every, every), "a sentence says why"
+    assert made["-l -n NoSuchTest"] == (-1, every, every)
+
+
 def paste(sandbox: Path, **replacements: tuple[str, str]) -> None:
     """The README's example as a newcomer pastes it, with some words replaced."""
     text = system_example()
