@@ -159,7 +159,9 @@ def start_job(folder: Path, **options: object) -> subprocess.Popen[bytes]:
     """A job as ReFrame's local scheduler starts it: the leader of its own session; one rank of it runs."""
     settings = {"repeats": 2, "limit_s": 300, "recorder": "", "debug_env": {}, **options}
     body = jobscript.write_body([sh("long", LONG), sh("late", "touch started")], **settings)
-    job = subprocess.Popen(["bash", "-c", "\n".join([*body, "measure"])], cwd=folder, start_new_session=True)
+    # As a scheduler does: a shell that starts with a signal ignored, as under nohup, can never take it.
+    defaults = ["env", "--default-signal=HUP,INT,TERM"]
+    job = subprocess.Popen([*defaults, "bash", "-c", "\n".join([*body, "measure"])], cwd=folder, start_new_session=True)
     wait_for(lambda: (folder / "rank").exists() and (folder / "rank").read_text().strip())
     # The launch and who reads each of its streams: from then on the job waits. A signal in the instant before, which bash
     # takes before `wait` and heeds after it, is heeded when the launch ends.
