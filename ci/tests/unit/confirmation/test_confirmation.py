@@ -29,6 +29,7 @@ from mpibench.verdict_pages import acceptance_record
 from mpibench.verdicts import accept
 from mpibench.verdicts.accept import ACCEPTED, REFUSED
 from mpibench.verdicts.words import INCONCLUSIVE, PASS, REGRESSED
+from reframe_tests.harness import schema
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of
 from synthetic_session import gate
@@ -141,6 +142,7 @@ def test_the_record_shows_both_in_all_three_files(tmp_path: Path) -> None:
     second = again(tmp_path, first, slower(1.2, "mpich-spack"))
     acceptance_record.write(second, tmp_path / "out")
     data = json.loads((tmp_path / "out" / "accept.json").read_text())
+    assert schema.find_fault(acceptance_record.SCHEMA, data) is None
     new = data["confirmation"]["measured"]
     assert new["identities"][0]["labels"] == {"run": "confirmation", "confirms": data["candidate"]["sessions"][0]}
     assert len(new["values_sha256"]) == 64 and {job["stack"] for job in new["jobs"]} == set(STACKS)
@@ -163,7 +165,8 @@ def test_nothing_called_is_said_and_nothing_is_run(tmp_path: Path, capsys: pytes
     second = confirmed.confirm(result, tmp_path, Remeasured((), 30.0))
     assert second.decision == ACCEPTED and second.headline == result.headline
     assert second.notes[0] == "nothing was called slower, so nothing was measured again"
-    assert acceptance_record.as_dict(second)["confirmation"]["metrics"] == []
+    data = acceptance_record.as_dict(second)
+    assert data["confirmation"]["metrics"] == [] and schema.find_fault(acceptance_record.SCHEMA, data) is None
     words = ["--baseline", first, "--candidate", "latest", "--dataset", str(tmp_path), "--out", str(tmp_path / "out")]
     assert cli.main(["accept", *words, "--dataset-only", "--confirm"]) == 2
     assert "--confirm measures" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from mpibench import cli
 from mpibench.verdict_pages import acceptance_record
 from mpibench.verdicts import accept
 from mpibench.verdicts import policy as verdict_policy
+from reframe_tests.harness import schema
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import SIZES, write_session
 
@@ -26,7 +27,9 @@ def run(folder: Path, *words: str, baseline: str = "latest~1", candidate: str = 
 
 
 def record(folder: Path) -> dict:
-    return json.loads((folder / "out" / "accept.json").read_text())
+    data = json.loads((folder / "out" / "accept.json").read_text())
+    assert schema.find_fault(acceptance_record.SCHEMA, data) is None
+    return data
 
 
 def test_ten_times_the_same_machine_is_accepted_and_five_percent_refused(
