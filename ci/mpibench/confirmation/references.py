@@ -30,6 +30,18 @@ class Answer:
     sentence: str
 
 
+@dataclass(frozen=True)
+class StoredAnswers:
+    """What a database says of cases that missed references.
+
+    :param answers: nothing where no session that can be read measured this one again.
+    :param unreadable: sentences on sessions that may have done so, and cannot be read.
+    """
+
+    answers: tuple[Answer, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
 def answers(session: Session, again: Remeasured) -> list[Answer]:
     """One for each case of the session that missed a reference and was to be measured again, the worst first."""
     asked = {one.place: one for one in again.cases}
@@ -42,13 +54,11 @@ def answers(session: Session, again: Remeasured) -> list[Answer]:
     return found
 
 
-def stored(session: Session, database: Path) -> list[Answer]:
+def stored(session: Session, database: Path) -> StoredAnswers:
     """As :func:`answers`, from the sessions of a database that measured this one again in time.
 
-    Of each case the first one counts that proved its condition (:mod:`..results.confirmations`). Sessions that cannot be read
-    confirm nothing; what lists sessions names them.
-
-    :returns: nothing where no session measured this one again.
+    Of each case the first one counts that proved its condition (:mod:`..results.confirmations`). A session that cannot be read
+    may have been the first, so that what follows it confirms nothing.
     """
     missed = missing(session)
     later = [
@@ -56,9 +66,19 @@ def stored(session: Session, database: Path) -> list[Answer]:
         for uuid, started in session_starts(database).items()
         if uuid != session.uuid and session.started <= started <= session.started + confirmations.WITHIN
     ]
-    again = [one for uuid in (later if missed else ()) if (one := _confirming(database, uuid, session)) is not None]
+    again: list[Session] = []
+    lost: list[str] = []
+    for uuid in later if missed else ():
+        try:
+            one = read_session(database, uuid)
+        except BadInput as error:
+            said = f"session {uuid[:8]} cannot be read and may have measured this one again; what follows it confirms nothing"
+            lost.append(f"{said}: {error}")
+            continue
+        if not lost and one.labels.get(CONFIRMS) == session.uuid:
+            again.append(one)
     if not again:
-        return []
+        return StoredAnswers(unreadable=tuple(lost))
     found = []
     for called, case in missed:
         tried = [
@@ -70,15 +90,7 @@ def stored(session: Session, database: Path) -> list[Answer]:
         second = next((other for other, why in tried if not why), None)
         reason = tried[0][1] if tried else "the sessions that measured others again do not hold it"
         found.append(_answer(called, case, second, reason))
-    return found
-
-
-def _confirming(database: Path, uuid: str, session: Session) -> Session | None:
-    try:
-        one = read_session(database, uuid)
-    except BadInput:
-        return None
-    return one if one.labels.get(CONFIRMS) == session.uuid else None
+    return StoredAnswers(tuple(found), tuple(lost))
 
 
 def all_excused(session: Session, found: Sequence[Answer]) -> bool:

@@ -12,7 +12,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
 from ..confirmation import references
-from ..confirmation.references import Answer
+from ..confirmation.references import StoredAnswers
 from ..pages import page
 from ..published import curves as published_curves
 from ..published.curves import Curve
@@ -21,7 +21,7 @@ from .cases import details, library_line, placement_text, traffic_text, transpor
 from .charts import curves, index
 from .sections import in_order
 from .summary import counts, format_number, summary_lines, title_of, verdict_line, write_markdown
-from .view import View
+from .view import NOT_AGAIN, View
 
 TEMPLATES = page.environment(
     __package__,
@@ -63,7 +63,7 @@ def render(
     base: Path,
     stacks: Iterable[Stack] = (),
     published: Sequence[Curve] = (),
-    again: Sequence[Answer] = (),
+    again: StoredAnswers = NOT_AGAIN,
 ) -> str:
     """The page as text.
 
@@ -82,7 +82,7 @@ def render(
         title=f"{systems}: {label}, {session.started:%Y-%m-%d}",
         systems=systems or "no system",
         label=label,
-        failed=counts(session)["failed"],
+        failed=counts(session)["failed"] or again.unreadable,
         verdict=verdict_line(session),
         facts=_facts(session),
         view=view,
@@ -97,7 +97,7 @@ def write_report(
     out_path: str | Path,
     stacks: Iterable[Stack] = (),
     published: Sequence[Curve] = (),
-    again: Sequence[Answer] = (),
+    again: StoredAnswers = NOT_AGAIN,
 ) -> Path:
     """Write the page, whole or not at all, and return its path.
 
@@ -128,5 +128,10 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     again = references.stored(read, Path(db))
     for path in pages:
         write_report(read, path, stacks, curves, again)
-        write_markdown(read, path.with_suffix(".md"))
-    return [*summary_lines(read), *published_curves.lines(read, curves), *(f"report: {path}" for path in pages)]
+        write_markdown(read, path.with_suffix(".md"), again.unreadable)
+    return [
+        *summary_lines(read),
+        *again.unreadable,
+        *published_curves.lines(read, curves),
+        *(f"report: {path}" for path in pages),
+    ]

@@ -292,14 +292,18 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
-def write_markdown(session: Session, path: str | Path) -> None:
-    """Write a summary for places that show Markdown, such as a CI job's page."""
+def write_markdown(session: Session, path: str | Path, faults: Sequence[str] = ()) -> None:
+    """Write a summary for places that show Markdown, such as a CI job's page.
+
+    :param faults: what else is wrong, one sentence each.
+    """
     number = counts(session)
     lines = [
         f"## {_cell(', '.join(session.systems))}: {_cell(label_of(session))}",
         "",
         f"**{verdict_line(session)}** Session `{session.uuid}`, {session.started:%Y-%m-%d %H:%M} UTC.",
         "",
+        *(line for fault in faults for line in (f"**{_cell(fault)}**", "")),
         *_table(
             ["", "cases", "meaning"],
             [[one.mark, str(number[name]), one.meaning] for name, one in OUTCOMES.items() if number[name]],

@@ -8,13 +8,16 @@ from pathlib import Path
 
 from reframe_tests.harness.stacks.stack import Stack
 
-from ..confirmation.references import Answer
+from ..confirmation.references import StoredAnswers
 from ..pages.palette import SYMBOLS
 from ..published.curves import Curve
 from ..results.sessions import Case, Session
 from .cases import Place, place_of
 from .charts import stack_names
 from .summary import OUTCOMES, Outcome, outcome_of
+
+#: Nothing was measured again.
+NOT_AGAIN = StoredAnswers()
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class View:
     stacks: Sequence[str]
     built: dict[str, Stack]
     published: Sequence[Curve] = ()
-    again: Sequence[Answer] = ()
+    again: StoredAnswers = NOT_AGAIN
     _numbers: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -43,7 +46,7 @@ class View:
         base: Path,
         stacks: Iterable[Stack] = (),
         published: Sequence[Curve] = (),
-        again: Sequence[Answer] = (),
+        again: StoredAnswers = NOT_AGAIN,
     ) -> View:
         """A session as seen from a page in the folder ``base``."""
         places = [place_of(session, case, base) for case in session.cases]
