@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from mpibench import whole_file
 from reframe_tests.harness.vocabulary import ROOT, BadInput
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 RESULTS = ROOT / "results"
 #: Columns of the table where nobody looks at a terminal.
@@ -104,6 +104,8 @@ def error_rates(
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
+    from rich.console import Console
+
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     for line in said:
         console.print(line, markup=False)
@@ -116,6 +118,9 @@ def error_rates(
 
 
 def _table(title: str, head: list[str], rows: list[list[str]]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for name in head:
         table.add_column(escape(name), overflow="fold")

@@ -36,6 +36,14 @@ def test_help_names_every_command(mpibench) -> None:
         assert name in result.stdout
 
 
+def test_no_command_waits_for_what_only_some_need() -> None:
+    """Half of the start of each, before it has looked at its own words."""
+    heavy = "{'rich.console', 'rich.table', 'polars', 'numpy', 'scipy', 'plotly', 'reframe', 'jinja2', 'jsonschema'}"
+    program = f"import sys, mpibench.cli; print('loaded', *sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, check=True)
+    assert done.stdout.split() == ["loaded"]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_help_says_more_than_its_name(mpibench, name: str) -> None:
     result = mpibench(name, "--help")
