@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -88,6 +89,7 @@ def _held(item: pytest.Item) -> AbstractContextManager[None]:
     return PURITY.on() if lane_of(item.path) == PURE else nullcontext()
 
 
+@cache
 def lane_of(path: Path) -> str | None:
     """Lane of a test file, or ``None`` for one that lies in no lane."""
     inside = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
