@@ -14,6 +14,7 @@ from typing import Any
 import reframe as rfm
 import reframe.core.runtime as rt
 import reframe.utility.sanity as sn
+import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError, SkipTestError
@@ -27,8 +28,8 @@ from .session import provenance
 from .sites import references, selected_tests, site
 from .stacks import metadata
 from .stacks.stack import Stack
-from .suites import catalogue
-from .vocabulary import QUANTITIES, NotMeasured
+from .suites import catalogue, options
+from .vocabulary import QUANTITIES, BadInput, NotMeasured
 
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
@@ -85,6 +86,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     paired_stack = variable(str, value="", loggable=True)
     #: Its former name, as scripts and stored sessions have it.
     rival = variable(alias=paired_stack, loggable=True)
+
+    #: Options of the suite's programs, over those of the site (``suite_options`` of the partition's extras).
+    #:
+    #: :type: :class:`Dict[str, str]`
+    #: :default: none
+    suite_options = variable(typ.Dict[str, str], value={}, loggable=True)
 
     #: What the paired stack measured, with its condition and proof; the name is that of stored sessions.
     rival_run = variable(dict, value={}, loggable=True)
@@ -214,6 +221,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         if unusable:
             raise ReframeError(f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _")
         try:
+            self._options = parameters.suite_options(partition, self.group, self.suite_options)
             self._condition = self._resolve(self._stack)
             limits = catalogue.Limits(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
             self._launches = self._plan(limits, self._condition)
@@ -223,6 +231,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         except NotMeasured as reason:
             self.skip_reason = str(reason)
             self.skip(self.skip_reason)
+        except BadInput as error:
+            raise ReframeError(str(error)) from None
         # Where nothing is timed, once is enough.
         self._executions = self.repeats if any(launch.expected for launch in self._launches) else 1
         # Explicit core lists need all cores of a node, and so do honest numbers.
@@ -258,7 +268,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition (by default its own), from the catalogue."""
         where = where or self._condition
-        return catalogue.launches(self.group, where.stack, where.ranks, self.level, self.nodes, limits)
+        return catalogue.launches(self.group, where.stack, where.ranks, self.level, self.nodes, limits, self._options)
 
     @run_before("run")
     def write_job(self) -> None:
@@ -290,6 +300,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         ]
         self.job.launcher = getlauncher("local")()
         self.condition = {**self._condition.as_dict(), "launcher": " ".join(launcher)}
+        if self._options:
+            self.condition |= options.as_stored(catalogue.OPTIONS, self._options, self._launches)
         if self._paired:
             self.condition["in_turn_with"] = self.paired_stack
             self.rival_run = {"condition": {**self._paired.condition.as_dict(), "in_turn_with": self._stack.name}}

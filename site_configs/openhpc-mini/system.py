@@ -60,6 +60,8 @@ def _partition(fabric):
         "extras": {
             "fabrics": {fabric: {"scope": "cluster", **_FABRICS[fabric]}, "shm": {"transport": "shm", "scope": "node"}},
             "node_counts": [2],
+            # What the paper's output of osu_put_bw says: "Window creation: MPI_Win_allocate", "Synchronization: MPI_Win_flush".
+            "suite_options": {"one_sided_osu": {"window": "allocate", "sync": "flush"}},
             "stacks": ["openmpi-ohpc", "intelmpi-oneapi", "intelmpi-201*"],
         },
         "processor": _NODE,

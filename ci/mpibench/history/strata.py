@@ -48,7 +48,10 @@ FACTS = (
     Fact("transport", "transport", "transports"),
     PLACEMENT,
     Fact("suites", "benchmark version", "benchmark versions"),
+    Fact("suite_options", "suite options", "suite options"),
 )
+#: Those of them that the condition holds as they are.
+_STORED = ("depth", "transport", "placement", "suite_options")
 #: Its nodes, where sides are compared that must have the same.
 NODES = Fact("nodelist", "node list", "node lists")
 
@@ -64,7 +67,7 @@ def describe(cases: pl.DataFrame) -> pl.DataFrame:
 
     :param cases: rows of the table ``cases``.
     """
-    stored = {name: pl.col("condition").str.json_path_match(f"$.{name}") for name in ("depth", "transport", "placement")}
+    stored = {name: pl.col("condition").str.json_path_match(f"$.{name}") for name in _STORED}
     found = cases.with_columns(
         **stored,
         run=pl.col("labels").str.json_path_match("$.run"),

@@ -5,6 +5,7 @@ Read when the tests are loaded; what means nothing on the system makes no instan
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from ..machine import placement
 from ..sites import site
 from ..stacks import metadata
 from ..stacks.stack import Stack
-from ..suites import catalogue
+from ..suites import catalogue, options
 from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
 from . import condition, transports
 
@@ -49,6 +50,15 @@ def usual_policy_of_system(*wanted: str) -> list[str]:
     """The one pinning policy of tests that are not measured under all: the first wanted that means something there."""
     there = policies_of_system()
     return [policy for policy in (*wanted, "bunch", *there) if policy in there][:1]
+
+
+def suite_options(partition: Any, group: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """Options of the suites that a group is measured with on a partition: the site's, and over them those asked for.
+
+    :raises BadInput: for an option or a value that does not exist.
+    :raises NotMeasured: if the group has no such option.
+    """
+    return options.of_group(catalogue.OPTIONS, group, {**partition.extras.get("suite_options", {}).get(group, {}), **asked})
 
 
 def runs_here(partition: Any) -> bool:

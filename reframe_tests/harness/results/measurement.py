@@ -233,6 +233,8 @@ def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Count
     try:
         reading = reader.read(printed, source=source)
         set_aside.update(reading.set_aside)
+        if launch.options:
+            reader.check_arguments(printed, launch, source=source)
         return reader.complete(reading.records, launch.expected, source=source), []
     except reader.OutputError as error:
         return [], [str(error)]
@@ -295,6 +297,11 @@ def _ranks(record: Record) -> int:
     return record.ranks
 
 
+def _groups(record: Record) -> int:
+    """Groups whose work a record stands for: all that ran at the same time, or the one it names."""
+    return 1 if "group=" in record.variant else record.groups
+
+
 def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> float:
     """Bytes the launch must at least have put on the fabric, by its own table.
 
@@ -310,14 +317,14 @@ def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iter
             return row.traffic(size, _ranks(record))
         return row.traffic_between(size, _ranks(record), condition.nodes)
 
-    return float(sum(record.groups * bound(record) * (record.repetitions or 0) for record in records))
+    return float(sum(_groups(record) * bound(record) * (record.repetitions or 0) for record in records))
 
 
 def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> list[str]:
     """Sentence on the one bandwidth of a launch that exceeds the fabric's line rate most, if one does."""
     rows = {row.name: row for row in launch.rows()}
     bandwidths = [
-        (record.values["bandwidth_mb_per_s"] * record.groups, rows[record.benchmark].directions, record)
+        (record.values["bandwidth_mb_per_s"] * _groups(record), rows[record.benchmark].directions, record)
         for record in records
         if "bandwidth_mb_per_s" in record.values
         and rows[record.benchmark].directions

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from ..suites import catalogue
+from ..suites import catalogue, options
 from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput
 from . import named_tests
 
@@ -176,6 +176,7 @@ def check(words: Sequence[str], tests: Sequence[Any]) -> None:
     for test in tests:
         if test.level not in catalogue.LEVELS:
             raise BadInput(f"{type(test).__name__}: {test.level!r} is not a level; there are {', '.join(catalogue.LEVELS)}.")
+        options.check(catalogue.OPTIONS, getattr(test, "suite_options", {}))  # some run no program of a suite
 
 
 def _require(fits: Callable[[Any], object], tests: Iterable[Any], option: str, there: str, names: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .. import records as found_records
 from ..stacks.stack import Stack
 from ..vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
-from . import benchmark, cross_check
+from . import benchmark, cross_check, options
 from .benchmark import RANK_RULES, Benchmark
 from .model import Group, Run, Suite, options_of
 from .plans import FAN_BUFFER_BYTES, LEVELS, UNBOUNDED, Limits, Plan
@@ -78,6 +78,11 @@ ROWS: tuple[Benchmark, ...] = tuple(row for suite in SUITES.values() if suite.gr
 READ_ONLY: tuple[Benchmark, ...] = tuple(row for suite in SUITES.values() if not suite.groups for row in suite.rows)
 _BY_NAME = benchmark.by_name((*ROWS, *READ_ONLY))
 
+#: Options of all suites, by name.
+OPTIONS: Mapping[str, options.SuiteOption] = options.by_name(option for suite in SUITES.values() for option in suite.options)
+#: No option is set.
+_NO_OPTIONS: Mapping[str, str] = {}
+
 #: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
 SIZE_DIGITS = 10
 
@@ -89,6 +94,9 @@ class Expected(NamedTuple):
     :param sizes: message sizes in bytes, in order; ``(None,)`` for a benchmark without sizes.
     :param variants: variants, in order.
     :param repetitions: repetitions of every size, where they do not depend on it; ``None`` where only the output says.
+    :param quantities: what each row must hold; empty: whatever it does.
+    :param variant: what options add to each variant, because the output does not say it there.
+    :param validated: whether each row must say that the data received was right.
     """
 
     benchmark: str
@@ -96,6 +104,13 @@ class Expected(NamedTuple):
     sizes: tuple[int | None, ...]
     variants: tuple[str, ...] = ("",)
     repetitions: int | None = None
+    quantities: tuple[str, ...] = ()
+    variant: str = ""
+    validated: bool = False
+
+    def stored_variant(self, printed: str) -> str:
+        """A printed variant with what options add to it, as records and metrics have it."""
+        return ",".join(filter(None, (printed, self.variant)))
 
 
 @dataclass(frozen=True)
@@ -107,6 +122,8 @@ class Launch:
     :param expected: what a complete output holds, for ``reader.check_complete``.
     :param env: variables the binary needs.
     :param checks_data: it times nothing and is run once: ``data_check`` reads what it prints.
+    :param options: options of the suite that it is started with, by name.
+    :param changed: its rows where options change them.
     """
 
     name: str
@@ -116,6 +133,8 @@ class Launch:
     expected: tuple[Expected, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     checks_data: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    changed: tuple[Benchmark, ...] = ()
 
     def words(self, stack: Stack) -> list[str]:
         """Program and arguments, as words; variables are set through ``env`` so that every launcher hands them on."""
@@ -124,8 +143,8 @@ class Launch:
         return [*(["env", *assignments] if assignments else []), *program, *self.args]
 
     def rows(self) -> list[Benchmark]:
-        """Catalogue rows of the benchmarks it runs."""
-        return [find(self.binary, item.benchmark) for item in self.expected]
+        """Catalogue rows of the benchmarks it runs, as its options make them."""
+        return list(self.changed) or [find(self.binary, item.benchmark) for item in self.expected]
 
     @property
     def balanced(self) -> bool:
@@ -205,14 +224,22 @@ def metric_name(benchmark: str, quantity: str, message_bytes: int | None, varian
 
 
 def launches(
-    group: str, stack: Stack, ranks: int, level: str, nodes: int = 1, limits: Limits = UNBOUNDED
+    group: str,
+    stack: Stack,
+    ranks: int,
+    level: str,
+    nodes: int = 1,
+    limits: Limits = UNBOUNDED,
+    chosen: Mapping[str, str] = _NO_OPTIONS,
 ) -> tuple[Launch, ...]:
     """How a group is run on ``ranks`` ranks of a stack.
 
     :param level: key of :data:`LEVELS`.
     :param nodes: nodes the ranks are spread over in blocks; a benchmark of one pair then takes ranks of two nodes.
     :param limits: of the repetitions there; the same for every stack, so that all run the same work.
-    :raises NotMeasured: if the stack lacks a binary, or no benchmark of the group runs on that many ranks.
+    :param chosen: options of the suites, as :func:`options.of_group` gives them.
+    :raises NotMeasured: if the stack lacks a binary or is too old for an option, or no benchmark of the group runs on that
+        many ranks.
     :raises BadInput: if there is no such group or level.
     """
     _known(group)
@@ -220,10 +247,12 @@ def launches(
         raise BadInput(f"there is no level '{level}'; choose one of {', '.join(LEVELS)}.")
     if group == PLACEMENT:
         return (_probe(stack),)
-    made = [_launch(plan, stack, ranks, level, nodes, limits) for plan in GROUPS[group].plans]
+    made = [_launch(plan, stack, ranks, level, nodes, limits, chosen) for plan in GROUPS[group].plans]
     found = tuple(launch for launch in made if launch)
     if not found:
         raise _idle(group, ranks, nodes)
+    if unknown := [name for name in chosen if not any(name in launch.options for launch in found)]:
+        raise NotMeasured(f"no benchmark of group {group} knows {unknown[0]}={chosen[unknown[0]]}")
     if group == CROSS_CHECK and len(found) < len(made):
         raise NotMeasured("two suites are compared on one pair of ranks, one per node where there are two nodes")
     return found
@@ -267,9 +296,8 @@ def _idle(group: str, ranks: int, nodes: int | None) -> NotMeasured:
 def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
     """Every metric that launches give when they are complete."""
     for launch in launched:
-        for item in launch.expected:
-            row = find(launch.binary, item.benchmark)
-            for variant in item.variants:
+        for item, row in zip(launch.expected, launch.rows(), strict=True):
+            for variant in map(item.stored_variant, item.variants):
                 for quantity in (QUANTITIES[name] for name in row.quantities):
                     for size in item.sizes:
                         yield Metric(
@@ -287,9 +315,10 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
 
 
 def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | None]]]:
-    """What a group can give at any level on any stack: metric name without its size, to quantity and message sizes.
+    """What a group can give at any level on any stack, under any option: metric name without its size, to quantity and sizes.
 
-    The sides of a stencil's grid follow from the number of ranks, so ``*`` stands for them.
+    The sides of a stencil's grid follow from the number of ranks, so ``*`` stands for them, as for free values of options.
+    Sizes are those without a file of lengths.
 
     :raises BadInput: if there is no such group.
     """
@@ -298,10 +327,12 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
     for plan in GROUPS[group].plans:
         for row in (find(plan.binary, name) for name in plan.benchmarks):
             sizes = frozenset(size for each in plan.size_ranges.values() for size in SUITES[row.suite].sizes(row, plan, each))
-            for variant in ("grid=*",) if row.ranks in ("grid2d", "grid3d") else _variants(row, plan, row.min_ranks):
-                for quantity in (QUANTITIES[name] for name in row.quantities):
-                    name = metric_name(row.name, quantity.short, None, variant)
-                    found[name] = (quantity, sizes | found.get(name, (quantity, frozenset()))[1])
+            for under, named in options.possible(OPTIONS, group, row):
+                shapes = ("grid=*",) if row.ranks in ("grid2d", "grid3d") else _variants(under, plan, row.min_ranks)
+                for variant in shapes:
+                    for quantity in (QUANTITIES[name] for name in under.quantities):
+                        name = metric_name(row.name, quantity.short, None, ",".join(filter(None, (variant, named))))
+                        found[name] = (quantity, sizes | found.get(name, (quantity, frozenset()))[1])
     return found
 
 
@@ -314,7 +345,9 @@ def _known(group: str) -> None:
         raise BadInput(f"there is no group '{group}' in the catalogue; choose one of {', '.join(GROUPS)}.")
 
 
-def _launch(plan: Plan, stack: Stack, ranks: int, level: str, nodes: int, limits: Limits) -> Launch | None:
+def _launch(
+    plan: Plan, stack: Stack, ranks: int, level: str, nodes: int, limits: Limits, asked: Mapping[str, str] = _NO_OPTIONS
+) -> Launch | None:
     """One plan on a stack, with the rows its version has and that many ranks allow; ``None`` if there are none."""
     if level not in plan.size_ranges:
         return None
@@ -336,7 +369,17 @@ def _launch(plan: Plan, stack: Stack, ranks: int, level: str, nodes: int, limits
     link_bytes = max(row.link_bytes(row.active(ranks), nodes) for row in chosen)
     size_range = replace(planned_range, log2=(smallest, largest)).limited(limits, LEVELS[level], link_bytes)
     assert suite.arguments is not None  # a suite with plans has them
-    run = Run(plan, chosen, size_range, ranks, nodes, LEVELS[level].secs_per_sample, options_of(chosen, version))
+    under = options.apply(OPTIONS, chosen, ranks, asked, version)
+    run = Run(
+        plan,
+        under.rows,
+        size_range,
+        ranks,
+        nodes,
+        LEVELS[level].secs_per_sample,
+        (*options_of(under.rows, version), *under.words),
+        under.options,
+    )
     repetitions = size_range.repetitions if suite.same_repetitions else None
     return Launch(
         plan.name,
@@ -344,10 +387,21 @@ def _launch(plan: Plan, stack: Stack, ranks: int, level: str, nodes: int, limits
         plan.binary,
         tuple(suite.arguments(run)),
         tuple(
-            Expected(row.name, row.active(ranks), suite.sizes(row, plan, size_range), _variants(row, plan, ranks), repetitions)
-            for row in chosen
+            Expected(
+                row.name,
+                row.active(ranks),
+                options.sizes(OPTIONS, row, under.options, size_range) or suite.sizes(row, plan, size_range),
+                _variants(row, plan, ranks),
+                repetitions,
+                row.quantities if under.options else (),
+                under.variant,
+                under.validated,
+            )
+            for row in under.rows
         ),
         plan.env,
+        options=under.options,
+        changed=under.rows if under.options else (),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
+from .options import SuiteOption
 from .plans import Plan, SizeRange
 from .records import Record
 
@@ -25,7 +26,8 @@ class Run:
 
     :param rows: the plan's benchmarks that this version has and this number of ranks allows, in order; at least one.
     :param size_range: sizes and repetitions, bounded by memory and by what the link carries.
-    :param options: arguments the rows themselves need (:attr:`Benchmark.options`).
+    :param options: arguments the rows themselves need (:attr:`Benchmark.options`), and those of the suite's options.
+    :param chosen: the suite's options that are set, by name.
     :param secs: seconds per size, :attr:`plans.Level.secs_per_sample`.
     """
 
@@ -36,6 +38,7 @@ class Run:
     nodes: int
     secs: int
     options: tuple[str, ...] = ()
+    chosen: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -179,6 +182,8 @@ class Suite:
     :param key_figures: what the report shows of it first.
     :param script: its program, where it is one of the tests themselves and no stack's own.
     :param offer: what a release of it offers.
+    :param options: what of it may be set.
+    :param shown_arguments: arguments that an output says its program was started with; ``None`` where it does not say.
     """
 
     name: str
@@ -196,6 +201,8 @@ class Suite:
     key_figures: tuple[KeyFigure, ...] = ()
     offer: Offer | None = None
     script: Script | None = None
+    options: tuple[SuiteOption, ...] = ()
+    shown_arguments: Callable[[str], tuple[str, ...] | None] = field(default=lambda text: None)
 
     @property
     def feature(self) -> str:

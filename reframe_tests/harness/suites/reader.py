@@ -7,12 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from ..vocabulary import POSITIVE_TIMES
 from . import catalogue, preamble
 from .records import OutputError, Record
 
-__all__ = ["OutputError", "Reading", "check_complete", "complete", "list_suites", "parse", "read", "require_sizes"]
+__all__ = [
+    "OutputError",
+    "Reading",
+    "check_arguments",
+    "check_complete",
+    "complete",
+    "list_suites",
+    "parse",
+    "read",
+    "require_sizes",
+]
 
 
 @dataclass(frozen=True)
@@ -128,6 +139,7 @@ def check_complete(
                     f"{source}: {item.benchmark} made {repetitions} repetitions, asked for were {item.repetitions}; "
                     "this is the output of another launch."
                 )
+        _check_columns(source, item, mine)
         variants = tuple(dict.fromkeys(record.variant for record in mine))
         if variants != item.variants:
             found, wanted = (", ".join(names) or "none" for names in (variants, item.variants))
@@ -137,6 +149,18 @@ def check_complete(
         for variant in variants:
             sizes = [record.message_bytes for record in mine if record.variant == variant]
             _compare_sizes(source, _label(item.benchmark, variant), sizes, item.sizes)
+
+
+def _check_columns(source: str, item: catalogue.Expected, records: Iterable[Record]) -> None:
+    """Every row must hold the quantities asked for and, where that was asked for, say that the data received was right."""
+    for record in records:
+        if absent := [name for name in item.quantities if name not in record.values]:
+            raise OutputError(
+                f"{source}: {item.benchmark} has no column of {absent[0]}, which was asked for; this is the output of another "
+                "launch, or of a version that prints other columns."
+            )
+        if item.validated and not record.validated:
+            raise OutputError(f"{source}: {item.benchmark} does not say whether its data was right, as was asked for (-c).")
 
 
 def complete(records: Sequence[Record], expected: Sequence[catalogue.Expected], *, source: str = "<records>") -> list[Record]:
@@ -168,7 +192,26 @@ def _as_started(records: Sequence[Record], expected: Sequence[catalogue.Expected
 
 def _filled(record: Record, item: catalogue.Expected) -> Record:
     repetitions = item.repetitions if record.repetitions is None else record.repetitions
-    return replace(record, ranks=item.ranks, repetitions=repetitions)
+    return replace(record, ranks=item.ranks, repetitions=repetitions, variant=item.stored_variant(record.variant))
+
+
+def check_arguments(text: str, launch: catalogue.Launch, *, source: str = "<text>") -> None:
+    """Make sure that a program that shows its arguments was started with those of the launch, in their order.
+
+    IMB-P2P, and all of IMB 2018, print them after they have cut them at their commas: ``20`` for ``-iter 20,1``.
+
+    :raises OutputError: with the first that is another.
+    """
+    shown = catalogue.SUITES[launch.suite].shown_arguments(text)
+    pairs = zip_longest(shown or (), launch.args, fillvalue="nothing")
+    unlike = [(one, other) for one, other in pairs if one not in (other, other.partition(",")[0])]
+    if shown is None or not unlike:
+        return
+    there, asked = unlike[0]
+    raise OutputError(
+        f"{source}: {launch.binary} says it was started with '{there}' where '{asked}' was asked for; this is the output of "
+        "another launch."
+    )
 
 
 def _label(name: str, variant: str) -> str:

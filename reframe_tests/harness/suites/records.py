@@ -23,6 +23,7 @@ class Record:
     :param variant: what else the section head says that makes it another measurement (``aggregate`` or
         ``non-aggregate`` mode of IMB-RMA, the threads of IMB-MT, the group of a ``-multi`` run, the window and
         synchronisation of OSU's one-sided benchmarks); empty otherwise.
+    :param validated: whether the row itself says that the data received was right (``-c`` of OSU).
     """
 
     suite: str
@@ -33,6 +34,7 @@ class Record:
     repetitions: int | None
     values: Mapping[str, float]
     variant: str = ""
+    validated: bool = False
 
 
 class OutputError(BadInput):

@@ -71,6 +71,13 @@ def test_a_level_that_is_not_there_is_refused_however_it_was_set() -> None:
         selected_tests.check(["-S", "depth=nosuch"], (*TESTS, Placement("shm", level="nosuch")))
 
 
+def test_an_option_of_a_suite_that_is_not_there_is_refused_however_it_was_set() -> None:
+    mine = Placement("shm")
+    vars(mine)["suite_options"] = {"window": "shared"}
+    with pytest.raises(BadInput, match=r"^suite_options: 'shared' is not a value of window; there are create, allocate, "):
+        selected_tests.check(["-S", "suite_options=window:shared"], (*TESTS, mine))
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -99,7 +99,7 @@ def test_a_repeat_that_gave_nothing_is_left_out():
 
 def test_the_pairs_are_measured_at_the_same_sizes():
     """Every pair, at every level; otherwise the test would compare nothing."""
-    from test_catalogue import launches
+    from catalogue_launches import launches
 
     for level in catalogue.LEVELS:
         sizes = {}

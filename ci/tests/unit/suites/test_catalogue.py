@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from reframe_tests.harness.stacks.stack import Stack
+from catalogue_launches import BINARIES, launches, stack_of
 from reframe_tests.harness.suites import catalogue, reader, traffic
 from reframe_tests.harness.suites.benchmark import RANK_RULES, doubling_sizes
 from reframe_tests.harness.suites.catalogue import GROUPS, LEVELS, ROWS
@@ -18,40 +18,12 @@ from studies.output_damage import golden
 PLANS = {name: group.plans for name, group in catalogue.GROUPS.items() if group.plans}
 #: Groups that time something; the group ``placement`` only starts ranks.
 TIMED = tuple(PLANS)
-BINARIES = ("IMB-MPI1", "IMB-P2P", "IMB-NBC", "IMB-RMA", "IMB-MT", "IMB-EXT", "IMB-MPI4", "IMB-IO")
-OSU = tuple(row.binary for row in ROWS if row.suite == "osu")
 MPI1_2021_11 = {
     *("PingPong", "PingPongSpecificSource", "PingPongAnySource", "PingPing", "PingPingSpecificSource", "PingPingAnySource"),
     *("Sendrecv", "Exchange", "Uniband", "Biband", "Allreduce", "Reduce", "Reduce_local", "Reduce_scatter"),
     *("Reduce_scatter_block", "Allgather", "Allgatherv", "Gather", "Gatherv", "Scatter", "Scatterv", "Alltoall", "Alltoallv"),
     *("Bcast", "Barrier"),
 }
-
-
-def stack_of(version: str = "2021.11", binaries=BINARIES + OSU, osu: str = "7.5") -> Stack:
-    """A stack as metadata would describe it."""
-    return Stack(
-        name="intelmpi-wheels",
-        origin="wheels",
-        mpi="intelmpi",
-        mpi_version="2021.18.1",
-        device="",
-        abi="mpich",
-        launcher_family="hydra-intel",
-        prefix="/opt/mpi",
-        library="/opt/mpi/lib/libmpi.so",
-        library_version_pattern="",
-        binaries={name: f"/opt/mpi/bin/{name}" for name in binaries},
-        commands={"mpi4py.bench": ("/opt/mpi/bin/python", "-m", "mpi4py.bench")},
-        suites={"imb": {"version": version}, "mpi4py": {"version": "4.1.2"}, "osu": {"version": osu}},
-        env_vars={},
-        prepend_path={},
-    )
-
-
-def launches(group: str, ranks: int = 2, level: str = "nightly", **more):
-    more = {"nodes": max((row.min_nodes for row in catalogue.rows(group)), default=1), **more}
-    return catalogue.launches(group, more.pop("stack", stack_of()), ranks, level, **more)
 
 
 def many(group: str) -> int:

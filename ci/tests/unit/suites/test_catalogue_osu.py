@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from catalogue_launches import OSU, launches, stack_of
 from reframe_tests.harness.suites import catalogue, traffic
 from reframe_tests.harness.suites.osu import arguments
-from test_catalogue import OSU, launches, stack_of
 
 
 def test_arguments_of_osu():

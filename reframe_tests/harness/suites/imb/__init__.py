@@ -3,7 +3,7 @@
 import re
 
 from ..model import BenchmarkPackage, KeyFigure, Probe, Programs, Suite
-from . import arguments, offered, output, plans, rows
+from . import arguments, header, offered, options, output, plans, rows
 
 SUITE = Suite(
     name=rows.NAME,
@@ -28,4 +28,6 @@ SUITE = Suite(
         KeyFigure("Barrier", "Barrier", "t_max_us", False),
     ),
     offer=offered.OFFER,
+    options=options.OPTIONS,
+    shown_arguments=header.shown_arguments,
 )

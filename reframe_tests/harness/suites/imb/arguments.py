@@ -32,14 +32,16 @@ def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None
 
 def _common(run: Run) -> list[str]:
     """IMB-MPI1, IMB-NBC, IMB-RMA: sizes, repetitions, one number of ranks (IMB User Guide, "Command-line Control")."""
-    size_range, ranks, nodes = run.size_range, run.ranks, run.nodes
+    size_range, ranks, nodes, chosen = run.size_range, run.ranks, run.nodes, run.chosen
     pairs = all(row.ranks == "pair" for row in run.rows)
     # Pairs take two ranks anyway, but IMB from 2019 on leaves Fetch_and_op and Compare_and_swap out, without a word, when
     # npmin is larger (helper_init_scope).
-    args = ["-npmin", str(min(ranks, 2) if pairs else ranks), "-msglog", f"{size_range.log2[0]}:{size_range.log2[1]}"]
+    # Lengths of a file are cut at the largest of -msglog (:meth:`header.Header.sizes`); its smallest says nothing then.
+    smallest = 0 if "lengths" in chosen else size_range.log2[0]
+    args = ["-npmin", str(min(ranks, 2) if pairs else ranks), "-msglog", f"{smallest}:{size_range.log2[1]}"]
     # The third number is for the non-aggregate mode, which otherwise makes 100 repetitions.
     args += ["-iter", f"{size_range.count},{size_range.volume_mib},{size_range.count}", "-time", str(run.secs)]
-    if pairs and nodes > 1 and ranks > nodes:
+    if "map" not in chosen and pairs and nodes > 1 and ranks > nodes:
         # Ranks fill the nodes in blocks: without a map, the pair would be two neighbours on the first node.
         args += ["-map", f"{ranks // nodes}x{nodes}"]
     return args

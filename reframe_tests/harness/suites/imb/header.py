@@ -36,6 +36,7 @@ BARE = "IMB-MT"
 
 _ROWS = by_name(ROWS)
 TITLE = re.compile(r"# +Intel ?\(R\) MPI Benchmarks ([^,]+), (.+?)")
+_CALL = re.compile(r"^# Calling sequence was:[ \t\r]*\n(?:[ \t\r]*#?[ \t\r]*\n)*# *(\S.*(?:\n# *\S.*)*)", re.MULTILINE)
 _LENGTH = re.compile(r"# (Minimum|Maximum) (?:message length|io portion) in bytes: +([0-9]+)")
 _USER_LENGTHS = re.compile(r"# (?:Message|IO) lengths were user defined")
 #: What a processor can do by itself, before nonblocking benchmarks of IMB-IO (IMB_show_selections).
@@ -239,6 +240,12 @@ class Header:
         if not matched:
             raise self._bad_option(name, word)
         return int(matched[1]) * _SUFFIX[matched[2].lower()]
+
+
+def shown_arguments(text: str) -> tuple[str, ...] | None:
+    """Arguments in the calling sequence of an output, without the program; ``None`` where it has none (IMB-MT)."""
+    found = _CALL.search(text)
+    return tuple(found[1].replace("\n#", " ").split()[1:]) if found else None
 
 
 def quote(text: str) -> str:

@@ -3,7 +3,7 @@
 import re
 
 from ..model import BenchmarkPackage, Programs, Suite
-from . import arguments, offered, output, plans, rows
+from . import arguments, offered, options, output, plans, rows
 
 SUITE = Suite(
     name=rows.NAME,
@@ -29,4 +29,5 @@ SUITE = Suite(
     ),
     spack=BenchmarkPackage("osu-micro-benchmarks", "libexec", "osu_*"),
     offer=offered.OFFER,
+    options=options.OPTIONS,
 )

@@ -39,7 +39,7 @@ _QUANTITIES = {
 _MISTITLED = {"Avg Latency(us)": "bandwidth_mb_per_s"}
 _TAIL = re.compile(r"P([0-9]{1,2}) Tail (BW\(MB/s\)|Lat\(us\))")
 #: Columns of ``-f`` beside those of :data:`rows.OVERLAP`; minimum and maximum since 5.8.
-_FULL_OVERLAP = (
+FULL_OVERLAP = (
     "t_ovrl_us",
     "t_cpu_us",
     "t_init_us",
@@ -52,8 +52,8 @@ _FULL_OVERLAP = (
 )
 _OVERLAP_LAYOUTS = (
     OVERLAP,
-    _FULL_OVERLAP,
-    tuple(name for name in _FULL_OVERLAP if name not in ("t_min_us", "t_max_us")),
+    FULL_OVERLAP,
+    tuple(name for name in FULL_OVERLAP if name not in ("t_min_us", "t_max_us")),
 )
 COLUMN = re.compile("|".join([*map(re.escape, (SIZE, *_QUANTITIES, ITERATIONS, VALIDATION)), _TAIL.pattern]))
 #: The column of ``-D``, whose tables are not read.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from ..benchmark import Benchmark
 from .rows import OVERLAP
 
-_WINDOWS = {"MPI_Win_create": "create", "MPI_Win_allocate": "allocate", "MPI_Win_create_dynamic": "dynamic"}
-_SYNCS = {
+WINDOWS = {"MPI_Win_create": "create", "MPI_Win_allocate": "allocate", "MPI_Win_create_dynamic": "dynamic"}
+SYNCS = {
     "MPI_Win_lock/unlock": "lock",
     "MPI_Win_post/start/complete/wait": "pscw",
     "MPI_Win_fence": "fence",
@@ -39,8 +39,8 @@ class Line:
 
 
 _ONE_SIDED = (
-    Line("window", re.compile(r"# Window creation: (?P<value>\S+)"), words=tuple(_WINDOWS.items())),
-    Line("sync", re.compile(r"# Synchronization: (?P<value>\S+)"), words=tuple(_SYNCS.items())),
+    Line("window", re.compile(r"# Window creation: (?P<value>\S+)"), words=tuple(WINDOWS.items())),
+    Line("sync", re.compile(r"# Synchronization: (?P<value>\S+)"), words=tuple(SYNCS.items())),
 )
 _PAIRS = (Line("pairs", re.compile(r"# \[ pairs: (?P<value>[1-9][0-9]*) \] \[ window size: (?P<size>[1-9][0-9]*) \]")),)
 _THREADS = (

@@ -193,7 +193,7 @@ def _read_row(table: _Table, number: int, line: str) -> None:
             repetitions = int(cell)
         elif quantity:
             values[quantity] = float(cell)
-    record = Record(NAME, row.name, table.ranks, 1, size, repetitions, values, table.variant)
+    record = Record(NAME, row.name, table.ranks, 1, size, repetitions, values, table.variant, checked)
     _check(table, number, record)
     table.records.append(record)
 

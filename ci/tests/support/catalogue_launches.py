@@ -1,0 +1,36 @@
+"""A stack with every program of the suites, as metadata would describe it, and the launches of a group on it."""
+
+from __future__ import annotations
+
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.catalogue import ROWS
+
+BINARIES = ("IMB-MPI1", "IMB-P2P", "IMB-NBC", "IMB-RMA", "IMB-MT", "IMB-EXT", "IMB-MPI4", "IMB-IO")
+OSU = tuple(row.binary for row in ROWS if row.suite == "osu")
+
+
+def stack_of(version: str = "2021.11", binaries=BINARIES + OSU, osu: str = "7.5") -> Stack:
+    """A stack as metadata would describe it."""
+    return Stack(
+        name="intelmpi-wheels",
+        origin="wheels",
+        mpi="intelmpi",
+        mpi_version="2021.18.1",
+        device="",
+        abi="mpich",
+        launcher_family="hydra-intel",
+        prefix="/opt/mpi",
+        library="/opt/mpi/lib/libmpi.so",
+        library_version_pattern="",
+        binaries={name: f"/opt/mpi/bin/{name}" for name in binaries},
+        commands={"mpi4py.bench": ("/opt/mpi/bin/python", "-m", "mpi4py.bench")},
+        suites={"imb": {"version": version}, "mpi4py": {"version": "4.1.2"}, "osu": {"version": osu}},
+        env_vars={},
+        prepend_path={},
+    )
+
+
+def launches(group: str, ranks: int = 2, level: str = "nightly", **more):
+    more = {"nodes": max((row.min_nodes for row in catalogue.rows(group)), default=1), **more}
+    return catalogue.launches(group, more.pop("stack", stack_of()), ranks, level, **more)

@@ -1,0 +1,274 @@
+"""Options of the suites: what they make of launches, that outputs are held against them, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from catalogue_launches import launches, stack_of
+from reframe_tests.harness.suites import catalogue, options, reader
+from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.vocabulary import QUANTITIES, BadInput, NotMeasured
+from studies.output_damage import golden
+
+OSU = "osu/osu-7.5-mpich-n2-{}.txt"
+IMB = "imb-mpi1-2021.11-{}.txt"
+
+
+def launch_of(group: str, chosen: dict[str, str], binary: str = "", ranks: int = 2, **more) -> catalogue.Launch:
+    """The first launch of a binary under options."""
+    under = options.of_group(catalogue.OPTIONS, group, chosen)
+    return next(each for each in launches(group, ranks, chosen=under, **more) if binary in ("", each.binary))
+
+
+def as_asked(launch: catalogue.Launch, name: str, *, benchmarks: slice = slice(None)) -> list:
+    """Records of a recorded output, judged as that of a launch."""
+    text = golden(name)
+    reader.check_arguments(text, launch, source=name)
+    return reader.complete(reader.parse(text, source=name), launch.expected[benchmarks], source=name)
+
+
+def one_size(launch: catalogue.Launch, *sizes: int) -> catalogue.Launch:
+    """The launch as if it measured these sizes only, as many repetitions as were recorded."""
+    return replace(launch, expected=tuple(item._replace(sizes=sizes, repetitions=None) for item in launch.expected))
+
+
+# OSU: windows and synchronisation.
+
+
+def test_the_published_put_bw_can_be_asked_for_by_name():
+    """OpenHPC white paper: MPI_Win_allocate and MPI_Win_flush."""
+    launch = launch_of("one_sided_osu", {"window": "allocate", "sync": "flush"}, "osu_put_bw")
+    assert launch.args[-4:] == ("-w", "allocate", "-s", "flush")
+    assert launch.options == {"window": "allocate"}, "flush is what it is without the option"
+    records = as_asked(launch, OSU.format("put_bw-allocate-flush"))
+    assert {record.variant for record in records} == {"allocate,flush"}
+    names = [metric.name for metric in catalogue.metrics([launch])]
+    assert names[0] == "osu_put_bw.allocate_flush.bandwidth.0000000001"
+
+
+@pytest.mark.parametrize(
+    "binary, asked, name",
+    [
+        ("osu_put_bw", {"window": "allocate"}, "put_bw-create-flush"),
+        ("osu_put_bw", {}, "put_bw-allocate-flush"),
+        ("osu_get_latency", {"window": "dynamic"}, "get_latency-dynamic-lock"),
+        ("osu_get_latency", {"sync": "lock"}, "get_latency-dynamic-lock"),
+    ],
+)
+def test_an_output_of_another_window_or_synchronisation_is_refused(binary: str, asked: dict[str, str], name: str):
+    launch = launch_of("one_sided_osu", asked, binary)
+    sizes = [record.message_bytes for record in reader.parse(golden(OSU.format(name)))]
+    with pytest.raises(OutputError, match="has the variants"):
+        as_asked(one_size(launch, *sizes), OSU.format(name))
+
+
+@pytest.mark.parametrize("window", catalogue.OPTIONS["window"].values)
+@pytest.mark.parametrize("sync", catalogue.OPTIONS["sync"].values)
+def test_every_window_and_synchronisation(window: str, sync: str):
+    launch = launch_of("one_sided_osu", {"window": window, "sync": sync}, "osu_get_latency")
+    assert launch.args[-4:] == ("-w", window, "-s", sync)
+    assert launch.expected[0].variants == (f"{window},{sync}",)
+
+
+def test_puts_both_ways_keep_their_fence_where_the_target_would_be_passive():
+    def both_ways(**asked: str) -> catalogue.Launch:
+        return launch_of("atomics_osu", asked, "osu_put_bibw")
+
+    assert both_ways(sync="lock").args[-4:] == ("-w", "create", "-s", "fence")
+    assert both_ways(sync="lock").options == {}
+    assert both_ways(sync="lock", window="allocate").args[-4:] == ("-w", "allocate", "-s", "fence")
+    launch = one_size(both_ways(sync="pscw", window="allocate"), 8)
+    assert as_asked(launch, OSU.format("put_bibw-allocate-pscw"))[0].variant == "allocate,pscw"
+
+
+# OSU: columns.
+
+
+def test_percentiles_are_metrics_and_must_be_printed():
+    launch = launch_of("p2p_osu", {"percentiles": "on", "validation": "on"}, "osu_bw")
+    assert launch.args[-2:] == ("-z50,90,99", "-c")
+    found = {metric.name: metric for metric in catalogue.metrics([launch])}
+    assert "osu_bw.validationon.bandwidth_p99.0000000008" in found
+    (record,) = as_asked(one_size(launch, 8), OSU.format("bw-validated-tail"))
+    assert record.variant == "validation=on"
+    kinds = {"bandwidth_mb_per_s", *(f"bandwidth_p{percent}_mb_per_s" for percent in (50, 90, 99))}
+    assert set(record.values) == kinds
+    assert kinds <= set(QUANTITIES)
+    latency = launch_of("p2p_osu", {"percentiles": "on"}, "osu_latency")
+    with pytest.raises(OutputError, match="osu_latency has no column of latency_p50_us, which was asked for"):
+        as_asked(one_size(latency, *[1 << log for log in range(9)]), OSU.format("latency"))
+
+
+def test_validation_must_be_printed_and_is_another_variant():
+    launch = launch_of("p2p_osu", {"validation": "on"}, "osu_bw")
+    sizes = [record.message_bytes for record in reader.parse(golden(OSU.format("bw")))]
+    with pytest.raises(OutputError, match="does not say whether its data was right"):
+        as_asked(one_size(launch, *sizes), OSU.format("bw"))
+
+
+def test_all_columns_of_a_nonblocking_collective():
+    launch = launch_of("nonblocking_osu", {"full": "on", "percentiles": "on"}, "osu_iallreduce")
+    (first, *_) = as_asked(one_size(launch, 4, 8, 16), OSU.format("iallreduce-full-tail"))
+    assert set(launch.expected[0].quantities) == set(first.values)
+    assert {"t_init_us", "t_min_us", "t_max_us", "latency_p99_us"} <= set(first.values)
+    with pytest.raises(OutputError, match="no column of"):
+        as_asked(one_size(launch, 4, 8, 16, 32, 64, 128, 256), OSU.format("iallreduce-short"))
+
+
+# IMB.
+
+
+def test_imb_shows_its_arguments_and_they_must_be_those_asked_for():
+    shift = launch_of("collectives", {"root_shift": "on"}, ranks=4, level="smoke")
+    records = as_asked(shift, IMB.format("n4-root-shift"))
+    assert {record.variant for record in records} == {"root_shift=on"}
+    cold = launch_of("p2p", {"off_cache": "8"}, level="smoke")
+    assert {record.variant for record in as_asked(cold, IMB.format("n2-off-cache"))} == {"off_cache=8"}
+    with pytest.raises(OutputError, match="IMB-MPI1 says it was started with '8' where '16' was asked for"):
+        as_asked(launch_of("p2p", {"off_cache": "16"}, level="smoke"), IMB.format("n2-off-cache"))
+    with pytest.raises(OutputError, match="started with '-off_cache' where 'PingPong' was asked for"):
+        as_asked(launch_of("p2p", {}, level="smoke"), IMB.format("n2-off-cache"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("imb-io-2021.11-n2-parallel.txt", "imb-mpi1-2021.11-n4-map.txt", "imb-mpi1-2018.1-n2.txt"),
+        *("imb-p2p-2021.11-n2.txt", "imb-rma-2021.11-n2-all.txt", "imb-nbc-2021.3-n2.txt"),
+    ],
+)
+def test_a_calling_sequence_is_read_whole_and_cut_at_commas_as_some_print_it(name: str):
+    (line,) = (line for line in golden_readme().read_text().split("\n") if f"`{name}`" in line)
+    asked = tuple(re.search(r"`mpirun -n [0-9]+ \S+ ([^`]*)`", line)[1].split())
+    launch = replace(launches("p2p")[0], args=asked)
+    reader.check_arguments(golden(name), launch)
+    for unlike in (asked[:-1], (*asked, "Bcast"), (*asked[:-1], "Bcast")):
+        with pytest.raises(OutputError, match="says it was started with"):
+            reader.check_arguments(golden(name), replace(launch, args=unlike))
+
+
+def test_imb_mt_shows_no_arguments():
+    reader.check_arguments(golden("imb-mt-2021.11-n2.txt"), launches("threads")[0])
+
+
+def golden_readme() -> Path:
+    return Path(__file__).parents[2] / "data" / "golden" / "README.md"
+
+
+def test_a_map_of_ranks():
+    launch = launch_of("p2p", {"map": "2x2"}, ranks=4, level="smoke")
+    assert {record.variant for record in as_asked(launch, IMB.format("n4-map-pairs"))} == {"map=2x2"}
+    default = launches("p2p", 4, level="smoke", nodes=2)[0]
+    assert default.args.count("-map") == launch_of("p2p", {"map": "4x1"}, ranks=4, nodes=2).args.count("-map") == 1
+    with pytest.raises(NotMeasured, match="map=2x3 lays out 6 ranks; there are 4"):
+        launch_of("p2p", {"map": "2x3"}, ranks=4)
+
+
+def test_pairs_side_by_side():
+    together = launch_of("p2p", {"multi": "0"}, ranks=4, level="smoke")
+    records = as_asked(together, IMB.format("n4-multi0-pairs"))
+    assert {record.variant for record in records} == {"multi=0"}
+    assert {(record.ranks, record.groups) for record in records} == {(2, 2)}
+    assert set(records[0].values) == {"t_min_us", "t_max_us", "t_avg_us", "bandwidth_mb_per_s"}
+    each = launch_of("p2p", {"multi": "1"}, ranks=4, level="smoke")
+    assert {record.variant for record in as_asked(each, IMB.format("n4-multi1-pairs"))} == {
+        "group=0,multi=1",
+        "group=1,multi=1",
+    }
+    assert not any(metric.directions for metric in catalogue.metrics([together, each])), "a pair of several is no whole link"
+    with pytest.raises(NotMeasured, match="needs at least 4 ranks"):
+        launch_of("p2p", {"multi": "0"}, ranks=2)
+
+
+def test_lengths_of_a_file(tmp_path: Path):
+    file = tmp_path / "lengths.txt"
+    file.write_text("0\n7\n1000\n4096\n")
+    launch = launch_of("collectives", {"lengths": str(file)})
+    assert ("-msglen", str(file)) == launch.args[launch.args.index("-msglen") :][:2]
+    sizes = {item.benchmark: item.sizes for item in launch.expected}
+    assert sizes["Bcast"] == (0, 7, 1000, 4096)
+    assert sizes["Allreduce"] == (0, 8, 1000, 4096), "whole elements"
+    assert sizes["Barrier"] == (None,)
+    assert options.describe(catalogue.OPTIONS, {"lengths": str(file)}) == "lengths=0+7+1000+4096"
+    assert all("lengths" not in metric.name for metric in catalogue.metrics([launch]))
+    file.write_text("8388608\n")
+    with pytest.raises(NotMeasured, match="lengths asks for 8388608 bytes; Bcast is measured up to 4194304 here"):
+        launch_of("collectives", {"lengths": str(file)})
+    file.write_text("5\n6\n")
+    with pytest.raises(NotMeasured, match="are one size of Reduce"):
+        launch_of("collectives", {"lengths": str(file)})
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    "asked, said",
+    [
+        ({"windows": "create"}, r"^suite_options: there is no option 'windows'; there are .*, window, sync, .*\.$"),
+        ({"window": "shared"}, r"^suite_options: 'shared' is not a value of window; there are create, allocate, dynamic\.$"),
+        ({"sync": ""}, r"^suite_options: '' is not a value of sync; there are lock, pscw, fence, flush, flush_local, lock_all"),
+        ({"off_cache": "0"}, r"'0' is not a value of off_cache; there are off, -1 .* in MB\.$"),
+        ({"map": "2x"}, r"'2x' is not a value of map"),
+        ({"lengths": "here.txt"}, r"'here.txt' is not a value of lengths; there are default or the absolute path"),
+        ({"lengths": "/nowhere/lengths.txt"}, r"the file of lengths /nowhere/lengths.txt cannot be read \(No such file"),
+        ({"lengths": "/a b"}, r"a blank in '/a b' would end the argument"),
+        ({"percentiles": "95"}, r"'95' is not a value of percentiles; there are off, on\.$"),
+    ],
+)
+def test_what_is_no_option_or_no_value_is_refused_in_one_sentence(asked: dict[str, str], said: str):
+    with pytest.raises(BadInput, match=said):
+        options.check(catalogue.OPTIONS, asked)
+
+
+@pytest.mark.parametrize("text, said", [("", "no length"), ("8\n8\n", "a length twice"), ("8\n1k\n", "line 2: '1k' is not")])
+def test_a_file_of_lengths_that_says_nothing_is_refused(text: str, said: str, tmp_path: Path):
+    (tmp_path / "lengths").write_text(text)
+    with pytest.raises(BadInput, match=said):
+        options.check(catalogue.OPTIONS, {"lengths": str(tmp_path / "lengths")})
+
+
+def test_a_group_that_lacks_the_option_is_not_measured():
+    with pytest.raises(NotMeasured, match=r"^window is no option of group p2p_osu, but of one_sided_osu, atomics_osu$"):
+        options.of_group(catalogue.OPTIONS, "p2p_osu", {"window": "create"})
+    with pytest.raises(NotMeasured, match="is no option of group placement"):
+        options.of_group(catalogue.OPTIONS, "placement", {"window": "create"})
+
+
+def test_a_version_that_lacks_the_option_is_not_measured():
+    with pytest.raises(NotMeasured, match=r"^percentiles is an option of osu from 7\.4 on; this stack has 7\.3$"):
+        launch_of("p2p_osu", {"percentiles": "on"}, stack=stack_of(osu="7.3"))
+
+
+def test_a_value_that_no_program_of_the_group_knows_is_not_measured():
+    stack = stack_of(binaries=("osu_put_bibw",))
+    with pytest.raises(NotMeasured):
+        launch_of("atomics_osu", {"sync": "lock"}, stack=stack)
+
+
+@pytest.mark.parametrize("option", catalogue.OPTIONS.values(), ids=lambda option: option.name)
+def test_every_option_changes_what_is_started_and_is_kept_apart(option: options.SuiteOption, tmp_path: Path):
+    """A default changes nothing; any other value is in the arguments, and in the metrics unless it is measured alike."""
+    (tmp_path / "lengths").write_text("262144\n1048576\n")
+    shaped = {"off_cache": ("-1", "32"), "map": ("2x4", "8x1"), "lengths": (str(tmp_path / "lengths"),)}
+    for group in option.groups:
+        ranks = 2 if any(row.ranks == "only_pair" for row in catalogue.rows(group)) else 8
+        plain, planned = launches(group, ranks), catalogue.planned_metrics(group)
+        default = options.of_group(catalogue.OPTIONS, group, {option.name: option.default})
+        assert default == {}
+        for value in (each for each in option.values or shaped[option.name] if each != option.default):
+            under = launches(group, ranks, chosen=options.of_group(catalogue.OPTIONS, group, {option.name: value}))
+            changed = [(a, b) for a, b in zip(plain, under, strict=True) if b.options]
+            assert changed, (group, value)
+            for before, after in changed:
+                assert before.args != after.args
+                common = {m.name for m in catalogue.metrics([before])} & {m.name for m in catalogue.metrics([after])}
+                names = {re.sub(r"\.[0-9]{10}$", "", metric.name) for metric in catalogue.metrics([after])}
+                assert all(any(fnmatchcase(name, pattern) for pattern in planned) for name in names), "may have references"
+                assert bool(common) == (option.apart == options.ALIKE), (group, value, after.binary)
+            assert all(a == b for a, b in zip(plain, under, strict=True) if not b.options)
