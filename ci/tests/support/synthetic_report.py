@@ -16,7 +16,7 @@ from mpibench.results import sessions
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Text that tries to end its element, its script and its table cell.
-HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>&lt;\u2028'\"`[a](javascript:hacked=1)|*x*"
+HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>&lt;'\"`[a](javascript:hacked=1)|*x*"
 
 #: A report as ReFrame writes it, cut down to one case with one sample, for mutation.
 SMALL_REPORT: dict[str, Any] = {

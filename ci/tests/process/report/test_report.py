@@ -215,6 +215,15 @@ def test_hostile_text_is_shown_and_never_run() -> None:
     assert HOSTILE in read.text["top"]
 
 
+def test_no_text_of_a_session_breaks_a_line_in_secret() -> None:
+    """U+2028 ends a line for a script and for Python's splitlines, and nothing shows it."""
+    plan = synthetic.case(verdict="contradicted", reason="over shm\u2028PASS: all is well", name="p2p\u2029")
+    read = Reader(report.render(session_of(plan, cmdline="reframe\u2028-r", run="nightly\u2028PASS"), Path()))
+    shown = "".join([*read.text.values(), json.dumps(read.blocks, ensure_ascii=False)])
+    assert not {"\u2028", "\u2029"} & set(shown)
+    assert "over shm\nPASS: all is well" in read.text["failures"] and "nightly PASS" in read.text["top"]
+
+
 # Files that are gone or are another run's.
 
 
