@@ -17,8 +17,10 @@ from ..pages import page
 from ..published import curves as published_curves
 from ..published.curves import Curve
 from ..results.sessions import Session, label_of, read_session
+from . import preflight as preflights
 from .cases import details, library_line, placement_text, traffic_text, transport_line
 from .charts import curves, index
+from .preflight import Preflight
 from .sections import in_order
 from .summary import counts, format_number, summary_lines, title_of, verdict_line, write_markdown
 from .view import NOT_AGAIN, View
@@ -64,6 +66,7 @@ def render(
     stacks: Iterable[Stack] = (),
     published: Sequence[Curve] = (),
     again: StoredAnswers = NOT_AGAIN,
+    preflight: Preflight | None = None,
 ) -> str:
     """The page as text.
 
@@ -71,8 +74,9 @@ def render(
     :param stacks: metadata of the stacks on this machine, for the table of what they are made of.
     :param published: curves of papers to draw beside the measured ones.
     :param again: what measuring again gave for cases that missed a reference.
+    :param preflight: the session in which the nodes were looked at before.
     """
-    view = View.of(session, base, stacks, published, again)
+    view = View.of(session, base, stacks, published, again, preflight)
     systems, label = ", ".join(session.systems), label_of(session)
     contents = ((section, section.content(view)) for section in in_order())
     return page.render(
@@ -98,6 +102,7 @@ def write_report(
     stacks: Iterable[Stack] = (),
     published: Sequence[Curve] = (),
     again: StoredAnswers = NOT_AGAIN,
+    preflight: Preflight | None = None,
 ) -> Path:
     """Write the page, whole or not at all, and return its path.
 
@@ -105,7 +110,7 @@ def write_report(
     """
     out_path = Path(out_path)
     try:
-        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published, again))
+        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published, again, preflight))
     except OSError as err:
         raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
     return out_path
@@ -125,9 +130,9 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     pages = [Path(out)] if out else [folder / "reports" / f"{read.uuid}.html", folder / "report.html"]
     stacks, _ = metadata.discover()
     curves = published_curves.choose(read, published)
-    again = references.stored(read, Path(db))
+    again, looked = references.stored(read, Path(db)), preflights.find(read, Path(db))
     for path in pages:
-        write_report(read, path, stacks, curves, again)
+        write_report(read, path, stacks, curves, again, looked)
         write_markdown(read, path.with_suffix(".md"), again.unreadable)
     return [
         *summary_lines(read),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .view import View
@@ -21,6 +21,7 @@ class Section:
     :param content: what it shows; ``None``: it is left out of this page.
     :param title: its heading.
     :param link: its name in the navigation; without one it has no entry there.
+    :param within: ids of further headings in it to their names in the navigation.
     """
 
     name: str
@@ -28,3 +29,4 @@ class Section:
     content: Callable[[View], Content | None]
     title: str = ""
     link: str = ""
+    within: Mapping[str, str] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from ..published.curves import Curve
 from ..results.sessions import Case, Session
 from .cases import Place, place_of
 from .charts import stack_names
+from .preflight import Preflight
 from .summary import OUTCOMES, Outcome, outcome_of
 
 #: Nothing was measured again.
@@ -29,6 +30,7 @@ class View:
     :param built: stacks on this machine, by name.
     :param published: curves of papers to put beside the measured ones.
     :param again: what measuring again gave for cases that missed a reference.
+    :param preflight: the session in which the nodes were looked at before; ``None`` without one.
     """
 
     session: Session
@@ -37,6 +39,7 @@ class View:
     built: dict[str, Stack]
     published: Sequence[Curve] = ()
     again: StoredAnswers = NOT_AGAIN
+    preflight: Preflight | None = None
     _numbers: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -47,11 +50,13 @@ class View:
         stacks: Iterable[Stack] = (),
         published: Sequence[Curve] = (),
         again: StoredAnswers = NOT_AGAIN,
+        preflight: Preflight | None = None,
     ) -> View:
         """A session as seen from a page in the folder ``base``."""
         places = [place_of(session, case, base) for case in session.cases]
         numbers = {case.uuid: number for number, case in enumerate(session.cases)}
-        return cls(session, places, stack_names(session), {stack.name: stack for stack in stacks}, published, again, numbers)
+        built = {stack.name: stack for stack in stacks}
+        return cls(session, places, stack_names(session), built, published, again, preflight, numbers)
 
     def number(self, case: Case) -> int:
         """Number by which the page's script finds a case."""

@@ -57,14 +57,24 @@ class OddNodes:
 
         :param instances: all that the same is to be said of; default: its own.
         """
+        return f"{self.what(instances)} is {self.found()}; {self.wanted}: {self.why} (to put it right: {self.fix})"
+
+    def what(self, instances: Sequence[str] = ()) -> str:
+        """The fact in words.
+
+        :param instances: as of :meth:`text`.
+        """
         of = listed(instances or (self.instance,))
-        what = f"{self.fact} of {of}" if of else self.fact
         if self.fact == PRESENCE:
-            what = of
+            return of
+        return f"{self.fact} of {of}" if of else self.fact
+
+    def found(self) -> str:
+        """Which value is on which nodes."""
         found = "; ".join(f"{_shown(value)} on {listed(nodes)}" for value, nodes in self.values[:FEW])
         if len(self.values) > FEW:
             found += f"; {len(self.values) - FEW} other values on {sum(len(nodes) for _, nodes in self.values[FEW:])} nodes"
-        return f"{what} is {found}; {self.wanted}: {self.why} (to put it right: {self.fix})"
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """For the session's database."""
@@ -72,12 +82,31 @@ class OddNodes:
         return {**vars(self), "values": rows}
 
 
-def texts(found: Iterable[OddNodes]) -> list[str]:
-    """A sentence for each that is odd, one for many ports of which the same is to be said: a card has several of them."""
+def group(found: Iterable[OddNodes]) -> list[tuple[OddNodes, tuple[str, ...]]]:
+    """What is odd, once for all ports of which the same is to be said (a card has several of them), with their names."""
     alike: dict[tuple[Any, ...], list[OddNodes]] = {}
     for odd in found:
         alike.setdefault((odd.fact, odd.values, odd.wanted, odd.why, odd.fix, odd.note), []).append(odd)
-    return [group[0].text([odd.instance for odd in group]) for group in alike.values()]
+    return [(odds[0], tuple(odd.instance for odd in odds)) for odds in alike.values()]
+
+
+def texts(found: Iterable[OddNodes]) -> list[str]:
+    """A sentence for each :func:`group`."""
+    return [odd.text(instances) for odd, instances in group(found)]
+
+
+def read(rows: Any) -> list[OddNodes]:
+    """What was stored of :meth:`OddNodes.as_dict`.
+
+    :raises ValueError: it is something else.
+    """
+    try:
+        return [
+            OddNodes(**{**row, "values": tuple((value["value"], tuple(map(str, value["nodes"]))) for value in row["values"])})
+            for row in rows
+        ]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not what is stored of odd nodes: {error}") from None
 
 
 def find_unseen(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Section of the report: curves."""
+"""Section of the report: curves, and pinning with processes per node."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ def show(view: View) -> Content:
     return {}
 
 
-SECTION = Section("curves", 40, show, "Curves", "Curves")
+SECTION = Section("curves", 40, show, "Curves", "Curves", {"heat": "Pinning"})

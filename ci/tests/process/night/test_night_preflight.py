@@ -11,6 +11,7 @@ import pytest
 
 from mpibench.results import sessions
 from night_project import NightProject
+from page_reader import Reader
 from reframe_tests.harness.sites.site import ROOT
 from tiny_site import SYSTEM
 
@@ -54,12 +55,14 @@ def test_nodes_that_are_as_they_must_be_say_nothing(project: NightProject) -> No
 def test_an_odd_node_is_named_and_the_night_is_red_and_whole(project: NightProject) -> None:
     with (project.top / "site_configs" / "tiny" / "preflight.yaml").open("a") as file:
         file.write(ODD)
-    status, said = project.run(PREFLIGHT="exclude")
+    status, said = project.run(PREFLIGHT="exclude", NIGHT_STEPS="real")
     assert status == 1, said
     problems = said.split("NOT accepted; reasons: 1")[1]
     assert "preflight of node: kernel is " in problems and "must be of another machine: because" in problems
     assert "no node is left out, because 1 of 1 are odd" in said
     assert runs(project) == ["preflight", "nightly"], "what can be measured is measured"
+    text = Reader((project.results / "report.html").read_text()).text["preflight"]
+    assert "of another machine" in text and "1 nodes answered." in text
 
 
 def test_without_the_test_of_nodes_the_night_is_red(project: NightProject) -> None:

@@ -1,0 +1,105 @@
+"""The report of a night shows what its nodes were set to before: which were odd, what was expected, and how to put it right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpibench.report import preflight, report
+from mpibench.results.sessions import Session
+from page_reader import Reader
+from reframe_tests.harness.preflight import node_judgement
+from reframe_tests.harness.preflight.rules import Rule
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_report import changed, session_of
+from synthetic_session import case
+
+NIGHT = session_of(case(), uuid="night", time_start_unix=1_795_000_000.0)
+RULES = (Rule("firmware", "firmware decides", "update it", same=True), Rule("turbo", "slower", "switch it on", allowed=("on",)))
+NODES = {
+    f"n{number}": {"firmware": dict.fromkeys(("mlx5_0:1", "mlx5_1:1"), "1" if number == 3 else "2"), "turbo": {"": "on"}}
+    for number in range(1, 5)
+}
+
+
+def looked(minutes: float = 2, label: str = "preflight", *, well: bool = False, **entry: Any) -> Session:
+    """A session of preflight some minutes before the night."""
+    odd = [] if well else node_judgement.judge(NODES, RULES, "node", ())
+    said = [] if well else ["3 of 5 nodes answered; silent: n5", *node_judgement.texts(odd)]
+    proof = {
+        **{"verdict": "proven" if well else "contradicted", "sentences": said, "kernel": [{"node": name} for name in NODES]},
+        "notes": ["no node shows lanes: nothing is known of that"],
+    }
+    started = NIGHT.info["time_start_unix"] - 60 * minutes
+    plan = {**case(samples=[], proof=proof), "group": "preflight"}
+    whole = session_of(plan, uuid="before", time_start_unix=started, run=label)
+    record = {"result": "pass" if well else "fail", "odd_nodes": [one.as_dict() for one in odd], **entry}
+    return Session(whole.info, tuple(changed(one, **record) for one in whole.cases))
+
+
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> list[Session | str]:
+    """Sessions of a database before the night, oldest first; a text: one that cannot be read, a minute before it."""
+    found: list[Session | str] = []
+
+    def starts(_: Path) -> dict[str, Any]:
+        rows = {one.uuid: one.started for one in found if isinstance(one, Session)}
+        lost = {one: NIGHT.started - preflight.WITHIN / 20 for one in found if isinstance(one, str)}
+        return {**rows, **lost, NIGHT.uuid: NIGHT.started}
+
+    def read(_: Path, uuid: str) -> Session:
+        for one in found:
+            if isinstance(one, Session) and one.uuid == uuid:
+                return one
+        raise BadInput(f"session {uuid} is cut off or damaged.")
+
+    monkeypatch.setattr(preflight, "session_starts", starts)
+    monkeypatch.setattr(preflight, "read_session", read)
+    return found
+
+
+def section(found: preflight.Preflight | None, folder: Path) -> str:
+    page = report.render(NIGHT, folder, preflight=found)
+    return " ".join(Reader(page).text.get("preflight", "").split())
+
+
+def test_odd_nodes_stand_in_a_table(stored: list[Session | str], tmp_path: Path) -> None:
+    stored.append(looked())
+    text = section(preflight.find(NIGHT, Path("db")), tmp_path)
+    assert "in session before" in text and "4 nodes answered." in text
+    row = "✕ oddfirmware of mlx5_0:1, mlx5_1:11 on n33 of 4 nodes have 2firmware decidesupdate it"
+    assert row in text
+    assert "3 of 5 nodes answered; silent: n5" in text and "no node shows lanes: nothing is known of that" in text
+    assert text.count("firmware decides") == 1, "once, and not as a sentence, too"
+
+
+def test_nodes_that_are_well_say_so(stored: list[Session | str], tmp_path: Path) -> None:
+    stored.append(looked(well=True))
+    assert "4 nodes answered, and none is odd." in section(preflight.find(NIGHT, Path("db")), tmp_path)
+
+
+@pytest.mark.parametrize("rows", ["none", [3], [{"values": 3}], [{"fact": "kernel"}]])
+def test_what_is_stored_otherwise_leaves_the_sentences(stored: list[Session | str], tmp_path: Path, rows: Any) -> None:
+    stored.append(looked(odd_nodes=rows))
+    text = section(preflight.find(NIGHT, Path("db")), tmp_path)
+    assert "firmware of mlx5_0:1, mlx5_1:1 is 1 on n3" in text and "✕ odd" not in text
+
+
+def test_another_session_is_not_its_preflight(stored: list[Session | str], tmp_path: Path) -> None:
+    assert preflight.find(NIGHT, Path("db")) is None
+    for other in (looked(label="nightly"), looked(minutes=60), looked(system="other")):
+        stored[:] = [other]
+        assert preflight.find(NIGHT, Path("db")) is None
+    between = session_of(case(), uuid="between", time_start_unix=NIGHT.info["time_start_unix"] - 1)
+    stored[:] = [looked(), between]
+    assert preflight.find(NIGHT, Path("db")) is None
+    assert section(None, tmp_path) == ""
+
+
+def test_one_that_cannot_be_read_is_not_passed_over(stored: list[Session | str], tmp_path: Path) -> None:
+    stored.append("lost")
+    text = section(preflight.find(NIGHT, Path("db")), tmp_path)
+    assert "session lost, which may be that in which the nodes were looked at, cannot be read: session lost is cut off" in text
+    assert '<p class="verdict bad">session lost' in report.render(NIGHT, tmp_path, preflight=preflight.find(NIGHT, Path("db")))
