@@ -326,6 +326,24 @@ def test_what_is_called_does_not_depend_on_what_is_computed_first(seed: int) -> 
     assert 0 < np.count_nonzero(called) < len(called), "nights of both kinds"
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_what_differs_by_little_more_than_its_margin_is_looked_at(seed: int) -> None:
+    """One test alone, so that nothing else has the night looked at: what is cut off first is never what would be called."""
+    rng, policy = np.random.default_rng(seed), Policy()
+    nights = [str(night) for night in range(60)]
+    logs = rng.normal(0, 0.0005, (1, 60))
+    logs[0, 20:] += rng.uniform(0, 0.1, 40)
+    rows = lasting_changes.tabulate([MeasuredCurve("latency_us", "lower", [8], logs, nights, 0, 0)], nights, policy)
+    counts, beyond = np.arange(60)[None, :] < 20, []
+    for night in range(20, 60):
+        found = lasting_changes.called_things(rows, counts, [night], policy)
+        assert {one: (row.slower, row.rows.tolist()) for one, row in found.items()} == plain_calls(
+            rows, counts, [night], policy
+        )
+        beyond += [logs[0, night] / rows.margins[0]] * bool(found)
+    assert 0 < len(beyond) < 40 and 1 < min(beyond) < 1.5
+
+
 def with_gaps(row: dict[str, Any]) -> dict[str, Any] | None:
     """Every fifth repeat is missing, and one job of each session lacks a size."""
     lacks = row["message_bytes"] == 4096 and row["case"].endswith("1")
