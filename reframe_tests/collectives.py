@@ -1,6 +1,7 @@
 """Collectives: operations all ranks take part in; blocking, nonblocking with what a rank can compute meanwhile, persistent."""
 
 import reframe as rfm
+from reframe.core.builtins import parameter
 
 from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
 
@@ -60,3 +61,11 @@ class ImbNonblockingPure(MaintenanceTest):
     """All nonblocking collectives of IMB-NBC without computation: the call and its completion alone."""
 
     group = "nonblocking_pure"
+
+
+@rfm.simple_test
+class WholeMachine(MaintenanceTest):
+    """Barrier and small collectives on 2, 4, 8, ... nodes up to all of the job, with percentiles and growth over log2."""
+
+    group = "growth"
+    nodes = parameter(inherit_params=True, filter_params=lambda counts: counts[-1:], type=int, loggable=True)

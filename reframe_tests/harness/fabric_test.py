@@ -22,7 +22,7 @@ from reframe.core.exceptions import ReframeError, SanityError, SkipTestError
 from .evidence import data_check, recorder
 from .job import condition, ending, interleaved, parameters, script
 from .job.condition import Condition
-from .results import agreement, measurement
+from .results import agreement, growth, measurement
 from .samples import ReferenceCheck, Sample
 from .session import provenance
 from .sites import references, selected_tests, site
@@ -362,6 +362,9 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             name = catalogue.metric_name(found.first, f"over_{found.second}", found.message_bytes)
             metrics[name], bounds[name] = (found.ratio, FRACTION.unit), (0.0, None, None, FRACTION.unit)
             self.agreement = [*self.agreement, found.as_dict()]
+        for grown in growth.compare(values.values(), self.ranks_per_node):
+            name = catalogue.metric_name(grown.benchmark, "over_log2", grown.message_bytes, grown.variant)
+            metrics[name], bounds[name] = (grown.ratio, FRACTION.unit), (0.0, None, None, FRACTION.unit)
         self.gates = [gate.as_dict() for gate in gates]
         self.reference: dict[str, Any] = {self.current_partition.fullname: bounds}
         self.perf_variables = {

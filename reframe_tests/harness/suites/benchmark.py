@@ -20,6 +20,7 @@ RANK_RULES: Mapping[str, str] = {
     "even_only": "all; refused where n is odd",
     "all": "all",
     "grid2d": "all; refused unless n = a x b with a, b >= 2",
+    "growing": "those of the first 2, 4, 8, ... nodes up to all, one count after the other",
     "grid3d": "all; refused unless IMB finds n = a x b x c with a, b, c >= 2",
 }
 
@@ -171,6 +172,11 @@ def doubling_sizes(first: int, largest: int, *, unit: int = 1, zero: bool = True
         sizes.append(min(size, top))
         size *= 2
     return tuple(sizes)
+
+
+def growing_node_counts(nodes: int) -> tuple[int, ...]:
+    """The powers of two from 2 on below ``nodes``, then ``nodes``: 2, 4, 6 of six nodes."""
+    return (*(1 << log2 for log2 in range(1, nodes.bit_length()) if 1 << log2 < nodes), nodes)
 
 
 def _rectangle(ranks: int) -> tuple[int, int]:

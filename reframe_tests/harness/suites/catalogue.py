@@ -83,6 +83,8 @@ OPTIONS: Mapping[str, options.SuiteOption] = options.by_name(option for suite in
 #: No option is set.
 _NO_OPTIONS: Mapping[str, str] = {}
 
+#: Variants that only the condition says, by the rule of ranks.
+_OPEN_VARIANTS: Mapping[str, tuple[str, ...]] = {"grid2d": ("grid=*",), "grid3d": ("grid=*",), "growing": ("nodes=*",)}
 #: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
 SIZE_DIGITS = 10
 
@@ -317,7 +319,7 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
 def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | None]]]:
     """What a group can give at any level on any stack, under any option: metric name without its size, to quantity and sizes.
 
-    The sides of a stencil's grid follow from the number of ranks, so ``*`` stands for them, as for free values of options.
+    A stencil's grid and growing node counts follow from the condition: ``*`` stands for them, as for free values of options.
     Sizes are those without a file of lengths.
 
     :raises BadInput: if there is no such group.
@@ -328,8 +330,7 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
         for row in (find(plan.binary, name) for name in plan.benchmarks):
             sizes = frozenset(size for each in plan.size_ranges.values() for size in SUITES[row.suite].sizes(row, plan, each))
             for under, named in options.possible(OPTIONS, group, row):
-                shapes = ("grid=*",) if row.ranks in ("grid2d", "grid3d") else _variants(under, plan, row.min_ranks)
-                for variant in shapes:
+                for variant in _OPEN_VARIANTS.get(row.ranks) or _variants(under, plan, row.min_ranks, row.min_nodes):
                     for quantity in (QUANTITIES[name] for name in under.quantities):
                         name = metric_name(row.name, quantity.short, None, ",".join(filter(None, (variant, named))))
                         found[name] = (quantity, sizes | found.get(name, (quantity, frozenset()))[1])
@@ -391,7 +392,7 @@ def _launch(
                 row.name,
                 row.active(ranks),
                 options.sizes(OPTIONS, row, under.options, size_range) or suite.sizes(row, plan, size_range),
-                _variants(row, plan, ranks),
+                _variants(row, plan, ranks, nodes),
                 repetitions,
                 row.quantities if under.options else (),
                 under.variant,
@@ -422,7 +423,9 @@ def _probe(stack: Stack) -> Launch:
     raise NotMeasured(f"stack {stack.name} has neither {' nor '.join(probe.binary for _, probe in _PROBES)} to start")
 
 
-def _variants(row: Benchmark, plan: Plan, ranks: int) -> tuple[str, ...]:
+def _variants(row: Benchmark, plan: Plan, ranks: int, nodes: int) -> tuple[str, ...]:
+    if row.ranks == "growing":
+        return tuple(f"nodes={count}" for count in benchmark.growing_node_counts(nodes))
     if sides := row.grid(ranks):
         return ("grid=" + "x".join(map(str, sides)),)
     return (f"threads={plan.threads}",) if plan.threads else row.variants

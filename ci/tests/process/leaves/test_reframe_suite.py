@@ -202,3 +202,22 @@ def test_an_unknown_topology_is_one_sentence(run_here, sandbox, require_stack) -
     result = run_here("--dry-run", *ONE_CASE)
     assert result.returncode == 1
     assert "the topology of partition generic:default is unknown" in result.stdout
+
+
+def test_the_whole_machine_is_measured_in_one_job_of_all_its_nodes(sandbox: Path, run_reframe: Run, require_stack) -> None:
+    require_stack("mpich-wheels")
+    options = ["-n", "WholeMachine%fabric=eth1g%.*%ppn=1%", "-P", "nodes=6", "-p", "mpich-wheels"]
+    result = run_reframe("--dry-run", "--system=minicluster:eth1g", *options, top=sandbox, only="collectives.py")
+    assert result.returncode == 0, result.stdout[-3000:]
+    [script] = (sandbox / "results").rglob("rfm_job.sh")
+    text = script.read_text()
+    assert "growth/instrument.py --nodes 2,4,6 --ppn 1 --repetitions" in text
+    assert re.search(r"^#SBATCH --ntasks=6$", text, re.MULTILINE)
+
+
+def test_one_node_is_no_whole_machine_and_said(run_reframe: Run, stacks: dict[str, Stack]) -> None:
+    if not stacks:
+        pytest.skip("[stacks] no stack is built here")
+    result = run_reframe("-l", "-v", only="collectives.py")
+    assert re.search(r"left out: WholeMachine .*: no benchmark of group growth runs on \d+ ranks? of 1 node", result.stdout)
+    assert not re.search(r"^- WholeMachine", result.stdout, re.MULTILINE)

@@ -1,0 +1,142 @@
+"""Collectives on growing node counts: what is planned, how the table is read, and how growth is held against log2."""
+
+from __future__ import annotations
+
+import ast
+import re
+import zlib
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness.results import growth
+from reframe_tests.harness.samples import Sample
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites.benchmark import growing_node_counts
+from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.vocabulary import NotMeasured
+from studies.output_damage import golden
+from synthetic_stack import DOCUMENT
+
+GROUP = "growth"
+STACK = metadata.parse(DOCUMENT, Path("stack.json"))
+RECORDED = ("growth-mpich-n4.txt", "growth-intelmpi-n4.txt")
+
+
+def sealed(text: str) -> str:
+    """The text with the checksum and number of rows it should have, so that only what was changed can be wrong."""
+    body = text[: text.index("# end:")]
+    return f"{body}# end: {len(body.splitlines()) - 3} rows, received data all right, CRC-32 {zlib.crc32(body.encode()):08x}\n"
+
+
+def launch(nodes: int, ppn: int = 1, level: str = "smoke") -> catalogue.Launch:
+    (planned,) = catalogue.launches(GROUP, STACK, nodes * ppn, level, nodes)
+    return planned
+
+
+def test_node_counts_double_up_to_all() -> None:
+    counts = {nodes: growing_node_counts(nodes) for nodes in (2, 3, 4, 6, 8, 1000)}
+    assert counts[2] == (2,) and counts[3] == (2, 3) and counts[4] == (2, 4) and counts[6] == (2, 4, 6)
+    assert counts[8] == (2, 4, 8) and counts[1000] == (2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
+
+
+def test_the_program_is_asked_for_every_count_with_the_ranks_of_a_node() -> None:
+    planned = launch(6, ppn=4, level="nightly")
+    assert planned.args == (
+        *("--nodes", "2,4,6", "--ppn", "4", "--repetitions", "1000", "Barrier", "Allreduce:8", "Alltoall:8,64"),
+    )
+    assert [(item.benchmark, item.ranks, item.sizes) for item in planned.expected] == [
+        *(("Barrier", 24, (None,)), ("Allreduce", 24, (8,)), ("Alltoall", 24, (8, 64))),
+    ]
+    assert {item.variants for item in planned.expected} == {("nodes=2", "nodes=4", "nodes=6")}
+    names = {metric.name for metric in catalogue.metrics([planned])}
+    assert {"Barrier.nodes6.latency_p99", "Alltoall.nodes2.t_max.0000000064"} <= names
+    assert set(catalogue.planned_metrics(GROUP)) >= {"Barrier.nodes*.latency_p50", "Allreduce.nodes*.t_max"}
+
+
+def test_one_node_is_no_growth() -> None:
+    with pytest.raises(NotMeasured, match=r"no benchmark of group growth runs on 8 ranks of 1 node"):
+        catalogue.launches(GROUP, STACK, 8, "smoke", 1)
+
+
+def test_the_instrument_knows_every_row() -> None:
+    """It runs where nothing of the project can be imported, so that names must fit by themselves."""
+    tree = ast.parse(catalogue.SUITES[GROUP].script.path.read_text())
+    (table,) = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "OPERATIONS"
+    ]
+    assert {key.value for key in table.keys} == {row.name for row in catalogue.rows(GROUP)}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_outputs(name: str) -> None:
+    text = golden(name)
+    records = reader.complete(reader.parse(text), launch(4).expected, source=name)
+    assert len(records) == 8 and {(record.ranks, record.repetitions) for record in records} == {(4, 100)}
+    assert {record.variant for record in records} == {"nodes=2", "nodes=4"}
+    assert sealed(text) == text
+    with pytest.raises(OutputError, match="variants"):
+        reader.complete(reader.parse(text), launch(2, ppn=2).expected)
+
+
+def test_values_are_those_printed() -> None:
+    records = reader.parse(golden(RECORDED[0]))
+    assert (records[0].benchmark, records[0].message_bytes, records[0].variant) == ("Barrier", None, "nodes=2")
+    assert records[0].values == {
+        **{"t_max_us": 43.53, "latency_p50_us": 16.731, "latency_p90_us": 19.527, "latency_p99_us": 1244.502},
+    }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "words"),
+    [
+        (r"^Barrier   ", "Barriers  ", "is not a row"),
+        (r"^(Allreduce +2 +8 +)100", r"\g<1>  0", "is not a row"),
+        (r"^(Barrier +2 +- +100 +\S+ +)16\.731", r"\g<1>26.731", "below a smaller one"),
+        (r"^(Barrier +2 +- +100 +\S+ +)16\.731", r"\g<1> 0.000", "a percentile is nothing"),
+        (r"^(Barrier +2 +- +100 +\S+ +)16\.731", r"\g<1>   nan", "is not a row"),
+        (r"slowest rank$", "fastest rank", "the head of the table"),
+        (r"p90\[us\]", "p95[us]", "the head of the table"),
+    ],
+)
+def test_lines_that_cannot_be(pattern: str, replacement: str, words: str) -> None:
+    text, changes = re.subn(pattern, replacement, golden(RECORDED[0]), count=1, flags=re.MULTILINE)
+    assert changes == 1
+    with pytest.raises(OutputError, match=words):
+        reader.parse(sealed(text), source="job.out")
+
+
+def test_nothing_is_lost_in_silence() -> None:
+    """Without any one of its lines, or cut after any of them, an output is refused."""
+    lines = golden(RECORDED[1]).splitlines(keepends=True)
+    for at in range(len(lines)):
+        for damaged in ("".join(lines[:at]), "".join([*lines[:at], *lines[at + 1 :]]), "".join([*lines, lines[at]])):
+            with pytest.raises(OutputError):
+                reader.parse(damaged, source="job.out")
+
+
+def sample(nodes: int, *values: float | None, quantity: str = growth.QUANTITY) -> Sample:
+    return Sample("growth", "Barrier", GROUP, 64, 1, f"nodes={nodes}", None, 100, quantity, values)
+
+
+def test_growth_by_rounds_is_one_and_more_is_more() -> None:
+    found = growth.compare([sample(2, 10.0, 11.0, 12.0), sample(8, 33.0, 33.0, 500.0), sample(64, 132.0, None, 132.0)], ppn=1)
+    assert [(each.first, each.nodes, each.ratio, each.variant) for each in found] == [
+        (2, 8, pytest.approx(1.0), "nodes=8"),
+        (2, 64, pytest.approx(2.0), "nodes=64"),
+    ]
+
+
+def test_growth_counts_the_rounds_of_all_ranks() -> None:
+    """Two nodes of 4 ranks take 3 rounds, six of them 5."""
+    (found,) = growth.compare([sample(2, 30.0), sample(6, 50.0)], ppn=4)
+    assert found.ratio == pytest.approx(1.0)
+
+
+def test_growth_needs_two_counts_and_values() -> None:
+    assert growth.compare([sample(2, 10.0)], ppn=1) == []
+    assert growth.compare([sample(2, 10.0), sample(4, None)], ppn=1) == []
+    assert growth.compare([sample(2, 10.0), sample(4, 20.0, quantity="t_max_us")], ppn=1) == []
