@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import metrics_gateway
 from folders import UNFINISHED
@@ -24,6 +25,11 @@ pytest_plugins = ["lanes", "untested"]
 # A shell starts what it runs in the background with SIGINT ignored, and children inherit that; tests interrupt both.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# No example has a deadline of its own: how long one takes says more of what else the machine does.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ ones a job gets is part of what changes from night to night.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ import polars as pl
 
 from reframe_tests.harness.suites import catalogue
 
+from ..results.dataset_layout import read_condition
 from ..results.session_values import CONDITION, Selection
 
 #: What a history is reported for, and within which spreads between sessions are shared.
@@ -81,7 +81,9 @@ def describe(cases: pl.DataFrame) -> pl.DataFrame:
 
 
 def _versions(group: str | None, text: str | None) -> str:
-    stored = json.loads(text or "{}")
+    stored = read_condition(text and f'{{"suites": {text}}}').get("suites")
+    if not isinstance(stored, dict):
+        return ""
     there = [(name, stored[name]) for name in own_programs(group) if name in stored]
     return ", ".join(f"{name} {row.get('version')}" for name, row in there if isinstance(row, dict))
 

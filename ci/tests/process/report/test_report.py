@@ -322,7 +322,7 @@ def test_a_dry_run_measures_nothing_and_says_so() -> None:
     assert "·" in Reader(report.render(session, Path())).text["summary"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(document=damaged_reports())
 def test_whatever_is_read_can_be_reported(document: dict[str, Any]) -> None:
     """A session with anything anywhere is refused when it is read, or has a report; nothing else ever escapes."""

@@ -261,7 +261,7 @@ def test_labels(db: Path) -> None:
     assert sessions.label_of(session) == "run=nightly, why=new firmware"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(document=damaged_reports())
 def test_any_damage_is_a_sentence_or_harmless(document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     """A report with anything anywhere is refused in one sentence or exported; nothing else ever escapes."""

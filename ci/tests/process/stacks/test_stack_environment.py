@@ -35,7 +35,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp")
 FOLDER = TEXT.map(lambda text: "/" + text.replace(":", "_"))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(value=TEXT, folders=st.lists(FOLDER, min_size=1, max_size=3), before=st.sampled_from(["", "/old", "/o d:/$HOME"]))
 def test_what_the_shell_sets_is_what_entering_a_stack_sets(value: str, folders: list[str], before: str) -> None:
     document = change("env_vars", {"VALUE": value}) | {"prepend_path": {"PATH": folders, "SOME_PATH": folders}}

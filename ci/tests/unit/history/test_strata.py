@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from mpibench.history import strata
+from reframe_tests.harness.vocabulary import BadInput
 
 OPTIONS = next(fact for fact in strata.FACTS if fact.column == "suite_options")
 
@@ -25,3 +26,18 @@ def test_cases_with_and_without_options_are_no_one_history(other: str) -> None:
     assert described["suite_options"].to_list() == ["", other]
     said = described.select(strata.why_not(OPTIONS)).to_series().to_list()
     assert said == ["with suite options none", f"with suite options {other}"]
+
+
+@pytest.mark.parametrize(
+    ("suites", "versions"),
+    [({"imb": {"version": "2021.11"}}, "imb 2021.11"), (["imb"], ""), ({"imb": "2021.11"}, ""), (None, "")],
+)
+def test_versions_of_suites_are_those_stored(suites: object, versions: str) -> None:
+    stored = cases(None).with_columns(condition=pl.lit(json.dumps({"suites": suites})))
+    assert strata.describe(stored)["suites"].to_list() == [versions]
+
+
+def test_suites_that_are_no_record_are_one_sentence() -> None:
+    stored = cases(None).with_columns(condition=pl.lit('{"suites": "2021.11]"}'))
+    with pytest.raises(BadInput, match=r"is not a JSON object: export its session again\.$"):
+        strata.describe(stored)

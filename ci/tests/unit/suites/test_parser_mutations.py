@@ -18,7 +18,7 @@ NAMES = sorted(TEXTS)
 
 
 @pytest.mark.parametrize("mutation", sorted(MUTATIONS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(name=st.sampled_from(NAMES), other=st.sampled_from(NAMES), seed=st.integers(0, 2**32 - 1))
 def test_damage_is_seen_or_harmless(mutation, name, other, seed):
     damaged = MUTATIONS[mutation](TEXTS[name], TEXTS[other], Random(seed))
@@ -33,7 +33,7 @@ def test_damage_is_seen_or_harmless(mutation, name, other, seed):
         assert records == RECORDS[name]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=st.text(alphabet=st.sampled_from("# \n\t0123456789.|-\u00b1IMBntel(R) Benchmarks,partPgo[]"), max_size=200))
 @example("# Intel(R) MPI Benchmarks ,MT part")
 @example("#    Intel(R) MPI Benchmarks 2021.11, MT part\n#-----------------------\n")
