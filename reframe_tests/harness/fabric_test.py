@@ -376,7 +376,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         most = self.current_partition.extras.get("most_timed_ranks")
         if most is not None and self._condition.ranks > most:
             return None
-        return references.physics_reference(self._condition.fabric, catalogue.LEVELS[self.level].link_share)
+        share = catalogue.LEVELS[self.level].link_share * self._condition.fabric.share_used(self._condition.rank_numa)
+        return references.physics_reference(self._condition.fabric, share)
 
     def _learned_references(self) -> dict[str, references.Reference]:
         """References ReFrame finds for this case in the system's references.yaml; empty where it knows none.

@@ -27,6 +27,8 @@ system = {
                     # One rank per node uses the adapter next to it; two, one per NUMA node, use both.
                     "opa100": {**_BETWEEN, "rails": _RAILS[:1]},
                     "opa200": {**_BETWEEN, "rails": _RAILS},
+                    # Each rank splits its messages over both (PSM2_MULTIRAIL=1; "How to Use Dual Rail?", 2).
+                    "opa200_striped": {**_BETWEEN, "rails": _RAILS, "striped": True},
                     "shm": {"transport": "shm", "scope": "node"},
                 },
                 "node_counts": [2],

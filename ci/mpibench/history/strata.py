@@ -49,9 +49,10 @@ FACTS = (
     PLACEMENT,
     Fact("suites", "benchmark version", "benchmark versions"),
     Fact("suite_options", "suite options", "suite options"),
+    Fact("striped", "striping", "striping"),
 )
 #: Those of them that the condition holds as they are.
-_STORED = ("depth", "transport", "placement", "suite_options")
+_STORED = ("depth", "transport", "placement", "suite_options", "striped")
 #: Its nodes, where sides are compared that must have the same.
 NODES = Fact("nodelist", "node list", "node lists")
 

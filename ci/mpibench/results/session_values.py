@@ -273,6 +273,7 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
             f"library of {row['stack']}": row["library_version"],
             f"lock hash of {row['stack']}": row["lock_hash"],
             f"suite options of {row['stack']}": condition.get("suite_options"),
+            f"striping of {condition.get('fabric')}": "over all rails" if condition.get("striped") else None,
             **{f"{name} of {row['stack']}": suite.get("version") for name, suite in _suites(condition)},
             **{str(name): value for name, value in _machine(condition)},
             **_measured_with(condition),

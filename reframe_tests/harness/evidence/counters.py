@@ -48,6 +48,8 @@ CHOOSERS = (
     "OMPI_MCA_mtl",
     "PSM2_DEVICES",
     "PSM2_MULTIRAIL",
+    "UCX_MAX_EAGER_RAILS",
+    "UCX_MAX_RNDV_RAILS",
     "MPIR_CVAR_CH4_NETMOD",
     "MPIR_CVAR_NOLOCAL",
     "MPIR_CVAR_CH3_NOLOCAL",
@@ -273,7 +275,7 @@ def judge_traffic(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: 
 
     :param settings: what was set to choose the network, appended to contradictions.
     """
-    finding = TrafficFinding(carried=_total_sent(nodes))
+    finding = TrafficFinding(carried=total_sent(nodes))
     if not nodes:
         finding.sentences.append(f"no rank left counters, so nothing proves that {fabric.name} was used.")
         return finding
@@ -321,7 +323,8 @@ def _count_networks(number: int) -> str:
     return {2: "two", 3: "three", 4: "four"}.get(number, str(number))
 
 
-def _total_sent(nodes: Sequence[NodeTraffic]) -> dict[str, int]:
+def total_sent(nodes: Sequence[NodeTraffic]) -> dict[str, int]:
+    """Bytes sent per interface or port, summed over nodes."""
     total: dict[str, int] = {}
     for node in nodes:
         for name, count in node.counted.items():

@@ -67,6 +67,15 @@ class Condition:
         """CPUs (numbers of the operating system) per rank of a node; ``None`` where the policy names none."""
         return self.placement.ranks
 
+    @property
+    def rank_numa(self) -> tuple[int | None, ...]:
+        """NUMA node of each rank of a node; ``None`` where the policy names no core, or a rank has cores of several."""
+        if self.core_list is None:
+            return (None,) * self.ppn
+        of_cpu = {unit.cpu: unit.numa for unit in self.topology.units}
+        homes = [{of_cpu.get(cpu) for cpu in cpus} for cpus in self.core_list]
+        return tuple(next(iter(home)) if len(home) == 1 else None for home in homes)
+
     def core_of(self, cpu: int) -> int:
         """Core of a CPU, so that two SMT siblings count as one core."""
         return self.topology.core_of(cpu)
@@ -151,6 +160,8 @@ class Condition:
             "transport": self.fabric.transport,
             "scope": self.fabric.scope,
             "devices": list(self.fabric.devices),
+            # Written only where it is so: what was stored before it could be asked for was not striped.
+            **({"striped": True} if self.fabric.striped else {}),
             "line_rate_gbit_per_s": self.fabric.line_rate_gbit_per_s,
             "nodes": self.nodes,
             "ppn": self.ppn,

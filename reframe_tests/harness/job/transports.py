@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ..machine.fabric import Fabric
 from ..mpis import registry
-from ..mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, Gap, Proof, TransportRow
+from ..mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, TransportRow
 from ..stacks.stack import Stack
 from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
 
@@ -55,7 +55,7 @@ class Setting:
 
 
 def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
-    """Look up how ``stack`` uses ``fabric``; each message takes one of its rails.
+    """Look up how ``stack`` uses ``fabric``: each message takes one of its rails, or is striped over all.
 
     :raises NotMeasured: this stack cannot use it, with the reason and what to do instead.
     :raises BadInput: the fabric cannot be used by any MPI as described (unknown transport, no rail, wrong scope).
@@ -70,13 +70,18 @@ def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
     if not fitting:
         raise NotMeasured(_reason(stack, fabric, rows))
     row = next((row for row in fitting if not set(fabric.devices) & set(row.last_resort_for)), fitting[0])
-    rails = ONE_RAIL if len(fabric.rails) <= 1 else MANY_RAILS
+    rails = STRIPED if fabric.striped else ONE_RAIL if len(fabric.rails) <= 1 else MANY_RAILS
     templates = {**row.env, **row.by_scope.get(fabric.scope, {}), **row.by_rails.get(rails, {}), **row.debug_env}
     single = [name for name, value in templates.items() if re.search(r"\{(?:device|device_port|port|unit)\}", value)]
     if single and len(fabric.rails) > 1:
         raise NotMeasured(
             f"{_named(stack)} uses one rail of {fabric.transport} ({single[0]}), but fabric {fabric.name} has "
             f"{len(fabric.rails)}: describe a fabric with one rail."
+        )
+    if rails == STRIPED and rails not in row.by_rails:
+        raise NotMeasured(
+            f"{_named(stack)} over {fabric.transport} has no setting by which one rank stripes its messages, as fabric "
+            f"{fabric.name} asks for: start a rank for each rail on a fabric that is not striped."
         )
     values = _values(fabric)
     env = {name: _fill(value, values) for name, value in templates.items() if _has_values(value, values)}
@@ -137,6 +142,8 @@ def _check(fabric: Fabric) -> None:
             raise BadInput(f"fabric {fabric.name}: shared memory has scope {SCOPE_NODE} and no rails.")
     elif not fabric.rails:
         raise BadInput(f"fabric {fabric.name}: transport {fabric.transport} needs the device of at least one rail.")
+    if fabric.striped and len(fabric.rails) < 2:
+        raise BadInput(f"fabric {fabric.name}: striped needs two rails or more, and it has {len(fabric.rails)}.")
 
 
 def _devices(device: str) -> list[str]:
@@ -161,7 +168,8 @@ def _asked(fabric: Fabric) -> str:
     """``lo over tcp``; ``eth1g (eth1) over tcp``; ``shm``."""
     devices = ",".join(fabric.devices)
     name = fabric.name if devices in ("", fabric.name) else f"{fabric.name} ({devices})"
-    return name if name == fabric.transport else f"{name} over {fabric.transport}"
+    over = name if name == fabric.transport else f"{name} over {fabric.transport}"
+    return f"{over}, striped" if fabric.striped else over
 
 
 def _reason(stack: Stack, fabric: Fabric, rows: list[TransportRow]) -> str:

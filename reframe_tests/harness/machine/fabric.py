@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..vocabulary import SCOPE_NODE
@@ -34,6 +35,7 @@ class Fabric:
     :param mtu_bytes: IP or link MTU; ``None`` where it does not bound anything. Network interfaces must have it on every node.
     :param min_efficiency: smallest acceptable fraction of line rate x rails at large messages; ``None``: not gated.
     :param tcp_interfaces: for RDMA transports, interfaces whose counters may also grow (IP over the same link).
+    :param striped: each rank splits its large messages over all rails; otherwise each message takes one rail.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Fabric:
     mtu_bytes: int | None = None
     min_efficiency: float | None = None
     tcp_interfaces: tuple[str, ...] = ()
+    striped: bool = False
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -61,3 +64,20 @@ class Fabric:
         if not rates or any(rate is None for rate in rates):
             return None
         return float(sum(rate for rate in rates if rate is not None))
+
+    def share_used(self, rank_numa: Sequence[int | None]) -> float:
+        """Share of :attr:`line_rate_gbit_per_s` that the ranks of one node can use: striped all of it, else a rail for each.
+
+        A rank uses the rail on its own NUMA node, as the MPIs choose it (Intel's dual-rail article, 2020, "How to Use Dual
+        Rail?", 1); where a rank's node has no rail or is not known, a further one. The fewest rails count where rates differ.
+
+        :param rank_numa: NUMA node of each rank of a node; ``None`` where it is not known.
+        """
+        rates = [rail.line_rate_gbit_per_s for rail in self.rails]
+        known = sorted(rate for rate in rates if rate is not None)
+        if self.striped or len(self.rails) < 2 or len(known) < len(rates):
+            return 1.0
+        own = {rail.numa_node for rail in self.rails if rail.numa_node is not None}
+        near = {numa for numa in rank_numa if numa in own}
+        further = sum(1 for numa in rank_numa if numa not in own)
+        return sum(known[: max(1, len(near) + further)]) / sum(known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..machine.transport import TRANSPORTS
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import PSM2_CLUSTER, PSM2_MANUAL, PSM2_NODE, PSM2_RAILS
-from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, Gap, Proof, Range, TransportRow, scoped
+from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow, scoped
 
 _GUIDE = "MVAPICH2 2.3.7 User Guide, "
 _VERSIONS = Range((1, 9))
@@ -44,6 +44,7 @@ _ROWS: tuple[TransportRow, ...] = (
             ONE_RAIL: {"MV2_NUM_HCAS": "1", "MV2_DEFAULT_PORT": "{port}"},
             # Beyond this message size (16 KB unless set) a message is split over the rails (11.39).
             MANY_RAILS: {"MV2_NUM_HCAS": "{rails}", "MV2_RAIL_SHARING_LARGE_MSG_THRESHOLD": str(2**31 - 1)},
+            STRIPED: {"MV2_NUM_HCAS": "{rails}", "MV2_RAIL_SHARING_LARGE_MSG_THRESHOLD": str(16 << 10)},
         },
         # "Process: 0 HCAs: mlx5_0 mlx5_1", rank 0 for all (src/mpid/ch3/channels/mrail/src/gen2/rdma_iba_init.c).
         proofs=(Proof("HCA", r"\b([a-z]\w*\d)\b", ("{device}",), line=r"^Process: \d+ HCAs:"),),

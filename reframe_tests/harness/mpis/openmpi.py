@@ -24,7 +24,7 @@ from .shared_evidence import (
     UCX_RAILS,
     ucx_lanes,
 )
-from .transport import Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
+from .transport import MANY_RAILS, STRIPED, Gap, Proof, Range, TransportRow, Version, scoped, scoped_proofs
 
 _FAQ = "Open MPI FAQ, "
 _DOCS = "Open MPI documentation, 'Networking support', "
@@ -33,6 +33,14 @@ _OB1 = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_osc": "^ucx", **_COMMON}
 #: ob1 names the BTL of each peer, on stderr (ompi/mca/bml/r2/bml_r2.c): "mca: bml: Using tcp btl for send to ...".
 _BTL = r"mca: bml: Using (\w+) btl (?:for send )?to "
 _NOTE = "Inside one node, windows from MPI_Win_allocate stay in shared memory (osc/rdma): one-sided rows prove nothing."
+
+
+#: ob1 splits a large message over all BTL modules of a peer, at most four (ompi_info --all: pml_ob1_max_send_per_range,
+#: pml_ob1_max_rdma_per_request). With 1 a message takes one of them, the next message the next one.
+_OB1_RAILS = {
+    rails: {"OMPI_MCA_pml_ob1_max_send_per_range": most, "OMPI_MCA_pml_ob1_max_rdma_per_request": most}
+    for rails, most in ((MANY_RAILS, "1"), (STRIPED, "{rails}"))
+}
 
 
 def _btl(expect: str, *allow: str) -> Proof:
@@ -66,6 +74,7 @@ def _btl_rows(versions: Range, memory: str, level: str) -> Iterator[TransportRow
         env={**_OB1, "OMPI_MCA_btl_tcp_if_include": "{devices}"},
         debug_env=debug,
         by_scope=scoped(node={"OMPI_MCA_btl": "self,tcp"}, cluster={"OMPI_MCA_btl": f"self,{memory},tcp"}),
+        by_rails=_OB1_RAILS,
         proofs=(_INTERFACE,),
         proofs_by_scope=scoped_proofs(node=(_btl("tcp"),), cluster=(_btl("tcp", memory),)),
         note=_NOTE,
@@ -83,6 +92,7 @@ def _openib_row(versions: Range, memory: str, level: str) -> TransportRow:
         env={**_OB1, "OMPI_MCA_btl_openib_if_include": "{device_ports}", "OMPI_MCA_btl_openib_allow_ib": "1"},
         debug_env={"OMPI_MCA_btl_base_verbose": level},
         by_scope=scoped(node={"OMPI_MCA_btl": "self,openib"}, cluster={"OMPI_MCA_btl": f"self,{memory},openib"}),
+        by_rails=_OB1_RAILS,
         proofs=(Proof("openib port", r"openib: using port (\S+:\d+)", ("{device_port}",), since=(1, 8)),),
         proofs_by_scope=scoped_proofs(node=(_btl("openib"),), cluster=(_btl("openib", memory),)),
         note=_NOTE,

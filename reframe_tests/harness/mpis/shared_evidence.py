@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .transport import MANY_RAILS, ONE_RAIL, Proof
+from .transport import MANY_RAILS, ONE_RAIL, STRIPED, Proof
 
 #: UCX names the lanes of each endpoint once, when it connects. Up to 1.14 ``ep_cfg[1]: tag(tcp/lo) ...``, from 1.15
 #: ``intra-node cfg#1 tag(tcp/lo) ...`` (src/ucp/core/ucp_worker.c, ucp_ep.c). ``stderr`` is a name it knows
@@ -33,12 +33,14 @@ UCX_IB_LANE = r"(?:rc|ud|dc|gga)_\w+/{device_port}"
 UCX_RAILS = {
     ONE_RAIL: {},
     MANY_RAILS: {"UCX_MAX_EAGER_RAILS": "1", "UCX_MAX_RNDV_RAILS": "1"},
+    STRIPED: {"UCX_MAX_EAGER_RAILS": "{rails}", "UCX_MAX_RNDV_RAILS": "{rails}"},
 }
 
 #: PSM2 takes the adapter next to the rank's core by default; PSM2_MULTIRAIL=1 splits messages over all.
 PSM2_RAILS = {
     ONE_RAIL: {"HFI_UNIT": "{unit}", "PSM2_MULTIRAIL": "0"},
     MANY_RAILS: {"PSM2_MULTIRAIL": "0"},
+    STRIPED: {"PSM2_MULTIRAIL": "1"},
 }
 PSM2_MANUAL = "Intel PSM2 Programmer's Guide, 'Environment Variables' (HFI_UNIT, PSM2_DEVICES, PSM2_MULTIRAIL)"
 #: Omni-Path Express: the provider takes the adapter next to the rank's core unless its number is set.

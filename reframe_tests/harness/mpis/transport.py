@@ -27,7 +27,7 @@ Version = tuple[int, ...]
 #: Where a proof is looked for: what the ranks printed, or the shared objects they had mapped.
 DEBUG, LIBRARIES = "stdout+stderr", "libraries"
 #: Keys of :attr:`TransportRow.by_rails`.
-ONE_RAIL, MANY_RAILS = "one", "many"
+ONE_RAIL, MANY_RAILS, STRIPED = "one", "many", "striped"
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class TransportRow:
     :param debug_env: variables that only make the MPI say what it chose.
     :param by_scope: further variables per scope: inside one node every byte must take the transport, so the intra-node
         shortcut is off; between nodes it stays on.
-    :param by_rails: further variables for a fabric of one rail (``one``), or of several, each message on one of them
-        (``many``).
+    :param by_rails: further variables for a fabric of one rail (``one``), or of several: each message on one of them
+        (``many``), or large messages split over all (``striped``; a row without the key cannot do that).
     :param proofs: what the run must show, whatever the scope.
     :param proofs_by_scope: what it must show besides, per scope.
     :param context: regular expression with one group: the setting in effect as the debug text has it, for sentences.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..evidence import checks, clocks, data_check, link_state, link_use, settings
+from ..evidence import checks, clocks, data_check, link_state, link_use, settings, stripes
 from ..job import ending, script, transports
 from ..job.condition import Condition
 from ..printable import printable, printable_data
@@ -245,7 +245,7 @@ def _read_ranks(
     condition: Condition,
     launch: catalogue.Launch,
     repeat: int,
-    records: Iterable[Record],
+    records: Sequence[Record],
     debug: str,
     directory: Path,
     whole: bool,
@@ -273,6 +273,9 @@ def _read_ranks(
     if whole and not absent:
         traffic = checks.check_traffic(ranks, condition.fabric, _bytes_between(condition, launch, records))
         wrong += traffic.sentences
+        if launch.balanced:  # collectives cut their messages up
+            large = [record for record in records if (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
+            wrong += stripes.check_stripes(ranks, condition.fabric, _bytes_between(condition, launch, large))
         use = link_use.check_use(ranks, condition.fabric, balanced=launch.balanced)
         wrong += use.sentences
         if condition.ranks > 1:  # a rank alone has nobody to open a transport to

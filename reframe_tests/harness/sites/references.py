@@ -85,7 +85,7 @@ def above_line_rate(what: str, bandwidth_mb_per_s: float, fabric: Fabric, direct
 def physics_reference(fabric: Fabric, share: float = 1.0) -> Reference | None:
     """Reference tuple of a line-rate fraction on this fabric: at least its minimum efficiency, at most the line rate.
 
-    :param share: share of the minimum efficiency that is enough (``plans.Level.link_share``).
+    :param share: share of the minimum efficiency that is enough (``plans.Level.link_share``, :meth:`Fabric.share_used`).
     """
     if fabric.line_rate_gbit_per_s is None or fabric.min_efficiency is None:
         return None

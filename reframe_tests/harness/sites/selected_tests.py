@@ -35,8 +35,9 @@ HANDLER = "selected_tests"
 _WORDS = {"pinning": PINNING_POLICIES, "ppn": SYMBOLIC_PPN, "level": tuple(catalogue.LEVELS), "depth": tuple(catalogue.LEVELS)}
 #: Tests and reasons at most that a sentence names.
 FEW = 3
-#: Options with which ReFrame runs tests on partitions and with stacks that they were not made for.
-_ANYWHERE = ("--skip-system-check", "--skip-prgenv-check")
+#: Options with which every variant is made: ReFrame runs tests on partitions and with stacks that they were not made for, or,
+#: with ``-P``, makes variants where nobody catches that one can be measured nowhere (4.10, ``frontend/testgenerators.py``).
+_ANYWHERE = ("--skip-system-check", "--skip-prgenv-check", "-P", "--param")
 #: Parameters for which the user may give any number.
 _NUMBERS = ("nodes", "ppn")
 #: Options that select, by short name: the long one.

@@ -93,6 +93,7 @@ def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
             mtu_bytes=row.get("mtu_bytes"),
             min_efficiency=row.get("min_efficiency"),
             tcp_interfaces=tuple(row.get("tcp_interfaces", ())),
+            striped=row.get("striped", False),
         )
         for name, row in extras.get("fabrics", {}).items()
     }

@@ -24,7 +24,7 @@ GOLDEN = DATA / "golden" / "job_scripts"
 CASES = {
     "cambridge-westmere": ("(qdr|qdr_mixed)", "8", "scatter"),
     "openhpc-mini": ("(eth1g|eth40g|opa100|edr100)", "1", "default"),
-    "opa-dual-rail": ("(opa100|opa200)", "2", "scatter"),
+    "opa-dual-rail": ("(opa100|opa200|opa200_striped)", "2", "scatter"),
     "ibm-p5-575": ("ib4x", "8", "default"),
     "ibm-js21": ("ib4x", "1", "default"),
 }
@@ -114,6 +114,8 @@ def lines_of(name: str) -> list[str]:
         ("opa-dual-rail/dual-intelmpi-2019-opa200", "export PSM2_MULTIRAIL=0"),
         ("opa-dual-rail/dual-intelmpi-2019-opa200", "export I_MPI_PIN_DOMAIN='[0x1,0x1000000]'"),
         ("opa-dual-rail/dual-intelmpi-2019-opa100", "export HFI_UNIT=0"),
+        ("opa-dual-rail/dual-intelmpi-2018-opa200_striped", "export PSM2_MULTIRAIL=1"),
+        ("opa-dual-rail/dual-intelmpi-2019-opa200_striped", "export PSM2_MULTIRAIL=1"),
         # "Environments that use only one link (port) are described as sn_single" (appendix A).
         ("ibm-p5-575/links1-pempi-43-ib4x", "export MP_EUIDEVICE=sn_single"),
         ("ibm-p5-575/links4-pempi-43-ib4x", "export MP_EUIDEVICE=sn_all"),

@@ -41,3 +41,11 @@ def test_suites_that_are_no_record_are_one_sentence() -> None:
     stored = cases(None).with_columns(condition=pl.lit('{"suites": "2021.11]"}'))
     with pytest.raises(BadInput, match=r"is not a JSON object: export its session again\.$"):
         strata.describe(stored)
+
+
+def test_striped_and_unstriped_are_no_one_history() -> None:
+    """Also where a site makes a fabric striped without another name."""
+    rows = cases(None, None).with_columns(condition=pl.Series(["{}", json.dumps({"striped": True})]))
+    fact = next(each for each in strata.FACTS if each.column == "striped")
+    said = strata.describe(rows).select(strata.why_not(fact)).to_series().to_list()
+    assert said == ["with striping none", "with striping true"]

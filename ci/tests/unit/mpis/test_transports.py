@@ -12,6 +12,7 @@ from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.transport import Range
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from transport_cases import (
     EDR,
@@ -184,6 +185,55 @@ def test_one_rail_where_the_setting_takes_one() -> None:
     outcome = attempt(INTEL, two)
     assert isinstance(outcome, NotMeasured) and "FI_TCP_IFACE" in str(outcome) and "eth1g has 2" in str(outcome)
     assert setting_of(OPENMPI, two).env["OMPI_MCA_btl_tcp_if_include"] == "eth1,eth2"
+
+
+TWO_IB = replace(EDR, rails=(Rail("mlx5_0"), Rail("mlx5_1")))
+TWO_ETH = replace(ETH, rails=(Rail("eth1"), Rail("eth2")))
+UCX_BOTH = {"UCX_MAX_EAGER_RAILS": "2", "UCX_MAX_RNDV_RAILS": "2"}
+OB1_BOTH = {"OMPI_MCA_pml_ob1_max_send_per_range": "2", "OMPI_MCA_pml_ob1_max_rdma_per_request": "2"}
+
+
+@pytest.mark.parametrize(
+    ("stack", "fabric", "wanted"),
+    [
+        (INTEL, OPA2, {"PSM2_MULTIRAIL": "1"}),
+        (INTEL, TWO_IB, UCX_BOTH),
+        (make_stack("intelmpi", "2018.4"), OPA2, {"PSM2_MULTIRAIL": "1"}),
+        (MPICH, OPA2, {"PSM2_MULTIRAIL": "1"}),
+        (MPICH_UCX, TWO_IB, UCX_BOTH),
+        (MPICH_UCX, TWO_ETH, UCX_BOTH),
+        (OPENMPI, OPA2, {"PSM2_MULTIRAIL": "1"}),
+        (OPENMPI, TWO_IB, UCX_BOTH),
+        (OPENMPI, TWO_ETH, OB1_BOTH),
+        (OPENMPI_4, replace(TWO_IB, transport="verbs"), OB1_BOTH),
+        (MVAPICH2, replace(TWO_IB, transport="verbs"), {"MV2_NUM_HCAS": "2", "MV2_RAIL_SHARING_LARGE_MSG_THRESHOLD": "16384"}),
+    ],
+)
+def test_striping_is_asked_for_in_each_mpis_words(stack: Stack, fabric: Fabric, wanted: dict[str, str]) -> None:
+    """And neither setting is that of the same rails without it."""
+    striped = setting_of(stack, replace(fabric, striped=True))
+    assert {name: striped.env.get(name) for name in wanted} == wanted
+    assert striped.asked.endswith(", striped") and ", striped" in striped.summary
+    apart = setting_of(stack, fabric)
+    assert all(apart.env.get(name) != value for name, value in wanted.items() if name != "MV2_NUM_HCAS")
+    assert not any("HFI_UNIT" in name for name in striped.env)
+
+
+@pytest.mark.parametrize(
+    ("stack", "fabric"),
+    [
+        (INTEL, replace(TWO_IB, transport="verbs")),
+        (INTEL, replace(OPA2, transport="opx")),
+        (make_stack("pempi", "4.3"), replace(TWO_IB, transport="verbs")),
+        (make_stack("mvapich2", "1.5", "ch3:mrail"), replace(TWO_IB, transport="verbs")),
+    ],
+)
+def test_an_mpi_that_cannot_stripe_is_not_measured_as_if_it_did(stack: Stack, fabric: Fabric) -> None:
+    assert not isinstance(attempt(stack, fabric), NotMeasured), "it can use the rails one by one"
+    outcome = attempt(stack, replace(fabric, striped=True))
+    assert isinstance(outcome, NotMeasured) and "has no setting by which one rank stripes its messages" in str(outcome)
+    with pytest.raises(BadInput, match=r"striped needs two rails or more, and it has 1\."):
+        setting_of(stack, replace(fabric, rails=fabric.rails[:1], striped=True))
 
 
 def test_ip_interfaces_of_an_rdma_fabric_are_optional() -> None:

@@ -35,6 +35,33 @@ def test_rails_and_directions_add_up() -> None:
     assert references.line_rate_fraction(25000.0, DUAL_OPA, 2) == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("fabric", "rank_numa", "share"),
+    [
+        (DUAL_OPA, (0,), 0.5),
+        (DUAL_OPA, (0, 1), 1.0),
+        (DUAL_OPA, (0, 0), 0.5),
+        (DUAL_OPA, (2,), 0.5),
+        (DUAL_OPA, (2, 3, 3), 1.0),
+        (DUAL_OPA, (None,), 0.5),
+        (DUAL_OPA, (None, None), 1.0),
+        (replace(DUAL_OPA, striped=True), (0,), 1.0),
+        (replace(DUAL_OPA, rails=(Rail("hfi1_0", 100.0), Rail("hfi1_1", 300.0))), (None,), 0.25),
+        (replace(DUAL_OPA, rails=(Rail("hfi1_0", 100.0), Rail("hfi1_1"))), (None,), 1.0),
+        (ETH1G, (0, 0), 1.0),
+    ],
+)
+def test_a_gate_asks_for_the_rails_that_the_ranks_can_use(
+    fabric: Fabric, rank_numa: tuple[int | None, ...], share: float
+) -> None:
+    """One rank uses the adapter next to it, two on two NUMA nodes use both, and striping uses both (Intel's article, 2020)."""
+    assert fabric.share_used(rank_numa) == pytest.approx(share)
+    if reference := references.physics_reference(fabric, fabric.share_used(rank_numa)):
+        least = (fabric.min_efficiency or 0) * share
+        judged = [references.judge("m", "physics", value, reference, "1").outcome for value in (least - 0.01, least + 0.01)]
+        assert judged == ["fail", "pass"]
+
+
 def test_more_than_the_line_rate_fails() -> None:
     """Above the line rate another network must have helped; that is as wrong as too little."""
     reference = references.physics_reference(ETH1G)

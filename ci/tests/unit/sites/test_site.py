@@ -45,6 +45,9 @@ def test_one_rail_without_rate_leaves_no_line_rate() -> None:
     assert site.fabrics_of(extras)["hdr200"].line_rate_gbit_per_s is None
 
 
+ONE_STRIPED = {"transport": "ucx", "scope": "cluster", "rails": [{"device": "mlx5_0"}], "striped": True}
+
+
 @pytest.mark.parametrize(
     ("path", "value", "wanted"),
     [
@@ -54,6 +57,8 @@ def test_one_rail_without_rate_leaves_no_line_rate() -> None:
         ((*FABRICS, "hdr200", "transport"), "infiniband", "partitions.0.extras.fabrics.hdr200.transport"),
         ((*FABRICS, "hdr200", "rails"), None, "'rails' is a required property"),
         ((*FABRICS, "hdr200", "rails", 0, "device"), None, "partitions.0.extras.fabrics.hdr200.rails.0"),
+        ((*FABRICS, "hdr200", "striped"), "yes", "partitions.0.extras.fabrics.hdr200.striped"),
+        ((*FABRICS, "one"), ONE_STRIPED, "partitions.0.extras.fabrics.one.rails"),
         ((*FABRICS, "hdr200", "rate"), 200, "'rate' was unexpected"),
         ((*FABRICS, "shm", "scope"), "cluster", "partitions.0.extras.fabrics.shm.scope"),
         ((*FABRICS, "eth-1"), {"transport": "tcp"}, "eth-1"),

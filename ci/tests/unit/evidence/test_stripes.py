@@ -1,0 +1,47 @@
+"""Whether every rail of a striped fabric carried its share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reframe_tests.harness.evidence import stripes
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from synthetic_evidence import exchange
+
+GB = 10**9
+TWO = Fabric("two", "tcp", "cluster", (Rail("eth1", 1.0), Rail("eth2", 1.0)), striped=True)
+UNLIKE = replace(TWO, rails=(Rail("eth1", 1.0), Rail("eth2", 3.0)))
+
+
+@pytest.mark.parametrize(
+    ("fabric", "sent", "idle"),
+    [
+        (TWO, {"eth1": 1.0 * GB, "eth2": 1.0 * GB}, []),
+        (TWO, {"eth1": 1.4 * GB, "eth2": 0.6 * GB}, []),
+        (TWO, {"eth1": 1.6 * GB, "eth2": 0.4 * GB}, ["eth2"]),
+        (TWO, {"eth1": 0.0, "eth2": 2.0 * GB}, ["eth1"]),
+        (UNLIKE, {"eth1": 0.4 * GB, "eth2": 1.6 * GB}, []),
+        (UNLIKE, {"eth1": 1.5 * GB, "eth2": 0.5 * GB}, ["eth2"]),
+        (replace(UNLIKE, rails=(Rail("eth1"), Rail("eth2", 3.0))), {"eth1": 0.4 * GB, "eth2": 1.6 * GB}, ["eth1"]),
+        (replace(TWO, striped=False), {"eth1": 0.0, "eth2": 2.0 * GB}, []),
+    ],
+)
+def test_a_rail_below_half_of_its_share_is_named(fabric: Fabric, sent: dict[str, float], idle: list[str]) -> None:
+    """A share is that of the rail's rate; without rates all are alike."""
+    said = stripes.check_stripes(exchange(sent), fabric, 2 * GB)
+    assert [text.split("rails, but ")[1].split()[0] for text in said] == idle
+
+
+def test_the_sentence_says_what_each_rail_carried() -> None:
+    (said,) = stripes.check_stripes(exchange({"eth1": 2.0 * GB, "eth2": 12_000}), TWO, 2 * GB)
+    assert said == (
+        "asked for two striped over 2 rails, but eth2 carried less than half of the 1.0 GB that are its share of large "
+        "messages: eth1 carried 2.0 GB, eth2 carried 12 kB (I_MPI_FABRICS=shm:ofi)."
+    )
+
+
+@pytest.mark.parametrize("striped_bytes", [0.0, 1e6])
+def test_small_messages_say_nothing_about_striping(striped_bytes: float) -> None:
+    assert stripes.check_stripes(exchange({"eth1": 2.0 * GB, "eth2": 0.0}), TWO, striped_bytes) == []

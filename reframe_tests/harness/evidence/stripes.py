@@ -1,0 +1,48 @@
+"""Whether striping took place: of large messages, each rail of a striped fabric carried its share.
+
+That a fabric as a whole carried the bytes is shown by :mod:`.counters`; it would hold as well if all had taken one rail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..machine.fabric import Fabric
+from ..printable import format_bytes
+from .counters import OTHER_FLOOR_BYTES, NodeTraffic, chosen_by, counter_names, node_traffic, total_sent
+from .rank_records import RankEvidence
+
+#: Part of its fair share that each rail must have carried of messages that are striped: MPIs split by rates they estimate, and
+#: send heads, tails and small fragments over one rail; a rail that is not in use carries nothing.
+LEAST_FAIR_SHARE = 0.5
+#: Messages from this size on are striped by every MPI (thresholds in their manuals: MVAPICH2 16 KiB, ob1's tcp BTL 128 KiB of
+#: eager and first fragment; UCX by its own estimate of the links).
+STRIPED_FROM_BYTES = 1 << 20
+
+
+def check_stripes(ranks: Sequence[RankEvidence], fabric: Fabric, striped_bytes: float) -> list[str]:
+    """Sentences on the rails of a striped fabric that did not carry their share; none for any other fabric.
+
+    :param striped_bytes: lower bound of the payload that all nodes together sent in messages of at least
+        :data:`STRIPED_FROM_BYTES`.
+    """
+    if not fabric.striped:
+        return []
+    return judge_stripes(node_traffic(ranks), fabric, striped_bytes, chosen_by(ranks))
+
+
+def judge_stripes(nodes: Sequence[NodeTraffic], fabric: Fabric, striped_bytes: float, settings: str = "") -> list[str]:
+    """As :func:`check_stripes`, on traffic already counted."""
+    names, carried = counter_names(fabric), total_sent(nodes)
+    if striped_bytes <= OTHER_FLOOR_BYTES * len(nodes) or any(name not in carried for name in names):
+        return []  # too little to say; which node lacks a rail is said elsewhere
+    rates = [rail.line_rate_gbit_per_s for rail in fabric.rails]
+    weights = [1.0 if None in rates or rate is None else rate for rate in rates]
+    fair = {name: striped_bytes * weight / sum(weights) for name, weight in zip(names, weights, strict=True)}
+    listed = ", ".join(f"{name} carried {format_bytes(carried[name])}" for name in names)
+    return [
+        f"asked for {fabric.name} striped over {len(names)} rails, but {name} carried less than half of the "
+        f"{format_bytes(fair[name])} that are its share of large messages: {listed}{settings}."
+        for name in names
+        if carried[name] < LEAST_FAIR_SHARE * fair[name]
+    ]
