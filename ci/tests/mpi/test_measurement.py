@@ -186,7 +186,7 @@ def fail_launch(job: Job) -> None:
         (lose_evidence, "evidence"),
         (cut_evidence, ".json"),
         (lose_log, "the job ended before this launch did"),
-        (fail_launch, "timed out after 60 s"),
+        (fail_launch, f"timed out after {LIMIT_S} s"),
         (fail_launch, "; 2 of its ranks had called MPI_Finalize by then."),
     ],
 )

@@ -258,6 +258,13 @@ def test_no_folder_of_tests_is_a_heap() -> None:
     assert set(heaps) <= {"mpi"}, "one subject: real runs"
 
 
+def test_a_file_of_tests_has_a_name_of_its_own() -> None:
+    """Lanes have no packages, so that of two files of one name pytest imports the first and refuses the other."""
+    files = Counter(path.name for path in TESTS.rglob("*.py") if path.name != "conftest.py")
+    assert len(files) > 150
+    assert {name: count for name, count in files.items() if count > 1} == {}
+
+
 def test_a_class_name_means_one_thing() -> None:
     names = Counter(
         (module.partition(".")[0], node.name)
