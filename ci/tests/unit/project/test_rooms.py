@@ -31,6 +31,7 @@ FLOORS = {
         ("job",),
         ("results",),
         ("fabric_test", "preflight"),
+        ("memory",),
     ),
     "mpibench": (
         ("whole_file", "statistics"),

@@ -1,0 +1,80 @@
+"""STREAM is built with this machine's compilers, runs, and proves where its threads and pages were."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness.evidence import recorder
+from reframe_tests.harness.memory import output, program
+from reframe_tests.harness.vocabulary import BadInput
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return program.build(tmp_path_factory.mktemp("stream"))
+
+
+def run(stream: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([stream, *words], capture_output=True, text=True, timeout=300)
+
+
+def test_every_compiler_builds_it_and_it_is_found_again(tmp_path: Path) -> None:
+    assert recorder.compilers()
+    for at, compiler in enumerate(recorder.compilers()):
+        built = program.build(tmp_path / str(at), [compiler])
+        assert os.access(built, os.X_OK) and list(built.parent.iterdir()) == [built]
+        assert program.build(tmp_path / str(at), [["/bin/false"]]) == built
+
+
+def test_what_does_not_build_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="No C compiler to build STREAM with"):
+        program.build(tmp_path, [])
+    with pytest.raises(BadInput, match=r"does not compile \(/bin/false: exit status 1; /none: .*install gcc"):
+        program.build(tmp_path, [["/bin/false"], ["/none"]])
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match="make it writable"):
+        program.build(tmp_path / "file")
+
+
+def test_a_real_run_is_proven(stream: Path) -> None:
+    done = run(stream, "local", "2", "0")
+    assert (done.returncode, done.stderr) == (0, "")
+    result = output.read(done.stdout, "local", 2)
+    assert output.judge(result) == []
+    assert result.array_bytes == output.CACHES * result.last_level_cache_bytes
+    assert {one.core for one in result.threads} <= os.sched_getaffinity(0)
+
+
+def test_threads_keep_to_the_cores_of_their_job(stream: Path) -> None:
+    core = max(os.sched_getaffinity(0))
+    done = subprocess.run(["taskset", "-c", str(core), stream, "local", "2", "0"], capture_output=True, text=True, timeout=300)
+    result = output.read(done.stdout, "local", 2)
+    assert [one.core for one in result.threads] == [core] and output.judge(result) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("local", "3", "1000"), "an array of 1000 bytes is smaller than 4 x the last-level caches"),
+        (("near", "3", "0"), "'near' is not local, remote or interleaved"),
+        (("local", "1", "0"), "1 repetitions; give 2 to 1000"),
+        (("local",), "give local, remote or interleaved, repetitions, and bytes of an array"),
+    ],
+)
+def test_what_it_refuses_is_one_sentence(stream: Path, words: tuple[str, ...], said: str) -> None:
+    done = run(stream, *words)
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith(f"stream: {said}") and done.stderr.count("\n") == 1
+
+
+def test_one_numa_node_has_no_other(stream: Path) -> None:
+    if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1:
+        result = output.read(run(stream, "remote", "2", "0").stdout, "remote", 2)
+        assert output.judge(result) == []
+        return
+    for memory in ("remote", "interleaved"):
+        assert f"so none of its memory is {memory}" in run(stream, memory, "2", "0").stderr

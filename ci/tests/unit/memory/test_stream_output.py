@@ -1,0 +1,180 @@
+"""STREAM's output is read whole or refused, and what was not as asked is said: the golden output was recorded on two cores."""
+
+from __future__ import annotations
+
+import json
+import random
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reframe_tests.harness.memory.output import KERNELS, judge, read
+from reframe_tests.harness.vocabulary import BadInput
+
+GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
+TITLE, LINE, _ = GOLDEN.splitlines()
+REPETITIONS = 10
+MUTATIONS = 100_000
+#: Pages that a part of the recorded arrays has.
+PAGES = 49152
+
+
+def signed(content: str) -> str:
+    """A whole output around a line of JSON."""
+    said = f"{TITLE}\n{content}\n"
+    return f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n"
+
+
+def changed(**fields: Any) -> str:
+    """The golden output with other fields."""
+    return signed(json.dumps({**json.loads(LINE), **fields}))
+
+
+def on_two_nodes(memory: str, *pages: dict[str, int]) -> str:
+    """The output of a node with two NUMA nodes, one core each: the pages of each core's part."""
+    near = [0, 1]
+    wanted = {"local": near, "remote": near[::-1], "interleaved": [-1, -1]}[memory]
+    threads = [
+        {"core": at, "allowed": str(at), "ran_on": at, "numa_node": at, "memory_node": wanted[at], "pages": pages[at]}
+        for at in near
+    ]
+    return changed(memory=memory, numa_nodes=2, page_cache_kib={"0": 100, "1": 200}, threads=threads)
+
+
+def test_the_golden_output_is_read_and_nothing_is_odd() -> None:
+    result = read(GOLDEN, "local", REPETITIONS)
+    assert (result.array_bytes, result.last_level_cache_bytes, result.zone_reclaim_mode) == (134217728, 33554432, "0")
+    assert [(one.core, dict(one.pages)) for one in result.threads] == [(0, {"0": PAGES}), (1, {"0": PAGES})]
+    assert tuple(result.mb_per_s) == KERNELS and dict(result.mb_per_s) == json.loads(LINE)["mb_per_s"]
+    assert judge(result) == []
+
+
+def test_whatever_happens_to_the_text_is_refused() -> None:
+    """A number that is lost or changed on the way is never taken for a measurement."""
+    chance = random.Random(7)
+    silent = []
+    for _ in range(MUTATIONS):
+        at, end = sorted(chance.sample(range(len(GOLDEN) + 1), 2))
+        other = chance.choice('0123456789.,:{}[]"\n abe-')
+        text = chance.choice(
+            [
+                *(GOLDEN[:at], GOLDEN[end:], GOLDEN[:at] + GOLDEN[end:], GOLDEN[:at] + other + GOLDEN[at:]),
+                *(GOLDEN[:at] + other + GOLDEN[at + 1 :], GOLDEN + GOLDEN[at:end], GOLDEN[at:end] + GOLDEN),
+            ]
+        )
+        try:
+            read(text, "local", REPETITIONS)
+        except BadInput:
+            continue
+        silent += [text] if text != GOLDEN else []
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(changed(**{name: value}) for name in json.loads(LINE) for value in (None, True, -1, [], {}, 1e400)),
+        *(changed(**{name: "x"}) for name in json.loads(LINE) if name != "host"),
+        changed(host=""),
+        *(
+            signed(json.dumps({key: value for key, value in json.loads(LINE).items() if key != name}))
+            for name in json.loads(LINE)
+        ),
+        changed(another=1),
+        changed(mb_per_s=dict.fromkeys(KERNELS[:3], 1.0)),
+        changed(mb_per_s=dict.fromkeys(KERNELS, 0.0)),
+        changed(threads=[*json.loads(LINE)["threads"], json.loads(LINE)["threads"][0]]),
+        changed(numa_nodes=2),
+        changed(page_cache_kib={"a": 1}),
+        signed(LINE.replace('"repetitions": 10', '"repetitions": 10, "repetitions": 10')),
+        signed("[]"),
+        signed("{" * 20000),
+        signed("1"),
+    ],
+)
+def test_a_whole_output_that_cannot_be_so_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="not of this format") as refused:
+        read(text, "local", REPETITIONS)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_answer_to_another_question_is_refused() -> None:
+    for memory, repetitions in (("remote", REPETITIONS), ("local", 11)):
+        with pytest.raises(BadInput, match=f"asked for {memory} memory and {repetitions} repetitions"):
+            read(GOLDEN, memory, repetitions)
+
+
+def test_an_array_smaller_than_the_caches_measures_caches() -> None:
+    text = changed(array_bytes=134217720)
+    [sentence] = judge(read(text, "local", REPETITIONS))
+    assert "smaller than 4 x the last-level caches" in sentence
+
+
+def test_wrong_numbers_are_no_measurement() -> None:
+    assert judge(read(changed(largest_error=1e-13), "local", REPETITIONS)) == []
+    assert "wrong numbers" in judge(read(changed(largest_error=1.1e-13), "local", REPETITIONS))[0]
+
+
+def _unpin(thread: dict[str, Any]) -> None:
+    thread["allowed"] = "0-1"
+
+
+def _move(thread: dict[str, Any]) -> None:
+    thread["ran_on"] = 0
+
+
+def _hide(thread: dict[str, Any]) -> None:
+    thread["pages"]["unknown"] = 1
+
+
+def _drop(thread: dict[str, Any]) -> None:
+    thread["pages"] = {}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_unpin, "1 of 2 threads were not held on their cores, first that of core 1"),
+        (_move, "1 of 2 threads were not held on their cores, first that of core 1"),
+        (_hide, "the pages of 1 threads are is not known, first those of core 1"),
+        (_drop, "the pages of 1 threads are is not known, first those of core 1"),
+    ],
+)
+def test_a_thread_that_is_not_where_it_must_be(change: Callable[[dict[str, Any]], None], said: str) -> None:
+    threads = json.loads(LINE)["threads"]
+    change(threads[1])
+    [sentence] = judge(read(changed(threads=threads), "local", REPETITIONS))
+    assert said in sentence
+
+
+@pytest.mark.parametrize(
+    ("memory", "pages", "said"),
+    [
+        ("local", ({"0": 10}, {"1": 10}), ""),
+        ("local", ({"0": 10}, {"0": 1, "1": 9}), "1 of 20 pages are not local"),
+        ("remote", ({"1": 10}, {"0": 10}), ""),
+        ("remote", ({"0": 10}, {"0": 10}), "10 of 20 pages are not remote"),
+        ("interleaved", ({"0": 6, "1": 4}, {"0": 4, "1": 6}), ""),
+        ("interleaved", ({"0": 10}, {"0": 10}), "node 0 has 20, an even share is 10"),
+        ("interleaved", ({"0": 8, "1": 2}, {"0": 8, "1": 2}), "node 0 has 16, an even share is 10"),
+        ("interleaved", ({"0": 5, "1": 5}, {"0": 3, "1": 3, "2": 4}), "node 2 has 4, an even share is 10"),
+    ],
+)
+def test_pages_are_where_they_were_asked_for(memory: str, pages: tuple[dict[str, int], ...], said: str) -> None:
+    sentences = judge(read(on_two_nodes(memory, *pages), memory, REPETITIONS))
+    assert [said in one for one in sentences] == ([True] if said else []), sentences
+
+
+def test_what_was_asked_of_the_kernel_is_held_against_the_request() -> None:
+    """A program that binds the pages of a core to its own node and calls them remote has measured nothing."""
+    threads = json.loads(LINE)["threads"]
+    [sentence] = judge(read(changed(memory="remote", threads=threads), "remote", REPETITIONS))
+    assert "was to be remote" in sentence
+    one = on_two_nodes("interleaved", {"0": 1}, {"0": 1})
+    alone = json.loads(one.splitlines()[1]) | {"numa_nodes": 1, "page_cache_kib": {"0": 1}}
+    assert judge(read(signed(json.dumps(alone)), "interleaved", REPETITIONS)) == [
+        "memory of one NUMA node cannot be interleaved"
+    ]
