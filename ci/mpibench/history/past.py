@@ -132,7 +132,7 @@ class Stratum:
     def name(self) -> str:
         """What it is the history of."""
         version = " and ".join(filter(None, self.facts["mpi_version"]))
-        return f"{self.stack}{version and ' '}{version} on {self.partition}, {self.fabric}"
+        return strata.name_place(self.partition, f"{self.stack}{version and ' '}{version}", self.fabric)
 
     @property
     def found(self) -> str:
@@ -365,7 +365,7 @@ def _strata(like: pl.DataFrame, judged: pl.DataFrame, *, counted: bool) -> list[
         days = sorted({f"{one:%Y-%m-%d}" for one in (*sessions["started"], *named["started"])})
         counts = left.group_by("why").agg(pl.col("session").n_unique()).sort("session", "why", descending=[True, False])
         facts = {one.column: tuple(sorted(part[one.column].unique())) for one in FACTS if one is not strata.PLACEMENT}
-        partition, stack, fabric = map(str, key)
+        partition, stack, fabric = (str(one or "") for one in key)
         not_used = tuple((why, count) for why, count in counts.iter_rows())
         found.append(Stratum(partition, stack, fabric, facts, tuple(sessions["session"]), named.height, tuple(days), not_used))
     return found

@@ -89,6 +89,11 @@ def _versions(group: str | None, text: str | None) -> str:
     return ", ".join(f"{name} {row.get('version')}" for name, row in there if isinstance(row, dict))
 
 
+def name_place(partition: object, stack: object, fabric: object) -> str:
+    """What values of :data:`SHARED` are called; what measures nodes alone is on no fabric (``None`` or empty)."""
+    return f"{stack} on {partition}" + (f", {fabric}" if fabric else "")
+
+
 def _columns(facts: Iterable[Fact]) -> list[str]:
     return [fact.column for fact in facts]
 
@@ -106,7 +111,7 @@ def mixed(selection: Selection) -> dict[tuple[str, ...], str]:
         differ = [sentence for fact in FACTS if (sentence := _differing(fact, part))]
         if differ:
             partition, stack, fabric = key
-            sentences[partition, stack, fabric] = f"{stack} on {partition}, {fabric}: {', '.join(differ)}"
+            sentences[partition, stack, fabric] = f"{name_place(partition, stack, fabric)}: {', '.join(differ)}"
     return sentences
 
 

@@ -138,7 +138,7 @@ def judge(
     unlike = _unlike_past(curves, parts[2], parts[0], shared, policy)
     # Where these are too few, or not the baseline's history, they still show how much nights differ.
     apart = pl.DataFrame(list(unlike), schema=dict.fromkeys(SHARED, pl.String), orient="row")
-    nights = [past_values, baseline.values.join(apart, on=SHARED, how="anti")]
+    nights = [past_values, baseline.values.join(apart, on=SHARED, how="anti", nulls_equal=True)]
     spreads = _spreads(pl.concat(nights), mixed, policy) if history else {}
     tests: list[CurveTest] = []
     points: list[list[int | None]] = []
@@ -218,10 +218,10 @@ def _unlike_past(
 def _most_unlike(places: list[int], tests: list[CurveTest], results: Results, curves: list[dict[str, object]]) -> str:
     worst = max(places, key=lambda place: abs(results.effect[place]))
     curve, percent = curves[tests[worst].curve], 100 * float(np.expm1(results.effect[worst]))
-    partition, stack, fabric = (curve[name] for name in SHARED)
     way = "slower" if percent > 0 else "faster"
+    where = history_strata.name_place(*(curve[name] for name in SHARED))
     return (
-        f"{stack} on {partition}, {fabric}: {curve['benchmark']} was up to {abs(percent):.1f} % {way} in the baseline than in "
+        f"{where}: {curve['benchmark']} was up to {abs(percent):.1f} % {way} in the baseline than in "
         f"the {int(results.count[worst])} sessions before it: since then something is different, and they are not its history"
     )
 

@@ -239,3 +239,26 @@ def test_constant_values_and_zeros_in_a_history_are_no_certainty(tmp_path: Path)
     assert (rows["Uniband", 4096]["baseline_jobs"], rows["Uniband", 1024]["baseline_jobs"]) == (NIGHTS - 3, NIGHTS)
     write_session(tmp_path, NIGHTS + 1, noise=0.0, change=factor(1.1))
     assert accept.decide(tmp_path, "latest~1", "latest").decision == REFUSED
+
+
+@pytest.mark.parametrize(
+    "baseline",
+    [[{}], [{"change": factor(1.3)}], [{"mpi_version": "5.0.9", "change": factor(1.3)}, {}]],
+    ids=["like its history", "unlike its history", "mixed"],
+)
+def test_what_is_measured_on_no_fabric_is_judged_as_what_is(tmp_path: Path, baseline: list[dict[str, Any]]) -> None:
+    """The memory of a node, say: the same values give the same answer, and no sentence names a fabric."""
+    found = []
+    for fabric in ("eth1g", None):
+        folder = tmp_path / str(fabric)
+        where = {"fabric": fabric, "pinning": None}
+        write_nights(folder, where=where, labels={"run": "a"})
+        for number, options in enumerate([*baseline, {"change": factor(1.04)}], start=NIGHTS):
+            labels = {"run": "a"} if number < NIGHTS + len(baseline) else {"run": "b"}
+            write_session(folder, number, noise=0.004, where=where, labels=labels, **options)
+        names = [f"latest~{count}" for count in range(len(baseline), 0, -1)]
+        found.append(accept.decide(folder, ",".join(names), "latest"))
+    on, off = found
+    assert on.decision == off.decision and on.judgement.metrics.drop("fabric").equals(off.judgement.metrics.drop("fabric"))
+    assert [one.replace(", eth1g", "") for one in on.notes] == list(off.notes)
+    assert any("openmpi-spack" in one for one in off.notes)
