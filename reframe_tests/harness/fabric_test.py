@@ -202,6 +202,13 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             raise SkipTestError(f"{name} can be measured nowhere on this system")
         return index, fixtures
 
+    @classmethod
+    def get_variant_info(cls, variant_num: int, **options: Any) -> Any:
+        """Parameters of a variant, made or not: ``-P``, ``--repeat`` and ``--distribute`` ask where nobody catches a skip."""
+        metaclass: Any = type(cls)
+        with selected_tests.described(cls, variant_num):
+            return metaclass.get_variant_info(cls, variant_num, **options)
+
     @run_after("setup")
     def resolve_condition(self) -> None:
         """Translate the parameters for this partition and stack, or skip the case with the reason."""
@@ -304,7 +311,10 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             self.condition |= options.as_stored(catalogue.OPTIONS, self._options, self._launches)
         if self._paired:
             self.condition["in_turn_with"] = self.paired_stack
-            self.rival_run = {"condition": {**self._paired.condition.as_dict(), "in_turn_with": self._stack.name}}
+            theirs = {**self._paired.condition.as_dict(), "in_turn_with": self._stack.name}
+            if self._options:
+                theirs |= options.as_stored(catalogue.OPTIONS, self._options, self._paired.launches)
+            self.rival_run = {"condition": theirs}
 
     @sanity_function
     def prove_conditions(self) -> bool:

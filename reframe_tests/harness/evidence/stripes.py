@@ -5,7 +5,7 @@ That a fabric as a whole carried the bytes is shown by :mod:`.counters`; it woul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..machine.fabric import Fabric
 from ..printable import format_bytes
@@ -40,9 +40,24 @@ def judge_stripes(nodes: Sequence[NodeTraffic], fabric: Fabric, striped_bytes: f
     weights = [1.0 if None in rates or rate is None else rate for rate in rates]
     fair = {name: striped_bytes * weight / sum(weights) for name, weight in zip(names, weights, strict=True)}
     listed = ", ".join(f"{name} carried {format_bytes(carried[name])}" for name in names)
-    return [
+    said = [
         f"asked for {fabric.name} striped over {len(names)} rails, but {name} carried less than half of the "
         f"{format_bytes(fair[name])} that are its share of large messages: {listed}{settings}."
         for name in names
         if carried[name] < LEAST_FAIR_SHARE * fair[name]
     ]
+    return said or [sentence for node in nodes for sentence in _idle_rails(node, fabric, fair, len(nodes), settings)]
+
+
+def _idle_rails(node: NodeTraffic, fabric: Fabric, fair: Mapping[str, float], nodes: int, settings: str) -> Iterator[str]:
+    """Rails that one node left idle: two nodes that each use one rail, but not the same, carry equal sums.
+
+    A node that sent less than half of an even part is not judged: where data goes one way, it only acknowledges.
+    """
+    sent = {name: node.counted[name].tx or 0 if name in node.counted else 0 for name in fair}
+    if sum(sent.values()) < LEAST_FAIR_SHARE * sum(fair.values()) / nodes:
+        return
+    for name, count in sent.items():
+        if count < LEAST_FAIR_SHARE * fair[name] / nodes:
+            listed = ", ".join(f"{each} carried {format_bytes(of)}" for each, of in sent.items())
+            yield f"asked for {fabric.name} striped over {len(fair)} rails, but on {node.host} {listed}{settings}."

@@ -28,6 +28,7 @@ def check(words: Sequence[str]) -> None:
     if any(_STORED.fullmatch(word) for word in words):
         return
     known = arguments(words, {**_PATTERNS, "-S": "setvar"})
+    _check_suite_options(known["setvar"])
     for former, name in former_names.TESTS.items():
         for option, attribute in _PATTERNS.items():
             for text in known[attribute]:
@@ -38,6 +39,20 @@ def check(words: Sequence[str]) -> None:
                 raise BadInput(
                     f"-S {text} means '{former}', which is called '{name}' now: write -S {name}{text[len(former) :]}."
                 )
+
+
+def _check_suite_options(settings: Sequence[str]) -> None:
+    """Of two values for one name ReFrame takes the last without a word; for what has no value it prints its own stack."""
+    seen: set[str] = set()
+    for text in settings:
+        variable, _, value = text.partition("=")
+        if variable.rpartition(".")[2] != "suite_options":
+            continue
+        pairs = [each.partition(":") for each in value.split(",")]
+        names = [name for name, _, _ in pairs]
+        if variable in seen or len(set(names)) < len(names) or not all(name and word for name, _, word in pairs):
+            raise BadInput(f"-S {text}: write all options once, as -S {variable}=NAME:VALUE,NAME:VALUE.")
+        seen.add(variable)
 
 
 def arguments(words: Sequence[str], options: Mapping[str, str]) -> dict[str, list[str]]:

@@ -14,7 +14,8 @@ import logging
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,9 +36,9 @@ HANDLER = "selected_tests"
 _WORDS = {"pinning": PINNING_POLICIES, "ppn": SYMBOLIC_PPN, "level": tuple(catalogue.LEVELS), "depth": tuple(catalogue.LEVELS)}
 #: Tests and reasons at most that a sentence names.
 FEW = 3
-#: Options with which every variant is made: ReFrame runs tests on partitions and with stacks that they were not made for, or,
-#: with ``-P``, makes variants where nobody catches that one can be measured nowhere (4.10, ``frontend/testgenerators.py``).
-_ANYWHERE = ("--skip-system-check", "--skip-prgenv-check", "-P", "--param")
+#: Options with which every variant is made, as short as ReFrame takes them: it runs tests on partitions and with stacks that
+#: they were not made for.
+_ANYWHERE = ("--skip-sy", "--skip-pr")
 #: Parameters for which the user may give any number.
 _NUMBERS = ("nodes", "ppn")
 #: Options that select, by short name: the long one.
@@ -86,6 +87,17 @@ def is_wanted(test: Any, variant: int) -> bool:
     :param variant: its number.
     """
     return (test, variant) in _WANTED or any(word.startswith(_ANYWHERE) for word in sys.argv[1:])
+
+
+@contextmanager
+def described(test: Any, variant: int) -> Iterator[None]:
+    """While a variant is only described, it need not be measured anywhere."""
+    new = {(test, variant)} - _WANTED
+    _WANTED.update(new)
+    try:
+        yield
+    finally:
+        _WANTED.difference_update(new)
 
 
 def make_the_rest() -> None:

@@ -243,11 +243,11 @@ def read_lengths(path: str) -> tuple[int, ...]:
     """
     try:
         words = Path(path).read_text().split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # also no text, and a path that no file can have
         raise BadInput(f"the file of lengths {path} cannot be read ({getattr(error, 'strerror', '') or 'no text'})") from None
     lengths = []
     for number, word in enumerate((word.strip() for word in words), 1):
-        if word and not (word.isascii() and word.isdigit()):
+        if word and not re.fullmatch("[0-9]{1,15}", word):
             raise BadInput(f"{path}, line {number}: '{word[:40]}' is not a length in bytes")
         if word:
             lengths.append(int(word))

@@ -101,6 +101,16 @@ def test_dry_run_on_every_bundled_system(run_reframe: Run, stacks: dict[str, Sta
     assert ran and int(ran[1]) > 0, "something must be left to run"
 
 
+@pytest.mark.parametrize("options", ["--repeat=2", "--distribute=all", "-vP nodes=1", "-P nodes=1"])
+def test_what_makes_further_variants_goes_past_those_that_can_be_measured_nowhere(
+    run_reframe: Run, require_stack, options: str
+) -> None:
+    require_stack("mpich-wheels")
+    result = run_reframe("-l", "--system=generic", "-n", "ImbPointToPoint", *options.split(), only="point_to_point.py")
+    assert result.returncode == 0, result.stdout[-2000:]
+    assert re.search(r"^Found [1-9]", result.stdout, re.MULTILINE)
+
+
 def test_every_group_a_test_names_is_in_the_catalogue(run_reframe: Run) -> None:
     described = run_reframe("--describe", "-n", "fabric=shm.*ppn=2").stdout
     groups = {check["group"] for check in json.loads(described)}

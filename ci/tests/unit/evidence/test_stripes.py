@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from reframe_tests.harness.evidence import stripes
+from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from synthetic_evidence import exchange
+from synthetic_evidence import exchange, make_rank
 
 GB = 10**9
 TWO = Fabric("two", "tcp", "cluster", (Rail("eth1", 1.0), Rail("eth2", 1.0)), striped=True)
@@ -45,3 +46,20 @@ def test_the_sentence_says_what_each_rail_carried() -> None:
 @pytest.mark.parametrize("striped_bytes", [0.0, 1e6])
 def test_small_messages_say_nothing_about_striping(striped_bytes: float) -> None:
     assert stripes.check_stripes(exchange({"eth1": 2.0 * GB, "eth2": 0.0}), TWO, striped_bytes) == []
+
+
+def node(number: int, host: str, **sent: float) -> RankEvidence:
+    """The only rank of a node whose interfaces sent so many bytes."""
+    counts = {name: {"rx_bytes": int(count), "tx_bytes": int(count)} for name, count in sent.items()}
+    zero = {name: {"rx_bytes": 0, "tx_bytes": 0} for name in sent}
+    return make_rank(number, host, init__interfaces=zero, finalize__interfaces=counts)
+
+
+def test_nodes_that_each_use_another_rail_do_not_stripe() -> None:
+    """Their sums are alike."""
+    crossed = stripes.check_stripes([node(0, "c1", eth1=GB, eth2=0), node(1, "c2", eth1=0, eth2=GB)], TWO, 2 * GB)
+    assert [said.split("on ")[1].split()[0] for said in crossed] == ["c1", "c2"]
+
+
+def test_a_node_that_only_acknowledges_is_not_judged() -> None:
+    assert stripes.check_stripes([node(0, "c1", eth1=GB, eth2=GB), node(1, "c2", eth1=2e7, eth2=0)], TWO, 2 * GB) == []

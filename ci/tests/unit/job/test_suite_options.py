@@ -6,10 +6,12 @@ import re
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from catalogue_launches import launches, stack_of
+from reframe_tests.harness.job import parameters
 from reframe_tests.harness.suites import catalogue, options, reader
 from reframe_tests.harness.suites.records import OutputError
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput, NotMeasured
@@ -272,3 +274,22 @@ def test_every_option_changes_what_is_started_and_is_kept_apart(option: options.
                 assert all(any(fnmatchcase(name, pattern) for pattern in planned) for name in names), "may have references"
                 assert bool(common) == (option.apart == options.ALIKE), (group, value, after.binary)
             assert all(a == b for a, b in zip(plain, under, strict=True) if not b.options)
+
+
+def test_options_of_a_site_for_what_is_no_group_are_refused() -> None:
+    """They would be set for nothing, and the default measured."""
+    partition = SimpleNamespace(fullname="s:p", extras={"suite_options": {"OsuOneSided": {"window": "allocate"}}})
+    with pytest.raises(BadInput, match="'OsuOneSided', which is no group"):
+        parameters.suite_options(partition, "one_sided_osu", {})
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "1" * 16])
+def test_a_length_that_no_message_has_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lengths").write_text(text)
+    with pytest.raises(BadInput, match=r"line 1: .* is not a length"):
+        options.read_lengths(str(tmp_path / "lengths"))
+
+
+def test_a_path_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        options.read_lengths("/a\0b")

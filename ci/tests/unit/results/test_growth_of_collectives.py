@@ -78,6 +78,8 @@ def test_recorded_outputs(name: str) -> None:
     assert len(records) == 8 and {(record.ranks, record.repetitions) for record in records} == {(4, 100)}
     assert {record.variant for record in records} == {"nodes=2", "nodes=4"}
     assert sealed(text) == text
+    with pytest.raises(OutputError, match="made 100 repetitions, asked for were 1000"):
+        reader.complete(reader.parse(text), launch(4, level="nightly").expected)
     with pytest.raises(OutputError, match="variants"):
         reader.complete(reader.parse(text), launch(2, ppn=2).expected)
 

@@ -50,3 +50,23 @@ def test_a_former_name_that_fits_nothing_is_refused(words: str) -> None:
 )
 def test_what_fits_todays_name_or_looks_stored_ones_up_is_taken(words: str) -> None:
     named_tests.check(words.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-S suite_options=multi",
+        "-S suite_options=",
+        "-S suite_options=multi:0,multi:1",
+        "-S suite_options=multi:0 -S suite_options=off_cache:-1",
+        "--setvar=ImbPointToPoint.suite_options=multi:",
+    ],
+)
+def test_options_of_a_suite_are_written_once_with_a_value_each(words: str) -> None:
+    with pytest.raises(BadInput, match=r"write all options once, as -S .*suite_options=NAME:VALUE,NAME:VALUE"):
+        named_tests.check(words.split())
+
+
+@pytest.mark.parametrize("words", ["-S suite_options=window:allocate,sync:flush", "-S suite_options=lengths:/a:b -S repeats=3"])
+def test_options_of_a_suite_that_are_well_formed_are_taken(words: str) -> None:
+    named_tests.check(words.split())

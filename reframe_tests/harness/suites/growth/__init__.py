@@ -16,4 +16,5 @@ SUITE = Suite(
     arguments=rows.arguments,
     sizes=rows.sizes,
     script=Script(Path(__file__).with_name("instrument.py"), "mpi4py.bench", "mpi4py"),
+    same_repetitions=True,
 )
