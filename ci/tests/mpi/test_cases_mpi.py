@@ -96,7 +96,7 @@ def test_an_odd_value_reaches_every_rank_whole(
     odd = f"1:0-4096;2:4097-  $(touch {sandbox}/made)`touch {sandbox}/made`$HOME ${{HOME}} \"x\" 'y' \\ & | * #"
     recommend(sandbox, {"SITES_OWN": odd, "SITES_SECRET_KEY": "recorded, because the site wrote it down itself"})
     pattern = NAME.replace("ImbPointToPoint", "Placement")
-    result = run_here("-r", "-n", pattern, "-p", stack, "-S", "env_vars=USERS_OWN:1", only="placement.py")
+    result = run_here("-r", "-n", pattern, "-p", stack, "-S", "env_vars=USERS_OWN:1", only="startup.py")
     assert result.returncode == 0, result.stdout[-3000:]
     [case] = cases(sandbox)
     assert case["proof"]["verdict"] == "proven"

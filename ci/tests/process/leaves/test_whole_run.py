@@ -35,7 +35,7 @@ def errors(result: CompletedProcess[str]) -> list[str]:
 def test_a_file_of_tests_that_ends_the_program_is_red(run_reframe: Run, tmp_path: Path, end: str) -> None:
     own = tmp_path / "own.py"
     own.write_text(f"{TEST}\n\n{end}")
-    result = run_reframe("-l", "-c", str(own), only="placement.py")
+    result = run_reframe("-l", "-c", str(own), only="startup.py")
     assert result.returncode == 1, result.stdout
     [error] = errors(result)
     assert f"{own}, line " in error and "ended ReFrame while the tests were loaded: take the exit out of it." in error
@@ -44,14 +44,14 @@ def test_a_file_of_tests_that_ends_the_program_is_red(run_reframe: Run, tmp_path
 def test_a_file_of_tests_that_never_ends_is_red(run_reframe: Run, tmp_path: Path) -> None:
     own = tmp_path / "own.py"
     own.write_text(f"{TEST}\n\nimport time\nwhile True:\n    time.sleep(1)\n")
-    result = run_reframe("-l", "-c", str(own), only="placement.py", environ={whole_run.LIMIT: "5"})
+    result = run_reframe("-l", "-c", str(own), only="startup.py", environ={whole_run.LIMIT: "5"})
     assert result.returncode == 1, result.stdout
     [error] = errors(result)
     assert f"the tests were not loaded within 5 s; {whole_run.LIMIT} says how long it may take" in error and own.name in error
 
 
 def test_a_limit_that_is_none_is_one_sentence(run_reframe: Run) -> None:
-    result = run_reframe("-l", only="placement.py", environ={whole_run.LIMIT: "soon"})
+    result = run_reframe("-l", only="startup.py", environ={whole_run.LIMIT: "soon"})
     assert result.returncode == 1 and f"{whole_run.LIMIT} is 'soon', expected a number of seconds above 0." in result.stdout
     with pytest.raises(BadInput):
         whole_run.limit_of({whole_run.LIMIT: "-1"})
@@ -118,7 +118,7 @@ def test_links_to_nothing_and_folders_below_are_named(tmp_path: Path) -> None:
 def test_a_folder_with_its_tests_one_below_is_refused_by_reframe(run_reframe: Run, tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "own.py").write_text(TEST)
-    result = run_reframe("-l", "-c", str(tmp_path), only="placement.py")
+    result = run_reframe("-l", "-c", str(tmp_path), only="startup.py")
     assert result.returncode == 1, result.stdout
     [error] = errors(result)
     assert f"give -c {tmp_path}/tests." in error and "nothing is measured without it" in error
