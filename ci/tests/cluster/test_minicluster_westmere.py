@@ -69,7 +69,7 @@ def scripts(shared: Shared, known: list[str]) -> dict[tuple[str, ...], str]:
     pattern = "Placement%fabric=eth1g%nodes=2%ppn=(half|full)%pinning=(bunch|scatter)"
     options = ("--system=minicluster", "-n", pattern, "-p", "|".join(known))
     environ = {metadata.EXTRA_STACKS: debian_stacks.named(shared.folder / "debian")} if len(known) > len(WHEELS) else {}
-    done = cluster_reframe.run(shared.cluster, folder, *options, files=["placement.py"], action="--dry-run", environ=environ)
+    done = cluster_reframe.run(shared.cluster, folder, *options, files=["startup.py"], action="--dry-run", environ=environ)
     assert done.status == 0, done.said[-4000:]
     lines = re.findall(
         r"\[ +DRY +\] +(?:\S+ +)??Placement .*%ppn=(\w+) %pinning=(\w+) /(\w+) @minicluster:(\S+)\+(\S+)", done.said
@@ -135,7 +135,7 @@ def test_twelve_ranks_start_and_cores_that_are_not_there_are_no_proof(
     require_stack("mpich-wheels")
     options = ("--system=minicluster:shm", "-n", "Placement%fabric=shm%nodes=1%ppn=full%pinning=bunch", "-p", "mpich-wheels")
     options = (*options, "-S", "limit_s=400")
-    done = cluster_reframe.run(shared.cluster, shared.folder / "live", *options, files=["placement.py"])
+    done = cluster_reframe.run(shared.cluster, shared.folder / "live", *options, files=["startup.py"])
     (case,) = done.measured
     assert (done.status, case.result) == (1, "fail")
     assert case.proof and case.proof.status == "contradicted"

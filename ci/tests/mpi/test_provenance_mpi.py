@@ -14,7 +14,7 @@ def test_a_session_knows_what_it_was_measured_with(tmp_path: Path, run_reframe, 
     one = "Placement%fabric=shm%nodes=1%ppn=1%pinning=default"
     run_reframe(
         *("-r", "-n", one, "-p", "mpich-wheels", "-S", "level=smoke", "--system=generic"),
-        only="placement.py",
+        only="startup.py",
         environ={"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)},
     )
     session = sessions.read_session(tmp_path / "results.db")
