@@ -62,7 +62,7 @@ def test_an_odd_node_is_named_and_the_night_is_red_and_whole(project: NightProje
     assert "no node is left out, because 1 of 1 are odd" in said
     assert runs(project) == ["preflight", "nightly"], "what can be measured is measured"
     text = Reader((project.results / "report.html").read_text()).text["preflight"]
-    assert "of another machine" in text and "1 nodes answered." in text
+    assert "of another machine" in text and "1 node answered." in text
 
 
 def test_without_the_test_of_nodes_the_night_is_red(project: NightProject) -> None:
