@@ -86,7 +86,9 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
         "selection": ["+relay"],
         "program": "relay",
         "globs": "IMB-* or osu_* or relay-*",
-        "refusal": "the instrument of growing node counts, the guidelines' instrument, IMB, mpi4py.bench, OSU, perftest or Relay",
+        "refusal": (
+            "the instrument of growing node counts, the guidelines' instrument, IMB, mpi4py.bench, OSU, perftest or Relay"
+        ),
     }
 
 
