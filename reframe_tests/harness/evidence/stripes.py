@@ -6,6 +6,7 @@ That a fabric as a whole carried the bytes is shown by :mod:`.counters`; it woul
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ..machine.fabric import Fabric
 from ..printable import format_bytes
@@ -20,21 +21,42 @@ LEAST_FAIR_SHARE = 0.5
 STRIPED_FROM_BYTES = 1 << 20
 
 
-def check_stripes(ranks: Sequence[RankEvidence], fabric: Fabric, striped_bytes: float) -> list[str]:
-    """Sentences on the rails of a striped fabric that did not carry their share; none for any other fabric.
+@dataclass(frozen=True)
+class StripeFinding:
+    """What is to be said of a striped fabric; nothing of any other.
+
+    :param sentences: on the rails that did not carry their share.
+    :param notes: that striping is not shown, where there is too little to say.
+    """
+
+    sentences: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def check_stripes(ranks: Sequence[RankEvidence], fabric: Fabric, striped_bytes: float) -> StripeFinding:
+    """Whether each rail of a striped fabric carried its share.
 
     :param striped_bytes: lower bound of the payload that all nodes together sent in messages of at least
         :data:`STRIPED_FROM_BYTES`.
     """
     if not fabric.striped:
-        return []
-    return judge_stripes(node_traffic(ranks), fabric, striped_bytes, chosen_by(ranks))
+        return StripeFinding()
+    nodes = node_traffic(ranks)
+    if not _is_enough(nodes, striped_bytes):
+        size = format_bytes(STRIPED_FROM_BYTES)
+        said = f"that {fabric.name} was striped is not shown: no pairs of ranks exchanged enough messages of {size} and more"
+        return StripeFinding(notes=[said])
+    return StripeFinding(judge_stripes(nodes, fabric, striped_bytes, chosen_by(ranks)))
+
+
+def _is_enough(nodes: Sequence[NodeTraffic], striped_bytes: float) -> bool:
+    return striped_bytes > OTHER_FLOOR_BYTES * len(nodes)
 
 
 def judge_stripes(nodes: Sequence[NodeTraffic], fabric: Fabric, striped_bytes: float, settings: str = "") -> list[str]:
     """As :func:`check_stripes`, on traffic already counted."""
     names, carried = counter_names(fabric), total_sent(nodes)
-    if striped_bytes <= OTHER_FLOOR_BYTES * len(nodes) or any(name not in carried for name in names):
+    if not _is_enough(nodes, striped_bytes) or any(name not in carried for name in names):
         return []  # too little to say; which node lacks a rail is said elsewhere
     rates = [rail.line_rate_gbit_per_s for rail in fabric.rails]
     weights = [1.0 if None in rates or rate is None else rate for rate in rates]

@@ -269,13 +269,14 @@ def _read_ranks(
     wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
     links = link_state.check_links(ranks, condition.fabric)
     wrong += links.sentences
-    traffic, use = None, link_use.UseFinding()
+    traffic, use, striping = None, link_use.UseFinding(), stripes.StripeFinding()
     if whole and not absent:
         traffic = checks.check_traffic(ranks, condition.fabric, _bytes_between(condition, launch, records))
         wrong += traffic.sentences
-        if launch.balanced:  # collectives cut their messages up
-            large = [record for record in records if (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
-            wrong += stripes.check_stripes(ranks, condition.fabric, _bytes_between(condition, launch, large))
+        # Collectives cut their messages up: how large the parts are is not known.
+        large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
+        striping = stripes.check_stripes(ranks, condition.fabric, _bytes_between(condition, launch, large))
+        wrong += striping.sentences
         use = link_use.check_use(ranks, condition.fabric, balanced=launch.balanced)
         wrong += use.sentences
         if condition.ranks > 1:  # a rank alone has nobody to open a transport to
@@ -287,7 +288,7 @@ def _read_ranks(
     facts = checks.summarise(ranks, traffic, wrong)
     return {
         **facts,
-        "notes": [*facts["notes"], *links.notes],
+        "notes": [*facts["notes"], *links.notes, *striping.notes],
         "use": [node.as_dict() for node in use.nodes],
         "links": link_state.settings_of(links.states),
         "link_errors": links.errors,
