@@ -189,9 +189,9 @@ def check_compiler(project: Project, name: str) -> str:
         packages = settings.get("packages") or {}
         wanted = compiler_of(packages)
         rows = [row.get("extra_attributes") or {} for row in (packages.get(wanted) or {}).get("externals") or []]
+        missing = [path for row in rows for path in (row.get("compilers") or {}).values() if not os.access(path, os.X_OK)]
     except (AttributeError, IndexError, TypeError) as error:
         raise BadInput(f"{printed} is no package settings ({error}); correct the site's {FILE}.") from None
-    missing = [path for row in rows for path in row.get("compilers", {}).values() if not os.access(path, os.X_OK)]
     if missing:
         place = complaints.find_place(missing[0], project.files(name))
         where = "Spack's own packages.yaml" if place == complaints.ANYWHERE else place

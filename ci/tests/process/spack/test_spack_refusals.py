@@ -81,12 +81,20 @@ def test_without_a_compiler_spack_is_not_left_to_write_into_the_environment(plac
         ("packages: [gcc]\n", "is no package settings"),
         ("packages:\n  c: {require: []}\n  gcc: [1]\n", "is no package settings"),
         ("packages:\n  gcc: {externals: [text]}\n", "is no package settings"),
+        ("packages:\n  gcc: {externals: [{extra_attributes: text}]}\n", "is no package settings"),
+        ("packages:\n  gcc: {externals: [{extra_attributes: {compilers: {c: []}}}]}\n", "is no package settings"),
     ],
 )
 def test_settings_that_are_none_are_one_sentence(place: Site, printed: str, said: str) -> None:
     place.plan["packages"] = printed
     [sentence] = place.build("openmpi")
     assert "'spack config get packages' printed for openmpi" in one_sentence(sentence) and said in sentence
+
+
+def test_compilers_that_are_null_are_none(place: Site) -> None:
+    place.plan["packages"] = "packages:\n  gcc: {externals: [{extra_attributes: {compilers: null}}]}\n"
+    [sentence] = place.build("openmpi")
+    assert one_sentence(sentence).startswith("Spack knows no gcc; install it")
 
 
 def test_a_compiler_that_is_gone_is_named(place: Site) -> None:
