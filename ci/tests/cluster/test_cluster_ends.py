@@ -112,6 +112,21 @@ def test_down_leaves_nothing(lone: LiveCluster) -> None:
     assert "was not up" in lone.good("down")
 
 
+def test_a_killed_test_leaves_no_cluster(lone: LiveCluster) -> None:
+    made = "import sys; from live_cluster import *; made = LiveCluster(Path(sys.argv[1]))"
+    holder = f"{made}\nwith taken_down(made): made.good('up'); time.sleep(9999)"
+    path = os.pathsep.join(sys.path)
+    killed = subprocess.Popen([sys.executable, "-c", holder, str(lone.runtime)], env={**lone.environment, "PYTHONPATH": path})
+    try:
+        assert wait_for(lambda: lone("status").returncode == 0)
+        everything = inside(lone)
+    finally:
+        killed.kill()
+        killed.wait()
+    assert wait_for(lambda: not left_of(*everything)), left_of(*everything)
+    assert wait_for(lambda: not lone.runtime.exists())
+
+
 @pytest.fixture
 def orphans_stay() -> Iterator[None]:
     """Orphans come to this process, which never asks for their exit status, as process 1 of some containers."""

@@ -17,6 +17,8 @@ from reframe_tests.harness.vocabulary import BadInput
 
 #: What `mpibench cluster` does, without the other commands' imports.
 ENTRY = "import sys; from mpibench.cli import main; from mpibench.commands.cluster import app; sys.exit(main(run=app))"
+#: Does it once its standard input has ended: when who holds the other end closes it, or is killed.
+DELAYED = f"import sys; sys.stdin.read(); {ENTRY}"
 #: Sends argv[2] MiB to host argv[1] (or receives, without arguments) and prints MB/s from the first byte until the receiver
 #: says that it has the last one: a process that waits for a core can only make that slower.
 STREAM = """
@@ -136,16 +138,34 @@ def unavailable(tmp: Path) -> str | None:
 
 
 @contextmanager
+def taken_down(cluster: LiveCluster) -> Iterator[None]:
+    """Afterwards the cluster is down; also when this process is killed, as an interrupted pytest-xdist kills its workers."""
+    watcher = subprocess.Popen(
+        [*cluster.prefix, cluster.python, "-c", DELAYED, "down"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=cluster.environment,
+        cwd=cluster.environment["HOME"],
+        start_new_session=True,
+    )
+    assert watcher.stdin is not None
+    try:
+        yield
+    finally:
+        watcher.stdin.close()
+        watcher.wait(300)
+
+
+@contextmanager
 def running(tmp: Path, *options: str) -> Iterator[LiveCluster]:
     """A cluster that is up; the test is skipped, with the reason, where there can be none."""
     if reason := unavailable(tmp / "probe"):
         pytest.skip(f"[cluster] no mini-cluster here: {reason}")
     cluster = LiveCluster(tmp / "cluster")
-    try:
+    with taken_down(cluster):
         cluster.good("up", *options)
         yield cluster
-    finally:
-        cluster("down")
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float = 120) -> bool:

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -38,6 +38,7 @@ class SharedCluster:
         self._own: dict[str, set[str]] = {}
         self._probe = top / "probe"
         self._refusal: str | None = None
+        self._until_closed = ExitStack()
 
     def take(self) -> LiveCluster:
         """The cluster, with nothing of other tests on it; the test is skipped, with the reason, where there can be none."""
@@ -46,7 +47,10 @@ class SharedCluster:
                 self._refusal = live_cluster.unavailable(self._probe) or ""
             if self._refusal:
                 pytest.skip(f"[cluster] no mini-cluster here: {self._refusal}")
-            self.cluster("down")
+            if self.ups:
+                self.cluster("down")
+            else:
+                self._until_closed.enter_context(live_cluster.taken_down(self.cluster))
             self.cluster.good("up", "--share", str(self.folder))
             self.ups += 1
             self._usual = self._mtus()
@@ -96,8 +100,7 @@ class SharedCluster:
 
     def close(self) -> None:
         """Take the cluster down."""
-        if self.ups:
-            self.cluster("down")
+        self._until_closed.close()
 
     def _heal(self) -> None:
         # A stopped rank cannot be cancelled, and a cluster without its daemons cancels nothing: healed first.
