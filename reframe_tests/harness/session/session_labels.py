@@ -37,7 +37,10 @@ def check(arguments: Sequence[str]) -> None:
             if not match:
                 raise BadInput(f"--session-extras {extras!r}: {pair!r} is not NAME=VALUE; several are separated by commas.")
             if "\t" in pair or one_line(pair) != pair:
-                raise BadInput(f"--session-extras {extras!r}: {pair!r} holds a control character, which no terminal can show.")
+                raise BadInput(
+                    f"--session-extras {extras!r}: {pair!r} holds a control character, a line's end or a change of direction, "
+                    "which a terminal would not show as it is; leave it out."
+                )
             if match["name"] in reserved():
                 raise BadInput(f"--session-extras {extras!r}: {match['name']!r} is a name of ReFrame's own; take another.")
 
