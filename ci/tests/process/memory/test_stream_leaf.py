@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sqlite3
 import zlib
 from collections.abc import Callable
@@ -33,10 +32,23 @@ def stored_case(sandbox: Path) -> dict[str, Any]:
     return dict(case)
 
 
+def add_to_leaf(sandbox: Path, text: str) -> None:
+    """Lines at the end of the copy's file of tests."""
+    test_file = sandbox / "reframe_tests" / "memory.py"
+    test_file.write_text(f"{test_file.read_text()}\nfrom reframe_tests.harness.memory import memory_test\n{text}\n")
+
+
+def keep_programs_in(sandbox: Path) -> Path:
+    """Programs are found and built in a folder of the copy, whichever checkout the harness is of."""
+    folder = sandbox / "results" / "stream"
+    folder.mkdir(parents=True)
+    add_to_leaf(sandbox, f"memory_test.DIRECTORY = type(memory_test.DIRECTORY)({str(folder)!r})")
+    return folder
+
+
 def replace_program(sandbox: Path, script: str) -> None:
     """A program that is found in STREAM's place."""
-    folder = sandbox / "results" / "stream"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = keep_programs_in(sandbox)
     path = program.path_in(folder)
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -68,7 +80,7 @@ def recorder_cores() -> list[int]:
 def test_a_real_case_is_stored_with_its_evidence(run_here: Run, sandbox: Path) -> None:
     if not recorder.compilers():
         pytest.skip("[compiler] no C compiler")
-    result = run_here(*ONE, only="memory.py")
+    result = run_here(*ONE, "-S", "limit_s=600", only="memory.py")  # machines that test are busy
     assert result.returncode == 0, result.stdout[-3000:]
     case = stored_case(sandbox)
     assert case["result"] == "pass" and case["proof"]["verdict"] == "proven"
@@ -139,10 +151,8 @@ def test_what_the_program_refuses_is_said(run_here: Run, sandbox: Path) -> None:
 
 
 def test_without_a_compiler_it_is_skipped_and_says_so(run_here: Run, sandbox: Path) -> None:
-    test_file = sandbox / "reframe_tests" / "memory.py"
-    none = "from reframe_tests.harness.evidence import recorder\nrecorder.compilers = lambda: []\n"
-    test_file.write_text(f"{test_file.read_text()}\n{none}")
-    shutil.rmtree(sandbox / "results" / "stream", ignore_errors=True)
+    keep_programs_in(sandbox)
+    add_to_leaf(sandbox, "memory_test.recorder.compilers = lambda: []")
     said = run_here(*ONE, only="memory.py").stdout
     assert "no C compiler to build STREAM with; install gcc or clang" in said
 
