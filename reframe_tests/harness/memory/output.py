@@ -12,12 +12,9 @@ from typing import Any
 
 from ..field_types import find_fault
 from ..printable import one_line
+from ..suites.node_memory import FILLED, KERNELS, PAGE_CACHES, PLACEMENTS
 from ..vocabulary import BadInput
 
-#: Where a thread's pages lie.
-PLACEMENTS = ("local", "remote", "interleaved")
-#: STREAM's four kernels.
-KERNELS = ("Copy", "Scale", "Add", "Triad")
 #: Smallest array by STREAM's rule 1(a) (``stream.c`` of version 5.10): four times the last-level caches used.
 CACHES = 4
 #: Largest mean error of an array of doubles, relative to what it must hold (``checkSTREAMresults`` of version 5.10).
@@ -31,7 +28,7 @@ UNKNOWN = "unknown"
 MOST = 1 << 20
 #: What cannot be a number of bytes, pages or megabytes per second: more than 64 bits hold.
 _TOO_MANY = 1 << 63
-_OUTPUT = re.compile(r"(?P<said># STREAM, format 1\n(?P<json>[^\n]+)\n)# end: CRC-32 (?P<sum>[0-9a-f]{8})\n")
+_OUTPUT = re.compile(r"(?P<said># STREAM, format 2\n(?P<json>[^\n]+)\n)# end: CRC-32 (?P<sum>[0-9a-f]{8})\n")
 
 
 @dataclass(frozen=True)
@@ -58,16 +55,19 @@ class StreamThread:
 class StreamResult:
     """One run on one node.
 
-    :param memory: one of :data:`PLACEMENTS`.
+    :param memory: one of :data:`node_memory.PLACEMENTS`.
+    :param page_cache: one of :data:`node_memory.PAGE_CACHES`.
     :param array_bytes: size of each of the three arrays.
     :param last_level_cache_bytes: last-level caches of all cores used, together.
     :param zone_reclaim_mode: ``vm.zone_reclaim_mode`` as the kernel prints it; empty where it has none.
     :param page_cache_kib: KiB of page cache by NUMA node (text) before the arrays were made.
+    :param free_kib: KiB of free memory, likewise.
     :param largest_error: the largest of the arrays' mean relative errors.
     :param mb_per_s: best rate of each kernel in 10^6 bytes per second.
     """
 
     memory: str
+    page_cache: str
     array_bytes: int
     last_level_cache_bytes: int
     repetitions: int
@@ -75,16 +75,17 @@ class StreamResult:
     zone_reclaim_mode: str
     numa_nodes: int
     page_cache_kib: Mapping[str, int]
+    free_kib: Mapping[str, int]
     threads: tuple[StreamThread, ...]
     largest_error: float
     mb_per_s: Mapping[str, float]
 
 
-def read(text: str, memory: str, repetitions: int) -> StreamResult:
+def read(text: str, memory: str, page_cache: str, repetitions: int) -> StreamResult:
     """The result of one run.
 
     :param text: its whole standard output.
-    :param memory: what was asked for; an answer to another question is refused, as are ``repetitions``.
+    :param memory: what was asked for, as ``page_cache`` and ``repetitions``; an answer to another question is refused.
     :raises BadInput: it is cut off, changed, mixed with other output, or not of this format.
     """
     found = _OUTPUT.fullmatch(text) if len(text) <= MOST else None
@@ -101,10 +102,10 @@ def read(text: str, memory: str, repetitions: int) -> StreamResult:
     fault = find_fault(result) or _find_nonsense(result)
     if fault:
         raise BadInput(f"STREAM's output is not of this format: {one_line(fault)[:100]}.")
-    if (result.memory, result.repetitions) != (memory, repetitions):
+    if (result.memory, result.page_cache, result.repetitions) != (memory, page_cache, repetitions):
         raise BadInput(
-            f"STREAM was asked for {memory} memory and {repetitions} repetitions and answers with "
-            f"{result.memory} and {result.repetitions}; run it again."
+            f"STREAM was asked for {memory} memory, page cache {page_cache} and {repetitions} repetitions and answers with "
+            f"{result.memory}, {result.page_cache} and {result.repetitions}; run it again."
         )
     return result
 
@@ -123,16 +124,22 @@ def _refuse(word: str) -> Any:
 def _find_nonsense(result: StreamResult) -> str:
     """The first thing that cannot be so, whatever was asked for; empty where there is none."""
     nodes = [*result.page_cache_kib, *(node for one in result.threads for node in one.pages if node != UNKNOWN)]
-    counts = [*result.page_cache_kib.values(), *(count for one in result.threads for count in one.pages.values())]
+    counts = [
+        *result.page_cache_kib.values(),
+        *result.free_kib.values(),
+        *(count for one in result.threads for count in one.pages.values()),
+    ]
     rates = list(result.mb_per_s.values())
     facts = {
         "memory": result.memory in PLACEMENTS,
+        "page_cache": result.page_cache in PAGE_CACHES,
         "host": bool(result.host),
         "zone_reclaim_mode": not result.zone_reclaim_mode or result.zone_reclaim_mode.isdecimal(),
         "repetitions": result.repetitions >= 2,
         "array_bytes": 0 < result.array_bytes < _TOO_MANY,
         "last_level_cache_bytes": 0 < result.last_level_cache_bytes < _TOO_MANY,
         "numa_nodes": result.numa_nodes == len(result.page_cache_kib) > 0,
+        "free_kib": result.free_kib.keys() == result.page_cache_kib.keys(),
         "nodes": all(re.fullmatch(r"0|[1-9][0-9]{0,3}", node) for node in nodes),
         "counts": all(0 <= count < _TOO_MANY for count in counts),
         "threads": bool(result.threads) and len({one.core for one in result.threads}) == len(result.threads),
@@ -142,8 +149,11 @@ def _find_nonsense(result: StreamResult) -> str:
     return next((f"its {name} cannot be so" for name, right in facts.items() if not right), "")
 
 
-def judge(result: StreamResult) -> list[str]:
-    """A sentence for all that is not as asked; none where each thread stayed on its core and each page is where it must be."""
+def judge(result: StreamResult, cores: int) -> list[str]:
+    """A sentence for all that is not as asked; none where each thread stayed on its core and each page is where it must be.
+
+    :param cores: of the node, each of which has a thread.
+    """
     sentences = []
     if result.array_bytes < CACHES * result.last_level_cache_bytes:
         sentences.append(
@@ -152,12 +162,45 @@ def judge(result: StreamResult) -> list[str]:
         )
     if result.largest_error > LARGEST_ERROR:
         sentences.append(f"the arrays hold wrong numbers: relative error {result.largest_error:g}, at most {LARGEST_ERROR:g}")
+    if len(result.threads) != cores:
+        sentences.append(f"{len(result.threads)} threads ran on a node with {cores} cores, each of which was to have one")
     moved = [one.core for one in result.threads if one.allowed != str(one.core) or one.ran_on != one.core]
     if moved:
         sentences.append(
             f"{len(moved)} of {len(result.threads)} threads were not held on their cores, first that of core {moved[0]}"
         )
-    return [*sentences, *_judge_pages(result)]
+    return [*sentences, *_judge_page_cache(result), *_judge_pages(result)]
+
+
+def describe_memory(result: StreamResult) -> list[str]:
+    """What was free and what cached on each NUMA node before, and how much of the arrays is where it was to be: facts."""
+    kib = [
+        f"node {node}: {result.free_kib[node]} KiB free, {cached} KiB page cache"
+        for node, cached in result.page_cache_kib.items()
+    ]
+    return [f"before the arrays were made, {'; '.join(kib)}", *(_find_displaced(result) if _may_be_displaced(result) else [])]
+
+
+def _may_be_displaced(result: StreamResult) -> bool:
+    """Whether pages elsewhere are what is measured: only the kernel's policy of local memory, and no room there."""
+    return result.page_cache == FILLED and result.memory == "local"
+
+
+def _judge_page_cache(result: StreamResult) -> list[str]:
+    """The page cache fills a NUMA node where the part of the arrays that is to be there does not fit into what is free."""
+    if result.page_cache != FILLED:
+        return []
+    share = 3 * result.array_bytes // len(result.threads)
+    wanted: Counter[str] = Counter()
+    for one in result.threads:
+        for node in result.page_cache_kib if one.memory_node < 0 else [str(one.memory_node)]:
+            wanted[node] += share // (result.numa_nodes if one.memory_node < 0 else 1)
+    return [
+        f"the page cache does not fill NUMA node {node}: {result.free_kib[node]} KiB are free, and {needed >> 10} KiB of "
+        "the arrays were to be there; take larger arrays (-S array_bytes=...), or more memory for the job"
+        for node, needed in sorted(wanted.items())
+        if node in result.free_kib and result.free_kib[node] << 10 >= needed
+    ][:1]
 
 
 def _judge_pages(result: StreamResult) -> list[str]:
@@ -173,6 +216,10 @@ def _judge_pages(result: StreamResult) -> list[str]:
     ]
     if wrong:
         return [f"the memory of core {wrong[0]} was to be {result.memory} and was asked for from another NUMA node"]
+    return [] if _may_be_displaced(result) else _find_displaced(result)
+
+
+def _find_displaced(result: StreamResult) -> list[str]:
     total = sum(sum(one.pages.values()) for one in result.threads)
     elsewhere = total - sum(one.pages.get(str(one.memory_node), 0) for one in result.threads)
     return [f"{elsewhere} of {total} pages are not {result.memory} to the thread that uses them"] if elsewhere else []

@@ -1,14 +1,19 @@
 /* STREAM with pinned threads and proven pages: copy, scale, add and triad of John McCalpin's STREAM 5.10, one thread per core.
  *
- *   stream local|remote|interleaved REPETITIONS BYTES
+ *   stream local|remote|interleaved REPETITIONS BYTES as_is|filled
  *
  * BYTES of one array, 0: four times the last-level caches of all cores used, which is the least STREAM's rule 1(a) allows.
  * Prints a title, one line of JSON and a last line with the CRC-32 of both; what it refuses is one sentence on stderr and
  * exit status 2. Pages of a thread's part: local: where that thread touches them first, without any policy; remote: bound to
  * the NUMA node farthest from it; interleaved: over all nodes with memory. Where they are, move_pages(2) says afterwards;
  * where the threads may run, /proc/thread-self/status does.
+ *
+ * filled: before the arrays are made, each NUMA node reads a file of the working folder without blocks, as large as all memory,
+ * until the kernel has to take back what it gave: the page cache then is where new memory would be (vm.zone_reclaim_mode). The
+ * file has no name and is open to the end, since its pages go with it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -21,7 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_CPUS = CPU_SETSIZE, MOST_NODES = 1024, KERNELS = 4, CHUNK = 1024, MOST_REPETITIONS = 1000, TEXT = 1 << 20 };
+enum { MOST_CPUS = CPU_SETSIZE, MOST_NODES = 1024, KERNELS = 4, CHUNK = 1024, MOST_REPETITIONS = 1000, TEXT = 1 << 20, BLOCK = 1 << 20 };
+/* Blocks read between two looks at the free memory, the share of them that it must fall by, and how many looks in a row may find
+ * less before all is full: others free memory meanwhile. */
+enum { LOOK = 256, FALLS = 8, LOOKS = 8 };
 /* linux/mempolicy.h */
 enum { BIND = 2, INTERLEAVE = 3 };
 static const double SCALAR = 3.0;
@@ -165,6 +173,55 @@ static void place(double *array, size_t first, size_t last, int policy, const in
         refuse("the memory cannot be bound to a NUMA node (mbind: %s); ask for local memory", strerror(errno));
 }
 
+/* A number of a NUMA node's memory in KiB, by the kernel's name for it. */
+static unsigned long memory_kib(int node, const char *name) {
+    char path[128], line[256], format[64];
+    unsigned long kib = 0;
+    snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", node);
+    snprintf(format, sizeof format, "Node %%*d %s: %%lu", name);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) sscanf(line, format, &kib);
+    if (file) fclose(file);
+    return kib;
+}
+
+static void say_memory(const char *title, const char *name) {
+    say(", \"%s\": {", title);
+    for (int at = 0; at < nodes; at++) say("%s\"%d\": %lu", at ? ", " : "", node_ids[at], memory_kib(node_ids[at], name));
+    say("}");
+}
+
+static void fill_page_cache(void) {
+    static char block[BLOCK], name[] = "./stream-page-cache-XXXXXX";
+    cpu_set_t before, mine;
+    off_t bytes = 0, next = 0;
+    int file = mkstemp(name);
+    if (file < 0 || unlink(name)) refuse("no file to fill the page cache with: %s", strerror(errno));
+    for (int at = 0; at < nodes; at++) bytes += (off_t)memory_kib(node_ids[at], "MemTotal") * 1024;
+    if (ftruncate(file, bytes)) refuse("no file of %lld bytes to fill the page cache with: %s", (long long)bytes, strerror(errno));
+    if (sched_getaffinity(0, sizeof before, &before)) refuse("the cores of this process cannot be read: %s", strerror(errno));
+    for (int at = 0; at < nodes; at++) {
+        int reader = 0;
+        while (reader < count && workers[reader].node != node_ids[at]) reader++;
+        if (reader == count) continue;
+        CPU_ZERO(&mine);
+        CPU_SET(workers[reader].cpu, &mine);
+        if (sched_setaffinity(0, sizeof mine, &mine)) refuse("core %d cannot be used: %s", workers[reader].cpu, strerror(errno));
+        unsigned long free_kib = memory_kib(node_ids[at], "MemFree"), look = (unsigned long)LOOK * BLOCK / 1024;
+        for (int full = 0; full < LOOKS && next < bytes;) {
+            for (int time = 0; time < LOOK && next < bytes; time++) {
+                ssize_t got = pread(file, block, BLOCK, next);
+                if (got <= 0) refuse("the file that fills the page cache cannot be read: %s", got ? strerror(errno) : "it ends");
+                next += got;
+            }
+            unsigned long left = memory_kib(node_ids[at], "MemFree");
+            full = free_kib < left + look / FALLS ? full + 1 : 0;
+            free_kib = left;
+        }
+    }
+    if (sched_setaffinity(0, sizeof before, &before)) refuse("the cores of this process cannot be used: %s", strerror(errno));
+}
+
 static void *work(void *given) {
     Worker *self = given;
     cpu_set_t mine;
@@ -260,10 +317,12 @@ static double *reserve(size_t bytes) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) refuse("give local, remote or interleaved, repetitions, and bytes of an array");
+    if (argc != 5) refuse("give local, remote or interleaved, repetitions, bytes of an array, and as_is or filled");
     const char *memory = argv[1];
     int remote = !strcmp(memory, "remote"), interleaved = !strcmp(memory, "interleaved");
     if (!remote && !interleaved && strcmp(memory, "local")) refuse("'%s' is not local, remote or interleaved", memory);
+    int filled = !strcmp(argv[4], "filled");
+    if (!filled && strcmp(argv[4], "as_is")) refuse("'%s' is not as_is or filled", argv[4]);
     repetitions = atoi(argv[2]);
     if (repetitions < 2 || repetitions > MOST_REPETITIONS) refuse("%s repetitions; give 2 to %d", argv[2], MOST_REPETITIONS);
     find_places();
@@ -274,22 +333,15 @@ int main(int argc, char **argv) {
     if (bytes < 4 * cache)
         refuse("an array of %zu bytes is smaller than 4 x the last-level caches (%zu bytes); give %zu or more", bytes, cache, 4 * cache);
     elements = bytes / sizeof(double);
-    say("# STREAM, format 1\n{\"memory\": \"%s\", \"array_bytes\": %zu, \"last_level_cache_bytes\": %zu, \"repetitions\": %d", memory,
-        elements * sizeof(double), cache, repetitions);
+    if (filled) fill_page_cache();
+    say("# STREAM, format 2\n{\"memory\": \"%s\", \"page_cache\": \"%s\", \"array_bytes\": %zu, \"last_level_cache_bytes\": %zu, \"repetitions\": %d", memory,
+        argv[4], elements * sizeof(double), cache, repetitions);
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     say(", \"host\": \"%s\", \"zone_reclaim_mode\": \"%.20s\", \"numa_nodes\": %d", host,
         line_of("/proc/sys/vm/zone_reclaim_mode"), nodes);
-    say(", \"page_cache_kib\": {");
-    for (int at = 0; at < nodes; at++) {
-        char path[128], line[256];
-        unsigned long kib = 0;
-        snprintf(path, sizeof path, "/sys/devices/system/node/node%d/meminfo", node_ids[at]);
-        FILE *file = fopen(path, "r");
-        while (file && fgets(line, sizeof line, file)) sscanf(line, "Node %*d FilePages: %lu", &kib);
-        if (file) fclose(file);
-        say("%s\"%d\": %lu", at ? ", " : "", node_ids[at], kib);
-    }
+    say_memory("page_cache_kib", "FilePages");
+    say_memory("free_kib", "MemFree");
     a = reserve(elements * sizeof(double)), b = reserve(elements * sizeof(double)), c = reserve(elements * sizeof(double));
     double *arrays[3] = {a, b, c};
     for (int at = 0; at < count; at++) {
@@ -306,7 +358,7 @@ int main(int argc, char **argv) {
     for (int at = 0; at < count; at++)
         if ((errno = pthread_create(&workers[at].thread, NULL, work, &workers[at]))) refuse("no thread: %s", strerror(errno));
     for (int at = 0; at < count; at++) pthread_join(workers[at].thread, NULL);
-    say("}, \"threads\": [");
+    say(", \"threads\": [");
     for (int at = 0; at < count; at++) {
         int wanted = remote ? farthest_from(workers[at].node) : workers[at].node;
         say("%s{\"core\": %d, \"allowed\": \"%s\", \"ran_on\": %d, \"numa_node\": %d, \"memory_node\": %d, \"pages\": ", at ? ", " : "",

@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from .. import former_names
-from ..suites import catalogue
+from ..suites import catalogue, node_memory
 from ..vocabulary import PINNING_POLICIES, SCOPE_NODE, Quantity
 
 #: Folder of the test files.
 TESTS = Path(__file__).resolve().parents[2]
+#: What stands for stack, fabric, node count and pinning of a group that is measured without MPI.
+WITHOUT_MPI: Mapping[str, Mapping[str, Any]] = {
+    catalogue.MEMORY: {"stack": "builtin", "fabric": node_memory.FABRIC, "nodes": 1, "pinning": "bunch"}
+}
 _METRIC = re.compile(rf"(?P<name>.+?)(?:\.(?P<size>[0-9]{{{catalogue.SIZE_DIGITS}}}))?")
 
 
@@ -87,6 +91,14 @@ def problems(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> Iterato
     described = {f"{system['name']}:{row['name']}": row["extras"] for row in system["partitions"]}
     if partition not in described:
         yield f"there is no partition '{partition}'{_meant(str(partition), described)}"
+        return
+    if alone := WITHOUT_MPI.get(tests()[test]):
+        given = {"stack": stack, "fabric": fabric, "nodes": nodes, "pinning": pinning}
+        yield from (
+            f"{test} is measured without MPI: its {name} is {alone[name]}, not {value}"
+            for name, value in given.items()
+            if value != alone[name]
+        )
         return
     extras = described[partition]
     patterns = extras.get("stacks", ["*"])

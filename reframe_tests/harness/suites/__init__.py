@@ -1,4 +1,17 @@
 """Benchmark suites, one folder each: their rows, their output, what they must send, how they are run."""
 
 #: Modules that hold no record: what the others share.
-SHARED = ("benchmark", "catalogue", "cross_check", "model", "options", "plans", "preamble", "reader", "records", "traffic")
+SHARED = (
+    "benchmark",
+    "catalogue",
+    "cross_check",
+    "instrument_table",
+    "model",
+    "node_memory",
+    "options",
+    "plans",
+    "preamble",
+    "reader",
+    "records",
+    "traffic",
+)

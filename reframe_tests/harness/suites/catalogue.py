@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .. import records as found_records
 from ..stacks.stack import Stack
 from ..vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
-from . import benchmark, cross_check, options
+from . import benchmark, cross_check, node_memory, options
 from .benchmark import RANK_RULES, Benchmark
 from .model import Group, Run, Suite, options_of
 from .plans import FAN_BUFFER_BYTES, LEVELS, UNBOUNDED, Limits, Plan
@@ -56,6 +56,8 @@ SUITES = _check_names(found_records.load(__name__.rpartition(".")[0], "SUITE", S
 PLACEMENT = "placement"
 #: Group made of rows of others, to compare suites.
 CROSS_CHECK = "cross_check"
+#: Group without rows, since no stack has its program: a base class of its own runs it on a node.
+MEMORY = node_memory.GROUP_NAME
 #: How suites start and end ranks without timing anything, and whose each is; the first one a stack has is used.
 _PROBES = tuple(
     (suite.name, suite.probe)
@@ -66,6 +68,7 @@ _PROBES = tuple(
 GROUPS: Mapping[str, Group] = {
     **{name: group for suite in SUITES.values() for name, group in suite.groups.items()},
     CROSS_CHECK: cross_check.GROUP,
+    MEMORY: node_memory.GROUP,
     PLACEMENT: Group(
         "Where the ranks are; nothing is timed "
         f"({' or '.join(' '.join((probe.binary, probe.args[-1])) for _, probe in _PROBES)})"
@@ -326,6 +329,10 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
     """
     _known(group)
     found: dict[str, tuple[Quantity, frozenset[int | None]]] = {}
+    if group == MEMORY:
+        bandwidth = QUANTITIES[node_memory.QUANTITY]
+        names = ((kernel, variant) for kernel in node_memory.KERNELS for variant in node_memory.VARIANTS)
+        return {metric_name(name, bandwidth.short, None, variant): (bandwidth, frozenset({None})) for name, variant in names}
     for plan in GROUPS[group].plans:
         for row in (find(plan.binary, name) for name in plan.benchmarks):
             sizes = frozenset(size for each in plan.size_ranges.values() for size in SUITES[row.suite].sizes(row, plan, each))

@@ -14,6 +14,7 @@ from readme import system_example
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.node_memory import PAGE_CACHES, PLACEMENTS
 from reframe_tests.harness.vocabulary import SYMBOLIC_PPN
 from suite_copy import NAME, ONE_CASE, recommend
 
@@ -23,12 +24,18 @@ TESTS |= {"ImbNonblocking", "ImbOneSided", "ImbRandomPairs", "ImbThreads"}
 #: Not measured each night.
 MAINTENANCE = {"ImbMessageSources", "ImbNonblockingPure", "ImbLocalCompletion", "Guidelines"}
 TESTS |= MAINTENANCE
+#: Those without MPI: of nodes, with parameters of their own.
+OF_NODES = {"Stream"}
+
+
+def several_numa_nodes() -> bool:
+    return len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1
 
 
 def test_listing_shows_every_test_and_no_complaint(run_reframe: Run) -> None:
     result = run_reframe("-l")
     assert result.returncode == 0
-    assert set(re.findall(r"^- (\w+) %", result.stdout, re.MULTILINE)) == TESTS
+    assert set(re.findall(r"^- (\w+) %", result.stdout, re.MULTILINE)) == TESTS | OF_NODES
     assert "WARNING" not in result.stdout and "ERROR" not in result.stdout
 
 
@@ -40,7 +47,7 @@ def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: 
     cases = set(re.findall(r"^- (\w+ %.*?) /\w+ @generic:default\+", result.stdout, re.MULTILINE))
     left_out = dict(re.findall(r"left out: (\w+ %.*?) @generic:default: (.*)", result.stdout))
     assert cases and left_out and not cases & set(left_out)
-    every = [name.split(maxsplit=1) for name in (*cases, *left_out)]
+    every = [name.split(maxsplit=1) for name in (*cases, *left_out) if name.split()[0] not in OF_NODES]
     tests, space = {test for test, _ in every}, {where for _, where in every}
     under = {name: {where for test, where in every if test == name} for name in tests}
     partly = {name for name in tests if under[name] != space}
@@ -54,6 +61,11 @@ def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: 
     symbols = set(re.findall(r"left out: ppn=(\w+): .*same number of ranks as ppn=", result.stdout))
     assert symbols and symbols | set(re.findall(r"%ppn=(\w+)", " ".join(space))) == set(SYMBOLIC_PPN)
     assert {test for test, _ in every} - {name.split()[0] for name in cases} == tests - TESTS
+    assert {name for name in cases if name.startswith("Stream ")} == {
+        f"Stream %memory={memory} %page_cache={cache}"
+        for memory in (PLACEMENTS if several_numa_nodes() else ["local"])
+        for cache in PAGE_CACHES
+    }
     assert "no stack of this partition has osu" in left_out.values()
     assert "no benchmark of group collectives runs on 1 rank" in left_out.values()
     assert any(reason.startswith("same placement as ppn=") for reason in left_out.values())
@@ -112,10 +124,10 @@ def test_what_makes_further_variants_goes_past_those_that_can_be_measured_nowher
 
 
 def test_every_group_a_test_names_is_in_the_catalogue(run_reframe: Run) -> None:
-    described = run_reframe("--describe", "-n", "fabric=shm.*ppn=2").stdout
+    described = run_reframe("--describe", "-n", "fabric=shm.*ppn=2|memory=local").stdout
     groups = {check["group"] for check in json.loads(described)}
     assert groups <= set(catalogue.GROUPS)
-    assert len(groups) == len(TESTS)
+    assert len(groups) == len(TESTS | OF_NODES)
 
 
 def test_nothing_is_run_in_a_dry_run(run_here: Run, sandbox: Path, require_stack) -> None:

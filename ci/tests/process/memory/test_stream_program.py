@@ -41,28 +41,32 @@ def test_what_does_not_build_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_real_run_is_proven(stream: Path) -> None:
-    done = run(stream, "local", "2", "0")
+    done = run(stream, "local", "2", "0", "as_is")
     assert (done.returncode, done.stderr) == (0, "")
-    result = output.read(done.stdout, "local", 2)
-    assert output.judge(result) == []
+    result = output.read(done.stdout, "local", "as_is", 2)
+    assert output.judge(result, len(result.threads)) == []
     assert result.array_bytes == output.CACHES * result.last_level_cache_bytes
     assert {one.core for one in result.threads} <= os.sched_getaffinity(0)
 
 
 def test_threads_keep_to_the_cores_of_their_job(stream: Path) -> None:
     core = max(os.sched_getaffinity(0))
-    done = subprocess.run(["taskset", "-c", str(core), stream, "local", "2", "0"], capture_output=True, text=True, timeout=300)
-    result = output.read(done.stdout, "local", 2)
-    assert [one.core for one in result.threads] == [core] and output.judge(result) == []
+    done = subprocess.run(
+        ["taskset", "-c", str(core), stream, "local", "2", "0", "as_is"], capture_output=True, text=True, timeout=300
+    )
+    result = output.read(done.stdout, "local", "as_is", 2)
+    assert [one.core for one in result.threads] == [core] and output.judge(result, 1) == []
+    assert "1 threads ran on a node with 2 cores" in output.judge(result, 2)[0]
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("local", "3", "1000"), "an array of 1000 bytes is smaller than 4 x the last-level caches"),
-        (("near", "3", "0"), "'near' is not local, remote or interleaved"),
-        (("local", "1", "0"), "1 repetitions; give 2 to 1000"),
-        (("local",), "give local, remote or interleaved, repetitions, and bytes of an array"),
+        (("local", "3", "1000", "as_is"), "an array of 1000 bytes is smaller than 4 x the last-level caches"),
+        (("near", "3", "0", "as_is"), "'near' is not local, remote or interleaved"),
+        (("local", "3", "0", "empty"), "'empty' is not as_is or filled"),
+        (("local", "1", "0", "as_is"), "1 repetitions; give 2 to 1000"),
+        (("local",), "give local, remote or interleaved, repetitions, bytes of an array, and as_is or filled"),
     ],
 )
 def test_what_it_refuses_is_one_sentence(stream: Path, words: tuple[str, ...], said: str) -> None:
@@ -73,8 +77,8 @@ def test_what_it_refuses_is_one_sentence(stream: Path, words: tuple[str, ...], s
 
 def test_one_numa_node_has_no_other(stream: Path) -> None:
     if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1:
-        result = output.read(run(stream, "remote", "2", "0").stdout, "remote", 2)
-        assert output.judge(result) == []
+        result = output.read(run(stream, "remote", "2", "0", "as_is").stdout, "remote", "as_is", 2)
+        assert output.judge(result, len(result.threads)) == []
         return
     for memory in ("remote", "interleaved"):
-        assert f"so none of its memory is {memory}" in run(stream, memory, "2", "0").stderr
+        assert f"so none of its memory is {memory}" in run(stream, memory, "2", "0", "as_is").stderr

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.memory.output import KERNELS, judge, read
+from reframe_tests.harness.memory import output
+from reframe_tests.harness.memory.output import StreamResult, describe_memory, read
+from reframe_tests.harness.suites.node_memory import KERNELS
 from reframe_tests.harness.vocabulary import BadInput
 
 GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
@@ -19,7 +21,7 @@ TITLE, LINE, _ = GOLDEN.splitlines()
 REPETITIONS = 10
 MUTATIONS = 100_000
 #: Pages that a part of the recorded arrays has.
-PAGES = 49152
+PAGES = 737280
 
 
 def signed(content: str) -> str:
@@ -33,7 +35,7 @@ def changed(**fields: Any) -> str:
     return signed(json.dumps({**json.loads(LINE), **fields}))
 
 
-def on_two_nodes(memory: str, *pages: dict[str, int]) -> str:
+def on_two_nodes(memory: str, *pages: dict[str, int], **fields: Any) -> str:
     """The output of a node with two NUMA nodes, one core each: the pages of each core's part."""
     near = [0, 1]
     wanted = {"local": near, "remote": near[::-1], "interleaved": [-1, -1]}[memory]
@@ -41,12 +43,18 @@ def on_two_nodes(memory: str, *pages: dict[str, int]) -> str:
         {"core": at, "allowed": str(at), "ran_on": at, "numa_node": at, "memory_node": wanted[at], "pages": pages[at]}
         for at in near
     ]
-    return changed(memory=memory, numa_nodes=2, page_cache_kib={"0": 100, "1": 200}, threads=threads)
+    nodes = {"numa_nodes": 2, "page_cache_kib": {"0": 100, "1": 200}, "free_kib": {"0": 100, "1": 200}}
+    return changed(**{"memory": memory, **nodes, "threads": threads, **fields})
+
+
+def judge(result: StreamResult) -> list[str]:
+    """The judgement of a node that has as many cores as the recorded one."""
+    return output.judge(result, 2)
 
 
 def test_the_golden_output_is_read_and_nothing_is_odd() -> None:
-    result = read(GOLDEN, "local", REPETITIONS)
-    assert (result.array_bytes, result.last_level_cache_bytes, result.zone_reclaim_mode) == (134217728, 33554432, "0")
+    result = read(GOLDEN, "local", "as_is", REPETITIONS)
+    assert (result.array_bytes, result.last_level_cache_bytes, result.zone_reclaim_mode) == (2013265920, 503316480, "0")
     assert [(one.core, dict(one.pages)) for one in result.threads] == [(0, {"0": PAGES}), (1, {"0": PAGES})]
     assert tuple(result.mb_per_s) == KERNELS and dict(result.mb_per_s) == json.loads(LINE)["mb_per_s"]
     assert judge(result) == []
@@ -66,7 +74,7 @@ def test_whatever_happens_to_the_text_is_refused() -> None:
             ]
         )
         try:
-            read(text, "local", REPETITIONS)
+            read(text, "local", "as_is", REPETITIONS)
         except BadInput:
             continue
         silent += [text] if text != GOLDEN else []
@@ -89,6 +97,9 @@ def test_whatever_happens_to_the_text_is_refused() -> None:
         changed(threads=[*json.loads(LINE)["threads"], json.loads(LINE)["threads"][0]]),
         changed(numa_nodes=2),
         changed(page_cache_kib={"a": 1}),
+        changed(free_kib={"1": 1}),
+        changed(free_kib={"0": -1}),
+        changed(page_cache="empty"),
         signed(LINE.replace('"repetitions": 10', '"repetitions": 10, "repetitions": 10')),
         signed("[]"),
         signed("{" * 20000),
@@ -97,25 +108,26 @@ def test_whatever_happens_to_the_text_is_refused() -> None:
 )
 def test_a_whole_output_that_cannot_be_so_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="not of this format") as refused:
-        read(text, "local", REPETITIONS)
+        read(text, "local", "as_is", REPETITIONS)
     assert "\n" not in str(refused.value)
 
 
 def test_the_answer_to_another_question_is_refused() -> None:
-    for memory, repetitions in (("remote", REPETITIONS), ("local", 11)):
-        with pytest.raises(BadInput, match=f"asked for {memory} memory and {repetitions} repetitions"):
-            read(GOLDEN, memory, repetitions)
+    for asked in (("remote", "as_is", REPETITIONS), ("local", "filled", REPETITIONS), ("local", "as_is", 11)):
+        said = "asked for {} memory, page cache {} and {} repetitions".format(*asked)
+        with pytest.raises(BadInput, match=said):
+            read(GOLDEN, *asked)
 
 
 def test_an_array_smaller_than_the_caches_measures_caches() -> None:
-    text = changed(array_bytes=134217720)
-    [sentence] = judge(read(text, "local", REPETITIONS))
+    text = changed(array_bytes=2013265912)
+    [sentence] = judge(read(text, "local", "as_is", REPETITIONS))
     assert "smaller than 4 x the last-level caches" in sentence
 
 
 def test_wrong_numbers_are_no_measurement() -> None:
-    assert judge(read(changed(largest_error=1e-13), "local", REPETITIONS)) == []
-    assert "wrong numbers" in judge(read(changed(largest_error=1.1e-13), "local", REPETITIONS))[0]
+    assert judge(read(changed(largest_error=1e-13), "local", "as_is", REPETITIONS)) == []
+    assert "wrong numbers" in judge(read(changed(largest_error=1.1e-13), "local", "as_is", REPETITIONS))[0]
 
 
 def _unpin(thread: dict[str, Any]) -> None:
@@ -146,7 +158,7 @@ def _drop(thread: dict[str, Any]) -> None:
 def test_a_thread_that_is_not_where_it_must_be(change: Callable[[dict[str, Any]], None], said: str) -> None:
     threads = json.loads(LINE)["threads"]
     change(threads[1])
-    [sentence] = judge(read(changed(threads=threads), "local", REPETITIONS))
+    [sentence] = judge(read(changed(threads=threads), "local", "as_is", REPETITIONS))
     assert said in sentence
 
 
@@ -164,17 +176,47 @@ def test_a_thread_that_is_not_where_it_must_be(change: Callable[[dict[str, Any]]
     ],
 )
 def test_pages_are_where_they_were_asked_for(memory: str, pages: tuple[dict[str, int], ...], said: str) -> None:
-    sentences = judge(read(on_two_nodes(memory, *pages), memory, REPETITIONS))
+    sentences = judge(read(on_two_nodes(memory, *pages), memory, "as_is", REPETITIONS))
     assert [said in one for one in sentences] == ([True] if said else []), sentences
 
 
 def test_what_was_asked_of_the_kernel_is_held_against_the_request() -> None:
     """A program that binds the pages of a core to its own node and calls them remote has measured nothing."""
     threads = json.loads(LINE)["threads"]
-    [sentence] = judge(read(changed(memory="remote", threads=threads), "remote", REPETITIONS))
+    [sentence] = judge(read(changed(memory="remote", threads=threads), "remote", "as_is", REPETITIONS))
     assert "was to be remote" in sentence
     one = on_two_nodes("interleaved", {"0": 1}, {"0": 1})
-    alone = json.loads(one.splitlines()[1]) | {"numa_nodes": 1, "page_cache_kib": {"0": 1}}
-    assert judge(read(signed(json.dumps(alone)), "interleaved", REPETITIONS)) == [
+    alone = json.loads(one.splitlines()[1]) | {"numa_nodes": 1, "page_cache_kib": {"0": 1}, "free_kib": {"0": 1}}
+    assert judge(read(signed(json.dumps(alone)), "interleaved", "as_is", REPETITIONS)) == [
         "memory of one NUMA node cannot be interleaved"
     ]
+
+
+@pytest.mark.parametrize("cores", [1, 4])
+def test_each_core_has_a_thread(cores: int) -> None:
+    [sentence] = output.judge(read(GOLDEN, "local", "as_is", REPETITIONS), cores)
+    assert sentence == f"2 threads ran on a node with {cores} cores, each of which was to have one"
+
+
+def test_memory_that_is_still_free_is_no_filled_page_cache() -> None:
+    """What was to be on a node must not fit into what is free there: the kernel would not have had to choose."""
+    needed_kib = 3 * json.loads(LINE)["array_bytes"] // 2 >> 10
+    pages = ({"0": 10}, {"1": 10})
+    for free, said in ((needed_kib - 1, False), (needed_kib, True)):
+        text = on_two_nodes("local", *pages, page_cache="filled", free_kib={"0": 5, "1": free})
+        sentences = judge(read(text, "local", "filled", REPETITIONS))
+        assert [f"does not fill NUMA node 1: {free} KiB are free" in one for one in sentences] == ([True] if said else [])
+    spread = on_two_nodes("interleaved", *pages, page_cache="filled", free_kib={"0": needed_kib, "1": 5})
+    assert "does not fill NUMA node 0" in judge(read(spread, "interleaved", "filled", REPETITIONS))[0]
+
+
+def test_what_a_full_page_cache_displaces_is_what_is_measured() -> None:
+    """Figure 7 of Cambridge 2011: with zone_reclaim_mode 0 the kernel takes memory of the other node, and it is said here."""
+    few = {"0": 5, "1": 5}
+    text = on_two_nodes("local", {"0": 4, "1": 6}, {"1": 10}, page_cache="filled", free_kib=few)
+    result = read(text, "local", "filled", REPETITIONS)
+    assert judge(result) == []
+    before, displaced = describe_memory(result)
+    assert "node 1: 5 KiB free, 200 KiB page cache" in before and displaced.startswith("6 of 20 pages are not local")
+    text = on_two_nodes("remote", {"0": 4, "1": 6}, {"0": 10}, page_cache="filled", free_kib=few)
+    assert "4 of 20 pages are not remote" in judge(read(text, "remote", "filled", REPETITIONS))[0], "it is bound there"

@@ -212,8 +212,11 @@ def test_a_leaf_knows_the_base_class_and_nobody_knows_a_leaf() -> None:
     assert len(leaves) > 5
     of_leaves = {(wanted, name) for module in leaves for wanted, name in imports(module)}
     bases = ("FabricTest", "MaintenanceTest", "UnboundMaintenanceTest")
-    of_nodes = ("reframe_tests.harness.preflight.node_test", "NodeTest")
-    assert of_leaves == {*(("reframe_tests.harness.fabric_test", name) for name in bases), of_nodes}
+    of_nodes = {
+        ("reframe_tests.harness.preflight.node_test", "NodeTest"),
+        ("reframe_tests.harness.memory.memory_test", "MemoryTest"),
+    }
+    assert of_leaves == {*(("reframe_tests.harness.fabric_test", name) for name in bases), *of_nodes}
     assert not [module for module in FILES for wanted, _ in imports(module) if wanted in leaves]
 
 

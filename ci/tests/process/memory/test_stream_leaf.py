@@ -1,0 +1,169 @@
+"""STREAM run through ReFrame: a real case with its evidence, and cases that must fail, each with its sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from reframe_tests.harness.evidence import recorder
+from reframe_tests.harness.memory import program
+
+Run = Callable[..., CompletedProcess[str]]
+GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
+TITLE, LINE, _ = GOLDEN.splitlines()
+#: One case, one run of it, as few repetitions as there are.
+ONE = ("-r", "-n", "Stream%memory=local%page_cache=as_is", "-S", "repeats=1", "-S", "level=smoke")
+
+
+def stored_case(sandbox: Path) -> dict[str, Any]:
+    """The one case of the one session of a sandbox."""
+    with sqlite3.connect(sandbox / "results" / "results.db") as database:
+        [(text,)] = database.execute("select json_blob from sessions").fetchall()
+    [case] = json.loads(text)["runs"][0]["testcases"]
+    return dict(case)
+
+
+def add_to_leaf(sandbox: Path, text: str) -> None:
+    """Lines at the end of the copy's file of tests."""
+    test_file = sandbox / "reframe_tests" / "memory.py"
+    test_file.write_text(f"{test_file.read_text()}\nfrom reframe_tests.harness.memory import memory_test\n{text}\n")
+
+
+def keep_programs_in(sandbox: Path) -> Path:
+    """Programs are found and built in a folder of the copy, whichever checkout the harness is of."""
+    folder = sandbox / "results" / "stream"
+    folder.mkdir(parents=True)
+    add_to_leaf(sandbox, f"memory_test.DIRECTORY = type(memory_test.DIRECTORY)({str(folder)!r})")
+    return folder
+
+
+def replace_program(sandbox: Path, script: str) -> None:
+    """A program that is found in STREAM's place."""
+    folder = keep_programs_in(sandbox)
+    path = program.path_in(folder)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def answer(sandbox: Path, cut: int | None = None, **fields: Any) -> None:
+    """A program that says what the golden output does, for this machine's cores, with other fields; or only its beginning."""
+    content = json.loads(LINE)
+    node = content["threads"][0]
+    cores = recorder_cores()
+    threads = [{**node, "core": core, "allowed": str(core), "ran_on": core} for core in cores]
+    said = f"{TITLE}\n{json.dumps({**content, 'repetitions': 5, 'threads': threads, **fields})}\n"
+    text = f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n"
+    (sandbox / "said").write_text(text[:cut])
+    replace_program(sandbox, f"cat '{sandbox / 'said'}'")
+
+
+def recorder_cores() -> list[int]:
+    """One CPU of each core that this process may use."""
+    there = os.sched_getaffinity(0)
+    text = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    lists = {cpu: Path(text.format(cpu)).read_text() for cpu in sorted(there)}
+    first: dict[str, int] = {}
+    for cpu, siblings in lists.items():
+        first.setdefault(siblings, cpu)
+    return list(first.values())
+
+
+def test_a_real_case_is_stored_with_its_evidence(run_here: Run, sandbox: Path) -> None:
+    if not recorder.compilers():
+        pytest.skip("[compiler] no C compiler")
+    result = run_here(*ONE, "-S", "limit_s=600", only="memory.py")  # machines that test are busy
+    assert result.returncode == 0, result.stdout[-3000:]
+    case = stored_case(sandbox)
+    assert case["result"] == "pass" and case["proof"]["verdict"] == "proven"
+    assert {sample["variant"] for sample in case["samples"]} == {"local,cache_as_is"}
+    assert [sample["benchmark"] for sample in case["samples"]] == ["Copy", "Scale", "Add", "Triad"]
+    assert all(value > 0 for sample in case["samples"] for value in sample["values"])
+    [node] = case["proof"]["kernel"]
+    assert node["vm.zone_reclaim_mode"] == Path("/proc/sys/vm/zone_reclaim_mode").read_text().strip()
+    assert [row["cpu"] for row in case["proof"]["ranks"]] == recorder_cores()
+    assert all(row["pages"] for row in case["proof"]["ranks"])
+    assert case["perfvalues"].keys() == {
+        f"{case['system']}:{case['partition']}:{name}.local_cache_as_is.bandwidth" for name in ("Copy", "Scale", "Add", "Triad")
+    }
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({"cut": 300}, "missing", "run 1: STREAM's output is cut off or mixed with other output"),
+        ({"cut": 0}, "missing", "run 1: STREAM's output is cut off or mixed with other output"),
+        (
+            {"memory": "remote"},
+            "missing",
+            "was asked for local memory, page cache as_is and 5 repetitions and answers with remote",
+        ),
+        ({"largest_error": 1e-3}, "contradicted", "the arrays hold wrong numbers"),
+        ({"threads": json.loads(LINE)["threads"][:1]}, "contradicted", "1 threads ran on a node with"),
+        ({"array_bytes": 8}, "contradicted", "smaller than 4 x the last-level caches"),
+    ],
+    ids=lambda value: str(next(iter(value.items())))[:24] if isinstance(value, dict) else "",
+)
+def test_what_was_not_as_asked_fails_with_its_sentence(
+    run_here: Run, sandbox: Path, fields: dict[str, Any], status: str, said: str
+) -> None:
+    if "threads" in fields and len(recorder_cores()) < 2:
+        pytest.skip("[cores] this machine has one core")
+    answer(sandbox, **fields)
+    result = run_here(*ONE, only="memory.py")
+    assert result.returncode == 1
+    case = stored_case(sandbox)
+    assert case["result"] == "fail" and case["proof"]["verdict"] == status
+    assert said in " ".join(case["proof"]["sentences"]) and said in result.stdout
+
+
+def test_pages_of_another_node_fail_the_case(run_here: Run, sandbox: Path) -> None:
+    """The kernel gave memory of node 1 to a thread of node 0 that asked for local memory."""
+    threads = [
+        {"core": core, "allowed": str(core), "ran_on": core, "numa_node": 0, "memory_node": 0, "pages": {"0": 9, "1": 1}}
+        for core in recorder_cores()
+    ]
+    kib = {"0": 100, "1": 100}
+    answer(sandbox, threads=threads, numa_nodes=2, page_cache_kib=kib, free_kib=kib)
+    assert run_here(*ONE, only="memory.py").returncode == 1
+    total = 10 * len(threads)
+    [sentence] = stored_case(sandbox)["proof"]["sentences"]
+    assert sentence == f"{len(threads)} of {total} pages are not local to the thread that uses them"
+
+
+def test_what_the_program_refuses_is_said(run_here: Run, sandbox: Path) -> None:
+    if not recorder.compilers():
+        pytest.skip("[compiler] no C compiler")
+    result = run_here(*ONE, "-S", "array_bytes=1000", only="memory.py")
+    assert result.returncode == 1
+    [*_, sentence] = stored_case(sandbox)["proof"]["sentences"]
+    assert "an array of 1000 bytes is smaller than 4 x the last-level caches" in sentence
+    said = run_here(*ONE, "-S", "array_bytes=many", only="memory.py").stdout
+    assert "-S array_bytes=many is no number of bytes" in said
+
+
+def test_without_a_compiler_it_is_skipped_and_says_so(run_here: Run, sandbox: Path) -> None:
+    keep_programs_in(sandbox)
+    add_to_leaf(sandbox, "memory_test.recorder.compilers = lambda: []")
+    said = run_here(*ONE, only="memory.py").stdout
+    assert "no C compiler to build STREAM with; install gcc or clang" in said
+
+
+def test_one_numa_node_leaves_out_other_memory_and_says_why(run_here: Run) -> None:
+    if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1:
+        pytest.skip("[one NUMA node] this machine has several")
+    said = run_here("-l", "-v", only="memory.py").stdout
+    for memory in ("remote", "interleaved"):
+        why = f"left out: Stream %memory={memory} %page_cache=filled @generic:default: its nodes have one NUMA node"
+        assert f"{why}, so none of their memory is {memory}" in said
+    assert set(re.findall(r"^- Stream %memory=(\w+)", said, re.MULTILINE)) == {"local"}
+    only = run_here("-l", "-n", "memory=remote", only="memory.py").stdout
+    assert "no case of Stream can be measured here: generic:default: its nodes have one NUMA node" in only

@@ -1,0 +1,323 @@
+"""The base class of tests of a node's memory: one job runs STREAM on one node, on all its cores; no MPI is started.
+
+Its cases are those of ReFrame's own environment ``builtin``, since they are the same whichever stack is measured afterwards.
+``reframe --distribute`` makes one case a node.
+"""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+import reframe.core.runtime as rt
+import reframe.utility.sanity as sn
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import ReframeError, SanityError, SkipTestError
+
+from ..evidence import recorder
+from ..job import condition, ending, parameters
+from ..results.error_excerpt import excerpt
+from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence, Sample
+from ..session import provenance
+from ..sites import reference_keys, references, selected_tests, site
+from ..suites import catalogue, node_memory
+from ..vocabulary import QUANTITIES, ROOT, BadInput
+from . import output, program
+
+#: Where the harness keeps the program; on a cluster the checkout is on a file system the nodes share.
+DIRECTORY = ROOT / "results" / "stream"
+#: Level to repetitions of each kernel in one run; the best of all but the first counts. 10 are STREAM's own default.
+REPETITIONS: Mapping[str, int] = {"smoke": 5, "nightly": 10, "acceptance": 20}
+ONE_NODE = "its nodes have one NUMA node, so none of their memory is"
+NO_COMPILER = f"no C compiler to build STREAM with; {recorder.REMEDY}"
+_ALONE = reference_keys.WITHOUT_MPI[catalogue.MEMORY]
+
+
+class MemoryTest(rfm.RunOnlyRegressionTest):
+    """Measures the memory of one node and proves where threads and pages were."""
+
+    #: Group of the catalogue.
+    #:
+    #: :type: :class:`str`
+    #: :default: required; a leaf sets it
+    group = variable(str, loggable=True)
+
+    #: How thoroughly to measure (:data:`REPETITIONS`).
+    #:
+    #: :type: :class:`str`
+    #: :default: ``nightly``
+    level = variable(str, value="nightly", loggable=True)
+
+    #: Runs of the program inside the job.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``3``
+    repeats = variable(int, value=3, loggable=True)
+
+    #: Seconds after which one run counts as timed out and is ended.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: that of the level
+    limit_s = variable(int, value=0)
+
+    #: Bytes of each of the three arrays.
+    #:
+    #: :type: :class:`int`, or text that is read as such, since ReFrame answers other text with a traceback
+    #: :default: ``0``: four times the last-level caches of all cores, the least that STREAM's rule 1(a) allows
+    array_bytes = variable(str, int, value=0, loggable=True)
+
+    #: Where the memory of a thread is: first touched by it, bound to the NUMA node farthest from it, or dealt out to all.
+    #:
+    #: :type: :class:`str`
+    #: :values: ``local``, ``remote``, ``interleaved``
+    memory = parameter(node_memory.PLACEMENTS, type=str, loggable=True)
+
+    #: Page cache of the node before: as it is, or filled until no memory is free (Cambridge 2011, figure 7).
+    #:
+    #: :type: :class:`str`
+    #: :values: ``as_is``, ``filled``
+    page_cache = parameter(node_memory.PAGE_CACHES, type=str, loggable=True)
+
+    #: What indexes the learned references besides partition and environment (``references.INDEX``); fixed but for the cores.
+    fabric = variable(str, value=_ALONE["fabric"], loggable=True)
+    nodes = variable(int, value=_ALONE["nodes"], loggable=True)
+    pinning = variable(str, value=_ALONE["pinning"], loggable=True)
+    #: Threads, one a core.
+    ranks_per_node = variable(int, value=0, loggable=True)
+
+    #: What was asked for, every raw repeat, the evidence, comparisons with references, commit and versions, and why a case was
+    #: not measured, as stored with the session.
+    condition = variable(dict, value={}, loggable=True)
+    samples = variable(list, value=[], loggable=True)
+    proof = variable(dict, value={}, loggable=True)
+    gates = variable(list, value=[], loggable=True)
+    measured_with = variable(dict, value={}, loggable=True)
+    skip_reason = variable(str, value="", loggable=True)
+
+    @run_after("init")
+    def select_cases(self) -> None:
+        """All partitions whose nodes have such memory; why others are left out is logged."""
+        selected_tests.LOADED.append(self)
+        self.keep_files = ["stream_*.out"]
+        self.descr = catalogue.GROUPS[self.group].description
+        self.tags = {self.group, "maintenance"}
+        self.valid_prog_environs = [_ALONE["stack"]]
+        self.valid_systems, left_out = _places(self.memory)
+        for place, why in left_out:
+            selected_tests.leave_out(self, place, why)
+
+    @classmethod
+    def _map_variant_num(cls, variant_num: int | None = None) -> tuple[int | None, int | None]:
+        """As :meth:`fabric_test.FabricTest._map_variant_num`: what can be measured nowhere is not made.
+
+        :raises SkipTestError: it can be measured nowhere; ReFrame goes on to the next.
+        """
+        metaclass: Any = type(cls)
+        index, fixtures = metaclass._map_variant_num(cls, variant_num)
+        if variant_num is None or selected_tests.is_wanted(cls, variant_num):
+            return index, fixtures
+        point = cls.param_space[index]
+        useful, left_out = _places(point["memory"])
+        if not useful:
+            name = cls.__name__ + "".join(f" %{each}={point[each]}" for each in point)
+            selected_tests.pass_over(cls, variant_num, name, left_out)
+            raise SkipTestError(f"{name} can be measured nowhere on this system")
+        return index, fixtures
+
+    @classmethod
+    def get_variant_info(cls, variant_num: int, **options: Any) -> Any:
+        """Parameters of a variant, made or not (:meth:`fabric_test.FabricTest.get_variant_info`)."""
+        metaclass: Any = type(cls)
+        with selected_tests.described(cls, variant_num):
+            return metaclass.get_variant_info(cls, variant_num, **options)
+
+    @run_after("setup")
+    def find_program(self) -> None:
+        """Build the program, or skip the case where nothing can build it."""
+        partition = self.current_partition
+        if not partition.processor.info:
+            raise ReframeError(
+                f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in system.py or let "
+                "ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
+            )
+        if not str(self.array_bytes).isdecimal():
+            raise ReframeError(f"-S array_bytes={self.array_bytes} is no number of bytes; give one, or 0 for 4 x the caches.")
+        self.array_bytes = int(self.array_bytes)
+        if not program.path_in(DIRECTORY).exists() and not recorder.compilers():
+            self.skip_reason = NO_COMPILER
+            self.skip(self.skip_reason)
+        try:
+            topology = condition.usable_topology(partition.processor.info, here=parameters.runs_here(partition))
+            self._program = program.build(DIRECTORY)
+        except BadInput as error:
+            raise ReframeError(str(error)) from None
+        self.ranks_per_node = len(topology.cores)
+        self._repetitions = REPETITIONS[self.level]
+        self.num_tasks = self.num_tasks_per_node = 1
+        # Caches, memory and its channels are shared.
+        self.exclusive_access = True
+
+    @run_before("run")
+    def write_job(self) -> None:
+        """Run the program some times, each output in a file of its own; a run that fails ends the job."""
+        self.measured_with = provenance.describe()
+        self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
+        self.time_limit = f"{self.repeats * self.limit_s + 60}s"
+        self.job.options += ending.submit_options(self.current_partition.scheduler.registered_name)
+        self.job.launcher = getlauncher("local")()
+        words = [str(self._program), self.memory, str(self._repetitions), str(self.array_bytes), self.page_cache]
+        numbers = " ".join(str(number + 1) for number in range(self.repeats))
+        run = f"timeout -k 10 {self.limit_s} {shlex.join(words)} > stream_$repeat.out"
+        self.executable = f"for repeat in {numbers}; do {run} || exit; done"
+        self.condition = {
+            **{name: _ALONE[name] for name in ("stack", "fabric", "nodes", "pinning")},
+            "group": self.group,
+            "ppn": self.ranks_per_node,
+            "ranks": self.ranks_per_node,
+            "memory": self.memory,
+            "page_cache": self.page_cache,
+            **({"suite_options": {"array_bytes": str(self.array_bytes)}} if self.array_bytes else {}),
+            "arguments": {node_memory.NAME: shlex.join(words[1:])},
+        }
+
+    @sanity_function
+    def prove_memory(self) -> bool:
+        """Fail with a sentence for everything that is missing or was not as asked."""
+        results: list[output.StreamResult | None] = []
+        missing: dict[str, None] = {}
+        for number in range(1, self.repeats + 1):
+            try:
+                text = (Path(self.stagedir) / f"stream_{number}.out").read_text(errors="replace")
+                results.append(output.read(text, self.memory, self.page_cache, self._repetitions))
+            except FileNotFoundError:
+                results.append(None)
+                missing[f"run {number} of STREAM left no output"] = None
+            except BadInput as error:
+                results.append(None)
+                missing[f"run {number}: {str(error).rstrip('.')}"] = None
+        local = self.current_partition.scheduler.registered_name == "local"
+        end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode)
+        said = excerpt((Path(self.stagedir) / str(self.stderr)).read_text(errors="replace")) if missing else ""
+        wrong = [*missing, *(one.rstrip(".") for one in ending.judge(end)), *([f"standard error: {said}"] if said else [])]
+        whole = [result for result in results if result]
+        odd = dict.fromkeys(sentence for result in whole for sentence in output.judge(result, self.ranks_per_node))
+        self._samples = _samples(self.group, results, self._repetitions, node_memory.variant(self.memory, self.page_cache))
+        self.samples = [sample.as_dict() for sample in self._samples]
+        self.proof = _evidence(whole, wrong, list(odd)).as_dict()
+        if wrong or odd:
+            raise SanityError("; ".join([*wrong, *odd]))
+        return True
+
+    @run_before("performance")
+    def set_metrics(self) -> None:
+        """Declare the rate of each kernel, with its reference where the site's references.yaml has one."""
+        learned = self._learned_references()
+        unit = QUANTITIES[node_memory.QUANTITY].unit
+        variant = node_memory.variant(self.memory, self.page_cache)
+        short = QUANTITIES[node_memory.QUANTITY].short
+        names = {kernel: catalogue.metric_name(kernel, short, None, variant) for kernel in node_memory.KERNELS}
+        samples = [] if self.is_dry_run() else self._samples
+        values: dict[str, float | None] = dict.fromkeys(names.values())
+        values |= {names[sample.benchmark]: statistics.median(sample.measured) for sample in samples if sample.measured}
+        self.reference: dict[str, Any] = {
+            self.current_partition.fullname: {name: learned.get(name, (0.0, None, None, unit)) for name in values}
+        }
+        self.gates = [
+            references.judge(name, "learned", value, learned[name], unit).as_dict()
+            for name, value in values.items()
+            if value is not None and name in learned
+        ]
+        self.perf_variables = {name: sn.make_performance_function(sn.defer(value), unit) for name, value in values.items()}
+
+    def _learned_references(self) -> dict[str, references.Reference]:
+        """References ReFrame finds for this case, as :meth:`fabric_test.FabricTest._learned_references`.
+
+        :raises ReframeError: for a file that cannot be read, or an entry for this case that could hold nothing.
+        """
+        where = (type(self).__name__, self.current_partition.fullname, self.current_environ.name)
+        try:
+            faults = site.reference_faults(self.current_system.name)
+            file = site.references_for_reframe(self.current_system.name, Path(self.stagedir))
+        except references.ReferenceError as error:
+            raise ReframeError(str(error)) from None
+        for fault in faults:
+            if fault.concerns((*where, self.fabric, self.nodes, self.ranks_per_node, self.pinning)):
+                raise ReframeError(fault.sentence)
+        if file is None:
+            return {}
+        self.reference = {"$ref": str(file)}
+        try:
+            return dict(self.reference[self])
+        except KeyError:
+            return {}
+
+
+def _places(memory: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """Partitions that have such memory as far as their topology is known; the others, each with why not."""
+    useful, left_out = [], []
+    for partition in rt.runtime().system.partitions:
+        masks = (partition.processor.info or {}).get("topology", {}).get("numa_nodes") or ()
+        if memory != "local" and len(masks) == 1:
+            left_out.append((partition.fullname, f"{ONE_NODE} {memory}"))
+        else:
+            useful.append(partition.fullname)
+    return useful, left_out
+
+
+def _samples(group: str, results: list[output.StreamResult | None], repetitions: int, variant: str) -> list[Sample]:
+    """Each kernel's rate in each run; nothing where no run can be read."""
+    threads = [len(result.threads) for result in results if result]
+    return [
+        Sample(
+            suite=node_memory.NAME,
+            benchmark=kernel,
+            group=group,
+            ranks=threads[0],
+            groups=1,
+            variant=variant,
+            message_bytes=None,
+            repetitions=repetitions,
+            quantity=node_memory.QUANTITY,
+            values=tuple(result.mb_per_s[kernel] if result else None for result in results),
+        )
+        for kernel in (node_memory.KERNELS if threads else ())
+    ]
+
+
+def _evidence(results: list[output.StreamResult], wrong: list[str], odd: list[str]) -> Evidence:
+    """What the runs recorded: the threads of the first, the facts of their nodes, and what was free and cached in each."""
+    ranks = [
+        {
+            **{"rank": number, "host": result.host, "cpus_allowed": one.allowed, "cpu": one.ran_on, "numa_node": one.numa_node},
+            "pages": dict(one.pages),
+        }
+        for result in results[:1]
+        for number, one in enumerate(result.threads)
+    ]
+    facts = {
+        result.host: {
+            "node": result.host,
+            "vm.zone_reclaim_mode": result.zone_reclaim_mode,
+            "NUMA nodes": str(result.numa_nodes),
+            "last-level caches": f"{result.last_level_cache_bytes} bytes",
+            "array": f"{result.array_bytes} bytes",
+        }
+        for result in results
+    }
+    return Evidence(
+        status=MISSING if wrong else CONTRADICTED if odd else PROVEN,
+        sentences=(*wrong, *odd),
+        ranks=tuple(ranks),
+        library_version="",
+        library="",
+        devices=(),
+        transport="",
+        seconds=(),
+        notes=tuple(dict.fromkeys(note for result in results for note in output.describe_memory(result))),
+        kernel=tuple(facts.values()),
+    )
