@@ -1,4 +1,16 @@
 """Benchmark suites, one folder each: their rows, their output, what they must send, how they are run."""
 
 #: Modules that hold no record: what the others share.
-SHARED = ("benchmark", "catalogue", "cross_check", "model", "options", "plans", "preamble", "reader", "records", "traffic")
+SHARED = (
+    "benchmark",
+    "catalogue",
+    "cross_check",
+    "model",
+    "options",
+    "pair",
+    "plans",
+    "preamble",
+    "reader",
+    "records",
+    "traffic",
+)
