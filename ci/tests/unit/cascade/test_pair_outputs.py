@@ -20,6 +20,7 @@ GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 REFUSED = {
     "iperf3-3.12-no-algorithm.txt": "unable to set TCP_CONGESTION: Supplied congestion control algorithm not supported",
     "ucx_perftest-1.13.1-no-device.txt": "ucx_perftest's client ended with exit status 255",
+    "fi_pingpong-1.17-two-nodes-other-network.txt": "interface eth1g of c2 sent 902 bytes, and fi_pingpong exchanged 52428800",
 }
 GOOD = sorted(
     path.name
@@ -29,7 +30,7 @@ GOOD = sorted(
 )
 TEXTS = {name: (GOLDEN / name).read_text() for name in (*GOOD, *REFUSED)}
 #: Damaged outputs of each end of each recording and kind of damage.
-SEEDS = 60
+SEEDS = 12
 IPERF3, LATENCY, BANDWIDTH, PINGPONG = (
     "iperf3-3.12-tcp.txt",
     "ucx_perftest-1.13.1-tag_lat-8.txt",
@@ -76,7 +77,7 @@ def counted(**counters: int) -> Callable[[dict[str, Any]], None]:
 
 
 def test_the_recordings_are_read() -> None:
-    assert len(GOOD) == 12
+    assert len(GOOD) == 15
     read = {name: reader.parse(TEXTS[name], source=name) for name in GOOD}
     assert all(len(records) == 1 and records[0].ranks == 2 for records in read.values())
     [record] = read[IPERF3]
@@ -124,12 +125,12 @@ def test_no_damage_of_what_an_end_printed_is_taken_for_a_measurement(name: str, 
 @pytest.mark.parametrize("name", GOOD)
 def test_no_byte_can_be_changed(name: str) -> None:
     text, chance = TEXTS[name], Random(5)
-    for _ in range(500):
+    for _ in range(150):
         at = chance.randrange(len(text))
         other = chance.choice([char for char in "0 1\n{x,:" if char != text[at]])
         with pytest.raises(OutputError):
             reader.parse(text[:at] + other + text[at + 1 :])
-    for end in range(0, len(text) - 1, 97):
+    for end in range(0, len(text) - 1, 397):
         with pytest.raises(OutputError):
             reader.parse(text[:end])
 
