@@ -9,6 +9,7 @@ SHARED = (
     "model",
     "node_memory",
     "options",
+    "pair",
     "plans",
     "preamble",
     "reader",

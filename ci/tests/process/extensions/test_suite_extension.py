@@ -87,7 +87,8 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
         "program": "relay",
         "globs": "IMB-* or osu_* or relay-*",
         "refusal": (
-            "the instrument of growing node counts, the guidelines' instrument, IMB, mpi4py.bench, OSU, perftest or Relay"
+            "fi_pingpong, the instrument of growing node counts, the guidelines' instrument, IMB, iperf3, mpi4py.bench, OSU, "
+            "perftest, ucx_perftest or Relay"
         ),
     }
 

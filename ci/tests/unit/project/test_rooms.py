@@ -32,6 +32,7 @@ FLOORS = {
         ("results",),
         ("fabric_test", "preflight"),
         ("memory",),
+        ("cascade",),
     ),
     "mpibench": (
         ("whole_file", "statistics"),

@@ -1,0 +1,118 @@
+"""Both ends of a launch on this machine, with programs of a few lines in place of the measuring ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness.cascade import end
+from reframe_tests.harness.suites import pair
+from reframe_tests.harness.suites.records import OutputError
+
+PROGRAM = Path(sys.executable).name
+SERVER = """
+import socket, sys
+asked = socket.create_server((sys.argv[1], int(sys.argv[2])))
+print(asked.accept()[0].recv(100).decode())
+"""
+CLIENT = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), 20) as asked:
+    asked.sendall(sys.argv[3].encode())
+"""
+PLACES = ("{address}", "{port}")
+
+
+def start(folder: Path, name: str, which: str, *words: str, limit_s: float = 60) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, str(end.PROGRAM), which, name, "lo", str(limit_s), *words], cwd=folder)
+
+
+def left(folder: Path, name: str) -> str:
+    return "".join((folder / f"{name}.{which}").read_text() for which in pair.ENDS)
+
+
+def content(folder: Path, name: str, which: str) -> dict[str, object]:
+    return dict(json.loads((folder / f"{name}.{which}").read_text().splitlines()[1]))
+
+
+def test_launches_at_the_same_time_do_not_meet_each_other(tmp_path: Path) -> None:
+    names = [f"launch{number}" for number in range(3)]
+    running = [start(tmp_path, name, "server", sys.executable, "-c", SERVER, *PLACES) for name in names]
+    running += [start(tmp_path, name, "client", sys.executable, "-c", CLIENT, *PLACES, name) for name in names]
+    assert [each.wait(120) for each in running] == [0] * 6
+    found = {name: pair.read(left(tmp_path, name), PROGRAM, name) for name in names}
+    assert {name: each.server.output.strip() for name, each in found.items()} == {name: name for name in names}
+    assert len({each.server.port for each in found.values()}) == 3
+    assert all(each.client.bytes_of("tx_bytes") > 0 and each.server.address == "127.0.0.1" for each in found.values())
+    assert {each.client.cores for each in found.values()} == {
+        re.findall(r"(?m)^Cpus_allowed_list:\s*(\S+)", Path("/proc/self/status").read_text())[0]
+    }
+
+
+def test_a_server_does_not_outlive_its_client(tmp_path: Path) -> None:
+    running = [
+        start(tmp_path, "failed", "server", sys.executable, "-c", SERVER, *PLACES),
+        start(tmp_path, "failed", "client", sys.executable, "-c", "raise SystemExit('no such device')", *PLACES),
+    ]
+    assert [each.wait(120) for each in running] == [0, 0]
+    server = content(tmp_path, "failed", "server")
+    assert (server["ended"], server["status"]) == ("after the client", -15)
+    with pytest.raises(OutputError, match=f"{PROGRAM}'s client ended with exit status 1: no such device"):
+        pair.read(left(tmp_path, "failed"), PROGRAM, "failed")
+
+
+def test_a_client_that_hangs_is_ended(tmp_path: Path) -> None:
+    running = [
+        start(tmp_path, "hung", "server", sys.executable, "-c", SERVER, *PLACES),
+        start(tmp_path, "hung", "client", sys.executable, "-c", "import time; time.sleep(600)", *PLACES, limit_s=2),
+    ]
+    assert [each.wait(120) for each in running] == [0, 0]
+    with pytest.raises(OutputError, match="client was ended at the time limit"):
+        pair.read(left(tmp_path, "hung"), PROGRAM, "hung")
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["no-such-program", "{port}"], "there is no program no-such-program on PATH"),
+        ([PROGRAM, "-c", "raise SystemExit('no adapter')"], "the server did not listen: no adapter"),
+    ],
+)
+def test_without_a_server_both_say_so(tmp_path: Path, words: list[str], wanted: str) -> None:
+    if words[0] == PROGRAM:
+        words = [sys.executable, *words[1:]]
+    running = [start(tmp_path, "absent", which, *words) for which in pair.ENDS]
+    assert [each.wait(120) for each in running] == [1, 1]
+    assert content(tmp_path, "absent", "server")["failed"] == wanted
+    with pytest.raises(OutputError, match=f"server could not measure: {wanted}"):
+        pair.read(left(tmp_path, "absent"), Path(words[0]).name, "absent")
+
+
+def test_an_interface_without_address_is_named(tmp_path: Path) -> None:
+    command = [sys.executable, str(end.PROGRAM), "server", "x", "none0", "5", sys.executable]
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 1
+    assert "interface none0 has no IPv4 address" in str(content(tmp_path, "x", "server")["failed"])
+
+
+def test_only_the_socket_of_the_process_itself_counts() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as asked:
+        port = asked.getsockname()[1]
+        assert end.listens(os.getpid(), port)
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+            assert not end.listens(other.pid, port)
+            other.communicate(b"\n")
+    assert not end.listens(os.getpid(), port)
+
+
+def test_variables_and_places_of_a_command() -> None:
+    assert end.part(["UCX_TLS=tcp", "A=b=c", "program", "X=1"]) == ({"UCX_TLS": "tcp", "A": "b=c"}, ["program", "X=1"])
+    assert end.fill(["-c", "{address}:{port}", "{own}", "{size}"], "10.0.0.1", 7, "10.0.0.2") == [
+        *("-c", "10.0.0.1:7", "10.0.0.2", "{size}")
+    ]

@@ -1,0 +1,203 @@
+"""Records of a server and a client: read whole or refused, and never with another number than was printed."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites.fi_pingpong.output import rounded
+from reframe_tests.harness.suites.records import OutputError
+from studies.output_damage import MUTATIONS
+
+GOLDEN = Path(__file__).parents[2] / "data" / "golden"
+REFUSED = {
+    "iperf3-3.12-no-algorithm.txt": "unable to set TCP_CONGESTION: Supplied congestion control algorithm not supported",
+    "ucx_perftest-1.13.1-no-device.txt": "ucx_perftest's client ended with exit status 255",
+    "fi_pingpong-1.17-two-nodes-other-network.txt": "interface eth1g of c2 sent 902 bytes, and fi_pingpong exchanged 52428800",
+}
+GOOD = sorted(
+    path.name
+    for program in ("iperf3", "ucx_perftest", "fi_pingpong")
+    for path in GOLDEN.glob(f"{program}-*.txt")
+    if path.name not in REFUSED
+)
+TEXTS = {name: (GOLDEN / name).read_text() for name in (*GOOD, *REFUSED)}
+#: Damaged outputs of each end of each recording and kind of damage.
+SEEDS = 12
+IPERF3, LATENCY, BANDWIDTH, PINGPONG = (
+    "iperf3-3.12-tcp.txt",
+    "ucx_perftest-1.13.1-tag_lat-8.txt",
+    "ucx_perftest-1.13.1-tag_bw-65536.txt",
+    "fi_pingpong-1.17-rdm-65536.txt",
+)
+
+
+def signed(title: str, content: dict[str, Any]) -> str:
+    """The record of one end with the checksum that belongs to it."""
+    said = f"{title}\n{json.dumps(content, sort_keys=True)}\n"
+    return f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n"
+
+
+def changed(name: str, which: str, change: Callable[[dict[str, Any]], None]) -> str:
+    """A recording in which something of one end is different, as if it had been so from the beginning."""
+    lines, parts = TEXTS[name].splitlines(), []
+    for title, line in zip(lines[::3], lines[1::3], strict=True):
+        content = json.loads(line)
+        if title.startswith(f"# {which} "):
+            change(content)
+        parts.append(signed(title, content))
+    return "".join(parts)
+
+
+def put(**fields: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda content: content.update(fields)
+
+
+def replace(old: str, new: str, field: str = "output") -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        assert old in content[field]
+        content[field] = content[field].replace(old, new, 1)
+
+    return change
+
+
+def word(old: str, new: str) -> Callable[[dict[str, Any]], None]:
+    return lambda content: content.update(words=[new if each == old else each for each in content["words"]])
+
+
+def counted(**counters: int) -> Callable[[dict[str, Any]], None]:
+    return lambda content: content["after"].update(counters={**content["before"]["counters"], **counters})
+
+
+def test_the_recordings_are_read() -> None:
+    assert len(GOOD) == 15
+    read = {name: reader.parse(TEXTS[name], source=name) for name in GOOD}
+    assert all(len(records) == 1 and records[0].ranks == 2 for records in read.values())
+    [record] = read[IPERF3]
+    assert (record.suite, record.benchmark, record.variant, record.message_bytes) == ("iperf3", "TCP", "streams=1", 131072)
+    output = json.loads(json.loads(TEXTS[IPERF3].splitlines()[4])["output"])
+    assert record.values == {"bandwidth_mb_per_s": output["end"]["sum_received"]["bits_per_second"] / 8e6}
+    [record] = read[LATENCY]
+    assert (record.benchmark, record.message_bytes, record.repetitions) == ("tag_lat", 8, 2000)
+    assert record.values == {"latency_us": 185.331, "latency_p50_us": 3.399}
+    [record] = read[BANDWIDTH]
+    assert record.values == {"bandwidth_mb_per_s": pytest.approx(235.64 * 1.048576), "message_rate_per_s": 3770.0}
+    [record] = read[PINGPONG]
+    assert (record.variant, record.message_bytes, record.repetitions) == ("endpoint=rdm", 65536, 200)
+    assert record.values == {"latency_us": 2779.41}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_failed_is_refused_with_its_own_words(name: str) -> None:
+    with pytest.raises(OutputError, match=REFUSED[name]):
+        reader.parse(TEXTS[name], source=name)
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize("which", ["server", "client"])
+def test_no_damage_of_what_an_end_printed_is_taken_for_a_measurement(name: str, which: str) -> None:
+    """Behind a checksum that fits: the programs' own outputs, as they could have come from them."""
+    wanted, silent, seen = reader.parse(TEXTS[name]), [], 0
+    for kind, mutate in MUTATIONS.items():
+        for seed in range(SEEDS):
+            text = changed(
+                name,
+                which,
+                lambda end, mutate=mutate, seed=seed: end.update(output=mutate(end["output"], end["output"], Random(seed))),
+            )
+            try:
+                records = reader.parse(text)
+            except OutputError as error:
+                seen += 1
+                assert str(error).endswith(".") and "\n" not in str(error)
+            else:
+                silent += [(kind, seed)] if records != wanted else []
+    assert silent == [] and seen > SEEDS
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_no_byte_can_be_changed(name: str) -> None:
+    text, chance = TEXTS[name], Random(5)
+    for _ in range(150):
+        at = chance.randrange(len(text))
+        other = chance.choice([char for char in "0 1\n{x,:" if char != text[at]])
+        with pytest.raises(OutputError):
+            reader.parse(text[:at] + other + text[at + 1 :])
+    for end in range(0, len(text) - 1, 397):
+        with pytest.raises(OutputError):
+            reader.parse(text[:end])
+
+
+@pytest.mark.parametrize(
+    ("name", "which", "change", "wanted"),
+    [
+        (IPERF3, "client", put(meeting="0" * 16), "client met another server than the one recorded with it"),
+        (IPERF3, "client", put(port=1), "client met another server"),
+        (IPERF3, "client", replace('"cookie":\t"', '"cookie":\t"x'), "do not have the same cookie"),
+        (IPERF3, "client", word("2", "3"), "-t 3 was asked for, and duration was 2"),
+        (IPERF3, "server", put(ended="at the time limit"), "server was ended at the time limit"),
+        (IPERF3, "client", put(failed="there is no program iperf3 on PATH"), "could not measure: there is no program iperf3"),
+        (IPERF3, "client", put(output="x" * ((1 << 20) + 1)), "printed more than 1048576 characters"),
+        (IPERF3, "client", put(output="NaN"), "NaN is no number"),
+        (IPERF3, "client", put(output="[]"), "run it again"),
+        (IPERF3, "client", put(status=True), "'status' is of type bool|is true or false"),
+        (IPERF3, "client", put(cores=""), "its cores cannot be so"),
+        (IPERF3, "client", put(more=1), "not of this format"),
+        (IPERF3, "server", put(address="127.0.0.2"), "was started with another address or port"),
+        (LATENCY, "server", replace("from 127.0.0.1", "from 10.0.0.9"), "was asked by 10.0.0.9 and not by 127.0.0.1"),
+        (LATENCY, "server", replace("size: 8 ", "size: 16"), "says 'Message size: 16' where 'Message size: 8' belongs"),
+        (LATENCY, "server", replace("match latency  ", "match bandwidth"), "where 'Test: tag match latency' belongs"),
+        (LATENCY, "client", word("2000", "1000"), "made 2000 iterations, asked for were 1000"),
+        (LATENCY, "client", word("-f", "-v"), "is read with -f"),
+        (LATENCY, "client", replace("185.331", "105.331"), "do not fit messages of 8 bytes"),
+        (BANDWIDTH, "client", replace("235.64", "335.64"), "do not fit messages of 65536 bytes"),
+        (BANDWIDTH, "client", put(output=""), "cut off or mixed up"),
+        (BANDWIDTH, "client", counted(tx_bytes=0), "it went over another network"),
+        (BANDWIDTH, "server", counted(), "lo of c1 received 0 bytes, and ucx_perftest exchanged 131072000"),
+        (IPERF3, "server", counted(), "it went over another network"),
+        (PINGPONG, "client", counted(), "it went over another network"),
+        (PINGPONG, "client", lambda end: end["after"]["link"].update(carrier_changes="2"), "the link of lo of c1 changed"),
+        (PINGPONG, "client", replace("64k ", "32k "), "printed '32k"),
+        (PINGPONG, "client", replace("2779.41", "1779.41"), "columns of fi_pingpong's client do not fit together"),
+        (PINGPONG, "client", replace("=200", "=199"), "printed"),
+        (PINGPONG, "server", word("rdm", "msg"), "two ends were started with different options"),
+        (PINGPONG, "client", put(words=["other"]), "its words cannot be so"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(name: str, which: str, change: Callable[[dict[str, Any]], None], wanted: str) -> None:
+    with pytest.raises(OutputError, match=wanted) as caught:
+        reader.parse(changed(name, which, change), source="pair.out")
+    assert str(caught.value).startswith("pair.out") and str(caught.value).endswith(".") and "\n" not in str(caught.value)
+
+
+def test_ends_of_two_launches_are_no_pair() -> None:
+    servers, clients = ([TEXTS[name].splitlines(keepends=True)[part] for name in GOOD] for part in (slice(0, 3), slice(3, 6)))
+    for at, server in enumerate(servers):
+        for other, client in enumerate(clients):
+            if at != other:
+                with pytest.raises(OutputError):
+                    reader.parse("".join([*server, *client]))
+
+
+def test_sizes_are_rounded_as_the_program_does() -> None:
+    """Sizes and totals of ``fi_pingpong -S all -I 100`` of release 1.17."""
+    printed = {
+        1: "1",
+        12: "12",
+        1024: "1k",
+        1536: "1.5k",
+        6144: "6k",
+        1200: "1.1k",
+        2400: "2.3k",
+        1228800: "1.1m",
+        1 << 20: "1m",
+    }
+    assert {size: rounded(size, 1024) for size in printed} == printed
+    assert [rounded(count, 1000) for count in (100, 1000, 1234, 20000)] == ["100", "1k", "1.2k", "20k"]

@@ -1,0 +1,224 @@
+"""One end of a program that measures with a server and a client, run and recorded on its own node.
+
+Runs under the node's own ``python3`` (3.6 or newer, no package), once as server, once as client, in a directory both see:
+``end.py server|client NAME INTERFACE LIMIT_S WORD...``. The words are the program's, with ``VARIABLE=value`` in front of it for
+its environment; in them ``{address}`` and ``{port}`` stand for where the server listens, ``{own}`` for the end's own address.
+
+The server's end looks for a port that nobody uses, starts its program, waits until that very process listens there, and only
+then says where in ``NAME.meeting``: two jobs on one node do not collide, and nobody else's server is ever announced. When the
+client's end is over, its file ends the server, which would wait for ever behind a client that failed. Each end leaves
+``NAME.server`` or ``NAME.client``: a line of JSON between a title and a checksum, with what its program printed, its cores, and
+the state and the byte counters of its interface before and after.
+"""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import time
+import zlib
+from pathlib import Path
+
+#: This program, for who starts it.
+PROGRAM = Path(__file__).resolve()
+#: Seconds between two looks; those the server's program may take to end by itself after the client's, and when asked to.
+LOOK_S, GRACE_S = 0.05, 3.0
+#: ``SIOCGIFADDR`` (linux/sockios.h), and where ``struct ifreq`` has the IPv4 address.
+SIOCGIFADDR, ADDRESS = 0x8915, slice(20, 24)
+#: State of a listening socket (``/proc/net/tcp``, include/net/tcp_states.h).
+LISTENING = "0A"
+#: Files of an interface's state below ``/sys/class/net/<name>`` (sysfs-class-net).
+LINK = ("operstate", "mtu", "speed", "carrier_changes")
+COUNTERS = ("rx_bytes", "tx_bytes")
+#: Bytes of each stream that are kept.
+MOST = 1 << 20
+
+
+class Failed(Exception):
+    """What kept this end from measuring, as a clause."""
+
+
+def text(path: "Path") -> "str":
+    """A file without the white space around it; empty where there is none, or a link that is down says nothing."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def look_at(interface: "str") -> "dict[str, dict[str, object]]":
+    """State and byte counters of an interface."""
+    folder = Path("/sys/class/net") / interface
+    counters = {name: text(folder / "statistics" / name) for name in COUNTERS}
+    return {
+        "link": {name: text(folder / name) for name in LINK},
+        "counters": {name: int(value) for name, value in counters.items() if value.isdigit()},
+    }
+
+
+def address_of(interface: "str") -> "str":
+    """IPv4 address of an interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        try:
+            row = fcntl.ioctl(asked.fileno(), SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))
+        except OSError as error:
+            raise Failed("interface " + interface + " has no IPv4 address (" + str(error.strerror) + ")") from None
+    return socket.inet_ntoa(row[ADDRESS])
+
+
+def free_port(address: "str") -> "int":
+    """A port that nobody uses; the kernel gives each caller another for a while."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as asked:
+        asked.bind((address, 0))
+        return int(asked.getsockname()[1])
+
+
+def listens(process: "int", port: "int") -> "bool":
+    """Whether a process, and no other, has the listening socket of a port."""
+    inodes = set()
+    for name in ("tcp", "tcp6"):
+        for line in text(Path("/proc/net") / name).splitlines()[1:]:
+            words = line.split()
+            if words[3] == LISTENING and int(words[1].rpartition(":")[2], 16) == port:
+                inodes.add("socket:[" + words[9] + "]")
+    own = set()
+    try:
+        for entry in Path(f"/proc/{process}/fd").iterdir():
+            own.add(os.readlink(str(entry)))  # noqa: PTH115 (Path.readlink is of Python 3.9)
+    except OSError:
+        pass
+    return bool(inodes) and inodes <= own
+
+
+def part(words: "list[str]") -> "tuple[dict[str, str], list[str]]":
+    """Variables and the program with its arguments."""
+    count = next((at for at, word in enumerate(words) if not re.match(r"[A-Z_][A-Z0-9_]*=", word)), len(words))
+    pairs = [word.partition("=") for word in words[:count]]
+    return {key: value for key, _, value in pairs}, words[count:]
+
+
+class Process:
+    """A program that runs, with its output in files so that no pipe fills up."""
+
+    def __init__(self, name: "str", words: "list[str]") -> None:
+        self.variables, self.words = part(words)
+        self.files = [Path(name + ".out"), Path(name + ".err")]
+        if not shutil.which(self.words[0]):
+            raise Failed("there is no program " + self.words[0] + " on PATH")
+        self.began = time.monotonic()
+        with self.files[0].open("wb") as out, self.files[1].open("wb") as err:
+            self.child = subprocess.Popen(
+                self.words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=dict(os.environ, **self.variables)
+            )
+        found = re.search(r"(?m)^Cpus_allowed_list:\s*(\S+)", text(Path(f"/proc/{self.child.pid}/status")))
+        self.cores = found.group(1) if found else ""
+        self.ended = "by itself"
+
+    def wait(self, until: "float", why: "str") -> None:
+        """Wait for its end; after ``until`` it is ended."""
+        while self.child.poll() is None and time.monotonic() < until:
+            time.sleep(LOOK_S)
+        self.end(why)
+
+    def end(self, why: "str") -> None:
+        """End it if it still runs."""
+        if self.child.poll() is not None:
+            return
+        self.ended = why
+        self.child.terminate()
+        try:
+            self.child.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+
+    def as_dict(self) -> "dict[str, object]":
+        said = [path.read_bytes()[: MOST + 1].decode("utf-8", "replace") for path in self.files]
+        return {
+            "words": self.words,
+            "variables": self.variables,
+            "cores": self.cores,
+            "status": self.child.returncode,
+            "ended": self.ended,
+            "seconds": round(time.monotonic() - self.began, 3),
+            "output": said[0],
+            "errors": said[1],
+        }
+
+
+def fill(words: "list[str]", address: "str", port: "int", own: "str") -> "list[str]":
+    """The words of a program with the addresses in them."""
+    pairs = {"{address}": address, "{port}": str(port), "{own}": own}
+    return [re.sub("{(address|port|own)}", lambda found: pairs[found.group()], word) for word in words]
+
+
+def leave(path: "Path", content: "str") -> None:
+    """A file that is there whole or not at all."""
+    scratch = path.with_name(path.name + ".part")
+    scratch.write_text(content, encoding="utf-8")
+    scratch.rename(path)
+
+
+def serve(name: "str", interface: "str", limit_s: "float", words: "list[str]") -> "dict[str, object]":
+    """The server's end."""
+    address, until = address_of(interface), time.monotonic() + limit_s
+    port, meeting = free_port(address), os.urandom(8).hex()
+    process = Process(name + ".server", fill(words, address, port, address))
+    try:
+        while not listens(process.child.pid, port):
+            if process.child.poll() is not None or time.monotonic() > until:
+                raise Failed(
+                    "the server did not listen: " + (process.files[1].read_text(errors="replace").strip() or "no word")
+                )
+            time.sleep(LOOK_S)
+        leave(Path(name + ".meeting"), json.dumps({"meeting": meeting, "address": address, "port": port}))
+        while not Path(name + ".client").exists() and time.monotonic() < until:
+            time.sleep(LOOK_S)
+        over = Path(name + ".client").exists()
+        process.wait(min(until, time.monotonic() + GRACE_S), "after the client" if over else "at the time limit")
+    finally:
+        process.end("after a failure")
+    return dict(process.as_dict(), meeting=meeting, address=address, port=port)
+
+
+def ask(name: "str", interface: "str", limit_s: "float", words: "list[str]") -> "dict[str, object]":
+    """The client's end."""
+    own, until = address_of(interface), time.monotonic() + limit_s
+    while not Path(name + ".meeting").exists():
+        if time.monotonic() > until or Path(name + ".server").exists():
+            raise Failed("no server was announced")
+        os.listdir(".")  # noqa: PTH208 (a network file system looks again)
+        time.sleep(LOOK_S)
+    met = json.loads(Path(name + ".meeting").read_text())
+    process = Process(name + ".client", fill(words, met["address"], met["port"], own))
+    try:
+        process.wait(until, "at the time limit")
+    finally:
+        process.end("after a failure")
+    return dict(process.as_dict(), meeting=met["meeting"], address=own, port=met["port"])
+
+
+def main(arguments: "list[str]") -> "int":
+    """Run one end and leave its file; 0 unless it could not measure at all."""
+    which, name, interface, limit_s, *words = arguments
+    before = look_at(interface)
+    try:
+        found = {"server": serve, "client": ask}[which](name, interface, float(limit_s), words)
+        failed = ""
+    except Failed as error:
+        found, failed = {}, str(error)
+    after = look_at(interface)
+    row = dict(found, end=which, host=socket.gethostname(), interface=interface, failed=failed, before=before, after=after)  # type: dict[str, object]
+    program = Path(part(words)[1][0]).name
+    said = f"# {which} of {program}, format 1\n{json.dumps(row, sort_keys=True)}\n"
+    leave(Path(name + "." + which), said + f"# end: CRC-32 {zlib.crc32(said.encode()):08x}\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""Strict reader of ``fi_pingpong``, both ends of one size.
+
+Format: libfabric, ``util/pingpong.c`` (``show_perf``, ``size_str``, ``cnt_str``), release 1.17. Sizes and counts are printed
+rounded down (``1.5k``, ``64k``), so that the exact ones are those of the command, and must be printed like that.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...printable import one_line
+from .. import pair
+from ..records import OutputError, Record
+
+NAME = "fi_pingpong"
+#: Types of endpoints (fi_endpoint(3)); the program's default is the last.
+ENDPOINTS = ("msg", "rdm", "dgram")
+_HEAD = "bytes #sent #ack total time MB/sec usec/xfer Mxfers/sec"
+_ROUNDED = r"([0-9]+(?:\.[0-9])?[kmgt]?)"
+_NUMBER = r"([0-9]+\.[0-9]{2})"
+_ROW = re.compile(rf"{_ROUNDED} +{_ROUNDED} +={_ROUNDED} +{_ROUNDED} +{_NUMBER}s +{_NUMBER} +{_NUMBER} +{_NUMBER}")
+#: Half of the last printed digit, and a little for the program's own rounding.
+_HALF = 0.0051
+
+
+def parse(text: str, source: str) -> list[Record]:
+    """The one record of a launch: time of one way in us as the client has it; the endpoint as variant.
+
+    :raises OutputError: it is damaged or mixed up, or an end is not that of the command.
+    """
+    ends = pair.read(text, NAME, source)
+    asked = [(end.option("-S"), end.option("-I"), end.option("-e"), end.option("-p")) for end in (ends.client, ends.server)]
+    size, repetitions, endpoint, _ = asked[0]
+    if asked[0] != asked[1]:
+        raise OutputError(f"{source}: fi_pingpong's two ends were started with different options; run it again.")
+    if (
+        not re.fullmatch("[1-9][0-9]{0,9}", size)
+        or not re.fullmatch("[1-9][0-9]{0,8}", repetitions)
+        or endpoint not in ENDPOINTS
+    ):
+        raise OutputError(
+            f"{source}: fi_pingpong is read with -S, -I and one of -e {', '.join(ENDPOINTS)}; start it with them."
+        )
+    time_us, _ = (_read_table(end, int(size), int(repetitions), source) for end in (ends.client, ends.server))
+    carried = int(size) * int(repetitions)
+    pair.expect_carried(ends, carried, carried, NAME, source)
+    # MB/sec is the size over this time, with fewer digits.
+    return [Record(NAME, "pingpong", 2, 1, int(size), int(repetitions), {"latency_us": time_us}, f"endpoint={endpoint}")]
+
+
+def _read_table(end: pair.End, size: int, repetitions: int, source: str) -> float:
+    lines = end.output.splitlines()
+    row = _ROW.fullmatch(lines[1]) if len(lines) == 2 and " ".join(lines[0].split()) == _HEAD else None
+    if not row:
+        shown = one_line(end.output.strip())[-80:]
+        raise OutputError(
+            f"{source}: '{shown}' is not the end of fi_pingpong's table; it was cut off or mixed up, run it again."
+        )
+    count = rounded(repetitions, 1000)
+    wanted = (rounded(size, 1024), count, count, rounded(2 * repetitions * size, 1024))
+    if row.groups()[:4] != wanted:
+        raise OutputError(
+            f"{source}: fi_pingpong's {end.end} printed '{one_line(row[0])[:40]}' for {size} bytes, {repetitions} times."
+        )
+    seconds, bandwidth, time_us, rate = (float(row[at]) for at in range(5, 9))
+    low, high = time_us - _HALF, time_us + _HALF
+    fits = (
+        low > 0
+        and 2 * repetitions * low / 1e6 - _HALF <= seconds <= 2 * repetitions * high / 1e6 + _HALF
+        and size / high - _HALF <= bandwidth <= size / low + _HALF
+        and 1 / high - _HALF <= rate <= 1 / low + _HALF
+    )
+    if not fits:
+        raise OutputError(
+            f"{source}: the columns of fi_pingpong's {end.end} do not fit together; they are damaged, run it again."
+        )
+    return time_us
+
+
+def rounded(number: int, base: int) -> str:
+    """A size (base 1024) or count (base 1000) as the program prints it: rounded down, with one decimal below 10."""
+    power = next((power for power in (3, 2, 1) if number >= base**power), 0)
+    whole, rest = divmod(number, base**power)
+    tenth = rest * 10 // base**power if whole < 10 else 0
+    return f"{whole}{f'.{tenth}' if tenth else ''}{('', 'k', 'm', 'g')[power]}"

@@ -1,0 +1,7 @@
+"""iperf3: what TCP reaches between two nodes. Its outputs are read; no test starts it."""
+
+from .. import pair
+from ..model import Suite
+from . import output
+
+SUITE = Suite(name=output.NAME, title=output.NAME, first_line=pair.title(output.NAME), parse=output.parse, rows=())

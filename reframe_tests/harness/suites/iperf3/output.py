@@ -1,0 +1,132 @@
+"""Strict reader of ``iperf3 --json``, both ends of a TCP test.
+
+Format: iperf 3.12, ``src/iperf_api.c`` (``iperf_json_start``, ``iperf_print_intermediate``, ``iperf_print_results``). With
+``--json`` a client that fails may end with status 0; what says so is the key ``error``. Rates count bits of payload in 1e6, and
+that of the receiver counts: what a sender's buffers took says nothing about a network.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ...printable import one_line
+from .. import pair
+from ..records import OutputError, Record
+
+NAME = "iperf3"
+#: Relative error of a printed rate: cJSON prints 15 to 17 digits, but rates are made from seconds before they were rounded to
+#: microseconds.
+_RELATIVE = 1e-5
+#: What both ends must say of the test, and its type.
+_TEST = ("protocol", "num_streams", "blksize", "omit", "duration", "reverse")
+#: A test that ended earlier than this share of its time was cut short.
+_SHORTEST = 0.95
+
+
+def parse(text: str, source: str) -> list[Record]:
+    """The one record of a launch: what the receiver got in MB/s, the size being that of each write to the socket.
+
+    :raises OutputError: it failed, is damaged or mixed up, or the two ends do not say the same.
+    """
+    ends = pair.read(text, NAME, source)
+    try:
+        client, server = (_load(end.output) for end in (ends.client, ends.server))
+        _expect_same_test(client, server)
+        _expect_connection(ends, client["start"]["connected"], server["start"]["connected"])
+        for content, total in ((client, "sum_sent"), (server, "sum_received")):
+            _expect_sum(content["intervals"], content["end"][total])
+        received, sent, got = client["end"]["sum_received"], client["end"]["sum_sent"], server["end"]["sum_received"]
+        _expect_rate(received)
+        if (received["bytes"], received["bits_per_second"]) != (got["bytes"], got["bits_per_second"]):
+            raise ValueError("the two ends do not say the same of what was received")
+        if not 0 < received["bytes"] <= sent["bytes"]:
+            raise ValueError("more was received than sent, or nothing")
+        test = client["start"]["test_start"]
+        if min(sent["seconds"], received["seconds"]) < _SHORTEST * test["duration"]:
+            raise ValueError("it ended before its time")
+        _expect_command(ends.client, test)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
+        said = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise OutputError(f"{source}: iperf3: {one_line(said)[:200]}; run it again.") from None
+    pair.expect_carried(ends, received["bytes"], 0, NAME, source)
+    values = {"bandwidth_mb_per_s": received["bits_per_second"] / 8e6}
+    return [Record(NAME, "TCP", 2, 1, test["blksize"], None, values, f"streams={test['num_streams']}")]
+
+
+def _load(text: str) -> dict[str, Any]:
+    content = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
+    if "error" in content:
+        raise ValueError(str(content["error"]))
+    return dict(content)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """With several streams release 3.12 says the size of each one's buffers under the same key; it must say the same."""
+    found = dict(pairs)
+    if any(found[key] != value for key, value in pairs):
+        raise ValueError("a key is there twice with different values")
+    return found
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no number of iperf3's")
+
+
+def _expect_same_test(client: dict[str, Any], server: dict[str, Any]) -> None:
+    """A cookie is made for each test by its client, so that a foreign server knows another."""
+    cookies = [content["start"]["cookie"] for content in (client, server)]
+    if cookies[0] != cookies[1] or not re.fullmatch("[a-z2-7]{36}", cookies[0]):
+        raise ValueError("client and server do not have the same cookie, so that they took part in different tests")
+    tests = [{name: content["start"]["test_start"][name] for name in _TEST} for content in (client, server)]
+    kinds = [type(value) for value in tests[0].values()]
+    if tests[0] != tests[1] or kinds != [str, *([int] * 5)]:
+        raise ValueError("client and server do not say the same of the test")
+    test = tests[0]
+    if (test["protocol"], test["reverse"]) != ("TCP", 0) or min(test["num_streams"], test["blksize"], test["duration"]) < 1:
+        raise ValueError("it is no TCP test from client to server")
+
+
+def _expect_command(end: pair.End, test: dict[str, Any]) -> None:
+    wanted = {"-t": "duration", "-P": "num_streams", "-l": "blksize", "-O": "omit"}
+    for option, name in wanted.items():
+        if (asked := end.option(option)) and asked != str(test[name]):
+            raise ValueError(f"{option} {asked} was asked for, and {name} was {test[name]}")
+
+
+def _expect_connection(ends: pair.Pair, client: Sequence[dict[str, Any]], server: Sequence[dict[str, Any]]) -> None:
+    """Both ends see the same connections, between the addresses of their interfaces."""
+    for own, there in zip(client, server, strict=True):
+        seen = (own["local_host"], own["local_port"], own["remote_host"], own["remote_port"])
+        if seen != (there["remote_host"], there["remote_port"], there["local_host"], there["local_port"]):
+            raise ValueError("client and server do not have the same connections")
+        if seen[0] != ends.client.address or seen[2:] != (ends.server.address, ends.server.port):
+            raise ValueError(f"it went from {seen[0]} to {seen[2]}:{seen[3]} and not between the interfaces")
+    if not client:
+        raise ValueError("there was no connection")
+
+
+def _expect_rate(row: dict[str, Any]) -> None:
+    amount, seconds, rate = (row[name] for name in ("bytes", "seconds", "bits_per_second"))
+    if type(amount) is not int or not math.isclose(8 * amount, rate * seconds, rel_tol=_RELATIVE):
+        raise ValueError("bytes, seconds and bits per second do not fit together")
+
+
+def _expect_sum(intervals: Sequence[dict[str, Any]], total: dict[str, Any]) -> None:
+    """Intervals follow each other, their streams add up to their sums, and these to the total."""
+    at, amount = 0.0, 0
+    for row in intervals:
+        whole = row["sum"]
+        for each in (whole, *row["streams"]):
+            _expect_rate(each)
+        if sum(each["bytes"] for each in row["streams"]) != whole["bytes"]:
+            raise ValueError("the streams of an interval do not add up to its sum")
+        if abs(whole["start"] - at) > 1e-3 or whole["end"] <= whole["start"]:
+            raise ValueError(f"no interval begins at {at:g} s")
+        at, amount = whole["end"], amount + (0 if whole["omitted"] else whole["bytes"])
+    if amount != total["bytes"] or abs(at - total["end"]) > 1e-3:
+        raise ValueError("the intervals do not add up to the whole")
+    _expect_rate(total)

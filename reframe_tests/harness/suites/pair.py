@@ -1,0 +1,201 @@
+"""What a server and a client on two nodes left behind (``cascade/end.py``), read whole or not at all.
+
+The text is the server's file and then the client's, each a line of JSON between a title and a CRC-32. That both met, on which
+port, and with which command is in it, since some programs print neither test nor size.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from ..field_types import find_fault
+from ..printable import one_line
+from .records import OutputError
+
+#: Most characters of a stream that are kept (``MOST`` of ``end.py``); one more says that there was more.
+MOST = 1 << 20
+#: How the two programs may have ended; the server is ended where it would wait for another client.
+ENDS = {"server": ("by itself", "after the client"), "client": ("by itself",)}
+_COUNTERS = ("rx_bytes", "tx_bytes")
+_LINK = ("carrier_changes", "mtu", "operstate", "speed")
+
+
+@dataclass(frozen=True)
+class Look:
+    """An interface at one moment.
+
+    :param link: ``operstate``, ``mtu``, ``speed`` and ``carrier_changes`` as the kernel has them; empty where it says nothing.
+    :param counters: bytes received and sent since it exists.
+    """
+
+    link: Mapping[str, str]
+    counters: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class End:
+    """One of the two.
+
+    :param meeting: a word that the server's end made up and the client's end got from it.
+    :param address: IPv4 address of its own interface.
+    :param words: program and arguments.
+    :param variables: those set for it.
+    :param cores: cores the kernel lets it run on, in the kernel's list format.
+    :param status: exit status; negative: the signal that ended it.
+    :param ended: how it ended.
+    :param seconds: wall time.
+    """
+
+    end: str
+    host: str
+    interface: str
+    meeting: str
+    address: str
+    port: int
+    words: tuple[str, ...]
+    variables: Mapping[str, str]
+    cores: str
+    status: int
+    ended: str
+    seconds: float
+    output: str
+    errors: str
+    before: Look
+    after: Look
+
+    def bytes_of(self, counter: str) -> int:
+        """Bytes its interface counted meanwhile, of ``rx_bytes`` or ``tx_bytes``."""
+        return self.after.counters[counter] - self.before.counters[counter]
+
+    def option(self, name: str) -> str:
+        """Value of an option of its command line, ``-s 8``; empty where it has none."""
+        return dict(zip(self.words, self.words[1:], strict=False)).get(name, "")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both ends of one launch."""
+
+    server: End
+    client: End
+
+
+def title(program: str) -> re.Pattern[str]:
+    """The line that the record of a program's server begins with."""
+    return re.compile(rf"^# server of {re.escape(program)}, format 1\r?$", re.MULTILINE)
+
+
+def read(text: str, program: str, source: str) -> Pair:
+    """Both ends of a launch of a program.
+
+    :raises OutputError: it is cut off, changed or mixed, an end could not measure, the two did not meet each other, or the
+        client's program failed.
+    """
+    rest, ends = text.replace("\r\n", "\n").lstrip("\n"), []
+    for which in ENDS:
+        form = (
+            rf"(?P<said># {which} of {re.escape(program)}, format 1\n(?P<json>[^\n]+)\n)# end: CRC-32 (?P<sum>[0-9a-f]{{8}})\n"
+        )
+        found = re.match(form, rest)
+        if not found or f"{zlib.crc32(found['said'].encode(errors='replace')):08x}" != found["sum"]:
+            raise OutputError(f"{source}: the record of {program}'s {which} is missing, cut off or changed; run it again.")
+        ends.append(_end(found["json"], which, program, source))
+        rest = rest[found.end() :]
+    pair = Pair(*ends)
+    if rest.strip():
+        raise OutputError(f"{source}: something stands behind the record of {program}'s client; outputs are mixed up.")
+    _judge(pair, program, source)
+    return pair
+
+
+def expect_carried(pair: Pair, sent: int, returned: int, program: str, source: str) -> None:
+    """That both interfaces carried what the two exchanged, and that their links stayed as they were.
+
+    A program need not obey: fi_pingpong 1.17 takes a domain that does not exist, and measures elsewhere.
+
+    :param sent: bytes of payload from client to server; ``returned``: those the other way.
+    :raises OutputError: otherwise.
+    """
+    for end, out, back in ((pair.client, sent, returned), (pair.server, returned, sent)):
+        for counter, least, verb in (("tx_bytes", out, "sent"), ("rx_bytes", back, "received")):
+            if end.bytes_of(counter) < least:
+                raise OutputError(
+                    f"{source}: interface {end.interface} of {end.host} {verb} {end.bytes_of(counter)} bytes, and {program} "
+                    f"exchanged {least}: it went over another network; check its options."
+                )
+        if end.before.link != end.after.link:
+            raise OutputError(
+                f"{source}: the link of {end.interface} of {end.host} changed meanwhile; see its cable, run again."
+            )
+
+
+def _end(line: str, which: str, program: str, source: str) -> End:
+    try:
+        content = json.loads(line, object_pairs_hook=_once, parse_constant=_refuse)
+        failed = content.pop("failed")
+        if isinstance(failed, str) and failed:
+            raise OutputError(f"{source}: {program}'s {which} could not measure: {one_line(failed)[:200]}.")
+        before, after = (Look(**content.pop(name)) for name in ("before", "after"))
+        end = End(**{**content, "words": tuple(content["words"])}, before=before, after=after)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, OutputError):
+            raise
+        fault = str(error)
+    else:
+        fault = find_fault(end) or _find_nonsense(end, which, program)
+        if not fault:
+            return end
+    raise OutputError(f"{source}: the record of {program}'s {which} is not of this format: {one_line(fault)[:100]}.")
+
+
+def _find_nonsense(end: End, which: str, program: str) -> str:
+    """The first thing that cannot be so; empty where there is none."""
+    facts = {
+        "end": end.end == which,
+        "host": bool(end.host),
+        "interface": bool(end.interface),
+        "meeting": bool(re.fullmatch("[0-9a-f]{16}", end.meeting)),
+        "address": bool(re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", end.address)),
+        "port": 0 < end.port < 1 << 16,
+        "words": bool(end.words) and PurePosixPath(end.words[0]).name == program,
+        "cores": bool(re.fullmatch(r"[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*", end.cores)),
+        "seconds": 0 <= end.seconds < 1 << 31,
+        "link": all(tuple(sorted(look.link)) == _LINK for look in (end.before, end.after)),
+        "counters": all(tuple(sorted(look.counters)) == _COUNTERS for look in (end.before, end.after)),
+        "bytes": all(look.counters.get(name, -1) >= 0 for look in (end.before, end.after) for name in _COUNTERS),
+    }
+    return next((f"its {name} cannot be so" for name, right in facts.items() if not right), "")
+
+
+def _judge(pair: Pair, program: str, source: str) -> None:
+    """:raises OutputError: the ends belong to two launches, one had to be ended, printed too much, or the client failed."""
+    server, client = pair.server, pair.client
+    if (server.meeting, server.port) != (client.meeting, client.port):
+        raise OutputError(f"{source}: {program}'s client met another server than the one recorded with it; run it again.")
+    if str(client.port) not in client.words or server.address not in client.words or str(server.port) not in server.words:
+        raise OutputError(f"{source}: {program} was started with another address or port; outputs are mixed up, run it again.")
+    for end in (client, server):
+        said = one_line(end.errors.strip() or "it said nothing")[-200:]
+        if end.ended not in ENDS[end.end]:
+            raise OutputError(f"{source}: {program}'s {end.end} was ended {end.ended}; {said}.")
+        if end.status and end.ended == "by itself":
+            raise OutputError(f"{source}: {program}'s {end.end} ended with exit status {end.status}: {said}.")
+        if max(len(end.output), len(end.errors)) > MOST:
+            raise OutputError(f"{source}: {program}'s {end.end} printed more than {MOST} characters; run it again.")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """:raises ValueError: a key is there twice, or a value is true or false, which Python takes for numbers."""
+    if len(dict(pairs)) < len(pairs) or any(isinstance(value, bool) for _, value in pairs):
+        raise ValueError("a key is there twice, or a value is true or false")
+    return dict(pairs)
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no number")
