@@ -135,7 +135,9 @@ def test_pages_of_another_node_fail_the_case(run_here: Run, sandbox: Path) -> No
     answer(sandbox, threads=threads, numa_nodes=2, page_cache_kib=kib, free_kib=kib)
     assert run_here(*ONE, only="memory.py").returncode == 1
     total = 10 * len(threads)
-    [sentence] = stored_case(sandbox)["proof"]["sentences"]
+    case = stored_case(sandbox)
+    assert case["condition"]["suite_options"] == "memory=local,page_cache=as_is"
+    [sentence] = case["proof"]["sentences"]
     assert sentence == f"{len(threads)} of {total} pages are not local to the thread that uses them"
 
 
