@@ -269,7 +269,7 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
     for row in cases.select("stack", "mpi", "mpi_version", "lock_hash", "library_version", "condition").unique().to_dicts():
         condition = read_condition(row["condition"])
         said = {
-            f"MPI of {row['stack']}": f"{row['mpi']} {row['mpi_version']}",
+            f"MPI of {row['stack']}": f"{row['mpi']} {row['mpi_version']}" if row["mpi"] else None,
             f"library of {row['stack']}": row["library_version"],
             f"lock hash of {row['stack']}": row["lock_hash"],
             f"suite options of {row['stack']}": condition.get("suite_options"),

@@ -174,14 +174,16 @@ class MemoryTest(rfm.RunOnlyRegressionTest):
         numbers = " ".join(str(number + 1) for number in range(self.repeats))
         run = f"timeout -k 10 {self.limit_s} {shlex.join(words)} > stream_$repeat.out"
         self.executable = f"for repeat in {numbers}; do {run} || exit; done"
+        options: dict[str, object] = {"memory": self.memory, "page_cache": self.page_cache}
+        options |= {"array_bytes": self.array_bytes} if self.array_bytes else {}
         self.condition = {
             **{name: _ALONE[name] for name in ("stack", "fabric", "nodes", "pinning")},
             "group": self.group,
             "ppn": self.ranks_per_node,
+            "ppn_symbol": "full",
             "ranks": self.ranks_per_node,
-            "memory": self.memory,
-            "page_cache": self.page_cache,
-            **({"suite_options": {"array_bytes": str(self.array_bytes)}} if self.array_bytes else {}),
+            # In the form of other suites' options, by which histories, confirmations and verdicts are kept apart.
+            "suite_options": ",".join(f"{name}={value}" for name, value in options.items()),
             "arguments": {node_memory.NAME: shlex.join(words[1:])},
         }
 

@@ -13,13 +13,16 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+import yaml
 
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.memory import program
+from reframe_tests.harness.sites import references
 
 Run = Callable[..., CompletedProcess[str]]
 GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
 TITLE, LINE, _ = GOLDEN.splitlines()
+METRIC = "Triad.local_cache_as_is.bandwidth"
 #: One case, one run of it, as few repetitions as there are.
 ONE = ("-r", "-n", "Stream%memory=local%page_cache=as_is", "-S", "repeats=1", "-S", "level=smoke")
 
@@ -135,7 +138,9 @@ def test_pages_of_another_node_fail_the_case(run_here: Run, sandbox: Path) -> No
     answer(sandbox, threads=threads, numa_nodes=2, page_cache_kib=kib, free_kib=kib)
     assert run_here(*ONE, only="memory.py").returncode == 1
     total = 10 * len(threads)
-    [sentence] = stored_case(sandbox)["proof"]["sentences"]
+    case = stored_case(sandbox)
+    assert case["condition"]["suite_options"] == "memory=local,page_cache=as_is"
+    [sentence] = case["proof"]["sentences"]
     assert sentence == f"{len(threads)} of {total} pages are not local to the thread that uses them"
 
 
@@ -167,3 +172,22 @@ def test_one_numa_node_leaves_out_other_memory_and_says_why(run_here: Run) -> No
     assert set(re.findall(r"^- Stream %memory=(\w+)", said, re.MULTILINE)) == {"local"}
     only = run_here("-l", "-n", "memory=remote", only="memory.py").stdout
     assert "no case of Stream can be measured here: generic:default: its nodes have one NUMA node" in only
+
+
+@pytest.mark.parametrize(("expected_mb_per_s", "status"), [(1.0, 0), (1e9, 1)])
+def test_a_reference_of_the_site_is_held(run_reframe: Run, sandbox: Path, expected_mb_per_s: float, status: int) -> None:
+    answer(sandbox)
+    keys = ["Stream", "generic:default", "builtin", "memory", 1, len(recorder_cores()), "bunch"]
+    content: Any = {METRIC: [expected_mb_per_s, -0.1, None, "MB/s"]}
+    origin: Any = {METRIC: {"date": "2026-01-01", "n": 5, "session": "made-up", "spread": 0.01}}
+    for key in reversed(keys):
+        content, origin = {key: content}, {key: origin}
+    content["Stream"] = {"$index": [*references.INDEX], **content["Stream"]}
+    content["provenance"] = origin
+    (sandbox / "site_configs" / "generic" / "references.yaml").write_text(yaml.safe_dump(content))
+    # The references are those of the checkout that the harness is of.
+    result = run_reframe(*ONE, top=sandbox, only="memory.py", environ={"PYTHONPATH": str(sandbox)})
+    assert result.returncode == status, result.stdout[-3000:]
+    [gate] = stored_case(sandbox)["gates"]
+    assert (gate["metric"], gate["outcome"]) == (METRIC, "fail" if status else "pass")
+    assert (f"failed to meet reference(s): {METRIC}=" in result.stdout) == bool(status)
