@@ -1,7 +1,8 @@
-"""Programs made on the spot for tests, and shell lines in a mount namespace of their own."""
+"""Programs made on the spot for tests, shell lines in a mount namespace of their own, and a machine with small caches."""
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,11 +23,27 @@ def compile_c(target: Path, text: str, *options: str) -> Path:
 
 def inside_namespace(folder: Path, *lines: str) -> None:
     """Run shell lines where they may mount what they like, unseen by the machine; skip where a user may not."""
+    _need_namespaces()
+    script = folder / "script"
+    script.write_text("\n".join(("set -e", *lines)))
+    subprocess.run(["unshare", "-Urm", "sh", str(script)], check=True)
+
+
+def with_small_caches(folder: Path, program: Path) -> Path:
+    """A script that runs a program as if each cache of this machine had 4 MiB, so that what must be larger is small."""
+    _need_namespaces()
+    size, script = folder / "size", folder / "with-small-caches"
+    size.write_text("4096K\n")
+    mounts = "for each in /sys/devices/system/cpu/cpu*/cache/index*/size; do mount --bind {} $each || exit; done; exec {} {}"
+    inside = mounts.format(shlex.quote(str(size)), shlex.quote(str(program)), '"$@"')
+    script.write_text(f'#!/bin/sh\nexec unshare -Urm sh -c {shlex.quote(inside)} sh "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
+def _need_namespaces() -> None:
     if shutil.which("unshare") is None:
         pytest.skip("[namespaces] no unshare (util-linux) to mount in a namespace of its own")
     trial = ["unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/mnt"]
     if subprocess.run(trial, capture_output=True, check=False).returncode:
         pytest.skip("[namespaces] this machine does not let a user mount in a namespace of his own")
-    script = folder / "script"
-    script.write_text("\n".join(("set -e", *lines)))
-    subprocess.run(["unshare", "-Urm", "sh", str(script)], check=True)

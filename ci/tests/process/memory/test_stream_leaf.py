@@ -18,6 +18,7 @@ import yaml
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.memory import program
 from reframe_tests.harness.sites import references
+from small_programs import with_small_caches
 
 Run = Callable[..., CompletedProcess[str]]
 GOLDEN = (Path(__file__).parents[2] / "data" / "golden_memory" / "stream_local.txt").read_text()
@@ -80,9 +81,11 @@ def recorder_cores() -> list[int]:
     return list(first.values())
 
 
-def test_a_real_case_is_stored_with_its_evidence(run_here: Run, sandbox: Path) -> None:
+def test_a_real_case_is_stored_with_its_evidence(run_here: Run, sandbox: Path, tmp_path: Path) -> None:
     if not recorder.compilers():
         pytest.skip("[compiler] no C compiler")
+    built = program.build(tmp_path / "real")
+    replace_program(sandbox, f'exec {with_small_caches(tmp_path, built)} "$@"')
     result = run_here(*ONE, "-S", "limit_s=600", only="memory.py")  # machines that test are busy
     assert result.returncode == 0, result.stdout[-3000:]
     case = stored_case(sandbox)

@@ -11,6 +11,7 @@ import pytest
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.memory import output, program
 from reframe_tests.harness.vocabulary import BadInput
+from small_programs import with_small_caches
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +41,14 @@ def test_what_does_not_build_is_one_sentence(tmp_path: Path) -> None:
         program.build(tmp_path / "file")
 
 
-def test_a_real_run_is_proven(stream: Path) -> None:
-    done = run(stream, "local", "2", "0", "as_is")
+@pytest.fixture
+def small(stream: Path, tmp_path: Path) -> Path:
+    """The program where arrays are small, since the caches are: a machine may have 500 MB of them."""
+    return with_small_caches(tmp_path, stream)
+
+
+def test_a_real_run_is_proven(small: Path) -> None:
+    done = run(small, "local", "2", "0", "as_is")
     assert (done.returncode, done.stderr) == (0, "")
     result = output.read(done.stdout, "local", "as_is", 2)
     assert output.judge(result, len(result.threads)) == []
@@ -49,10 +56,10 @@ def test_a_real_run_is_proven(stream: Path) -> None:
     assert {one.core for one in result.threads} <= os.sched_getaffinity(0)
 
 
-def test_threads_keep_to_the_cores_of_their_job(stream: Path) -> None:
+def test_threads_keep_to_the_cores_of_their_job(small: Path) -> None:
     core = max(os.sched_getaffinity(0))
     done = subprocess.run(
-        ["taskset", "-c", str(core), stream, "local", "2", "0", "as_is"], capture_output=True, text=True, timeout=300
+        ["taskset", "-c", str(core), small, "local", "2", "0", "as_is"], capture_output=True, text=True, timeout=300
     )
     result = output.read(done.stdout, "local", "as_is", 2)
     assert [one.core for one in result.threads] == [core] and output.judge(result, 1) == []
