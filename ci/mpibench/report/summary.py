@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, ReferenceCheck, Sample
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import KeyFigure
@@ -94,12 +95,13 @@ def reference_checks(session: Session) -> Iterator[tuple[Case, ReferenceCheck]]:
 
 
 def title_of(case: Case) -> str:
-    """Short name of a case: group and condition."""
+    """Short name of a case: group and condition, with options of the suite where some were asked for."""
     if not case.is_measurement:
         return case.name
     ppn = case.ppn_symbol if case.ppn is None or case.ppn_symbol == str(case.ppn) else f"{case.ppn_symbol} ({case.ppn})"
     nodes = f"{case.nodes} node{'' if case.nodes == 1 else 's'}"
-    return f"{case.group} · {case.fabric} · {nodes} · ppn {ppn} · {case.pinning}"
+    options = one_line(str(case.condition.get("suite_options") or ""))
+    return " · ".join([case.group, case.fabric, nodes, f"ppn {ppn}", case.pinning, *([options] if options else [])])
 
 
 def format_number(value: float | None) -> str:
