@@ -18,6 +18,14 @@ from mpibench.results.sessions import Case
     ],
 )
 def test_a_title_names_the_options_of_the_suite(options: str | None, end: str) -> None:
-    condition = {"group": "memory", "fabric": "memory", "nodes": 1, "ppn": 2, "pinning": "bunch", "suite_options": options}
+    condition = {
+        "suite_options": options,
+        "ppn_symbol": "2",
+        "group": "memory",
+        "fabric": "memory",
+        "nodes": 1,
+        "ppn": 2,
+        "pinning": "bunch",
+    }
     case = Case("1:0:0", 0, {"condition": condition}, condition, (), None, ())
     assert title_of(case) == f"memory · memory · 1 node · ppn 2{end}"
