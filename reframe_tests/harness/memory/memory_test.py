@@ -180,7 +180,6 @@ class MemoryTest(rfm.RunOnlyRegressionTest):
             **{name: _ALONE[name] for name in ("stack", "fabric", "nodes", "pinning")},
             "group": self.group,
             "ppn": self.ranks_per_node,
-            "ppn_symbol": str(self.ranks_per_node),
             "ppn_symbol": "full",
             "ranks": self.ranks_per_node,
             # In the form of other suites' options, by which histories, confirmations and verdicts are kept apart.
