@@ -52,8 +52,9 @@ _OPTIONS = {
 }
 #: ReFrame's warnings about tests, and files of tests, that it goes on without.
 _NOT_LOADED = re.compile(r"WARNING: (skipping (?:incompatible )?test .*|.* is not copyable;.*|check path .* does not exist)")
-#: ReFrame's messages: all tests are loaded; the selected ones are about to run.
+#: ReFrame's messages: all tests are loaded; the selected ones are about to run; they were listed.
 _ALL_LOADED, _NONE_RUNS = re.compile(r"Generated \d+ test case\(s\)"), re.compile(r"\[=+\] Running 0 check\(s\)")
+_NONE_LISTED = re.compile(r"Found 0 check\(s\)\n?")
 
 
 def leave_out(test: Any, place: str, reason: str) -> None:
@@ -226,6 +227,7 @@ class _Listener(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self._left_out: list[str] = []
+        self._said_why = False
 
     def emit(self, record: logging.LogRecord) -> None:
         """Hold the command line against the tests.
@@ -249,7 +251,13 @@ class _Listener(logging.Handler):
             except BadInput as error:
                 raise CommandLineError(str(error)) from None
             for sentence in sentences:
+                self._said_why = True
                 getlogger().warning(sentence)
+        elif _NONE_LISTED.fullmatch(message) and not self._said_why:
+            getlogger().warning(
+                "no test fits all options together; a mode (--mode) is options, too, such as '-t production': "
+                "leave one out, 'reframe -l' lists the tests."
+            )
         elif _NONE_RUNS.fullmatch(message):
             raise CommandLineError(
                 "nothing is measured, because no test case fits all options together and has a stack that can run it here: "

@@ -34,6 +34,20 @@ def test_what_selects_nothing_is_one_red_sentence(run_reframe: Run, options: tup
     assert "PASSED" not in output and "Found 0" not in output and "Traceback" not in output
 
 
+@pytest.mark.parametrize(
+    ("options", "warnings"),
+    [
+        (("-n", "ImbMessageSources", "--mode=nightly"), ["no test fits all options together; a mode (--mode) is options, too"]),
+        (("-n", "ImbPointToPoint"), []),
+    ],
+)
+def test_a_list_of_none_says_why(run_reframe: Run, options: tuple[str, ...], warnings: list[str]) -> None:
+    result = run_reframe("-l", *options, only=ONE)
+    said = [line for line in (result.stdout + result.stderr).splitlines() if "WARNING" in line and "fit" in line]
+    assert ("Found 0 check(s)" in result.stdout) == bool(warnings), result.stdout
+    assert len(said) == len(warnings) and all(wanted in line for wanted, line in zip(warnings, said, strict=True)), result.stdout
+
+
 def test_a_configuration_error_is_said_once(run_reframe: Run) -> None:
     result = run_reframe("-l", "-p", "nosuch-stack", only=ONE)
     output = result.stdout + result.stderr
