@@ -45,7 +45,8 @@ def test_a_list_of_none_says_why(run_reframe: Run, options: tuple[str, ...], war
     result = run_reframe("-l", *options, only=ONE)
     said = [line for line in (result.stdout + result.stderr).splitlines() if "WARNING" in line and "fit" in line]
     assert ("Found 0 check(s)" in result.stdout) == bool(warnings), result.stdout
-    assert len(said) == len(warnings) and all(wanted in line for wanted, line in zip(warnings, said, strict=True)), result.stdout
+    assert len(said) == len(warnings), result.stdout
+    assert all(wanted in line for wanted, line in zip(warnings, said, strict=True)), said
 
 
 def test_a_configuration_error_is_said_once(run_reframe: Run) -> None:
