@@ -31,8 +31,9 @@ FEW = 5
 #: What to do where nodes cannot be looked at, as with a scheduler that the test does not know.
 WITHOUT = "PREFLIGHT=no measures without"
 LOG, REPORT = "preflight.log", "preflight.json"
-#: In the log, why a partition's nodes cannot be looked at: ``system:partition: reason``.
-_LEFT_OUT = re.compile(rf"(\S+: {re.escape(NO_LAUNCHER)} \S+)")
+#: In the log, why a partition's nodes cannot be looked at: ``system:partition: reason``; and that this holds for all of them.
+_LEFT_OUT = re.compile(rf"([^\s@]+: {re.escape(NO_LAUNCHER)} \w+)")
+_NONE_LEFT = "no case of NodePreflight can be measured here: "
 
 
 @dataclass
@@ -78,7 +79,7 @@ def look(options: Sequence[str], wanted: str, folder: Path, say: Callable[[str],
     if wanted == NO:
         return PreflightAnswer()
     words = [
-        *("reframe", "--nocolor", "-c", "reframe_tests", "-r", "-n", "^NodePreflight$", *night_options.places(options)),
+        *("reframe", "--nocolor", "-v", "-c", "reframe_tests", "-r", "-n", "^NodePreflight$", *night_options.places(options)),
         *("--session-extras", f"run={RUN}", f"--report-file={folder / REPORT}"),
     ]
     say(f"looking at the nodes first (session label run={RUN}); log: {folder / LOG}")
@@ -92,13 +93,20 @@ def look(options: Sequence[str], wanted: str, folder: Path, say: Callable[[str],
             [f"preflight: not done after {LIMIT_MINUTES:g} min, the queue's time included: see {folder / LOG}"]
         )
     except BadInput:
-        log = folder / LOG
-        reasons = list(dict.fromkeys(_LEFT_OUT.findall(log.read_text(errors="replace") if log.exists() else "")))
-        if not reasons:
-            return PreflightAnswer([f"preflight: ReFrame ended before it looked at a node: see {log}; {WITHOUT}"])
+        text, reasons = _left_out(folder / LOG)
+        if _NONE_LEFT not in text or not reasons:
+            return PreflightAnswer([f"preflight: ReFrame ended before it looked at a node: see {folder / LOG}; {WITHOUT}"])
         sentence = f"preflight: no node was looked at: {'; '.join(reasons)}"
         return PreflightAnswer(notes=[sentence]) if wanted == DEFAULT else PreflightAnswer([f"{sentence}; {WITHOUT}"])
-    return judge(session, exclude=wanted == EXCLUDE)
+    answer = judge(session, exclude=wanted == EXCLUDE)
+    answer.notes += [f"preflight: not looked at: {reason}" for reason in _left_out(folder / LOG)[1]]
+    return answer
+
+
+def _left_out(log: Path) -> tuple[str, list[str]]:
+    """What ReFrame said, and the partitions that it left out, each with the reason."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    return text, list(dict.fromkeys(_LEFT_OUT.findall(text)))
 
 
 def judge(session: Session, *, exclude: bool) -> PreflightAnswer:

@@ -90,6 +90,17 @@ def test_where_no_node_can_be_looked_at_a_night_says_so_and_is_red_only_for_who_
     assert f"{reason}; PREFLIGHT=no measures without." in said.split("NOT accepted; reasons: 1")[1]
 
 
+def test_a_partition_whose_nodes_are_not_looked_at_is_named_beside_one_whose_are(project: NightProject) -> None:
+    second = 'system["partitions"].append({**system["partitions"][0], "name": "batch", "scheduler": "pbs"})\n'
+    project.write("site_configs/tiny/system.py", SYSTEM + second)
+    project.write("bin/qsub", QSUB, executable=True)
+    project.write("bin/qstat", QSTAT, executable=True)
+    status, said = project.run(PREFLIGHT="yes")
+    reason = "preflight: not looked at: tiny:batch: no launcher is known that starts one program a node with pbs"
+    assert status == 0 and reason in said and runs(project) == ["preflight", "nightly"], said
+    assert "of tiny:node" not in said and "tiny:node:" not in said
+
+
 def test_a_number_of_nodes_that_is_none_is_one_sentence(project: NightProject) -> None:
     words = [
         "reframe",
