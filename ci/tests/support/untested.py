@@ -30,6 +30,7 @@ NEEDS: dict[str, str] = {
     "browser": "a browser",
     "compiler": "a C compiler",
     "cores": "enough cores",
+    "numa": "another number of NUMA nodes",
     "pushgateway": "a Prometheus Pushgateway",
     "python": "a Python for every user",
     "git": "git",

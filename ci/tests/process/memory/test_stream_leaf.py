@@ -167,7 +167,7 @@ def test_without_a_compiler_it_is_skipped_and_says_so(run_here: Run, sandbox: Pa
 
 def test_one_numa_node_leaves_out_other_memory_and_says_why(run_here: Run) -> None:
     if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1:
-        pytest.skip("[topology] this machine has several NUMA nodes")
+        pytest.skip("[numa] this machine has several NUMA nodes")
     said = run_here("-l", "-v", only="memory.py").stdout
     for memory in ("remote", "interleaved"):
         why = f"left out: Stream %memory={memory} %page_cache=filled @generic:default: its nodes have one NUMA node"
