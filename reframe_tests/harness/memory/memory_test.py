@@ -148,6 +148,8 @@ class MemoryTest(rfm.RunOnlyRegressionTest):
         if not str(self.array_bytes).isdecimal():
             raise ReframeError(f"-S array_bytes={self.array_bytes} is no number of bytes; give one, or 0 for 4 x the caches.")
         self.array_bytes = int(self.array_bytes)
+        if self.repeats < 1:  # beside tests of others, options are not looked at before
+            raise ReframeError(f"-S repeats={self.repeats} would measure nothing; give 1 or more.")
         if not program.path_in(DIRECTORY).exists() and not recorder.compilers():
             self.skip_reason = NO_COMPILER
             self.skip(self.skip_reason)

@@ -190,6 +190,8 @@ def check(words: Sequence[str], tests: Sequence[Any]) -> None:
     for test in tests:
         if test.level not in catalogue.LEVELS:
             raise BadInput(f"{type(test).__name__}: {test.level!r} is not a level; there are {', '.join(catalogue.LEVELS)}.")
+        if getattr(test, "repeats", 1) < 1:
+            raise BadInput(f"{type(test).__name__}: -S repeats={test.repeats} would measure nothing; give 1 or more.")
         options.check(catalogue.OPTIONS, getattr(test, "suite_options", {}))  # some run no program of a suite
 
 

@@ -165,6 +165,17 @@ def test_without_a_compiler_it_is_skipped_and_says_so(run_here: Run, sandbox: Pa
     assert "no C compiler to build STREAM with; install gcc or clang" in said
 
 
+def test_no_run_at_all_is_refused_beside_tests_of_others(run_here: Run, sandbox: Path) -> None:
+    add_to_leaf(
+        sandbox,
+        "@rfm.simple_test\nclass OfTheSite(rfm.RunOnlyRegressionTest):\n"
+        '    valid_systems = ["*"]\n    valid_prog_environs = ["*"]\n    executable = "true"\n',
+    )
+    words = [word if word != "repeats=1" else "repeats=0" for word in ONE]
+    result = run_here(*words, only="memory.py")
+    assert result.returncode == 1 and "-S repeats=0 would measure nothing; give 1 or more." in result.stdout
+
+
 def test_one_numa_node_leaves_out_other_memory_and_says_why(run_here: Run) -> None:
     if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1:
         pytest.skip("[numa] this machine has several NUMA nodes")
