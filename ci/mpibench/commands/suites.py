@@ -19,19 +19,24 @@ class TableFormat(str, enum.Enum):
 
 
 def catalogue(
-    group: Annotated[str | None, typer.Argument(help="Only this group, e.g. p2p, transfer, collectives.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A group (p2p, collectives), a suite (imb, osu), a benchmark (Allreduce) or a program.")
+    ] = None,
     coverage: Annotated[
         bool, typer.Option("--coverage", help="What releases of the suites offer, and which test measures it, as Markdown.")
     ] = False,
 ) -> None:
-    """List the benchmarks: group, suite, binary, ranks, quantities with units, and the sizes that may have a reference."""
+    """List what the tests can measure: the groups of each suite with the test that runs them.
+
+    With a name: its benchmarks with program, ranks, quantities with units, and the sizes that may have a reference.
+    """
     from mpibench.listings import catalogue as catalogue_command
     from mpibench.listings import coverage as coverage_page
 
     if coverage:
         typer.echo(coverage_page.page(), nl=False)
         return
-    catalogue_command.show(group)
+    catalogue_command.show(name)
 
 
 def parse(

@@ -1,36 +1,132 @@
-"""``mpibench catalogue``: the benchmark rows as a table."""
+"""``mpibench catalogue``: what the tests can measure: its groups by suite, or the benchmarks of one group or suite."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from reframe_tests.harness.suites.benchmark import Benchmark
+from reframe_tests.harness.vocabulary import QUANTITIES, ROOT, BadInput
+
+from .coverage import tests_by_group
+from .doctor import test_folders
+
+#: Beside a group that no test class names.
+NOT_RUN = "no test"
+_OTHERS = "Groups without a suite of their own"
 
 
-def show(group: str | None = None, console: Console | None = None) -> None:
-    """Print the rows of one group or of all.
+def show(name: str | None = None, console: Console | None = None) -> None:
+    """Print the table of contents, or the benchmarks of one group, of one suite, or of one name.
 
-    :raises BadInput: for a group that does not exist.
+    :raises BadInput: for a name that is neither a group, nor a suite, nor a benchmark.
     """
-    if group is not None and group not in catalogue.GROUPS:
-        raise BadInput(f"there is no group '{group}' in the catalogue; choose one of {', '.join(catalogue.GROUPS)}.")
     console = console or Console()
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("group", "benchmark", "suite", "binary", "ranks", "quantities [unit]", "gated sizes [bytes]"):
-        table.add_column(title, overflow="fold")
-    for name in [group] if group else list(catalogue.GROUPS):
-        for row in catalogue.rows(name):
-            table.add_row(
-                name,
-                row.name,
-                row.suite,
-                row.binary,
-                row.ranks,
-                escape(", ".join(f"{QUANTITIES[q].short} [{QUANTITIES[q].unit}]" for q in row.quantities)),
-                "; ".join(f"{QUANTITIES[q].short}: {', '.join(map(str, sizes))}" for q, sizes in row.gated_sizes.items())
-                or "-",
-            )
+    tests = tests_by_group(test_folders(ROOT))
+    if name is None:
+        _show_contents(console, tests)
+        return
+    if name not in catalogue.GROUPS and name in catalogue.SUITES and catalogue.SUITES[name].groups:
+        _show_names(console, list(catalogue.SUITES[name].groups))
+        return
+    for group, rows in _chosen(name).items():
+        _show_rows(console, group, rows, tests.get(group, NOT_RUN))
+
+
+def _show_contents(console: Console, tests: Mapping[str, str]) -> None:
+    """One line a group, under its suite."""
+    for title, groups in _groups_by_suite().items():
+        console.print(f"[bold]{escape(title)}[/bold]")
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for fixed in (True, True, False):
+            table.add_column(no_wrap=fixed)
+        for name in groups:
+            count = len(catalogue.rows(name))
+            what = f" {count} benchmark{'s'[: count != 1]}." if count else ""
+            table.add_row(f"  {name}", tests.get(name, NOT_RUN), escape(f"{catalogue.GROUPS[name].description}.{what}"))
+        console.print(table)
+        console.print()
+    only_read = ", ".join(suite.title for suite in catalogue.SUITES.values() if not suite.groups)
+    console.print(f"Outputs that 'mpibench parse' reads and no test starts: {escape(only_read or 'none')}\n", soft_wrap=True)
+    console.print(
+        "Left: the group, and the test that measures it (reframe -c reframe_tests -n TEST).\n"
+        "mpibench catalogue NAME lists the benchmarks of a group or suite, or where a benchmark is; --coverage says what each\n"
+        "release of a suite offers.",
+        soft_wrap=True,
+    )
+
+
+def _groups_by_suite() -> dict[str, list[str]]:
+    """Titles of suites to their groups; suites whose outputs are only read have none."""
+    listed = {f"{suite.title} ({suite.name})": list(suite.groups) for suite in catalogue.SUITES.values() if suite.groups}
+    owned = {name for groups in listed.values() for name in groups}
+    return {**listed, _OTHERS: [name for name in catalogue.GROUPS if name not in owned]}
+
+
+def _chosen(name: str) -> dict[str, tuple[Benchmark, ...]]:
+    """Groups to the rows of them that a name means."""
+    if name in catalogue.GROUPS:
+        return {name: catalogue.rows(name)}
+    named = {
+        group: tuple(row for row in catalogue.rows(group) if name.lower() in (row.name.lower(), row.binary.lower()))
+        for group in catalogue.GROUPS
+    }
+    if not any(named.values()):
+        raise BadInput(
+            f"there is no group, suite, benchmark or program '{name}' in the catalogue; "
+            f"choose one of {', '.join(catalogue.GROUPS)}, or see 'mpibench catalogue'."
+        )
+    return {group: rows for group, rows in named.items() if rows}
+
+
+def _show_names(console: Console, groups: Iterable[str]) -> None:
+    """Groups and the names of their benchmarks."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    for group in groups:
+        table.add_row(group, escape(", ".join(dict.fromkeys(row.name for row in catalogue.rows(group)))))
     console.print(table)
+
+
+def _show_rows(console: Console, group: str, rows: tuple[Benchmark, ...], test: str) -> None:
+    """The rows of a group: those alike in all but the name in one line, and what all of them share once, above."""
+    console.print(f"[bold]{group}[/bold]: {escape(catalogue.GROUPS[group].description)}. Test: {test}.", soft_wrap=True)
+    titles = ("program", "ranks", "quantities", "reference at bytes")
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        alike.setdefault((row.binary, row.ranks, _quantities(row), _gated(row)), []).append(row.name)
+    shared = [len(alike) > 1 and len(set(cells)) == 1 for cells in zip(*alike, strict=True)]
+    if len(alike) > 1:
+        for title, is_shared, cell in zip(titles, shared, next(iter(alike)), strict=True):
+            if is_shared:
+                console.print(f"  {title}: {escape(cell)}", soft_wrap=True)
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("  benchmarks", min_width=max(len(row.name) for row in rows) + 3)  # and indent and comma
+        for title in (title for title, is_shared in zip(titles, shared, strict=True) if not is_shared):
+            table.add_column(title, no_wrap=title in ("program", "ranks"))
+        for cells, names in alike.items():
+            own = [escape(cell) for cell, is_shared in zip(cells, shared, strict=True) if not is_shared]
+            table.add_row(Padding(", ".join(names), (0, 0, 0, 2)), *own)
+        console.print(table)
+    for cells, names in alike.items() if len(alike) == 1 else ():
+        for title, cell in (("benchmarks", ", ".join(names)), *zip(titles, cells, strict=True)):
+            console.print(f"  {title}: {escape(cell)}", soft_wrap=True)
+    console.print()
+
+
+def _quantities(row: Benchmark) -> str:
+    return ", ".join(f"{QUANTITIES[name].short} [{QUANTITIES[name].unit}]" for name in row.quantities)
+
+
+def _gated(row: Benchmark) -> str:
+    """Sizes that may have a reference, in bytes, by quantity."""
+    return "; ".join(f"{QUANTITIES[name].short}: {_listed(sizes)}" for name, sizes in row.gated_sizes.items()) or "none"
+
+
+def _listed(sizes: Iterable[int | None]) -> str:
+    return ", ".join("no size" if size is None else str(size) for size in sizes)

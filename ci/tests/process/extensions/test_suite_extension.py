@@ -96,7 +96,7 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
 def test_the_commands_know_a_suite_of_a_folder(folder: Path, tmp_path: Path) -> None:
     listed = run_with(folder, "-c", COMMAND, "catalogue", "relay_ring")
     assert listed.returncode == 0, listed.stderr
-    assert re.search(r"relay_ring +token +relay +relay-run +all", listed.stdout)
+    assert re.search(r"^relay_ring: .*benchmarks: token\n +program: relay-run\n +ranks: all\n", listed.stdout, re.S | re.M)
     (tmp_path / "output.txt").write_text(OUTPUT)
     parsed = run_with(folder, "-c", COMMAND, "parse", "--format", "csv", str(tmp_path / "output.txt"))
     assert parsed.returncode == 0 and "1.75" in parsed.stdout, parsed.stderr

@@ -1,0 +1,68 @@
+"""What `mpibench catalogue` prints: a table of contents, a screen for each suite, and where a benchmark is."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from mpibench.listings import catalogue as listing
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.vocabulary import BadInput
+
+#: Lines of a terminal of 80 columns that count as one screen.
+SCREEN = 50
+
+
+def shown(name: str | None = None) -> str:
+    out = io.StringIO()
+    listing.show(name, Console(file=out, width=80))
+    return out.getvalue()
+
+
+def test_a_test_is_named_for_every_group() -> None:
+    text = shown()
+    assert [name for name in catalogue.GROUPS if f"  {name} " not in text] == []
+    assert listing.NOT_RUN not in [word for line in text.splitlines() for word in line.split("  ")]
+
+
+def test_a_group_that_no_test_names_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "tests_by_group", lambda folders: {"p2p": "Pairs"})
+    lines = [line.split("  ") for line in shown().splitlines()]
+    assert sum(listing.NOT_RUN in [word.strip() for word in line] for line in lines) == len(catalogue.GROUPS) - 1
+
+
+@pytest.mark.parametrize("suite", [name for name, suite in catalogue.SUITES.items() if suite.groups])
+def test_a_suite_fits_a_screen_and_names_all_its_benchmarks(suite: str) -> None:
+    text = shown(suite)
+    assert len(text.splitlines()) <= SCREEN
+    words = {word.strip(",. ") for word in text.split()}
+    rows = [row for group in catalogue.SUITES[suite].groups for row in catalogue.rows(group)]
+    assert rows and [row.name for row in rows if row.name not in words] == []
+
+
+@pytest.mark.parametrize("group", catalogue.GROUPS)
+def test_a_group_shows_each_benchmark_once_with_its_units(group: str) -> None:
+    words = [word.strip(",: ") for word in shown(group).split()]
+    rows = catalogue.rows(group)
+    assert [row.name for row in rows if words.count(row.name) < 1] == []
+    assert not any(row.quantities for row in rows) or any(word.startswith("[") for word in words)
+
+
+def test_rows_that_are_alike_share_a_line() -> None:
+    lines = shown("transfer").splitlines()
+    assert any("Sendrecv, Exchange  all " in line for line in lines) and any("Uniband, Biband" in line for line in lines)
+    assert lines[1].strip() == "program: IMB-MPI1"
+
+
+def test_a_benchmark_is_found_in_all_suites_whatever_its_letters() -> None:
+    text = shown("ALLREDUCE")
+    assert "collectives: " in text and "growth: " in text and "Bcast," not in text
+    assert "collectives_osu: " in shown("osu_allreduce") and "PingPong, PingPing" in shown("IMB-MPI1")
+
+
+@pytest.mark.parametrize("name", ["nosuch", "", "[bold]", "p2p "])
+def test_another_name_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="there is no group, suite, benchmark or program"):
+        shown(name)
