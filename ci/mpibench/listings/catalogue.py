@@ -94,28 +94,24 @@ def _show_names(console: Console, groups: Iterable[str]) -> None:
 
 
 def _show_rows(console: Console, group: str, rows: tuple[Benchmark, ...], test: str) -> None:
-    """The rows of a group: those alike in all but the name in one line, and what all of them share once, above."""
-    console.print(f"[bold]{group}[/bold]: {escape(catalogue.GROUPS[group].description)}. Test: {test}.", soft_wrap=True)
+    """The rows of a group: those alike in all but the name together, and what all of them share once, above."""
+    console.print(f"[bold]{group}[/bold]: {escape(catalogue.GROUPS[group].description)}. Test: {test}.")
     titles = ("program", "ranks", "quantities", "reference at bytes")
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         alike.setdefault((row.binary, row.ranks, _quantities(row), _gated(row)), []).append(row.name)
-    shared = [len(alike) > 1 and len(set(cells)) == 1 for cells in zip(*alike, strict=True)]
-    if len(alike) > 1:
-        for title, is_shared, cell in zip(titles, shared, next(iter(alike)), strict=True):
-            if is_shared:
-                console.print(f"  {title}: {escape(cell)}", soft_wrap=True)
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("  benchmarks", min_width=max(len(row.name) for row in rows) + 3)  # and indent and comma
-        for title in (title for title, is_shared in zip(titles, shared, strict=True) if not is_shared):
-            table.add_column(title, no_wrap=title in ("program", "ranks"))
-        for cells, names in alike.items():
-            own = [escape(cell) for cell, is_shared in zip(cells, shared, strict=True) if not is_shared]
-            table.add_row(Padding(", ".join(names), (0, 0, 0, 2)), *own)
-        console.print(table)
-    for cells, names in alike.items() if len(alike) == 1 else ():
-        for title, cell in (("benchmarks", ", ".join(names)), *zip(titles, cells, strict=True)):
-            console.print(f"  {title}: {escape(cell)}", soft_wrap=True)
+    shared = [len(set(cells)) == 1 for cells in zip(*alike, strict=True)]
+
+    def show_cells(cells: Iterable[str], indent: int, which: bool) -> None:
+        for title, cell, is_shared in zip(titles, cells, shared, strict=True):
+            if is_shared == which:
+                console.print(Padding(escape(f"{title}: {cell}"), (0, 0, 0, indent), expand=False))
+
+    for cells in list(alike)[:1]:
+        show_cells(cells, 2, True)
+    for cells, names in alike.items():
+        console.print(Padding(f"[bold]{', '.join(names)}[/bold]", (0, 0, 0, 2), expand=False))
+        show_cells(cells, 4, False)
     console.print()
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from mpibench.listings import catalogue as listing
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
 #: Lines of a terminal of 80 columns that count as one screen.
 SCREEN = 50
@@ -43,17 +43,20 @@ def test_a_suite_fits_a_screen_and_names_all_its_benchmarks(suite: str) -> None:
 
 
 @pytest.mark.parametrize("group", catalogue.GROUPS)
-def test_a_group_shows_each_benchmark_once_with_its_units(group: str) -> None:
-    words = [word.strip(",: ") for word in shown(group).split()]
-    rows = catalogue.rows(group)
-    assert [row.name for row in rows if words.count(row.name) < 1] == []
-    assert not any(row.quantities for row in rows) or any(word.startswith("[") for word in words)
+def test_a_group_shows_each_benchmark_once_with_its_units_and_sizes(group: str) -> None:
+    words = [word.strip(",:; ") for word in shown(group).split()]
+    for row in catalogue.rows(group):
+        assert row.name in words, "no name is folded"
+        assert {str(size) for sizes in row.gated_sizes.values() for size in sizes if size is not None} <= set(words)
+        assert {f"[{QUANTITIES[name].unit}]" for name in row.quantities} <= set(words)
 
 
-def test_rows_that_are_alike_share_a_line() -> None:
+def test_rows_that_are_alike_are_listed_together_and_what_all_share_once() -> None:
     lines = shown("transfer").splitlines()
-    assert any("Sendrecv, Exchange  all " in line for line in lines) and any("Uniband, Biband" in line for line in lines)
-    assert lines[1].strip() == "program: IMB-MPI1"
+    assert "  Sendrecv, Exchange" in [line.rstrip() for line in lines] and "  Uniband, Biband" in [
+        line.rstrip() for line in lines
+    ]
+    assert [line.strip() for line in lines].count("program: IMB-MPI1") == 1
 
 
 def test_a_benchmark_is_found_in_all_suites_whatever_its_letters() -> None:
