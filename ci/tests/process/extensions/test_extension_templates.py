@@ -108,10 +108,9 @@ def test_where_no_stack_has_the_program_the_listing_and_the_doctor_say_why(
 
 def test_the_suite_reads_its_output_and_refuses_a_damaged_one(tmp_path: Path) -> None:
     listed = run_with(FOLDER, "-c", COMMAND, "catalogue", "mysuite_ring")
-    assert listed.returncode == 0, listed.stderr
-    assert re.search(
-        r"^mysuite_ring: .*Test: MysuiteRing\.\n +benchmarks: Ring\n +program: mysuite-ring\n", listed.stdout, re.M
-    )
+    lines = [line.strip() for line in listed.stdout.splitlines()]
+    assert listed.returncode == 0 and "Test: MysuiteRing." in listed.stdout, listed.stderr
+    assert lines[0].startswith("mysuite_ring: ") and {"program: mysuite-ring", "Ring"} <= set(lines)
     output = tmp_path / "output.txt"
     output.write_text("# My suite 1.0\n8 1.50\n16 1.75\n")
     parsed = run_with(FOLDER, "-c", COMMAND, "parse", "--format", "csv", str(output))

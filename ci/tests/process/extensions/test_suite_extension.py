@@ -99,27 +99,6 @@ def test_the_commands_know_a_suite_of_a_folder(folder: Path, tmp_path: Path) -> 
     lines = [line.strip() for line in listed.stdout.splitlines()]
     assert lines[0].startswith("relay_ring: ") and {"program: relay-run", "ranks: all", "token"} <= set(lines)
     (tmp_path / "output.txt").write_text(OUTPUT)
-    done = run_with(folder, "-c", PROGRAM, str(tmp_path / "stack.json"), str(tmp_path / "output.txt"))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
-        "words": ["/opt/relay-run", "--repeat", "50", "token"],
-        "values": [[8, 4, 1.5], [16, 4, 1.75]],
-        "metrics": ["token.latency.0000000008"],
-        "selection": ["+relay"],
-        "program": "relay",
-        "globs": "IMB-* or osu_* or relay-*",
-        "refusal": (
-            "fi_pingpong, the instrument of growing node counts, the guidelines' instrument, IMB, iperf3, mpi4py.bench, OSU, "
-            "perftest, ucx_perftest or Relay"
-        ),
-    }
-
-
-def test_the_commands_know_a_suite_of_a_folder(folder: Path, tmp_path: Path) -> None:
-    listed = run_with(folder, "-c", COMMAND, "catalogue", "relay_ring")
-    assert listed.returncode == 0, listed.stderr
-    assert re.search(r"^relay_ring: .*program: relay-run\n +ranks: all\n.*^  token$", squeezed, re.S | re.M)
-    (tmp_path / "output.txt").write_text(OUTPUT)
     parsed = run_with(folder, "-c", COMMAND, "parse", "--format", "csv", str(tmp_path / "output.txt"))
     assert parsed.returncode == 0 and "1.75" in parsed.stdout, parsed.stderr
 
