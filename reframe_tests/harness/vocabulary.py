@@ -77,6 +77,9 @@ PINNING_POLICIES = ("default", "none", "bunch", "scatter", "nic_local", "nic_rem
 #: Symbolic processes per node, resolved on the partition's topology.
 SYMBOLIC_PPN = ("1", "2", "numa", "socket", "half", "full")
 
+#: Nodes of a job: as many as are idle when it is made. As a number, in ReFrame's way, and as a word.
+ALL_NODES, ALL_NODES_WORD = 0, "all"
+
 #: A fabric of this scope works inside one node only (``shm``, TCP over loopback); its tests use one node.
 SCOPE_NODE = "node"
 #: A fabric of this scope joins nodes; its tests use two nodes or more.

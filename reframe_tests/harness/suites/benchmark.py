@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..vocabulary import BadInput
@@ -172,6 +172,11 @@ def doubling_sizes(first: int, largest: int, *, unit: int = 1, zero: bool = True
         sizes.append(min(size, top))
         size *= 2
     return tuple(sizes)
+
+
+def grow(rows: Collection[Benchmark]) -> bool:
+    """Whether all that rows measure is named with the number of nodes it was measured on."""
+    return bool(rows) and all(row.ranks == "growing" for row in rows)
 
 
 def growing_node_counts(nodes: int) -> tuple[int, ...]:

@@ -102,6 +102,7 @@ class Expected(NamedTuple):
     :param quantities: what each row must hold; empty: whatever it does.
     :param variant: what options add to each variant, because the output does not say it there.
     :param validated: whether each row must say that the data received was right.
+    :param growing: active ranks of each variant, where they are not the same.
     """
 
     benchmark: str
@@ -112,6 +113,11 @@ class Expected(NamedTuple):
     quantities: tuple[str, ...] = ()
     variant: str = ""
     validated: bool = False
+    growing: tuple[int, ...] = ()
+
+    def active(self, printed: str) -> int:
+        """Active ranks of a printed variant."""
+        return dict(zip(self.variants, self.growing, strict=False)).get(printed, self.ranks)
 
     def stored_variant(self, printed: str) -> str:
         """A printed variant with what options add to it, as records and metrics have it."""
@@ -302,7 +308,7 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
     """Every metric that launches give when they are complete."""
     for launch in launched:
         for item, row in zip(launch.expected, launch.rows(), strict=True):
-            for variant in map(item.stored_variant, item.variants):
+            for variant, ranks in ((item.stored_variant(each), item.active(each)) for each in item.variants):
                 for quantity in (QUANTITIES[name] for name in row.quantities):
                     for size in item.sizes:
                         yield Metric(
@@ -313,7 +319,7 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
                             quantity.name,
                             size,
                             variant,
-                            item.ranks,
+                            ranks,
                             size in row.gated_sizes.get(quantity.name, ()),
                             row.directions if _shows_line_rate(row, quantity.name, size) else 0,
                         )
@@ -404,6 +410,9 @@ def _launch(
                 row.quantities if under.options else (),
                 under.variant,
                 under.validated,
+                tuple(count * ranks // nodes for count in benchmark.growing_node_counts(nodes))
+                if row.ranks == "growing"
+                else (),
             )
             for row in under.rows
         ),
