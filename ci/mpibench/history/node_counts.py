@@ -49,7 +49,7 @@ def differing(before: pl.DataFrame, after: pl.DataFrame, older: str, newer: str)
     :param older: what the first side is called, and ``newer`` the second.
     """
     then, now = _counts(before), _counts(after)
-    sentences = {}
+    sentences: dict[str, None] = {}
     for key, counts in now.items():
         if then.get(key, counts) != counts:
             test, partition, _, fabric = key[:4]
@@ -70,5 +70,5 @@ def notes(table: pl.LazyFrame, sessions: pl.DataFrame, session: str) -> list[str
     before = selectors.alike(sessions, session).earlier[-1:]
     if not before:
         return []
-    sides = (table.filter(pl.col("session") == one).collect() for one in (before[0], session))
-    return differing(*sides, older=f"session {before[0][:8]} before", newer="this session")
+    older, newer = (table.filter(pl.col("session") == one).collect() for one in (before[0], session))
+    return differing(older, newer, f"session {before[0][:8]} before", "this session")

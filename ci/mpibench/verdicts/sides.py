@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 
-from ..history import node_counts
 from ..results import eligibility, selection_options, session_values
 from ..results.dataset_layout import read_condition, read_labels
 from ..results.session_values import Selection
@@ -120,7 +119,6 @@ def unlike(baseline: Selection, candidate: Selection, missing: int) -> tuple[tup
             f"unlike: the baseline was measured as {before}, the candidate as {after}{lost}: measure both sides alike (--mode)"
         )
         reason = f"it was measured as {after}, the baseline as {before}"
-    sentences += node_counts.differing(baseline.cases, candidate.cases, "the baseline", "the candidate")
     narrowed = {name: _narrowed(side) for name, side in (("baseline", baseline), ("candidate", candidate))}
     if set(narrowed["baseline"].values()) != set(narrowed["candidate"].values()):
         for name, sessions in narrowed.items():

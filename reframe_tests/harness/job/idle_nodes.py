@@ -82,6 +82,11 @@ def count(nodes: int, group: str, job: Any, extras: Mapping[str, Any], *, dry_ru
     return found
 
 
+def patience(test: Any) -> Any:
+    """How long a job may wait: as the user says, else :data:`PATIENCE` for nodes that were idle, else without end."""
+    return test.max_pending_time or (PATIENCE if test.nodes == ALL_NODES else None)
+
+
 def as_stored(nodes: int) -> dict[str, str]:
     """What is stored beside the number of nodes; nothing where that is what was asked for."""
     return {"nodes_symbol": ALL_NODES_WORD} if nodes == ALL_NODES else {}

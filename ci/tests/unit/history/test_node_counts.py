@@ -12,7 +12,7 @@ import pytest
 from mpibench.history import node_counts
 from mpibench.results import selectors, session_values
 from mpibench.results.session_values import METRIC
-from mpibench.verdicts import comparison, policy, sides
+from mpibench.verdicts import comparison, policy
 from mpibench.watch import drift
 from synthetic_verdicts import write_session
 
@@ -93,7 +93,8 @@ def test_another_number_than_the_night_before_is_said(tmp_path: Path) -> None:
         "the node counts that both have"
     ]
     selections = [session_values.read(tmp_path, SYSTEM, one) for one in names[1:]]
-    assert "62 nodes in the candidate, 64 in the baseline" in sides.unlike(*selections, 0)[0][0]
+    [said] = node_counts.differing(selections[0].cases, selections[1].cases, "the baseline", "the candidate")
+    assert "62 nodes in the candidate, 64 in the baseline" in said
 
 
 @pytest.mark.parametrize(("last", "missing"), [(62, 0), (64, 0)])
