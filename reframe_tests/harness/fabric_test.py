@@ -245,7 +245,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.exclusive_access = True
         self.num_tasks = self._condition.ranks
         self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
-        self.max_pending_time = self.max_pending_time or (None if self.nodes else idle_nodes.PATIENCE)
+        self.max_pending_time = idle_nodes.patience(self)
 
     def _resolve(self, stack: Stack) -> Condition:
         """The parameters translated for a stack on this partition."""

@@ -103,6 +103,7 @@ class Expected(NamedTuple):
     :param variant: what options add to each variant, because the output does not say it there.
     :param validated: whether each row must say that the data received was right.
     :param growing: active ranks of each variant, where they are not the same.
+    :param links: :meth:`Benchmark.links`.
     """
 
     benchmark: str
@@ -114,6 +115,7 @@ class Expected(NamedTuple):
     variant: str = ""
     validated: bool = False
     growing: tuple[int, ...] = ()
+    links: float = 1.0
 
     def active(self, printed: str) -> int:
         """Active ranks of a printed variant."""
@@ -168,8 +170,8 @@ class Metric:
     """One number a launch gives: quantity x benchmark x variant x message size.
 
     :param gated: whether the size is one of those that may carry a reference.
-    :param directions: for bandwidths that say something about a link at this size, see :attr:`Benchmark.directions`; 0
-        otherwise.
+    :param directions: for bandwidths that say something about a link at this size, :attr:`Benchmark.directions` times the links
+        that carry it; 0 otherwise.
     """
 
     name: str
@@ -181,7 +183,7 @@ class Metric:
     variant: str
     ranks: int
     gated: bool
-    directions: int
+    directions: float
 
 
 def rows(group: str) -> tuple[Benchmark, ...]:
@@ -301,6 +303,8 @@ def _idle(group: str, ranks: int, nodes: int | None) -> NotMeasured:
     where = f"{ranks} rank{'s'[: ranks != 1]}"
     if nodes is not None and any(row.active(ranks) for row in planned):
         where += f" of {nodes} node{'s'[: nodes != 1]}"
+        least = min(row.min_nodes for row in planned)
+        where += f": it takes {least} nodes or more" if nodes < least else ""
     return NotMeasured(f"no benchmark of group {group} runs on {where}")
 
 
@@ -321,7 +325,7 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
                             variant,
                             ranks,
                             size in row.gated_sizes.get(quantity.name, ()),
-                            row.directions if _shows_line_rate(row, quantity.name, size) else 0,
+                            row.directions * item.links if _shows_line_rate(row, quantity.name, size) else 0,
                         )
 
 
@@ -410,9 +414,8 @@ def _launch(
                 row.quantities if under.options else (),
                 under.variant,
                 under.validated,
-                tuple(count * ranks // nodes for count in benchmark.growing_node_counts(nodes))
-                if row.ranks == "growing"
-                else (),
+                row.growing_ranks(ranks, nodes),
+                row.links(nodes),
             )
             for row in under.rows
         ),
