@@ -303,8 +303,8 @@ def _idle(group: str, ranks: int, nodes: int | None) -> NotMeasured:
     where = f"{ranks} rank{'s'[: ranks != 1]}"
     if nodes is not None and any(row.active(ranks) for row in planned):
         where += f" of {nodes} node{'s'[: nodes != 1]}"
-        least = min(row.min_nodes for row in planned)
-        where += f": it takes {least} nodes or more" if nodes < least else ""
+    if nodes is not None and nodes < (least := min(row.min_nodes for row in planned)):
+        where += f": it takes {least} nodes or more"
     return NotMeasured(f"no benchmark of group {group} runs on {where}")
 
 
