@@ -36,8 +36,8 @@ ROWS: tuple[Benchmark, ...] = (
     _row("Bisection", traffic.window_one_way, 1),
     _row("Bisection_both_ways", traffic.window_both_ways, 2),
 )
-# As many repetitions as IMB makes of Uniband at its largest size.
-_SIZES = at_levels(SizeRange((20, 20), 10, 256), SizeRange((16, 22), 50, 1024), SizeRange((16, 22), 100, 4096))
+# A link of 100 Gbit/s carries that much both ways in the time of a level.
+_SIZES = at_levels(SizeRange((20, 20), 10, 20), SizeRange((16, 22), 50, 40), SizeRange((16, 22), 100, 80))
 
 #: Group to what it measures and its invocations.
 GROUPS: Mapping[str, Group] = {

@@ -16,6 +16,8 @@ VICTIM, LOAD, IMPACT = "Victim", "Load", "Victim_impact"
 ALONE, LOADED = "alone", "loaded"
 #: Bytes of the instrument's messages: a victim's, and those of the streams.
 PING, STREAM = 8, 131072
+#: Repetitions for each MiB that a link may carry: each may wait for the 2 MiB of a stream's window, 17 ms on 1 Gbit/s.
+PER_MIB = 500
 #: Mean and percentiles over the repetitions of all victims.
 LATENCIES = ("latency_us", "latency_p50_us", "latency_p90_us", "latency_p99_us")
 
@@ -58,11 +60,12 @@ def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None
 
 
 def arguments(run: Run) -> list[str]:
-    """Ranks of each node and repetitions.
+    """Ranks of each node and repetitions, fewer on a slow link.
 
     :raises NotMeasured: where a node has no rank to stream beside its victim.
     """
     ppn = run.ranks // run.nodes
     if ppn < 2:
         raise NotMeasured("latency under load needs two ranks a node or more: one that waits for it and others that stream")
-    return ["--ppn", str(ppn), "--repetitions", str(run.size_range.count)]
+    repetitions = min(run.size_range.count, PER_MIB * run.size_range.volume_mib)
+    return ["--ppn", str(ppn), "--repetitions", str(repetitions)]
