@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -269,12 +269,7 @@ def _read_ranks(
     wrong = checks.check_library(ranks, condition.stack)
     wrong += checks.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
     wrong += clocks.check_clocks(ranks)
-    there = {rank.rank: rank.host.partition(".")[0] for rank in ranks}
-    wrong += [
-        f"rank {rank} was on {there[rank]} and not on {host}, as its output says."
-        for rank, host in said.hosts.items()
-        if there.get(rank, host) != host
-    ]
+    wrong += check_hosts(ranks, said.hosts)
     wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
     links = link_state.check_links(ranks, condition.fabric)
     wrong += links.sentences
@@ -302,6 +297,19 @@ def _read_ranks(
         "links": link_state.settings_of(links.states),
         "link_errors": links.errors,
     }
+
+
+def check_hosts(ranks: Iterable[checks.RankEvidence], hosts: Mapping[int, str]) -> list[str]:
+    """A sentence for each rank that was on another host than its program says.
+
+    :param hosts: names without a domain, by rank.
+    """
+    there = {rank.rank: rank.host.partition(".")[0] for rank in ranks}
+    return [
+        f"rank {rank} was on {there[rank]} and not on {host}, as its output says."
+        for rank, host in hosts.items()
+        if there.get(rank, host) != host
+    ]
 
 
 def _ranks(record: Record) -> int:

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from catalogue_launches import launches
+from reframe_tests.harness.results import measurement
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.bisection import output
 from reframe_tests.harness.suites.records import OutputError
 from reframe_tests.harness.vocabulary import NotMeasured
 from studies.output_damage import golden
+from synthetic_evidence import make_rank
 
 GROUP = "bisection"
 PLAIN, CROSSING = "bisection-mpich-n2.txt", "bisection-mpich-n4-switches.txt"
@@ -131,6 +133,14 @@ def test_the_evidence_says_how_it_was_split() -> None:
     assert first == "the nodes were split by switches as the site has them, 2 of 2 pairs of nodes on different ones"
     assert re.fullmatch(r"the slowest pair of Bisection_both_ways 1048576 B: ranks [0-3] and [0-3]", slowest)
     assert output.said("") == ((), {})
+
+
+def test_pairs_are_held_against_the_ranks_own_records() -> None:
+    ranks = [make_rank(0, "c1.site.org"), make_rank(1, "c2")]
+    assert measurement.check_hosts(ranks, output.said(golden(PLAIN)).hosts) == []
+    assert measurement.check_hosts(ranks, {0: "c1", 1: "c3", 7: "c9"}) == [
+        "rank 1 was on c2 and not on c3, as its output says."
+    ]
 
 
 @pytest.mark.parametrize(
