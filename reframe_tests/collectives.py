@@ -4,6 +4,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter
 
 from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
+from reframe_tests.harness.job.idle_nodes import node_count
 
 
 @rfm.simple_test
@@ -68,4 +69,4 @@ class WholeMachine(MaintenanceTest):
     """Barrier and small collectives on 2, 4, 8, ... nodes up to all of the job, with percentiles and growth over log2."""
 
     group = "growth"
-    nodes = parameter(inherit_params=True, filter_params=lambda counts: counts[-1:], type=int, loggable=True)
+    nodes = parameter(inherit_params=True, filter_params=lambda counts: counts[-1:], type=node_count, loggable=True)

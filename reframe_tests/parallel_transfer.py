@@ -1,8 +1,10 @@
 """Parallel transfer: all ranks send and receive at the same time, with the same partners or with others each time."""
 
 import reframe as rfm
+from reframe.core.builtins import parameter
 
 from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
+from reframe_tests.harness.job.idle_nodes import node_count
 
 
 @rfm.simple_test
@@ -25,6 +27,40 @@ class OsuParallelTransfer(FabricTest):
     """Latency, bandwidth and message rate of OSU, all pairs of ranks at the same time."""
 
     group = "transfer_osu"
+
+
+@rfm.simple_test
+class Bisection(MaintenanceTest):
+    """Streams between two halves of all nodes, paired across switches where these are known."""
+
+    group = "bisection"
+    nodes = parameter(inherit_params=True, filter_params=lambda counts: counts[-1:], type=node_count, loggable=True)
+
+
+@rfm.simple_test
+class LoadedLatency(MaintenanceTest):
+    """Latency between pairs of nodes, alone and while their other ranks stream; from two nodes with two ranks each on."""
+
+    group = "loaded_latency"
+
+
+@rfm.simple_test
+class GpcnetRings(MaintenanceTest):
+    """Random and natural rings, Allreduce and Alltoall of GPCNeT over all nodes of the job, mean and tail."""
+
+    group = "gpcnet"
+    #: Eight tests of up to ten seconds each, whatever the level.
+    limit_s = 600
+
+
+@rfm.simple_test
+class GpcnetCongestion(MaintenanceTest):
+    """Latency, bandwidth and Allreduce of GPCNeT on a fifth of the nodes, alone and while all others cause congestion."""
+
+    group = "gpcnet_congestion"
+    nodes = parameter(inherit_params=True, filter_params=lambda counts: counts[-1:], type=node_count, loggable=True)
+    #: As above, and with congestors until the last test has ended.
+    limit_s = 1800
 
 
 @rfm.simple_test

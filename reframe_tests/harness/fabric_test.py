@@ -20,7 +20,7 @@ from reframe.core.builtins import parameter, run_after, run_before, sanity_funct
 from reframe.core.exceptions import ReframeError, SanityError, SkipTestError
 
 from .evidence import data_check, recorder
-from .job import condition, ending, interleaved, parameters, script
+from .job import condition, ending, idle_nodes, interleaved, parameters, script
 from .job.condition import Condition
 from .results import agreement, growth, measurement
 from .samples import ReferenceCheck, Sample
@@ -33,7 +33,6 @@ from .vocabulary import QUANTITIES, BadInput, NotMeasured
 
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
-
 
 parameters.warn_of_unmatched_stacks()
 
@@ -105,8 +104,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: Nodes of the job.
     #:
     #: :type: :class:`int`
-    #: :values: 1 for fabrics inside a node, the partition's ``node_counts`` for the others
-    nodes = parameter(parameters.node_counts_of_system(), type=int, loggable=True)
+    #: :values: 1 for fabrics inside a node, the partition's ``node_counts`` for the others; ``all`` where these grow
+    nodes = parameter(parameters.node_counts_of_system(), type=idle_nodes.node_count, loggable=True)
 
     #: Processes per node, resolved on the partition's topology.
     #:
@@ -155,8 +154,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         selected_tests.LOADED.append(self)
         self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG]
         self.descr = catalogue.GROUPS[self.group].description
-        names = ("group", "fabric", "nodes", "ppn", "pinning")
-        places = self._places({name: getattr(self, name) for name in names})
+        places = self._places({name: getattr(self, name) for name in ("group", "fabric", "nodes", "ppn", "pinning")})
         self.valid_systems = list(places.partitions)
         self.valid_prog_environs = catalogue.stack_selection(self.group) if places.stacks is None else list(places.stacks)
         for place, why in places.left_out:
@@ -229,6 +227,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             raise ReframeError(f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _")
         try:
             self._options = parameters.suite_options(partition, self.group, self.suite_options)
+            self._nodes = idle_nodes.count(self.nodes, self.group, self.job, partition.extras, dry_run=self.is_dry_run())
             self._condition = self._resolve(self._stack)
             limits = catalogue.Limits(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
             self._launches = self._plan(limits, self._condition)
@@ -246,6 +245,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.exclusive_access = True
         self.num_tasks = self._condition.ranks
         self.num_tasks_per_node = self.ranks_per_node = self._condition.ppn
+        self.max_pending_time = idle_nodes.patience(self)
 
     def _resolve(self, stack: Stack) -> Condition:
         """The parameters translated for a stack on this partition."""
@@ -253,7 +253,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         return condition.resolve(
             stack=stack,
             fabric=site.fabrics_of(partition.extras)[self.fabric],
-            nodes=self.nodes,
+            nodes=self._nodes,
             ppn=self.ppn,
             pinning=self.pinning,
             processor=partition.processor.info,
@@ -275,7 +275,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition (by default its own), from the catalogue."""
         where = where or self._condition
-        return catalogue.launches(self.group, where.stack, where.ranks, self.level, self.nodes, limits, self._options)
+        return catalogue.launches(self.group, where.stack, where.ranks, self.level, where.nodes, limits, self._options)
 
     @run_before("run")
     def write_job(self) -> None:
@@ -306,7 +306,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             ),
         ]
         self.job.launcher = getlauncher("local")()
-        self.condition = {**self._condition.as_dict(), "launcher": " ".join(launcher)}
+        self.condition = {**self._condition.as_dict(), **idle_nodes.as_stored(self.nodes), "launcher": " ".join(launcher)}
         if self._options:
             self.condition |= options.as_stored(catalogue.OPTIONS, self._options, self._launches)
         if self._paired:

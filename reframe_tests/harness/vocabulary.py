@@ -58,6 +58,11 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("bandwidth_p50_mb_per_s", "MB/s", HIGHER, "bandwidth_p50", "bandwidth, median of repetitions"),
         Quantity("bandwidth_p90_mb_per_s", "MB/s", HIGHER, "bandwidth_p90", "bandwidth, 90th percentile of repetitions"),
         Quantity("bandwidth_p99_mb_per_s", "MB/s", HIGHER, "bandwidth_p99", "bandwidth, 99th percentile of repetitions"),
+        Quantity("bandwidth_tail_mb_per_s", "MB/s", HIGHER, "bandwidth_tail", "bandwidth that 99 % of samples reach"),
+        Quantity("bandwidth_slowest_mb_per_s", "MB/s", HIGHER, "bandwidth_slowest", "bandwidth of the slowest pair"),
+        Quantity("across_switches", "1", NONE, "across_switches", "share of pairs on different switches"),
+        Quantity("impact", "1", LOWER, "impact", "mean under load over that alone"),
+        Quantity("impact_p99", "1", LOWER, "impact_p99", "99th percentile under load over that alone"),
         Quantity("line_rate_fraction", "1", HIGHER, "line_rate_fraction", "fraction of line rate"),
     )
 }
@@ -76,6 +81,9 @@ PINNING_POLICIES = ("default", "none", "bunch", "scatter", "nic_local", "nic_rem
 
 #: Symbolic processes per node, resolved on the partition's topology.
 SYMBOLIC_PPN = ("1", "2", "numa", "socket", "half", "full")
+
+#: Nodes of a job: as many as are idle when it is made. As a number, in ReFrame's way, and as a word.
+ALL_NODES, ALL_NODES_WORD = 0, "all"
 
 #: A fabric of this scope works inside one node only (``shm``, TCP over loopback); its tests use one node.
 SCOPE_NODE = "node"

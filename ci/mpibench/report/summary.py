@@ -15,6 +15,7 @@ from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import KeyFigure
 
 from ..results import eligibility
+from ..results.quantity_text import nodes_text
 from ..results.sessions import Case, Session, label_of
 
 
@@ -99,7 +100,7 @@ def title_of(case: Case) -> str:
     if not case.is_measurement:
         return case.name
     ppn = case.ppn_symbol if case.ppn is None or case.ppn_symbol == str(case.ppn) else f"{case.ppn_symbol} ({case.ppn})"
-    nodes = f"{case.nodes} node{'' if case.nodes == 1 else 's'}"
+    nodes = nodes_text(case.nodes)
     options = one_line(str(case.condition.get("suite_options") or ""))
     return " · ".join([case.group, case.fabric, nodes, f"ppn {ppn}", case.pinning, *([options] if options else [])])
 

@@ -24,7 +24,7 @@ import polars as pl
 
 from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.samples import PROVEN, STATUSES
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 
 from .. import whole_file
 from . import unreadable
@@ -74,7 +74,7 @@ def _case_values(session: Session, case: Case) -> dict[str, Any]:
         "stack": case.stack,
         **{key: _text(condition.get(key)) for key in ("mpi", "mpi_version", "origin", "lock_hash")},
         "fabric": case.fabric or None,
-        "nodes": case.nodes,
+        "nodes": ALL_NODES if condition.get("nodes_symbol") == ALL_NODES_WORD else case.nodes,
         "ppn": case.ppn,
         "ppn_symbol": case.ppn_symbol or None,
         "pinning": case.pinning or None,

@@ -44,7 +44,7 @@ CASE_COLUMNS: dict[str, Any] = {
     "origin": pl.String,
     "lock_hash": pl.String,
     "fabric": pl.String,
-    "nodes": pl.Int32,
+    "nodes": pl.Int32,  # 0: all that were idle; how many, says ``nodes`` of the condition
     "ppn": pl.Int32,  # processes per node as resolved
     "ppn_symbol": pl.String,  # as asked for
     "pinning": pl.String,

@@ -1,6 +1,8 @@
-"""Message sizes and units as readers see them, on terminals and pages alike."""
+"""Message sizes, numbers of nodes and units as readers see them, on terminals and pages alike."""
 
 from __future__ import annotations
+
+from reframe_tests.harness.vocabulary import ALL_NODES
 
 
 def size_text(message_bytes: int | None) -> str:
@@ -11,6 +13,11 @@ def size_text(message_bytes: int | None) -> str:
         if message_bytes >= factor and message_bytes % factor == 0:
             return f"{message_bytes // factor} {unit}"
     return f"{message_bytes} B"
+
+
+def nodes_text(nodes: int | None) -> str:
+    """Number of nodes as the dataset has it: ``1 node``, ``4 nodes``, ``all idle nodes``."""
+    return "all idle nodes" if nodes == ALL_NODES else f"{nodes} node{'' if nodes == 1 else 's'}"
 
 
 def unit_text(unit: str) -> str:

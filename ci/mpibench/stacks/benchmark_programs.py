@@ -56,7 +56,7 @@ def list_samples(stack: Stack) -> dict[str, Path]:
 
 
 def list_globs() -> str:
-    """Names of all suites' programs: ``IMB-* or osu_*``."""
+    """Names of all suites' programs: ``network_*test or IMB-* or osu_*``."""
     return " or ".join(programs.glob for programs in SUITES.values())
 
 
@@ -142,6 +142,8 @@ def prove(
             left_out[name] = reason
         else:
             binaries[name] = str(path)
+    silent = {suite_of(name) for name in binaries} - set(suites)
+    suites.update({suite: SUITES[suite].unsaid for suite in silent if SUITES[suite].unsaid})
     for name in [name for name in binaries if suite_of(name) not in suites]:
         left_out[name] = f"it does not say its version on one node, and no other program of {suite_of(name)} does"
         del binaries[name]

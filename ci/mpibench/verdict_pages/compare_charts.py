@@ -11,7 +11,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..pages.palette import PALETTE
-from ..results.quantity_text import size_text, unit_text
+from ..results.quantity_text import nodes_text, size_text, unit_text
 from ..results.session_values import BENCHMARK, CONDITION, CURVE, METRIC
 from ..verdicts import text as verdict_text
 
@@ -148,7 +148,7 @@ def pinning_maps(values: pl.DataFrame, message_bytes: int) -> Iterator[go.Figure
                 ygap=1,
             )
         )
-        where = f"{shown['stack']} on {shown['partition']}, {shown['fabric']}, {shown['nodes']} nodes"
+        where = f"{shown['stack']} on {shown['partition']}, {shown['fabric']}, {nodes_text(shown['nodes'])}"
         size = size_text(message_bytes)
         figure.update_layout(title=f"{shown['benchmark']}, {size}: {where}", height=180 + 40 * len(policies))
         yield figure

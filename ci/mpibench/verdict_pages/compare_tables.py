@@ -15,7 +15,7 @@ from rich.text import Text
 
 from reframe_tests.harness.printable import one_line
 
-from ..results.quantity_text import size_text
+from ..results.quantity_text import nodes_text, size_text
 from ..results.session_values import CONDITION, METRIC
 from ..verdicts import sides as verdict_sides
 from ..verdicts import text as verdict_text
@@ -32,7 +32,7 @@ def condition_text(row: Mapping[str, Any], subject: str) -> str:
         "stack": row["stack"],
         "partition": f"partition {row['partition']}",
         "fabric": row["fabric"],
-        "nodes": f"{row['nodes']} {'node' if row['nodes'] == 1 else 'nodes'}",
+        "nodes": nodes_text(row["nodes"]),
         "ppn": f"{row['ppn']} per node",
         "pinning": f"pinning {row['pinning']}",
     }

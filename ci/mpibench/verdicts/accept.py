@@ -20,6 +20,7 @@ import polars as pl
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..history import node_counts
 from ..history import strata as history_strata
 from ..history.levels import under_both_names
 from ..history.past import Past
@@ -166,6 +167,7 @@ class Acceptance:
             for text in verdict_sides.unproven_sentences(self.baseline)
         ]
         lines += [f"{name}: {text}" for name, side in reversed(self._sides) for text in side.notes]
+        lines += node_counts.differing(self.baseline.cases, self.candidate.cases, "the baseline", "the candidate")
         mixed = history_strata.mixed(self.baseline) if len(self.baseline.sessions) > 1 else {}
         lines += [f"the baseline's sessions are no one history and are compared job by job: {text}" for text in mixed.values()]
         # What was measured again of a night is what that night was called for, against other sessions and by another decision.

@@ -27,6 +27,7 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import LOWER
 
+from ..history import node_counts
 from ..history import strata as history_strata
 from ..history.past import Spread, spread_of
 from ..history.strata import SHARED
@@ -155,7 +156,7 @@ def judge(
             used.append(before.drop("slowness"))
     results = curve_tests.evaluate(tests, policy)
     rows, bands = _rows(curves, points, tests, results, policy)
-    absent = metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True)
+    absent = node_counts.missing(metrics[0].join(metrics[1], on=METRIC, how="anti", nulls_equal=True), metrics[1])
     new = metrics[1].join(metrics[0], on=METRIC, how="anti", nulls_equal=True)
     table = _with_values(pl.concat([rows, zeros], how="diagonal_relaxed"), [pl.concat(used), measured[1]])
     return Judgement(

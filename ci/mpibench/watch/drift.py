@@ -21,6 +21,7 @@ import polars as pl
 from reframe_tests.harness.vocabulary import JUDGED, LOWER, QUANTITIES, BadInput
 
 from ..completeness import expected_file
+from ..history import node_counts
 from ..history.levels import Level
 from ..history.strata import SHARED
 from ..protocols import moved_switches
@@ -133,9 +134,8 @@ class Event:
             text += f", {sizes}: {verdict_text.change_text(self.slower)}, {count} metric{plural} ({what})"
             for move in self.moves:
                 text += f"; {move.metrics.height} of them because {verdict_text.moved_text(move)}"
-        if self.changed:
-            text += "; that night: " + ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
-        text += "" if self.changed else "; nothing else that is stored changed that night"
+        changed = ", ".join(f"{name} {old} -> {new}" for name, old, new in self.changed[:4])
+        text += f"; that night: {changed}" if changed else "; nothing else that is stored changed that night"
         return f"{text}; part of {self.accepted}" if self.accepted else text
 
 
@@ -420,12 +420,12 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
     if history.nights.height <= FEWEST_CHANGED or history.partial:
         return []
     there = ~np.isnan(history.logs[:, -1 - FEWEST_CHANGED :])
-    gone = history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1]))
-    keys = ["stack", "fabric", "benchmark"]
+    measured = history.metrics.filter(pl.Series(there[:, -1]))
+    gone = node_counts.missing(history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1])), measured)
     if not whole:
-        gone = gone.join(history.metrics.filter(pl.Series(there[:, -1])), on=[*CONDITION, "benchmark"], how="semi")
+        gone = gone.join(measured, on=[*CONDITION, "benchmark"], how="semi")
     lines = []
-    for (stack, fabric, benchmark), rows in gone.group_by(keys, maintain_order=True):
+    for (stack, fabric, benchmark), rows in gone.group_by("stack", "fabric", "benchmark", maintain_order=True):
         sizes = verdict_text.sizes_text(rows["message_bytes"])
         lines.append(
             f"missing: {stack} on {fabric}, {benchmark}, {sizes}: {rows.height} metrics of the last {FEWEST_CHANGED} nights "

@@ -29,6 +29,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..completeness import expected
 from ..completeness.expected import Completeness
+from ..history import node_counts
 from ..history.strata import SHARED
 from ..results import confirmations, eligibility, selectors, session_values, unreadable
 from ..statistics import two_sides
@@ -96,6 +97,7 @@ def decide(
         *late,
         *doubtful,
         *_dropped(table, sessions, cases, chosen),
+        *node_counts.notes(table, sessions, chosen),
         *whole.notes,
         *unknown,
         *_unmatched(policy, table),

@@ -54,6 +54,7 @@ CONCRETIZED = {
     "intel-mpi-benchmarks@2019.0 ^mpich": ("intel-mpi-benchmarks", "2019.0"),
     "intel-mpi-benchmarks@2021.11+mpi4 ^mpich": ("intel-mpi-benchmarks", "2021.11"),
     "osu-micro-benchmarks@=7.5+mpi4 ^mpich": ("osu-micro-benchmarks", "7.5"),
+    "mpibench-suite+gpcnet ^mpich": ("gpcnet", "1.3"),
     "mpibench-suite+perftest ^mpich": ("perftest", "25.10.0-0.128"),
     "mpibench-suite ^mvapich2 fabrics=nemesis": ("mvapich2", "2.3.7-1"),
     "mvapich2 fabrics=mrail": ("mvapich2", "2.3.7-1"),

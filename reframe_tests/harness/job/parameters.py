@@ -19,7 +19,7 @@ from ..stacks import metadata
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
 from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
-from . import condition, transports
+from . import condition, idle_nodes, transports
 
 
 def _partition_extras() -> list[dict[str, Any]]:
@@ -172,12 +172,13 @@ def places_of(
     wanted = [{word.removeprefix("+") for word in words.split()} for words in catalogue.stack_selection(group)]
     useful, stacks, unfit, left_out = [], [], [], []
     for partition in there:
-        ranks = ranks_of(partition, fabric, nodes, ppn, pinning, orders)
         try:
+            count = idle_nodes.assume(nodes, group, partition.extras)
+            ranks = ranks_of(partition, fabric, count, ppn, pinning, orders)
             if isinstance(ranks, str):
                 raise NotMeasured(ranks)
             if ranks >= 0:
-                catalogue.check_ranks(group, ranks, nodes)
+                catalogue.check_ranks(group, ranks, count)
             able = [each for each in partition.environs if any(words <= set(each.features) for words in wanted)]
             if not able:
                 raise NotMeasured(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ..printable import printable, printable_data
 from ..samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
 from ..sites import references
 from ..suites import catalogue, preamble, reader
+from ..suites.model import Said
 from ..suites.records import Record
 from ..vocabulary import QUANTITIES
 from .error_excerpt import excerpt
@@ -140,7 +141,8 @@ def evaluate(
             outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
             records[launch.name, repeat] = parsed
             whole = not ended and not broken
-            facts = _read_ranks(outcome, condition, launch, where, parsed, debug, directory / files.evidence, whole)
+            said = catalogue.SUITES[launch.suite].said(printed) if parsed else Said()
+            facts = _read_ranks(outcome, condition, launch, where, parsed, debug, directory / files.evidence, whole, said)
             if not launch.checks_data:
                 details.append((launch.name, repeat, facts))
             outcome.add(launch.name, where, CONTRADICTED, _above_line_rate(condition, launch, parsed))
@@ -249,6 +251,7 @@ def _read_ranks(
     debug: str,
     directory: Path,
     whole: bool,
+    said: Said,
 ) -> dict[str, Any]:
     """Hear the ranks of one repeat of one launch; returns the facts, adds sentences to the outcome.
 
@@ -266,6 +269,7 @@ def _read_ranks(
     wrong = checks.check_library(ranks, condition.stack)
     wrong += checks.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
     wrong += clocks.check_clocks(ranks)
+    wrong += check_hosts(ranks, said.hosts)
     wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
     links = link_state.check_links(ranks, condition.fabric)
     wrong += links.sentences
@@ -288,11 +292,24 @@ def _read_ranks(
     facts = checks.summarise(ranks, traffic, wrong)
     return {
         **facts,
-        "notes": [*facts["notes"], *links.notes, *striping.notes],
+        "notes": [*facts["notes"], *said.notes, *links.notes, *striping.notes],
         "use": [node.as_dict() for node in use.nodes],
         "links": link_state.settings_of(links.states),
         "link_errors": links.errors,
     }
+
+
+def check_hosts(ranks: Iterable[checks.RankEvidence], hosts: Mapping[int, str]) -> list[str]:
+    """A sentence for each rank that was on another host than its program says.
+
+    :param hosts: names without a domain, by rank.
+    """
+    there = {rank.rank: rank.host.partition(".")[0] for rank in ranks}
+    return [
+        f"rank {rank} was on {there[rank]} and not on {host}, as its output says."
+        for rank, host in hosts.items()
+        if there.get(rank, host) != host
+    ]
 
 
 def _ranks(record: Record) -> int:
@@ -328,16 +345,17 @@ def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: It
     """Sentence on the one bandwidth of a launch that exceeds the fabric's line rate most, if one does."""
     rows = {row.name: row for row in launch.rows()}
     bandwidths = [
-        (record.values["bandwidth_mb_per_s"] * _groups(record), rows[record.benchmark].directions, record)
+        (record.values["bandwidth_mb_per_s"] * _groups(record) / links, rows[record.benchmark].directions, links, record)
         for record in records
+        for links in [rows[record.benchmark].links(condition.nodes)]
         if "bandwidth_mb_per_s" in record.values
         and rows[record.benchmark].directions
         and (record.message_bytes or 0) >= rows[record.benchmark].line_rate_from_bytes
     ]
     if not bandwidths:
         return []
-    value, directions, record = max(bandwidths, key=lambda row: row[0] / row[1])
-    what = f"{record.benchmark} of {record.message_bytes} bytes"
+    value, directions, links, record = max(bandwidths, key=lambda row: row[0] / row[1])
+    what = f"{record.benchmark} of {record.message_bytes} bytes" + (f" on each of {links:g} links" if links > 1 else "")
     sentence = references.above_line_rate(what, value, condition.fabric, directions)
     return [sentence] if sentence else []
 

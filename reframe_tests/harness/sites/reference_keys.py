@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import former_names
-from ..suites import catalogue, node_memory
-from ..vocabulary import PINNING_POLICIES, SCOPE_NODE, Quantity
+from ..suites import benchmark, catalogue, node_memory
+from ..vocabulary import ALL_NODES, PINNING_POLICIES, SCOPE_NODE, Quantity
 
 #: Folder of the test files.
 TESTS = Path(__file__).resolve().parents[2]
@@ -81,7 +81,8 @@ def problems(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> Iterato
         return
     if pinning not in PINNING_POLICIES:
         yield f"there is no pinning policy '{pinning}'{_meant(pinning, PINNING_POLICIES)}"
-    for what, number in (("nodes", nodes), ("processes per node", ppn)):
+    growing = nodes == ALL_NODES and type(nodes) is int and benchmark.grow(catalogue.rows(tests()[test]))
+    for what, number in (("nodes", 1 if growing else nodes), ("processes per node", ppn)):
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
             yield f"'{number}' is not a number of {what}; symbolic names are resolved before references are looked up"
     if quantity_of(test, str(metric)) is None:
@@ -109,7 +110,7 @@ def problems(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> Iterato
         yield f"partition '{partition}' has no fabric '{fabric}'{_meant(str(fabric), fabrics)}"
     else:
         counts = [1] if fabrics[fabric]["scope"] == SCOPE_NODE else list(extras.get("node_counts", [2]))
-        if nodes not in counts:
+        if nodes not in counts and not (growing and max(counts) > 1):
             yield f"'{fabric}' of partition '{partition}' is measured on {_listed(counts)} nodes, not on {nodes}"
 
 

@@ -45,11 +45,12 @@ class ReferenceError(BadInput):
     """A references.yaml that cannot be used."""
 
 
-def line_rate_fraction(bandwidth_mb_per_s: float, fabric: Fabric, directions: int) -> float | None:
+def line_rate_fraction(bandwidth_mb_per_s: float, fabric: Fabric, directions: float) -> float | None:
     """Measured bandwidth as a fraction of line rate x rails x directions; ``None`` where the fabric has no line rate.
 
     :param bandwidth_mb_per_s: bandwidth in MB/s (1e6 bytes per second) of all pairs together.
-    :param directions: 1 where all data flows one way over each link, 2 where it flows both ways at once.
+    :param directions: 1 where all data flows one way over each link, 2 where it flows both ways at once; times the links that
+        carry it.
     """
     rate = fabric.line_rate_gbit_per_s
     return None if rate is None else bandwidth_mb_per_s * GBIT_PER_MB / (rate * directions)

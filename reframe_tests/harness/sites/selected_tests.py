@@ -20,7 +20,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..suites import catalogue, options
-from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput
+from ..vocabulary import ALL_NODES_WORD, PINNING_POLICIES, SYMBOLIC_PPN, BadInput
 from . import named_tests
 
 #: Tests of the harness that have been loaded; each adds itself.
@@ -33,7 +33,10 @@ _WANTED: set[tuple[Any, int]] = set()
 #: Type of our handler in ReFrame's settings.
 HANDLER = "selected_tests"
 #: Names that a parameter or variable may have besides those that are tests of their own on this system.
-_WORDS = {"pinning": PINNING_POLICIES, "ppn": SYMBOLIC_PPN, "level": tuple(catalogue.LEVELS), "depth": tuple(catalogue.LEVELS)}
+_WORDS = {
+    **{"pinning": PINNING_POLICIES, "ppn": SYMBOLIC_PPN, "nodes": (ALL_NODES_WORD,)},
+    **dict.fromkeys(("level", "depth"), tuple(catalogue.LEVELS)),
+}
 #: Tests and reasons at most that a sentence names.
 FEW = 3
 #: Options with which every variant is made, as short as ReFrame takes them: it runs tests on partitions and with stacks that

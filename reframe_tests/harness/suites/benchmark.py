@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..vocabulary import BadInput
@@ -20,6 +20,7 @@ RANK_RULES: Mapping[str, str] = {
     "even_only": "all; refused where n is odd",
     "all": "all",
     "grid2d": "all; refused unless n = a x b with a, b >= 2",
+    "halves": "all, on an even number of nodes",
     "growing": "those of the first 2, 4, 8, ... nodes up to all, one count after the other",
     "grid3d": "all; refused unless IMB finds n = a x b x c with a, b, c >= 2",
 }
@@ -57,6 +58,7 @@ class Benchmark:
         buffer may exceed it for a moment; and one message at a time still waits for its latency (1 MiB on 1 Gbit/s: 2 %).
     :param crossing: :data:`EVERY_MESSAGE`, :data:`NOTHING_SURE`, or the power of ranks per node one node's share grows with.
     :param title: what the suite calls it at the head of its output, where that is not the name.
+    :param summed: its bandwidth is the sum of all pairs, half of the nodes sending to the other half.
     :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if both ways at once,
         0 where it says nothing about a link.
     """
@@ -79,6 +81,7 @@ class Benchmark:
     since: tuple[int, ...] = ()
     until: tuple[int, ...] = ()
     directions: int = 0
+    summed: bool = False
     line_rate_from_bytes: int = 1 << 20
     crossing: str | int = EVERY_MESSAGE
     title: str = ""
@@ -112,6 +115,14 @@ class Benchmark:
             carried = self.traffic_between(size, ranks, nodes)
         return carried / size * 2 / max(2, min(nodes, ranks))
 
+    def growing_ranks(self, ranks: int, nodes: int) -> tuple[int, ...]:
+        """Ranks that take part at each node count, where these grow; otherwise nothing."""
+        return tuple(count * ranks // nodes for count in growing_node_counts(nodes)) if self.ranks == "growing" else ()
+
+    def links(self, nodes: int) -> float:
+        """Links whose line rates its bandwidth is held against: one for each pair of nodes whose bandwidths are added up."""
+        return max(1.0, nodes / 2) if self.summed else 1.0
+
     def active(self, ranks: int, nodes: int | None = None) -> int:
         """Ranks that take part when started on ``ranks``; 0 if the benchmark cannot be run on that number.
 
@@ -119,11 +130,13 @@ class Benchmark:
         """
         if ranks < max(self.min_ranks, self.min_nodes) or (nodes is not None and nodes < self.min_nodes):
             return 0
+        if self.ranks == "halves" and nodes is not None and nodes % 2:
+            return 0
         if self.ranks in ("one", "pair"):
             return 1 if self.ranks == "one" else 2
         if self.ranks == "only_pair":
             return 2 if ranks == 2 else 0
-        if self.ranks in ("even", "even_only"):
+        if self.ranks in ("even", "even_only", "halves"):
             return 0 if ranks % 2 else ranks
         if sides := self.grid(ranks):
             return ranks if min(sides) >= 2 else 0
@@ -172,6 +185,11 @@ def doubling_sizes(first: int, largest: int, *, unit: int = 1, zero: bool = True
         sizes.append(min(size, top))
         size *= 2
     return tuple(sizes)
+
+
+def grow(rows: Collection[Benchmark]) -> bool:
+    """Whether all that rows measure is named with the number of nodes it was measured on."""
+    return bool(rows) and all(row.ranks == "growing" for row in rows)
 
 
 def growing_node_counts(nodes: int) -> tuple[int, ...]:

@@ -102,6 +102,8 @@ class Expected(NamedTuple):
     :param quantities: what each row must hold; empty: whatever it does.
     :param variant: what options add to each variant, because the output does not say it there.
     :param validated: whether each row must say that the data received was right.
+    :param growing: active ranks of each variant, where they are not the same.
+    :param links: :meth:`Benchmark.links`.
     """
 
     benchmark: str
@@ -112,6 +114,12 @@ class Expected(NamedTuple):
     quantities: tuple[str, ...] = ()
     variant: str = ""
     validated: bool = False
+    growing: tuple[int, ...] = ()
+    links: float = 1.0
+
+    def active(self, printed: str) -> int:
+        """Active ranks of a printed variant."""
+        return dict(zip(self.variants, self.growing, strict=False)).get(printed, self.ranks)
 
     def stored_variant(self, printed: str) -> str:
         """A printed variant with what options add to it, as records and metrics have it."""
@@ -162,8 +170,8 @@ class Metric:
     """One number a launch gives: quantity x benchmark x variant x message size.
 
     :param gated: whether the size is one of those that may carry a reference.
-    :param directions: for bandwidths that say something about a link at this size, see :attr:`Benchmark.directions`; 0
-        otherwise.
+    :param directions: for bandwidths that say something about a link at this size, :attr:`Benchmark.directions` times the links
+        that carry it; 0 otherwise.
     """
 
     name: str
@@ -175,7 +183,7 @@ class Metric:
     variant: str
     ranks: int
     gated: bool
-    directions: int
+    directions: float
 
 
 def rows(group: str) -> tuple[Benchmark, ...]:
@@ -295,6 +303,8 @@ def _idle(group: str, ranks: int, nodes: int | None) -> NotMeasured:
     where = f"{ranks} rank{'s'[: ranks != 1]}"
     if nodes is not None and any(row.active(ranks) for row in planned):
         where += f" of {nodes} node{'s'[: nodes != 1]}"
+    if nodes is not None and nodes < (least := min(row.min_nodes for row in planned)):
+        where += f": it takes {least} nodes or more"
     return NotMeasured(f"no benchmark of group {group} runs on {where}")
 
 
@@ -302,7 +312,7 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
     """Every metric that launches give when they are complete."""
     for launch in launched:
         for item, row in zip(launch.expected, launch.rows(), strict=True):
-            for variant in map(item.stored_variant, item.variants):
+            for variant, ranks in ((item.stored_variant(each), item.active(each)) for each in item.variants):
                 for quantity in (QUANTITIES[name] for name in row.quantities):
                     for size in item.sizes:
                         yield Metric(
@@ -313,9 +323,9 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
                             quantity.name,
                             size,
                             variant,
-                            item.ranks,
+                            ranks,
                             size in row.gated_sizes.get(quantity.name, ()),
-                            row.directions if _shows_line_rate(row, quantity.name, size) else 0,
+                            row.directions * item.links if _shows_line_rate(row, quantity.name, size) else 0,
                         )
 
 
@@ -404,6 +414,8 @@ def _launch(
                 row.quantities if under.options else (),
                 under.variant,
                 under.validated,
+                row.growing_ranks(ranks, nodes),
+                row.links(nodes),
             )
             for row in under.rows
         ),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from .benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
 from .options import SuiteOption
@@ -85,6 +86,7 @@ class Programs:
     :param ranks: ranks it needs to say so.
     :param sample: the programs started to see that a build runs; ``None``: all.
     :param refusal: regular expression of what a program says that runs, but not so and not even to say its version.
+    :param unsaid: stands for the version of a suite none of whose programs says it without measuring.
     """
 
     glob: str
@@ -94,6 +96,7 @@ class Programs:
     ranks: int = 1
     sample: tuple[str, ...] | None = None
     refusal: str = ""
+    unsaid: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,17 @@ class KeyFigure:
     empty: bool = False
 
 
+class Said(NamedTuple):
+    """What an output says of how it was measured, beside its numbers.
+
+    :param notes: sentences for the evidence, without a full stop.
+    :param hosts: ranks to the hosts they were on, by their names without a domain; held against the ranks' own records.
+    """
+
+    notes: tuple[str, ...] = ()
+    hosts: Mapping[int, str] = {}
+
+
 def sizes_of_doublings(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
     """Sizes of a suite that doubles from the smallest to the largest and has no message of 0 bytes."""
     if row.sizes == SIZELESS:
@@ -184,6 +198,7 @@ class Suite:
     :param offer: what a release of it offers.
     :param options: what of it may be set.
     :param shown_arguments: arguments that an output says its program was started with; ``None`` where it does not say.
+    :param said: what an output that was read says of how it was measured.
     """
 
     name: str
@@ -203,6 +218,7 @@ class Suite:
     script: Script | None = None
     options: tuple[SuiteOption, ...] = ()
     shown_arguments: Callable[[str], tuple[str, ...] | None] = field(default=lambda text: None)
+    said: Callable[[str], Said] = field(default=lambda text: Said())
 
     @property
     def feature(self) -> str:

@@ -192,7 +192,9 @@ def _as_started(records: Sequence[Record], expected: Sequence[catalogue.Expected
 
 def _filled(record: Record, item: catalogue.Expected) -> Record:
     repetitions = item.repetitions if record.repetitions is None else record.repetitions
-    return replace(record, ranks=item.ranks, repetitions=repetitions, variant=item.stored_variant(record.variant))
+    return replace(
+        record, ranks=item.active(record.variant), repetitions=repetitions, variant=item.stored_variant(record.variant)
+    )
 
 
 def check_arguments(text: str, launch: catalogue.Launch, *, source: str = "<text>") -> None:

@@ -78,6 +78,11 @@ def window_fan(message_bytes: int, ranks: int) -> int:
     return WINDOW * (ranks - 1) * message_bytes
 
 
+def stream_window(message_bytes: int, ranks: int) -> int:
+    """``32 s``: one pair of ranks sends 16 messages each way (``loaded_latency/instrument.py``, ``stream``)."""
+    return 2 * 16 * message_bytes
+
+
 def pairs_both_ways(message_bytes: int, ranks: int) -> int:
     """``2 (n/2) s``: pairs of ranks, one message each way (MT_benchmark.cpp, ``mt_pt2pt`` and ``mt_ipt2pt``)."""
     return 2 * (ranks // 2) * message_bytes

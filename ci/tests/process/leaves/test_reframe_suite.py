@@ -237,6 +237,24 @@ def test_the_whole_machine_is_measured_in_one_job_of_all_its_nodes(sandbox: Path
     assert re.search(r"^#SBATCH --ntasks=6$", text, re.MULTILINE)
 
 
+def test_all_idle_nodes_in_a_dry_run_are_those_of_the_largest_count(sandbox: Path, run_reframe: Run, require_stack) -> None:
+    """Nobody is asked which nodes are idle; and what such a job measured would be no curve of other tests."""
+    require_stack("mpich-wheels")
+    options = ["-n", "WholeMachine%fabric=eth1g%.*%ppn=1%", "-P", "nodes=all", "-p", "mpich-wheels"]
+    result = run_reframe("--dry-run", "--system=minicluster:eth1g", *options, top=sandbox, only="collectives.py")
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert "WholeMachine %fabric=eth1g %nodes=all %ppn=1 " in result.stdout
+    [script] = (sandbox / "results").rglob("rfm_job.sh")
+    assert "growth/instrument.py --nodes 2 --ppn 1 --repetitions" in script.read_text()
+    others = ["-n", "ImbCollectives%fabric=eth1g%.*%ppn=1%", *options[2:]]
+    result = run_reframe("-v", "--dry-run", "--system=minicluster:eth1g", *others, top=sandbox, only="collectives.py")
+    assert result.returncode == 1, result.stdout[-3000:]
+    assert re.search(r"left out: ImbCollectives .*%nodes=all .*: the metrics of group collectives do not say", result.stdout)
+    result = run_reframe("-l", "-P", "nodes=every", "--system=minicluster:eth1g", top=sandbox, only="collectives.py")
+    assert result.returncode == 1
+    assert "-P nodes=every: 'every' is not a value of nodes; there are 2, all or a number" in result.stdout
+
+
 def test_one_node_is_no_whole_machine_and_said(run_reframe: Run, stacks: dict[str, Stack]) -> None:
     if not stacks:
         pytest.skip("[stacks] no stack is built here")

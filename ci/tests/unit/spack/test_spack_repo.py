@@ -13,7 +13,9 @@ import spack_recorder
 from spack_recorder import RECIPES, REPO
 
 #: Where sources may come from: the projects themselves.
-UPSTREAM = re.compile(r"https://(github\.com/(intel/mpi-benchmarks|linux-rdma/perftest)|mvapich\.cse\.ohio-state\.edu)([/.]|$)")
+UPSTREAM = re.compile(
+    r"https://(github\.com/(intel/mpi-benchmarks|linux-rdma/perftest|netbench/GPCNET)|mvapich\.cse\.ohio-state\.edu)([/.]|$)"
+)
 
 each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 
@@ -21,6 +23,7 @@ each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_the_repository_has_what_the_project_needs() -> None:
     assert yaml.safe_load((REPO / "repo.yaml").read_text()) == {"repo": {"namespace": "mpibench", "api": "v2.2"}}
     assert set(RECIPES) == {
+        "gpcnet",
         "intel-mpi-benchmarks",
         "mpibench-suite",
         "mvapich",

@@ -13,7 +13,9 @@ from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import write_stack
 
 REFUSES = "[utils/osu_bw_fan_util.c:102] Error: 'Please run this benchmark on more than 1 node'\n"
+TOO_FEW = "ERROR: this application must be run on at least 2 nodes\n"
 SAYS = {
+    "network_test": (1, TOO_FEW),
     "osu_latency": (0, "# OSU MPI Latency Test v7.5\n"),
     "osu_bw_fan_in": (1, REFUSES),
     "osu_bw": (1, "error: no such interface\n"),
@@ -49,3 +51,9 @@ def test_a_program_of_another_version_is_left_out(prove):
 def test_without_a_version_nothing_is_registered(prove):
     with pytest.raises(BadInput, match="does not say its version on one node, and no other program of osu does"):
         prove("osu_bw_fan_in")
+
+
+def test_a_suite_that_never_says_its_version_is_registered_without(prove):
+    """GPCNeT's programs take no argument, and refuse one node."""
+    found = prove("network_test")
+    assert (set(found.binaries), found.suites, found.left_out) == ({"network_test"}, {"gpcnet": "unknown"}, {})

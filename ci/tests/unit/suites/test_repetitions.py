@@ -40,13 +40,19 @@ def iterations(launch: Launch) -> tuple[int, int]:
     return int(count), int(volume)
 
 
-def launches(group: str, limits: Limits, ranks: int = 2, level: str = "nightly", nodes: int = 2) -> dict[str, Launch]:
-    return {row.name: row for row in catalogue.launches(group, STACK, ranks, level, nodes, limits)}
+def launches(group: str, limits: Limits, ranks: int = 2, level: str = "nightly", nodes: int = 0) -> dict[str, Launch]:
+    made = catalogue.launches(group, STACK, ranks, level, nodes or nodes_of(group), limits)
+    return {row.name: row for row in made}
+
+
+def nodes_of(group: str) -> int:
+    """Two nodes, or as many as a group needs."""
+    return max(2, *(row.min_nodes for row in catalogue.rows(group)))
 
 
 def fewest(group: str) -> int:
-    """Fewest ranks that two nodes share evenly and something of a group runs on: a ring of neighbours has four."""
-    return next(ranks for ranks in (2, 4) if any(row.active(ranks, 2) for row in catalogue.rows(group)))
+    """Fewest ranks that these nodes share evenly and something of a group runs on: a ring of neighbours has four."""
+    return next(ranks for ranks in (2, 4, 10) if any(row.active(ranks, nodes_of(group)) for row in catalogue.rows(group)))
 
 
 @pytest.mark.parametrize("group", PLANS)

@@ -72,6 +72,7 @@ def _mpi1() -> tuple[Benchmark, ...]:
             bound,
             gated_sizes=WINDOW_GATES,
             directions=directions,
+            summed=True,
             options=WINDOW_OPTION,
             options_since=WINDOW_OPTION_SINCE,
         )

@@ -116,6 +116,7 @@ def _rows() -> tuple[Benchmark, ...]:
             traffic.window_one_way,
             gated_sizes={"message_rate_per_s": (8,), **BANDWIDTH_GATES},
             directions=1,
+            summed=True,
             options=WINDOW,
             variants=(f"window={traffic.WINDOW}",),
         ),

@@ -19,11 +19,13 @@ class MpibenchSuite(BundlePackage):
 
     variant("imb", default=True, description="Intel MPI Benchmarks, all suites that need no MPI 4")
     variant("osu", default=True, description="OSU Micro-Benchmarks")
+    variant("gpcnet", default=False, description="GPCNeT: a network alone and under congestion, from ten nodes on")
     variant("perftest", default=False, description="perftest: InfiniBand verbs without MPI")
 
     depends_on("mpi")
     depends_on("intel-mpi-benchmarks@2021.7: +mpi1+ext+io+nbc+rma+mt+p2p~check", when="+imb", type=("build", "run"))
     depends_on("osu-micro-benchmarks@5.6:", when="+osu", type=("build", "run"))
+    depends_on("gpcnet@1.3", when="+gpcnet", type=("build", "run"))
     depends_on("perftest", when="+perftest", type=("build", "run"))
 
     conflicts("~imb~osu", msg="mpibench-suite without benchmarks measures nothing: enable imb, osu or both")

@@ -1,0 +1,42 @@
+"""All idle nodes of a real Slurm in one job, counted when it is made; fewer than two are skipped with the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cluster_reframe
+from live_cluster import LiveCluster
+from mpibench.results import dataset, session_values
+
+OPTIONS = ("-n", "WholeMachine%fabric=eth1g%.*%ppn=1%", "-P", "nodes=all", "-p", "mpich-wheels", "--system=minicluster:eth1g")
+
+
+def test_collectives_on_all_idle_nodes(cluster: LiveCluster, visible: Path) -> None:
+    done = cluster_reframe.run(cluster, visible / "all", *OPTIONS, files=["collectives.py"])
+    (case,) = done.measured
+    assert (done.status, case.result, case.evidence) == (0, "pass", "proven"), case.reason
+    assert " %nodes=all %ppn=1 " in case.name
+    assert (case.nodes, case.condition["nodes_symbol"]) == (2, "all")
+    assert case.proof is not None and [rank["host"] for rank in case.proof.ranks] == ["c1", "c2"]
+    assert {device.device for device in case.proof.devices} >= {"eth1g"}
+    found = {(sample.benchmark, sample.variant, sample.ranks) for sample in case.samples}
+    assert found == {(name, "nodes=2", 2) for name in ("Barrier", "Allreduce", "Alltoall")}
+    percentiles = {sample.quantity: sample.values[0] for sample in case.samples if sample.benchmark == "Barrier"}
+    assert 0 < percentiles["latency_p50_us"] <= percentiles["latency_p90_us"] <= percentiles["latency_p99_us"]
+
+    exported = visible / "dataset"
+    dataset.export(done.folder / "results.db", exported)
+    assert session_values.cases_of(exported, "minicluster").collect()["nodes"].to_list() == [0], "one history, however many"
+
+
+def test_where_others_hold_a_node_it_is_skipped_and_said(cluster: LiveCluster, visible: Path) -> None:
+    held = cluster("exec", "--", "sbatch", "--parsable", "--partition=eth1g", "-N1", "--exclusive", "--wrap=sleep 600")
+    assert held.returncode == 0, held.stderr
+    try:
+        cluster("exec", "--", "sh", "-c", "until squeue --noheader --states=R | grep -q .; do sleep 0.2; done", timeout_s=60)
+        done = cluster_reframe.run(cluster, visible / "held", *OPTIONS, files=["collectives.py"])
+    finally:
+        cluster("exec", "--", "scancel", held.stdout.strip())
+    assert [case.result for case in done.session.cases] == ["skip"], done.said
+    (case,) = done.session.cases
+    assert "nodes=all: 1 node of the partition is in state idle" in case.reason, case.reason

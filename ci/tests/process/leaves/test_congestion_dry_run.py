@@ -1,0 +1,66 @@
+"""Congestion on more nodes than there are here: scripts of dry runs, and why a case is left out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+Run = Callable[..., CompletedProcess[str]]
+#: Test to the line with which its program is started on ten nodes.
+STARTED = {
+    "Bisection": r"bisection/instrument\.py --ppn 1 --repetitions \d+ Bisection:1048576 Bisection_both_ways:1048576",
+    "GpcnetRings": r"\S+/gpcnet/bin/network_test",
+    "GpcnetCongestion": r"\S+/gpcnet/bin/network_load_test",
+}
+
+
+@pytest.fixture
+def run_on_ten(sandbox: Path, run_reframe: Run, require_stack) -> Run:
+    """ReFrame on a cluster of ten nodes with a stack that has GPCNeT."""
+    require_stack("mpich-wheels")
+    system = sandbox / "site_configs" / "minicluster" / "system.py"
+    system.write_text(system.read_text().replace('"node_counts": [2]', '"node_counts": [2, 10]'))
+    file = sandbox / "environments" / "mpich-wheels" / "stack.json"
+    stack = json.loads(file.read_text())
+    for name in ("network_test", "network_load_test"):
+        program = sandbox / "gpcnet" / "bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        stack["binaries"][name] = str(program)
+    stack["suites"]["gpcnet"] = {"version": "unknown", "built_with": "its mpicc"}
+    file.write_text(json.dumps(stack))
+    where = ("--system=minicluster:eth1g", "-p", "mpich-wheels", "-S", "level=smoke")
+    return lambda *options: run_reframe(*options, *where, top=sandbox, only="parallel_transfer.py")
+
+
+def test_ten_nodes_in_one_job(run_on_ten: Run, sandbox: Path) -> None:
+    result = run_on_ten("--dry-run", "-n", f"({'|'.join(STARTED)})%fabric=eth1g%nodes=10%ppn=1%")
+    assert result.returncode == 0, result.stdout[-3000:]
+    scripts = {path.parent.name.partition("_")[0]: path.read_text() for path in (sandbox / "results").rglob("rfm_job.sh")}
+    assert set(scripts) == set(STARTED)
+    for test, text in scripts.items():
+        assert re.search(rf"{STARTED[test]}(?!\S)", text), test
+        assert re.search(r"^#SBATCH --ntasks=10$", text, re.MULTILINE)
+
+
+def test_what_needs_more_nodes_or_ranks_is_left_out_and_said(run_on_ten: Run) -> None:
+    result = run_on_ten("-l", "-v")
+    left_out = dict(re.findall(r"left out: (\w+ %.*?) %pinning=\w+ @minicluster:eth1g: (.*)", result.stdout))
+    assert left_out["LoadedLatency %fabric=eth1g %nodes=2 %ppn=1"] == "no benchmark of group loaded_latency runs on 2 ranks"
+    shown = set(re.findall(r"^- (\w+ %.*?) %pinning", result.stdout, re.MULTILINE))
+    assert {f"{test} %fabric=eth1g %nodes=10 %ppn=1" for test in STARTED} <= shown
+
+
+def test_on_two_nodes_nothing_is_congested(run_reframe: Run, require_stack) -> None:
+    require_stack("mpich-wheels")
+    result = run_reframe("-l", "-v", "--system=minicluster:eth1g", "-n", "Gpcnet", only="parallel_transfer.py")
+    assert re.search(
+        r"left out: GpcnetCongestion .*: no benchmark of group \w+ runs on 2 ranks: it takes 10 nodes or more", result.stdout
+    )
+    assert re.search(r"left out: GpcnetRings .*: no stack of this partition has gpcnet", result.stdout)

@@ -1,0 +1,104 @@
+"""Histories of ``nodes=all``: what both nights have is compared; what only one can have is not missing, and that is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from mpibench.history import node_counts
+from mpibench.results import selectors, session_values
+from mpibench.results.session_values import METRIC
+from mpibench.verdicts import comparison, policy
+from mpibench.watch import drift
+from synthetic_verdicts import write_session
+
+SYSTEM = "testbed"
+TEST = "WholeMachine %fabric=eth1g %nodes=all %ppn=1 %pinning=bunch"
+
+
+def write_night(folder: Path, number: int, nodes: int, slower: Mapping[int, float] | None = None) -> str:
+    """A session of ``nodes=all`` whose job had so many nodes.
+
+    :param slower: factor on the time at a node count.
+    """
+    counts = [count for count in (2, 4, 8, 16, 32) if count < nodes] + [nodes]
+    places = dict(enumerate(counts))
+
+    def at_count(row: dict[str, Any]) -> dict[str, Any] | None:
+        place = row["message_bytes"]
+        if place not in places:
+            return None
+        nodes = places[place]
+        factor = (slower or {}).get(nodes, 1.0)
+        return {
+            **row,
+            **{"suite": "growth", "benchmark": "Barrier", "message_bytes": None, "variant": f"nodes={nodes}", "ranks": nodes},
+            **{"quantity": "t_max_us", "value": row["value"] * factor},
+        }
+
+    return write_session(
+        folder,
+        number,
+        benchmarks={"Barrier": "latency_us"},
+        sizes=range(6),
+        edit=at_count,
+        condition={"nodes": nodes, "nodes_symbol": "all"},
+        where={"name": TEST, "group": "growth", "nodes": 0},
+    )
+
+
+def compared(folder: Path, first: str, second: str) -> comparison.Judgement:
+    before, after = (session_values.read(folder, SYSTEM, one) for one in (first, second))
+    return comparison.judge(before, after, policy.load(SYSTEM))
+
+
+def test_nights_are_compared_at_the_counts_both_have(tmp_path: Path) -> None:
+    first = write_night(tmp_path, 0, 64)
+    second = write_night(tmp_path, 1, 62, slower={8: 3.0, 62: 50.0})
+    judged = compared(tmp_path, first, second)
+    assert sorted(judged.metrics["variant"], key=len) == ["nodes=2", "nodes=4", "nodes=8", "nodes=16", "nodes=32"]
+    assert "missing" not in judged.metrics["verdict"].to_list() + judged.bands["verdict"].to_list()
+    assert judged.metrics.sort("slower")["variant"][-1] == "nodes=8"
+    assert judged.new["variant"].to_list() == ["nodes=62"], "the last count of one is none of the other"
+
+
+def test_a_benchmark_that_is_gone_is_missing_all_the_same(tmp_path: Path) -> None:
+    first, second = write_night(tmp_path, 0, 64), write_session(tmp_path, 1)
+    judged = compared(tmp_path, first, second)
+    assert judged.counts()["missing"] == 6
+
+
+def test_given_numbers_of_nodes_are_missing_all_the_same() -> None:
+    def rows(nodes: int, *counts: int) -> pl.DataFrame:
+        named = {name: [None] * len(counts) for name in METRIC}
+        asked = {"nodes": [nodes] * len(counts), "benchmark": ["Barrier"] * len(counts)}
+        return pl.DataFrame({**named, **asked, "variant": [f"nodes={count}" for count in counts]})
+
+    assert node_counts.missing(rows(64, 64), rows(64, 2)).height == 1
+    assert node_counts.missing(rows(0, 64), rows(0, 2)).height == 0
+    assert node_counts.missing(rows(0, 64), rows(64, 2)).height == 1
+
+
+def test_another_number_than_the_night_before_is_said(tmp_path: Path) -> None:
+    names = [write_night(tmp_path, number, nodes) for number, nodes in enumerate((64, 64, 62))]
+    table = session_values.cases_of(tmp_path, SYSTEM)
+    sessions = selectors.sessions_table(table)
+    assert node_counts.notes(table, sessions, names[0]) == node_counts.notes(table, sessions, names[1]) == []
+    assert node_counts.notes(table, sessions, names[2]) == [
+        f"nodes=all of WholeMachine on node, eth1g: 62 nodes in this session, 64 in session {names[1][:8]} before: compared at "
+        "the node counts that both have"
+    ]
+    selections = [session_values.read(tmp_path, SYSTEM, one) for one in names[1:]]
+    [said] = node_counts.differing(selections[0].cases, selections[1].cases, "the baseline", "the candidate")
+    assert "62 nodes in the candidate, 64 in the baseline" in said
+
+
+@pytest.mark.parametrize(("last", "missing"), [(62, 0), (64, 0)])
+def test_the_watch_misses_no_count_that_was_not_idle(tmp_path: Path, last: int, missing: int) -> None:
+    for number, nodes in enumerate((64, 64, 64, 64, last)):
+        write_night(tmp_path, number, nodes)
+    assert len(drift.absent(drift.read(tmp_path, SYSTEM))) == missing

@@ -1,0 +1,198 @@
+"""Streams between two halves of the nodes at the same time, each pair of nodes on different switches where that is known.
+
+A program for the Python of a stack, with mpi4py and nothing else, under its launcher:
+``python instrument.py --ppn 1 --repetitions 10 Bisection:1048576``.
+
+Nodes are sorted by their switches and the first half is paired with the second, so that no pair shares a switch unless one
+switch has more than half of the nodes. Slurm tells each rank the switches above its node (``SLURM_TOPOLOGY_ADDR``, srun(1));
+where it does not, or a launcher hands on the value of another node, the site may have (``MPIBENCH_SWITCHES``, switches with
+patterns of their hosts: ``leaf1=cn0*,cn10;leaf2=cn1?``; with those above, ``spine.leaf1=...``). Otherwise the halves are those
+of the ranks' order, and the output says so. A repetition is a window of messages into one buffer and their acknowledgement, as
+in Uniband and Biband of IMB; the bandwidth of all is what they sent over the time of the slowest pair.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import re
+import sys
+import time
+import zlib
+from fnmatch import fnmatchcase
+from typing import Any
+
+from mpi4py import MPI
+
+TITLE = "# MPI bisection, format 1"
+WINDOW = 64
+#: Seconds before the first message; why, says ``evidence/exchange.py``.
+PAUSE_S = 0.3
+#: Benchmark to whether both halves send.
+OPERATIONS = {"Bisection": False, "Bisection_both_ways": True}
+
+
+def name_of(host: str) -> str:
+    """A host's name without its domain."""
+    return host.partition(".")[0]
+
+
+def switches_of(host: str, address: str, pattern: str) -> tuple[str, ...]:
+    """Switches above a node, the top one first; none where Slurm does not say, or says it of another node."""
+    parts, kinds = address.split("."), pattern.split(".")
+    if len(parts) != len(kinds) or kinds[-1] != "node" or name_of(parts[-1]) != name_of(host):
+        return ()
+    return tuple(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in parts[:-1])
+
+
+def described_switches(host: str, description: str) -> tuple[str, ...]:
+    """The same as the site describes them; the first switch with a pattern that fits counts."""
+    for row in description.split(";"):
+        name, _, patterns = row.strip().partition("=")
+        if any(fnmatchcase(name_of(host), pattern.strip()) for pattern in patterns.split(",")):
+            return tuple(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in name.split("."))
+    return ()
+
+
+def give_up(why: str) -> None:
+    sys.stderr.write(f"{why}\n")
+    sys.stderr.flush()
+    MPI.COMM_WORLD.Abort(1)
+
+
+class Halves:
+    """How the nodes are paired.
+
+    :param hosts: of each rank, which fill the nodes in blocks.
+    :param paths: switches above each rank's node, as ``source`` has them.
+    :param ppn: ranks of each node.
+    """
+
+    def __init__(self, hosts: list[str], paths: list[tuple[str, ...]], ppn: int, source: str) -> None:
+        self.hosts, self.paths = hosts, paths
+        nodes = list(range(0, len(hosts), ppn))
+        known = all(paths)
+        several = known and len({paths[node] for node in nodes}) > 1
+        if several:
+            nodes.sort(key=lambda node: (paths[node], node))
+        half = len(nodes) // 2
+        #: First rank of both nodes of each pair.
+        self.pairs = [(nodes[at], nodes[at + half]) for at in range(half)]
+        apart = sum(paths[one] != paths[other] for one, other in self.pairs)
+        if several:
+            self.split = f"by switches as {source} has them, {apart} of {half} pairs of nodes on different ones"
+        elif known:
+            self.split = f"plain halves, because {source} has all nodes on one switch ({paths[0][-1]})"
+        else:
+            self.split = "plain halves, because the switches are not known"
+        self.partner = {}
+        for one, other in self.pairs:
+            for place in range(ppn):
+                self.partner[one + place] = (other + place, True)
+                self.partner[other + place] = (one + place, False)
+
+    def describe(self, node: int) -> str:
+        """``0:c1(s1)``: first rank, host and leaf switch."""
+        return f"{node}:{name_of(self.hosts[node])}({self.paths[node][-1] if self.paths[node] else '-'})"
+
+
+def known(rank: int, size: int) -> bytes:
+    """What a rank sends: a byte that tells it from its neighbours."""
+    return bytes([rank % 251 + 1]) * size
+
+
+def measure(comm: Any, halves: Halves, both: bool, size: int, repetitions: int) -> float:
+    """Seconds of this rank's pair for all repetitions."""
+    partner, first = halves.partner[comm.rank]
+    sent, got, mark = bytearray(known(comm.rank, size)), bytearray(size), bytearray(1)
+    sends = [comm.Send_init([sent, MPI.BYTE], partner, 1) for _ in range(WINDOW)] if both or first else []
+    receives = [comm.Recv_init([got, MPI.BYTE], partner, 1) for _ in range(WINDOW)] if both or not first else []
+    # In turn: with all receives in front, MPICH over TCP sometimes sent 4 MiB messages one way after the other.
+    window = [one for pair in zip(receives, sends, strict=True) for one in pair] if both else [*receives, *sends]
+
+    def once() -> None:
+        MPI.Prequest.Startall(window)
+        MPI.Request.Waitall(window)
+        if first:
+            comm.Recv([mark, MPI.BYTE], partner, 2)
+        else:
+            comm.Send([mark, MPI.BYTE], partner, 2)
+
+    comm.Sendrecv([mark, MPI.BYTE], partner, 3, [bytearray(1), MPI.BYTE], partner, 3)
+    comm.Barrier()
+    begin = time.perf_counter()
+    for _ in range(repetitions):
+        once()
+    seconds = time.perf_counter() - begin
+    if receives and got != known(partner, size):
+        give_up(f"rank {comm.rank} received wrong data")
+    for request in window:
+        request.Free()
+    return seconds
+
+
+def read_arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Streams between two halves of the nodes.")
+    parser.add_argument("--ppn", required=True, type=int, help="ranks of each node, which they fill in blocks")
+    parser.add_argument("--repetitions", required=True, type=int)
+    parser.add_argument("rows", nargs="+", metavar="NAME:SIZE,...")
+    return parser.parse_args(words)
+
+
+def main(words: list[str], comm: Any) -> None:
+    """Measure on a communicator; the table goes to the standard output of its first rank."""
+    asked = read_arguments(words)
+    time.sleep(PAUSE_S)
+    hosts = comm.allgather(MPI.Get_processor_name())
+    environ = (os.environ.get("SLURM_TOPOLOGY_ADDR", ""), os.environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", ""))
+    paths, source = comm.allgather(switches_of(hosts[comm.rank], *environ)), "Slurm"
+    if not all(paths):
+        paths, source = [described_switches(host, os.environ.get("MPIBENCH_SWITCHES", "")) for host in hosts], "the site"
+        paths = comm.bcast(paths, 0)
+    blocks = [set(hosts[at : at + asked.ppn]) for at in range(0, comm.size, asked.ppn)]
+    nodes = len(set(hosts))
+    if len(blocks) != nodes or any(len(block) != 1 for block in blocks) or comm.size != nodes * asked.ppn or nodes % 2:
+        give_up(f"{comm.size} ranks on {nodes} nodes are not {asked.ppn} after the other on each of an even number of nodes")
+    halves = Halves(hosts, paths, asked.ppn, source)
+    checksum, count = 0, 0
+
+    def say(line: str) -> None:
+        nonlocal checksum
+        if comm.rank == 0:
+            checksum = zlib.crc32(f"{line}\n".encode(), checksum)
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+    say(TITLE)
+    say(f"# {comm.size} ranks, {asked.ppn} a node, windows of {WINDOW} messages, time of the slowest pair")
+    say(f"# split: {halves.split}")
+    say("# pairs: " + " ".join(f"{halves.describe(one)}>{halves.describe(other)}" for one, other in halves.pairs))
+    titles = " ".join(f"{title:>14}" for title in ("all[MB/s]", "slowest[MB/s]", "fastest[MB/s]"))
+    say(f"# {'benchmark':<20} {'bytes':>9} {'repetitions':>12} {titles}  slowest_pair")
+    gc.disable()
+    for row in asked.rows:
+        name, _, listed = row.partition(":")
+        for size in map(int, listed.split(",")):
+            own = measure(comm, halves, OPERATIONS[name], size, asked.repetitions)
+            seconds = comm.gather(own, 0)
+            if comm.rank == 0:
+                sent = WINDOW * size * asked.repetitions * (1 + OPERATIONS[name])
+                times = {}
+                for rank, (partner, first) in halves.partner.items():
+                    if first:
+                        times[rank] = max(seconds[rank], seconds[partner])
+                slowest = max(times, key=lambda rank: times[rank])
+                rates = (sent * len(times) / times[slowest], sent / times[slowest], sent / min(times.values()))
+                numbers = " ".join(f"{rate / 1e6:>14.3f}" for rate in rates)
+                pair = f"{slowest}>{halves.partner[slowest][0]}"
+                say(f"{name:<22} {size:>9} {asked.repetitions:>12} {numbers}  {pair}")
+                count += 1
+    comm.Barrier()
+    if comm.rank == 0:
+        sys.stdout.write(f"# end: {count} rows, received data all right, CRC-32 {checksum:08x}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:], MPI.COMM_WORLD)
