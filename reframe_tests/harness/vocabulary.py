@@ -58,6 +58,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("bandwidth_p50_mb_per_s", "MB/s", HIGHER, "bandwidth_p50", "bandwidth, median of repetitions"),
         Quantity("bandwidth_p90_mb_per_s", "MB/s", HIGHER, "bandwidth_p90", "bandwidth, 90th percentile of repetitions"),
         Quantity("bandwidth_p99_mb_per_s", "MB/s", HIGHER, "bandwidth_p99", "bandwidth, 99th percentile of repetitions"),
+        Quantity("shared_over_alone", "1", HIGHER, "shared_over_alone", "throughput beside others over that alone"),
         Quantity("line_rate_fraction", "1", HIGHER, "line_rate_fraction", "fraction of line rate"),
     )
 }
