@@ -15,6 +15,6 @@ class Stream(MemoryTest):
 
 @rfm.simple_test
 class NodeSharing(SharingTest):
-    """Several MPI programs side by side on one node, each alone and beside the others, pinned apart or unaware of each other."""
+    """Several MPI programs side by side on one node, each alone and beside the others, pinned apart or unaware."""
 
     group = "sharing"

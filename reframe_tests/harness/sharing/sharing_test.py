@@ -159,7 +159,7 @@ class SharingTest(MaintenanceTest):
         for name in self._ratio_names():
             value = float(statistics.median(values[name])) if values.get(name) else None
             bounds = learned.get(name, (0.0, None, None, RATIO.unit))
-            self.reference[self.current_partition.fullname][name] = bounds
+            self.reference[f"{self.current_partition.fullname}:{name}"] = bounds
             self.perf_variables[name] = sn.make_performance_function(sn.defer(value), RATIO.unit)
             if value is not None and name in learned:
                 self.gates = [*self.gates, references.judge(name, "learned", value, bounds, RATIO.unit).as_dict()]
