@@ -13,10 +13,9 @@ from ..machine.placement import UNLISTED
 from ..results import measurement
 from ..results.measurement import Outcome
 from ..samples import CONTRADICTED, Evidence, Sample
-from ..suites import sharing
+from ..suites import reader, side_by_side
 from ..suites.catalogue import Launch
-from ..suites.records import OutputError
-from ..suites.sharing.output import Section
+from ..suites.records import OutputError, Record
 from ..vocabulary import QUANTITIES
 from . import proof
 from .shared_node import SHARED, SharedNode, name_of
@@ -56,10 +55,10 @@ def evaluate(
                 notes[proof.describe_unaware(ranks, node.core_of)] = None
         else:
             whole.add(SHARED, repeat, CONTRADICTED, proof.check_apart(ranks, node.core_of))
-        sections = {number: _read_sections(directory, number, repeat) for number in range(1, len(node.programs) + 1)}
-        whole.add(
-            SHARED, repeat, CONTRADICTED, proof.check_overlap(sections, len(node.programs)) if all(sections.values()) else []
-        )
+        measured = {number: _read_records(directory, number, repeat) for number in range(1, len(node.programs) + 1)}
+        # What is missing or mixed up, each part has said.
+        if len({tuple((row.benchmark, row.message_bytes) for row in each) for each in measured.values()}) == 1:
+            whole.add(SHARED, repeat, CONTRADICTED, proof.check_overlap(measured))
         rows = rows or [row for number, there in ranks.items() for row in _rank_rows(number, there)]
     whole.samples += _ratios(whole.samples)
     whole.evidence = _evidence(whole, [part.evidence for part in parts if part.evidence], rows, list(notes))
@@ -74,11 +73,11 @@ def _read_ranks(directory: Path, program: int, repeat: int) -> list[checks.RankE
         return []
 
 
-def _read_sections(directory: Path, program: int, repeat: int) -> list[Section]:
-    """When one program was measured beside the others; likewise."""
+def _read_records(directory: Path, program: int, repeat: int) -> list[Record]:
+    """What one program measured beside the others; likewise."""
     path = directory / script.files_of(name_of(SHARED, program), repeat).output
     try:
-        return sharing.output.read_sections(path.read_text(errors="replace"), path.name)
+        return reader.parse(path.read_text(errors="replace"), source=path.name)
     except (OSError, OutputError):
         return []
 
@@ -100,7 +99,7 @@ def _rank_rows(program: int, ranks: Sequence[checks.RankEvidence]) -> list[dict[
 def _ratios(samples: Sequence[Sample]) -> list[Sample]:
     """Throughput of each program beside the others over that alone, repeat by repeat."""
     ratios = []
-    ends = tuple(f",{how}" for how in (sharing.rows.ALONE, sharing.rows.SHARED))
+    ends = tuple(f",{how}" for how in (side_by_side.ALONE, side_by_side.SHARED))
     by_key = {(one.benchmark, one.message_bytes, one.quantity, one.variant): one for one in samples}
     for (name, size, quantity, variant), alone in by_key.items():
         beside = by_key.get((name, size, quantity, variant.removesuffix(ends[0]) + ends[1]))
@@ -113,7 +112,7 @@ def _ratios(samples: Sequence[Sample]) -> list[Sample]:
         ]
         values = tuple(above / below if above is not None and below else None for above, below in pairs)
         ratios.append(
-            replace(alone, variant=variant.removesuffix(ends[0]), quantity=sharing.rows.RATIO, repetitions=None, values=values)
+            replace(alone, variant=variant.removesuffix(ends[0]), quantity=side_by_side.RATIO, repetitions=None, values=values)
         )
     return ratios
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..evidence.checks import format_cpus, name_ranks
 from ..evidence.rank_records import RankEvidence
-from ..suites.sharing.output import Section
+from ..suites.records import Record
 
 #: Share of its measured time that a program must have had all others beside it. Programs meet before each section and go on
 #: within milliseconds of each other; below this share, a ratio of shared to alone is too much that of a program alone.
@@ -111,37 +111,26 @@ def seat(ranks: Iterable[RankEvidence], core_of: CoreOf) -> int:
     return sum(give(rank, set()) for rank in range(len(may)))
 
 
-def check_overlap(sections: Mapping[int, Sequence[Section]], programs: int) -> list[str]:
+def check_overlap(measured: Mapping[int, Sequence[Record]]) -> list[str]:
     """Sentences unless all programs were measured at the same time, row by row.
 
-    :param sections: what each program says of when it was measured, by its number.
-    :param programs: how many there should be.
+    :param measured: what each program measured beside the others, by its number, with the time of each row.
     """
-    absent = sorted(set(range(1, programs + 1)) - set(sections))
-    if absent:
-        return [f"program {absent[0]} of {programs} does not say when it was measured."]
-    for number, rows in sections.items():
-        if strange := next((row for row in rows if (row.program, row.programs) != (number, programs)), None):
-            return [
-                f"program {number} of {programs} says that it was program {strange.program} of {strange.programs}: outputs are "
-                "mixed up."
-            ]
-    labels = {number: [(row.benchmark, row.message_bytes) for row in rows] for number, rows in sections.items()}
-    if len({tuple(each) for each in labels.values()}) != 1:
-        return ["the programs did not measure the same: outputs are mixed up or cut."]
     sentences = []
-    for rows in zip(*sections.values(), strict=True):
-        common = max(0, min(row.end_ns for row in rows) - max(row.begin_ns for row in rows))
-        least = max(rows, key=lambda row: row.end_ns - row.begin_ns)
-        share = common / max(1, least.end_ns - least.begin_ns)
+    for rows in zip(*measured.values(), strict=True):
+        spans = dict(zip(measured, (row.measured_ns or (0, 0) for row in rows), strict=True))
+        begin, end = max(first for first, _ in spans.values()), min(last for _, last in spans.values())
+        # Of all programs the one measured longest had the others beside it for the smallest share of its time.
+        longest = max(spans, key=lambda number: spans[number][1] - spans[number][0])
+        share = max(0, end - begin) / max(1, spans[longest][1] - spans[longest][0])
         if share < LEAST_OVERLAP:
-            first = min(row.begin_ns for row in rows)
+            zero = min(first for first, _ in spans.values())
             when = ", ".join(
-                f"program {row.program} from {(row.begin_ns - first) / 1e9:.3f} to {(row.end_ns - first) / 1e9:.3f} s"
-                for row in rows
+                f"program {number} from {(first - zero) / 1e9:.3f} to {(last - zero) / 1e9:.3f} s"
+                for number, (first, last) in spans.items()
             )
             sentences.append(
                 f"{rows[0].benchmark} of {rows[0].message_bytes} bytes: all programs ran at the same time for {share:.0%} of "
-                f"what program {least.program} was measured for, and {LEAST_OVERLAP:.0%} are asked for ({when})."
+                f"what program {longest} was measured for, and {LEAST_OVERLAP:.0%} are asked for ({when})."
             )
     return sentences

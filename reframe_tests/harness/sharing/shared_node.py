@@ -17,14 +17,14 @@ from ..job import script
 from ..job.condition import Condition
 from ..launchers import binding
 from ..launchers.model import Binding
-from ..suites import sharing
+from ..suites import side_by_side
 from ..suites.catalogue import Launch
 from ..vocabulary import NotMeasured
 from . import shares
 
 #: Name of the script in the job's directory.
 SCRIPT = "programs.sh"
-ALONE, SHARED = sharing.rows.ALONE, sharing.rows.SHARED
+ALONE, SHARED = side_by_side.ALONE, side_by_side.SHARED
 
 
 def name_of(how: str, program: int) -> str:
@@ -91,10 +91,12 @@ class SharedNode(Condition):
             "    local status=$1 program; shift",
             f'    for program in "$@"; do echo "{SHARED}_$program $repeat $status $SECONDS" >>{script.LAUNCH_LOG}; done',
             "}",
-            f'keep() {{ ulimit -c 0; ulimit -Sf {script.MOST_OUTPUT_BYTES // 1024}; exec cat >"$1"; }}',
+            # Until the end of what is written, also where all are asked to end.
+            f"keep() {{ trap '' TERM INT HUP; ulimit -c 0; ulimit -Sf {script.MOST_OUTPUT_BYTES // 1024}; exec cat >\"$1\"; }}",
             "case $name in",
             f"    {SHARED}) ;;",
-            f'    {ALONE}_*) "start_${{name#{ALONE}_}}" "$@"; exit ;;',
+            f"    {ALONE}_*) program=${{name#{ALONE}_}}",
+            f'        "start_$program" "$@" --program "$program" {len(self.programs)}; exit ;;',
             # The check of received data.
             '    *) start_1 "$@"; exit ;;',
             "esac",
@@ -109,8 +111,8 @@ class SharedNode(Condition):
             '        export MPIBENCH_DEBUG="$top/$files.debug"',
             *(f"        export {name}={_with_debug_file(value)}" for name, value in self.debug_env.items()),
             '        mkdir -p "$evidence"',
-            f'        {{ "start_$program" "$@" --together "$meet" "$program" {len(self.programs)} 2>&1 1>&3 3>&- |',
-            '            keep "$files.err"; } 3>&1 | keep "$files.out"',
+            f'        set -- "$@" --program "$program" {len(self.programs)} --meet "$meet"',
+            '        { "start_$program" "$@" 2>&1 1>&3 3>&- | keep "$files.err"; } 3>&1 | keep "$files.out"',
             "    ) </dev/null &",
             "    pids[program]=$!",
             "done",
@@ -174,9 +176,7 @@ def launches_of(launch: Launch, program: int, programs: int) -> tuple[Launch, La
         replace(
             launch,
             name=name_of(how, program),
-            expected=tuple(
-                row._replace(variants=("",), variant=sharing.rows.variant(programs, program, how)) for row in launch.expected
-            ),
+            expected=tuple(row._replace(variants=(side_by_side.variant(programs, program, how),)) for row in launch.expected),
         )
         for how in (ALONE, SHARED)
     )

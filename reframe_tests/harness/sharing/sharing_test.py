@@ -24,12 +24,12 @@ from ..machine import placement
 from ..results import measurement
 from ..sites import references, site
 from ..stacks.stack import Stack
-from ..suites import catalogue, sharing
+from ..suites import catalogue, side_by_side
 from ..vocabulary import QUANTITIES, BadInput, NotMeasured
 from . import joined, shares
 from .shared_node import SHARED, SharedNode, launches_of, share
 
-RATIO = QUANTITIES[sharing.rows.RATIO]
+RATIO = QUANTITIES[side_by_side.RATIO]
 
 
 def fabrics_in_memory() -> list[str]:
@@ -167,9 +167,9 @@ class SharingTest(MaintenanceTest):
     def _ratio_names(self) -> list[str]:
         """Metrics of throughput shared over alone, program by program."""
         shared = next(launch for launch in self._launches if launch.name == SHARED)
-        suffix = f",{sharing.rows.SHARED}"
         return [
-            catalogue.metric_name(row.benchmark, RATIO.short, size, row.variant.removesuffix(suffix))
+            catalogue.metric_name(row.benchmark, RATIO.short, size, variant.removesuffix(f",{side_by_side.SHARED}"))
             for row in shared.expected
+            for variant in row.variants
             for size in row.sizes
         ]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .. import records as found_records
 from ..stacks.stack import Stack
 from ..vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
-from . import benchmark, cross_check, node_memory, options, sharing
+from . import benchmark, cross_check, node_memory, options, side_by_side
 from .benchmark import RANK_RULES, Benchmark
 from .model import Group, Run, Suite, options_of
 from .plans import FAN_BUFFER_BYTES, LEVELS, UNBOUNDED, Limits, Plan
@@ -333,15 +333,12 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
         bandwidth = QUANTITIES[node_memory.QUANTITY]
         names = ((kernel, variant) for kernel in node_memory.KERNELS for variant in node_memory.VARIANTS)
         return {metric_name(name, bandwidth.short, None, variant): (bandwidth, frozenset({None})) for name, variant in names}
-    if group == sharing.rows.NAME:
-        ratio, variant = QUANTITIES[sharing.rows.RATIO], sharing.rows.variant("*", "*")
-        found |= {
-            metric_name(name, ratio.short, None, variant): (ratio, frozenset(sizes))
-            for name, sizes in sharing.rows.SIZES.items()
-        }
     for plan in GROUPS[group].plans:
         for row in (find(plan.binary, name) for name in plan.benchmarks):
             sizes = frozenset(size for each in plan.size_ranges.values() for size in SUITES[row.suite].sizes(row, plan, each))
+            if group == side_by_side.NAME:
+                name = metric_name(row.name, QUANTITIES[side_by_side.RATIO].short, None, side_by_side.variant("*", "*"))
+                found[name] = (QUANTITIES[side_by_side.RATIO], sizes)
             for under, named in options.possible(OPTIONS, group, row):
                 for variant in _OPEN_VARIANTS.get(row.ranks) or _variants(under, plan, row.min_ranks, row.min_nodes):
                     for quantity in (QUANTITIES[name] for name in under.quantities):

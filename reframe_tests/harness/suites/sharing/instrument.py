@@ -1,8 +1,8 @@
 """Copies memory and calls collectives for so many seconds each, at the same time as other programs on the node.
 
 A program for the Python of a stack, with mpi4py and nothing else, under its launcher:
-``python instrument.py --seconds 1 Copy:65536,16777216 Allreduce:8 --together FOLDER 1 3``: it is program 1 of 3 and waits,
-before each row of its table, until the other two are there as well; without ``--together`` it waits for nobody.
+``python instrument.py --seconds 1 Copy:65536,16777216 Allreduce:8 --program 1 3 --meet FOLDER``. It is program 1 of 3 and, before
+each row of its table, waits until the other two are there as well; without ``--meet`` it runs alone.
 
 A row is measured for a time and not for a number of repetitions, so that a program that gets half a core runs as long as one
 that gets a whole one. Its time is that of the slowest rank, and it says from when to when it was measured (CLOCK_MONOTONIC,
@@ -143,7 +143,10 @@ def measure(comm: Any, operation: Operation, seconds: float, wait: Callable[[], 
 def read_arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Copies and collectives, at the same time as other programs.")
     parser.add_argument("--seconds", required=True, type=float, help="of each benchmark and size")
-    parser.add_argument("--together", nargs=3, metavar=("FOLDER", "PROGRAM", "PROGRAMS"), help="where the programs meet")
+    parser.add_argument(
+        "--program", required=True, nargs=2, type=int, metavar=("NUMBER", "PROGRAMS"), help="which it is of how many"
+    )
+    parser.add_argument("--meet", type=Path, metavar="FOLDER", help="where the programs meet; without, it runs alone")
     parser.add_argument("rows", nargs="+", metavar="NAME:SIZE,...")
     return parser.parse_args(words)
 
@@ -151,8 +154,8 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
 def main(words: list[str], comm: Any) -> None:
     """Measure on a communicator; the table goes to the standard output of its first rank."""
     asked = read_arguments(words)
-    folder, *numbers = asked.together or (None, 1, 1)
-    program, programs = map(int, numbers)
+    program, programs = asked.program
+    how = "at the same time as the others" if asked.meet else "alone"
     time.sleep(PAUSE_S)
     checksum, section = 0, 0
 
@@ -164,7 +167,7 @@ def main(words: list[str], comm: Any) -> None:
             sys.stdout.flush()
 
     say(TITLE)
-    say(f"# program {program} of {programs}, {comm.size} ranks, time of the slowest rank, CLOCK_MONOTONIC")
+    say(f"# program {program} of {programs}, {how}, {comm.size} ranks, time of the slowest rank, CLOCK_MONOTONIC")
     say(
         f"# {'benchmark':<12} {'bytes':>9} {'repetitions':>12} {'from[ns]':>18} {'to[ns]':>18} "
         f"{'t_max[us]':>14} {'bandwidth[MB/s]':>16}"
@@ -176,7 +179,7 @@ def main(words: list[str], comm: Any) -> None:
             section += 1
 
             def wait(section: int = section) -> None:
-                meet(comm, folder and Path(folder), program, programs, section)
+                meet(comm, asked.meet, program, programs, section)
 
             count, begin, end, seconds = measure(comm, OPERATIONS[name](comm, size), asked.seconds, wait)
             rate = f"{comm.size * size / seconds / 1e6:.3f}" if name == "Copy" and seconds else "-"

@@ -1,33 +1,20 @@
-"""What each of several programs on one node does, alone and beside the others: rows, plan and command line.
-
-A node that is shared by independent programs of one job is section 3.5 of the Cambridge white paper on Westmere and QDR
-InfiniBand (2011), which calls such a program a joblet.
-"""
+"""What each of several programs on one node does, alone and beside the others: rows, plan and command line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .. import traffic
+from .. import side_by_side, traffic
 from ..benchmark import Benchmark
 from ..model import Group, Run
 from ..plans import Plan, SizeRange, at_levels
 
 #: Name of the suite and of its group; the binary its rows are filed under.
-NAME, PROGRAM = "sharing", "sharing"
-#: How a program was measured: by itself, on the cores it has beside the others; or at the same time as the others.
-ALONE, SHARED = "alone", "shared"
-#: Throughput of a program beside the others, as a share of what it reaches alone.
-RATIO = "shared_over_alone"
+NAME, PROGRAM = side_by_side.NAME, "sharing"
 #: Sizes in bytes: what a rank copies from one buffer of its own to another (within a core's cache, and beyond it); a vector of
 #: doubles of each rank; a block for each other rank.
 SIZES: Mapping[str, tuple[int, ...]] = {"Copy": (1 << 16, 1 << 24), "Allreduce": (8, 1 << 16), "Alltoall": (8, 1 << 16)}
 _BOUNDS = {"Copy": traffic.nothing, "Allreduce": traffic.every_rank_receives, "Alltoall": traffic.all_to_all}
-
-
-def variant(programs: int | str, program: int | str, how: str = "") -> str:
-    """How the numbers of one program are kept apart from those of the others, and of other numbers of programs."""
-    return ",".join(filter(None, (f"programs={programs}", f"program={program}", how)))
 
 
 def _row(name: str) -> Benchmark:
@@ -42,7 +29,7 @@ def _row(name: str) -> Benchmark:
         _BOUNDS[name],
         min_ranks=1 if name == "Copy" else 2,
         gated_sizes={quantity: SIZES[name]},
-        variants=tuple(variant("*", "*", how) for how in (ALONE, SHARED)),
+        variants=tuple(side_by_side.variant("*", "*", how) for how in (side_by_side.ALONE, side_by_side.SHARED)),
     )
 
 
@@ -68,7 +55,10 @@ def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None
 
 
 def arguments(run: Run) -> list[str]:
-    """Seconds of each benchmark and size, an equal share of the budget, then ``NAME:SIZE,SIZE`` of each row."""
+    """Seconds of each benchmark and size, an equal share of the budget, then ``NAME:SIZE,SIZE`` of each row.
+
+    Which program it is, and where it meets the others, is added for each by the script that starts them.
+    """
     sections = sum(len(SIZES[row.name]) for row in run.rows)
     rows = [f"{row.name}:{','.join(map(str, SIZES[row.name]))}" for row in run.rows]
     return ["--seconds", f"{run.size_range.budget_s / sections:.3f}", *rows]
