@@ -1,8 +1,8 @@
 """Copies memory and calls collectives for so many seconds each, at the same time as other programs on the node.
 
 A program for the Python of a stack, with mpi4py and nothing else, under its launcher:
-``python instrument.py --seconds 1 Copy:65536,16777216 Allreduce:8 --program 1 3 --meet FOLDER``. It is program 1 of 3 and, before
-each row of its table, waits until the other two are there as well; without ``--meet`` it runs alone.
+``python instrument.py --seconds 1 Copy:65536,16777216 Allreduce:8 --program 1 3 --meet FOLDER``. It is program 1 of 3 and,
+before each row of its table, waits until the other two are there as well; without ``--meet`` it runs alone.
 
 A row is measured for a time and not for a number of repetitions, so that a program that gets half a core runs as long as one
 that gets a whole one. Its time is that of the slowest rank, and it says from when to when it was measured (CLOCK_MONOTONIC,

@@ -12,13 +12,12 @@ from . import rows
 
 TITLE = "# MPI programs side by side, format 1"
 _COUNT = "([1-9][0-9]{0,8})"
+_HOW = "(alone|at the same time as the others)"
 _TABLE = InstrumentTable(
     "programs side by side",
     (
         re.compile(re.escape(TITLE)),
-        re.compile(
-            rf"# program {_COUNT} of {_COUNT}, (alone|at the same time as the others), {_COUNT} ranks, time of the slowest rank, CLOCK_MONOTONIC"
-        ),
+        re.compile(rf"# program {_COUNT} of {_COUNT}, {_HOW}, {_COUNT} ranks, time of the slowest rank, CLOCK_MONOTONIC"),
         columns("#", "benchmark", "bytes", "repetitions", "from[ns]", "to[ns]", "t_max[us]", "bandwidth[MB/s]"),
     ),
 )
