@@ -87,8 +87,8 @@ def test_unaware_programs_on_the_same_first_core_are_the_finding() -> None:
 
 def test_unaware_programs_that_nothing_pins_are_kept_apart_by_nothing() -> None:
     assert proof.describe_unaware(programs(("0-1",), ("0-1",)), identity) == (
-        "nothing keeps the 2 programs apart: 2 cores are open to several of them, enough for each of their ranks to have one if "
-        "the kernel sees to it"
+        "nothing keeps the 2 programs apart: 2 cores are open to several of them, enough for each of their ranks to have one "
+        "if the kernel sees to it"
     )
 
 
@@ -121,8 +121,8 @@ def test_programs_that_ran_at_the_same_time_are_proven(spans: tuple[tuple[float,
 
 def test_one_after_the_other_is_no_sharing() -> None:
     assert proof.check_overlap(measured((7, 8), (8.5, 9.5))) == [
-        "Copy of 65536 bytes: all programs ran at the same time for 0% of what program 1 was measured for, and 80% are asked for "
-        "(program 1 from 0.000 to 1.000 s, program 2 from 1.500 to 2.500 s)."
+        "Copy of 65536 bytes: all programs ran at the same time for 0% of what program 1 was measured for, and 80% are asked "
+        "for (program 1 from 0.000 to 1.000 s, program 2 from 1.500 to 2.500 s)."
     ]
 
 
