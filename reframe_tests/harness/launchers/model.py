@@ -168,7 +168,6 @@ class Launcher:
     :param introduction: how to recognise a stack's own; without one it can only be named in ``stack.json``.
     :param exports: words that hand variables on to ranks; they end the command line.
     :param oversubscribe: options that allow more ranks than cores; empty: it never refuses them.
-    :param beside: options by which several launches of one job run at the same time; empty: they do anyway.
     :param bootstraps: ways to the other nodes, per batch system. Slurm needs none: every ``mpirun`` here finds its allocation
         and starts through it by itself.
     :param private: beginnings of the names of variables that only the launcher reads, and need not hand on.
@@ -193,7 +192,6 @@ class Launcher:
     introduction: Introduction | None = None
     exports: Callable[[Exports], tuple[str, ...]] = export_nothing
     oversubscribe: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
     bootstraps: tuple[Bootstrap, ...] = ()
     private: tuple[str, ...] = ()
     rewritten: tuple[str, ...] = ()

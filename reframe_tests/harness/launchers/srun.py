@@ -27,7 +27,7 @@ def _explicit(request: Request) -> Binding:
 LAUNCHER = Launcher(
     name="srun",
     title="Slurm",
-    manual="srun(1), --cpu-bind, --ntasks-per-node, --distribution, --overcommit, --overlap, 'Output environment variables'",
+    manual="srun(1), --cpu-bind, --ntasks-per-node, --distribution, --overcommit, 'Output environment variables'",
     site=("srun", "srunalloc"),
     count=_count,
     unbound=_unbound,
@@ -35,8 +35,6 @@ LAUNCHER = Launcher(
     total=("--mpi={pmi}", "--nodes={nodes}", "--ntasks={ranks}"),
     pmi_extra="srun_mpi",
     oversubscribe=("--overcommit",),
-    # Since 20.11 a step has its CPUs to itself, so that a second one would wait until the first has ended.
-    beside=("--overlap",),
     private=("SRUN_",),
     # SLURM_CPU_BIND=cores arrives as quiet,mask_cpu:0x1.
     rewritten=("SLURM_",),

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .. import batch_systems
 from ..job import script
 from ..job.condition import Condition
 from ..launchers import binding
@@ -138,11 +139,12 @@ class SharedNode(Condition):
         ]
 
 
-def share(whole: Condition, programs: int, *, oversubscribe: bool) -> SharedNode:
+def share(whole: Condition, programs: int, *, oversubscribe: bool, scheduler: str = "local") -> SharedNode:
     """A condition of all ranks of a node, shared by so many programs.
 
     :param whole: resolved for all ranks together, under the same policy.
     :param oversubscribe: as of :class:`launchers.model.Request`.
+    :param scheduler: registered name of the partition's batch system.
     :raises NotMeasured: if that many programs cannot share the node so, with the reason.
     :raises BadInput: for less than one program.
     """
@@ -151,6 +153,7 @@ def share(whole: Condition, programs: int, *, oversubscribe: bool) -> SharedNode
             f"fabric {whole.fabric.name} counts the bytes of all programs together, so that nobody could say whose they are: "
             "programs side by side are measured in shared memory"
         )
+    batch = batch_systems.find(scheduler)
     conditions = []
     for placed in shares.deal(whole.pinning, programs, whole.ppn, whole.topology):
         bound = binding.bind(
@@ -163,7 +166,7 @@ def share(whole: Condition, programs: int, *, oversubscribe: bool) -> SharedNode
             oversubscribe=oversubscribe,
             hostfile=whole.bootstrap.hostfile,
         )
-        bound = bound.adding(*whole.launcher.beside)
+        bound = bound.adding(env=batch.beside if batch else {})
         conditions.append(replace(whole, ppn=placed.ppn, placement=placed, binding=bound))
     fields = {name: getattr(whole, name) for name in Condition.__dataclass_fields__}
     # Where the ranks go is each program's own.

@@ -120,7 +120,8 @@ class SharingTest(MaintenanceTest):
         ):
             raise NotMeasured(fault)
         oversubscribe = bool(self.current_partition.extras.get("oversubscribe", False))
-        return share(super()._resolve(stack), self.programs, oversubscribe=oversubscribe)
+        scheduler = self.current_partition.scheduler.registered_name
+        return share(super()._resolve(stack), self.programs, oversubscribe=oversubscribe, scheduler=scheduler)
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """The check of received data in the first program, each program alone, and all of them at the same time."""

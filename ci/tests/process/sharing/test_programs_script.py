@@ -14,6 +14,7 @@ import pytest
 
 from reframe_tests.harness.job import condition, script
 from reframe_tests.harness.job.condition import Condition
+from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sharing import shared_node
 from reframe_tests.harness.sharing.shared_node import SharedNode
@@ -183,14 +184,19 @@ def test_debug_files_are_each_programs_own(tmp_path: Path) -> None:
         assert (tmp_path / f"{name}.1.out").read_text().splitlines()[1] == f"a b{tmp_path}/{name}.1.debug$x"
 
 
-def test_slurm_is_told_that_steps_run_beside_each_other(tmp_path: Path) -> None:
-    """Otherwise the second step waits until the first has ended."""
-    start = condition.launchers.find("srun", "prrte")
+@pytest.mark.parametrize("scheduler", ["slurm", "torque", "local"])
+def test_slurm_is_told_that_steps_run_beside_each_other(tmp_path: Path, scheduler: str) -> None:
+    """Otherwise the second step, an mpirun's own among them, waits until the first has ended."""
+    start = registry.find("srun", "prrte")
     assert start is not None
     by_slurm = replace(whole(tmp_path), launcher=start, pmi="pmix")
-    words = [shared.launcher_words(("srun",), ()) for shared in shared_node.share(by_slurm, 2, oversubscribe=False).programs]
-    assert [each[-2:] for each in words] == [["--cpu-bind=map_cpu:0", "--overlap"], ["--cpu-bind=map_cpu:1", "--overlap"]]
+    shared = shared_node.share(by_slurm, 2, oversubscribe=False, scheduler=scheduler)
+    words = [program.launcher_words(("srun",), ()) for program in shared.programs]
+    assert [each[-1] for each in words] == ["--cpu-bind=map_cpu:0", "--cpu-bind=map_cpu:1"]
     assert all("--ntasks=1" in each for each in words)
+    written = "\n".join(replace(shared, site_launcher=(("srun",), ())).prepare)
+    assert written.count("SLURM_OVERLAP=1") == (2 if scheduler == "slurm" else 0)
+    assert written.count(" srun --mpi=pmix --nodes=1 --ntasks=1 ") == 2
 
 
 def test_the_condition_is_stored_with_every_programs_cores(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_one_to_six_programs_on_twelve_cores(dry: dict[tuple[str, ...], str]) ->
         assert sorted(dealt) == (list(range(12)) if pinning in ("bunch", "scatter") else [])
         ranks = f"--ntasks={12 // number}" if partition == "shm" else f"-np {12 // number}"
         assert all(ranks in line for line in lines)
-        assert all(("--overlap" in line) is (partition == "shm") for line in lines)
+        assert all("env SLURM_OVERLAP=1 " in line or " SLURM_OVERLAP=1 " in line for line in lines)
         assert re.search(r"^#SBATCH --ntasks=12$", script, re.MULTILINE)
         assert re.search(r"^#SBATCH --exclusive$", script, re.MULTILINE)
         launched = re.findall(r"^ +launch (\w+) ", script, re.MULTILINE)
