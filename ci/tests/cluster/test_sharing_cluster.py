@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +27,9 @@ for row in system["partitions"]:
 def run(cluster: LiveCluster, folder: Path, sandbox: Path, partition: str, pinning: str, stack: str) -> cluster_reframe.Done:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] two programs need a core each")
-    system = sandbox / "site_configs" / "minicluster" / "system.py"
+    project = folder / "project"
+    shutil.copytree(sandbox, project)  # where the nodes see it
+    system = project / "site_configs" / "minicluster" / "system.py"
     system.write_text(system.read_text() + ONE_NODE)
     where = ("-n", f"NodeSharing.*pinning={pinning} %programs=2", "-P", "ppn=2", "-p", stack)
     return cluster_reframe.run(
@@ -36,7 +39,7 @@ def run(cluster: LiveCluster, folder: Path, sandbox: Path, partition: str, pinni
         *where,
         *("-S", "repeats=1", "-S", "limit_s=300"),
         files=["node.py"],
-        environ={"RFM_CONFIG_FILES": str(sandbox / "site_configs" / "settings.py")},
+        environ={"RFM_CONFIG_FILES": str(project / "site_configs" / "settings.py")},
     )
 
 
