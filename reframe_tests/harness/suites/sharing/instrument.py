@@ -143,9 +143,8 @@ def measure(comm: Any, operation: Operation, seconds: float, wait: Callable[[], 
 def read_arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Copies and collectives, at the same time as other programs.")
     parser.add_argument("--seconds", required=True, type=float, help="of each benchmark and size")
-    parser.add_argument(
-        "--program", required=True, nargs=2, type=int, metavar=("NUMBER", "PROGRAMS"), help="which it is of how many"
-    )
+    which: dict[str, Any] = {"nargs": 2, "type": int, "default": (1, 1), "metavar": ("NUMBER", "PROGRAMS")}
+    parser.add_argument("--program", **which, help="which it is of how many; 1 of 1 by default")
     parser.add_argument("--meet", type=Path, metavar="FOLDER", help="where the programs meet; without, it runs alone")
     parser.add_argument("rows", nargs="+", metavar="NAME:SIZE,...")
     return parser.parse_args(words)
