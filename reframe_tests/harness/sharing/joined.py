@@ -60,7 +60,7 @@ def evaluate(
         if len({tuple((row.benchmark, row.message_bytes) for row in each) for each in measured.values()}) == 1:
             whole.add(SHARED, repeat, CONTRADICTED, proof.check_overlap(measured))
         rows = rows or [row for number, there in ranks.items() for row in _rank_rows(number, there)]
-    whole.samples += _ratios(whole.samples)
+    whole.samples += ratios(whole.samples)
     whole.evidence = _evidence(whole, [part.evidence for part in parts if part.evidence], rows, list(notes))
     return whole
 
@@ -96,25 +96,24 @@ def _rank_rows(program: int, ranks: Sequence[checks.RankEvidence]) -> list[dict[
     ]
 
 
-def _ratios(samples: Sequence[Sample]) -> list[Sample]:
-    """Throughput of each program beside the others over that alone, repeat by repeat."""
-    ratios = []
+def ratios(samples: Sequence[Sample]) -> list[Sample]:
+    """Throughput of each program beside the others over that alone, repeat by repeat; a time is the inverse of a throughput."""
+    found = []
     ends = tuple(f",{how}" for how in (side_by_side.ALONE, side_by_side.SHARED))
     by_key = {(one.benchmark, one.message_bytes, one.quantity, one.variant): one for one in samples}
     for (name, size, quantity, variant), alone in by_key.items():
         beside = by_key.get((name, size, quantity, variant.removesuffix(ends[0]) + ends[1]))
         if not variant.endswith(ends[0]) or beside is None:
             continue
-        # A time is the inverse of a throughput.
         pairs = [
             (two, one) if QUANTITIES[quantity].direction == "higher" else (one, two)
             for one, two in zip(alone.values, beside.values, strict=True)
         ]
         values = tuple(above / below if above is not None and below else None for above, below in pairs)
-        ratios.append(
+        found.append(
             replace(alone, variant=variant.removesuffix(ends[0]), quantity=side_by_side.RATIO, repetitions=None, values=values)
         )
-    return ratios
+    return found
 
 
 def _evidence(

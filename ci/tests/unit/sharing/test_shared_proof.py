@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from reframe_tests.harness.evidence.rank_records import RankEvidence
-from reframe_tests.harness.sharing import proof
+from reframe_tests.harness.samples import Sample
+from reframe_tests.harness.sharing import joined, proof
+from reframe_tests.harness.suites import side_by_side
 from reframe_tests.harness.suites.records import Record
 from synthetic_evidence import make_rank
 
@@ -138,3 +140,36 @@ def test_a_row_without_a_time_is_no_proof() -> None:
     rows = {number: [Record("sharing", "Copy", 1, 1, 8, 10, {})] for number in (1, 2)}
     [sentence] = proof.check_overlap(rows)
     assert "for 0% of what" in sentence
+
+
+# Ratios.
+
+
+def sample(how: str, *values: float | None, quantity: str = "bandwidth_mb_per_s", program: int = 1) -> Sample:
+    variant = side_by_side.variant(2, program, how)
+    return Sample("sharing", "Copy", "sharing", 1, 1, variant, 8, 5, quantity, values)
+
+
+def test_half_a_throughput_is_half_and_so_is_twice_a_time() -> None:
+    [half] = joined.ratios([sample("alone", 8.0, 10.0, 12.0), sample("shared", 4.0, 5.0, 12.0)])
+    assert (half.quantity, half.variant, half.values) == ("shared_over_alone", "programs=2,program=1", (0.5, 0.5, 1.0))
+    assert (half.unit, half.direction, half.message_bytes, half.repetitions) == ("1", "higher", 8, None)
+    [slow] = joined.ratios([sample("alone", 3.0, quantity="t_max_us"), sample("shared", 6.0, quantity="t_max_us")])
+    assert slow.values == (0.5,)
+
+
+def test_each_program_is_held_against_itself() -> None:
+    alone, shared = (
+        [sample(how, value, program=number) for number, value in enumerate(values, 1)]
+        for how, values in (("alone", (10.0, 20.0)), ("shared", (5.0, 20.0)))
+    )
+    assert {one.variant: one.values for one in joined.ratios([*alone, *shared])} == {
+        "programs=2,program=1": (0.5,),
+        "programs=2,program=2": (1.0,),
+    }
+
+
+def test_a_repeat_without_both_has_no_ratio() -> None:
+    [ratio] = joined.ratios([sample("alone", None, 10.0, 10.0), sample("shared", 5.0, None, 5.0)])
+    assert ratio.values == (None, None, 0.5)
+    assert joined.ratios([sample("alone", 1.0)]) == joined.ratios([sample("shared", 1.0)]) == []
