@@ -50,6 +50,7 @@ def evaluate(
         ranks = {number: _read_ranks(directory, number, repeat) for number in range(1, len(node.programs) + 1)}
         # A program without records is missing, which its own part has said.
         ranks = {number: there for number, there in ranks.items() if there}
+        whole.add(SHARED, repeat, CONTRADICTED, proof.check_node(ranks))
         if node.pinning in UNLISTED:
             if len(ranks) > 1:
                 notes[proof.describe_unaware(ranks, node.core_of)] = None

@@ -66,6 +66,15 @@ def find_shared_cores(programs: Programs, core_of: CoreOf) -> list[SharedCore]:
     return sorted(found, key=lambda core: (core.host, core.cpus))
 
 
+def check_node(programs: Programs) -> list[str]:
+    """Sentences unless all programs were on one node: on another they share nothing, and their times cannot be compared."""
+    homes = {number: sorted({rank.host for rank in ranks}) for number, ranks in sorted(programs.items())}
+    if len({host for hosts in homes.values() for host in hosts}) <= 1:
+        return []
+    listed = ", ".join(f"program {number} on {' and '.join(hosts)}" for number, hosts in homes.items())
+    return [f"the programs did not share a node: {listed}."]
+
+
 def check_apart(programs: Programs, core_of: CoreOf) -> list[str]:
     """Sentences unless no core is used by two programs."""
     found = find_shared_cores(programs, core_of)

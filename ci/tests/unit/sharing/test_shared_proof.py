@@ -59,6 +59,12 @@ def test_the_same_number_on_another_node_is_another_core() -> None:
     assert proof.check_apart({1: [rank(0, "0", "c1")], 2: [rank(0, "0", "c2")]}, identity) == []
 
 
+def test_programs_on_two_nodes_share_nothing() -> None:
+    apart = {1: [rank(0, "0", "c1")], 2: [rank(0, "0", "c2"), rank(1, "1", "c2")]}
+    assert proof.check_node(apart) == ["the programs did not share a node: program 1 on c1, program 2 on c2."]
+    assert proof.check_node(programs(("0",), ("1",))) == proof.check_node({}) == []
+
+
 def test_a_program_that_moved_onto_the_others_core_is_found() -> None:
     """Only at the end of its run: the mask after MPI_Init was its own."""
     moved = make_rank(0, init__cpus="1", finalize__cpus="0")
