@@ -168,7 +168,7 @@ def test_programs_one_after_the_other_fail(run_here: Run, sandbox: Path, require
 
 
 def test_a_program_that_ran_alone_is_no_proof(run_here: Run, sandbox: Path, require_stack) -> None:
-    """Both are started at the same time, but told that they are alone: nothing made them meet."""
+    """Both are started at the same time, but as if each were alone: nothing made them meet."""
     require_stack("mpich-wheels")
     change_script(sandbox, (' --meet "$meet"', ""))
     assert run_case(run_here, "bunch", "mpich-wheels").returncode == 1

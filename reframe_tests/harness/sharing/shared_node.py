@@ -174,7 +174,7 @@ def share(whole: Condition, programs: int, *, oversubscribe: bool, scheduler: st
 
 
 def launches_of(launch: Launch, program: int, programs: int) -> tuple[Launch, Launch]:
-    """What one program runs, alone and beside the others, told apart by the variant of its numbers."""
+    """What one program runs, alone and beside the others, kept apart by the variant of its numbers."""
     alone, shared = (
         replace(
             launch,

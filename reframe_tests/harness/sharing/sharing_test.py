@@ -1,6 +1,6 @@
 """The base class of tests of a node that several programs share: N launches side by side, each alone first.
 
-Under ``bunch`` and ``scatter`` each launch is told its own cores, and a core used by two programs fails the case. Under
+Under ``bunch`` and ``scatter`` each launch is given its own cores, and a core used by two programs fails the case. Under
 ``default`` each launch is unaware of the others and the stack pins it as if it were alone; what comes of that is the result.
 """
 
@@ -68,7 +68,7 @@ class SharingTest(MaintenanceTest):
     #: :values: all cores; any other number through ``-P ppn=``
     ppn = parameter(inherit_params=True, filter_params=lambda symbols: symbols[-1:], type=str, loggable=True)
 
-    #: Whether each launch is told its cores (``bunch``, ``scatter``) or knows nothing of the others (``default``, ``none``).
+    #: Whether each launch is given its cores (``bunch``, ``scatter``) or knows nothing of the others (``default``, ``none``).
     #:
     #: :type: :class:`str`
     #: :values: ``default``, ``none``, ``bunch``, ``scatter``

@@ -156,7 +156,7 @@ def test_rankfiles_are_each_programs_own(tmp_path: Path) -> None:
 
 
 def test_variables_are_each_programs_own_and_literal(tmp_path: Path) -> None:
-    """Intel MPI is told by variables; what the user sets wins, as in any job."""
+    """Intel MPI is given them by variables; what the user sets wins, as in any job."""
     stack = {"mpi": "intelmpi", "mpi_version": "2021.18.1", "launcher_family": "hydra-intel"}
     shared = node(tmp_path, ppn=4, pinning="scatter", **stack)
     run(tmp_path, shared, 'echo "$I_MPI_PIN $I_MPI_PIN_DOMAIN"')

@@ -81,7 +81,7 @@ def dry(run_reframe: Run, sandbox: Path, require_stack: Callable[[str], Any]) ->
 
 
 def test_one_to_six_programs_on_twelve_cores(dry: dict[tuple[str, ...], str]) -> None:
-    """Each stack's launcher, and Slurm's, is told the same cores for each program; an unaware one is told none."""
+    """Each stack's launcher, and Slurm's, is given the same cores for each program; an unaware one none."""
     assert set(dry) == {
         (partition, stack, pinning, programs)
         for partition in ("shm", "shm-mpirun")
