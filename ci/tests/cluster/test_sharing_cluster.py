@@ -31,7 +31,7 @@ def run(cluster: LiveCluster, folder: Path, sandbox: Path, partition: str, pinni
     shutil.copytree(sandbox, project)  # where the nodes see it
     system = project / "site_configs" / "minicluster" / "system.py"
     system.write_text(system.read_text() + ONE_NODE)
-    where = ("-n", f"NodeSharing.*pinning={pinning} %programs=2", "-P", "ppn=2", "-p", stack)
+    where = ("-n", f"NodeSharing.*pinning={pinning}%programs=2", "-P", "ppn=2", "-p", stack)
     return cluster_reframe.run(
         cluster,
         folder / "reframe",

@@ -22,7 +22,7 @@ from ..job import condition, parameters
 from ..job.condition import Condition
 from ..machine import placement
 from ..results import measurement
-from ..sites import references, site
+from ..sites import references, selected_tests, site
 from ..stacks.stack import Stack
 from ..suites import catalogue, side_by_side
 from ..vocabulary import QUANTITIES, BadInput, NotMeasured
@@ -82,6 +82,9 @@ class SharingTest(MaintenanceTest):
         super().select_cases()
         names = ("group", "fabric", "nodes", "ppn", "pinning", "programs")
         places = self._places({name: getattr(self, name) for name in names})
+        for place, why in places.left_out:
+            if place in self.valid_systems:
+                selected_tests.leave_out(self, place, why)
         self.valid_systems = list(places.partitions)
 
     @classmethod

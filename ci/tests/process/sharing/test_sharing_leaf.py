@@ -121,7 +121,7 @@ def test_a_paired_stack_is_no_program_beside_another(run_reframe: Run, sandbox: 
     for name in STACKS:
         require_stack(name)
     twelve_cores(sandbox)
-    options = ("--dry-run", "--system=minicluster:shm", "-n", "NodeSharing.*pinning=bunch %programs=2", "-p", "mpich-wheels")
+    options = ("--dry-run", "--system=minicluster:shm", "-n", "NodeSharing.*pinning=bunch%programs=2", "-p", "mpich-wheels")
     said = run_reframe(*options, "-S", "paired_stack=intelmpi-wheels", top=sandbox, only="node.py").stdout
     assert "programs that share a node are not interleaved with those of another stack (paired_stack)" in said
 
