@@ -114,7 +114,9 @@ def meet(comm: Any, folder: Path | None, program: int, programs: int, section: i
 
 
 def measure(comm: Any, operation: Operation, seconds: float, wait: Callable[[], None]) -> tuple[int, int, int, float]:
-    """Repetitions, begin and end in ns, and the slowest rank's time of a repetition in seconds (0 on other ranks)."""
+    """Repetitions, the first rank's begin and the last one's end in ns, and the slowest rank's time of a repetition in seconds;
+    of use on the first rank only.
+    """
     run, is_right = operation
     if not is_right():
         give_up(comm, f"rank {comm.rank} of {comm.size} received wrong data")
@@ -135,9 +137,10 @@ def measure(comm: Any, operation: Operation, seconds: float, wait: Callable[[], 
         own += clock() - started
         count += batch
         end = now()
-        going = comm.bcast(end - begin < seconds * 1e9)
-    slowest = comm.reduce(own, MPI.MAX)
-    return count, begin, end, (slowest or 0.0) / count
+        # No rank goes on before the others: one that has a core for itself would be done long before one that has not.
+        going = comm.allreduce(end - begin < seconds * 1e9, MPI.LAND)
+    slowest, first, last = (comm.reduce(value, which) for value, which in ((own, MPI.MAX), (begin, MPI.MIN), (end, MPI.MAX)))
+    return count, first or begin, last or end, (slowest or 0.0) / count
 
 
 def read_arguments(words: list[str]) -> argparse.Namespace:
