@@ -187,7 +187,7 @@ def test_a_program_that_ends_early_is_named(run_here: Run, sandbox: Path, requir
     assert case["proof"]["verdict"] == "missing"
     said = " ".join(case["proof"]["sentences"])
     assert "shared_2: ended with exit status 9 and said nothing." in said
-    assert "shared_1: ended with exit status" in said and "program 1 of 2 waited 45 s in vain for program 2" in said
+    assert "shared_1: ended with exit status" in said and "program 1 of 2 timed out after waiting 45 s for program 2" in said
 
 
 def test_a_program_without_records_is_named(run_here: Run, sandbox: Path, require_stack) -> None:
@@ -222,7 +222,7 @@ def test_three_ranks_receive_the_right_data(name: str, require_stack: Callable[[
         (
             "instrument.PATIENCE_S = 0.2",
             ("--program", "1", "2", "--meet", "."),
-            "program 1 of 2 waited 0 s in vain for program 2",
+            "program 1 of 2 timed out after waiting 0 s for program 2",
         ),
         (
             "instrument.OPERATIONS['Copy'] = lambda comm, size: (lambda: None, lambda: False)",

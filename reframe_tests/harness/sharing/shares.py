@@ -82,7 +82,7 @@ def first_equal(policy: str, policies: Sequence[str], programs: int, ppn: int, t
 def _bunch(programs: int, ranks: int, cores: Sequence[_Core]) -> list[tuple[tuple[int, ...], ...]]:
     """For each program the first NUMA node, else socket, with room for all of it; else the first cores that are left."""
     left = list(cores)
-    shares = []
+    shares: list[tuple[tuple[int, ...], ...]] = []
     for _ in range(programs):
         share = next(group[:ranks] for level in _LEVELS for group in _groups(left, level) if len(group) >= ranks)
         left = [core for core in left if core not in share]

@@ -143,6 +143,7 @@ class SharingTest(MaintenanceTest):
     def write_job(self) -> None:
         """As of any test, where the launcher is a script that starts one program or all."""
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
+        assert isinstance(self._condition, SharedNode)
         words = (tuple(self.job.launcher.command(self.job)), tuple(self.job.launcher.options))
         self._condition = replace(self._condition, site_launcher=words, limit_s=self.limit_s)
         super().write_job()

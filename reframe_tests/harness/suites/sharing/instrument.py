@@ -92,7 +92,7 @@ OPERATIONS = {"Copy": copy, "Allreduce": allreduce, "Alltoall": alltoall}
 
 
 def give_up(comm: Any, why: str) -> None:
-    sys.stderr.write(f"{why}\n")
+    sys.stderr.write(f"error: {why}\n")
     sys.stderr.flush()
     comm.Abort(1)
 
@@ -106,7 +106,9 @@ def meet(comm: Any, folder: Path | None, program: int, programs: int, section: i
         while missing := [path for path in others if not path.exists()]:
             if time.monotonic() > late:
                 number = missing[0].suffix[1:]
-                give_up(comm, f"program {program} of {programs} waited {PATIENCE_S:.0f} s in vain for program {number}")
+                give_up(
+                    comm, f"program {program} of {programs} timed out after waiting {PATIENCE_S:.0f} s for program {number}"
+                )
             time.sleep(LOOK_S)
     request = comm.Ibarrier()
     while not request.Test():
