@@ -24,7 +24,7 @@ COPIES = {"Copy": (65536, 16777216)}
 def run_case(run_here: Run, pinning: str, stack: str, *options: str, programs: int = 2, ppn: int = 2) -> CompletedProcess[str]:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] two programs need a core each")
-    where = ("-n", f"NodeSharing.*pinning={pinning}%programs={programs}", "-p", stack, "-P", f"programs={programs}")
+    where = ("-n", f"NodeSharing.*pinning={pinning}%", "-p", stack, "-P", f"programs={programs}")
     words = ("-r", *where, "-P", f"ppn={ppn}", "-S", "level=smoke", "-S", "repeats=1", "-S", "limit_s=200", *options)
     return run_here(*words, only="node.py")
 
