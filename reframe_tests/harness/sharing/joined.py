@@ -20,8 +20,8 @@ from ..vocabulary import QUANTITIES
 from . import proof
 from .shared_node import SHARED, SharedNode, name_of
 
-#: How :mod:`results.measurement` begins its note on a job without a check of received data; here one program has it for all.
-_UNCHECKED = "received data are not checked"
+#: How the note on a job's check of received data begins, and that on a job without one; here one program has it for all.
+_CHECKED, _UNCHECKED = "received data compared", "received data are not checked"
 
 
 def evaluate(
@@ -123,13 +123,18 @@ def _evidence(
     """The first program's facts of node and library, the ranks of all programs, and what was found of them together."""
     if not parts:
         return None
-    notes = [note for part in parts for note in part.notes]
-    checked = [note for note in notes if not note.startswith(_UNCHECKED)]
+    everywhere = set.intersection(*(set(part.notes) for part in parts))
+    notes = [
+        note if note in everywhere or note.startswith(_CHECKED) else f"program {number}: {note}"
+        for number, part in enumerate(parts, 1)
+        for note in part.notes
+        if not note.startswith(_UNCHECKED)
+    ]
     return replace(
         parts[0],
         status=whole.status,
         sentences=tuple(whole.sentences),
         ranks=tuple(rows),
         seconds=tuple(seconds for part in parts for seconds in part.seconds),
-        notes=tuple(dict.fromkeys([*found, *checked])),
+        notes=tuple(dict.fromkeys([*found, *notes])),
     )
