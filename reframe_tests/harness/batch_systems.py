@@ -6,7 +6,8 @@ Another one is another record in :data:`BATCH_SYSTEMS`. How launchers reach othe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class BatchSystem:
     :param no_requeue: options that keep it from starting a job again on its own: ReFrame could read the first start's files
         while the second one writes them.
     :param comment: option that keeps a text with the job; empty where there is none.
+    :param beside: variables without which several launchers of one job would start their ranks one after the other.
     """
 
     title: str
@@ -31,10 +33,22 @@ class BatchSystem:
     submit: str = ""
     no_requeue: tuple[str, ...] = ()
     comment: str = ""
+    beside: Mapping[str, str] = field(default_factory=dict)
 
 
-#: ``sbatch(1)``.
-SLURM = BatchSystem("Slurm", ("slurm", "squeue"), ("SLURM_",), "SLURM_JOB_ID", "sbatch", ("--no-requeue",), "--comment")
+#: ``sbatch(1)``. Since 20.11 a step has its CPUs to itself unless it is to overlap; other than srun's option, the variable of
+#: the same meaning (srun(1), "Input environment variables") reaches the srun that an ``mpirun`` starts, too, and is nothing to
+#: older versions.
+SLURM = BatchSystem(
+    "Slurm",
+    ("slurm", "squeue"),
+    ("SLURM_",),
+    "SLURM_JOB_ID",
+    "sbatch",
+    ("--no-requeue",),
+    "--comment",
+    {"SLURM_OVERLAP": "1"},
+)
 #: ``qsub(1B)`` of PBS Pro, OpenPBS and Torque.
 PBS = BatchSystem("PBS", ("torque", "pbs", "pbspro"), ("PBS_",), "PBS_JOBID", "qsub", ("-r n",))
 BATCH_SYSTEMS = (

@@ -63,6 +63,7 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("across_switches", "1", NONE, "across_switches", "share of pairs on different switches"),
         Quantity("impact", "1", LOWER, "impact", "mean under load over that alone"),
         Quantity("impact_p99", "1", LOWER, "impact_p99", "99th percentile under load over that alone"),
+        Quantity("shared_over_alone", "1", HIGHER, "shared_over_alone", "throughput beside others over that alone"),
         Quantity("line_rate_fraction", "1", HIGHER, "line_rate_fraction", "fraction of line rate"),
     )
 }

@@ -150,7 +150,7 @@ def _proof(proof: Evidence) -> dict[str, Any]:
         "transport": proof.transport,
         "seconds": list(proof.seconds),
         "ranks": [
-            [_flat(rank.get(key)) for key in ("rank", "host", "cpus_allowed", "cpu", "numa_node")]
+            [_rank_text(rank), *(_flat(rank.get(key)) for key in ("host", "cpus_allowed", "cpu", "numa_node"))]
             for rank in proof.ranks[:MAX_RANKS]
         ],
         "rank_count": len(proof.ranks),
@@ -159,6 +159,12 @@ def _proof(proof: Evidence) -> dict[str, Any]:
         "links": list(link_text(proof.links)),
         "traffic": [[one.launch, one.repeat, one.node, one.device, one.tx_bytes, one.rx_bytes] for one in proof.devices],
     }
+
+
+def _rank_text(rank: Mapping[str, Any]) -> Any:
+    """A rank's number; of several programs on a node, with that of its program."""
+    number, program = _flat(rank.get("rank")), rank.get("program")
+    return number if program is None else f"{number} of program {_flat(program)}"
 
 
 def bytes_text(count: float) -> str:
@@ -175,7 +181,7 @@ def placement_text(proof: Evidence, limit: int = 8) -> Iterator[str]:
         rows = list(group)
         parts = []
         for node, near in groupby(rows[:limit], key=lambda rank: rank.get("numa_node")):
-            shown = ", ".join(f"{_flat(rank.get('rank'))} on {_flat(rank.get('cpus_allowed'))}" for rank in near)
+            shown = ", ".join(f"{_rank_text(rank)} on {_flat(rank.get('cpus_allowed'))}" for rank in near)
             parts.append(shown if node is None else f"{shown} (NUMA\N{NO-BREAK SPACE}{_flat(node)})")
         more = f" and {len(rows) - limit} more" if len(rows) > limit else ""
         yield f"{host}: {'; '.join(parts)}{more}"

@@ -25,12 +25,15 @@ STACKS: dict[str, tuple[str, str, str, str, str, str, str]] = {
 LAUNCHERS = {"poe": "poe", "mpirun_rsh": "mpirun_rsh"}
 
 
-def write_all(folder: Path) -> str:
-    """Write every stack below ``folder`` and return the value of ``MPIBENCH_STACKS`` that registers them."""
-    return ":".join(str(_write(folder / name, name)) for name in STACKS)
+def write_all(folder: Path, *, mpi4py: bool = False) -> str:
+    """Write every stack below ``folder`` and return the value of ``MPIBENCH_STACKS`` that registers them.
+
+    :param mpi4py: with the one instrument of today that needs no compiling.
+    """
+    return ":".join(str(_write(folder / name, name, mpi4py=mpi4py)) for name in STACKS)
 
 
-def _write(folder: Path, name: str) -> Path:
+def _write(folder: Path, name: str, *, mpi4py: bool) -> Path:
     mpi, version, device, abi, family, library, imb = STACKS[name]
     changes: dict[str, Any] = {
         "name": name,
@@ -39,8 +42,11 @@ def _write(folder: Path, name: str) -> Path:
         "launcher_family": family,
         "library": f"{folder}/lib/{library}",
         "library_version_pattern": version.replace(".", "[.]"),
-        "commands": {},
-        "suites": {"imb": {"version": imb, "built_with": f"{mpi} {version}"}},
+        "commands": {"mpi4py.bench": ["/bin/true", "-m", "mpi4py.bench"]} if mpi4py else {},
+        "suites": {
+            "imb": {"version": imb, "built_with": f"{mpi} {version}"},
+            **({"mpi4py": {"version": "4.1.2", "built_with": f"{mpi} {version}"}} if mpi4py else {}),
+        },
         "env_vars": {},
         "prepend_path": {"LD_LIBRARY_PATH": [f"{folder}/lib"]},
     }
@@ -50,5 +56,6 @@ def _write(folder: Path, name: str) -> Path:
         launcher = folder / "bin" / LAUNCHERS[family]
         launcher.write_text("#!/bin/sh\n")
         launcher.chmod(0o755)
-        path.write_text(json.dumps({**json.loads(path.read_text()), "commands": {"mpirun": [str(launcher)]}}))
+        commands = {**changes["commands"], "mpirun": [str(launcher)]}
+        path.write_text(json.dumps({**json.loads(path.read_text()), "commands": commands}))
     return path

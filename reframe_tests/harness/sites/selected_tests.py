@@ -43,7 +43,7 @@ FEW = 3
 #: they were not made for.
 _ANYWHERE = ("--skip-sy", "--skip-pr")
 #: Parameters for which the user may give any number.
-_NUMBERS = ("nodes", "ppn")
+_NUMBERS = ("nodes", "ppn", "programs")
 #: Options that select, by short name: the long one.
 _OPTIONS = {
     "-n": "name",

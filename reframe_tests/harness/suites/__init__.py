@@ -14,5 +14,6 @@ SHARED = (
     "preamble",
     "reader",
     "records",
+    "side_by_side",
     "traffic",
 )

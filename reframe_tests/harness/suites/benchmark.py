@@ -19,6 +19,7 @@ RANK_RULES: Mapping[str, str] = {
     "even": "all; left out where n is odd",
     "even_only": "all; refused where n is odd",
     "all": "all",
+    "program": "all of one program, beside which others may share the node",
     "grid2d": "all; refused unless n = a x b with a, b >= 2",
     "halves": "all, on an even number of nodes",
     "growing": "those of the first 2, 4, 8, ... nodes up to all, one count after the other",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .. import records as found_records
 from ..stacks.stack import Stack
 from ..vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
-from . import benchmark, cross_check, node_memory, options
+from . import benchmark, cross_check, node_memory, options, side_by_side
 from .benchmark import RANK_RULES, Benchmark
 from .model import Group, Run, Suite, options_of
 from .plans import FAN_BUFFER_BYTES, LEVELS, UNBOUNDED, Limits, Plan
@@ -87,7 +87,10 @@ OPTIONS: Mapping[str, options.SuiteOption] = options.by_name(option for suite in
 _NO_OPTIONS: Mapping[str, str] = {}
 
 #: Variants that only the condition says, by the rule of ranks.
-_OPEN_VARIANTS: Mapping[str, tuple[str, ...]] = {"grid2d": ("grid=*",), "grid3d": ("grid=*",), "growing": ("nodes=*",)}
+_OPEN_VARIANTS: Mapping[str, tuple[str, ...]] = {
+    **{"grid2d": ("grid=*",), "grid3d": ("grid=*",), "growing": ("nodes=*",)},
+    "program": tuple(side_by_side.variant("*", "*", how) for how in (side_by_side.ALONE, side_by_side.SHARED)),
+}
 #: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
 SIZE_DIGITS = 10
 
@@ -346,6 +349,9 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
     for plan in GROUPS[group].plans:
         for row in (find(plan.binary, name) for name in plan.benchmarks):
             sizes = frozenset(size for each in plan.size_ranges.values() for size in SUITES[row.suite].sizes(row, plan, each))
+            if row.ranks == "program":
+                name = metric_name(row.name, QUANTITIES[side_by_side.RATIO].short, None, side_by_side.variant("*", "*"))
+                found[name] = (QUANTITIES[side_by_side.RATIO], sizes)
             for under, named in options.possible(OPTIONS, group, row):
                 for variant in _OPEN_VARIANTS.get(row.ranks) or _variants(under, plan, row.min_ranks, row.min_nodes):
                     for quantity in (QUANTITIES[name] for name in under.quantities):

@@ -24,6 +24,7 @@ class Record:
         ``non-aggregate`` mode of IMB-RMA, the threads of IMB-MT, the group of a ``-multi`` run, the window and
         synchronisation of OSU's one-sided benchmarks); empty otherwise.
     :param validated: whether the row itself says that the data received was right (``-c`` of OSU).
+    :param measured_ns: from when to when it was measured, in ns of CLOCK_MONOTONIC, where the suite says so.
     """
 
     suite: str
@@ -35,6 +36,7 @@ class Record:
     values: Mapping[str, float]
     variant: str = ""
     validated: bool = False
+    measured_ns: tuple[int, int] | None = None
 
 
 class OutputError(BadInput):

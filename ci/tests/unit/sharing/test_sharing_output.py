@@ -1,0 +1,164 @@
+"""Programs side by side: what each is started for, how its table is read, and which metrics may have a reference."""
+
+from __future__ import annotations
+
+import ast
+import re
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness.sharing.shared_node import launches_of
+from reframe_tests.harness.sites import reference_keys
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.suites import catalogue, reader, side_by_side
+from reframe_tests.harness.suites.records import OutputError
+from studies.output_damage import golden
+from synthetic_stack import DOCUMENT
+
+GROUP = side_by_side.NAME
+STACK = metadata.parse(DOCUMENT, Path("stack.json"))
+#: Recorded outputs: program, of how many, ranks of each, how.
+RECORDED = {
+    "sharing-openmpi-n1-2of2.txt": (2, 2, 1, side_by_side.SHARED),
+    "sharing-mpich-n2-1of1.txt": (1, 1, 2, side_by_side.ALONE),
+    "sharing-intelmpi-n2-1of2.txt": (1, 2, 2, side_by_side.SHARED),
+}
+COPY, ALL = "sharing-openmpi-n1-2of2.txt", "sharing-intelmpi-n2-1of2.txt"
+
+
+def sealed(text: str) -> str:
+    """The text with the checksum and number of rows it should have, so that only what was changed can be wrong."""
+    body = text[: text.index("# end:")]
+    return f"{body}# end: {len(body.splitlines()) - 3} rows, received data all right, CRC-32 {zlib.crc32(body.encode()):08x}\n"
+
+
+def planned(ranks: int, level: str = "smoke") -> catalogue.Launch:
+    (launch,) = catalogue.launches(GROUP, STACK, ranks, level)
+    return launch
+
+
+def test_a_rank_alone_copies_and_several_communicate() -> None:
+    assert planned(1).args == ("--seconds", "1.000", "Copy:65536,16777216")
+    assert planned(4, "nightly").args == (
+        *("--seconds", "1.000", "Copy:65536,16777216", "Allreduce:8,65536", "Alltoall:8,65536"),
+    )
+    assert planned(4).args[1] == "0.333" and planned(4, "acceptance").args[1] == "3.333"
+
+
+def test_each_program_has_metrics_of_its_own() -> None:
+    pairs = [launches_of(planned(1), number, 2) for number in (1, 2)]
+    assert [launch.name for pair in pairs for launch in pair] == ["alone_1", "shared_1", "alone_2", "shared_2"]
+    names = [metric.name for pair in pairs for metric in catalogue.metrics(pair)]
+    assert len(names) == len(set(names)) == 8
+    assert names[:3:2] == [
+        "Copy.programs2_program1_alone.bandwidth.0000065536",
+        "Copy.programs2_program1_shared.bandwidth.0000065536",
+    ]
+    assert all(metric.gated for pair in pairs for metric in catalogue.metrics(pair))
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "Copy.programs2_program1_alone.bandwidth.0000065536",
+        "Allreduce.programs6_program6_shared.t_max.0000000008",
+        "Copy.programs4_program3.shared_over_alone.0016777216",
+    ],
+)
+def test_every_metric_may_have_a_reference(metric: str) -> None:
+    keys = ("NodeSharing", "big:cpu", "mpich-wheels", "shm", 1, 12, "bunch", metric)
+    extras = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}}
+    assert list(reference_keys.problems(keys, {"name": "big", "partitions": [{"name": "cpu", "extras": extras}]})) == []
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "Copy.bandwidth.0000065536",
+        "Copy.programs2_program1.bandwidth.0000065536",
+        "Copy.programs2_program1_alone.shared_over_alone.0000065536.0000065536",
+        "Copy.programs2_program1.shared_over_alone.0000000008",
+    ],
+)
+def test_a_metric_that_no_case_gives_is_refused(metric: str) -> None:
+    assert reference_keys.quantity_of("NodeSharing", metric) is None
+
+
+def test_the_instrument_knows_every_row() -> None:
+    """It runs where nothing of the project can be imported, so that names must fit by themselves."""
+    tree = ast.parse(catalogue.SUITES[GROUP].script.path.read_text())
+    (table,) = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "OPERATIONS"
+    ]
+    assert [key.value for key in table.keys] == [row.name for row in catalogue.rows(GROUP)]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_outputs(name: str) -> None:
+    program, programs, ranks, how = RECORDED[name]
+    text = golden(name)
+    asked = dict(zip((side_by_side.ALONE, side_by_side.SHARED), launches_of(planned(ranks), program, programs), strict=True))
+    records = reader.complete(reader.parse(text), asked[how].expected, source=name)
+    assert {record.variant for record in records} == {side_by_side.variant(programs, program, how)}
+    assert {record.ranks for record in records} == {ranks}
+    begins, ends = zip(*(record.measured_ns for record in records), strict=True)
+    assert all(begin < end for begin, end in zip(begins, ends, strict=True))
+    assert all(end <= begin for end, begin in zip(ends, begins[1:], strict=False)), "one after the other"
+    assert sealed(text) == text
+
+
+def test_the_output_of_another_program_is_no_output_of_this_one() -> None:
+    records = reader.parse(golden(COPY))
+    alone, shared = launches_of(planned(1), 2, 2)
+    assert reader.complete(records, shared.expected) == records
+    for other in (alone, *launches_of(planned(1), 1, 2), *launches_of(planned(1), 2, 3)):
+        with pytest.raises(OutputError, match="has the variants 'programs=2,program=2,shared', asked for were"):
+            reader.complete(records, other.expected)
+
+
+def changed(pattern: str, replacement: str, text: str) -> str:
+    damaged, changes = re.subn(pattern, replacement, text, count=1, flags=re.MULTILINE)
+    assert changes == 1
+    return sealed(damaged)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "words"),
+    [
+        (r"^Copy   ", "Copies ", "is not a row"),
+        (r"^(Copy +65536 +)\d+", r"\g<1>0", "is not a row"),
+        (r"^(Copy +65536 +)\d+", r"\g<1>99999999", "took longer than it was measured for"),
+        (r"^(Copy .* )\d+\.\d{3}$", r"\g<1>1.000", "time and bandwidth do not fit together"),
+        (r"^(Copy .* )\d+\.\d{3}$", r"\g<1>-", "a bandwidth that is not its own"),
+        (r"^(Copy +65536 .* )\d+\.\d{3}( +\S+)$", r"\g<1>0.000\g<2>", "has no time"),
+        (r"^(Allreduce .* )-$", r"\g<1>5.000", "a bandwidth that is not its own"),
+        (r"^(Alltoall .* )\d+\.\d{3}( +-)$", r"\g<1>nan\g<2>", "is not a row"),
+        (r"slowest rank", "fastest rank", "the head of the table"),
+        (r"^# program 1 of", "# program 0 of", "the head of the table"),
+        (r"at the same time as", "beside", "the head of the table"),
+        (r"from\[ns\]", "from[us]", "the head of the table"),
+    ],
+)
+def test_lines_that_cannot_be(pattern: str, replacement: str, words: str) -> None:
+    with pytest.raises(OutputError, match=words):
+        reader.parse(changed(pattern, replacement, golden(ALL)), source="job.out")
+
+
+def test_nothing_is_lost_in_silence() -> None:
+    """Without any one of its lines, or cut after any of them, an output is refused."""
+    lines = golden(ALL).splitlines(keepends=True)
+    for at in range(len(lines)):
+        for damaged in ("".join(lines[:at]), "".join([*lines[:at], *lines[at + 1 :]]), "".join([*lines, lines[at]])):
+            with pytest.raises(OutputError):
+                reader.parse(damaged, source="job.out")
+
+
+def test_a_record_of_another_time_is_another_record() -> None:
+    """Damage to the times alone is seen by the checksum, and they are part of what is compared."""
+    [first, *_] = reader.parse(golden(ALL))
+    assert replace(first, measured_ns=(0, 1)) != first
