@@ -1,4 +1,4 @@
-"""Slurm, munge and MariaDB for the cluster's nodes: the host's own, or Debian's packages unpacked beside the system.
+"""Slurm, munge, MariaDB and what measures below MPI, for the cluster's nodes: the host's own, or Debian's packages unpacked beside the system.
 
 Unpacking installs nothing: no maintainer script runs, no daemon starts, no user is made, ``/etc`` and ``/usr`` stay as
 they are, and no privilege is needed. The nodes see the unpacked files over their ``/usr``, and the caller runs them, so that
@@ -34,6 +34,8 @@ PROGRAMS = {
     "ip": "iproute2",
     "tc": "iproute2",
 }
+#: What measures below MPI on the nodes (``cascade.py``), in the same form: without one of these its tests are skipped.
+MEASURING = {"iperf3": "iperf3", "ucx_perftest": "ucx-utils", "fi_pingpong": "libfabric-bin", "ib_write_bw": "perftest"}
 #: Packages without a program of their own: Slurm's MySQL storage, its PMIx plugin's library, the clock fault's library.
 LIBRARIES = ("slurm-wlm-mysql-plugin", "libpmix2", "libfaketime")
 #: What a machine with apt has in any case, these with their dependencies (the C library is among them), is left as it is.
@@ -45,7 +47,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def wanted() -> list[str]:
     """Packages asked for by name."""
-    return [*dict.fromkeys(PROGRAMS.values()), *LIBRARIES]
+    return [*dict.fromkeys((*PROGRAMS.values(), *MEASURING.values())), *LIBRARIES]
 
 
 def root() -> Path:
