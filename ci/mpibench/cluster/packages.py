@@ -1,4 +1,4 @@
-"""Slurm, munge, MariaDB and what measures below MPI, for the cluster's nodes: the host's own, or Debian's packages unpacked beside the system.
+"""Slurm, munge, MariaDB and programs that measure below MPI: the host's own, or Debian's packages unpacked beside the system.
 
 Unpacking installs nothing: no maintainer script runs, no daemon starts, no user is made, ``/etc`` and ``/usr`` stay as
 they are, and no privilege is needed. The nodes see the unpacked files over their ``/usr``, and the caller runs them, so that

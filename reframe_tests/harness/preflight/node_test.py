@@ -14,18 +14,18 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
+from .. import without_mpi
 from ..job import ending
 from ..mpis import registry as mpis
 from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence
 from ..session import provenance
 from ..sites import selected_tests, site
 from ..vocabulary import BadInput
+from ..without_mpi import ENVIRONMENT
 from . import node_answers, node_facts, node_judgement, rules
 
-#: ReFrame's environment without anything in it.
-ENVIRONMENT = "builtin"
-#: Scheduler to the launcher that starts one program on each node of a job, whatever the stacks' own is.
-LAUNCHERS = {"slurm": "srun", "squeue": "srun", "local": "local"}
+#: Scheduler to the launcher that starts one program on each node of a job; the local one has one node.
+LAUNCHERS = {**without_mpi.LAUNCHERS, "local": "local"}
 #: Name of the group, as stored.
 GROUP = "preflight"
 

@@ -87,6 +87,10 @@ class Benchmark:
         """Whether a version of the suite has it in a form that can be proven; an unknown version counts as such."""
         return not version or (self.since <= version and (not self.until or version < self.until))
 
+    def shows_line_rate(self, quantity: str, size: int | None) -> bool:
+        """Whether this quantity of a size is held against the line rate."""
+        return quantity == "bandwidth_mb_per_s" and size is not None and size >= self.line_rate_from_bytes
+
     def traffic_between(self, message_bytes: int, ranks: int, nodes: int) -> int:
         """Lower bound on bytes per repetition between nodes, ranks filling them in equal blocks; inside one node, all bytes.
 

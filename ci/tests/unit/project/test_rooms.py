@@ -30,6 +30,7 @@ FLOORS = {
         ("sites",),
         ("job",),
         ("results",),
+        ("without_mpi",),
         ("fabric_test", "preflight"),
         ("memory",),
         ("cascade",),
