@@ -130,6 +130,10 @@ class Start:
     seconds: int
 
 
+class OtherNetwork(OutputError):
+    """A complete output, but the interface did not carry what the two exchanged."""
+
+
 #: Words of the server and of the client; ``{address}``, ``{port}`` and ``{own}`` are filled in by ``end.py``.
 Words = tuple[tuple[str, ...], tuple[str, ...]]
 #: Fewest repetitions of any size; perftest makes no fewer than 5.
@@ -229,17 +233,17 @@ def expect_carried(pair: Pair, sent: int, returned: int, program: str, source: s
     A program need not obey: fi_pingpong 1.17 takes a domain that does not exist, and measures elsewhere.
 
     :param sent: bytes of payload from client to server; ``returned``: those the other way.
-    :raises OutputError: otherwise.
+    :raises OtherNetwork: otherwise.
     """
     for end, out, back in ((pair.client, sent, returned), (pair.server, returned, sent)):
         for counter, least, verb in (("tx_bytes", out, "sent"), ("rx_bytes", back, "received")):
             if end.bytes_of(counter) < least:
-                raise OutputError(
+                raise OtherNetwork(
                     f"{source}: interface {end.interface} of {end.host} {verb} {end.bytes_of(counter)} bytes, and {program} "
                     f"exchanged {least}: it went over another network; check its options."
                 )
         if end.before.link != end.after.link:
-            raise OutputError(
+            raise OtherNetwork(
                 f"{source}: the link of {end.interface} of {end.host} changed meanwhile; see its cable, run again."
             )
 
