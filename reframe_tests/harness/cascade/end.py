@@ -3,7 +3,7 @@
 Runs under the node's own ``python3`` (3.6 or newer, no package), once as server, once as client, in a directory both see:
 ``end.py server|client NAME INTERFACE LIMIT_S WORD...``. The words are the program's, with ``VARIABLE=value`` in front of it for
 its environment; in them ``{address}`` and ``{port}`` stand for where the server listens, ``{own}`` for the end's own address.
-``end.py task NAME INTERFACE LIMIT_S WORD... : WORD...`` is the server where Slurm's ``SLURM_PROCID`` is 0, else the client.
+``end.py task NAME INTERFACE LIMIT_S WORD... + WORD...`` is the server where Slurm's ``SLURM_PROCID`` is 0, else the client.
 ``INTERFACE`` is a network interface, or ``DEVICE/PORT@INTERFACE``: a port of an RDMA device, and where the two meet.
 
 The server's end looks for a port that nobody uses, starts its program, waits until that very process listens there, and only
@@ -46,8 +46,8 @@ PORT_LINK = {"operstate": "state", "speed": "rate", "carrier_changes": "counters
 PORT_COUNTERS, WORD = {"rx_bytes": "counters/port_rcv_data", "tx_bytes": "counters/port_xmit_data"}, 4
 #: Bytes of each stream that are kept.
 MOST = 1 << 20
-#: Between the server's words and the client's.
-BETWEEN = ":"
+#: Between the server's words and the client's; a ``:`` would part the step for srun(1).
+BETWEEN = "+"
 
 
 class Failed(Exception):

@@ -174,8 +174,8 @@ class PairTest(WithoutMpiTest):
                 f"no {absent[1]} on the PATH of the nodes: install {group.packages}, or load its module (-S modules=...)"
             )
             self.skip(self.skip_reason)
-        outcome.add(end.name, 0, MISSING, ending.judge(end))
-        if outcome.status == MISSING:
+        if wrong := ending.judge(end):
+            outcome.add(end.name, 0, MISSING, wrong)
             said = excerpt((Path(self.stagedir) / str(self.stderr)).read_text(errors="replace"))
             outcome.add(end.name, 0, MISSING, [f"standard error: {said}"] if said else [])
         self._samples = [
