@@ -147,6 +147,7 @@ class PairTest(WithoutMpiTest):
             "scope": self._fabric.scope,
             "devices": list(self._fabric.devices),
             "line_rate_gbit_per_s": self._fabric.line_rate_gbit_per_s,
+            "payload_limit": references.payload_limit(self._fabric),
             "nodes": self.nodes,
             "ppn": self.ranks_per_node,
             "ppn_symbol": "1",
