@@ -1,4 +1,4 @@
-"""The chart of a fabric as bars that need no script: what each level reached, one row a program or stack, one block a question."""
+"""The chart of a fabric as bars that need no script: a block for each question, a row for each program or stack of a level."""
 
 from __future__ import annotations
 

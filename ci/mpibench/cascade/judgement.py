@@ -7,6 +7,7 @@ named first. Levels are compared with the next lower one that was measured; on e
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from .levels import LEVELS, Answer, Cascade, Reached
@@ -39,7 +40,7 @@ def steps(answer: Answer) -> list[Step]:
         most = best[0].share * best[0].high / best[0].value
         if gap > LEAST_SHARE and most < answer.limit:
             found.append(Step(None, best[0], gap))
-    for lower, upper in zip(best, best[1:], strict=False):
+    for lower, upper in itertools.pairwise(best):
         apart = upper.high < lower.low if more else upper.low > lower.high
         if lower.share is not None and upper.share is not None:
             lost, whole = lower.share - upper.share, 1.0
