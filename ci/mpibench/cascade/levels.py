@@ -1,7 +1,7 @@
 """What a session measured of each fabric on each level: wire, transport library, MPI; the numbers that can be compared.
 
-Messages without pause are compared with messages without pause, and one message at a time with one at a time. iperf3 writes
-into a stream, which has no messages: its number stands beside large ones.
+Messages without pause are compared with messages without pause, and one message at a time with one at a time. TCP has no
+messages: what writes into a stream stands beside large ones.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from reframe_tests.harness.samples import PROVEN, Sample
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.benchmark import SINGLE, SMALL, STREAM, Benchmark
 
 from ..results.sessions import Case, Session
 
@@ -20,29 +21,15 @@ from ..results.sessions import Case, Session
 WIRE, TRANSPORT, MPI = "wire", "transport", "MPI"
 LEVELS = (WIRE, TRANSPORT, MPI)
 #: Sizes in bytes that stand for small and for large messages.
-SMALL, LARGE = 8, 1 << 20
-#: Bytes that iperf3 writes at once.
-_WRITES = 131072
-
-
-@dataclass(frozen=True)
-class Source:
-    """A number that answers a question on one level.
-
-    :param size: bytes of its messages, where they are not those of the question.
-    """
-
-    level: str
-    suite: str
-    benchmark: str
-    size: int | None = None
+SMALL_BYTES, LARGE_BYTES = 8, 1 << 20
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is compared over the levels.
+    """What is compared over the levels: rows that say so (:attr:`Benchmark.cascade`) answer it.
 
-    :param quantity: what its sources measure.
+    :param quantity: what they measure.
+    :param size: bytes of its messages.
     :param as_bandwidth: times of large messages stand for the bandwidth that one message at a time has.
     """
 
@@ -50,7 +37,6 @@ class Question:
     title: str
     quantity: str
     size: int
-    sources: tuple[Source, ...]
     as_bandwidth: bool = False
 
     @property
@@ -58,52 +44,26 @@ class Question:
         """Whether it asks for a bandwidth."""
         return self.as_bandwidth or self.quantity == "bandwidth_mb_per_s"
 
+    def rows(self, level: str) -> list[Benchmark]:
+        """What answers it on a level."""
+        there = (*catalogue.ROWS, *catalogue.READ_ONLY)
+        return [row for row in there if self.name in row.cascade and _level_of(row) == level]
 
-#: The questions; IMB's PingPong and OSU's osu_latency both send one message at a time.
+    def size_of(self, row: Benchmark) -> int:
+        """Bytes of a row's messages: of a stream without messages those that it writes at once."""
+        plans = catalogue.PAIRS[row.group].plans if row.group in catalogue.PAIRS else ()
+        sizes = {size for plan in plans if plan.benchmark == row.name for each in plan.sizes.values() for size in each}
+        return self.size if not sizes or self.size in sizes else max(sizes)
+
+
+def _level_of(row: Benchmark) -> str:
+    return catalogue.PAIRS[row.group].layer if row.group in catalogue.PAIRS else MPI
+
+
 QUESTIONS = (
-    Question(
-        "stream",
-        "bandwidth at 1 MiB, messages without pause",
-        "bandwidth_mb_per_s",
-        LARGE,
-        (
-            Source(WIRE, "iperf3", "TCP", _WRITES),
-            Source(WIRE, "perftest", "ib_write_bw"),
-            Source(WIRE, "perftest", "ib_send_bw"),
-            Source(TRANSPORT, "ucx_perftest", "tag_bw"),
-            Source(MPI, "imb", "Uniband"),
-            Source(MPI, "osu", "osu_bw"),
-        ),
-    ),
-    Question(
-        "single",
-        "bandwidth at 1 MiB, one message at a time",
-        "latency_us",
-        LARGE,
-        (
-            Source(WIRE, "perftest", "ib_write_lat"),
-            Source(WIRE, "perftest", "ib_send_lat"),
-            Source(TRANSPORT, "ucx_perftest", "tag_lat"),
-            Source(TRANSPORT, "fi_pingpong", "pingpong"),
-            Source(MPI, "imb", "PingPong"),
-            Source(MPI, "osu", "osu_latency"),
-        ),
-        as_bandwidth=True,
-    ),
-    Question(
-        "small",
-        "latency at 8 B",
-        "latency_us",
-        SMALL,
-        (
-            Source(WIRE, "perftest", "ib_write_lat"),
-            Source(WIRE, "perftest", "ib_send_lat"),
-            Source(TRANSPORT, "ucx_perftest", "tag_lat"),
-            Source(TRANSPORT, "fi_pingpong", "pingpong"),
-            Source(MPI, "imb", "PingPong"),
-            Source(MPI, "osu", "osu_latency"),
-        ),
-    ),
+    Question(STREAM, "bandwidth at 1 MiB, messages without pause", "bandwidth_mb_per_s", LARGE_BYTES),
+    Question(SINGLE, "bandwidth at 1 MiB, one message at a time", "latency_us", LARGE_BYTES, as_bandwidth=True),
+    Question(SMALL, "latency at 8 B", "latency_us", SMALL_BYTES),
 )
 
 
@@ -169,19 +129,18 @@ def _cascade(session: Session, partition: str, fabric: str) -> Cascade:
 
 
 def _answer(session: Session, cases: list[Case], question: Question, limit: float | None) -> Answer:
-    reached, absent = {}, {}
+    reached: dict[str, tuple[Reached, ...]] = {}
+    absent: dict[str, str] = {}
     for level in LEVELS:
-        sources = [source for source in question.sources if source.level == level]
-        found: dict[str, Reached] = {}
-        for one in (one for source in sources for one in _measured(session, cases, question, source)):
-            before = found.get(one.name)
+        rows, best = question.rows(level), dict[str, Reached]()
+        for one in (one for row in rows for one in _measured(session, cases, question, row)):
+            before = best.get(one.name)
             if before is None or _better(one, before, question):
-                found[one.name] = one
-        ordered = sorted(found.values(), key=lambda one: one.value, reverse=question.more_is_better)
-        if ordered:
-            reached[level] = tuple(ordered)
+                best[one.name] = one
+        if best:
+            reached[level] = tuple(sorted(best.values(), key=lambda one: one.value, reverse=question.more_is_better))
         else:
-            absent[level] = _why_absent(cases, sources)
+            absent[level] = _why_absent(cases, rows)
     return Answer(question, reached, absent, limit)
 
 
@@ -189,34 +148,37 @@ def _better(one: Reached, other: Reached, question: Question) -> bool:
     return one.value > other.value if question.more_is_better else one.value < other.value
 
 
-def _measured(session: Session, cases: list[Case], question: Question, source: Source) -> Iterator[Reached]:
-    """What proven cases measured of a source; of an MPI, with one rank on each node."""
+def _measured(session: Session, cases: list[Case], question: Question, row: Benchmark) -> Iterator[Reached]:
+    """What proven cases measured of a row; of an MPI, with one rank on each node."""
+    level, size = _level_of(row), question.size_of(row)
     for case in cases:
-        if case.evidence != PROVEN or case.uuid in session.superseded or (source.level == MPI and case.ppn != 1):
+        if case.evidence != PROVEN or case.uuid in session.superseded or (level == MPI and case.ppn != 1):
             continue
         for sample in case.samples:
-            wanted = (source.suite, source.benchmark, source.size or question.size, question.quantity)
-            if (sample.suite, sample.benchmark, sample.message_bytes, sample.quantity) == wanted and sample.measured:
-                yield _reached(case, sample, question, source)
+            found = (sample.suite, sample.benchmark, sample.message_bytes, sample.quantity)
+            if found == (row.suite, row.name, size, question.quantity) and sample.measured:
+                yield _reached(case, sample, question, row)
 
 
-def _reached(case: Case, sample: Sample, question: Question, source: Source) -> Reached:
+def _reached(case: Case, sample: Sample, question: Question, row: Benchmark) -> Reached:
     values = list(sample.measured)
     if question.as_bandwidth:
         values = [question.size / value for value in values]  # bytes per us are MB/s
-    name = f"{source.benchmark}, {case.stack}" if source.level == MPI else f"{source.suite} {source.benchmark}"
-    name = "iperf3" if source.suite == "iperf3" else "fi_pingpong" if source.suite == "fi_pingpong" else name
+    level = _level_of(row)
+    program = row.name if row.binary == row.name else f"{row.binary} {row.name}"
     middle, rate = statistics.median(values), case.condition.get("line_rate_gbit_per_s")
     share = middle * references.GBIT_PER_MB / rate if rate and question.more_is_better else None
-    return Reached(source.level, name.removeprefix("perftest "), middle, min(values), max(values), share)
+    name = f"{row.name}, {case.stack}" if level == MPI else program
+    return Reached(level, name, middle, min(values), max(values), share)
 
 
-def _why_absent(cases: list[Case], sources: list[Source]) -> str:
+def _why_absent(cases: list[Case], rows: list[Benchmark]) -> str:
     """Why a level has no number: nothing measures it so, a case was skipped or failed, or none was in the session."""
-    if not sources:
-        return "no program measures it"
-    suites = {source.suite for source in sources}
-    groups = {row.group for row in (*catalogue.ROWS, *catalogue.READ_ONLY) if row.suite in suites}
+    groups = {row.group for row in rows}
+    transport = next((str(case.condition["transport"]) for case in cases if case.condition.get("transport")), "")
+    pairs = [catalogue.PAIRS[group] for group in groups if group in catalogue.PAIRS]
+    if transport and pairs and not any(transport in pair.transports for pair in pairs):
+        return f"no program measures it over {transport}"
     for case in (case for case in cases if case.group in groups):
         if case.result == "skip":
             return f"skipped: {case.reason}"

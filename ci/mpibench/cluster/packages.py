@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Program the cluster runs to the Debian package that has it; dependencies come along, recommendations do not.
@@ -34,8 +35,8 @@ PROGRAMS = {
     "ip": "iproute2",
     "tc": "iproute2",
 }
-#: What measures below MPI on the nodes (``cascade.py``), in the same form: without one of these its tests are skipped.
-MEASURING = {"iperf3": "iperf3", "ucx_perftest": "ucx-utils", "fi_pingpong": "libfabric-bin", "ib_write_bw": "perftest"}
+#: What measures below MPI on the nodes: without one of these its tests are skipped.
+MEASURING = tuple(sorted(group.debian for group in catalogue.PAIRS.values()))
 #: Packages without a program of their own: Slurm's MySQL storage, its PMIx plugin's library, the clock fault's library.
 LIBRARIES = ("slurm-wlm-mysql-plugin", "libpmix2", "libfaketime")
 #: What a machine with apt has in any case, these with their dependencies (the C library is among them), is left as it is.
@@ -47,7 +48,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def wanted() -> list[str]:
     """Packages asked for by name."""
-    return [*dict.fromkeys((*PROGRAMS.values(), *MEASURING.values())), *LIBRARIES]
+    return [*dict.fromkeys((*PROGRAMS.values(), *MEASURING)), *LIBRARIES]
 
 
 def root() -> Path:

@@ -28,6 +28,10 @@ RANK_RULES: Mapping[str, str] = {
 #: or a number ``k``: nodes take the place of ranks in the bound, and one node's share of the data is ``s x ppn^k``.
 EVERY_MESSAGE, NOTHING_SURE = "every message", "nothing sure"
 
+#: Questions that are asked on each level from the wire to the MPI: bandwidth of large messages without pause, that of large ones
+#: of which one is under way at a time, and the time of a small one. What answers the same question can be compared.
+STREAM, SINGLE, SMALL = "stream", "single", "small"
+
 #: Which sizes a benchmark has: a doubling series, one element of the reduction type, or none.
 SERIES, ELEMENT, SIZELESS = "series", "element", "none"
 
@@ -59,6 +63,7 @@ class Benchmark:
     :param title: what the suite calls it at the head of its output, where that is not the name.
     :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if both ways at once,
         0 where it says nothing about a link.
+    :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it answers with one rank, or program, on a node.
     """
 
     name: str
@@ -82,6 +87,7 @@ class Benchmark:
     line_rate_from_bytes: int = 1 << 20
     crossing: str | int = EVERY_MESSAGE
     title: str = ""
+    cascade: tuple[str, ...] = ()
 
     def known_to(self, version: tuple[int, ...]) -> bool:
         """Whether a version of the suite has it in a form that can be proven; an unknown version counts as such."""

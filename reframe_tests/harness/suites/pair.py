@@ -177,7 +177,7 @@ class PairGroup:
     :param name: of the group.
     :param description: what it measures, in one line.
     :param layer: ``wire`` or ``transport``.
-    :param packages: where its programs come from, as part of a sentence.
+    :param debian: Debian's package that has its programs; ``spack``: Spack's.
     :param transports: transports of the fabrics that it can be measured on.
     :param exchanged: what the two of a launch exchanged.
     """
@@ -185,7 +185,8 @@ class PairGroup:
     name: str
     description: str
     layer: str
-    packages: str
+    debian: str
+    spack: str
     transports: tuple[str, ...]
     plans: tuple[PairPlan, ...]
     exchanged: Callable[[Pair], Exchanged]

@@ -1,4 +1,4 @@
-"""The tests below MPI through ReFrame and Slurm on two fabrics: proven where all is well, and told what went wrong otherwise."""
+"""Tests below MPI through ReFrame and Slurm on two fabrics: proven where all is well, and what went wrong is said."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import cluster_reframe
 from live_cluster import LiveCluster
 from mpibench.cascade import judgement, levels
-from mpibench.cluster import packages
+from reframe_tests.harness.suites import catalogue
 
 TESTS = {"WireTcp", "TransportUcx", "TransportLibfabric"}
 #: What eth1g can carry as payload, as a share of its rate.
@@ -19,7 +19,7 @@ LIMIT = 1448 / 1538
 
 @pytest.fixture(autouse=True)
 def programs(cluster: LiveCluster) -> None:
-    for program in packages.MEASURING:
+    for program in sorted({row.binary for group in catalogue.PAIRS for row in catalogue.rows(group)}):
         if cluster("exec", "--node", "c1", "--", "sh", "-c", f"command -v {program}").returncode:
             pytest.skip(f"[cluster] the cluster's nodes have no {program}")
 
@@ -86,4 +86,4 @@ def test_without_the_program_the_case_is_skipped_and_names_its_package(cluster: 
         cluster.on("c2", "umount", path)
     [case] = done.session.cases
     assert case.result == "skip", done.said[-3000:]
-    assert case.reason.startswith("no iperf3 on the PATH of the nodes: install package iperf3 of Debian")
+    assert case.reason.startswith("no iperf3 on the PATH of the nodes: install Debian's iperf3 or Spack's iperf3")

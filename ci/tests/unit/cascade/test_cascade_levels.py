@@ -23,7 +23,12 @@ def case(
     group: str, *samples: Sample, stack: str = "builtin", fabric: str = "eth1g", status: str = "proven", **changes: Any
 ) -> Case:
     condition = {"stack": stack, "fabric": fabric, "nodes": 2, "ppn": 1, "pinning": "default", "group": group}
-    condition |= {"line_rate_gbit_per_s": 1.0, **({"payload_limit": LIMIT} if stack == "builtin" else {}), **changes}
+    condition |= {
+        "transport": "tcp",
+        "line_rate_gbit_per_s": 1.0,
+        **({"payload_limit": LIMIT} if stack == "builtin" else {}),
+        **changes,
+    }
     entry = {"system": "testbed", "partition": "cpu", "environ": stack, "result": "pass", "name": group}
     if status != "proven":
         entry |= {"result": "fail", "fail_reason": "sanity error: it went over another network"}
@@ -82,13 +87,14 @@ def said(*cases: Case) -> dict[str, str]:
 def test_the_step_with_the_largest_loss_is_named() -> None:
     found = said(WIRE, UCX, FI, MPI)
     assert found["stream"] == (
-        "eth1g, bandwidth at 1 MiB, messages without pause: wire 93.8 % of line rate (iperf3, 117.2 MB/s), transport 93.2 % of "
-        "line rate (ucx_perftest tag_bw, 116.5 MB/s), MPI 64.8 % of line rate (Uniband, mpich-wheels, 81 MB/s); the most is lost "
-        "from transport to MPI: 28.4 % of the line rate."
+        "eth1g, bandwidth at 1 MiB, messages without pause: wire 93.8 % of line rate (iperf3 TCP, 117.2 MB/s), transport 93.2 % of "
+        "line rate (ucx_perftest tag_bw, 116.5 MB/s), MPI 64.8 % of line rate (Uniband, mpich-wheels, 81 MB/s); the most is "
+        "lost from transport to MPI: 28.4 % of the line rate."
     )
     assert found["small"] == (
         "eth1g, latency at 8 B: transport 20.5 \N{MICRO SIGN}s (ucx_perftest tag_lat), MPI 26.5 \N{MICRO SIGN}s (PingPong, "
-        "mpich-wheels); the most time is added from transport to MPI: 6 \N{MICRO SIGN}s (wire: not measured in this session)."
+        "mpich-wheels); the most time is added from transport to MPI: 6 \N{MICRO SIGN}s (wire: no program measures it over "
+        "tcp)."
     )
 
 
@@ -128,7 +134,10 @@ def test_only_one_rank_a_node_is_compared_with_one_client() -> None:
 def test_without_a_line_rate_bandwidths_are_compared_as_they_are() -> None:
     plain = {"line_rate_gbit_per_s": None, "payload_limit": 0.94}
     found = said(case("wire_tcp", *WIRE.samples, **plain), case("transfer", *MPI.samples, stack="s", line_rate_gbit_per_s=None))
-    assert "wire 117.2 MB/s (iperf3), MPI 81 MB/s (Uniband, s); the most is lost from wire to MPI: 36.2 MB/s" in found["stream"]
+    assert (
+        "wire 117.2 MB/s (iperf3 TCP), MPI 81 MB/s (Uniband, s); the most is lost from wire to MPI: 36.2 MB/s"
+        in found["stream"]
+    )
 
 
 def test_a_session_without_levels_below_mpi_has_no_section() -> None:

@@ -1,7 +1,7 @@
 """perftest's latency tables, and both ends of its programs: read whole or refused.
 
-The tables are written by ``RESULT_FMT_LAT`` and ``REPORT_FMT_LAT`` of perftest 4.5 (``src/perftest_parameters.h``), since nothing
-here has an RDMA adapter; the values are those a 100 Gbit/s link may give.
+The tables are written by ``RESULT_FMT_LAT`` and ``REPORT_FMT_LAT`` of perftest 4.5 (``src/perftest_parameters.h``), since
+nothing here has an RDMA adapter; the values are those a 100 Gbit/s link may give.
 """
 
 from __future__ import annotations

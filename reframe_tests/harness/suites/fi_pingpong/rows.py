@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import traffic
-from ..benchmark import Benchmark
+from ..benchmark import SINGLE, SMALL, Benchmark
 from ..pair import SIZES, Exchanged, Pair, PairGroup, PairPlan, Start, Words
 from .output import NAME
 
@@ -31,6 +31,7 @@ ROWS: tuple[Benchmark, ...] = (
         traffic.both_ways,
         gated_sizes={"latency_us": (8,)},
         variants=(f"endpoint={ENDPOINT}",),
+        cascade=(SINGLE, SMALL),
     ),
 )
 
@@ -54,7 +55,8 @@ PAIRS = (
         GROUP,
         "Latency of libfabric between two nodes, without MPI (fi_pingpong)",
         "transport",
-        "package libfabric-bin of Debian, libfabric of Red Hat or Spack",
+        "libfabric-bin",
+        "libfabric",
         tuple(PROVIDERS),
         (PairPlan("pingpong", _words, SIZES, 10_000, f"endpoint={ENDPOINT}"),),
         _exchanged,

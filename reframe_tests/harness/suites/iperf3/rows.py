@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from .. import traffic
-from ..benchmark import Benchmark
+from ..benchmark import STREAM, Benchmark
 from ..pair import Exchanged, Pair, PairGroup, PairPlan, Start, Words
 from .output import NAME
 
@@ -29,6 +29,7 @@ ROWS: tuple[Benchmark, ...] = (
         directions=1,
         # Writes follow each other without pause, so that each is as good as a larger one.
         line_rate_from_bytes=WRITE_BYTES,
+        cascade=(STREAM,),
     ),
 )
 
@@ -55,7 +56,8 @@ PAIRS = (
         GROUP,
         "What TCP carries between two nodes, without MPI (iperf3)",
         "wire",
-        "package iperf3 of Debian, Red Hat or Spack",
+        "iperf3",
+        "iperf3",
         ("tcp",),
         tuple(_plan(streams) for streams in STREAMS),
         _exchanged,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from .. import traffic
-from ..benchmark import Benchmark
+from ..benchmark import SINGLE, SMALL, STREAM, Benchmark
 from ..pair import SIZES, Exchanged, Pair, PairGroup, PairPlan, Start, Words
 
 #: Name of the suite.
@@ -28,6 +28,7 @@ def _bandwidth(verb: str) -> Benchmark:
         # Messages follow each other without pause, so that perftest's default size of 64 KiB fills a link.
         line_rate_from_bytes=65536,
         title=f"{VERBS[verb]} BW Test",
+        cascade=() if verb == "read" else (STREAM,),
     )
 
 
@@ -43,6 +44,7 @@ def _latency(verb: str) -> Benchmark:
         traffic.one_way if verb == "read" else traffic.both_ways,
         gated_sizes={"latency_us": (8,)},
         title=f"{VERBS[verb]} Latency Test",
+        cascade=() if verb == "read" else (SINGLE, SMALL),
     )
 
 
@@ -74,7 +76,8 @@ PAIRS = (
         GROUP,
         "What two adapters write, read and send between two nodes, without MPI (perftest)",
         "wire",
-        "package perftest of Debian, Red Hat or Spack",
+        "perftest",
+        "perftest",
         ("verbs", "ucx"),
         tuple(_plan(row.name) for row in ROWS),
         exchanged,

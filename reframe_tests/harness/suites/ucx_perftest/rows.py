@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import traffic
-from ..benchmark import Benchmark
+from ..benchmark import SINGLE, SMALL, STREAM, Benchmark
 from ..pair import SIZES, Exchanged, Pair, PairGroup, PairPlan, Start, Words
 from .output import NAME
 
@@ -23,6 +23,7 @@ ROWS: tuple[Benchmark, ...] = (
         ("latency_us", "latency_p50_us"),
         traffic.both_ways,
         gated_sizes={"latency_us": (8,)},
+        cascade=(SINGLE, SMALL),
     ),
     Benchmark(
         "tag_bw",
@@ -34,6 +35,7 @@ ROWS: tuple[Benchmark, ...] = (
         traffic.one_way,
         gated_sizes={"bandwidth_mb_per_s": (1 << 20, 1 << 22)},
         directions=1,
+        cascade=(STREAM,),
     ),
 )
 
@@ -56,7 +58,8 @@ PAIRS = (
         GROUP,
         "Latency and bandwidth of UCX between two nodes, without MPI (ucx_perftest)",
         "transport",
-        "package ucx-utils of Debian, ucx of Red Hat or Spack",
+        "ucx-utils",
+        "ucx",
         tuple(TRANSPORTS),
         (
             PairPlan("tag_lat", lambda start: _words("tag_lat", start), SIZES, 10_000),
