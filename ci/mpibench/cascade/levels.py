@@ -151,7 +151,7 @@ def _better(one: Reached, other: Reached, question: Question) -> bool:
 def _measured(session: Session, cases: list[Case], question: Question, row: Benchmark) -> Iterator[Reached]:
     """What proven cases measured of a row; of an MPI, with one rank on each node."""
     level, size = _level_of(row), question.size_of(row)
-    for case in cases:
+    for case in (case for case in cases if case.group in (row.group, catalogue.CROSS_CHECK)):
         if case.evidence != PROVEN or case.uuid in session.superseded or (level == MPI and case.ppn != 1):
             continue
         for sample in case.samples:

@@ -172,8 +172,8 @@ class PairTest(WithoutMpiTest):
         if absent and not read:
             group = catalogue.PAIRS[self.group]
             self.skip_reason = (
-                f"no {absent[1]} on the PATH of the nodes: install Debian's {group.debian} or Spack's {group.spack}, or load its "
-                "module (-S modules=...)"
+                f"no {absent[1]} on the PATH of the nodes: install Debian's {group.debian} or Spack's {group.spack}, or load "
+                "its module (-S modules=...)"
             )
             self.skip(self.skip_reason)
         if wrong := ending.judge(end):

@@ -28,8 +28,8 @@ RANK_RULES: Mapping[str, str] = {
 #: or a number ``k``: nodes take the place of ranks in the bound, and one node's share of the data is ``s x ppn^k``.
 EVERY_MESSAGE, NOTHING_SURE = "every message", "nothing sure"
 
-#: Questions that are asked on each level from the wire to the MPI: bandwidth of large messages without pause, that of large ones
-#: of which one is under way at a time, and the time of a small one. What answers the same question can be compared.
+#: Questions that are asked on each level from the wire to the MPI: bandwidth of large messages without pause, bandwidth of large
+#: messages one at a time, and latency of small ones. What answers the same question can be compared.
 STREAM, SINGLE, SMALL = "stream", "single", "small"
 
 #: Which sizes a benchmark has: a doubling series, one element of the reduction type, or none.

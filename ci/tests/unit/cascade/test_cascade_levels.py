@@ -65,9 +65,9 @@ UCX = case(
     latency("ucx_perftest", "tag_lat", MIB, 9400.0, 9500.0, 9600.0),
 )
 FI = case("transport_libfabric", latency("fi_pingpong", "pingpong", 8, 30.0, 31.0, 32.0))
-MPI = case(
-    "transfer",
-    bandwidth("imb", "Uniband", 80.0, 81.0, 82.0),
+MPI = case("transfer", bandwidth("imb", "Uniband", 80.0, 81.0, 82.0), stack="mpich-wheels")
+PAIRS = case(
+    "p2p",
     latency("imb", "PingPong", 8, 26.0, 26.5, 27.0),
     latency("imb", "PingPong", MIB, 9450.0, 9550.0, 9650.0),
     stack="mpich-wheels",
@@ -85,10 +85,10 @@ def said(*cases: Case) -> dict[str, str]:
 
 
 def test_the_step_with_the_largest_loss_is_named() -> None:
-    found = said(WIRE, UCX, FI, MPI)
+    found = said(WIRE, UCX, FI, MPI, PAIRS)
     assert found["stream"] == (
-        "eth1g, bandwidth at 1 MiB, messages without pause: wire 93.8 % of line rate (iperf3 TCP, 117.2 MB/s), transport 93.2 % of "
-        "line rate (ucx_perftest tag_bw, 116.5 MB/s), MPI 64.8 % of line rate (Uniband, mpich-wheels, 81 MB/s); the most is "
+        "eth1g, bandwidth at 1 MiB, messages without pause: wire 93.8 % of line rate (iperf3 TCP, 117.2 MB/s), transport 93.2 % "
+        "of line rate (ucx_perftest tag_bw, 116.5 MB/s), MPI 64.8 % of line rate (Uniband, mpich-wheels, 81 MB/s); the most is "
         "lost from transport to MPI: 28.4 % of the line rate."
     )
     assert found["small"] == (
@@ -99,7 +99,7 @@ def test_the_step_with_the_largest_loss_is_named() -> None:
 
 
 def test_repeats_that_overlap_are_no_loss() -> None:
-    assert "; no step loses more than the repeats differ (wire: " in said(WIRE, UCX, FI, MPI)["single"]
+    assert "; no step loses more than the repeats differ (wire: " in said(WIRE, UCX, FI, MPI, PAIRS)["single"]
 
 
 def test_a_wire_below_what_packets_leave_is_a_loss_of_its_own() -> None:
@@ -127,7 +127,14 @@ def test_numbers_without_proof_are_not_used() -> None:
 
 
 def test_only_one_rank_a_node_is_compared_with_one_client() -> None:
-    [found] = levels.find(session_of(WIRE, UCX, case("transfer", *MPI.samples, stack="mpich-wheels", ppn=2)))
+    wide = [case(one.group, *one.samples, stack="mpich-wheels", ppn=2) for one in (MPI, PAIRS)]
+    [found] = levels.find(session_of(WIRE, UCX, *wide))
+    assert all("MPI" not in answer.reached for answer in found.answers)
+
+
+def test_another_benchmark_of_the_name_is_not_compared() -> None:
+    """IMB-P2P has a PingPong, too, of all ranks at once."""
+    [found] = levels.find(session_of(UCX, case("p2p_pairs", *PAIRS.samples, stack="mpich-wheels")))
     assert all("MPI" not in answer.reached for answer in found.answers)
 
 
@@ -146,7 +153,7 @@ def test_a_session_without_levels_below_mpi_has_no_section() -> None:
 
 
 def test_bars_are_as_long_as_the_shares() -> None:
-    [found] = levels.find(session_of(WIRE, UCX, FI, MPI))
+    [found] = levels.find(session_of(WIRE, UCX, FI, MPI, PAIRS))
     drawn = chart.draw(found)
     assert [block.title.partition(" (")[0] for block in drawn.blocks] == [each.title for each in levels.QUESTIONS]
     room = chart.WIDTH - chart.LEFT - chart.TEXT
@@ -160,7 +167,7 @@ def test_bars_are_as_long_as_the_shares() -> None:
 
 def test_the_report_has_a_sentence_and_a_chart_for_each_fabric() -> None:
     other = [case(one.condition["group"], *one.samples, fabric="<eth10g>") for one in (WIRE, UCX)]
-    page = report.render(session_of(WIRE, UCX, FI, MPI, *other), Path())
+    page = report.render(session_of(WIRE, UCX, FI, MPI, PAIRS, *other), Path())
     text = " ".join(Reader(page).text["cascade"].split())
     assert '<a href="#cascade">Cascade</a>' in page and "<eth10g> on cpu, 1 Gbit/s" in text
     assert "the most is lost from transport to MPI: 28.4 % of the line rate." in text
