@@ -164,6 +164,7 @@ class PairTest(WithoutMpiTest):
         end = ending.JobEnd(job.jobid or "", job.state or "", job.exitcode, job.nodelist or ())
         outcome = Outcome(self.repeats)
         read: dict[tuple[str, int], tuple[pair.Pair, Record | None]] = {}
+        missing = self.repeats * len(self._launches) - len(list(Path(self.stagedir).glob("*.server")))
         for number in range(1, self.repeats + 1):
             for one in self._launches:
                 if found := self._read(one, number, outcome):
@@ -178,8 +179,11 @@ class PairTest(WithoutMpiTest):
             self.skip(self.skip_reason)
         if wrong := ending.judge(end):
             outcome.add(end.name, 0, MISSING, wrong)
-            said = excerpt((Path(self.stagedir) / str(self.stderr)).read_text(errors="replace"))
+            errors = Path(self.stagedir) / str(self.stderr)
+            said = excerpt(errors.read_text(errors="replace")) if errors.exists() else ""
             outcome.add(end.name, 0, MISSING, [f"standard error: {said}"] if said else [])
+        if missing:
+            outcome.add(end.name, 0, MISSING, [f"{missing} of {self.repeats * len(self._launches)} servers left no record."])
         self._samples = [
             sample
             for one in self._launches
@@ -197,7 +201,6 @@ class PairTest(WithoutMpiTest):
         name = f"{one.name}.{repeat}"
         files = [Path(self.stagedir) / f"{name}.{which}" for which in pair.ENDS]
         if not any(path.exists() for path in files):
-            outcome.add(one.name, repeat, MISSING, ["neither server nor client left a record."])
             return None
         text = "".join(path.read_text(errors="replace") for path in files if path.exists())
         try:

@@ -81,7 +81,7 @@ def _more(end: End, moved: Exchanged, fabric: Fabric) -> list[str]:
     sent, received = (fro, to) if end.end == "server" else (to, fro)
     return [
         f"somebody else used the link: {end.interface} of {end.host} {verb} {format_bytes(end.bytes_of(counter))}, and the two "
-        f"can have exchanged {format_bytes(round(most))} that way; measure again when nobody else uses it."
+        f"can have exchanged {format_bytes(round(most))} that way, or the link loses packets; measure again when it is quiet."
         for counter, most, verb in (("tx_bytes", sent, "sent"), ("rx_bytes", received, "received"))
         if end.bytes_of(counter) > most
     ]

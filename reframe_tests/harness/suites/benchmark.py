@@ -28,7 +28,7 @@ RANK_RULES: Mapping[str, str] = {
 #: or a number ``k``: nodes take the place of ranks in the bound, and one node's share of the data is ``s x ppn^k``.
 EVERY_MESSAGE, NOTHING_SURE = "every message", "nothing sure"
 
-#: Questions that are asked on each level from the wire to the MPI: bandwidth of large messages without pause, bandwidth of large
+#: Questions that are asked on each level from the wire to the MPI: bandwidth of large messages without pause, that of large
 #: messages one at a time, and latency of small ones. What answers the same question can be compared.
 STREAM, SINGLE, SMALL = "stream", "single", "small"
 
