@@ -88,8 +88,8 @@ def test_the_step_with_the_largest_loss_is_named() -> None:
     found = said(WIRE, UCX, FI, MPI, PAIRS)
     assert found["stream"] == (
         "eth1g, bandwidth at 1 MiB, messages without pause: wire 93.8 % of line rate (iperf3 TCP, 117.2 MB/s), transport "
-        "93.2 % of line rate (ucx_perftest tag_bw, 116.5 MB/s), MPI 64.8 % of line rate (Uniband, mpich-wheels, 81 MB/s); the most is "
-        "lost from transport to MPI: 28.4 % of the line rate."
+        "93.2 % of line rate (ucx_perftest tag_bw, 116.5 MB/s), MPI 64.8 % of line rate (Uniband, mpich-wheels, 81 MB/s); the "
+        "most is lost from transport to MPI: 28.4 % of the line rate."
     )
     assert found["small"] == (
         "eth1g, latency at 8 B: transport 20.5 \N{MICRO SIGN}s (ucx_perftest tag_lat), MPI 26.5 \N{MICRO SIGN}s (PingPong, "
