@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .judgement import unit_of, value_text
-from .levels import LEVELS, Answer, Cascade
+from .levels import LEVELS, Cascade, CascadeAnswer
 
 #: Width in px of the chart, and where its bars begin.
 WIDTH, LEFT = 760, 250
@@ -69,7 +69,7 @@ def draw(cascade: Cascade) -> Chart:
     return Chart(tuple(blocks), y)
 
 
-def _block(answer: Answer, y: int) -> Block:
+def _block(answer: CascadeAnswer, y: int) -> Block:
     numbers = [one for row in answer.reached.values() for one in row]
     shares = all(one.share is not None for one in numbers)
     # Shares are of the whole line rate, and other numbers of the largest one.
@@ -81,7 +81,7 @@ def _block(answer: Answer, y: int) -> Block:
     return Block(y, title, bars, limit, y + HEAD + ROW * len(bars))
 
 
-def _bars(answer: Answer, y: int, scale: float, shares: bool) -> Iterator[Bar]:
+def _bars(answer: CascadeAnswer, y: int, scale: float, shares: bool) -> Iterator[Bar]:
     for number, level in enumerate(LEVELS):
         for one in answer.reached.get(level, ()):
             value = one.share if shares and one.share is not None else one.value

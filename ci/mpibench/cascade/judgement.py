@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-from .levels import LEVELS, Answer, Cascade, Reached
+from .levels import LEVELS, Cascade, CascadeAnswer, Reached
 
 #: Smallest part of the line rate, or of the latency, that a step is said to lose: what IMB's PingPong at 1 MiB still waits on a
 #: link of 1 Gbit/s (2 %).
@@ -18,7 +18,7 @@ LEAST_SHARE = 0.02
 
 
 @dataclass(frozen=True)
-class Step:
+class Loss:
     """What is lost from one level to the next.
 
     :param lower: ``None``: what the packets' headers leave of the line rate.
@@ -30,7 +30,7 @@ class Step:
     lost: float
 
 
-def steps(answer: Answer) -> list[Step]:
+def steps(answer: CascadeAnswer) -> list[Loss]:
     """Steps that lose something, the largest loss first."""
     best = [answer.reached[level][0] for level in LEVELS if level in answer.reached]
     found = []
@@ -39,7 +39,7 @@ def steps(answer: Answer) -> list[Step]:
         gap = answer.limit - best[0].share
         most = best[0].share * best[0].high / best[0].value
         if gap > LEAST_SHARE and most < answer.limit:
-            found.append(Step(None, best[0], gap))
+            found.append(Loss(None, best[0], gap))
     for lower, upper in itertools.pairwise(best):
         apart = upper.high < lower.low if more else upper.low > lower.high
         if lower.share is not None and upper.share is not None:
@@ -48,11 +48,11 @@ def steps(answer: Answer) -> list[Step]:
             lost = lower.value - upper.value if more else upper.value - lower.value
             whole = max(lower.value, upper.value)
         if apart and lost > LEAST_SHARE * whole:
-            found.append(Step(lower, upper, lost))
+            found.append(Loss(lower, upper, lost))
     return sorted(found, key=lambda step: step.lost, reverse=True)
 
 
-def sentence(cascade: Cascade, answer: Answer) -> str:
+def sentence(cascade: Cascade, answer: CascadeAnswer) -> str:
     """What each level reached, where the most is lost, and which levels are absent."""
     reached = [f"{level} {value_text(answer, answer.reached[level][0])}" for level in LEVELS if level in answer.reached]
     if not reached:
@@ -63,7 +63,7 @@ def sentence(cascade: Cascade, answer: Answer) -> str:
     return f"{whole}{f' ({absent})' if absent else ''}."
 
 
-def _loss(answer: Answer) -> str:
+def _loss(answer: CascadeAnswer) -> str:
     lossy = steps(answer)
     if len(answer.reached) < 2 and not lossy:
         return "there is nothing to compare it with"
@@ -75,7 +75,7 @@ def _loss(answer: Answer) -> str:
     return f"the most {what} {whence}: {_amount(answer, first)}"
 
 
-def _amount(answer: Answer, step: Step) -> str:
+def _amount(answer: CascadeAnswer, step: Loss) -> str:
     if step.lower is None:
         return f"{100 * step.lost:.1f} % of the line rate less than packets leave for payload"
     if step.upper.share is not None and step.lower.share is not None:
@@ -83,13 +83,13 @@ def _amount(answer: Answer, step: Step) -> str:
     return f"{step.lost:.3g} {unit_of(answer)}"
 
 
-def value_text(answer: Answer, reached: Reached) -> str:
+def value_text(answer: CascadeAnswer, reached: Reached) -> str:
     """A number with its share and program: ``94.1 % of line rate (iperf3, 117.6 MB/s)``."""
     if reached.share is not None:
         return f"{100 * reached.share:.1f} % of line rate ({reached.name}, {reached.value:.4g} MB/s)"
     return f"{reached.value:.4g} {unit_of(answer)} ({reached.name})"
 
 
-def unit_of(answer: Answer) -> str:
+def unit_of(answer: CascadeAnswer) -> str:
     """Unit of its numbers."""
     return "MB/s" if answer.question.more_is_better else "\N{MICRO SIGN}s"

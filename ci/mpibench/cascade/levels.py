@@ -25,7 +25,7 @@ SMALL_BYTES, LARGE_BYTES = 8, 1 << 20
 
 
 @dataclass(frozen=True)
-class Question:
+class CascadeQuestion:
     """What is compared over the levels: rows that say so (:attr:`Benchmark.cascade`) answer it.
 
     :param quantity: what they measure.
@@ -61,9 +61,9 @@ def _level_of(row: Benchmark) -> str:
 
 
 QUESTIONS = (
-    Question(STREAM, "bandwidth at 1 MiB, messages without pause", "bandwidth_mb_per_s", LARGE_BYTES),
-    Question(SINGLE, "bandwidth at 1 MiB, one message at a time", "latency_us", LARGE_BYTES, as_bandwidth=True),
-    Question(SMALL, "latency at 8 B", "latency_us", SMALL_BYTES),
+    CascadeQuestion(STREAM, "bandwidth at 1 MiB, messages without pause", "bandwidth_mb_per_s", LARGE_BYTES),
+    CascadeQuestion(SINGLE, "bandwidth at 1 MiB, one message at a time", "latency_us", LARGE_BYTES, as_bandwidth=True),
+    CascadeQuestion(SMALL, "latency at 8 B", "latency_us", SMALL_BYTES),
 )
 
 
@@ -85,7 +85,7 @@ class Reached:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CascadeAnswer:
     """What a session says of one question on one fabric of a partition.
 
     :param reached: by level, on each the best first.
@@ -93,7 +93,7 @@ class Answer:
     :param limit: share of the line rate that can be payload; ``None`` where it is not known.
     """
 
-    question: Question
+    question: CascadeQuestion
     reached: dict[str, tuple[Reached, ...]]
     absent: dict[str, str]
     limit: float | None
@@ -109,7 +109,7 @@ class Cascade:
     partition: str
     fabric: str
     line_rate_gbit_per_s: float | None
-    answers: tuple[Answer, ...]
+    answers: tuple[CascadeAnswer, ...]
 
 
 def find(session: Session) -> list[Cascade]:
@@ -128,7 +128,7 @@ def _cascade(session: Session, partition: str, fabric: str) -> Cascade:
     return Cascade(partition, fabric, rate, answers)
 
 
-def _answer(session: Session, cases: list[Case], question: Question, limit: float | None) -> Answer:
+def _answer(session: Session, cases: list[Case], question: CascadeQuestion, limit: float | None) -> CascadeAnswer:
     reached: dict[str, tuple[Reached, ...]] = {}
     absent: dict[str, str] = {}
     for level in LEVELS:
@@ -141,14 +141,14 @@ def _answer(session: Session, cases: list[Case], question: Question, limit: floa
             reached[level] = tuple(sorted(best.values(), key=lambda one: one.value, reverse=question.more_is_better))
         else:
             absent[level] = _why_absent(cases, rows)
-    return Answer(question, reached, absent, limit)
+    return CascadeAnswer(question, reached, absent, limit)
 
 
-def _better(one: Reached, other: Reached, question: Question) -> bool:
+def _better(one: Reached, other: Reached, question: CascadeQuestion) -> bool:
     return one.value > other.value if question.more_is_better else one.value < other.value
 
 
-def _measured(session: Session, cases: list[Case], question: Question, row: Benchmark) -> Iterator[Reached]:
+def _measured(session: Session, cases: list[Case], question: CascadeQuestion, row: Benchmark) -> Iterator[Reached]:
     """What proven cases measured of a row; of an MPI, with one rank on each node."""
     level, size = _level_of(row), question.size_of(row)
     for case in (case for case in cases if case.group in (row.group, catalogue.CROSS_CHECK)):
@@ -160,7 +160,7 @@ def _measured(session: Session, cases: list[Case], question: Question, row: Benc
                 yield _reached(case, sample, question, row)
 
 
-def _reached(case: Case, sample: Sample, question: Question, row: Benchmark) -> Reached:
+def _reached(case: Case, sample: Sample, question: CascadeQuestion, row: Benchmark) -> Reached:
     values = list(sample.measured)
     if question.as_bandwidth:
         values = [question.size / value for value in values]  # bytes per us are MB/s

@@ -19,6 +19,7 @@ from reframe.core.builtins import parameter, run_after, run_before, sanity_funct
 from reframe.core.exceptions import ReframeError, SanityError
 
 from ..job import ending, parameters
+from ..job.without_mpi import ENVIRONMENT, LAUNCHERS, Places, Value, WithoutMpiTest
 from ..machine.fabric import Fabric
 from ..mpis import registry as mpis
 from ..results.error_excerpt import excerpt
@@ -30,7 +31,6 @@ from ..suites import catalogue, pair, reader
 from ..suites.plans import Limits
 from ..suites.records import OutputError, Record
 from ..vocabulary import QUANTITIES
-from ..without_mpi import ENVIRONMENT, LAUNCHERS, Places, Value, WithoutMpiTest
 from . import end as pair_end
 from . import traffic
 
@@ -169,7 +169,7 @@ class PairTest(WithoutMpiTest):
             for one in self._launches:
                 if found := self._read(one, number, outcome):
                     read[one.name, number] = found
-        absent = next((found for one in outcome.findings if (found := _ABSENT.search(one.sentence))), None)
+        absent = next((no for one in outcome.findings if (no := _ABSENT.search(one.sentence))), None)
         if absent and not read:
             group = catalogue.PAIRS[self.group]
             self.skip_reason = (

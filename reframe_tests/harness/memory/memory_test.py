@@ -19,13 +19,13 @@ from reframe.core.exceptions import ReframeError, SanityError
 
 from ..evidence import recorder
 from ..job import condition, ending, parameters
+from ..job.without_mpi import Places, Value, WithoutMpiTest
 from ..results.error_excerpt import excerpt
 from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence, Sample
 from ..session import provenance
 from ..sites import reference_keys
 from ..suites import catalogue, node_memory
 from ..vocabulary import QUANTITIES, ROOT, BadInput
-from ..without_mpi import Places, Value, WithoutMpiTest
 from . import output, program
 
 #: Where the harness keeps the program; on a cluster the checkout is on a file system the nodes share.

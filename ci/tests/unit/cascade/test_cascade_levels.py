@@ -62,14 +62,14 @@ UCX = case(
     "transport_ucx",
     bandwidth("ucx_perftest", "tag_bw", 116.0, 116.5, 117.1),
     latency("ucx_perftest", "tag_lat", 8, 20.0, 20.5, 21.0),
-    latency("ucx_perftest", "tag_lat", MIB, 9400.0, 9500.0, 9600.0),
+    latency("ucx_perftest", "tag_lat", MIB, 8910.0, 8920.0, 8940.0),
 )
 FI = case("transport_libfabric", latency("fi_pingpong", "pingpong", 8, 30.0, 31.0, 32.0))
 MPI = case("transfer", bandwidth("imb", "Uniband", 80.0, 81.0, 82.0), stack="mpich-wheels")
 PAIRS = case(
     "p2p",
     latency("imb", "PingPong", 8, 26.0, 26.5, 27.0),
-    latency("imb", "PingPong", MIB, 9450.0, 9550.0, 9650.0),
+    latency("imb", "PingPong", MIB, 8920.0, 8935.0, 8950.0),
     stack="mpich-wheels",
 )
 

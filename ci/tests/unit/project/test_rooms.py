@@ -30,7 +30,6 @@ FLOORS = {
         ("sites",),
         ("job",),
         ("results",),
-        ("without_mpi",),
         ("fabric_test", "preflight"),
         ("memory",),
         ("cascade",),

@@ -63,9 +63,9 @@ def _read_pair(text: str, program: str, source: str) -> list[Record]:
         raise OutputError(
             f"{source}: {program}'s server does not say that it ran {program}; outputs are mixed up, run it again."
         )
-    found = [(one.benchmark, str(one.message_bytes), str(one.repetitions), one.variant) for one in records]
+    printed = [(one.benchmark, str(one.message_bytes), str(one.repetitions), one.variant) for one in records]
     asked = (program, ends.client.option("-s"), ends.client.option("-n"), "")
-    if found != [asked]:
+    if printed != [asked]:
         raise OutputError(
             f"{source}: {program} was asked for {asked[1]} bytes, {asked[2]} times, and printed another table; run it again."
         )

@@ -14,8 +14,8 @@ import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError, SkipTestError
 
-from .sites import references, selected_tests, site
-from .suites import catalogue
+from ..sites import references, selected_tests, site
+from ..suites import catalogue
 
 #: ReFrame's environment without anything in it.
 ENVIRONMENT = "builtin"
