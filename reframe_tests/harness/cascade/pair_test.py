@@ -215,11 +215,11 @@ class PairTest(WithoutMpiTest):
             outcome.add(
                 one.name, repeat, CONTRADICTED, [*traffic.judge(ends, moved, self._fabric), *self._impossible(one, record)]
             )
-        except pair.OtherNetwork as error:
-            others = [sentence for end in (ends.server, ends.client) for sentence in traffic.name_others(end, self._fabric)]
-            outcome.add(one.name, repeat, CONTRADICTED, [str(error), *others])
         except OutputError as error:
-            outcome.add(one.name, repeat, MISSING, [str(error)])
+            # What it says of its peer, or lacks, may be the consequence.
+            others = [sentence for end in (ends.server, ends.client) for sentence in traffic.name_others(end, self._fabric)]
+            elsewhere = bool(others) or isinstance(error, pair.OtherNetwork)
+            outcome.add(one.name, repeat, CONTRADICTED if elsewhere else MISSING, [str(error), *others])
         return ends, record
 
     def _impossible(self, one: PairLaunch, record: Record) -> list[str]:
