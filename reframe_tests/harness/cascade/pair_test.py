@@ -280,7 +280,8 @@ def _launch(plan: pair.PairPlan, group: str, fabric: Fabric, size: int, level: s
     """A plan at one size on one fabric."""
     row = next(each for each in catalogue.rows(group) if each.name == plan.benchmark)
     rail, count = fabric.rails[0], plan.repetitions(size, catalogue.LEVELS[level], limits)
-    start = pair.Start(fabric.transport, rail.device, rail.port, size, count, SECONDS[level])
+    interface = mpis.transport(fabric.transport).interfaces
+    start = pair.Start(fabric.transport, rail.device, rail.port, interface, size, count, SECONDS[level])
     words = filter(None, (plan.benchmark, plan.variant.replace("=", ""), str(size)))
     return PairLaunch("_".join(words), plan, row, size, count, plan.words(start))
 

@@ -117,6 +117,7 @@ class Start:
 
     :param transport: of the fabric.
     :param device: interface (``eth1g``) or RDMA device (``mlx5_0``), with its ``port``.
+    :param interface: whether it is a network interface.
     :param size: bytes of a message.
     :param repetitions: messages that are timed.
     :param seconds: duration, of a program that measures for a time.
@@ -125,6 +126,7 @@ class Start:
     transport: str
     device: str
     port: int
+    interface: bool
     size: int
     repetitions: int
     seconds: int

@@ -18,7 +18,7 @@ PLANS = [(group, plan) for group in catalogue.PAIRS.values() for plan in group.p
 
 def start(transport: str, size: int = 1024) -> Start:
     device = "eth1" if transport == "tcp" else "mlx5_0"
-    return Start(transport, device, 2, size, 100, 3)
+    return Start(transport, device, 2, transport == "tcp", size, 100, 3)
 
 
 def words_of(group: str, benchmark: str, transport: str) -> tuple[str, str]:

@@ -38,7 +38,7 @@ ROWS: tuple[Benchmark, ...] = (
 
 def _words(start: Start) -> Words:
     """The provider tcp takes its interface from ``FI_TCP_IFACE`` (fi_tcp(7)); ``-d`` alone leaves it another one."""
-    chosen = (f"FI_TCP_IFACE={start.device}",) if start.transport == "tcp" else ()
+    chosen = (f"FI_TCP_IFACE={start.device}",) if start.interface else ()
     words = (*chosen, NAME, "-p", PROVIDERS[start.transport], "-e", ENDPOINT, "-d", start.device)
     counts = ("-I", str(start.repetitions), "-S", str(start.size))
     return (*words, "-B", "{port}", *counts), (*words, "-P", "{port}", *counts, "{address}")

@@ -41,7 +41,7 @@ ROWS: tuple[Benchmark, ...] = (
 
 
 def _words(test: str, start: Start) -> Words:
-    device = start.device if start.transport == "tcp" else f"{start.device}:{start.port}"
+    device = start.device if start.interface else f"{start.device}:{start.port}"
     chosen = (f"UCX_NET_DEVICES={device}", f"UCX_TLS={TRANSPORTS[start.transport]}", NAME)
     counts = ("-s", str(start.size), "-n", str(start.repetitions), "-w", str(WARM_UP))
     return (*chosen, "-p", "{port}"), (*chosen, "{address}", "-p", "{port}", "-t", test, *counts, "-f")
