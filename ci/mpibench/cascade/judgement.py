@@ -2,7 +2,8 @@
 
 A step from one level to the next loses something where the repeats of the two do not overlap and the difference is more than
 :data:`LEAST_SHARE` of the line rate (of a latency: of the highest level). Of several steps the one with the largest loss is
-named first. Levels are compared with the next lower one that was measured; on each the best program or stack counts.
+named first. On each level the best program or stack counts. What a higher level reaches, those below it can carry: where an MPI
+is faster than the transport's own program, that program says nothing about what is lost.
 """
 
 from __future__ import annotations
@@ -30,9 +31,23 @@ class Loss:
     lost: float
 
 
+def _worse(one: Reached, other: Reached, *, more: bool) -> bool:
+    """Whether all repeats of one are worse than all of the other."""
+    return one.high < other.low if more else one.low > other.high
+
+
+def _carried(answer: CascadeAnswer) -> list[Reached]:
+    """Measured levels, the lowest first, without those that a level above surpasses."""
+    more, carried = answer.question.more_is_better, list[Reached]()
+    for one in (answer.reached[level][0] for level in reversed(LEVELS) if level in answer.reached):
+        if not carried or not _worse(one, carried[-1], more=more):
+            carried.append(one)
+    return carried[::-1]
+
+
 def steps(answer: CascadeAnswer) -> list[Loss]:
     """Steps that lose something, the largest loss first."""
-    best = [answer.reached[level][0] for level in LEVELS if level in answer.reached]
+    best = _carried(answer)
     found = []
     more = answer.question.more_is_better
     if best and best[0].share is not None and answer.limit is not None:
@@ -41,7 +56,7 @@ def steps(answer: CascadeAnswer) -> list[Loss]:
         if gap > LEAST_SHARE and most < answer.limit:
             found.append(Loss(None, best[0], gap))
     for lower, upper in itertools.pairwise(best):
-        apart = upper.high < lower.low if more else upper.low > lower.high
+        apart = _worse(upper, lower, more=more)
         if lower.share is not None and upper.share is not None:
             lost, whole = lower.share - upper.share, 1.0
         else:
@@ -52,6 +67,17 @@ def steps(answer: CascadeAnswer) -> list[Loss]:
     return sorted(found, key=lambda step: step.lost, reverse=True)
 
 
+def _surpassed(answer: CascadeAnswer) -> list[str]:
+    """Levels whose program is worse than a level above it, each with that level."""
+    measured = [answer.reached[level][0] for level in LEVELS if level in answer.reached]
+    carried = _carried(answer)
+    return [
+        f"{next(one for one in carried if LEVELS.index(one.level) > LEVELS.index(slow.level)).level} is better than {slow.name}"
+        for slow in measured
+        if slow not in carried
+    ]
+
+
 def sentence(cascade: Cascade, answer: CascadeAnswer) -> str:
     """What each level reached, where the most is lost, and which levels are absent."""
     reached = [f"{level} {value_text(answer, answer.reached[level][0])}" for level in LEVELS if level in answer.reached]
@@ -59,7 +85,7 @@ def sentence(cascade: Cascade, answer: CascadeAnswer) -> str:
         whole = f"{cascade.fabric}, {answer.question.title}: no level has a proven number"
     else:
         whole = f"{cascade.fabric}, {answer.question.title}: {', '.join(reached)}; {_loss(answer)}"
-    absent = "; ".join(f"{level}: {why}" for level, why in answer.absent.items())
+    absent = "; ".join([*_surpassed(answer), *(f"{level}: {why}" for level, why in answer.absent.items())])
     return f"{whole}{f' ({absent})' if absent else ''}."
 
 

@@ -15,6 +15,7 @@ from reframe_tests.harness.sites import references
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import SINGLE, SMALL, STREAM, Benchmark
 
+from ..results.quantity_text import size_text
 from ..results.sessions import Case, Session
 
 #: Levels, the lowest first.
@@ -140,7 +141,7 @@ def _answer(session: Session, cases: list[Case], question: CascadeQuestion, limi
         if best:
             reached[level] = tuple(sorted(best.values(), key=lambda one: one.value, reverse=question.more_is_better))
         else:
-            absent[level] = _why_absent(cases, rows)
+            absent[level] = _why_absent(cases, question, rows)
     return CascadeAnswer(question, reached, absent, limit)
 
 
@@ -172,7 +173,7 @@ def _reached(case: Case, sample: Sample, question: CascadeQuestion, row: Benchma
     return Reached(level, name, middle, min(values), max(values), share)
 
 
-def _why_absent(cases: list[Case], rows: list[Benchmark]) -> str:
+def _why_absent(cases: list[Case], question: CascadeQuestion, rows: list[Benchmark]) -> str:
     """Why a level has no number: nothing measures it so, a case was skipped or failed, or none was in the session."""
     groups = {row.group for row in rows}
     transport = next((str(case.condition["transport"]) for case in cases if case.condition.get("transport")), "")
@@ -184,4 +185,6 @@ def _why_absent(cases: list[Case], rows: list[Benchmark]) -> str:
             return f"skipped: {case.reason}"
         if case.evidence != PROVEN:
             return f"not proven: {case.reason}"
+    if any(case.group in groups and case.ppn == 1 for case in cases):
+        return f"not at {size_text(question.size)} in this session"
     return "not measured in this session"

@@ -102,6 +102,19 @@ def test_repeats_that_overlap_are_no_loss() -> None:
     assert "; no step loses more than the repeats differ (wire: " in said(WIRE, UCX, FI, MPI, PAIRS)["single"]
 
 
+def test_what_a_higher_level_reaches_is_not_lost_below_it() -> None:
+    """The transport's program is slower than an MPI on the same transport."""
+    slow = case("transport_ucx", bandwidth("ucx_perftest", "tag_bw", 40.0, 41.0, 42.0))
+    found = said(WIRE, slow, MPI)["stream"]
+    assert "the most is lost from wire to MPI: 29.0 % of the line rate (MPI is better than ucx_perftest tag_bw)." in found
+    assert "lost below the transport" not in said(slow, MPI)["stream"]
+
+
+def test_another_size_than_that_of_the_question_is_said() -> None:
+    small = case("p2p", latency("imb", "PingPong", 1024, 26.0), stack="mpich-wheels")
+    assert "MPI: not at 8 B in this session" in said(UCX, small)["small"]
+
+
 def test_a_wire_below_what_packets_leave_is_a_loss_of_its_own() -> None:
     slow = case("wire_tcp", bandwidth("iperf3", "TCP", 28.0, 29.0, 29.4, size=131072, variant="streams=1"))
     found = said(slow, case("transport_ucx", bandwidth("ucx_perftest", "tag_bw", 28.5, 29.0, 29.2)))
