@@ -51,3 +51,17 @@ def test_no_run_at_all_is_refused(run_here: Run) -> None:
 def test_every_bundled_system_says_what_of_it_can_be_measured(run_here: Run, system: str) -> None:
     result = run_here("-l", "-v", f"--system={system}", only="cascade.py")
     assert result.returncode == 0 and ("Found 0 check(s)" not in result.stdout or "left out: " in result.stdout)
+
+
+def test_rdma_programs_take_the_port_and_meet_over_ip(run_here: Run, sandbox: Path) -> None:
+    """Nobody here has the adapter: the job as it would be written for the white paper's EDR."""
+    words = ("--dry-run", "--system=openhpc-mini", "-S", "level=smoke", "-n", "WireRdma")
+    result = run_here(*words, only="cascade.py")
+    assert result.returncode == 0, result.stdout[-3000:]
+    [script] = sandbox.rglob("rfm_job.sh")
+    steps = [line for line in script.read_text().splitlines() if " task " in line]
+    programs = [f"ib_{verb}_{kind}" for kind in ("bw", "lat") for verb in ("write", "read", "send")]
+    assert len(steps) == 2 * len(programs)
+    assert all(
+        any(f" task {name}_8.$repeat mlx5_0/1@ib0 120 {name} -d mlx5_0 -i 1 " in line for line in steps) for name in programs
+    )
