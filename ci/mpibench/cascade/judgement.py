@@ -32,8 +32,9 @@ class Loss:
 
 
 def _worse(one: Reached, other: Reached, *, more: bool) -> bool:
-    """Whether all repeats of one are worse than all of the other."""
-    return one.high < other.low if more else one.low > other.high
+    """Whether all repeats of one are worse than all of the other, and by more than counts."""
+    apart = one.high < other.low if more else one.low > other.high
+    return apart and abs(one.value - other.value) > LEAST_SHARE * max(one.value, other.value)
 
 
 def _carried(answer: CascadeAnswer) -> list[Reached]:

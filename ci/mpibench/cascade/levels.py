@@ -14,12 +14,13 @@ from reframe_tests.harness.samples import PROVEN, Sample
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import SINGLE, SMALL, STREAM, Benchmark
+from reframe_tests.harness.suites.pair import TRANSPORT, WIRE
 
 from ..results.quantity_text import size_text
 from ..results.sessions import Case, Session
 
 #: Levels, the lowest first.
-WIRE, TRANSPORT, MPI = "wire", "transport", "MPI"
+MPI = "MPI"
 LEVELS = (WIRE, TRANSPORT, MPI)
 #: Sizes in bytes that stand for small and for large messages.
 SMALL_BYTES, LARGE_BYTES = 8, 1 << 20

@@ -244,7 +244,9 @@ class PairTest(WithoutMpiTest):
             for one in samples
             if one.measured
         }
-        physics = references.physics_reference(self._fabric, catalogue.LEVELS[self.level].link_share)
+        link = references.physics_reference(self._fabric, catalogue.LEVELS[self.level].link_share)
+        # A transport library that does not fill the link is what a cascade is to show, and no fault of the link.
+        physics = link if catalogue.PAIRS[self.group].layer == pair.WIRE else None
         found: dict[str, Value] = {}
         for one in self._launches:
             row, variant = one.row, one.plan.variant
@@ -253,7 +255,7 @@ class PairTest(WithoutMpiTest):
                 gated = one.size in row.gated_sizes.get(quantity.name, ())
                 name = catalogue.metric_name(row.name, quantity.short, one.size, variant)
                 found[name] = Value(value, quantity.unit, gated)
-                if physics and row.directions and row.shows_line_rate(quantity.name, one.size):
+                if link and row.directions and row.shows_line_rate(quantity.name, one.size):
                     share = None if value is None else references.line_rate_fraction(value, self._fabric, row.directions)
                     name = catalogue.metric_name(row.name, _FRACTION.short, one.size, variant)
                     found[name] = Value(share, _FRACTION.unit, physics=physics)

@@ -178,7 +178,7 @@ class PairGroup:
 
     :param name: of the group.
     :param description: what it measures, in one line.
-    :param layer: ``wire`` or ``transport``.
+    :param layer: :data:`WIRE` or :data:`TRANSPORT`.
     :param debian: Debian's package that has its programs; ``spack``: Spack's.
     :param transports: transports of the fabrics that it can be measured on.
     :param exchanged: what the two of a launch exchanged.
@@ -194,6 +194,8 @@ class PairGroup:
     exchanged: Callable[[Pair], Exchanged]
 
 
+#: The layers that such groups are of.
+WIRE, TRANSPORT = "wire", "transport"
 #: Sizes in bytes of the programs that measure one size at a time: small and large, those between, and a curve.
 SIZES: Mapping[str, tuple[int, ...]] = {
     "smoke": (8, 1 << 20),

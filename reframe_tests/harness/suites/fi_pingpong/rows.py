@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import traffic
 from ..benchmark import SINGLE, SMALL, Benchmark
-from ..pair import SIZES, Exchanged, Pair, PairGroup, PairPlan, Start, Words
+from ..pair import SIZES, TRANSPORT, Exchanged, Pair, PairGroup, PairPlan, Start, Words
 from .output import NAME
 
 GROUP = "transport_libfabric"
@@ -54,7 +54,7 @@ PAIRS = (
     PairGroup(
         GROUP,
         "Latency of libfabric between two nodes, without MPI (fi_pingpong)",
-        "transport",
+        TRANSPORT,
         "libfabric-bin",
         "libfabric",
         tuple(PROVIDERS),

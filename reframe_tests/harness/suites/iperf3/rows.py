@@ -6,7 +6,7 @@ import json
 
 from .. import traffic
 from ..benchmark import STREAM, Benchmark
-from ..pair import Exchanged, Pair, PairGroup, PairPlan, Start, Words
+from ..pair import WIRE, Exchanged, Pair, PairGroup, PairPlan, Start, Words
 from .output import NAME
 
 GROUP = "wire_tcp"
@@ -57,7 +57,7 @@ PAIRS = (
     PairGroup(
         GROUP,
         "What TCP carries between two nodes, without MPI (iperf3)",
-        "wire",
+        WIRE,
         "iperf3",
         "iperf3",
         ("tcp",),

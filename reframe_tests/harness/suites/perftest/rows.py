@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from .. import traffic
 from ..benchmark import SINGLE, SMALL, STREAM, Benchmark
-from ..pair import SIZES, Exchanged, Pair, PairGroup, PairPlan, Start, Words
+from ..pair import SIZES, WIRE, Exchanged, Pair, PairGroup, PairPlan, Start, Words
 
 #: Name of the suite.
 NAME, GROUP = "perftest", "wire_rdma"
@@ -75,7 +75,7 @@ PAIRS = (
     PairGroup(
         GROUP,
         "What two adapters write, read and send between two nodes, without MPI (perftest)",
-        "wire",
+        WIRE,
         "perftest",
         "perftest",
         ("verbs", "ucx"),

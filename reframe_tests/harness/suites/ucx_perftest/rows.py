@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import traffic
 from ..benchmark import SINGLE, SMALL, STREAM, Benchmark
-from ..pair import SIZES, Exchanged, Pair, PairGroup, PairPlan, Start, Words
+from ..pair import SIZES, TRANSPORT, Exchanged, Pair, PairGroup, PairPlan, Start, Words
 from .output import NAME
 
 GROUP = "transport_ucx"
@@ -57,7 +57,7 @@ PAIRS = (
     PairGroup(
         GROUP,
         "Latency and bandwidth of UCX between two nodes, without MPI (ucx_perftest)",
-        "transport",
+        TRANSPORT,
         "ucx-utils",
         "ucx",
         tuple(TRANSPORTS),
