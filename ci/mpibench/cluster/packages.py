@@ -1,4 +1,4 @@
-"""Slurm, munge and MariaDB for the cluster's nodes: the host's own, or Debian's packages unpacked beside the system.
+"""Slurm, munge, MariaDB and programs that measure below MPI: the host's own, or Debian's packages unpacked beside the system.
 
 Unpacking installs nothing: no maintainer script runs, no daemon starts, no user is made, ``/etc`` and ``/usr`` stay as
 they are, and no privilege is needed. The nodes see the unpacked files over their ``/usr``, and the caller runs them, so that
@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
+from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Program the cluster runs to the Debian package that has it; dependencies come along, recommendations do not.
@@ -34,6 +35,8 @@ PROGRAMS = {
     "ip": "iproute2",
     "tc": "iproute2",
 }
+#: What measures below MPI on the nodes: without one of these its tests are skipped.
+MEASURING = tuple(sorted(group.debian for group in catalogue.PAIRS.values()))
 #: Packages without a program of their own: Slurm's MySQL storage, its PMIx plugin's library, the clock fault's library.
 LIBRARIES = ("slurm-wlm-mysql-plugin", "libpmix2", "libfaketime")
 #: What a machine with apt has in any case, these with their dependencies (the C library is among them), is left as it is.
@@ -45,7 +48,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def wanted() -> list[str]:
     """Packages asked for by name."""
-    return [*dict.fromkeys(PROGRAMS.values()), *LIBRARIES]
+    return [*dict.fromkeys((*PROGRAMS.values(), *MEASURING)), *LIBRARIES]
 
 
 def root() -> Path:

@@ -3,12 +3,14 @@
 Runs under the node's own ``python3`` (3.6 or newer, no package), once as server, once as client, in a directory both see:
 ``end.py server|client NAME INTERFACE LIMIT_S WORD...``. The words are the program's, with ``VARIABLE=value`` in front of it for
 its environment; in them ``{address}`` and ``{port}`` stand for where the server listens, ``{own}`` for the end's own address.
+``end.py task NAME INTERFACE LIMIT_S WORD... + WORD...`` is the server where Slurm's ``SLURM_PROCID`` is 0, else the client.
+``INTERFACE`` is a network interface, or ``DEVICE/PORT@INTERFACE``: a port of an RDMA device, and where the two meet.
 
 The server's end looks for a port that nobody uses, starts its program, waits until that very process listens there, and only
 then says where in ``NAME.meeting``: two jobs on one node do not collide, and nobody else's server is ever announced. When the
 client's end is over, its file ends the server, which would wait for ever behind a client that failed. Each end leaves
-``NAME.server`` or ``NAME.client``: a line of JSON between a title and a checksum, with what its program printed, its cores, and
-the state and the byte counters of its interface before and after.
+``NAME.server`` or ``NAME.client``: a line of JSON between a title and a checksum, with what its program printed, its cores, the
+state of its interface, and the byte counters of that and all others before and after.
 """
 
 import fcntl
@@ -35,8 +37,17 @@ LISTENING = "0A"
 #: Files of an interface's state below ``/sys/class/net/<name>`` (sysfs-class-net).
 LINK = ("operstate", "mtu", "speed", "carrier_changes")
 COUNTERS = ("rx_bytes", "tx_bytes")
+#: An adapter that copies its counters to the host on a timer does it about once a second (ethtool(8), ``stats-block-usecs``).
+COUNTER_LAG_S = 1.1
+#: Folders of the kernel's interfaces and RDMA devices (sysfs-class-net, sysfs-class-infiniband).
+INTERFACES, DEVICES = Path("/sys/class/net"), Path("/sys/class/infiniband")
+#: Files of a port to the same names; its data counters count words of 4 bytes (sysfs-class-infiniband, ``port_xmit_data``).
+PORT_LINK = {"operstate": "state", "speed": "rate", "carrier_changes": "counters/link_downed"}
+PORT_COUNTERS, WORD = {"rx_bytes": "counters/port_rcv_data", "tx_bytes": "counters/port_xmit_data"}, 4
 #: Bytes of each stream that are kept.
 MOST = 1 << 20
+#: Between the server's words and the client's; a ``:`` would part the step for srun(1).
+BETWEEN = "+"
 
 
 class Failed(Exception):
@@ -51,14 +62,45 @@ def text(path: "Path") -> "str":
         return ""
 
 
-def look_at(interface: "str") -> "dict[str, dict[str, object]]":
-    """State and byte counters of an interface."""
-    folder = Path("/sys/class/net") / interface
-    counters = {name: text(folder / "statistics" / name) for name in COUNTERS}
-    return {
-        "link": {name: text(folder / name) for name in LINK},
-        "counters": {name: int(value) for name, value in counters.items() if value.isdigit()},
-    }
+def counters_of(name: "str") -> "dict[str, int]":
+    """Bytes that an interface or a port (``mlx5_0/1``) received and sent; without those it does not count."""
+    device, slash, port = name.partition("/")
+    if slash:
+        found = {key: text(DEVICES / device / "ports" / port / file) for key, file in PORT_COUNTERS.items()}
+    else:
+        found = {key: text(INTERFACES / name / "statistics" / key) for key in COUNTERS}
+    return {key: int(value) * (WORD if slash else 1) for key, value in found.items() if value.isdigit()}
+
+
+def relatives_of(name: "str") -> "set[str]":
+    """Interfaces that count the same bytes again: what lies below or above it (a bond's members, a VLAN's card)."""
+    found, new = set(), {name}
+    while new:
+        found |= new
+        links = [path.name for each in new for path in (INTERFACES / each).glob("*er_*")]
+        new = {link.partition("_")[2] for link in links if link.startswith(("lower_", "upper_"))} - found
+    return found
+
+
+def look_at(name: "str") -> "dict[str, object]":
+    """State and byte counters of an interface or port, and the byte counters of all others that do not count its bytes."""
+    device, slash, port = name.partition("/")
+    if slash:
+        folder = DEVICES / device / "ports" / port
+        link = {key: text(folder / PORT_LINK[key]) if key in PORT_LINK else "" for key in LINK}
+    else:
+        link = {key: text(INTERFACES / name / key) for key in LINK}
+    there = [path.name for path in INTERFACES.glob("*")]
+    there += [path.parent.parent.name + "/" + path.name for path in DEVICES.glob("*/ports/*")]
+    same = {name} if slash else relatives_of(name)
+    others = {each: counters_of(each) for each in sorted(there) if each not in same}
+    return {"link": link, "counters": counters_of(name), "others": {each: row for each, row in others.items() if len(row) == 2}}
+
+
+def wait_for_counters(name: "str") -> "None":
+    """Until an adapter has counted everything; a virtual interface counts a packet when it sees it."""
+    if "/" in name or (INTERFACES / name / "device").exists():
+        time.sleep(COUNTER_LAG_S)
 
 
 def address_of(interface: "str") -> "str":
@@ -205,13 +247,18 @@ def ask(name: "str", interface: "str", limit_s: "float", words: "list[str]") -> 
 
 def main(arguments: "list[str]") -> "int":
     """Run one end and leave its file; 0 unless it could not measure at all."""
-    which, name, interface, limit_s, *words = arguments
+    which, name, place, limit_s, *words = arguments
+    if which == "task":
+        at = words.index(BETWEEN)
+        which, words = ("server", words[:at]) if os.environ.get("SLURM_PROCID") == "0" else ("client", words[at + 1 :])
+    interface, _, meeting = place.partition("@")
     before = look_at(interface)
     try:
-        found = {"server": serve, "client": ask}[which](name, interface, float(limit_s), words)
+        found = {"server": serve, "client": ask}[which](name, meeting or interface, float(limit_s), words)
         failed = ""
     except Failed as error:
         found, failed = {}, str(error)
+    wait_for_counters(interface)
     after = look_at(interface)
     row = dict(found, end=which, host=socket.gethostname(), interface=interface, failed=failed, before=before, after=after)  # type: dict[str, object]
     program = Path(part(words)[1][0]).name

@@ -12,19 +12,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import reframe as rfm
 import reframe.core.runtime as rt
-import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import ReframeError, SanityError, SkipTestError
+from reframe.core.exceptions import ReframeError, SanityError
 
 from ..evidence import recorder
 from ..job import condition, ending, parameters
+from ..job.without_mpi import Places, Value, WithoutMpiTest
 from ..results.error_excerpt import excerpt
 from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence, Sample
 from ..session import provenance
-from ..sites import reference_keys, references, selected_tests, site
+from ..sites import reference_keys
 from ..suites import catalogue, node_memory
 from ..vocabulary import QUANTITIES, ROOT, BadInput
 from . import output, program
@@ -38,26 +37,8 @@ NO_COMPILER = f"no C compiler to build STREAM with; {recorder.REMEDY}"
 _ALONE = reference_keys.WITHOUT_MPI[catalogue.MEMORY]
 
 
-class MemoryTest(rfm.RunOnlyRegressionTest):
-    """Measures the memory of one node and proves where threads and pages were."""
-
-    #: Group of the catalogue.
-    #:
-    #: :type: :class:`str`
-    #: :default: required; a leaf sets it
-    group = variable(str, loggable=True)
-
-    #: How thoroughly to measure (:data:`REPETITIONS`).
-    #:
-    #: :type: :class:`str`
-    #: :default: ``nightly``
-    level = variable(str, value="nightly", loggable=True)
-
-    #: Runs of the program inside the job.
-    #:
-    #: :type: :class:`int`
-    #: :default: ``3``
-    repeats = variable(int, value=3, loggable=True)
+class MemoryTest(WithoutMpiTest):
+    """Measures the memory of one node and proves where threads and pages were; each level has :data:`REPETITIONS`."""
 
     #: Seconds after which one run counts as timed out and is ended.
     #:
@@ -83,63 +64,28 @@ class MemoryTest(rfm.RunOnlyRegressionTest):
     #: :values: ``as_is``, ``filled``
     page_cache = parameter(node_memory.PAGE_CACHES, type=str, loggable=True)
 
-    #: What indexes the learned references besides partition and environment (``references.INDEX``); fixed but for the cores.
+    #: What indexes the learned references (``references.INDEX``); fixed but for the threads, one a core.
     fabric = variable(str, value=_ALONE["fabric"], loggable=True)
-    nodes = variable(int, value=_ALONE["nodes"], loggable=True)
-    pinning = variable(str, value=_ALONE["pinning"], loggable=True)
-    #: Threads, one a core.
-    ranks_per_node = variable(int, value=0, loggable=True)
-
-    #: What was asked for, every raw repeat, the evidence, comparisons with references, commit and versions, and why a case was
-    #: not measured, as stored with the session.
-    condition = variable(dict, value={}, loggable=True)
-    samples = variable(list, value=[], loggable=True)
-    proof = variable(dict, value={}, loggable=True)
-    gates = variable(list, value=[], loggable=True)
-    measured_with = variable(dict, value={}, loggable=True)
-    skip_reason = variable(str, value="", loggable=True)
-
-    @run_after("init")
-    def select_cases(self) -> None:
-        """All partitions whose nodes have such memory; why others are left out is logged."""
-        selected_tests.LOADED.append(self)
-        self.keep_files = ["stream_*.out"]
-        self.descr = catalogue.GROUPS[self.group].description
-        self.tags = {self.group, "maintenance"}
-        self.valid_prog_environs = [_ALONE["stack"]]
-        self.valid_systems, left_out = _places(self.memory)
-        for place, why in left_out:
-            selected_tests.leave_out(self, place, why)
+    nodes = _ALONE["nodes"]
+    pinning = _ALONE["pinning"]
 
     @classmethod
-    def _map_variant_num(cls, variant_num: int | None = None) -> tuple[int | None, int | None]:
-        """As :meth:`fabric_test.FabricTest._map_variant_num`: what can be measured nowhere is not made.
-
-        :raises SkipTestError: it can be measured nowhere; ReFrame goes on to the next.
-        """
-        metaclass: Any = type(cls)
-        index, fixtures = metaclass._map_variant_num(cls, variant_num)
-        if variant_num is None or selected_tests.is_wanted(cls, variant_num):
-            return index, fixtures
-        point = cls.param_space[index]
-        useful, left_out = _places(point["memory"])
-        if not useful:
-            name = cls.__name__ + "".join(f" %{each}={point[each]}" for each in point)
-            selected_tests.pass_over(cls, variant_num, name, left_out)
-            raise SkipTestError(f"{name} can be measured nowhere on this system")
-        return index, fixtures
-
-    @classmethod
-    def get_variant_info(cls, variant_num: int, **options: Any) -> Any:
-        """Parameters of a variant, made or not (:meth:`fabric_test.FabricTest.get_variant_info`)."""
-        metaclass: Any = type(cls)
-        with selected_tests.described(cls, variant_num):
-            return metaclass.get_variant_info(cls, variant_num, **options)
+    def places(cls, point: Mapping[str, Any]) -> Places:
+        """Partitions that have such memory as far as their topology is known; the others, each with why not."""
+        useful, left_out = [], []
+        for partition in rt.runtime().system.partitions:
+            masks = (partition.processor.info or {}).get("topology", {}).get("numa_nodes") or ()
+            if point["memory"] != "local" and len(masks) == 1:
+                left_out.append((partition.fullname, f"{ONE_NODE} {point['memory']}"))
+            else:
+                useful.append(partition.fullname)
+        return useful, left_out
 
     @run_after("setup")
     def find_program(self) -> None:
         """Build the program, or skip the case where nothing can build it."""
         partition = self.current_partition
+        self.keep_files = ["stream_*.out"]
         if not partition.processor.info:
             raise ReframeError(
                 f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in system.py or let "
@@ -217,60 +163,13 @@ class MemoryTest(rfm.RunOnlyRegressionTest):
             raise SanityError("; ".join([*wrong, *odd]))
         return True
 
-    @run_before("performance")
-    def set_metrics(self) -> None:
-        """Declare the rate of each kernel, with its reference where the site's references.yaml has one."""
-        learned = self._learned_references()
-        unit = QUANTITIES[node_memory.QUANTITY].unit
-        variant = node_memory.variant(self.memory, self.page_cache)
-        short = QUANTITIES[node_memory.QUANTITY].short
-        names = {kernel: catalogue.metric_name(kernel, short, None, variant) for kernel in node_memory.KERNELS}
+    def values(self) -> dict[str, Value]:
+        """The rate of each kernel, the median of the runs."""
+        quantity, variant = QUANTITIES[node_memory.QUANTITY], node_memory.variant(self.memory, self.page_cache)
         samples = [] if self.is_dry_run() else self._samples
-        values: dict[str, float | None] = dict.fromkeys(names.values())
-        values |= {names[sample.benchmark]: statistics.median(sample.measured) for sample in samples if sample.measured}
-        self.reference: dict[str, Any] = {
-            self.current_partition.fullname: {name: learned.get(name, (0.0, None, None, unit)) for name in values}
-        }
-        self.gates = [
-            references.judge(name, "learned", value, learned[name], unit).as_dict()
-            for name, value in values.items()
-            if value is not None and name in learned
-        ]
-        self.perf_variables = {name: sn.make_performance_function(sn.defer(value), unit) for name, value in values.items()}
-
-    def _learned_references(self) -> dict[str, references.Reference]:
-        """References ReFrame finds for this case, as :meth:`fabric_test.FabricTest._learned_references`.
-
-        :raises ReframeError: for a file that cannot be read, or an entry for this case that could hold nothing.
-        """
-        where = (type(self).__name__, self.current_partition.fullname, self.current_environ.name)
-        try:
-            faults = site.reference_faults(self.current_system.name)
-            file = site.references_for_reframe(self.current_system.name, Path(self.stagedir))
-        except references.ReferenceError as error:
-            raise ReframeError(str(error)) from None
-        for fault in faults:
-            if fault.concerns((*where, self.fabric, self.nodes, self.ranks_per_node, self.pinning)):
-                raise ReframeError(fault.sentence)
-        if file is None:
-            return {}
-        self.reference = {"$ref": str(file)}
-        try:
-            return dict(self.reference[self])
-        except KeyError:
-            return {}
-
-
-def _places(memory: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """Partitions that have such memory as far as their topology is known; the others, each with why not."""
-    useful, left_out = [], []
-    for partition in rt.runtime().system.partitions:
-        masks = (partition.processor.info or {}).get("topology", {}).get("numa_nodes") or ()
-        if memory != "local" and len(masks) == 1:
-            left_out.append((partition.fullname, f"{ONE_NODE} {memory}"))
-        else:
-            useful.append(partition.fullname)
-    return useful, left_out
+        measured = {sample.benchmark: statistics.median(sample.measured) for sample in samples if sample.measured}
+        names = {kernel: catalogue.metric_name(kernel, quantity.short, None, variant) for kernel in node_memory.KERNELS}
+        return {name: Value(measured.get(kernel), quantity.unit) for kernel, name in names.items()}
 
 
 def _samples(group: str, results: list[output.StreamResult | None], repetitions: int, variant: str) -> list[Sample]:

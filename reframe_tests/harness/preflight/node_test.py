@@ -14,7 +14,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from ..job import ending
+from ..job import ending, without_mpi
 from ..mpis import registry as mpis
 from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence
 from ..session import provenance
@@ -22,10 +22,8 @@ from ..sites import selected_tests, site
 from ..vocabulary import BadInput
 from . import node_answers, node_facts, node_judgement, rules
 
-#: ReFrame's environment without anything in it.
-ENVIRONMENT = "builtin"
-#: Scheduler to the launcher that starts one program on each node of a job, whatever the stacks' own is.
-LAUNCHERS = {"slurm": "srun", "squeue": "srun", "local": "local"}
+#: Scheduler to the launcher that starts one program on each node of a job; the local one has one node.
+LAUNCHERS = {**without_mpi.LAUNCHERS, "local": "local"}
 #: Name of the group, as stored.
 GROUP = "preflight"
 
@@ -76,7 +74,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         """All partitions whose nodes one program can be started on; why others are left out is logged."""
         selected_tests.LOADED.append(self)
         self.tags = {GROUP, "maintenance"}
-        self.valid_prog_environs = [ENVIRONMENT]
+        self.valid_prog_environs = [without_mpi.ENVIRONMENT]
         self.valid_systems = []
         for partition in rt.runtime().system.partitions:
             if partition.scheduler.registered_name in LAUNCHERS:
@@ -122,7 +120,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
             self.prerun_cmds = [node_answers.PRINT_NODES]
         described = dict.fromkeys(device for fabric in self._fabrics for device in fabric.devices)
         self.executable_opts = [str(node_facts.PROGRAM), *described]
-        self.condition = {"group": GROUP, "stack": ENVIRONMENT, "nodes": self.num_tasks, "ppn": 1}
+        self.condition = {"group": GROUP, "stack": without_mpi.ENVIRONMENT, "nodes": self.num_tasks, "ppn": 1}
         if not self.node_count and self.job.launcher.registered_name == "srun" and not self.is_dry_run():
             try:
                 nodes = self.job.scheduler.filternodes(self.job, self.job.scheduler.allnodes())

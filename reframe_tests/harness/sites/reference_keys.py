@@ -21,9 +21,10 @@ from ..vocabulary import ALL_NODES, PINNING_POLICIES, SCOPE_NODE, Quantity
 
 #: Folder of the test files.
 TESTS = Path(__file__).resolve().parents[2]
-#: What stands for stack, fabric, node count and pinning of a group that is measured without MPI.
+#: What stands for stack, node count and pinning of a group that is measured without MPI, and for its fabric where it has none.
 WITHOUT_MPI: Mapping[str, Mapping[str, Any]] = {
-    catalogue.MEMORY: {"stack": "builtin", "fabric": node_memory.FABRIC, "nodes": 1, "pinning": "bunch"}
+    catalogue.MEMORY: {"stack": "builtin", "fabric": node_memory.FABRIC, "nodes": 1, "pinning": "bunch"},
+    **{group: {"stack": "builtin", "nodes": 2, "pinning": "default"} for group in catalogue.PAIRS},
 }
 _METRIC = re.compile(rf"(?P<name>.+?)(?:\.(?P<size>[0-9]{{{catalogue.SIZE_DIGITS}}}))?")
 
@@ -93,15 +94,17 @@ def problems(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> Iterato
     if partition not in described:
         yield f"there is no partition '{partition}'{_meant(str(partition), described)}"
         return
+    extras = described[partition]
     if alone := WITHOUT_MPI.get(tests()[test]):
         given = {"stack": stack, "fabric": fabric, "nodes": nodes, "pinning": pinning}
         yield from (
-            f"{test} is measured without MPI: its {name} is {alone[name]}, not {value}"
-            for name, value in given.items()
-            if value != alone[name]
+            f"{test} is measured without MPI: its {name} is {wanted}, not {given[name]}"
+            for name, wanted in alone.items()
+            if given[name] != wanted
         )
+        if "fabric" not in alone and fabric not in extras.get("fabrics", {}):
+            yield f"partition '{partition}' has no fabric '{fabric}'{_meant(str(fabric), extras.get('fabrics', {}))}"
         return
-    extras = described[partition]
     patterns = extras.get("stacks", ["*"])
     if not any(fnmatch.fnmatchcase(str(stack), pattern) for pattern in patterns):
         yield f"partition '{partition}' enters no stack '{stack}' (its stacks: {', '.join(patterns)})"

@@ -30,6 +30,10 @@ RANK_RULES: Mapping[str, str] = {
 #: or a number ``k``: nodes take the place of ranks in the bound, and one node's share of the data is ``s x ppn^k``.
 EVERY_MESSAGE, NOTHING_SURE = "every message", "nothing sure"
 
+#: Questions that are asked on each level from the wire to the MPI: bandwidth of large messages without pause, that of large
+#: messages one at a time, and latency of small ones. What answers the same question can be compared.
+STREAM, SINGLE, SMALL = "stream", "single", "small"
+
 #: Which sizes a benchmark has: a doubling series, one element of the reduction type, or none.
 SERIES, ELEMENT, SIZELESS = "series", "element", "none"
 
@@ -62,6 +66,7 @@ class Benchmark:
     :param summed: its bandwidth is the sum of all pairs, half of the nodes sending to the other half.
     :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if both ways at once,
         0 where it says nothing about a link.
+    :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it answers with one rank, or program, on a node.
     """
 
     name: str
@@ -86,10 +91,15 @@ class Benchmark:
     line_rate_from_bytes: int = 1 << 20
     crossing: str | int = EVERY_MESSAGE
     title: str = ""
+    cascade: tuple[str, ...] = ()
 
     def known_to(self, version: tuple[int, ...]) -> bool:
         """Whether a version of the suite has it in a form that can be proven; an unknown version counts as such."""
         return not version or (self.since <= version and (not self.until or version < self.until))
+
+    def shows_line_rate(self, quantity: str, size: int | None) -> bool:
+        """Whether this quantity of a size is held against the line rate."""
+        return quantity == "bandwidth_mb_per_s" and size is not None and size >= self.line_rate_from_bytes
 
     def traffic_between(self, message_bytes: int, ranks: int, nodes: int) -> int:
         """Lower bound on bytes per repetition between nodes, ranks filling them in equal blocks; inside one node, all bytes.

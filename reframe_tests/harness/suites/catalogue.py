@@ -17,6 +17,7 @@ from ..vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
 from . import benchmark, cross_check, node_memory, options, side_by_side
 from .benchmark import RANK_RULES, Benchmark
 from .model import Group, Run, Suite, options_of
+from .pair import PairGroup
 from .plans import FAN_BUFFER_BYTES, LEVELS, UNBOUNDED, Limits, Plan
 
 __all__ = ["GROUPS", "LEVELS", "RANK_RULES", "SUITES", "Benchmark", "Expected", "Launch", "Limits", "Metric", "NotMeasured"]
@@ -42,7 +43,7 @@ def _check_names(suites: Mapping[str, Suite]) -> Mapping[str, Suite]:
     owners: dict[tuple[str, ...], str] = {}
     for suite in suites.values():
         rows = (("benchmark", row.binary, row.name) for row in suite.rows)
-        for what in (*(("group", name) for name in suite.groups), *rows):
+        for what in (*(("group", name) for name in (*suite.groups, *(pair.name for pair in suite.pairs))), *rows):
             if what in owners:
                 raise BadInput(f"{' '.join(what)} is defined by suite {owners[what]} and again by {suite.name}; rename one.")
             owners[what] = suite.name
@@ -58,6 +59,8 @@ PLACEMENT = "placement"
 CROSS_CHECK = "cross_check"
 #: Group without rows, since no stack has its program: a base class of its own runs it on a node.
 MEMORY = node_memory.GROUP_NAME
+#: Groups that a server and a client on two nodes measure, without MPI.
+PAIRS: Mapping[str, PairGroup] = {group.name: group for suite in SUITES.values() for group in suite.pairs}
 #: How suites start and end ranks without timing anything, and whose each is; the first one a stack has is used.
 _PROBES = tuple(
     (suite.name, suite.probe)
@@ -69,6 +72,7 @@ GROUPS: Mapping[str, Group] = {
     **{name: group for suite in SUITES.values() for name, group in suite.groups.items()},
     CROSS_CHECK: cross_check.GROUP,
     MEMORY: node_memory.GROUP,
+    **{name: Group(group.description) for name, group in PAIRS.items()},
     PLACEMENT: Group(
         "Where the ranks are; nothing is timed "
         f"({' or '.join(' '.join((probe.binary, probe.args[-1])) for _, probe in _PROBES)})"
@@ -77,7 +81,7 @@ GROUPS: Mapping[str, Group] = {
 
 #: Every row, in the order groups run them.
 ROWS: tuple[Benchmark, ...] = tuple(row for suite in SUITES.values() if suite.groups for row in suite.rows)
-#: Those no test starts: their outputs are read.
+#: Those no stack runs: their outputs are read, and some are measured without MPI.
 READ_ONLY: tuple[Benchmark, ...] = tuple(row for suite in SUITES.values() if not suite.groups for row in suite.rows)
 _BY_NAME = benchmark.by_name((*ROWS, *READ_ONLY))
 
@@ -198,7 +202,7 @@ def rows(group: str) -> tuple[Benchmark, ...]:
     if group == CROSS_CHECK:
         planned = dict.fromkeys((plan.binary, name) for plan in GROUPS[group].plans for name in plan.benchmarks)
         return tuple(find(*key) for key in planned)
-    return tuple(row for row in ROWS if row.group == group)
+    return tuple(row for row in (*ROWS, *READ_ONLY) if row.group == group)
 
 
 def suites(group: str) -> tuple[str, ...]:
@@ -328,7 +332,7 @@ def metrics(launched: Iterable[Launch]) -> Iterator[Metric]:
                             variant,
                             ranks,
                             size in row.gated_sizes.get(quantity.name, ()),
-                            row.directions * item.links if _shows_line_rate(row, quantity.name, size) else 0,
+                            row.directions * item.links if row.shows_line_rate(quantity.name, size) else 0,
                         )
 
 
@@ -342,6 +346,10 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
     """
     _known(group)
     found: dict[str, tuple[Quantity, frozenset[int | None]]] = {}
+    for pair in PAIRS[group].plans if group in PAIRS else ():
+        lengths: frozenset[int | None] = frozenset(size for each in pair.sizes.values() for size in each)
+        for quantity in (QUANTITIES[name] for row in rows(group) if row.name == pair.benchmark for name in row.quantities):
+            found[metric_name(pair.benchmark, quantity.short, None, pair.variant)] = (quantity, lengths)
     if group == MEMORY:
         bandwidth = QUANTITIES[node_memory.QUANTITY]
         names = ((kernel, variant) for kernel in node_memory.KERNELS for variant in node_memory.VARIANTS)
@@ -358,10 +366,6 @@ def planned_metrics(group: str) -> dict[str, tuple[Quantity, frozenset[int | Non
                         name = metric_name(row.name, quantity.short, None, ",".join(filter(None, (variant, named))))
                         found[name] = (quantity, sizes | found.get(name, (quantity, frozenset()))[1])
     return found
-
-
-def _shows_line_rate(row: Benchmark, quantity: str, size: int | None) -> bool:
-    return quantity == "bandwidth_mb_per_s" and size is not None and size >= row.line_rate_from_bytes
 
 
 def _known(group: str) -> None:

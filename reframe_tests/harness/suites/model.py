@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from .benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
 from .options import SuiteOption
+from .pair import PairGroup
 from .plans import Plan, SizeRange
 from .records import Record
 
@@ -186,7 +187,8 @@ class Suite:
     :param first_line: the line an output of it begins with.
     :param parse: its reader.
     :param rows: its benchmarks, in the order groups run them.
-    :param groups: its groups by name; empty for a suite whose outputs are only read.
+    :param groups: its groups by name; empty for a suite that no stack runs.
+    :param pairs: its groups that a server and a client measure without MPI.
     :param arguments: command line of a run after the binary; raises :class:`vocabulary.NotMeasured`.
     :param sizes: sizes a row prints for a size range of a plan; ``(None,)`` where it has none.
     :param same_repetitions: it makes the same repetitions at every size and does not always print them.
@@ -217,6 +219,7 @@ class Suite:
     offer: Offer | None = None
     script: Script | None = None
     options: tuple[SuiteOption, ...] = ()
+    pairs: tuple[PairGroup, ...] = ()
     shown_arguments: Callable[[str], tuple[str, ...] | None] = field(default=lambda text: None)
     said: Callable[[str], Said] = field(default=lambda text: Said())
 

@@ -1,4 +1,5 @@
-"""What a server and a client on two nodes left behind (``cascade/end.py``), read whole or not at all.
+"""What a server and a client on two nodes are started with, and what they left behind (``cascade/end.py``), read whole or not
+at all.
 
 The text is the server's file and then the client's, each a line of JSON between a title and a CRC-32. That both met, on which
 port, and with which command is in it, since some programs print neither test nor size.
@@ -9,13 +10,14 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
 from ..field_types import find_fault
 from ..printable import one_line
+from .plans import Level, Limits
 from .records import OutputError
 
 #: Most characters of a stream that are kept (``MOST`` of ``end.py``); one more says that there was more.
@@ -32,10 +34,12 @@ class Look:
 
     :param link: ``operstate``, ``mtu``, ``speed`` and ``carrier_changes`` as the kernel has them; empty where it says nothing.
     :param counters: bytes received and sent since it exists.
+    :param others: those of the node's other interfaces and RDMA ports (``mlx5_0/1``); empty in older records.
     """
 
     link: Mapping[str, str]
     counters: Mapping[str, int]
+    others: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,14 @@ class End:
         """Bytes its interface counted meanwhile, of ``rx_bytes`` or ``tx_bytes``."""
         return self.after.counters[counter] - self.before.counters[counter]
 
+    def others_carried(self) -> dict[str, int]:
+        """Bytes that each other interface and port received and sent meanwhile."""
+        start: Mapping[str, int] = {}
+        return {
+            name: sum(row.values()) - sum(self.before.others.get(name, start).values())
+            for name, row in self.after.others.items()
+        }
+
     def option(self, name: str) -> str:
         """Value of an option of its command line, ``-s 8``; empty where it has none."""
         return dict(zip(self.words, self.words[1:], strict=False)).get(name, "")
@@ -84,6 +96,112 @@ class Pair:
 
     server: End
     client: End
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """Payload that the two exchanged, warm-up included.
+
+    :param sent: bytes from client to server; ``returned``: those the other way.
+    :param messages: messages that went each way that has bytes.
+    """
+
+    sent: int
+    returned: int
+    messages: int
+
+
+@dataclass(frozen=True)
+class Start:
+    """One launch as it is to be started.
+
+    :param transport: of the fabric.
+    :param device: interface (``eth1g``) or RDMA device (``mlx5_0``), with its ``port``.
+    :param interface: whether it is a network interface.
+    :param size: bytes of a message.
+    :param repetitions: messages that are timed.
+    :param seconds: duration, of a program that measures for a time.
+    """
+
+    transport: str
+    device: str
+    port: int
+    interface: bool
+    size: int
+    repetitions: int
+    seconds: int
+
+
+class OtherNetwork(OutputError):
+    """A complete output, but the interface did not carry what the two exchanged."""
+
+
+#: Words of the server and of the client; ``{address}``, ``{port}`` and ``{own}`` are filled in by ``end.py``.
+Words = tuple[tuple[str, ...], tuple[str, ...]]
+#: Fewest repetitions of any size; perftest makes no fewer than 5.
+LEAST = 20
+
+
+@dataclass(frozen=True)
+class PairPlan:
+    """One benchmark, started once for each size.
+
+    :param benchmark: name of its row, whose binary is started.
+    :param variant: as the row has it.
+    :param words: how it is started.
+    :param sizes: level to message sizes in bytes.
+    :param most: most repetitions of any size.
+    """
+
+    benchmark: str
+    words: Callable[[Start], Words]
+    sizes: Mapping[str, tuple[int, ...]]
+    most: int
+    variant: str = ""
+
+    def repetitions(self, size: int, level: Level, limits: Limits) -> int:
+        """As many as a link carries in the level's time, within the limits.
+
+        :param size: bytes of a message.
+        """
+        bounds = [self.most]
+        if limits.most_repetitions is not None:
+            bounds.append(limits.most_repetitions)
+        if limits.line_rate_gbit_per_s is not None:
+            bounds.append(int(limits.line_rate_gbit_per_s * 1e9 / 8 * level.link_s / size))
+        return max(LEAST, min(bounds))
+
+
+@dataclass(frozen=True)
+class PairGroup:
+    """What a server and a client on two nodes measure below MPI, in one job.
+
+    :param name: of the group.
+    :param description: what it measures, in one line.
+    :param layer: :data:`WIRE` or :data:`TRANSPORT`.
+    :param debian: Debian's package that has its programs; ``spack``: Spack's.
+    :param transports: transports of the fabrics that it can be measured on.
+    :param exchanged: what the two of a launch exchanged.
+    """
+
+    name: str
+    description: str
+    layer: str
+    debian: str
+    spack: str
+    transports: tuple[str, ...]
+    plans: tuple[PairPlan, ...]
+    exchanged: Callable[[Pair], Exchanged]
+
+
+#: The layers that such groups are of.
+WIRE, TRANSPORT = "wire", "transport"
+#: Sizes in bytes of the programs that measure one size at a time: small and large, those between, and a curve.
+SIZES: Mapping[str, tuple[int, ...]] = {
+    "smoke": (8, 1 << 20),
+    "nightly": (8, 1 << 10, 1 << 16, 1 << 20, 1 << 22),
+    "acceptance": tuple(1 << log2 for log2 in (3, 6, 8, 10, 12, 14, 16, 18, 20, 22)),
+}
 
 
 def title(program: str) -> re.Pattern[str]:
@@ -120,17 +238,17 @@ def expect_carried(pair: Pair, sent: int, returned: int, program: str, source: s
     A program need not obey: fi_pingpong 1.17 takes a domain that does not exist, and measures elsewhere.
 
     :param sent: bytes of payload from client to server; ``returned``: those the other way.
-    :raises OutputError: otherwise.
+    :raises OtherNetwork: otherwise.
     """
     for end, out, back in ((pair.client, sent, returned), (pair.server, returned, sent)):
         for counter, least, verb in (("tx_bytes", out, "sent"), ("rx_bytes", back, "received")):
             if end.bytes_of(counter) < least:
-                raise OutputError(
+                raise OtherNetwork(
                     f"{source}: interface {end.interface} of {end.host} {verb} {end.bytes_of(counter)} bytes, and {program} "
                     f"exchanged {least}: it went over another network; check its options."
                 )
         if end.before.link != end.after.link:
-            raise OutputError(
+            raise OtherNetwork(
                 f"{source}: the link of {end.interface} of {end.host} changed meanwhile; see its cable, run again."
             )
 
@@ -168,7 +286,12 @@ def _find_nonsense(end: End, which: str, program: str) -> str:
         "seconds": 0 <= end.seconds < 1 << 31,
         "link": all(tuple(sorted(look.link)) == _LINK for look in (end.before, end.after)),
         "counters": all(tuple(sorted(look.counters)) == _COUNTERS for look in (end.before, end.after)),
-        "bytes": all(look.counters.get(name, -1) >= 0 for look in (end.before, end.after) for name in _COUNTERS),
+        "bytes": all(
+            row.get(name, -1) >= 0
+            for look in (end.before, end.after)
+            for row in (look.counters, *look.others.values())
+            for name in _COUNTERS
+        ),
     }
     return next((f"its {name} cannot be so" for name, right in facts.items() if not right), "")
 

@@ -116,3 +116,66 @@ def test_variables_and_places_of_a_command() -> None:
     assert end.fill(["-c", "{address}:{port}", "{own}", "{size}"], "10.0.0.1", 7, "10.0.0.2") == [
         *("-c", "10.0.0.1:7", "10.0.0.2", "{size}")
     ]
+
+
+def test_the_task_number_says_which_end_it_is(tmp_path: Path) -> None:
+    """As Slurm starts the two: one command line, and 0 is the server."""
+    words = ("task", "step", "lo", "60", sys.executable, "-c", SERVER, *PLACES)
+    words = (*words, end.BETWEEN, sys.executable, "-c", CLIENT, *PLACES, "hello")
+    running = [
+        subprocess.Popen([sys.executable, str(end.PROGRAM), *words], cwd=tmp_path, env={**os.environ, "SLURM_PROCID": number})
+        for number in ("0", "1")
+    ]
+    assert [each.wait(120) for each in running] == [0, 0]
+    found = pair.read(left(tmp_path, "step"), PROGRAM, "step")
+    assert found.server.output.strip() == "hello" and found.client.end == "client"
+    there = {path.name for path in Path("/sys/class/net").iterdir()}
+    assert {name for name in found.client.after.others if "/" not in name} <= there - {"lo"}
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node with a bond of two cards and an RDMA device of one port, as the kernel shows them."""
+    files = {
+        **{
+            f"net/{name}/statistics/{way}_bytes": str(count)
+            for name, count in (("eth0", 5), ("bond0", 9))
+            for way in ("rx", "tx")
+        },
+        **{f"net/ib0/statistics/{way}_bytes": "70" for way in ("rx", "tx")},
+        **{"net/bond0/lower_eth0/x": "", "net/eth0/upper_bond0/x": "", "net/ib0/operstate": "up", "net/ib0/mtu": "2044"},
+        **{"infiniband/mlx5_0/ports/1/state": "4: ACTIVE", "infiniband/mlx5_0/ports/1/rate": "100 Gb/sec (4X EDR)"},
+        "infiniband/mlx5_0/ports/1/counters/port_rcv_data": "25",
+        "infiniband/mlx5_0/ports/1/counters/port_xmit_data": "50",
+        "infiniband/mlx5_0/ports/1/counters/link_downed": "0",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    monkeypatch.setattr(end, "INTERFACES", tmp_path / "net")
+    monkeypatch.setattr(end, "DEVICES", tmp_path / "infiniband")
+    return tmp_path
+
+
+def test_a_port_counts_words_of_four_bytes(sysfs: Path) -> None:
+    found = end.look_at("mlx5_0/1")
+    assert found["counters"] == {"rx_bytes": 100, "tx_bytes": 200}
+    wanted = {"operstate": "4: ACTIVE", "speed": "100 Gb/sec (4X EDR)", "mtu": "", "carrier_changes": "0"}
+    assert found["link"] == wanted
+    assert set(found["others"]) == {"eth0", "bond0", "ib0"}  # type: ignore[call-overload]
+
+
+def test_what_counts_the_same_bytes_again_is_no_other_interface(sysfs: Path) -> None:
+    found = end.look_at("bond0")
+    assert found["counters"] == {"rx_bytes": 9, "tx_bytes": 9}
+    assert found["others"] == {
+        "ib0": {"rx_bytes": 70, "tx_bytes": 70},
+        "mlx5_0/1": {"rx_bytes": 100, "tx_bytes": 200},
+    }
+    assert found["others"] == end.look_at("eth0")["others"]
+
+
+def test_an_interface_without_counters_is_left_to_the_reader(sysfs: Path) -> None:
+    assert end.look_at("none0")["counters"] == {}
+    assert end.counters_of("mlx5_0/2") == {}

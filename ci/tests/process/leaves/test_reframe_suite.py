@@ -26,6 +26,8 @@ MAINTENANCE = {"ImbMessageSources", "ImbNonblockingPure", "ImbLocalCompletion", 
 TESTS |= MAINTENANCE
 #: Those of nodes, with parameters of their own.
 OF_NODES = {"Stream", "NodeSharing"}
+#: Those between two nodes; this machine is one.
+BELOW_MPI = {"WireTcp", "WireRdma", "TransportUcx", "TransportLibfabric"}
 
 
 def several_numa_nodes() -> bool:
@@ -47,7 +49,7 @@ def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: 
     cases = set(re.findall(r"^- (\w+ %.*?) /\w+ @generic:default\+", result.stdout, re.MULTILINE))
     left_out = dict(re.findall(r"left out: (\w+ %.*?) @generic:default: (.*)", result.stdout))
     assert cases and left_out and not cases & set(left_out)
-    every = [name.split(maxsplit=1) for name in (*cases, *left_out) if name.split()[0] not in OF_NODES]
+    every = [name.split(maxsplit=1) for name in (*cases, *left_out) if name.split()[0] not in OF_NODES | BELOW_MPI]
     tests, space = {test for test, _ in every}, {where for _, where in every}
     under = {name: {where for test, where in every if test == name} for name in tests}
     partly = {name for name in tests if under[name] != space}

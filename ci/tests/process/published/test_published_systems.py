@@ -206,7 +206,7 @@ def test_the_window_of_the_published_put_bw_is_what_the_site_asks_for() -> None:
 @pytest.mark.parametrize("system", CASES)
 def test_every_number_of_a_paper_that_can_be_a_reference_is_one(system: str) -> None:
     """Latencies and bandwidths under a condition the tests can ask for, of what a test measures: IMB-P2P's rates are its
-    latencies once more; ib_send_bw is measured by no test. osu_put_bw is that of the window the paper shows."""
+    latencies once more; ib_send_bw is no MPI's. osu_put_bw is that of the window the paper shows."""
     known = {
         (keys[-1].rpartition(".")[0], int(keys[-1].rpartition(".")[2]), keys[4], keys[5], value[0])
         for keys, value in learned(system)

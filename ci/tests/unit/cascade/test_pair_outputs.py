@@ -77,7 +77,7 @@ def counted(**counters: int) -> Callable[[dict[str, Any]], None]:
 
 
 def test_the_recordings_are_read() -> None:
-    assert len(GOOD) == 15
+    assert len(GOOD) == 17
     read = {name: reader.parse(TEXTS[name], source=name) for name in GOOD}
     assert all(len(records) == 1 and records[0].ranks == 2 for records in read.values())
     [record] = read[IPERF3]

@@ -39,7 +39,7 @@ FLOORS = {
         ("stacks", "results"),
         ("spack", "cluster", "published", "completeness", "night", "history", "protocols"),
         ("verdicts", "bare", "pages"),
-        ("watch", "guidelines"),
+        ("watch", "guidelines", "cascade"),
         ("confirmation",),
         ("report", "verdict_pages", "error_rates", "listings"),
         ("commands",),
@@ -217,6 +217,7 @@ def test_a_leaf_knows_the_base_class_and_nobody_knows_a_leaf() -> None:
         ("reframe_tests.harness.preflight.node_test", "NodeTest"),
         ("reframe_tests.harness.memory.memory_test", "MemoryTest"),
         ("reframe_tests.harness.sharing.sharing_test", "SharingTest"),
+        ("reframe_tests.harness.cascade.pair_test", "PairTest"),
     }
     of_parameters = {("reframe_tests.harness.job.idle_nodes", "node_count")}
     assert of_leaves == {*(("reframe_tests.harness.fabric_test", name) for name in bases), *of_nodes, *of_parameters}

@@ -1,7 +1,14 @@
-"""fi_pingpong: what libfabric reaches between two nodes without an MPI. Its outputs are read; no test starts it."""
+"""fi_pingpong: what libfabric reaches between two nodes without an MPI."""
 
 from .. import pair
 from ..model import Suite
-from . import output
+from . import output, rows
 
-SUITE = Suite(name=output.NAME, title=output.NAME, first_line=pair.title(output.NAME), parse=output.parse, rows=())
+SUITE = Suite(
+    name=output.NAME,
+    title=output.NAME,
+    first_line=pair.title(output.NAME),
+    parse=output.parse,
+    rows=rows.ROWS,
+    pairs=rows.PAIRS,
+)

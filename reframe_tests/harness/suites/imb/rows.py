@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .. import traffic
-from ..benchmark import ELEMENT, NOTHING_SURE, SIZELESS, Benchmark
+from ..benchmark import ELEMENT, NOTHING_SURE, SINGLE, SIZELESS, SMALL, STREAM, Benchmark
 
 #: Name of the suite.
 NAME = "imb"
@@ -63,7 +63,7 @@ def _mpi1() -> tuple[Benchmark, ...]:
         # One neighbour of the first and of the last rank of each node is on another node.
         return row(name, "transfer", "all", TIME_RANGE_AND_BANDWIDTH, bound, gated_sizes=RING_GATES, crossing=0)
 
-    def window(name, bound, directions):
+    def window(name, bound, directions, cascade=()):
         return row(
             name,
             "transfer",
@@ -75,13 +75,14 @@ def _mpi1() -> tuple[Benchmark, ...]:
             summed=True,
             options=WINDOW_OPTION,
             options_since=WINDOW_OPTION_SINCE,
+            cascade=cascade,
         )
 
     def collective(name, bound, crossing=0, *, gated_sizes=COLLECTIVE_GATES, **more):
         return row(name, "collectives", "all", TIME_RANGE, bound, gated_sizes=gated_sizes, crossing=crossing, **more)
 
     return (
-        pair("PingPong"),
+        pair("PingPong", cascade=(SINGLE, SMALL)),
         pair("PingPing"),
         pair("PingPongSpecificSource", "p2p_sources"),
         pair("PingPongAnySource", "p2p_sources"),
@@ -89,7 +90,7 @@ def _mpi1() -> tuple[Benchmark, ...]:
         pair("PingPingAnySource", "p2p_sources"),
         ring("Sendrecv", traffic.every_rank_once),
         ring("Exchange", traffic.every_rank_twice),
-        window("Uniband", traffic.window_one_way, 1),
+        window("Uniband", traffic.window_one_way, 1, (STREAM,)),
         window("Biband", traffic.window_both_ways, 2),
         collective("Bcast", traffic.one_per_other_rank),
         collective("Reduce", traffic.one_per_other_rank, reduction=True),

@@ -1,7 +1,14 @@
-"""iperf3: what TCP reaches between two nodes. Its outputs are read; no test starts it."""
+"""iperf3: what TCP reaches between two nodes, without an MPI."""
 
 from .. import pair
 from ..model import Suite
-from . import output
+from . import output, rows
 
-SUITE = Suite(name=output.NAME, title=output.NAME, first_line=pair.title(output.NAME), parse=output.parse, rows=())
+SUITE = Suite(
+    name=output.NAME,
+    title=output.NAME,
+    first_line=pair.title(output.NAME),
+    parse=output.parse,
+    rows=rows.ROWS,
+    pairs=rows.PAIRS,
+)

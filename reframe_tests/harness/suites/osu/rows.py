@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .. import traffic
-from ..benchmark import ELEMENT, NOTHING_SURE, SIZELESS, Benchmark
+from ..benchmark import ELEMENT, NOTHING_SURE, SINGLE, SIZELESS, SMALL, STREAM, Benchmark
 
 #: Name of the suite.
 NAME = "osu"
@@ -87,8 +87,16 @@ def _rows() -> tuple[Benchmark, ...]:
         return row(name, f"OSU MPI {title} Latency Test", "collectives_osu", "all", TIME_RANGE, bound, **more)
 
     return (
-        pair("osu_latency", "OSU MPI Latency Test", LATENCY, traffic.both_ways),
-        pair("osu_bw", "OSU MPI Bandwidth Test", BANDWIDTH, traffic.window_one_way, directions=1, options=WINDOW),
+        pair("osu_latency", "OSU MPI Latency Test", LATENCY, traffic.both_ways, cascade=(SINGLE, SMALL)),
+        pair(
+            "osu_bw",
+            "OSU MPI Bandwidth Test",
+            BANDWIDTH,
+            traffic.window_one_way,
+            directions=1,
+            options=WINDOW,
+            cascade=(STREAM,),
+        ),
         pair(
             "osu_bibw",
             "OSU MPI Bi-Directional Bandwidth Test",

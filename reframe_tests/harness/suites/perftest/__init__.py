@@ -1,6 +1,4 @@
-"""perftest: what an adapter does without an MPI. Its outputs are read; no test starts it."""
-
-import re
+"""perftest: what an adapter does without an MPI."""
 
 from ..model import BenchmarkPackage, Suite
 from . import output, rows
@@ -8,8 +6,9 @@ from . import output, rows
 SUITE = Suite(
     name=rows.NAME,
     title=rows.NAME,
-    first_line=re.compile(output.TITLE.pattern, re.MULTILINE),
+    first_line=output.FIRST_LINE,
     parse=output.parse,
     rows=rows.ROWS,
+    pairs=rows.PAIRS,
     spack=BenchmarkPackage(rows.NAME, "bin", "ib_*"),
 )

@@ -1,8 +1,11 @@
-"""Strict reader of perftest's bandwidth tests (``ib_send_bw``, ``ib_write_bw``, ``ib_read_bw``).
+"""Strict reader of perftest's bandwidth and latency tests (``ib_send_bw``, ``ib_write_lat``, ...), alone or with both ends.
 
 Two processes and no MPI: what the adapters do without a library above them. Formats: perftest, ``src/perftest_parameters.h``
-(``RESULT_FMT``, ``REPORT_FMT``) and ``perftest_parameters.c`` (``ctx_print_test_info``, ``print_report_bw``). What older
-releases print as ``MB/sec`` is divided by 0x100000 there, so it is MiB/s, as newer ones say; both become MB/s (1e6 bytes) here.
+(``RESULT_FMT``, ``REPORT_FMT``, ``RESULT_FMT_LAT``, ``REPORT_FMT_LAT``) and ``perftest_parameters.c``
+(``ctx_print_test_info``, ``print_report_bw``, ``print_report_lat``). What older releases print as ``MB/sec`` is divided by
+0x100000 there, so it is MiB/s, as newer ones say; both become MB/s (1e6 bytes) here. The latency of a write or send is half of
+a round trip, that of a read a whole one; ``t_typical`` is the median, and of all the two largest are left out
+(``LAT_MEASURE_TAIL``).
 """
 
 from __future__ import annotations
@@ -10,18 +13,30 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
+from .. import pair
 from ..records import OutputError, Record
-from .rows import NAME
+from .rows import NAME, VERBS, exchanged
 
-#: Title of a test to its program; bidirectional ones add up both ways under the same name and are another variant.
-_PROGRAMS = {"Send": "ib_send_bw", "RDMA_Write": "ib_write_bw", "RDMA_Read": "ib_read_bw"}
-TITLE = re.compile(r"^ *(Send|RDMA_Write|RDMA_Read) (Bidirectional )?(?:Post List )?BW Test *$")
-_HEAD = re.compile(
-    r" *#bytes +#iterations +BW peak\[(MB|MiB|Gb)/sec\] +BW average\[\1/sec\] +MsgRate\[Mpps\](?: +CPU_Util\[%\])?"
-)
-_ROW = re.compile(
-    r" *([0-9]+)\s+([0-9]+)\s+([0-9]+\.[0-9]{2})\s+([0-9]+\.[0-9]{2})\s+([0-9]+\.[0-9]{6})(?:\s+[0-9]+\.[0-9]+)?\s*"
-)
+#: Verb of a title to the one in the program's name.
+_VERBS = {title: name for name, title in VERBS.items()}
+#: Bidirectional tests add up both ways under the same name and are another variant.
+TITLE = re.compile(rf"^ *({'|'.join(_VERBS)}) (?:(Bidirectional )?(?:Post List )?(BW)|(Latency)) Test *$")
+_PAIR = re.compile(rf"# server of (ib_(?:{'|'.join(VERBS)})_(?:bw|lat)), format 1")
+FIRST_LINE = re.compile(rf"{TITLE.pattern}|^{_PAIR.pattern}\r?$", re.MULTILINE)
+_HEADS = {
+    "BW": re.compile(
+        r" *#bytes +#iterations +BW peak\[(MB|MiB|Gb)/sec\] +BW average\[\1/sec\] +MsgRate\[Mpps\](?: +CPU_Util\[%\])?"
+    ),
+    "Latency": re.compile(
+        r" *#bytes +#iterations +t_min\[(usec)\] +t_max\[usec\] +t_typical\[usec\] +t_avg\[usec\] +t_stdev\[usec\]"
+        r" +99% percentile\[usec\] +99\.9% percentile\[usec\](?: +CPU_Util\[%\])?"
+    ),
+}
+_TIME = r"\s+([0-9]+\.[0-9]{2})"
+_ROWS = {
+    "BW": re.compile(rf" *([0-9]+)\s+([0-9]+){_TIME}{_TIME}\s+([0-9]+\.[0-9]{{6}})(?:\s+[0-9]+\.[0-9]+)?\s*"),
+    "Latency": re.compile(rf" *([0-9]+)\s+([0-9]+){_TIME * 7}(?:\s+[0-9]+\.[0-9]+)?\s*"),
+}
 #: Bytes per second of one printed unit, in MB/s.
 _MB_PER_UNIT = {"MB": Decimal("1.048576"), "MiB": Decimal("1.048576"), "Gb": Decimal(125)}
 #: Half of the last printed digit: of the bandwidth in its unit, of the rate in 1e6 messages per second.
@@ -30,29 +45,69 @@ _LINE = re.compile(r" *-{60,} *")
 
 
 def parse(text: str, source: str) -> list[Record]:
-    """Records of one output: average bandwidth in MB/s and message rate per size.
+    """Records of one output: average bandwidth in MB/s and message rate per size, or mean, median and 99th percentile in us.
 
-    :raises OutputError: if it is damaged, mixed up, empty or does not end with perftest's closing line.
+    :raises OutputError: if it is damaged, mixed up, empty or does not end with perftest's closing line; or, with both ends, if
+        an end is not that of the command or the interfaces did not carry it.
     """
+    both = _PAIR.match(text.lstrip())
+    return _read_pair(text, both[1], source) if both else _read(text, source)
+
+
+def _read_pair(text: str, program: str, source: str) -> list[Record]:
+    """The one record of a launch."""
+    ends = pair.read(text, program, source)
+    records = _read(ends.client.output, source)
+    server = [found for line in ends.server.output.splitlines() if (found := TITLE.fullmatch(line))]
+    if len(server) != 1 or _program(server[0]) != program:
+        raise OutputError(
+            f"{source}: {program}'s server does not say that it ran {program}; outputs are mixed up, run it again."
+        )
+    printed = [(one.benchmark, str(one.message_bytes), str(one.repetitions), one.variant) for one in records]
+    asked = (program, ends.client.option("-s"), ends.client.option("-n"), "")
+    if printed != [asked]:
+        raise OutputError(
+            f"{source}: {program} was asked for {asked[1]} bytes, {asked[2]} times, and printed another table; run it again."
+        )
+    moved = exchanged(ends)
+    pair.expect_carried(ends, moved.sent, moved.returned, program, source)
+    return records
+
+
+def _program(title: re.Match[str]) -> str:
+    return f"ib_{_VERBS[title[1]]}_{'bw' if title[3] else 'lat'}"
+
+
+def _read(text: str, source: str) -> list[Record]:
     title: re.Match[str] | None = None
     unit, closed = "", False
     records: list[Record] = []
     for number, line in enumerate(text.split("\n"), 1):
+        kind = (title[3] or title[4]) if title else ""
         if found := TITLE.fullmatch(line):
             if title:
                 raise _wrong(source, number, "a second test starts; split the outputs")
             title = found
-        elif found := _HEAD.fullmatch(line.rstrip()):
-            if not title or unit:
+        elif found := next(filter(None, (head.fullmatch(line.rstrip()) for head in _HEADS.values())), None):
+            if not kind or unit or found.re is not _HEADS[kind]:
                 raise _wrong(source, number, "the head of a table stands where none can be; the output is mixed up")
             unit = found[1]
-        elif unit and not closed and line.strip():
+        elif title and unit and not closed and line.strip():
             if closed := bool(_LINE.fullmatch(line)):
                 continue
-            found = _ROW.fullmatch(line)
+            found = _ROWS[kind].fullmatch(line)
             if not found:
-                raise _wrong(source, number, f"'{line.strip()[:60]}' is not a row of a perftest bandwidth table")
-            records.append(_record(source, number, found, unit, title, records))
+                what = "bandwidth" if kind == "BW" else "latency"
+                raise _wrong(source, number, f"'{line.strip()[:60]}' is not a row of a perftest {what} table")
+            if records and int(found[1]) <= (before := records[-1].message_bytes or 0):
+                raise _wrong(source, number, f"{found[1]} bytes follow {before} bytes; rows are repeated or mixed up")
+            values = _bandwidth(found, unit) if kind == "BW" else _latency(found)
+            if not values:
+                why = "bandwidth is not message rate x size" if kind == "BW" else "its times are in no order"
+                raise _wrong(source, number, f"{why}; the columns are damaged or mixed up")
+            # Where perftest's iterations are unknown (0 in a recording) there are none to report.
+            counts = (int(found[1]), int(found[2]) or None)
+            records.append(Record(NAME, _program(title), 2, 1, *counts, values, "bidirectional" if title[2] else ""))
     if not records:
         raise OutputError(f"{source}: the table of perftest has no rows; the output is incomplete, run it again.")
     if not closed:
@@ -60,20 +115,23 @@ def parse(text: str, source: str) -> list[Record]:
     return records
 
 
-def _record(
-    source: str, number: int, row: re.Match[str], unit: str, title: re.Match[str] | None, before: list[Record]
-) -> Record:
-    assert title is not None  # a table's head is only taken after a title
-    size, average, rate = int(row[1]), Decimal(row[4]), Decimal(row[5])
-    if before and size <= (before[-1].message_bytes or 0):
-        raise _wrong(source, number, f"{size} bytes follow {before[-1].message_bytes} bytes; rows are repeated or mixed up")
-    scale = _MB_PER_UNIT[unit]
-    if abs(average * scale - rate * size) > _HALF_BANDWIDTH * scale + _HALF_RATE * size:
-        raise _wrong(source, number, "bandwidth is not message rate x size; the columns are damaged or mixed up")
-    values = {"bandwidth_mb_per_s": float(average * scale), "message_rate_per_s": float(rate.scaleb(6))}
-    variant = "bidirectional" if title[2] else ""
-    # Where perftest's iterations are unknown (0 in a recording) there are none to report.
-    return Record(NAME, _PROGRAMS[title[1]], 2, 1, size, int(row[2]) or None, values, variant)
+def _bandwidth(row: re.Match[str], unit: str) -> dict[str, float]:
+    """Values of a row; empty where its columns do not fit together."""
+    average, rate, scale = Decimal(row[4]), Decimal(row[5]), _MB_PER_UNIT[unit]
+    if abs(average * scale - rate * int(row[1])) > _HALF_BANDWIDTH * scale + _HALF_RATE * int(row[1]):
+        return {}
+    return {"bandwidth_mb_per_s": float(average * scale), "message_rate_per_s": float(rate.scaleb(6))}
+
+
+def _latency(row: re.Match[str]) -> dict[str, float]:
+    """Values of a row; empty where they cannot be: least, median, 99th, 99.9th percentile and most grow, the mean is between.
+
+    ``t_max`` and the percentiles are of the times without the two largest.
+    """
+    least, most, median, mean, _, p99, p999 = (float(row[at]) for at in range(3, 10))
+    if not (0 < least <= median <= p99 <= p999 <= most and least <= mean <= most):
+        return {}
+    return {"latency_us": mean, "latency_p50_us": median, "latency_p99_us": p99}
 
 
 def _wrong(source: str, number: int, what: str) -> OutputError:

@@ -1,0 +1,189 @@
+"""Where bandwidth or latency is lost: sentences and charts of sessions with known numbers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpibench.cascade import chart, judgement, levels
+from mpibench.report import report
+from mpibench.results.sessions import Case, Session
+from page_reader import Reader
+from reframe_tests.harness.samples import Sample, read_evidence
+
+MIB = 1 << 20
+#: Payload limit of TCP at an MTU of 1500.
+LIMIT = 1448 / 1538
+
+
+def case(
+    group: str, *samples: Sample, stack: str = "builtin", fabric: str = "eth1g", status: str = "proven", **changes: Any
+) -> Case:
+    condition = {"stack": stack, "fabric": fabric, "nodes": 2, "ppn": 1, "pinning": "default", "group": group}
+    condition |= {
+        "transport": "tcp",
+        "line_rate_gbit_per_s": 1.0,
+        **({"payload_limit": LIMIT} if stack == "builtin" else {}),
+        **changes,
+    }
+    entry = {"system": "testbed", "partition": "cpu", "environ": stack, "result": "pass", "name": group}
+    if status != "proven":
+        entry |= {"result": "fail", "fail_reason": "sanity error: it went over another network"}
+    proof = read_evidence({"verdict": status, "ranks": [], "devices": []}, "here")
+    return Case(f"{group} {stack} {fabric}", 0, entry, condition, samples, proof, ())
+
+
+def skipped(group: str, reason: str) -> Case:
+    entry = {"system": "testbed", "partition": "cpu", "result": "skip", "name": group, "skip_reason": reason}
+    return Case(f"{group} skipped", 0, entry, {"group": group, "fabric": "eth1g", "nodes": 2, "ppn": 1}, (), None, ())
+
+
+def sample(suite: str, name: str, size: int, quantity: str, *values: float, variant: str = "") -> Sample:
+    return Sample(suite, name, "group", 2, 1, variant, size, 100, quantity, values)
+
+
+def bandwidth(suite: str, name: str, *values: float, size: int = MIB, variant: str = "") -> Sample:
+    return sample(suite, name, size, "bandwidth_mb_per_s", *values, variant=variant)
+
+
+def latency(suite: str, name: str, size: int, *values: float) -> Sample:
+    return sample(suite, name, size, "latency_us", *values)
+
+
+WIRE = case(
+    "wire_tcp",
+    bandwidth("iperf3", "TCP", 110.0, 111.0, 112.0, size=131072, variant="streams=1"),
+    bandwidth("iperf3", "TCP", 117.0, 117.2, 117.4, size=131072, variant="streams=4"),
+)
+UCX = case(
+    "transport_ucx",
+    bandwidth("ucx_perftest", "tag_bw", 116.0, 116.5, 117.1),
+    latency("ucx_perftest", "tag_lat", 8, 20.0, 20.5, 21.0),
+    latency("ucx_perftest", "tag_lat", MIB, 8910.0, 8920.0, 8940.0),
+)
+FI = case("transport_libfabric", latency("fi_pingpong", "pingpong", 8, 30.0, 31.0, 32.0))
+MPI = case("transfer", bandwidth("imb", "Uniband", 80.0, 81.0, 82.0), stack="mpich-wheels")
+PAIRS = case(
+    "p2p",
+    latency("imb", "PingPong", 8, 26.0, 26.5, 27.0),
+    latency("imb", "PingPong", MIB, 8920.0, 8935.0, 8950.0),
+    stack="mpich-wheels",
+)
+
+
+def session_of(*cases: Case) -> Session:
+    return Session({"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}, cases)
+
+
+def said(*cases: Case) -> dict[str, str]:
+    """Sentence of each question of the one fabric."""
+    [found] = levels.find(session_of(*cases))
+    return {answer.question.name: judgement.sentence(found, answer) for answer in found.answers}
+
+
+def test_the_step_with_the_largest_loss_is_named() -> None:
+    found = said(WIRE, UCX, FI, MPI, PAIRS)
+    assert found["stream"] == (
+        "eth1g, bandwidth at 1 MiB, messages without pause: wire 93.8 % of line rate (iperf3 TCP, 117.2 MB/s), transport "
+        "93.2 % of line rate (ucx_perftest tag_bw, 116.5 MB/s), MPI 64.8 % of line rate (Uniband, mpich-wheels, 81 MB/s); the "
+        "most is lost from transport to MPI: 28.4 % of the line rate."
+    )
+    assert found["small"] == (
+        "eth1g, latency at 8 B: transport 20.5 \N{MICRO SIGN}s (ucx_perftest tag_lat), MPI 26.5 \N{MICRO SIGN}s (PingPong, "
+        "mpich-wheels); the most time is added from transport to MPI: 6 \N{MICRO SIGN}s (wire: no program measures it over "
+        "tcp)."
+    )
+
+
+def test_repeats_that_overlap_are_no_loss() -> None:
+    assert "; no step loses more than the repeats differ (wire: " in said(WIRE, UCX, FI, MPI, PAIRS)["single"]
+
+
+def test_what_a_higher_level_reaches_is_not_lost_below_it() -> None:
+    """The transport's program is slower than an MPI on the same transport."""
+    slow = case("transport_ucx", bandwidth("ucx_perftest", "tag_bw", 40.0, 41.0, 42.0))
+    found = said(WIRE, slow, MPI)["stream"]
+    assert "the most is lost from wire to MPI: 29.0 % of the line rate (MPI is better than ucx_perftest tag_bw)." in found
+    assert "lost below the transport" not in said(slow, MPI)["stream"]
+
+
+def test_another_size_than_that_of_the_question_is_said() -> None:
+    small = case("p2p", latency("imb", "PingPong", 1024, 26.0), stack="mpich-wheels")
+    assert "MPI: not at 8 B in this session" in said(UCX, small)["small"]
+
+
+def test_a_wire_below_what_packets_leave_is_a_loss_of_its_own() -> None:
+    slow = case("wire_tcp", bandwidth("iperf3", "TCP", 28.0, 29.0, 29.4, size=131072, variant="streams=1"))
+    found = said(slow, case("transport_ucx", bandwidth("ucx_perftest", "tag_bw", 28.5, 29.0, 29.2)))
+    assert "the most is lost below the wire: 70.9 % of the line rate less than packets leave for payload" in found["stream"]
+    assert "MPI: not measured in this session" in found["stream"]
+
+
+def test_levels_that_are_absent_say_why() -> None:
+    reason = "no iperf3 on the PATH of the nodes: install package iperf3"
+    found = said(
+        skipped("wire_tcp", reason), UCX, case("transfer", MPI.samples[0], stack="mpich-wheels", status="contradicted")
+    )
+    assert f"(wire: skipped: {reason}; MPI: not proven: sanity error: it went over another network)." in found["stream"]
+    assert "there is nothing to compare it with" in found["stream"]
+    assert said(skipped("wire_tcp", reason))["single"].startswith(
+        "eth1g, bandwidth at 1 MiB, one message at a time: no level has a proven number (wire: "
+    )
+
+
+def test_numbers_without_proof_are_not_used() -> None:
+    [found] = levels.find(session_of(WIRE, case("transport_ucx", *UCX.samples, status="contradicted"), MPI))
+    assert all("transport" not in answer.reached for answer in found.answers)
+
+
+def test_only_one_rank_a_node_is_compared_with_one_client() -> None:
+    wide = [case(one.group, *one.samples, stack="mpich-wheels", ppn=2) for one in (MPI, PAIRS)]
+    [found] = levels.find(session_of(WIRE, UCX, *wide))
+    assert all("MPI" not in answer.reached for answer in found.answers)
+
+
+def test_another_benchmark_of_the_name_is_not_compared() -> None:
+    """IMB-P2P has a PingPong, too, of all ranks at once."""
+    [found] = levels.find(session_of(UCX, case("p2p_pairs", *PAIRS.samples, stack="mpich-wheels")))
+    assert all("MPI" not in answer.reached for answer in found.answers)
+
+
+def test_without_a_line_rate_bandwidths_are_compared_as_they_are() -> None:
+    plain = {"line_rate_gbit_per_s": None, "payload_limit": 0.94}
+    found = said(case("wire_tcp", *WIRE.samples, **plain), case("transfer", *MPI.samples, stack="s", line_rate_gbit_per_s=None))
+    assert (
+        "wire 117.2 MB/s (iperf3 TCP), MPI 81 MB/s (Uniband, s); the most is lost from wire to MPI: 36.2 MB/s"
+        in found["stream"]
+    )
+
+
+def test_a_session_without_levels_below_mpi_has_no_section() -> None:
+    assert levels.find(session_of(MPI)) == []
+    assert "cascade" not in Reader(report.render(session_of(MPI), Path())).text
+
+
+def test_bars_are_as_long_as_the_shares() -> None:
+    [found] = levels.find(session_of(WIRE, UCX, FI, MPI, PAIRS))
+    drawn = chart.draw(found)
+    assert [block.title.partition(" (")[0] for block in drawn.blocks] == [each.title for each in levels.QUESTIONS]
+    room = chart.WIDTH - chart.LEFT - chart.TEXT
+    widths = {bar.label: bar.width for bar in drawn.blocks[0].bars}
+    assert widths["MPI: Uniband, mpich-wheels"] == pytest.approx(room * 0.648)
+    assert drawn.blocks[0].limit == pytest.approx(chart.LEFT + room * LIMIT)
+    assert [bar.text for bar in drawn.blocks[2].bars if bar.label == "wire: absent"] == [""]
+    tops = [bar.y for block in drawn.blocks for bar in block.bars]
+    assert tops == sorted(set(tops)) and drawn.height > tops[-1]
+
+
+def test_the_report_has_a_sentence_and_a_chart_for_each_fabric() -> None:
+    other = [case(one.condition["group"], *one.samples, fabric="<eth10g>") for one in (WIRE, UCX)]
+    page = report.render(session_of(WIRE, UCX, FI, MPI, PAIRS, *other), Path())
+    text = " ".join(Reader(page).text["cascade"].split())
+    assert '<a href="#cascade">Cascade</a>' in page and "<eth10g> on cpu, 1 Gbit/s" in text
+    assert "the most is lost from transport to MPI: 28.4 % of the line rate." in text
+    section = page.partition('<section id="cascade">')[2].partition("</section>")[0]
+    assert section.count("<svg ") == 2 and "<eth10g>" not in section
+    assert not re.search(r'(?:width|height|x|y)="(?:-|nan|inf)', section)

@@ -1,0 +1,33 @@
+"""Below MPI, as a cascade: what the wire carries, and what the transport libraries that MPIs stand on make of it."""
+
+import reframe as rfm
+
+from reframe_tests.harness.cascade.pair_test import PairTest
+
+
+@rfm.simple_test
+class WireTcp(PairTest):
+    """Bandwidth of TCP between two nodes (iperf3), on IP fabrics."""
+
+    group = "wire_tcp"
+
+
+@rfm.simple_test
+class WireRdma(PairTest):
+    """RDMA writes, reads and sends between two adapters (perftest)."""
+
+    group = "wire_rdma"
+
+
+@rfm.simple_test
+class TransportUcx(PairTest):
+    """Latency and bandwidth of UCX (ucx_perftest)."""
+
+    group = "transport_ucx"
+
+
+@rfm.simple_test
+class TransportLibfabric(PairTest):
+    """Latency of libfabric (fi_pingpong)."""
+
+    group = "transport_libfabric"
