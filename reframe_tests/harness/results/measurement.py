@@ -230,6 +230,8 @@ def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Count
     """
     if not launch.expected:
         return [], []
+    if launch.result and not printed.strip():
+        return [], [f"{source}: {launch.binary} left no {launch.result} in the job's directory, where it writes its results."]
     try:
         reading = reader.read(printed, source=source)
         set_aside.update(reading.set_aside)

@@ -85,6 +85,9 @@ class Programs:
     :param ranks: ranks it needs to say so.
     :param sample: the programs started to see that a build runs; ``None``: all.
     :param refusal: regular expression of what a program says that runs, but not so and not even to say its version.
+    :param files: files it is started beside to say so, name to content; ``result``: the file it says so in.
+    :param in_file: it knows no such option and measures as long as it takes, so that its version is read in its file.
+    :param beside_launcher: a distribution that brings it for an MPI puts it where the launcher is.
     """
 
     glob: str
@@ -94,6 +97,10 @@ class Programs:
     ranks: int = 1
     sample: tuple[str, ...] | None = None
     refusal: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    result: str = ""
+    in_file: bool = False
+    beside_launcher: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,6 +191,10 @@ class Suite:
     :param offer: what a release of it offers.
     :param options: what of it may be set.
     :param shown_arguments: arguments that an output says its program was started with; ``None`` where it does not say.
+    :param files: files a run is to find in the folder it is started in, name to content.
+    :param result: name of the file it writes its output to, in the same folder; empty: to standard output.
+    :param variants: variants of a row that follow from a run; ``None``: those of the row.
+    :param per_ranks: a program whose name ends in ``.x`` may have been built for a number of ranks, which then ends its name.
     """
 
     name: str
@@ -203,6 +214,10 @@ class Suite:
     script: Script | None = None
     options: tuple[SuiteOption, ...] = ()
     shown_arguments: Callable[[str], tuple[str, ...] | None] = field(default=lambda text: None)
+    files: Callable[[Run], Mapping[str, str]] = field(default=lambda run: {})
+    result: str = ""
+    variants: Callable[[Benchmark, Run], tuple[str, ...]] | None = None
+    per_ranks: bool = False
 
     @property
     def feature(self) -> str:
