@@ -7,6 +7,7 @@ import re
 import pytest
 
 from catalogue_launches import launches
+from mpibench.published import figures_file
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.hpcc import output, rows
 from reframe_tests.harness.suites.records import OutputError
@@ -54,6 +55,14 @@ def test_other_numbers_of_ranks(ranks: int) -> None:
 def test_the_papers_abbreviations() -> None:
     assert [result.abbreviation for result in rows.RESULTS if result.abbreviation] == PAPER
     assert all(result.quantity in QUANTITIES and result.key in output.KEYS for result in rows.RESULTS)
+
+
+def test_published_rows_have_the_catalogues_names() -> None:
+    named = [result.name for result in rows.RESULTS if result.abbreviation]
+    for system, tables in (("ibm-p5-575", ("Table 8", "Table 9")), ("ibm-js21", ("Table 10",))):
+        for table in tables:
+            published = figures_file.select(figures_file.read(system), table=table)
+            assert list(dict.fromkeys(value["benchmark"] for value in published)) == named
 
 
 def test_what_stands_before_belongs_to_the_mpi() -> None:
