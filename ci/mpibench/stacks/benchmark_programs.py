@@ -56,7 +56,7 @@ def list_samples(stack: Stack) -> dict[str, Path]:
 
 
 def list_globs() -> str:
-    """Names of all suites' programs: ``IMB-* or osu_*``."""
+    """Names of all suites' programs: ``hpcc or IMB-* or osu_*``."""
     return " or ".join(programs.glob for programs in SUITES.values())
 
 

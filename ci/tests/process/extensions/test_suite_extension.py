@@ -85,9 +85,9 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
         "metrics": ["token.latency.0000000008"],
         "selection": ["+relay"],
         "program": "relay",
-        "globs": "IMB-* or osu_* or relay-*",
+        "globs": "hpcc or IMB-* or *.[A-FSW].* or osu_* or relay-*",
         "refusal": (
-            "fi_pingpong, the instrument of growing node counts, the guidelines' instrument, IMB, iperf3, mpi4py.bench, OSU, "
+            "fi_pingpong, the instrument of growing node counts, the guidelines' instrument, HPCC, IMB, iperf3, mpi4py.bench, NPB, OSU, "
             "perftest, ucx_perftest or Relay"
         ),
     }
