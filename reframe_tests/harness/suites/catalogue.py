@@ -147,7 +147,7 @@ class Launch:
     def words(self, stack: Stack) -> list[str]:
         """Program and arguments, as words; variables are set through ``env`` so that every launcher hands them on."""
         ranks = self.expected[0].ranks if self.expected else 0
-        program = _program(SUITES[self.suite], stack, self.binary, ranks) or (self.binary,)
+        program = SUITES[self.suite].find_program(stack, self.binary, ranks) or (self.binary,)
         assignments = [f"{key}={value}" for key, value in self.env.items()]
         return [*(["env", *assignments] if assignments else []), *program, *self.args]
 
@@ -288,7 +288,7 @@ def why_unbuilt(group: str, stack: Stack) -> str:
     _known(group)
     programs = list(dict.fromkeys(plan.binary for plan in GROUPS[group].plans))
     owners = {plan.binary: SUITES[find(plan.binary, plan.benchmarks[0]).suite] for plan in GROUPS[group].plans}
-    if not programs or any(owner.script or _is_built(owner, stack, name) for name, owner in owners.items()):
+    if not programs or any(owner.script or owner.is_built(stack, name) for name, owner in owners.items()):
         return ""
     more = f" and none of {len(programs) - 1} more for group {group}" if programs[1:] else ""
     return f"stack {stack.name} has no {programs[0]}{more}"
@@ -369,7 +369,7 @@ def _launch(
     chosen = tuple(row for row in planned if row.active(ranks, nodes) and row.known_to(version))
     if not chosen:
         return None
-    if not _program(suite, stack, plan.binary, ranks):
+    if not suite.find_program(stack, plan.binary, ranks):
         raise NotMeasured(f"stack {stack.name} has no {suite.script.module if suite.script else plan.binary}")
     planned_range = plan.size_ranges[level]
     smallest, largest = planned_range.log2
@@ -416,24 +416,6 @@ def _launch(
         changed=under.rows if under.options else (),
         files=suite.files(run),
         result=suite.result,
-    )
-
-
-def _program(suite: Suite, stack: Stack, binary: str, ranks: int) -> tuple[str, ...]:
-    """How a stack starts a program of a suite on that many ranks; empty where it has none."""
-    if suite.script:
-        python = stack.python_with(suite.script.module)
-        return (*python, str(suite.script.path)) if python else ()
-    found = stack.binaries.get(binary, "")
-    if suite.per_ranks and not found:
-        found = stack.binaries.get(f"{binary.removesuffix('x')}{ranks}", "")
-    return tuple(stack.commands.get(binary, ())) or ((found,) if found else ())
-
-
-def _is_built(suite: Suite, stack: Stack, binary: str) -> bool:
-    """Whether a stack has a program of a suite, for whatever number of ranks."""
-    return bool(_program(suite, stack, binary, 0)) or (
-        suite.per_ranks and any(name.startswith(binary.removesuffix("x")) for name in stack.binaries)
     )
 
 

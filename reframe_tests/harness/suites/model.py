@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..stacks.stack import Stack
 from .benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
 from .options import SuiteOption
 from .plans import Plan, SizeRange
@@ -223,6 +224,22 @@ class Suite:
     def feature(self) -> str:
         """The feature of ReFrame environments that can run it."""
         return self.script.suite if self.script else self.name
+
+    def find_program(self, stack: Stack, binary: str, ranks: int) -> tuple[str, ...]:
+        """How a stack starts a program of the suite on that many ranks; empty where it has none."""
+        if self.script:
+            python = stack.python_with(self.script.module)
+            return (*python, str(self.script.path)) if python else ()
+        found = stack.binaries.get(binary, "")
+        if self.per_ranks and not found:
+            found = stack.binaries.get(f"{binary.removesuffix('x')}{ranks}", "")
+        return tuple(stack.commands.get(binary, ())) or ((found,) if found else ())
+
+    def is_built(self, stack: Stack, binary: str) -> bool:
+        """Whether a stack has a program of the suite, for whatever number of ranks."""
+        if self.per_ranks and any(name.startswith(binary.removesuffix("x")) for name in stack.binaries):
+            return True
+        return bool(self.find_program(stack, binary, 0))
 
 
 def options_of(rows: Iterable[Benchmark], version: tuple[int, ...]) -> tuple[str, ...]:

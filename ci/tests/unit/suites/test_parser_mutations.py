@@ -24,7 +24,7 @@ HARMLESS = {
         r" (?:Time step|T =|No input file|class =| ?iter|Number of (?:active )?processes|Total number of processes)"
         r"|    [A-Z0-9]+ +=| +[0-9]+  +|  iteration| +Initialization|   \d"
     ),
-    "": re.compile(r"# \(|# Group|#    |# window|!!!!|#$"),
+    "": re.compile(r"# \(|# Group|#    |# window|!!!!|\s*#\s*$"),
 }
 
 

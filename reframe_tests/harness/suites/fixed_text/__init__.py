@@ -1,9 +1,10 @@
 """Outputs that are a fixed text with numbers in it: a template says each line, and whatever is none of its lines is an error.
 
-A template is the text itself. ``<n>`` stands for a whole number, ``<x>`` for a finite number, ``<w>`` for a word, ``<t>`` for the
-rest of a line, ``<e>`` for a rest that may be missing, ``<r>`` for a ruler; ``<n:name>`` can be asked for by that name. A line that begins with ``? `` may be missing, one with ``* `` may be
-there any number of times; lines between ``[`` and ``]`` may be missing together. Blank lines, and how many blanks there are
-between words, say nothing.
+A template is the text itself. ``<n>`` stands for a whole number, ``<x>`` for a finite number, ``<d>`` for one with decimals and no exponent
+(in which no letter can be a damaged digit), ``<w>`` for a word, ``<t>`` for the
+rest of a line, ``<e>`` for a rest that may be missing, ``<r>`` for a ruler; ``<n:name>`` can be asked for by that name. A line
+that begins with ``? `` may be missing, one with ``* `` may be there any number of times; lines between ``[`` and ``]`` may be
+missing together. Blank lines, and how many blanks there are between words, say nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from functools import cached_property
 _HOLES = {
     "n": "-?[0-9]+",
     "x": r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[EDed][-+]?[0-9]+)?",
+    "d": r"[0-9]+\.[0-9]+",
     "w": r"\S+",
     "t": r"\S(?:.*\S)?",
     "e": r"(?:[ \t]+\S(?:.*\S)?)?",
     "r": "[-=#]{5,}",
 }
-_HOLE = re.compile("<([nxwter])(?::([a-z_]+))?>")
+_HOLE = re.compile("<([nxdwter])(?::([a-z_]+))?>")
 #: Blank lines, and blanks at both ends of a line.
 _BEFORE, _AFTER = r"(?:[ \t\r]*\n)*[ \t]*", r"[ \t\r]*\n"
 
@@ -69,5 +71,5 @@ def _content(text: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """Fixed text: as many blanks as there are, where there is one; none or some beside a number's sign of equality."""
+    """Fixed text, with any number of blanks where there is one."""
     return "".join(r"[ \t]+" if part.isspace() else re.escape(part) for part in re.split(r"([ \t]+)", text) if part)
