@@ -74,7 +74,7 @@ POSITIVE_TIMES = ("latency_us", "t_avg_us", "t_max_us")
 #: at a size is judged, so that one change does not count twice.
 JUDGED = (
     *("latency_us", "t_avg_us", "t_ovrl_us", "t_max_us", "bandwidth_mb_per_s", "message_rate_per_s"),
-    *("time_s", "gflop_per_s", "gup_per_s", "mop_per_s"),
+    *("mop_per_s", "time_s", "gflop_per_s", "gup_per_s"),
 )
 
 #: Pinning policies. The first two are the stack's own behaviour and no binding at all; the others are

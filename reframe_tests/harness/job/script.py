@@ -261,7 +261,7 @@ def _start(command: Command, script: str) -> list[str]:
         f"            {shlex.join(command.launcher)} \\",
         f"            {record} \\",
         f"            {shlex.join(command.program)}",
-        *([f'        {_keep_result(command.name, result)}'] if command.result else []),
+        *([f"        {_keep_result(command.name, result)}"] if command.result else []),
     ]
 
 

@@ -87,7 +87,8 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
         "program": "relay",
         "globs": "hpcc or IMB-* or *.[A-FSW].* or osu_* or relay-*",
         "refusal": (
-            "fi_pingpong, the instrument of growing node counts, the guidelines' instrument, HPCC, IMB, iperf3, mpi4py.bench, NPB, OSU, "
+            "fi_pingpong, the instrument of growing node counts, the guidelines' instrument, HPCC, IMB, iperf3, mpi4py.bench, "
+            "NPB, OSU, "
             "perftest, ucx_perftest or Relay"
         ),
     }

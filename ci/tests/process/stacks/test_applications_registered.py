@@ -1,4 +1,4 @@
-"""Programs that know no option, and programs that lie beside the launcher: which version they are, and when they are left alone."""
+"""Programs that know no option, and programs that lie beside the launcher: their versions, and when they are left alone."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ MPI1_2021_11 = {
 
 def many(group: str) -> int:
     """More ranks than two, where a group runs on them."""
-    return 2 if any(row.ranks == "only_pair" for row in catalogue.rows(group)) else 8
+    rules = {row.ranks for row in catalogue.rows(group)}
+    return 2 if "only_pair" in rules else 16 if "square" in rules else 8
 
 
 # Rows.

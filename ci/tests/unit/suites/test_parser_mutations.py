@@ -22,7 +22,7 @@ HARMLESS = {
     "hpcc": re.compile(r"CPU .*PASSED|Number of updates EXECUTED|Use MPI_Wtick for|MPI_Wtime granularity is ok"),
     "npb": re.compile(
         r" (?:Time step|T =|No input file|class =| ?iter|Number of (?:active )?processes|Total number of processes)"
-        r"|    [A-Z0-9]+ +=| +[0-9]+  +|  iteration| +Initialization|   \d"
+        r"|    [A-Z0-9_]+ +=| +[0-9]+  +|  iteration| +Initialization|   \d"
     ),
     "": re.compile(r"# \(|# Group|#    |# window|!!!!|\s*#\s*$"),
 }

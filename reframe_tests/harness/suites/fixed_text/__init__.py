@@ -1,10 +1,10 @@
 """Outputs that are a fixed text with numbers in it: a template says each line, and whatever is none of its lines is an error.
 
-A template is the text itself. ``<n>`` stands for a whole number, ``<x>`` for a finite number, ``<d>`` for one with decimals and no exponent
-(in which no letter can be a damaged digit), ``<w>`` for a word, ``<t>`` for the
-rest of a line, ``<e>`` for a rest that may be missing, ``<r>`` for a ruler; ``<n:name>`` can be asked for by that name. A line
-that begins with ``? `` may be missing, one with ``* `` may be there any number of times; lines between ``[`` and ``]`` may be
-missing together. Blank lines, and how many blanks there are between words, say nothing.
+A template is the text itself. ``<n>`` stands for a whole number, ``<x>`` for a finite number, ``<d>`` for one with decimals and
+no exponent (in which no letter can be a damaged digit), ``<w>`` for a word, ``<t>`` for the rest of a line, ``<e>`` for a rest
+that may be missing, ``<r>`` for a ruler; ``<n:name>`` can be asked for by that name. A line that begins with ``? `` may be
+missing, one with ``* `` may be there any number of times; lines between ``[`` and ``]`` may be missing together. Blank lines,
+and how many blanks there are between words, say nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``hpccinf.txt``: the size of the problem, from the memory of a rank and their number; all other lines as HPCC's example has them.
+"""``hpccinf.txt``: the size of the problem, from ranks and their memory; all other lines as HPCC's example has them.
 
 Without the file hpcc says a line on standard error, takes defaults and measures something else with exit status 0
 (``HPCC_Defaults`` in src/io.c of HPCC 1.4 and 1.5): so the output is held against the size asked for (:mod:`output`).

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 
 from ..fixed_text import FixedText
 from ..records import OutputError, Record
@@ -43,7 +44,8 @@ _UPDATES = "N time CheckTime Errors ErrorsFraction ExeUpdates GUPs TimeBound Alg
 KEYS = _keys(
     "Version{Major Minor Micro Release} | LANG Success"
     "| sizeof_{char short int long void_ptr size_t float double s64Int u64Int struct_double_double} | CommWorldProcs MPI_Wtick"
-    "| HPL_{Tflops time eps RnormI Anorm1 AnormI Xnorm1 XnormI BnormI N NB nprow npcol depth nbdiv nbmin cpfact crfact ctop order}"
+    "| HPL_{Tflops time eps RnormI Anorm1 AnormI Xnorm1 XnormI BnormI N NB nprow npcol}"
+    "| HPL_{depth nbdiv nbmin cpfact crfact ctop order}"
     f"| HPL_dMACH_{{{_MACHINE}}} | HPL_sMACH_{{{_MACHINE}}} | dweps sweps HPLMaxProcs HPLMinProcs"
     "| DGEMM_N StarDGEMM_Gflops SingleDGEMM_Gflops | PTRANS_{GBs time residual n nb nprow npcol}"
     f"| MPIRandomAccess_LCG_{{{_UPDATES}}} | MPIRandomAccess_{{{_UPDATES}}}"
@@ -79,7 +81,7 @@ def parse(text: str, source: str) -> list[Record]:
             f"{source}: hpcc mapped its processes {head['mapping']} and not Row-major, as without its input file hpccinf.txt; "
             "see that it is in the folder hpcc is started in."
         )
-    for before, after in zip(sections, sections[1:], strict=False):
+    for before, after in pairwise(sections):
         if (between := text[before.end() : after.start()]).strip():
             offset = before.end() + len(between) - len(between.lstrip())
             raise _wrong(source, text, offset, "a line stands between two sections; the output is mixed up")
@@ -138,7 +140,8 @@ def _read_summary(source: str, text: str, section: re.Match[str]) -> dict[str, s
 def _check(source: str, values: Mapping[str, str], head: re.Match[str]) -> None:
     """The summary agrees with itself and with the head."""
     version = ".".join(values[f"Version{part}"] for part in ("Major", "Minor", "Micro"))
-    counts = {key: _whole(source, key, values[key]) for key in ("CommWorldProcs", "HPL_nprow", "HPL_npcol", "HPL_N", "MPIFFT_N")}
+    keys = ("CommWorldProcs", "HPL_nprow", "HPL_npcol", "HPL_N", "MPIFFT_N")
+    counts = {key: _whole(source, key, values[key]) for key in keys}
     ranks, grid = counts["CommWorldProcs"], counts["HPL_nprow"] * counts["HPL_npcol"]
     if values["Success"] != "1":
         raise OutputError(f"{source}: the summary says Success={values['Success']}; a check of hpcc failed, run it again.")

@@ -26,8 +26,8 @@ _HALF = 0.005
 def parse(text: str, source: str) -> list[Record]:
     """The one record of an output.
 
-    :raises OutputError: if it is damaged, mixed up or cut off, the verification failed or was not made, not all ranks took part,
-        or the program refused to run.
+    :raises OutputError: if it is damaged, mixed up or cut off, the verification failed or was not made, not all ranks took
+        part, or the program refused to run.
     """
     title = TITLE.search(text)
     if not title or not _BEFORE.fullmatch(text[: title.start()]):

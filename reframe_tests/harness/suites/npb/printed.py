@@ -27,8 +27,11 @@ Compile options:
 * <w> =<e>
 Please send <t>
 NPB Development Team
-<t>
+{address}
 """
+#: IS is the one in C.
+_FORTRAN = {"dot": ".", "address": "Internet: npb@nas.nasa.gov"}
+_WORDS = {"IS": {"dot": "", "address": "npb@nas.nasa.gov"}}
 _NORMS = "<n> <x> <x> <x>\n" * 5
 #: BT, SP and LU: five norms, twice, against those known; LU a surface integral, too.
 _VERIFIED = f"""
@@ -129,6 +132,6 @@ Error is <x>
 """,
 }
 TEXTS: Mapping[str, FixedText] = {
-    name: FixedText(f"{_TITLE.format(name=name)}{body}{_END.format(name=name, dot='' if name == 'IS' else '.')}")
+    name: FixedText(f"{_TITLE.format(name=name)}{body}{_END.format(name=name, **_WORDS.get(name, _FORTRAN))}")
     for name, body in {**_BODIES, "SP": _BODIES["BT"]}.items()
 }

@@ -29,7 +29,8 @@ RANKS: Mapping[str, str] = {
     "MG": "power_of_two",
     "SP": "square",
 }
-#: "Time in seconds" of all steps, and the operations of the problem over it: one number in two words.
+#: "Time in seconds" of all steps, and the operations of the problem over it: one number in two words. Of class S the first has
+#: no digit left (0.00), so that the second is judged.
 QUANTITIES = ("time_s", "mop_per_s")
 
 
@@ -60,7 +61,7 @@ ROWS: tuple[Benchmark, ...] = tuple(
         traffic.nothing,
         min_ranks=1,
         sizes=SIZELESS,
-        gated_sizes={"time_s": (None,)},
+        gated_sizes={"mop_per_s": (None,)},
         variants=(variant(problem),),
         crossing=NOTHING_SURE,
     )
@@ -75,7 +76,7 @@ _ONCE = at_levels(*[SizeRange((0, 0), 1, 1)] * 3)
 GROUPS: Mapping[str, Group] = {
     group(problem): Group(
         f"NAS Parallel Benchmarks of class {problem}: {', '.join(RANKS)}",
-        tuple(Plan(f"{kernel.lower()}_{problem}", program(kernel, problem), (kernel,), _ONCE) for kernel in RANKS),
+        tuple(Plan(f"{kernel}_{problem}".lower(), program(kernel, problem), (kernel,), _ONCE) for kernel in RANKS),
         collective=True,
     )
     for problem in CLASSES

@@ -10,7 +10,9 @@ from reframe_tests.harness.suites.hpcc import input_file
 from reframe_tests.harness.vocabulary import BadInput
 
 
-@pytest.mark.parametrize(("ranks", "grid"), {1: (1, 1), 2: (1, 2), 4: (2, 2), 6: (2, 3), 7: (1, 7), 12: (3, 4), 36: (6, 6)}.items())
+@pytest.mark.parametrize(
+    ("ranks", "grid"), {1: (1, 1), 2: (1, 2), 4: (2, 2), 6: (2, 3), 7: (1, 7), 12: (3, 4), 36: (6, 6)}.items()
+)
 def test_the_grid_is_nearest_to_a_square_and_has_all_ranks(ranks: int, grid: tuple[int, int]) -> None:
     assert input_file.find_grid(ranks) == grid
 

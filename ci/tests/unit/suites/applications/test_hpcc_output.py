@@ -16,7 +16,7 @@ from studies.output_damage import golden
 
 TEXT = golden("hpcc-1.5.0-n2.txt")
 #: Headings of tables 8 to 10 of paper 4, behind the number of nodes and the size of pages.
-PAPER = "HPL PTRANS *DGEMM *GUPS GUPS *STREAM *FFT FFT NRL NRBW RRL RRBW".split()
+PAPER = ["HPL", "PTRANS", "*DGEMM", "*GUPS", "GUPS", "*STREAM", "*FFT", "FFT", "NRL", "NRBW", "RRL", "RRBW"]
 
 
 def refusal(text: str) -> str:
