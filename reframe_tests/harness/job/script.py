@@ -253,7 +253,7 @@ def _start(command: Command, script: str) -> list[str]:
     record = f'sh "$PWD/{script}" "$PWD/evidence/{command.name}.$repeat" {asked}'
     result = shlex.quote(command.result)
     return [
-        # What another launch wrote would be taken for this one's; and what it was told may have been changed.
+        # What another launch wrote would be taken for this one's; and its input may have been changed.
         *([f"        rm -f {result}"] if command.result else []),
         *(line for name, content in command.files.items() for line in _write_file(name, content)),
         f'        launch {command.name} "$repeat" \\',
