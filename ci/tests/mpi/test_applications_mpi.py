@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from reframe_summary import outcome
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites.hpcc import input_file
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,24 @@ def test_hpcc_is_measured_with_proof(fabric: str, debian: Stack, run_reframe: Ca
     assert done.returncode == 0, done.stdout
     assert outcome(done)["ran"] == 1, done.stdout
     assert "HPL.N640.gflops" in done.stdout
+
+
+def test_results_left_elsewhere_are_none(debian: Stack, run_reframe: Callable, tmp_path: Path) -> None:
+    """A program that is started in another folder than the job's finds no input there, or an old one."""
+    elsewhere, wrapper = tmp_path / "elsewhere", tmp_path / "bin" / "hpcc"
+    for folder in (elsewhere, wrapper.parent):
+        folder.mkdir()
+    (elsewhere / input_file.INPUT).write_text(input_file.write(2, 2))
+    wrapper.write_text(f"#!/bin/sh\ncd {elsewhere} && exec {debian.binaries['hpcc']}\n")
+    wrapper.chmod(0o755)
+    document = json.loads(Path(debian.source).read_text())
+    document |= {"name": "openmpi-astray", "binaries": {"hpcc": str(wrapper)}}
+    (tmp_path / "stack.json").write_text(json.dumps(document))
+    words = ("-r", "--system=generic", "-p", "openmpi-astray", "-n", "Hpcc%fabric=shm%nodes=1%ppn=2", "-S", "level=smoke")
+    there = {metadata.EXTRA_STACKS: str(tmp_path)}
+    done = run_reframe(*words, "-S", "repeats=1", environ=there, only="applications.py")
+    assert (done.returncode, outcome(done)["failed"]) == (1, 1), done.stdout
+    assert "hpcc left no hpccoutf.txt in the job's directory" in done.stdout
 
 
 def test_hpcc_without_its_input_file_fails(debian: Stack, run_on: Callable, tmp_path: Path) -> None:
