@@ -54,12 +54,13 @@ class LaunchFiles:
     error: str
     debug: str
     evidence: str
+    result: str
 
 
 def files_of(name: str, repeat: int) -> LaunchFiles:
     """File names for repeat number ``repeat`` (from 1) of the launch called ``name``."""
     stem = f"{name}.{repeat}"
-    return LaunchFiles(f"{stem}.out", f"{stem}.err", f"{stem}.debug", f"evidence/{stem}")
+    return LaunchFiles(f"{stem}.out", f"{stem}.err", f"{stem}.debug", f"evidence/{stem}", f"{stem}.result.out")
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Command:
     :param once: run it once, before the repeats of the others.
     :param known: variables that say to the evidence library what is known of the MPI and the launcher.
     :param files: files it is to find in the job's directory, name to content; ``result``: the one it writes its output to,
-        which is put behind its standard output.
+        which is kept beside its standard output.
     """
 
     name: str
@@ -271,8 +272,9 @@ def _write_file(name: str, content: str) -> list[str]:
 
 
 def _keep_result(name: str, result: str) -> str:
-    """Shell line that puts what a launch wrote into a file of its own behind what it printed."""
-    return f'[ ! -f {result} ] || head -c {MOST_OUTPUT_BYTES} {result} >>"{name}.$repeat.out"'
+    """Shell line that keeps what a launch wrote into a file of its own: apart from what it printed, since the MPI may have
+    printed there, too, and its lines look like a program's."""
+    return f'[ ! -f {result} ] || head -c {MOST_OUTPUT_BYTES} {result} >"{name}.$repeat.result.out"'
 
 
 def _watch(owner: Owner) -> list[str]:

@@ -135,7 +135,10 @@ def evaluate(
                 outcome.add(launch.name, where, CONTRADICTED, wrong)
                 parsed, checked = [], data_check.summarise(printed)
             else:
-                parsed, broken = _parse(launch, printed, files.output, set_aside)
+                if launch.result:
+                    result = _text(directory / files.result, most)
+                    printed = printed + result if result.strip() else ""
+                parsed, broken = _parse(launch, printed, files.result if launch.result else files.output, set_aside)
             # A launch that ended badly is reported by its end, not also by the hole it left in its output.
             outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
             records[launch.name, repeat] = parsed
