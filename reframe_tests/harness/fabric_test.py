@@ -283,11 +283,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.measured_with = provenance.describe()
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
-        asked, known = self._condition.recorded, self._condition.known
-        commands = [
-            script.Command(row.name, launcher, row.words(self._stack), asked=asked, once=row.checks_data, known=known)
-            for row in self._launches
-        ]
+        commands = interleaved.list_commands(self._condition, self._launches, launcher)
         if self._paired:
             commands += self._paired.commands(self._condition, self.job.launcher.command(self.job), self.job.launcher.options)
         self.time_limit = f"{self._executions * len(commands) * self.limit_s + 60}s"

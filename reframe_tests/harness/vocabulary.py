@@ -48,6 +48,10 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("bandwidth_mb_per_s", "MB/s", HIGHER, "bandwidth", "bandwidth"),
         Quantity("message_rate_per_s", "msg/s", HIGHER, "message_rate", "message rate"),
         Quantity("latency_stddev_us", "us", NONE, "latency_stddev", "standard deviation of latency"),
+        Quantity("time_s", "s", LOWER, "time", "run time"),
+        Quantity("mop_per_s", "Mop/s", HIGHER, "mops", "rate of operations"),
+        Quantity("gflop_per_s", "Gflop/s", HIGHER, "gflops", "floating-point rate"),
+        Quantity("gup_per_s", "GUP/s", HIGHER, "gups", "rate of random updates"),
         # Held against each other, never against the past.
         Quantity("call_us", "us", NONE, "call", "time of the call"),
         Quantity("mockup_us", "us", NONE, "mockup", "time of the mock-up"),
@@ -74,7 +78,10 @@ POSITIVE_TIMES = ("latency_us", "t_avg_us", "t_max_us")
 
 #: Quantities that are the same number in other words (bandwidth is size / time); only the first that a benchmark prints
 #: at a size is judged, so that one change does not count twice.
-JUDGED = ("latency_us", "t_avg_us", "t_ovrl_us", "t_max_us", "bandwidth_mb_per_s", "message_rate_per_s")
+JUDGED = (
+    *("latency_us", "t_avg_us", "t_ovrl_us", "t_max_us", "bandwidth_mb_per_s", "message_rate_per_s"),
+    *("mop_per_s", "time_s", "gflop_per_s", "gup_per_s"),
+)
 
 #: Pinning policies. The first two are the stack's own behaviour and no binding at all; the others are
 #: resolved to an explicit core list per rank and handed to every launcher in its own words.

@@ -56,7 +56,7 @@ def list_samples(stack: Stack) -> dict[str, Path]:
 
 
 def list_globs() -> str:
-    """Names of all suites' programs: ``network_*test or IMB-* or osu_*``."""
+    """Names of all suites' programs: ``hpcc or IMB-* or osu_*``."""
     return " or ".join(programs.glob for programs in SUITES.values())
 
 
@@ -78,6 +78,17 @@ def search(folders: Iterable[Path]) -> dict[str, Path]:
             raise BadInput(f"{folder} holds no {list_globs()} program; name a folder that does with --binaries.")
         found = {**here, **found}
     return dict(sorted(found.items()))
+
+
+def find_beside(launcher: Path, abi: str, environ: Mapping[str, str]) -> dict[str, Path]:
+    """Programs that a distribution puts beside an MPI's launcher, and that were built for its ABI, by name.
+
+    :param environ: environment they would be started in.
+    """
+    globs = [programs.glob for programs in SUITES.values() if programs.beside_launcher]
+    there = [path for glob in globs for path in sorted(launcher.parent.glob(glob)) if suite_of(path.name)]
+    found = [path for path in there if path.is_file() and os.access(path, os.X_OK)]
+    return {path.name: path for path in found if abi in {registry.abi_of(name) for name in list_needs(path, environ)[0]}}
 
 
 def list_needs(program: Path, environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -121,11 +132,14 @@ def prove(
     environ: Mapping[str, str],
     links: Mapping[str, Path],
     record: Callable[[str], object] = lambda text: None,
+    *,
+    needed: bool = True,
 ) -> Found:
     """Start each program once on a stack and keep those that run on its library.
 
     :param stack: the stack as it will be registered, its search paths included.
-    :raises BadInput: when there were programs and none runs.
+    :param needed: one of them at least has to run.
+    :raises BadInput: when there were programs, none runs, and one is needed.
     """
     from reframe_tests.harness.stacks import metadata
 
@@ -147,7 +161,7 @@ def prove(
     for name in [name for name in binaries if suite_of(name) not in suites]:
         left_out[name] = f"it does not say its version on one node, and no other program of {suite_of(name)} does"
         del binaries[name]
-    if programs and not binaries:
+    if needed and programs and not binaries:
         name, reason = next(iter(left_out.items()))
         raise BadInput(f"none of the {len(programs)} binaries runs on {stack.library}; {programs[name]}: {reason}.")
     return Found(binaries, suites, links, left_out)
@@ -177,9 +191,8 @@ def _try(
     programs = SUITES[suite]
     # Bound at once: a function that is missing ends the start here and not a measurement later.
     more = probe.oversubscribe(stack) if programs.ranks > 1 else ()
-    words = [*stack.mpirun, "-n", str(programs.ranks), *more, str(path), programs.option]
-    status, output = probe.run_inside(stack, words, {**environ, "LD_BIND_NOW": "1"})
-    record(output)
+    status, output = probe.ask_program(stack, programs, str(path), {**environ, "LD_BIND_NOW": "1"}, more)
+    record("" if programs.in_file else output)
     version = re.search(programs.version, output)
     if not version and programs.refusal and re.search(programs.refusal, output):
         return "", ""

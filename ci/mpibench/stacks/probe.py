@@ -11,7 +11,9 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from reframe_tests.harness.batch_systems import BATCH_SYSTEMS
 from reframe_tests.harness.launchers import registry
@@ -19,6 +21,7 @@ from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.model import Programs
 from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 
 #: A rank's view of its MPI: version string and the libmpi files the kernel has mapped into it.
@@ -61,7 +64,11 @@ LIMIT_S = 120.0
 
 
 def run_inside(
-    stack: Stack, words: Sequence[str], environ: Mapping[str, str] = os.environ, limit_s: float = LIMIT_S
+    stack: Stack,
+    words: Sequence[str],
+    environ: Mapping[str, str] = os.environ,
+    limit_s: float = LIMIT_S,
+    folder: Path | None = None,
 ) -> tuple[int, str]:
     """Run a command inside a stack, outside any surrounding job; exit status and both streams as one text.
 
@@ -77,6 +84,7 @@ def run_inside(
         text=True,
         errors="replace",
         start_new_session=True,
+        cwd=folder,
     )
     try:
         output, _ = process.communicate(timeout=limit_s)
@@ -87,6 +95,27 @@ def run_inside(
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         raise
+
+
+def ask_program(
+    stack: Stack, programs: Programs, path: str, environ: Mapping[str, str] = os.environ, more: Sequence[str] = ()
+) -> tuple[int, str]:
+    """What a benchmark program says when it is to say its version, and its exit status.
+
+    :param more: options of the launcher.
+    """
+    if programs.in_file:
+        return 0, Path(path).read_bytes().decode("latin-1")
+    words = [*stack.mpirun, "-n", str(programs.ranks), *more, path, *filter(None, [programs.option])]
+    if not programs.files:
+        return run_inside(stack, words, environ)
+    with tempfile.TemporaryDirectory(prefix="mpibench-") as name:
+        folder = Path(name)
+        for file, content in programs.files.items():
+            (folder / file).write_text(content)
+        status, output = run_inside(stack, words, environ, folder=folder)
+        result = folder / programs.result
+        return status, output + (result.read_text(errors="replace") if result.is_file() else "")
 
 
 def ask_library(library: str, environ: Mapping[str, str], limit_s: float = LIMIT_S) -> tuple[str, str]:
@@ -162,7 +191,6 @@ def find_contradiction(
     """
     if fault := find_mpi4py_fault(stack, record, environ):
         return fault
-    mpirun = [*stack.mpirun, "-n", "1"]
     # Others need more ranks than one to say their version; they are tried when a stack of their own is registered.
     suites = [(suite, suite.programs) for suite in catalogue.SUITES.values() if suite.programs and suite.programs.ranks == 1]
     for suite, programs in suites:
@@ -170,8 +198,8 @@ def find_contradiction(
         for name, path in stack.binaries.items():
             if not re.fullmatch(programs.pattern, name):
                 continue
-            status, output = run_inside(stack, [*mpirun, path, programs.option], environ)
-            record(output)
+            status, output = ask_program(stack, programs, path, environ)
+            record("" if programs.in_file else output)
             said = re.search(programs.version, output)
             if not said or said[1] != wanted:
                 what = f"{name} on {stack.name} does not start as {suite.title} {wanted}"

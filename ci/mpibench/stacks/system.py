@@ -48,7 +48,7 @@ def add(
     :param mpirun: path of its launcher, or its name on PATH.
     :param name: name of the stack; ``<mpi>-system`` by default.
     :param library: its libmpi, where it is not below the launcher's prefix.
-    :param binaries: folders with IMB or OSU binaries for its ABI.
+    :param binaries: folders with IMB, OSU or other benchmark binaries for its ABI, beside what its own folder has.
     :param env: further variables to set, such as a module sets.
     :param prepend_path: further folders for search path variables.
     :param into: folder for the metadata, instead of ``environments/system/<name>``; it must not exist or be empty.
@@ -67,7 +67,10 @@ def add(
     if path.exists():
         raise BadInput(f"{path} already describes a stack '{title}'; 'mpibench stacks remove {title}' first, or give a --name.")
     writer.check_name(title, path, root)
-    programs = benchmark_programs.search(binaries)
+    programs = {
+        **benchmark_programs.find_beside(mpi.mpirun, mpi.identity.abi, outside),
+        **benchmark_programs.search(binaries),
+    }
     document = compose(title, mpi, extra, paths, find_mpi4py(root))
     metadata.parse(document, path)  # a bad name or variable is said before anything is made
     say(f"{mpi.mpirun}: {mpi.identity.mpi} {mpi.identity.version}, launcher {mpi.family}, library {mpi.library}")
@@ -85,7 +88,7 @@ def add(
                 (folder / LINKS / soname).symlink_to(target)
             search = document["prepend_path"].setdefault("LD_LIBRARY_PATH", [])
             search.insert(0, str(folder / LINKS))
-        found = benchmark_programs.prove(programs, metadata.parse(document, path), clean, links)
+        found = benchmark_programs.prove(programs, metadata.parse(document, path), clean, links, needed=bool(binaries))
         for program, reason in found.left_out.items():
             say(f"{program} is left out: {reason}.")
         if fault := probe.find_mpi4py_fault(metadata.parse(document, path), environ=clean):

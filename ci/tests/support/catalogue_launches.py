@@ -9,9 +9,10 @@ from reframe_tests.harness.suites.catalogue import ROWS
 BINARIES = ("IMB-MPI1", "IMB-P2P", "IMB-NBC", "IMB-RMA", "IMB-MT", "IMB-EXT", "IMB-MPI4", "IMB-IO")
 OSU = tuple(row.binary for row in ROWS if row.suite == "osu")
 GPCNET = tuple(dict.fromkeys(row.binary for row in ROWS if row.suite == "gpcnet"))
+APPLICATIONS = tuple(dict.fromkeys(row.binary for row in ROWS if row.suite in ("hpcc", "npb")))
 
 
-def stack_of(version: str = "2021.11", binaries=BINARIES + OSU + GPCNET, osu: str = "7.5") -> Stack:
+def stack_of(version: str = "2021.11", binaries=BINARIES + OSU + GPCNET + APPLICATIONS, osu: str = "7.5") -> Stack:
     """A stack as metadata would describe it."""
     return Stack(
         name="intelmpi-wheels",

@@ -163,11 +163,13 @@ _BANDWIDTHS = {
     "Table 4": ("Biband", "table4-exchange-bandwidth"),
 }
 _HPCC = (
-    *(("hpl_tflops", "TFLOPS"), ("ptrans_gb_per_s", "GB/s"), ("star_dgemm_gflops", "GFLOPS")),
-    *(("star_gups", "GUPS"), ("gups", "GUPS"), ("star_stream_gb_per_s", "GB/s")),
-    *(("star_fft_gflops", "GFLOPS"), ("fft_gflops", "GFLOPS")),
-    *(("natural_ring_latency_us", "us"), ("natural_ring_bandwidth_gb_per_s", "GB/s")),
-    *(("random_ring_latency_us", "us"), ("random_ring_bandwidth_gb_per_s", "GB/s")),
+    *(("HPL", "hpl_tflops", "TFLOPS"), ("PTRANS", "ptrans_gb_per_s", "GB/s"), ("StarDGEMM", "star_dgemm_gflops", "GFLOPS")),
+    *(("StarRandomAccess", "star_gups", "GUPS"), ("MPIRandomAccess", "gups", "GUPS")),
+    *(("StarSTREAM_Triad", "star_stream_gb_per_s", "GB/s"), ("StarFFT", "star_fft_gflops", "GFLOPS")),
+    *(("MPIFFT", "fft_gflops", "GFLOPS"), ("NaturallyOrderedRingLatency", "natural_ring_latency_us", "us")),
+    *(("NaturallyOrderedRingBandwidth", "natural_ring_bandwidth_gb_per_s", "GB/s"),),
+    *(("RandomlyOrderedRingLatency", "random_ring_latency_us", "us"),),
+    *(("RandomlyOrderedRingBandwidth", "random_ring_bandwidth_gb_per_s", "GB/s"),),
 )
 _SPARK = "Spark; 64 bit; 16 MB pages; PE 4.3; AIX 5.3"
 
@@ -208,11 +210,11 @@ def _ibm() -> dict[tuple[str, str], list[Row]]:
     for table, (node, links, ppn) in adapters.items():
         for line in text[table][1:]:
             nodes, pages, *values = line.split("\t")
-            for (quantity, unit), value in zip(_HPCC, values, strict=True):
+            for (benchmark, quantity, unit), value in zip(_HPCC, values, strict=True):
                 more = {"node_type": node, "nodes": nodes, "links": links, "ppn": ppn, "conditions": f"HPCC; {pages} pages"}
                 if value == "719":
                     more["note"] = "a misprint in all likelihood: 7.19, as in Table 8"
-                row = _row(table, "HPCC", quantity, unit, value, " ".join(line.split()), **more)
+                row = _row(table, benchmark, quantity, unit, value, " ".join(line.split()), **more)
                 add(node, f"{table.lower().replace(' ', '')}-hpcc", row)
     return found
 

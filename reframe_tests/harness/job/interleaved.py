@@ -38,13 +38,30 @@ class PairedStack:
         :param site_launcher: what the site's launcher would start; ``options``: what the user gave it.
         """
         launcher = self.condition.launcher_words(site_launcher, options)
-        stack, asked, known = self.condition.stack, self.condition.recorded, self.condition.known
-        return [
-            script.Command(
-                row.name, launcher, row.words(stack), _enter(row.name, own, self.condition), asked, row.checks_data, known
-            )
-            for row in self.launches
-        ]
+        return list_commands(self.condition, self.launches, launcher, own)
+
+
+def list_commands(
+    where: Condition, launches: Sequence[catalogue.Launch], launcher: Sequence[str], inside: Condition | None = None
+) -> list[script.Command]:
+    """Launches under a condition, ready to be written into a job.
+
+    :param inside: the condition whose stack the job has entered, where that is another.
+    """
+    return [
+        script.Command(
+            row.name,
+            launcher,
+            row.words(where.stack),
+            _enter(row.name, inside, where) if inside else "",
+            where.recorded,
+            row.checks_data,
+            where.known,
+            row.files,
+            row.result,
+        )
+        for row in launches
+    ]
 
 
 def find(name: str, own: Stack) -> Stack:

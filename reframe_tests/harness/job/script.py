@@ -54,12 +54,13 @@ class LaunchFiles:
     error: str
     debug: str
     evidence: str
+    result: str
 
 
 def files_of(name: str, repeat: int) -> LaunchFiles:
     """File names for repeat number ``repeat`` (from 1) of the launch called ``name``."""
     stem = f"{name}.{repeat}"
-    return LaunchFiles(f"{stem}.out", f"{stem}.err", f"{stem}.debug", f"evidence/{stem}")
+    return LaunchFiles(f"{stem}.out", f"{stem}.err", f"{stem}.debug", f"evidence/{stem}", f"{stem}.result.out")
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ class Command:
     :param asked: names of the variables whose values each rank is asked for.
     :param once: run it once, before the repeats of the others.
     :param known: variables that say to the evidence library what is known of the MPI and the launcher.
+    :param files: files it is to find in the job's directory, name to content; ``result``: the one it writes its output to,
+        which is kept beside its standard output.
     """
 
     name: str
@@ -82,6 +85,8 @@ class Command:
     asked: Sequence[str] = ()
     once: bool = False
     known: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    result: str = ""
 
 
 @dataclass(frozen=True)
@@ -247,13 +252,29 @@ def _start(command: Command, script: str) -> list[str]:
     # Never an empty word: launchers that join a command's words lose it.
     asked = "".join(f":{name}" for name in command.asked) + ":"
     record = f'sh "$PWD/{script}" "$PWD/evidence/{command.name}.$repeat" {asked}'
+    result = shlex.quote(command.result)
     return [
+        # What another launch wrote would be taken for this one's; and its input may have been changed.
+        *([f"        rm -f {result}"] if command.result else []),
+        *(line for name, content in command.files.items() for line in _write_file(name, content)),
         f'        launch {command.name} "$repeat" \\',
         *([f"            {command.enter} \\"] if command.enter else []),
         f"            {shlex.join(command.launcher)} \\",
         f"            {record} \\",
         f"            {shlex.join(command.program)}",
+        *([f"        {_keep_result(command.name, result)}"] if command.result else []),
     ]
+
+
+def _write_file(name: str, content: str) -> list[str]:
+    """Shell lines that write a file into the job's directory."""
+    return [f"        cat >{shlex.quote(name)} <<'END_OF_FILE'", *content.splitlines(), "END_OF_FILE"]
+
+
+def _keep_result(name: str, result: str) -> str:
+    """Shell line that keeps what a launch wrote into a file of its own: apart from what it printed, since the MPI may have
+    printed there, too, and its lines look like a program's."""
+    return f'[ ! -f {result} ] || head -c {MOST_OUTPUT_BYTES} {result} >"{name}.$repeat.result.out"'
 
 
 def _watch(owner: Owner) -> list[str]:

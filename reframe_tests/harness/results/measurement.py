@@ -136,7 +136,10 @@ def evaluate(
                 outcome.add(launch.name, where, CONTRADICTED, wrong)
                 parsed, checked = [], data_check.summarise(printed)
             else:
-                parsed, broken = _parse(launch, printed, files.output, set_aside)
+                if launch.result:
+                    result = _text(directory / files.result, most)
+                    printed = printed + result if result.strip() else ""
+                parsed, broken = _parse(launch, printed, files.result if launch.result else files.output, set_aside)
             # A launch that ended badly is reported by its end, not also by the hole it left in its output.
             outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
             records[launch.name, repeat] = parsed
@@ -232,6 +235,8 @@ def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Count
     """
     if not launch.expected:
         return [], []
+    if launch.result and not printed.strip():
+        return [], [f"{source}: {launch.binary} left no {launch.result} in the job's directory, where it writes its results."]
     try:
         reading = reader.read(printed, source=source)
         set_aside.update(reading.set_aside)

@@ -5,6 +5,7 @@ SHARED = (
     "benchmark",
     "catalogue",
     "cross_check",
+    "fixed_text",
     "instrument_table",
     "model",
     "node_memory",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ RANK_RULES: Mapping[str, str] = {
     "program": "all of one program, beside which others may share the node",
     "grid2d": "all; refused unless n = a x b with a, b >= 2",
     "halves": "all, on an even number of nodes",
+    "square": "all; refused unless n is a square",
+    "power_of_two": "all; refused unless n is a power of two",
     "growing": "those of the first 2, 4, 8, ... nodes up to all, one count after the other",
     "grid3d": "all; refused unless IMB finds n = a x b x c with a, b, c >= 2",
 }
@@ -120,6 +123,8 @@ class Benchmark:
         busy at once. Fabrics of one node carry all bytes of all ranks.
         """
         size = 1 << 20
+        if self.sizes == SIZELESS:  # there is no message that repetitions could be counted by
+            return 0.0
         if nodes == 1 or self.crossing == NOTHING_SURE:
             carried = self.traffic(size, ranks)
         else:
@@ -149,6 +154,10 @@ class Benchmark:
             return 2 if ranks == 2 else 0
         if self.ranks in ("even", "even_only", "halves"):
             return 0 if ranks % 2 else ranks
+        if self.ranks == "square":
+            return ranks if math.isqrt(ranks) ** 2 == ranks else 0
+        if self.ranks == "power_of_two":
+            return 0 if ranks & (ranks - 1) else ranks
         if sides := self.grid(ranks):
             return ranks if min(sides) >= 2 else 0
         return ranks

@@ -144,6 +144,7 @@ class Launch:
     :param checks_data: it times nothing and is run once: ``data_check`` reads what it prints.
     :param options: options of the suite that it is started with, by name.
     :param changed: its rows where options change them.
+    :param files: files it is to find in the folder it is started in; ``result``: the one it writes its output to, if it does.
     """
 
     name: str
@@ -155,10 +156,13 @@ class Launch:
     checks_data: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     changed: tuple[Benchmark, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    result: str = ""
 
     def words(self, stack: Stack) -> list[str]:
         """Program and arguments, as words; variables are set through ``env`` so that every launcher hands them on."""
-        program = _program(SUITES[self.suite], stack, self.binary) or (self.binary,)
+        ranks = self.expected[0].ranks if self.expected else 0
+        program = SUITES[self.suite].find_program(stack, self.binary, ranks) or (self.binary,)
         assignments = [f"{key}={value}" for key, value in self.env.items()]
         return [*(["env", *assignments] if assignments else []), *program, *self.args]
 
@@ -299,7 +303,7 @@ def why_unbuilt(group: str, stack: Stack) -> str:
     _known(group)
     programs = list(dict.fromkeys(plan.binary for plan in GROUPS[group].plans))
     owners = {plan.binary: SUITES[find(plan.binary, plan.benchmarks[0]).suite] for plan in GROUPS[group].plans}
-    if not programs or any(owner.script or _program(owner, stack, name) for name, owner in owners.items()):
+    if not programs or any(owner.script or owner.is_built(stack, name) for name, owner in owners.items()):
         return ""
     more = f" and none of {len(programs) - 1} more for group {group}" if programs[1:] else ""
     return f"stack {stack.name} has no {programs[0]}{more}"
@@ -385,7 +389,7 @@ def _launch(
     chosen = tuple(row for row in planned if row.active(ranks, nodes) and row.known_to(version))
     if not chosen:
         return None
-    if not _program(suite, stack, plan.binary):
+    if not suite.find_program(stack, plan.binary, ranks):
         raise NotMeasured(f"stack {stack.name} has no {suite.script.module if suite.script else plan.binary}")
     planned_range = plan.size_ranges[level]
     smallest, largest = planned_range.log2
@@ -419,7 +423,7 @@ def _launch(
                 row.name,
                 row.active(ranks),
                 options.sizes(OPTIONS, row, under.options, size_range) or suite.sizes(row, plan, size_range),
-                _variants(row, plan, ranks, nodes),
+                suite.variants(row, run) if suite.variants else _variants(row, plan, ranks, nodes),
                 repetitions,
                 row.quantities if under.options else (),
                 under.variant,
@@ -432,16 +436,9 @@ def _launch(
         plan.env,
         options=under.options,
         changed=under.rows if under.options else (),
+        files=suite.files(run),
+        result=suite.result,
     )
-
-
-def _program(suite: Suite, stack: Stack, binary: str) -> tuple[str, ...]:
-    """How a stack starts a program of a suite; empty where it has none."""
-    if suite.script:
-        python = stack.python_with(suite.script.module)
-        return (*python, str(suite.script.path)) if python else ()
-    found = stack.binaries.get(binary, "")
-    return tuple(stack.commands.get(binary, ())) or ((found,) if found else ())
 
 
 def _probe(stack: Stack) -> Launch:

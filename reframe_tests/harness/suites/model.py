@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from ..stacks.stack import Stack
 from .benchmark import ELEMENT, SIZELESS, Benchmark, doubling_sizes
 from .options import SuiteOption
 from .pair import PairGroup
@@ -88,6 +89,9 @@ class Programs:
     :param sample: the programs started to see that a build runs; ``None``: all.
     :param refusal: regular expression of what a program says that runs, but not so and not even to say its version.
     :param unsaid: stands for the version of a suite none of whose programs says it without measuring.
+    :param files: files it is started beside to say so, name to content; ``result``: the file it says so in.
+    :param in_file: it knows no such option and measures as long as it takes, so that its version is read in its file.
+    :param beside_launcher: a distribution that brings it for an MPI puts it where the launcher is.
     """
 
     glob: str
@@ -98,6 +102,10 @@ class Programs:
     sample: tuple[str, ...] | None = None
     refusal: str = ""
     unsaid: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    result: str = ""
+    in_file: bool = False
+    beside_launcher: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,6 +209,10 @@ class Suite:
     :param options: what of it may be set.
     :param shown_arguments: arguments that an output says its program was started with; ``None`` where it does not say.
     :param said: what an output that was read says of how it was measured.
+    :param files: files a run is to find in the folder it is started in, name to content.
+    :param result: name of the file it writes its output to, in the same folder; empty: to standard output.
+    :param variants: variants of a row that follow from a run; ``None``: those of the row.
+    :param per_ranks: a program whose name ends in ``.x`` may have been built for a number of ranks, which then ends its name.
     """
 
     name: str
@@ -222,11 +234,31 @@ class Suite:
     pairs: tuple[PairGroup, ...] = ()
     shown_arguments: Callable[[str], tuple[str, ...] | None] = field(default=lambda text: None)
     said: Callable[[str], Said] = field(default=lambda text: Said())
+    files: Callable[[Run], Mapping[str, str]] = field(default=lambda run: {})
+    result: str = ""
+    variants: Callable[[Benchmark, Run], tuple[str, ...]] | None = None
+    per_ranks: bool = False
 
     @property
     def feature(self) -> str:
         """The feature of ReFrame environments that can run it."""
         return self.script.suite if self.script else self.name
+
+    def find_program(self, stack: Stack, binary: str, ranks: int) -> tuple[str, ...]:
+        """How a stack starts a program of the suite on that many ranks; empty where it has none."""
+        if self.script:
+            python = stack.python_with(self.script.module)
+            return (*python, str(self.script.path)) if python else ()
+        found = stack.binaries.get(binary, "")
+        if self.per_ranks and not found:
+            found = stack.binaries.get(f"{binary.removesuffix('x')}{ranks}", "")
+        return tuple(stack.commands.get(binary, ())) or ((found,) if found else ())
+
+    def is_built(self, stack: Stack, binary: str) -> bool:
+        """Whether a stack has a program of the suite, for whatever number of ranks."""
+        if self.per_ranks and any(name.startswith(binary.removesuffix("x")) for name in stack.binaries):
+            return True
+        return bool(self.find_program(stack, binary, 0))
 
 
 def options_of(rows: Iterable[Benchmark], version: tuple[int, ...]) -> tuple[str, ...]:

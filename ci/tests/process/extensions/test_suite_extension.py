@@ -85,10 +85,10 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
         "metrics": ["token.latency.0000000008"],
         "selection": ["+relay"],
         "program": "relay",
-        "globs": "network_*test or IMB-* or osu_* or relay-*",
+        "globs": "network_*test or hpcc or IMB-* or *.[A-FSW].* or osu_* or relay-*",
         "refusal": (
             "the instrument of bisection bandwidth, fi_pingpong, GPCNeT, the instrument of growing node counts, "
-            "the guidelines' instrument, IMB, iperf3, the instrument of latency under load, mpi4py.bench, OSU, perftest, "
+            "the guidelines' instrument, HPCC, IMB, iperf3, the instrument of latency under load, mpi4py.bench, NPB, OSU, perftest, "
             "ucx_perftest or Relay"
         ),
     }

@@ -106,7 +106,7 @@ def test_host_packages_are_installed_only_when_asked(bare: Project, wish: dict[s
     status, output = bare.run("ci/setup", "test")
     assert status == 0, output
     lines = asked.read_text().splitlines() if asked.exists() else []
-    wanted = [["chromium"], ["openmpi-bin", "mpich"]] if installed else []
+    wanted = [["chromium"], ["openmpi-bin", "mpich", "hpcc"]] if installed else []
     assert [line.split()[4:] for line in lines if line.split()[1] == "install"] == wanted
     if not installed:
         for packages in ("chromium", "openmpi-bin mpich"):

@@ -215,7 +215,8 @@ def test_binaries_of_another_abi_or_none_at_all_are_refused(add: Add, tmp_path: 
     synthetic.make_program(tmp_path / "bench/bin/IMB-MPI1", "libmpi.so.12")
     said = refused(add, mpirun, binaries=[tmp_path / "bench/bin"])
     assert "needs libmpi.so.12, the mpich ABI, and" in said and "has the openmpi ABI" in said
-    assert "holds no network_*test or IMB-* or osu_* program" in refused(add, mpirun, binaries=[tmp_path / "opt"])
+    globs = "network_*test or hpcc or IMB-* or *.[A-FSW].* or osu_*"
+    assert f"holds no {globs} program" in refused(add, mpirun, binaries=[tmp_path / "opt"])
     assert "is not a folder" in refused(add, mpirun, binaries=[tmp_path / "nosuch"])
     synthetic.make_program(tmp_path / "late/bin/IMB-MPI1", "libmpi.so.40", call="MPI_Session_init")
     assert "none of the 1 binaries runs on" in refused(add, mpirun, binaries=[tmp_path / "late/bin"])

@@ -29,7 +29,9 @@ MPI1_2021_11 = {
 def many(group: str) -> int:
     """More ranks than two, where a group runs on them."""
     rows = catalogue.rows(group)
-    return 2 if any(row.ranks == "only_pair" for row in rows) else max(8, *(row.min_nodes for row in rows), 0)
+    if any(row.ranks == "only_pair" for row in rows):
+        return 2
+    return max(16 if any(row.ranks == "square" for row in rows) else 8, *(row.min_nodes for row in rows), 0)
 
 
 # Rows.

@@ -21,11 +21,16 @@ class MpibenchSuite(BundlePackage):
     variant("osu", default=True, description="OSU Micro-Benchmarks")
     variant("gpcnet", default=False, description="GPCNeT: a network alone and under congestion, from ten nodes on")
     variant("perftest", default=False, description="perftest: InfiniBand verbs without MPI")
+    variant("hpcc", default=False, description="HPC Challenge, on a BLAS")
+    variant("npb", default=False, description="NAS Parallel Benchmarks, classes S to D")
 
     depends_on("mpi")
     depends_on("intel-mpi-benchmarks@2021.7: +mpi1+ext+io+nbc+rma+mt+p2p~check", when="+imb", type=("build", "run"))
     depends_on("osu-micro-benchmarks@5.6:", when="+osu", type=("build", "run"))
     depends_on("gpcnet@1.3", when="+gpcnet", type=("build", "run"))
     depends_on("perftest", when="+perftest", type=("build", "run"))
+    depends_on("hpcc@1.5:", when="+hpcc", type=("build", "run"))
+    # From 3.4 on one program runs on any number of ranks.
+    depends_on("npb@3.4: implementation=mpi classes=S,W,A,B,C,D", when="+npb", type=("build", "run"))
 
     conflicts("~imb~osu", msg="mpibench-suite without benchmarks measures nothing: enable imb, osu or both")

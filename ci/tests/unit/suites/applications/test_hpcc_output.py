@@ -1,0 +1,134 @@
+"""``hpccoutf.txt``: real ones are read, and whatever failed, was not run or was asked otherwise is refused with a sentence."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from catalogue_launches import launches
+from mpibench.published import figures_file
+from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites.hpcc import output, rows
+from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.vocabulary import QUANTITIES
+from studies.output_damage import golden
+
+TEXT = golden("hpcc-1.5.0-n2.txt")
+#: Headings of tables 8 to 10 of paper 4, behind the number of nodes and the size of pages.
+PAPER = ["HPL", "PTRANS", "*DGEMM", "*GUPS", "GUPS", "*STREAM", "*FFT", "FFT", "NRL", "NRBW", "RRL", "RRBW"]
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(OutputError) as error:
+        reader.parse(text, source="hpcc.1.out")
+    sentence = str(error.value)
+    assert sentence.startswith("hpcc.1.out") and sentence.endswith(".") and "\n" not in sentence
+    return sentence
+
+
+def test_every_number_is_the_summarys_in_the_units_of_the_vocabulary() -> None:
+    records = {record.benchmark: record for record in reader.parse(TEXT)}
+    assert list(records) == [result.name for result in rows.RESULTS]
+    # HPL_Tflops=0.000414824, PTRANS_GBs=0.0290253, StarSTREAM_Triad=59.6753 (GB/s), MPIFFT_Gflops=0.100972.
+    assert records["HPL"].values == {"gflop_per_s": 0.414824}
+    assert records["PTRANS"].values == {"bandwidth_mb_per_s": 29.0253}
+    assert records["StarSTREAM_Triad"].values == {"bandwidth_mb_per_s": 59675.3}
+    assert records["MPIRandomAccess"].values == {"gup_per_s": 0.00217182}
+    assert records["MPIFFT"].values == {"gflop_per_s": 0.100972}
+    assert records["NaturallyOrderedRingLatency"].values == {"latency_us": 0.199841}
+    assert records["RandomlyOrderedRingBandwidth"].values == {"bandwidth_mb_per_s": 9707.24}
+    assert {record.ranks for record in records.values()} == {2}
+    # The rings are the same whatever the order of the matrix.
+    assert {name for name, record in records.items() if not record.variant} == {
+        f"{order}OrderedRing{what}" for order in ("Naturally", "Randomly") for what in ("Latency", "Bandwidth")
+    }
+    assert {record.variant for record in records.values()} == {"", "N=640"}
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_other_numbers_of_ranks(ranks: int) -> None:
+    """Three ranks are no power of two, for which hpcc prints another line; the rank of ``Single`` is drawn by chance."""
+    assert {record.ranks for record in reader.parse(golden(f"hpcc-1.5.0-n{ranks}.txt"))} == {ranks}
+
+
+def test_the_papers_abbreviations() -> None:
+    assert [result.abbreviation for result in rows.RESULTS if result.abbreviation] == PAPER
+    assert all(result.quantity in QUANTITIES and result.key in output.KEYS for result in rows.RESULTS)
+
+
+def test_published_rows_have_the_catalogues_names() -> None:
+    named = [result.name for result in rows.RESULTS if result.abbreviation]
+    for system, tables in (("ibm-p5-575", ("Table 8", "Table 9")), ("ibm-js21", ("Table 10",))):
+        for table in tables:
+            published = figures_file.select(figures_file.read(system), table=table)
+            assert list(dict.fromkeys(value["benchmark"] for value in published)) == named
+
+
+def test_what_stands_before_belongs_to_the_mpi() -> None:
+    assert reader.parse("Submitted batch job 17\n" + TEXT) == reader.parse(TEXT)
+    assert "not a line of it" in refusal("Something else\n" + TEXT)
+
+
+def test_without_its_input_file_it_is_refused() -> None:
+    """hpcc ends well and measures an order of its own: recorded, ended by us in the middle; and one that came to its end."""
+    refusal(golden("hpcc-1.5.0-n2-no-input.txt"))
+    assert "hpccinf.txt" in refusal(TEXT.replace("PMAP   : Row-major", "PMAP   : Column-major"))
+    # And where only the size is another.
+    (launch,) = launches("hpcc", level="smoke")
+    reader.complete(reader.parse(TEXT), launch.expected)
+    other = TEXT.replace("HPL_N=640", "HPL_N=3520").replace("N      :     640", "N      :    3520")
+    with pytest.raises(OutputError, match="HPL has the variants 'N=3520', asked for were 'N=640'"):
+        reader.complete(reader.parse(other), launch.expected)
+
+
+def test_a_failed_one_of_others_is_refused() -> None:
+    assert "FAILED' says that a check of hpcc failed" in refusal(golden("hpcc-1.5.0-n2-failed.txt"))
+    assert "HPL ran on 1 of 1 ranks" in refusal(golden("hpcc-1.5.0-n1-invalid.txt"))
+
+
+#: A change of a good output -> words of the refusal.
+FAILURES = {
+    ("Success=1", "Success=0"): "'Success=0' says that a check of hpcc failed",
+    ("0.0053524 ...... PASSED", "17.2 ...... FAILED"): "FAILED' says that a check",
+    ("Found 0 errors in 262144 locations (passed)", "Found 9999 errors in 262144 locations (failed)"): "(failed)",
+    ("Node(s) with error 0\nMinimum Copy", "Node(s) with error 1\nMinimum Copy"): "'Node(s) with error 1' says",
+    ("    0 tests completed and failed", "    1 tests completed and failed"): "1 tests completed and failed",
+    ("Solution Validates: avg error less than 1.000000e-13 on all three arrays", "Failed Validation on array a[]"): "Failed",
+    ("MPIFFT_maxErr=1.24931e-15", "MPIFFT_maxErr=1.2e-13"): "the transform is wrong",
+    ("MPIFFT_Gflops=0.100972", "MPIFFT_Gflops=-1"): "MPIFFT was not run",
+    ("StarDGEMM_Gflops=1.09253", "StarDGEMM_Gflops=nan"): "or no number",
+    ("CommWorldProcs=2", "CommWorldProcs=4"): "HPL ran on 2 of 4 ranks",
+    ("HPL_N=640", "HPL_N=1280"): "head and summary are of different runs",
+    ("VersionMinor=5", "VersionMinor=6"): "this is hpcc 1.6, and 1.4 and 1.5 are read",
+    ("PTRANS_GBs=0.0290253\n", ""): "lacks PTRANS_GBs",
+    ("PTRANS_GBs=0.0290253\n", "PTRANS_GBs=0.0290253\nPTRANS_GBs=0.03\n"): "there twice",
+    ("LANG=C\n", "LANG=C\nHPL_Speed=1\n"): "'HPL_Speed=1' is no line of hpcc's summary",
+    ("End of PTRANS section.", "End of PTRANS secton."): "a line stands between two sections",
+    ("End of Summary section.\n", ""): "without its summary",
+    ("Gflop/s:     0.101\n", ""): "section MPIFFT of hpcc's output is damaged: a line is missing",
+    ("Vector size:                32768", "Vector size:                327b8"): "'Vector size: 327b8' is not a line of it",
+}
+
+
+@pytest.mark.parametrize(("change", "words"), FAILURES.items(), ids=lambda each: each if isinstance(each, str) else "")
+def test_every_failure_is_a_sentence(change: tuple[str, str], words: str) -> None:
+    assert change[0] in TEXT
+    said = refusal(TEXT.replace(*change))
+    assert words in re.sub(r"\s+", " ", said)
+
+
+def test_one_four_has_no_lcg() -> None:
+    """HPCC 1.4 without the sections and keys of the other generator (src/io.c of 1.4); made of an output of 1.5."""
+    old = re.sub(r"Begin of \w+_LCG section\.\n.*?End of \w+_LCG section\.\n", "", TEXT, flags=re.S)
+    old = re.sub(r"(?m)^\w*_LCG_\w+=.*\n", "", old).replace("version 1.5.0", "version 1.4.3")
+    old = old.replace("VersionMinor=5", "VersionMinor=4").replace("VersionMicro=0", "VersionMicro=3")
+    assert reader.parse(old) == reader.parse(TEXT)
+    assert "not that of the hpcc 1.5" in refusal(old.replace("VersionMinor=4", "VersionMinor=5"))
+
+
+def test_metrics_carry_the_order_of_the_matrix() -> None:
+    names = {metric.name for metric in catalogue.metrics(launches("hpcc", level="smoke"))}
+    assert {"HPL.N640.gflops", "PTRANS.N640.bandwidth", "NaturallyOrderedRingLatency.latency"} < names
+    planned = catalogue.planned_metrics("hpcc")
+    assert "HPL.N*.gflops" in planned and "RandomlyOrderedRingBandwidth.bandwidth" in planned
