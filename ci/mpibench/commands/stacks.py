@@ -44,7 +44,9 @@ def add(
     name: Annotated[str, typer.Option(help="Name of the stack; default: <mpi>-system.")] = "",
     binaries: Annotated[
         list[Path] | None,
-        typer.Option(help="Folder with programs (IMB-*, osu_*, hpcc, bt.C.x, network_test) built for this MPI's ABI; repeatable."),
+        typer.Option(
+            help="Folder with programs (IMB-*, osu_*, hpcc, bt.C.x, network_test) built for this MPI's ABI; repeatable."
+        ),
     ] = None,
     library: Annotated[Path | None, typer.Option(help="Its libmpi, if it is not below the launcher's prefix.")] = None,
     into: Annotated[

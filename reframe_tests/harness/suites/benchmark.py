@@ -41,6 +41,10 @@ STREAM, SINGLE, SMALL = "stream", "single", "small"
 SERIES, ELEMENT, SIZELESS = "series", "element", "none"
 
 
+#: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
+SIZE_DIGITS = 10
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """One benchmark.
@@ -244,3 +248,18 @@ def _cuboid(ranks: int) -> tuple[int, int, int]:
         if sides[0] >= layers:
             rows, columns = sides
     return (layers, rows, columns) if layers * rows * columns == ranks else (1, 1, 1)
+
+
+def metric_name(benchmark: str, quantity: str, message_bytes: int | None, variant: str = "") -> str:
+    """Name of a performance variable, e.g. ``PingPong.latency.0000000008``, ``Barrier.t_max``.
+
+    :param quantity: short name (:attr:`vocabulary.Quantity.short`).
+    :param variant: part of the name where a benchmark has several, e.g. ``Unidir_put.aggregate.latency.0000000008``.
+    """
+    words = [benchmark]
+    if variant:
+        words.append(variant.replace("=", "").replace(",", "_"))
+    words.append(quantity)
+    if message_bytes is not None:
+        words.append(f"{message_bytes:0{SIZE_DIGITS}d}")
+    return ".".join(words)

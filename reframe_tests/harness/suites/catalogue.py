@@ -15,12 +15,13 @@ from .. import records as found_records
 from ..stacks.stack import Stack
 from ..vocabulary import QUANTITIES, BadInput, NotMeasured, Quantity
 from . import benchmark, cross_check, node_memory, options, side_by_side
-from .benchmark import RANK_RULES, Benchmark
+from .benchmark import RANK_RULES, SIZE_DIGITS, Benchmark, metric_name
 from .model import Group, Run, Suite, options_of
 from .pair import PairGroup
 from .plans import FAN_BUFFER_BYTES, LEVELS, UNBOUNDED, Limits, Plan
 
 __all__ = ["GROUPS", "LEVELS", "RANK_RULES", "SUITES", "Benchmark", "Expected", "Launch", "Limits", "Metric", "NotMeasured"]
+__all__ += ["SIZE_DIGITS", "metric_name"]
 
 
 def _find_fault(suite: Suite) -> str:
@@ -95,8 +96,6 @@ _OPEN_VARIANTS: Mapping[str, tuple[str, ...]] = {
     **{"grid2d": ("grid=*",), "grid3d": ("grid=*",), "growing": ("nodes=*",)},
     "program": tuple(side_by_side.variant("*", "*", how) for how in (side_by_side.ALONE, side_by_side.SHARED)),
 }
-#: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
-SIZE_DIGITS = 10
 
 
 class Expected(NamedTuple):
@@ -230,21 +229,6 @@ def find(binary: str, name: str) -> Benchmark:
     :raises BadInput: if the catalogue has none.
     """
     return benchmark.find(_BY_NAME, binary, name)
-
-
-def metric_name(benchmark: str, quantity: str, message_bytes: int | None, variant: str = "") -> str:
-    """Name of a performance variable, e.g. ``PingPong.latency.0000000008``, ``Barrier.t_max``.
-
-    :param quantity: short name (:attr:`vocabulary.Quantity.short`).
-    :param variant: part of the name where a benchmark has several, e.g. ``Unidir_put.aggregate.latency.0000000008``.
-    """
-    words = [benchmark]
-    if variant:
-        words.append(variant.replace("=", "").replace(",", "_"))
-    words.append(quantity)
-    if message_bytes is not None:
-        words.append(f"{message_bytes:0{SIZE_DIGITS}d}")
-    return ".".join(words)
 
 
 def launches(

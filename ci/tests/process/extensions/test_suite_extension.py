@@ -88,8 +88,8 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
         "globs": "network_*test or hpcc or IMB-* or *.[A-FSW].* or osu_* or relay-*",
         "refusal": (
             "the instrument of bisection bandwidth, fi_pingpong, GPCNeT, the instrument of growing node counts, "
-            "the guidelines' instrument, HPCC, IMB, iperf3, the instrument of latency under load, mpi4py.bench, NPB, OSU, perftest, "
-            "ucx_perftest or Relay"
+            "the guidelines' instrument, HPCC, IMB, iperf3, the instrument of latency under load, mpi4py.bench, NPB, OSU, "
+            "perftest, ucx_perftest or Relay"
         ),
     }
 
