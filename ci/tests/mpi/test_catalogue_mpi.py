@@ -35,7 +35,7 @@ def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, r
         except catalogue.NotMeasured:
             continue
         for launch in planned:
-            status, output = run_on(stack, *oversubscribed(stack), *launch.words(stack), ranks=ranks, limit_s=120)
+            status, output = run_on(stack, *oversubscribed(stack), *launch.words(stack), ranks=ranks, limit_s=600)
             if "libiomp5.so" in output:
                 continue  # IMB-MT needs Intel's OpenMP library, which the stack may lack
             assert status == 0, output
