@@ -89,7 +89,7 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
         "refusal": (
             "the instrument of bisection bandwidth, fi_pingpong, GPCNeT, the instrument of growing node counts, "
             "the guidelines' instrument, HPCC, IMB, iperf3, the instrument of latency under load, mpi4py.bench, NPB, OSU, "
-            "perftest, ucx_perftest or Relay"
+            "perftest, the instrument of programs side by side, ucx_perftest or Relay"
         ),
     }
 
