@@ -39,7 +39,7 @@ def test_debians_libraries_are_what_they_say(registered: dict[str, Stack]) -> No
     for stack in registered.values():
         assert not any(folder.startswith("/usr") for folders in stack.prepend_path.values() for folder in folders)
         assert probe.find_contradiction(stack) == ""
-    assert openmpi.binaries == {}
+    assert set(openmpi.binaries) <= {"hpcc"}
     # MPICH 4.0 has every function IMB 2021.11 calls: all of them start, with all symbols bound.
     assert {"IMB-MPI1", "IMB-NBC", "IMB-P2P", "IMB-RMA"} <= set(mpich.binaries)
     assert mpich.suites["imb"]["version"] == "2021.11"
