@@ -71,7 +71,9 @@ def _groups_by_suite() -> dict[str, list[str]]:
 def _chosen(name: str) -> dict[str, tuple[Benchmark, ...]]:
     """Groups to the rows of them that a name means."""
     if name in catalogue.GROUPS:
-        return {name: catalogue.rows(name)}
+        # A suite may be called as one of its groups.
+        named_so = catalogue.SUITES[name].groups if name in catalogue.SUITES else ()
+        return {group: catalogue.rows(group) for group in named_so or (name,)}
     named = {
         group: tuple(row for row in catalogue.rows(group) if name.lower() in (row.name.lower(), row.binary.lower()))
         for group in catalogue.GROUPS

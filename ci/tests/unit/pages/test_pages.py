@@ -96,6 +96,7 @@ def test_a_section_is_one_file_and_one_template(tmp_path: Path, monkeypatch: pyt
         "preflight",
         "again",
         "guidelines",
+        "cascade",
     )  # no link by its own choice; nothing in this session that they show
     assert links == [f"#{name}" for name in names if name not in without]
 
