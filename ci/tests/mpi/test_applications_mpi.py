@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import debian_stacks
+from mpibench.results import sessions
 from mpibench.stacks import system
 from reframe_summary import outcome
+from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
@@ -36,15 +38,19 @@ def test_debians_hpcc_is_found_and_says_its_version(debian: Stack) -> None:
 
 
 @pytest.mark.parametrize("fabric", ["lo", "shm"])
-def test_hpcc_is_measured_with_proof(fabric: str, debian: Stack, run_reframe: Callable) -> None:
+def test_hpcc_is_measured_with_proof(fabric: str, debian: Stack, run_reframe: Callable, tmp_path: Path) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
     case = f"Hpcc%fabric={fabric}%nodes=1%ppn=2"
     words = ("-r", "--system=generic", "-p", "openmpi-debian", "-n", case, "-S", "level=smoke", "-S", "repeats=1")
-    there = {metadata.EXTRA_STACKS: str(Path(debian.source).parent)}
+    there = {metadata.EXTRA_STACKS: str(Path(debian.source).parent), "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db")}
     done = run_reframe(*words, "-S", "limit_s=300", environ=there, only="applications.py")
     assert done.returncode == 0, done.stdout
     assert (outcome(done)["ran"], outcome(done)["failed"]) == (1, 0), done.stdout
+    [case] = sessions.read_session(tmp_path / "results.db").cases
+    assert case.evidence == PROVEN
+    measured = {(one.benchmark, one.variant, one.quantity): one.measured for one in case.samples}
+    assert measured["HPL", "N=640", "gflop_per_s"][0] > 0
 
 
 def test_results_left_elsewhere_are_none(debian: Stack, run_reframe: Callable, tmp_path: Path) -> None:
