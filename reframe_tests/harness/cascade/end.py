@@ -144,14 +144,19 @@ def part(words: "list[str]") -> "tuple[dict[str, str], list[str]]":
     return {key: value for key, _, value in pairs}, words[count:]
 
 
+def require(words: "list[str]") -> "None":
+    """Look for the program before the other end is waited for, so that each record says whether its own node has it."""
+    program = part(words)[1][0]
+    if not shutil.which(program):
+        raise Failed("there is no program " + program + " on PATH")
+
+
 class Process:
     """A program that runs, with its output in files so that no pipe fills up."""
 
     def __init__(self, name: "str", words: "list[str]") -> None:
         self.variables, self.words = part(words)
         self.files = [Path(name + ".out"), Path(name + ".err")]
-        if not shutil.which(self.words[0]):
-            raise Failed("there is no program " + self.words[0] + " on PATH")
         self.began = time.monotonic()
         with self.files[0].open("wb") as out, self.files[1].open("wb") as err:
             self.child = subprocess.Popen(
@@ -254,6 +259,7 @@ def main(arguments: "list[str]") -> "int":
     interface, _, meeting = place.partition("@")
     before = look_at(interface)
     try:
+        require(words)
         found = {"server": serve, "client": ask}[which](name, meeting or interface, float(limit_s), words)
         failed = ""
     except Failed as error:

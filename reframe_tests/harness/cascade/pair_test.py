@@ -40,7 +40,9 @@ SECONDS: Mapping[str, int] = {"smoke": 1, "nightly": 3, "acceptance": 10}
 USUAL_S, LIMIT_S = 20, 120
 #: Seconds more that both ends have to leave their records.
 LEAVE_S = 30
-_ABSENT = re.compile(r"there is no program (\S+) on PATH")
+#: In an end's record: why it could not measure (``end.py``, ``require``), and where it ran.
+_ABSENT = re.compile(r'"failed": "there is no program (\S+) on PATH"')
+_HOST = re.compile(r'"host": "([^"]+)"')
 _FRACTION = QUANTITIES["line_rate_fraction"]
 
 
@@ -169,14 +171,18 @@ class PairTest(WithoutMpiTest):
             for one in self._launches:
                 if found := self._read(one, number, outcome):
                     read[one.name, number] = found
-        absent = next((no for one in outcome.findings if (no := _ABSENT.search(one.sentence))), None)
-        if absent and not read:
-            group = catalogue.PAIRS[self.group]
-            self.skip_reason = (
-                f"no {absent[1]} on the PATH of the nodes: install Debian's {group.debian} or Spack's {group.spack}, or load "
-                "its module (-S modules=...)"
+        lacking = {host: program for ends in _recorded(Path(self.stagedir)) for host, program in ends.items() if program}
+        if lacking:
+            group, program = catalogue.PAIRS[self.group], next(iter(lacking.values()))
+            remedy = f"install Debian's {group.debian} or Spack's {group.spack}, or load its module (-S modules=...)"
+            if len(lacking) == self.nodes and not read:
+                self.skip_reason = f"no {program} on the PATH of the nodes: {remedy}"
+                self.skip(self.skip_reason)
+            # Programs are on all nodes of a partition, or on none: a node apart is broken, and no reason to measure nothing.
+            there = " and ".join(sorted(lacking))
+            outcome.add(
+                end.name, 0, MISSING, [f"no {program} on the PATH of {there}, and on the other node there is: {remedy}."]
             )
-            self.skip(self.skip_reason)
         if wrong := ending.judge(end):
             outcome.add(end.name, 0, MISSING, wrong)
             errors = Path(self.stagedir) / str(self.stderr)
@@ -260,6 +266,17 @@ class PairTest(WithoutMpiTest):
                     name = catalogue.metric_name(row.name, _FRACTION.short, one.size, variant)
                     found[name] = Value(share, _FRACTION.unit, physics=physics)
         return found
+
+
+def _recorded(directory: Path) -> list[dict[str, str]]:
+    """Of each end that left its record, its host, and the program that it lacks; none where it had it."""
+    found = []
+    for path in sorted(path for which in pair.ENDS for path in directory.glob(f"*.{which}")):
+        text = path.read_text(errors="replace")
+        if host := _HOST.search(text):
+            absent = _ABSENT.search(text)
+            found.append({host[1]: absent[1] if absent else ""})
+    return found
 
 
 def _why_not(fabric: Fabric, group: pair.PairGroup, scheduler: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import cluster_reframe
 from live_cluster import LiveCluster
 from mpibench.cascade import judgement, levels
+from mpibench.results.sessions import Case
 from reframe_tests.harness.suites import catalogue
 
 TESTS = {"WireTcp", "TransportUcx", "TransportLibfabric"}
@@ -78,14 +78,28 @@ def test_a_slow_link_misses_its_line_rate_on_the_wire(cluster: LiveCluster, visi
     assert "the most is lost below the wire: " in sentence and "% of the line rate less than packets leave" in sentence
 
 
-def test_without_the_program_the_case_is_skipped_and_names_its_package(cluster: LiveCluster, visible: Path) -> None:
-    path = cluster.on("c2", "sh", "-c", "command -v iperf3").strip()
-    assert shutil.which("mount")
-    cluster.on("c2", "mount", "--bind", "/dev/null", path)
+def without_iperf3(cluster: LiveCluster, folder: Path, nodes: tuple[str, ...]) -> Case:
+    """The case of a session while some nodes have no iperf3."""
+    path = cluster.on("c1", "sh", "-c", "command -v iperf3").strip()
     try:
-        done = run(cluster, visible / "absent", "eth1g", "-n", "WireTcp")
+        for node in nodes:
+            cluster.on(node, "mount", "--bind", "/dev/null", path)
+        done = run(cluster, folder, "eth1g", "-n", "WireTcp")
     finally:
-        cluster.on("c2", "umount", path)
+        for node in nodes:
+            cluster.on(node, "umount", path)
     [case] = done.session.cases
-    assert case.result == "skip", done.said[-3000:]
+    return case
+
+
+def test_without_the_program_the_case_is_skipped_and_names_its_package(cluster: LiveCluster, visible: Path) -> None:
+    case = without_iperf3(cluster, visible / "absent", ("c1", "c2"))
+    assert case.result == "skip", case.reason
     assert case.reason.startswith("no iperf3 on the PATH of the nodes: install Debian's iperf3 or Spack's iperf3")
+
+
+@pytest.mark.parametrize("node", ["c1", "c2"])
+def test_a_node_without_what_the_other_has_is_broken_and_named(cluster: LiveCluster, visible: Path, node: str) -> None:
+    case = without_iperf3(cluster, visible / f"absent-{node}", (node,))
+    assert (case.result, case.evidence) == ("fail", "missing"), case.reason
+    assert f"no iperf3 on the PATH of {node}, and on the other node there is: install Debian's iperf3" in case.reason

@@ -95,6 +95,16 @@ def test_without_a_server_both_say_so(tmp_path: Path, words: list[str], wanted: 
         pair.read(left(tmp_path, "absent"), Path(words[0]).name, "absent")
 
 
+def test_a_client_without_its_program_says_so_before_it_waits(tmp_path: Path) -> None:
+    running = [
+        start(tmp_path, "alone", "server", sys.executable, "-c", SERVER, *PLACES),
+        start(tmp_path, "alone", "client", "no-such-program", *PLACES),
+    ]
+    assert [each.wait(120) for each in running] == [0, 1]
+    assert content(tmp_path, "alone", "client")["failed"] == "there is no program no-such-program on PATH"
+    assert content(tmp_path, "alone", "server")["failed"] == ""
+
+
 def test_an_interface_without_address_is_named(tmp_path: Path) -> None:
     command = [sys.executable, str(end.PROGRAM), "server", "x", "none0", "5", sys.executable]
     assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 1
