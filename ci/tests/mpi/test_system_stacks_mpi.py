@@ -73,9 +73,10 @@ def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stac
     case = "(ImbPointToPoint|Mpi4pyPingPong)%fabric=.*%nodes=1%ppn=2%pinning=bunch"
     words = ("-r", "--system=generic", "-p", "(openmpi|mpich)-debian", "-n", case, "-S", "level=smoke", "-S", "repeats=1")
     there = {metadata.EXTRA_STACKS: debian_stacks.named(place)}
-    done = run_reframe(*words, environ=there, only="point_to_point.py")
-    if debian_stacks.HUNG in done.stdout:
+    for _ in range(debian_stacks.MOST_STARTS):
         done = run_reframe(*words, environ=there, only="point_to_point.py")
+        if debian_stacks.HUNG not in done.stdout:
+            break
     # lo and shm: mpi4py on both, IMB on MPICH.
     assert done.returncode == 0, done.stdout
     assert outcome(done)["ran"] == 6

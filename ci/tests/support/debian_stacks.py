@@ -13,6 +13,8 @@ from reframe_tests.harness.stacks.stack import Stack
 #: its connections (openucx/ucx, issue 8738, open; seen here once in some hundred launches, beside a load of 10 on two cores).
 #: A test that is not about that runs again.
 HUNG = "2 of its ranks had called MPI_Finalize by then"
+#: Times that it is run at most; twice in a row was seen once.
+MOST_STARTS = 4
 #: Launchers of Debian's packages openmpi-bin and mpich, which ``ci/setup test`` installs where it may.
 LAUNCHERS = {"openmpi": "/usr/bin/mpirun.openmpi", "mpich": "/usr/bin/mpirun.mpich"}
 

@@ -60,9 +60,10 @@ def test_both_are_measured_with_proof_over_every_fabric(there: LiveCluster, root
     """Between nodes over each network, by srun and over one also by their own mpirun; inside a node."""
     pattern = f"Mpi4pyPingPong(%fabric=eth(1|10|40)g{PAIR}|%fabric=shm%nodes=1%ppn=2%pinning=default)"
     words = ("--system=minicluster", "-p", "(openmpi|mpich)-debian", "-n", pattern)
-    done = run_there(there, root, *words)
-    if debian_stacks.HUNG in done.stdout:
+    for _ in range(debian_stacks.MOST_STARTS):
         done = run_there(there, root, *words)
+        if debian_stacks.HUNG not in done.stdout:
+            break
     said = done.stdout + done.stderr
     # What a link reaches while others use the cores is not a test; whatever else may fail here is.
     rates = said.count("test failed during 'performance'")
