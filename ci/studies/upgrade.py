@@ -3,9 +3,9 @@
 Brings up a mini-cluster of its own and measures sessions with ReFrame through Slurm as a site would: first ``--nights`` nights
 on the healthy link; then by turns one session on the same link and one with every sender held to ``--fraction`` of its rate.
 Each is judged by ``mpibench accept`` against those nights, or without any against the healthy session before it, with the
-policy of the bundled system; with ``--confirm`` what it calls slower is measured again while the link is as it was. Prints
-every decision with its sentences, then the counts; exit status 1 if one of them is wrong. The folder keeps database and
-dataset, so that ``mpibench error-rates`` can be asked about the nights and the healthy sessions.
+policy of the bundled system; with ``--confirm`` what it calls slower or leaves inconclusive is measured again while the link is
+as it was. Prints every decision with its sentences, then the counts; exit status 1 if one of them is wrong. The folder keeps
+database and dataset, so that ``mpibench error-rates`` can be asked about the nights and the healthy sessions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SHOWN = 3
 class Decision:
     """What ``accept`` said of one session.
 
-    :param measured_again: called slower at first, in words; empty where nothing was, or nothing was to be confirmed.
+    :param measured_again: called slower or inconclusive at first, in words; empty where nothing was or nothing was asked for.
     """
 
     decision: str
@@ -149,7 +149,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10, help="sessions of each kind")
     parser.add_argument("--nights", type=int, default=0, help="nights before, on the healthy link")
-    parser.add_argument("--confirm", action="store_true", help="measure again what is called slower")
+    parser.add_argument("--confirm", action="store_true", help="measure again what is called slower or left inconclusive")
     parser.add_argument("--fraction", type=float, default=0.95, help="of the line rate that the upgrade leaves")
     parser.add_argument("--stack", default="intelmpi-wheels", help="stack with IMB-MPI1")
     parser.add_argument("--folder", type=Path, default=ROOT / "results" / "upgrade", help="results; all nodes must see it")

@@ -104,7 +104,10 @@ def accept(
     history: History = None,
     confirm: Annotated[
         bool,
-        typer.Option("--confirm", help="Measure again, in fresh jobs, what is called slower; refuse only what is seen twice."),
+        typer.Option(
+            "--confirm",
+            help="Measure again, in fresh jobs, what is called slower or left inconclusive; refuse only what is seen again.",
+        ),
     ] = False,
     confirm_minutes: Annotated[
         float, typer.Option(min=0.01, help="With --confirm: minutes it may take, the queue's time included; worst cases first.")
@@ -148,7 +151,7 @@ def accept(
 
 
 def _confirm(first: Acceptance, db: Path, dataset: Path, minutes: float, out: Path) -> tuple[Acceptance, int]:
-    """Measure again what an acceptance calls slower; the acceptance after that, and the exit status of a signal or 0.
+    """Measure again what an acceptance calls slower or inconclusive; the acceptance after that, and a signal's status or 0.
 
     :raises BadInput: nothing can be measured here.
     """
@@ -157,17 +160,18 @@ def _confirm(first: Acceptance, db: Path, dataset: Path, minutes: float, out: Pa
     from mpibench.night import preconditions, supervision
     from mpibench.verdict_pages import acceptance_record
 
-    cases = confirmed.called_cases(first)
+    cases = confirmed.cases_to_measure(first)
     if not cases:
-        return confirmed.confirm(first, dataset, measuring.Remeasured((), minutes)), 0
+        return confirmed.confirm(first, dataset, [measuring.Remeasured((), minutes)]), 0
     known = measuring.sources(db, cases)
     with preconditions.only_one(RESULTS, "mpibench accept --confirm") as lock:
         preconditions.check_database(db)
         acceptance_record.write(first, out)  # where we are killed, this decision stands
         place = measuring.Workspace(db, dataset, out / "again", (lock,))
         with supervision.heeded():
-            again = measuring.measure_again(cases, known, place, minutes, lambda text: _say([text]), lambda _: False)
-    return confirmed.confirm(first, dataset, again), again.stopped.status if again.stopped else 0
+            rounds = confirmed.measure(first, dataset, known, place, minutes, lambda text: _say([text]), lambda _: False)
+    stopped = rounds[-1].stopped
+    return confirmed.confirm(first, dataset, rounds), stopped.status if stopped else 0
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]

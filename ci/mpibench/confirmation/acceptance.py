@@ -1,5 +1,7 @@
 """An acceptance whose refusals were measured again: refused is what both measurements call slower.
 
+What one session leaves inconclusive is measured again, too, and decided by :mod:`mpibench.confirmation.inconclusive`.
+
 What was called is held against the same baseline by the same decision a second time, with the values of the new jobs only and
 nothing but the called curves. A metric (or a band none of whose metrics was called) then is
 
@@ -26,7 +28,8 @@ jobs.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,14 +39,16 @@ import polars as pl
 from ..results import session_values
 from ..results.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE
 from ..results.session_values import BAND, CONDITION, CURVE, METRIC, Selection, describe_condition
-from ..results.sessions import PAIRED
+from ..results.sessions import PAIRED, Session
 from ..verdicts import comparison
 from ..verdicts import text as verdict_text
 from ..verdicts.accept import Acceptance, Confirmation
 from ..verdicts.comparison import Judgement
 from ..verdicts.words import MISSING, REGRESSED
-from .called import CalledCase, of_metrics
-from .measuring import Remeasured
+from . import inconclusive, measuring
+from .called import CalledCase, of_metrics, worst_first
+from .inconclusive import Inconclusive
+from .measuring import Remeasured, Workspace
 
 #: Of each measurement in the record.
 _SHOWN = ("verdict", "slower", "ratio", "low", "high", "units", "baseline", "candidate", "unit")
@@ -60,6 +65,54 @@ def called_metrics(acceptance: Acceptance) -> pl.DataFrame:
 def called_cases(acceptance: Acceptance) -> list[CalledCase]:
     """The candidate's cases that measured them, the worst first."""
     return of_metrics(acceptance.candidate, called_metrics(acceptance))[0]
+
+
+def cases_to_measure(acceptance: Acceptance) -> list[CalledCase]:
+    """Those, and the ones that measured what another session may decide."""
+    return worst_first([*called_cases(acceptance), *inconclusive.cases(acceptance, inconclusive.find(acceptance))])
+
+
+def measure(
+    first: Acceptance,
+    dataset: Path,
+    known: Mapping[str, Session],
+    place: Workspace,
+    minutes: float,
+    say: Callable[[str], None],
+    show: Callable[[str], bool] = lambda line: True,
+) -> list[Remeasured]:
+    """Measure :func:`cases_to_measure` again: all of them once, and the inconclusive ones until their sessions can tell.
+
+    :param known: :func:`.measuring.sources` of these cases.
+    :param minutes: of all of it together.
+    :raises BadInput: as :func:`.measuring.measure_again`.
+    """
+    began = time.monotonic()
+    rounds = [measuring.measure_again(cases_to_measure(first), known, place, minutes, say, show)]
+    while not rounds[-1].stopped:
+        wanting = [one for one in inconclusive_after(first, dataset, rounds) if one.wants_more]
+        cases = [case for case in inconclusive.cases(first, wanting) if case in rounds[-1].measured]
+        rest = minutes - (time.monotonic() - began) / 60
+        if not cases or rest <= 0:
+            break
+        folder = place.folder.with_name(f"{place.folder.name}-{len(rounds) + 1}")
+        rounds.append(measuring.measure_again(cases, known, replace(place, folder=folder), rest, say, show))
+    return rounds
+
+
+def inconclusive_after(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured]) -> list[Inconclusive]:
+    """What the first judgement left inconclusive, with what was measured again of it."""
+    found = inconclusive.find(first)
+    values = _values_again(first, dataset, rounds, inconclusive.curves(first, found)) if found else None
+    if values is not None:
+        found = inconclusive.with_sessions(found, values.values, first.policy)
+    return [replace(one, why=_left(first, one, rounds)) for one in found]
+
+
+def _left(first: Acceptance, one: Inconclusive, rounds: Sequence[Remeasured]) -> str:
+    """Why its case was not measured in the last round that was to."""
+    cases = inconclusive.cases(first, [one])
+    return next((again.left[case] for again in reversed(rounds) for case in cases if case in again.left), "")
 
 
 @dataclass(frozen=True)
@@ -89,42 +142,55 @@ class _Called:
         return {**{name: self.row[name] for name in keys}, "outcome": self.outcome, "why": self.why, **shown}
 
 
-def confirm(first: Acceptance, dataset: Path, again: Remeasured) -> Acceptance:
-    """The acceptance after the second measurement.
+def confirm(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured]) -> Acceptance:
+    """The acceptance after what was measured again.
 
     :param dataset: holds the new sessions.
-    :param again: what was measured again of :func:`called_cases`.
+    :param rounds: of :func:`measure`; the first decides what was called, all of them what was inconclusive.
     """
-    values = _values_again(first, dataset, again)
+    again = rounds[0]
+    values = _values_again(first, dataset, [again], called_metrics(first))
     second = _judge_again(first, values) if values else None
     why = _reasons(first, again)
     metrics, called = _merge(first.judgement.metrics, second.metrics if second else None, METRIC, why)
     bands, called_bands = _merge(first.judgement.bands, second.bands if second else None, BAND, why)
     within = {_key(one.row, BAND) for one in called}
     lone = [one for one in called_bands if _key(one.row, BAND) not in within]
+    open_ = inconclusive_after(first, dataset, rounds)
+    together = _judge_together(first, dataset, rounds, open_)
+    metrics = _decide(metrics, METRIC, open_, together.metrics if together else None)
+    bands = _decide(bands, BAND, open_, together.bands if together else None)
+    stopped = next((one.stopped for one in rounds if one.stopped), None)
     record = {
         "rule": RULE,
         "budget_minutes": again.minutes,
-        "interrupted": again.stopped.name if again.stopped else "",
+        "interrupted": stopped.name if stopped else "",
         "cases": [
             {**vars(case), "measured_again": case in again.measured, "why": again.left.get(case, "")} for case in again.cases
         ],
         "metrics": [one.as_dict(METRIC) for one in called],
         "bands": [one.as_dict(BAND) for one in lone],
+        "inconclusive_rule": inconclusive.RULE,
+        "inconclusive": [one.as_dict() for one in open_],
     }
     everything = [*called, *lone]
     counts = [
         (sum(one.outcome == name for one in everything), name) for name in (SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN)
     ]
     known = ", ".join(f"{count} {name}" for count, name in counts if count)
-    summary = f"{len(everything)} called slower at first: {known}" if everything else ""
-    gone = tuple(_lines(everything, NOT_SEEN_AGAIN))
+    summary = [f"{len(everything)} called slower at first: {known}"] if everything else []
+    summary += [inconclusive.summary(open_)] if open_ else []
+    nothing = () if everything or open_ else ("nothing was called slower or left inconclusive, so nothing was measured again",)
+    refusing, others = ([one.line() for one in open_ if one.regressed is wanted] for wanted in (True, False))
+    curves = pl.concat([called_metrics(first).select(CURVE), inconclusive.curves(first, open_)])
     confirmation = Confirmation(
-        summary,
-        (*_lines(everything, NOT_MEASURED_AGAIN), *_lines(everything, SEEN_TWICE)),
-        gone if everything else ("nothing was called slower, so nothing was measured again",),
+        "; ".join(summary),
+        (*_lines(everything, NOT_MEASURED_AGAIN), *_lines(everything, SEEN_TWICE), *refusing),
+        (*_lines(everything, NOT_SEEN_AGAIN), *others, *nothing),
         record,
-        values,
+        _values_again(
+            first, dataset, rounds, pl.concat([called_metrics(first).select(CURVE), inconclusive.curves(first, open_)])
+        ),
     )
     judgement = replace(first.judgement, metrics=metrics, bands=bands)
     withdrawn = {_key(one.row, METRIC) for one in called if one.outcome == NOT_SEEN_AGAIN}
@@ -133,16 +199,56 @@ def confirm(first: Acceptance, dataset: Path, again: Remeasured) -> Acceptance:
     return replace(first, judgement=judgement, moves=moves, confirmation=confirmation)
 
 
-def _values_again(first: Acceptance, dataset: Path, again: Remeasured) -> Selection | None:
-    """Values of the called curves in the cases that were measured again as before; ``None`` if there is none."""
-    if not again.measured:
+def _values_again(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured], curves: pl.DataFrame) -> Selection | None:
+    """Values of some curves in the cases that were measured again as before; ``None`` if there is none."""
+    measured = [case for again in rounds for case in again.measured.values()]
+    if not measured or not curves.height:
         return None
-    sessions = ",".join(session.uuid for session in again.sessions)
+    sessions = ",".join(session.uuid for again in rounds for session in again.sessions)
     found = session_values.read(dataset, first.candidate.system, sessions, unproven_too=True)
-    own = pl.col("case").str.strip_suffix(PAIRED).is_in(list(again.measured.values()))
+    own = pl.col("case").str.strip_suffix(PAIRED).is_in(measured)
     found = replace(found, values=found.values.filter(own), zeros=found.zeros.filter(own))
-    found = _of_curves(found, called_metrics(first))
+    found = _of_curves(found, curves)
     return found if found.measured.height else None
+
+
+def _judge_together(
+    first: Acceptance, dataset: Path, rounds: Sequence[Remeasured], open_: Sequence[Inconclusive]
+) -> Judgement | None:
+    """What the decision of ``accept`` says of all the candidate's sessions as one candidate; ``None`` without a fresh one."""
+    curves = inconclusive.curves(first, [one for one in open_ if one.measured_again])
+    fresh = _values_again(first, dataset, rounds, curves)
+    if fresh is None:
+        return None
+    own = _of_curves(first.candidate, curves)
+    both = replace(
+        own,
+        sessions=(*own.sessions, *fresh.sessions),
+        values=pl.concat([own.values, fresh.values.select(own.values.columns)]),
+        zeros=pl.concat([own.zeros, fresh.zeros.select(own.zeros.columns)]),
+        cases=pl.concat([own.cases, fresh.cases.select(own.cases.columns)]),
+    )
+    past = first.past.values.join(curves, on=CURVE, how="semi", nulls_equal=True)
+    return comparison.judge(_of_curves(first.baseline, curves), both, first.policy, past=past)
+
+
+def _decide(
+    table: pl.DataFrame, keys: Sequence[str], open_: Sequence[Inconclusive], together: pl.DataFrame | None
+) -> pl.DataFrame:
+    """The table with the verdicts on what was inconclusive."""
+    known = {one.key: one for one in open_ if one.keys == tuple(keys)}
+    joint = {} if together is None else {_key(row, keys): row for row in together.to_dicts()}
+    rows = []
+    for row in table.to_dicts():
+        one = known.get(_key(row, keys))
+        if one is not None and one.regressed:
+            row = {**row, "verdict": REGRESSED, "needed": None, "confirmation": one.text()}
+        elif one is not None:
+            other = joint.get(one.key) if one.measured_again and not one.wants_more else None
+            decides = {name: other.get(name) for name in table.columns} if other else row
+            row = {**decides, "confirmation": one.text()}
+        rows.append(row)
+    return pl.DataFrame(rows, schema=table.schema, orient="row")
 
 
 def _judge_again(first: Acceptance, values: Selection) -> Judgement:

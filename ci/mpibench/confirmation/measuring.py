@@ -158,7 +158,7 @@ def _run(
     log = folder / LOG
     before = set(list_sessions(place.database))
     count = f"{len(rerun.cases)} case{'s' if len(rerun.cases) > 1 else ''} of {', '.join(rerun.stacks)}"
-    say(f"measuring again what was called slower: {count} on {rerun.system}:{rerun.partition}; log: {log}")
+    say(f"measuring again what was called slower or left inconclusive: {count} on {rerun.system}:{rerun.partition}; log: {log}")
     end = ""
     try:
         folder.mkdir()

@@ -61,7 +61,7 @@ def again(
     found = Remeasured(cases, 30.0, [Session({"uuid": new}, ())])
     found.measured.update({case: f"{new}:0:{kept.index(case.stack)}" for case in cases if case.stack in kept})
     found.left.update({case: left for case in cases if case.stack not in kept})
-    return confirmed.confirm(first, folder, found)
+    return confirmed.confirm(first, folder, [found])
 
 
 def outcomes(acceptance: accept.Acceptance) -> dict[str, int]:
@@ -162,9 +162,9 @@ def test_nothing_called_is_said_and_nothing_is_run(tmp_path: Path, capsys: pytes
     database = tmp_path / "absent.db"
     result = accept.decide(tmp_path, first, "latest")
     assert confirmed.called_cases(result) == [] and not database.exists()
-    second = confirmed.confirm(result, tmp_path, Remeasured((), 30.0))
+    second = confirmed.confirm(result, tmp_path, [Remeasured((), 30.0)])
     assert second.decision == ACCEPTED and second.headline == result.headline
-    assert second.notes[0] == "nothing was called slower, so nothing was measured again"
+    assert second.notes[0] == "nothing was called slower or left inconclusive, so nothing was measured again"
     data = acceptance_record.as_dict(second)
     assert data["confirmation"]["metrics"] == [] and schema.find_fault(acceptance_record.SCHEMA, data) is None
     words = ["--baseline", first, "--candidate", "latest", "--dataset", str(tmp_path), "--out", str(tmp_path / "out")]

@@ -1,0 +1,156 @@
+"""What one session leaves inconclusive: measured again until it is slower in every session, or let go."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mpibench.confirmation import acceptance as confirmed
+from mpibench.confirmation import inconclusive, measuring, rerun
+from mpibench.confirmation.inconclusive import JUDGED_TOGETHER, SLOWER_IN_ALL, TOO_FEW, sessions_wanted
+from mpibench.confirmation.measuring import Remeasured, Workspace
+from mpibench.results.sessions import CONFIRMS, Session
+from mpibench.verdict_pages import acceptance_record
+from mpibench.verdicts import accept
+from mpibench.verdicts.accept import REFUSED
+from mpibench.verdicts.words import INCONCLUSIVE
+from reframe_tests.harness import schema
+from synthetic_verdicts import SIZES, Change, unchanged, write_session
+
+#: One odd night of these widens the prediction interval so that no single session is called.
+NIGHTS = 8
+ODD = 3
+
+
+def slower(factor: float, benchmark: str = "Uniband", sizes: Sequence[int] = SIZES) -> Change:
+    return lambda name, size, stack: factor if name == benchmark and size in sizes else 1.0
+
+
+def first_judgement(folder: Path, change: Change, nights: int = NIGHTS) -> accept.Acceptance:
+    """A candidate against nights that differ by 0.1 %, but for one, in which everything took 2 % longer."""
+    found = [
+        write_session(folder, one, noise=0.001, change=(lambda *_: 1.03) if one == ODD else unchanged) for one in range(nights)
+    ]
+    candidate = write_session(folder, 20, noise=0.001, change=change)
+    return accept.decide(folder, ",".join(found), candidate)
+
+
+def measured_again(folder: Path, first: accept.Acceptance, number: int, change: Change) -> Remeasured:
+    cases = tuple(confirmed.cases_to_measure(first))
+    [session] = first.candidate.sessions
+    new = write_session(folder, number, noise=0.001, change=change, labels={"run": rerun.RUN, CONFIRMS: session})
+    found = Remeasured(cases, 30.0, [Session({"uuid": new}, ())])
+    found.measured.update(dict.fromkeys(cases, f"{new}:0:0"))
+    return found
+
+
+def after(folder: Path, first: accept.Acceptance, *changes: Change) -> accept.Acceptance:
+    rounds = [measured_again(folder, first, 21 + number, change) for number, change in enumerate(changes)]
+    return confirmed.confirm(first, folder, rounds)
+
+
+def outcomes(acceptance: accept.Acceptance) -> set[str]:
+    assert acceptance.confirmation
+    return {row["outcome"] for row in acceptance.confirmation.record["inconclusive"]}
+
+
+@pytest.mark.parametrize("nights, wanted", [(5, 7), (8, 5), (15, 4), (30, 3), (197, 3), (198, 2)])
+def test_the_fewest_sessions_whose_order_is_no_accident(nights: int, wanted: int) -> None:
+    """Given that the first is slower than all nights, which is why it was chosen."""
+    assert sessions_wanted(nights, 0.01) == wanted
+
+    def others(count: int) -> float:
+        return (nights + 1) / math.comb(nights + count, count)
+
+    assert others(wanted) <= 0.01 and (wanted == 2 or others(wanted - 1) > 0.01)
+
+
+@pytest.mark.parametrize("nights, sessions", [(5, 2), (4, 3), (6, 1)])
+def test_the_probability_is_that_of_all_orders(nights: int, sessions: int) -> None:
+    """Counted: of all ways to choose which ranks are the sessions', one has them all above the nights'."""
+    every = list(itertools.combinations(range(nights + sessions), sessions))
+    slowest = [one for one in every if min(one) >= nights]
+    assert len(slowest) / len(every) == pytest.approx(1 / math.comb(nights + sessions, sessions))
+
+
+def test_noise_of_any_shape_is_refused_no_more_often_than_stated() -> None:
+    """Heavy tails and few nights: the share of draws in which all sessions are above all nights is the stated one."""
+    rng = np.random.default_rng(7)
+    values = rng.standard_t(1.5, size=(200_000, 8 + 3))
+    share = float((values[:, 8:].min(axis=1) > values[:, :8].max(axis=1)).mean())
+    assert share == pytest.approx(1 / math.comb(11, 3), abs=0.0008)
+
+
+def test_what_one_session_cannot_tell_five_can(tmp_path: Path) -> None:
+    first = first_judgement(tmp_path, slower(1.08))
+    assert first.decision == INCONCLUSIVE
+    found = inconclusive.find(first)
+    assert found and {one.wanted for one in found} == {5} and {len(one.sessions) for one in found} == {1}
+    second = after(tmp_path, first, *[slower(1.08)] * 4)
+    assert second.decision == REFUSED and outcomes(second) == {SLOWER_IN_ALL}
+    assert "inconclusive at first" in second.headline and "slower in every session" in second.headline
+    assert schema.find_fault(acceptance_record.SCHEMA, json.loads(json.dumps(acceptance_record.as_dict(second)))) is None
+    row = second.confirmation.record["inconclusive"][0]
+    assert len(row["session_percents"]) == 5 and len(row["night_percents"]) == NIGHTS
+    assert min(row["session_percents"]) > max(row["night_percents"])
+
+
+def test_two_sessions_where_five_are_needed_stay_inconclusive(tmp_path: Path) -> None:
+    first = first_judgement(tmp_path, slower(1.08))
+    second = after(tmp_path, first, slower(1.08))
+    assert second.decision == INCONCLUSIVE and outcomes(second) == {TOO_FEW}
+    assert any("; 5 would decide" in note for note in second.notes)
+
+
+def test_a_disturbance_that_does_not_come_back_is_let_go(tmp_path: Path) -> None:
+    first = first_judgement(tmp_path, slower(1.08))
+    second = after(tmp_path, first, unchanged, unchanged)
+    assert second.decision != REFUSED and outcomes(second) == {JUDGED_TOGETHER}
+
+
+def test_slower_than_every_night_within_the_margin_is_not_refused(tmp_path: Path) -> None:
+    """The first session was beyond the margin by chance; what came after is slower, but not by as much."""
+    first = first_judgement(tmp_path, slower(1.08))
+    margin = inconclusive.find(first)[0].margin
+    least = math.exp(margin) - 0.005
+    assert least > 1.02, "slower than the odd night"
+    second = after(tmp_path, first, *[slower(least)] * 4)
+    assert second.decision != REFUSED and SLOWER_IN_ALL not in outcomes(second)
+
+
+def test_without_a_history_nothing_is_measured_until_it_decides(tmp_path: Path) -> None:
+    first = first_judgement(tmp_path, slower(1.04), nights=3)
+    assert inconclusive.find(first) == []
+
+
+@pytest.mark.parametrize("changes, rounds", [((1.08,) * 4, 4), ((1.0, 1.08), 1), ((1.08, 1.0), 2)])
+def test_rounds_end_when_it_is_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: tuple[float, ...], rounds: int
+) -> None:
+    first = first_judgement(tmp_path, slower(1.08))
+    made: list[Path] = []
+
+    def measure(cases: Any, known: Any, place: Workspace, *_: object) -> Remeasured:
+        made.append(place.folder)
+        return measured_again(tmp_path, first, 30 + len(made), slower(changes[len(made) - 1]))
+
+    monkeypatch.setattr(measuring, "measure_again", measure)
+    place = Workspace(tmp_path / "results.db", tmp_path, tmp_path / "again")
+    found = confirmed.measure(first, tmp_path, {}, place, 30.0, print)
+    assert len(found) == rounds and len(set(made)) == rounds
+
+
+@pytest.mark.parametrize("lost", ["no room in the budget of 30 min", "interrupted by SIGTERM"])
+def test_what_was_not_measured_again_stays_inconclusive_with_the_reason(tmp_path: Path, lost: str) -> None:
+    first = first_judgement(tmp_path, slower(1.08))
+    cases = tuple(confirmed.cases_to_measure(first))
+    second = confirmed.confirm(first, tmp_path, [Remeasured(cases, 30.0, left=dict.fromkeys(cases, lost))])
+    assert second.decision == INCONCLUSIVE and outcomes(second) == {TOO_FEW}
+    assert any(lost in note for note in second.notes)
