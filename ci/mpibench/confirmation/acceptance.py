@@ -188,9 +188,7 @@ def confirm(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured]) -> A
         (*_lines(everything, NOT_MEASURED_AGAIN), *_lines(everything, SEEN_TWICE), *refusing),
         (*_lines(everything, NOT_SEEN_AGAIN), *others, *nothing),
         record,
-        _values_again(
-            first, dataset, rounds, pl.concat([called_metrics(first).select(CURVE), inconclusive.curves(first, open_)])
-        ),
+        _values_again(first, dataset, rounds, curves),
     )
     judgement = replace(first.judgement, metrics=metrics, bands=bands)
     withdrawn = {_key(one.row, METRIC) for one in called if one.outcome == NOT_SEEN_AGAIN}
