@@ -41,6 +41,9 @@ STREAM, SINGLE, SMALL = "stream", "single", "small"
 SERIES, ELEMENT, SIZELESS = "series", "element", "none"
 
 
+#: Number of ranks in a variant, where a benchmark is run on several numbers of them.
+_RANKS_OF_VARIANT = re.compile(r"\branks=([1-9][0-9]*)$")
+
 #: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
 SIZE_DIGITS = 10
 
@@ -108,12 +111,19 @@ class Benchmark:
         """Whether this quantity of a size is held against the line rate."""
         return quantity == "bandwidth_mb_per_s" and size is not None and size >= self.line_rate_from_bytes
 
-    def traffic_between(self, message_bytes: int, ranks: int, nodes: int) -> int:
+    def traffic_between(self, message_bytes: int, ranks: int, nodes: int, launched: int = 0) -> int:
         """Lower bound on bytes per repetition between nodes, ranks filling them in equal blocks; inside one node, all bytes.
 
         Ranks of one node may use shared memory and may combine or share what they send, so only what one node as a whole
         must send another is counted: the argument of the bound with nodes in the place of ranks.
+
+        :param launched: ranks on all nodes; a benchmark run on several numbers of ranks takes the first of them, and what they
+            send counts where they fill two nodes or more.
         """
+        if ranks < launched and self.growing_ranks(launched, nodes):
+            nodes, rest = divmod(ranks, launched // nodes)
+            if rest or nodes < 2:
+                return 0
         if nodes == 1 or self.crossing == EVERY_MESSAGE:
             return self.traffic(message_bytes, ranks)
         if self.crossing == NOTHING_SURE:
@@ -136,8 +146,10 @@ class Benchmark:
         return carried / size * 2 / max(2, min(nodes, ranks))
 
     def growing_ranks(self, ranks: int, nodes: int) -> tuple[int, ...]:
-        """Ranks that take part at each node count, where these grow; otherwise nothing."""
-        return tuple(count * ranks // nodes for count in growing_node_counts(nodes)) if self.ranks == "growing" else ()
+        """Ranks that take part in each variant: at each node count where these grow, or as the variants say; else nothing."""
+        if self.ranks == "growing":
+            return tuple(count * ranks // nodes for count in growing_node_counts(nodes))
+        return tuple(int(said[1]) for said in map(_RANKS_OF_VARIANT.search, self.variants) if said)
 
     def links(self, nodes: int) -> float:
         """Links whose line rates its bandwidth is held against: one for each pair of nodes whose bandwidths are added up."""
