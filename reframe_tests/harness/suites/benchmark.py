@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..vocabulary import BadInput
+from ..vocabulary import BadInput, NotMeasured
 from .traffic import Bound
 
 #: Which ranks take part when a benchmark is started on ``n`` ranks. Where ``n`` is odd, IMB runs an ``even`` benchmark on
@@ -76,6 +76,7 @@ class Benchmark:
     :param summed: its bandwidth is the sum of all pairs, half of the nodes sending to the other half.
     :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if both ways at once,
         0 where it says nothing about a link.
+    :param first_ranks: only so many of the ranks take part, the first ones, in pairs half of these apart; 0: as ``ranks`` says.
     :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it answers with one rank, or program, on a node.
     """
 
@@ -102,6 +103,7 @@ class Benchmark:
     crossing: str | int = EVERY_MESSAGE
     title: str = ""
     cascade: tuple[str, ...] = ()
+    first_ranks: int = 0
 
     def known_to(self, version: tuple[int, ...]) -> bool:
         """Whether a version of the suite has it in a form that can be proven; an unknown version counts as such."""
@@ -151,6 +153,14 @@ class Benchmark:
             return tuple(count * ranks // nodes for count in growing_node_counts(nodes))
         return tuple(int(said[1]) for said in map(_RANKS_OF_VARIANT.search, self.variants) if said)
 
+    def check_crossing(self, ranks: int, nodes: int) -> None:
+        """Make sure that every pair of :attr:`first_ranks` is of two nodes where there are several.
+
+        :raises NotMeasured: if one is not: its messages would not go over the fabric.
+        """
+        if nodes > 1 and 0 < self.first_ranks // 2 < ranks // nodes:
+            raise NotMeasured(f"{self.first_ranks // 2} pairs stay on one node; ask for {ranks // nodes} or more")
+
     def links(self, nodes: int) -> float:
         """Links whose line rates its bandwidth is held against: one for each pair of nodes whose bandwidths are added up."""
         return max(1.0, nodes / 2) if self.summed else 1.0
@@ -169,7 +179,7 @@ class Benchmark:
         if self.ranks == "only_pair":
             return 2 if ranks == 2 else 0
         if self.ranks in ("even", "even_only", "halves"):
-            return 0 if ranks % 2 else ranks
+            return 0 if ranks % 2 else self.first_ranks or ranks
         if self.ranks == "square":
             return ranks if math.isqrt(ranks) ** 2 == ranks else 0
         if self.ranks == "power_of_two":

@@ -46,6 +46,7 @@ class SuiteOption:
     :param pattern: regular expression of a value, for options without a list; ``shape`` says it in words.
     :param groups: groups it is for.
     :param since: first version of the suite that knows it.
+    :param until: first version of the suite that is not known to heed it.
     :param apart: :data:`ALIKE`, :data:`PRINTED` or :data:`NAMED`.
     :param words: arguments that a value becomes, beside those of the rows under it.
     :param change: the row under a value.
@@ -65,6 +66,7 @@ class SuiteOption:
     pattern: str = ""
     shape: str = ""
     since: tuple[int, ...] = ()
+    until: tuple[int, ...] = ()
     apart: str = NAMED
     words: Callable[[str], tuple[str, ...]] = field(default=lambda value: ())
     change: Change = _same
@@ -198,6 +200,9 @@ def apply(
         if version and version < option.since:
             since, has = (".".join(map(str, each)) for each in (option.since, version))
             raise NotMeasured(f"{name} is an option of {rows[0].suite} from {since} on; this stack has {has}")
+        if version and option.until and version >= option.until:
+            until, has = (".".join(map(str, each)) for each in (option.until, version))
+            raise NotMeasured(f"{name} is not heeded by {rows[0].suite} from {until} on; this stack has {has}")
         changed = [option.change(row, value, ranks) for row in rows]
         if any(changed):
             rows = tuple(after or before for before, after in zip(rows, changed, strict=True))
