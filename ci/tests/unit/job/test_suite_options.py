@@ -19,6 +19,8 @@ from reframe_tests.harness.vocabulary import QUANTITIES, BadInput, NotMeasured
 from studies.output_damage import golden
 
 OSU = "osu/osu-7.5-mpich-n2-{}.txt"
+PAIRS_OF_70 = "osu/osu-7.0-openmpi-n4-mbw_mr-pairs.txt"
+PAIRS_OF_75 = "osu/osu-7.5-openmpi-n4-mbw_mr-pairs-ignored.txt"
 IMB = "imb-mpi1-2021.11-{}.txt"
 
 
@@ -251,7 +253,7 @@ def test_a_window_of_messages_is_what_must_be_sent():
     assert launch_of("transfer_osu", {"window_size": "16"}, "osu_mbw_mr").expected[0].variants == ("window=16",)
     (bands,) = (each for each in launches("transfer", 2, chosen={"imb_window": "16"}) if each.options)
     assert [row.traffic(8, 2) for row in bands.rows()] == [16 * 8, 2 * 16 * 8]
-    assert bands.args.count("-window_size") == 1 and ("-window_size", "16") == bands.args[-4:-2]
+    assert bands.args.count("-window_size") == 1 and bands.args[-4:-2] == ("-window_size", "16")
 
 
 def test_pairs_fewer_than_half_of_the_ranks():
@@ -260,6 +262,9 @@ def test_pairs_fewer_than_half_of_the_ranks():
     launch = launch_of("transfer_osu", {"pairs": "1"}, "osu_mbw_mr", ranks=4, stack=old)
     assert launch.args[-2:] == ("-p", "1")
     assert launch.expected[0].ranks == 2
+    assert {record.ranks for record in as_asked(one_size(launch, 8, 16, 32), PAIRS_OF_70)} == {2}
+    with pytest.raises(OutputError, match="ran on 4 ranks, asked for were 2"):
+        as_asked(one_size(launch, 8, 16), PAIRS_OF_75)
     with pytest.raises(NotMeasured, match=r"^pairs is not heeded by osu from 7\.1 on; this stack has 7\.5$"):
         launch_of("transfer_osu", {"pairs": "1"}, "osu_mbw_mr", ranks=4)
     with pytest.raises(NotMeasured, match=r"^1 pairs stay on one node; ask for 2 or more$"):
@@ -277,6 +282,33 @@ def test_sessions_where_the_program_has_no_world():
 def test_no_more_options_are_set_together_than_metrics_are_named_for():
     with pytest.raises(NotMeasured, match="set 2 of them at most"):
         options.of_group(catalogue.OPTIONS, "collectives", {"off_cache": "8", "root_shift": "on", "rank_sync": "off"})
+
+
+@pytest.mark.parametrize(
+    "group, asked, name",
+    [
+        ("transfer", {"npmin": "2"}, "mpi1-2021.11-n4-npmin2-rings"),
+        ("transfer", {"npmin": "2", "imb_window": "16"}, "mpi1-2021.11-n4-npmin2-window16"),
+        ("collectives", {"rank_sync": "off", "imb_barrier": "on"}, "mpi1-2021.11-n4-no-sync"),
+        ("nonblocking", {"npmin": "2", "imb_warm_up": "off"}, "nbc-2021.11-n4-npmin2-cold"),
+        ("one_sided", {"npmin": "2", "aggregate_mode": "aggregate"}, "rma-2021.11-n4-npmin2"),
+        ("one_sided", {"npmin": "2", "aggregate_mode": "aggregate"}, "rma-2021.11-n4-aggregate"),
+        ("p2p_pairs", {"message_memory": "both"}, "p2p-2021.11-n4-touched"),
+        ("active_target", {"npmin": "2", "thread_level": "multiple"}, "ext-2021.11-n4-npmin2-multiple"),
+        ("file_io", {"npmin": "2"}, "io-2021.11-n4-npmin2"),
+    ],
+)
+def test_what_a_launch_under_options_printed_is_what_it_asks_for(group: str, asked: dict[str, str], name: str):
+    """Recorded from these very launches: the arguments are those shown, and tables, ranks, modes and sizes are complete."""
+    under = options.of_group(catalogue.OPTIONS, group, asked)
+    said = catalogue.SUITES["imb"].shown_arguments(golden(f"imb-{name}.txt"))
+    (launch,) = (each for each in launches(group, 4, level="smoke", chosen=under) if said and each.args[-1] == said[-1])
+    records = as_asked(launch, f"imb-{name}.txt")
+    by_ranks = any("ranks=" in record.variant for record in records)
+    assert {record.ranks for record in records} == ({2, 4} if by_ranks else {launch.expected[0].ranks})
+    (without,) = (each for each in launches(group, 4, level="smoke") if each.name == launch.name)
+    with pytest.raises(OutputError):
+        as_asked(without, f"imb-{name}.txt")
 
 
 # What is refused.
