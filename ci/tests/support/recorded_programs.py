@@ -27,6 +27,13 @@ char ompi_mpi_comm_world[64];
 #endif
 int PMPI_Comm_rank(HANDLE world, int *rank) { if (world != WORLD) abort(); *rank = number("FAKE_RANK", 0); return 0; }
 int PMPI_Comm_size(HANDLE world, int *size) { if (world != WORLD) abort(); *size = number("FAKE_SIZE", 1); return 0; }
+int PMPI_Session_init(HANDLE info, HANDLE handler, HANDLE *session)
+{
+    (void)info; (void)handler; *session = (HANDLE)7; return number("FAKE_INIT_CODE", 0);
+}
+int PMPI_Session_finalize(HANDLE *session) { if (*session != (HANDLE)7) abort(); *session = 0; return 0; }
+int MPI_Session_init(HANDLE info, HANDLE handler, HANDLE *session) ALIAS("PMPI_Session_init");
+int MPI_Session_finalize(HANDLE *session) ALIAS("PMPI_Session_finalize");
 int MPI_Init(int *c, char ***v) ALIAS("PMPI_Init");
 int MPI_Init_thread(int *c, char ***v, int wanted, int *got) ALIAS("PMPI_Init_thread");
 int MPI_Finalize(void) ALIAS("PMPI_Finalize");
@@ -55,6 +62,7 @@ PROGRAM_SOURCE = r"""
 #include <unistd.h>
 int MPI_Init(int *, char ***), MPI_Init_thread(int *, char ***, int, int *), MPI_Finalize(void);
 int PMPI_Init(int *, char ***), PMPI_Finalize(void);
+int MPI_Session_init(void *, void *, void **), MPI_Session_finalize(void **);
 void mpi_init_(int *), mpi_finalize_(int *), mpi_init_f08_(int *), mpi_finalize_f08_(int *);
 static void *idle(void *nothing) { pause(); return nothing; }
 static int exchange(long bytes) /* `bytes` through a TCP connection over loopback, both ends in this process */
@@ -74,7 +82,14 @@ int main(int count, char **words)
 {
     int code = 0, level;
     const char *way = count > 1 ? words[1] : "";
+    void *one = 0, *two = 0;
     if (!strcmp(way, "without")) return 0;
+    if (!strncmp(way, "session", 7) && MPI_Session_init(0, 0, &one)) return 3;
+    if (!strcmp(way, "session")) return MPI_Session_finalize(&one);
+    if (!strcmp(way, "session and world")) return MPI_Init(&count, &words) | MPI_Finalize() | MPI_Session_finalize(&one);
+    if (!strcmp(way, "session left open")) return MPI_Init(&count, &words) | MPI_Finalize();
+    if (!strcmp(way, "sessions")) return MPI_Session_finalize(&one) | MPI_Session_init(0, 0, &two) | MPI_Session_finalize(&two);
+    if (!strcmp(way, "sessions, the second open")) return MPI_Session_finalize(&one) | MPI_Session_init(0, 0, &two);
     if (!strcmp(way, "fortran")) { mpi_init_(&code); mpi_finalize_(&code); return code; }
     if (!strcmp(way, "f08")) { mpi_init_f08_(&code); mpi_finalize_f08_(&code); return code; }
     if (!strcmp(way, "profiled")) return PMPI_Init(&count, &words) | PMPI_Finalize();

@@ -341,7 +341,7 @@ def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iter
         row, size = rows[record.benchmark], record.message_bytes or 0
         if condition.fabric.within_node:
             return row.traffic(size, _ranks(record))
-        return row.traffic_between(size, _ranks(record), condition.nodes)
+        return row.traffic_between(size, _ranks(record), condition.nodes, condition.ranks)
 
     return float(sum(_groups(record) * bound(record) * (record.repetitions or 0) for record in records))
 

@@ -63,8 +63,12 @@ def quantity_of(test: str, metric: str) -> Quantity | None:
     if not found or test not in tests():
         return None
     size = int(found["size"]) if found["size"] else None
-    for pattern, (quantity, sizes) in _metrics(tests()[test]).items():
-        if fnmatch.fnmatchcase(found["name"], pattern) and size in sizes:
+    planned, start = _metrics(tests()[test]), found["name"].partition(".")[0] + "."
+    exact, sizes = planned.get(found["name"], (None, frozenset()))
+    if exact and size in sizes:
+        return exact
+    for pattern, (quantity, sizes) in planned.items():  # only those of the benchmark: there are thousands under all options
+        if pattern.startswith(start) and fnmatch.fnmatchcase(found["name"], pattern) and size in sizes:
             return quantity
     return None
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..vocabulary import BadInput
+from ..vocabulary import BadInput, NotMeasured
 from .traffic import Bound
 
 #: Which ranks take part when a benchmark is started on ``n`` ranks. Where ``n`` is odd, IMB runs an ``even`` benchmark on
@@ -41,6 +41,9 @@ STREAM, SINGLE, SMALL = "stream", "single", "small"
 SERIES, ELEMENT, SIZELESS = "series", "element", "none"
 
 
+#: Number of ranks in a variant, where a benchmark is run on several numbers of them.
+_RANKS_OF_VARIANT = re.compile(r"\branks=([1-9][0-9]*)$")
+
 #: Width of message sizes in metric names: text order is size order up to 10 GB - 1.
 SIZE_DIGITS = 10
 
@@ -73,6 +76,7 @@ class Benchmark:
     :param summed: its bandwidth is the sum of all pairs, half of the nodes sending to the other half.
     :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if both ways at once,
         0 where it says nothing about a link.
+    :param first_ranks: only so many of the ranks take part, the first ones, in pairs half of these apart; 0: as ``ranks`` says.
     :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it answers with one rank, or program, on a node.
     """
 
@@ -99,6 +103,7 @@ class Benchmark:
     crossing: str | int = EVERY_MESSAGE
     title: str = ""
     cascade: tuple[str, ...] = ()
+    first_ranks: int = 0
 
     def known_to(self, version: tuple[int, ...]) -> bool:
         """Whether a version of the suite has it in a form that can be proven; an unknown version counts as such."""
@@ -108,12 +113,19 @@ class Benchmark:
         """Whether this quantity of a size is held against the line rate."""
         return quantity == "bandwidth_mb_per_s" and size is not None and size >= self.line_rate_from_bytes
 
-    def traffic_between(self, message_bytes: int, ranks: int, nodes: int) -> int:
+    def traffic_between(self, message_bytes: int, ranks: int, nodes: int, launched: int = 0) -> int:
         """Lower bound on bytes per repetition between nodes, ranks filling them in equal blocks; inside one node, all bytes.
 
         Ranks of one node may use shared memory and may combine or share what they send, so only what one node as a whole
         must send another is counted: the argument of the bound with nodes in the place of ranks.
+
+        :param launched: ranks on all nodes; a benchmark run on several numbers of ranks takes the first of them, and what they
+            send counts where they fill two nodes or more.
         """
+        if ranks < launched and self.growing_ranks(launched, nodes):
+            nodes, rest = divmod(ranks, launched // nodes)
+            if rest or nodes < 2:
+                return 0
         if nodes == 1 or self.crossing == EVERY_MESSAGE:
             return self.traffic(message_bytes, ranks)
         if self.crossing == NOTHING_SURE:
@@ -136,8 +148,18 @@ class Benchmark:
         return carried / size * 2 / max(2, min(nodes, ranks))
 
     def growing_ranks(self, ranks: int, nodes: int) -> tuple[int, ...]:
-        """Ranks that take part at each node count, where these grow; otherwise nothing."""
-        return tuple(count * ranks // nodes for count in growing_node_counts(nodes)) if self.ranks == "growing" else ()
+        """Ranks that take part in each variant: at each node count where these grow, or as the variants say; else nothing."""
+        if self.ranks == "growing":
+            return tuple(count * ranks // nodes for count in growing_node_counts(nodes))
+        return tuple(int(said[1]) for said in map(_RANKS_OF_VARIANT.search, self.variants) if said)
+
+    def check_crossing(self, ranks: int, nodes: int) -> None:
+        """Make sure that every pair of :attr:`first_ranks` is of two nodes where there are several.
+
+        :raises NotMeasured: if one is not: its messages would not go over the fabric.
+        """
+        if nodes > 1 and 0 < self.first_ranks // 2 < ranks // nodes:
+            raise NotMeasured(f"{self.first_ranks // 2} pairs stay on one node; ask for {ranks // nodes} or more")
 
     def links(self, nodes: int) -> float:
         """Links whose line rates its bandwidth is held against: one for each pair of nodes whose bandwidths are added up."""
@@ -157,7 +179,7 @@ class Benchmark:
         if self.ranks == "only_pair":
             return 2 if ranks == 2 else 0
         if self.ranks in ("even", "even_only", "halves"):
-            return 0 if ranks % 2 else ranks
+            return 0 if ranks % 2 else self.first_ranks or ranks
         if self.ranks == "square":
             return ranks if math.isqrt(ranks) ** 2 == ranks else 0
         if self.ranks == "power_of_two":

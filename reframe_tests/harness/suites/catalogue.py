@@ -382,10 +382,12 @@ def _launch(
         if largest < smallest and plan.banded:
             return None  # the band below has what fits
         smallest = min(smallest, largest)
-    link_bytes = max(row.link_bytes(row.active(ranks), nodes) for row in chosen)
+    under = options.apply(OPTIONS, chosen, ranks, asked, version)
+    for row in under.rows:
+        row.check_crossing(ranks, nodes)
+    link_bytes = max(row.link_bytes(row.active(ranks), nodes) for row in under.rows)
     size_range = replace(planned_range, log2=(smallest, largest)).limited(limits, LEVELS[level], link_bytes)
     assert suite.arguments is not None  # a suite with plans has them
-    under = options.apply(OPTIONS, chosen, ranks, asked, version)
     run = Run(
         plan,
         under.rows,

@@ -21,6 +21,10 @@ from .plans import SizeRange
 #: not at all, since they are measured alike; by the variant that the output itself gives them; by a variant of this name.
 ALIKE, PRINTED, NAMED = "measured alike", "the output says it", "named in the variant"
 
+#: Options named in the variant that may be set together: names of metrics, which references are held against, are as many as
+#: their combinations.
+TOGETHER = 2
+
 #: Ranks on which every value can be had that depends on their number.
 _MANY = 4
 
@@ -42,6 +46,7 @@ class SuiteOption:
     :param pattern: regular expression of a value, for options without a list; ``shape`` says it in words.
     :param groups: groups it is for.
     :param since: first version of the suite that knows it.
+    :param until: first version of the suite that is not known to heed it.
     :param apart: :data:`ALIKE`, :data:`PRINTED` or :data:`NAMED`.
     :param words: arguments that a value becomes, beside those of the rows under it.
     :param change: the row under a value.
@@ -49,6 +54,8 @@ class SuiteOption:
     :param validates: with it, each row of an output says whether the data received was right.
     :param fault: what is wrong with a value that has the right form, e.g. a file that is not there; empty if nothing is.
     :param resolve: a value as the condition keeps it, for one that names a file.
+    :param example: a value that stands for all in what a group can give, for an option without a list that the output says.
+    :param refusals: groups it is not for, each with the reason.
     """
 
     name: str
@@ -59,6 +66,7 @@ class SuiteOption:
     pattern: str = ""
     shape: str = ""
     since: tuple[int, ...] = ()
+    until: tuple[int, ...] = ()
     apart: str = NAMED
     words: Callable[[str], tuple[str, ...]] = field(default=lambda value: ())
     change: Change = _same
@@ -66,6 +74,8 @@ class SuiteOption:
     validates: bool = False
     fault: Callable[[str], str] = field(default=lambda value: "")
     resolve: Callable[[str], str] = field(default=lambda value: value)
+    example: str = ""
+    refusals: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def allowed(self) -> str:
@@ -132,9 +142,15 @@ def of_group(known: Mapping[str, SuiteOption], group: str, asked: Mapping[str, s
     """
     check(known, asked)
     for name in asked:
+        if reason := known[name].refusals.get(group, ""):
+            raise NotMeasured(f"{name} is no option of group {group}: {reason}")
         if group not in known[name].groups:
             raise NotMeasured(f"{name} is no option of group {group}, but of {', '.join(known[name].groups)}")
-    return {name: value for name, value in asked.items() if value != known[name].default}
+    chosen = {name: value for name, value in asked.items() if value != known[name].default}
+    named = [name for name in chosen if known[name].apart == NAMED]
+    if len(named) > TOGETHER:
+        raise NotMeasured(f"{', '.join(named)} change what is measured; set {TOGETHER} of them at most")
+    return chosen
 
 
 def check(known: Mapping[str, SuiteOption], asked: Mapping[str, str]) -> None:
@@ -184,6 +200,9 @@ def apply(
         if version and version < option.since:
             since, has = (".".join(map(str, each)) for each in (option.since, version))
             raise NotMeasured(f"{name} is an option of {rows[0].suite} from {since} on; this stack has {has}")
+        if version and option.until and version >= option.until:
+            until, has = (".".join(map(str, each)) for each in (option.until, version))
+            raise NotMeasured(f"{name} is not heeded by {rows[0].suite} from {until} on; this stack has {has}")
         changed = [option.change(row, value, ranks) for row in rows]
         if any(changed):
             rows = tuple(after or before for before, after in zip(rows, changed, strict=True))
@@ -201,19 +220,22 @@ def possible(known: Mapping[str, SuiteOption], group: str, row: Benchmark) -> It
     own = [option for _, option in sorted(known.items()) if group in option.groups]
     rows = [row]
     for option in (each for each in own if each.apart != NAMED):
-        values = [value for value in option.values if value != option.default]
+        values = [value for value in option.values or (option.example,) if value not in (option.default, "")]
         changed = [option.change(each, value, _MANY) for each in rows for value in values]
         rows += [each for each in changed if each]
     named = [option for option in own if option.apart == NAMED]
-    for several in (each for count in range(len(named) + 1) for each in combinations(named, count)):
-        free = [[value for value in option.values if value != option.default] or ["*"] for option in several]
+    for several in (each for count in range(min(TOGETHER, len(named)) + 1) for each in combinations(named, count)):
+        free = [
+            ["*"] if option.change is _same else [value for value in option.values if value != option.default] or ["*"]
+            for option in several
+        ]
         for taken in product(*free):
             for each in rows:
                 under: Benchmark | None = each
                 for option, value in zip(several, taken, strict=True):
                     under = option.change(under, value, _MANY) if under and value != "*" else under
                 if under:
-                    variants = tuple(re.sub("^group=[0-9]+$", "group=*", variant) for variant in under.variants)
+                    variants = tuple(re.sub(r"\b(group|ranks)=[0-9]+$", r"\1=*", variant) for variant in under.variants)
                     words = (f"{option.name}={value}" for option, value in zip(several, taken, strict=True))
                     yield replace(under, variants=tuple(dict.fromkeys(variants))), ",".join(words)
 

@@ -129,7 +129,7 @@ def check_complete(
     for item in items:
         mine = [record for record in records if record.benchmark == item.benchmark]
         for ranks in dict.fromkeys(record.ranks for record in mine):
-            if ranks not in (item.ranks, None):
+            if ranks not in (item.ranks, None, *item.growing):
                 raise OutputError(
                     f"{source}: {item.benchmark} ran on {ranks} ranks, asked for were {item.ranks}; check the launch."
                 )
@@ -168,7 +168,7 @@ def complete(records: Sequence[Record], expected: Sequence[catalogue.Expected], 
 
     :raises OutputError: as :func:`check_complete`.
     """
-    records = _as_started(records, expected)
+    records = _by_ranks(_as_started(records, expected), expected)
     check_complete(records, expected, source=source)
     asked = {item.benchmark: item for item in expected}
     return [_filled(record, asked[record.benchmark]) for record in records]
@@ -188,6 +188,17 @@ def _as_started(records: Sequence[Record], expected: Sequence[catalogue.Expected
     if name == wanted or titles.get(name) is None or titles[name] != titles.get(wanted):
         return records
     return [replace(record, benchmark=wanted) for record in records]
+
+
+def _by_ranks(records: Sequence[Record], expected: Sequence[catalogue.Expected]) -> Sequence[Record]:
+    """The records with their number of ranks in the variant, where a launch measures several numbers of them."""
+    several = {item.benchmark for item in expected if any("ranks=" in name for name in item.variants)}
+    return [
+        replace(record, variant=",".join(filter(None, (record.variant, f"ranks={record.ranks}"))))
+        if record.benchmark in several
+        else record
+        for record in records
+    ]
 
 
 def _filled(record: Record, item: catalogue.Expected) -> Record:

@@ -68,6 +68,11 @@ def window_one_way(message_bytes: int, ranks: int) -> int:
     return WINDOW * (ranks // 2) * message_bytes
 
 
+def with_window(bound: Bound, window: int) -> Bound:
+    """A bound whose repetition has :data:`WINDOW` messages, for another number of them."""
+    return lambda message_bytes, ranks: bound(message_bytes, ranks) // WINDOW * window
+
+
 def window_both_ways(message_bytes: int, ranks: int) -> int:
     """``2 x 64 (n/2) s``: as Uniband, both halves at the same time (IMB_bandwidth.c)."""
     return 2 * window_one_way(message_bytes, ranks)

@@ -126,7 +126,7 @@ def test_source_is_free_of_warnings(tmp_path: Path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["init", "init_thread", "finalize"])
+@pytest.mark.parametrize("name", ["init", "init_thread", "finalize", "session_init", "session_finalize"])
 def test_c_and_fortran_entry_points_are_exported(built: Path, name: str):
     library = ctypes.CDLL(str(built))
     for symbol in (f"MPI_{name.capitalize()}", f"PMPI_{name.capitalize()}", f"mpi_{name}_", f"pmpi_{name}_"):
@@ -254,6 +254,26 @@ def test_a_recorder_without_its_variables_names_nobody(run):
 def test_each_way_into_mpi_is_recorded_once_and_to_the_end(run, way: str):
     (rank,) = run(way)
     assert rank.finalize is not None
+
+
+@pytest.mark.parametrize("program", ["on-mpich", "on-openmpi"])
+@pytest.mark.parametrize("way", ["session", "session and world", "sessions"])
+def test_a_session_is_recorded_as_a_world_is_and_has_none(run, way: str, program: str):
+    """Asked for the rank in a world that there is not, a library ends the program (MPI 4.0, 11.3)."""
+    (rank,) = run(way, program=program, FAKE_SIZE="2", SLURM_PROCID="1", SLURM_NTASKS="2")
+    assert rank.finalize is not None
+    assert (rank.rank, rank.size) == (1, 2)
+    assert rank.world_unknown == "the program began with a session, which has no world"
+
+
+@pytest.mark.parametrize("way", ["session left open", "sessions, the second open"])
+def test_a_session_that_is_never_finalised_leaves_that(run, way: str):
+    (rank,) = run(way)
+    assert rank.finalize is None
+
+
+def test_a_session_that_fails_leaves_no_record(run):
+    assert run("session", FAKE_INIT_CODE="3", code=3) == []
 
 
 def test_library_opened_privately_is_found(run, programs: Path):

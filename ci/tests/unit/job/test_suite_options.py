@@ -13,11 +13,14 @@ import pytest
 from catalogue_launches import launches, stack_of
 from reframe_tests.harness.job import parameters
 from reframe_tests.harness.suites import catalogue, options, reader
+from reframe_tests.harness.suites.imb import accepted
 from reframe_tests.harness.suites.records import OutputError
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput, NotMeasured
 from studies.output_damage import golden
 
 OSU = "osu/osu-7.5-mpich-n2-{}.txt"
+PAIRS_OF_70 = "osu/osu-7.0-openmpi-n4-mbw_mr-pairs.txt"
+PAIRS_OF_75 = "osu/osu-7.5-openmpi-n4-mbw_mr-pairs-ignored.txt"
 IMB = "imb-mpi1-2021.11-{}.txt"
 
 
@@ -206,6 +209,108 @@ def test_lengths_of_a_file(tmp_path: Path):
         launch_of("collectives", {"lengths": str(file)})
 
 
+def test_imb_prints_a_table_for_each_number_of_ranks():
+    """What was measured on a part of the ranks is named, and counts on the fabric only where they fill two nodes."""
+    launch = launch_of("transfer", {"npmin": "2"}, ranks=6, nodes=3)
+    assert launch.args[:2] == ("-npmin", "2")
+    ring, pairs = (launch_of("transfer", {"npmin": "2"}, ranks=8, nodes=4).rows()[0], launch.rows()[0])
+    assert pairs.variants == ("ranks=2", "ranks=4", "ranks=6")
+    assert [launch.expected[0].active(name) for name in pairs.variants] == [2, 4, 6]
+    sent = [ring.traffic_between(1024, ranks, 4, 8) for ranks in (2, 3, 4, 8)]
+    assert sent == [0, 0, ring.traffic_between(1024, 4, 2), ring.traffic_between(1024, 8, 4)]
+    assert not any(metric.directions for metric in catalogue.metrics([launch]))
+    with pytest.raises(NotMeasured, match=r"^npmin=4 leaves Sendrecv one number of ranks, all 4; ask for fewer$"):
+        launch_of("transfer", {"npmin": "4"}, ranks=4)
+
+
+def test_a_program_that_does_not_accept_an_argument_says_so():
+    for group, name, value, said in (
+        ("threads", "off_cache", "-1", "off_cache is no option of group threads: IMB-MT does not accept -off_cache"),
+        ("p2p_pairs", "npmin", "2", "IMB-P2P does not accept -npmin"),
+        ("active_target", "rank_sync", "off", "IMB-EXT does not accept -sync"),
+        ("file_io", "root_shift", "on", "IMB-IO does not accept -root_shift"),
+        ("threads", "thread_level", "single", "its threads need the level 'multiple'"),
+        ("p2p", "npmin", "2", "it measures one pair of ranks"),
+    ):
+        with pytest.raises(NotMeasured, match=re.escape(said)):
+            options.of_group(catalogue.OPTIONS, group, {name: value})
+
+
+@pytest.mark.parametrize("option", catalogue.SUITES["imb"].options, ids=lambda option: option.name)
+def test_no_argument_reaches_a_program_of_imb_that_does_not_list_it(option: options.SuiteOption):
+    values = [value for value in option.values if value != option.default] or ["1"]
+    words = {word for value in values for word in option.words(value)}
+    for argument in (word for word in words if word.startswith("-") and word != "-1"):
+        for group in option.groups:
+            assert all(argument in accepted.ACCEPTED[program] for program in accepted.PROGRAMS[group]), (argument, group)
+
+
+def test_a_window_of_messages_is_what_must_be_sent():
+    launch = launch_of("one_sided_osu", {"window_size": "16", "window": "allocate", "sync": "lock"}, "osu_put_bw")
+    assert launch.args[-6:] == ("-w", "allocate", "-s", "lock", "-W", "16")
+    assert launch.rows()[0].traffic(8, 2) == 16 * 8
+    assert launch_of("one_sided_osu", {"window_size": "16"}, "osu_put_latency").options == {}
+    assert launch_of("transfer_osu", {"window_size": "16"}, "osu_mbw_mr").expected[0].variants == ("window=16",)
+    (bands,) = (each for each in launches("transfer", 2, chosen={"imb_window": "16"}) if each.options)
+    assert [row.traffic(8, 2) for row in bands.rows()] == [16 * 8, 2 * 16 * 8]
+    assert bands.args.count("-window_size") == 1 and bands.args[-4:-2] == ("-window_size", "16")
+
+
+def test_pairs_fewer_than_half_of_the_ranks():
+    """osu_mbw_mr of 7.5 says '[ pairs: 2 ]' to -p 1 on four ranks."""
+    old = stack_of(osu="7.0")
+    launch = launch_of("transfer_osu", {"pairs": "1"}, "osu_mbw_mr", ranks=4, stack=old)
+    assert launch.args[-2:] == ("-p", "1")
+    assert launch.expected[0].ranks == 2
+    assert {record.ranks for record in as_asked(one_size(launch, 8, 16, 32), PAIRS_OF_70)} == {2}
+    with pytest.raises(OutputError, match="ran on 4 ranks, asked for were 2"):
+        as_asked(one_size(launch, 8, 16), PAIRS_OF_75)
+    with pytest.raises(NotMeasured, match=r"^pairs is not heeded by osu from 7\.1 on; this stack has 7\.5$"):
+        launch_of("transfer_osu", {"pairs": "1"}, "osu_mbw_mr", ranks=4)
+    with pytest.raises(NotMeasured, match=r"^1 pairs stay on one node; ask for 2 or more$"):
+        launch_of("transfer_osu", {"pairs": "1"}, "osu_mbw_mr", ranks=4, nodes=2, stack=old)
+    with pytest.raises(NotMeasured, match="takes 4 ranks of 4"):
+        launch_of("transfer_osu", {"pairs": "2"}, "osu_mbw_mr", ranks=4, stack=old)
+
+
+def test_sessions_where_the_program_has_no_world():
+    assert launch_of("p2p_osu", {"session": "on"}, "osu_latency").args[-1] == "-I"
+    with pytest.raises(NotMeasured, match="osu_init uses MPI_COMM_WORLD, which a session has not"):
+        options.of_group(catalogue.OPTIONS, "startup_osu", {"session": "on"})
+
+
+def test_no_more_options_are_set_together_than_metrics_are_named_for():
+    with pytest.raises(NotMeasured, match="set 2 of them at most"):
+        options.of_group(catalogue.OPTIONS, "collectives", {"off_cache": "8", "root_shift": "on", "rank_sync": "off"})
+
+
+@pytest.mark.parametrize(
+    "group, asked, name",
+    [
+        ("transfer", {"npmin": "2"}, "mpi1-2021.11-n4-npmin2-rings"),
+        ("transfer", {"npmin": "2", "imb_window": "16"}, "mpi1-2021.11-n4-npmin2-window16"),
+        ("collectives", {"rank_sync": "off", "imb_barrier": "on"}, "mpi1-2021.11-n4-no-sync"),
+        ("nonblocking", {"npmin": "2", "imb_warm_up": "off"}, "nbc-2021.11-n4-npmin2-cold"),
+        ("one_sided", {"npmin": "2", "aggregate_mode": "aggregate"}, "rma-2021.11-n4-npmin2"),
+        ("one_sided", {"npmin": "2", "aggregate_mode": "aggregate"}, "rma-2021.11-n4-aggregate"),
+        ("p2p_pairs", {"message_memory": "both"}, "p2p-2021.11-n4-touched"),
+        ("active_target", {"npmin": "2", "thread_level": "multiple"}, "ext-2021.11-n4-npmin2-multiple"),
+        ("file_io", {"npmin": "2"}, "io-2021.11-n4-npmin2"),
+    ],
+)
+def test_what_a_launch_under_options_printed_is_what_it_asks_for(group: str, asked: dict[str, str], name: str):
+    """Recorded from these very launches: the arguments are those shown, and tables, ranks, modes and sizes are complete."""
+    under = options.of_group(catalogue.OPTIONS, group, asked)
+    said = catalogue.SUITES["imb"].shown_arguments(golden(f"imb-{name}.txt"))
+    (launch,) = (each for each in launches(group, 4, level="smoke", chosen=under) if said and each.args[-1] == said[-1])
+    records = as_asked(launch, f"imb-{name}.txt")
+    by_ranks = any("ranks=" in record.variant for record in records)
+    assert {record.ranks for record in records} == ({2, 4} if by_ranks else {launch.expected[0].ranks})
+    (without,) = (each for each in launches(group, 4, level="smoke") if each.name == launch.name)
+    with pytest.raises(OutputError):
+        as_asked(without, f"imb-{name}.txt")
+
+
 # What is refused.
 
 
@@ -259,14 +364,16 @@ def test_every_option_changes_what_is_started_and_is_kept_apart(option: options.
     alike. The messages of HPCC's rings are always the same."""
     (tmp_path / "lengths").write_text("262144\n1048576\n")
     shaped = {"off_cache": ("-1", "32"), "map": ("2x4", "8x1"), "lengths": (str(tmp_path / "lengths"),)}
-    shaped["hpcc_mib_per_rank"] = ("1", "3000")
+    shaped |= {"hpcc_mib_per_rank": ("1", "3000"), "npmin": ("1", "2", "6"), "imb_window": ("1", "100"), "pairs": ("1", "3")}
+    stack = stack_of(osu="7.0") if option.name == "pairs" else stack_of()
     for group in option.groups:
         ranks = 2 if any(row.ranks == "only_pair" for row in catalogue.rows(group)) else 8
-        plain, planned = launches(group, ranks), catalogue.planned_metrics(group)
+        plain, planned = launches(group, ranks, stack=stack), catalogue.planned_metrics(group)
         default = options.of_group(catalogue.OPTIONS, group, {option.name: option.default})
         assert default == {}
         for value in (each for each in option.values or shaped[option.name] if each != option.default):
-            under = launches(group, ranks, chosen=options.of_group(catalogue.OPTIONS, group, {option.name: value}))
+            chosen = options.of_group(catalogue.OPTIONS, group, {option.name: value})
+            under = launches(group, ranks, stack=stack, chosen=chosen)
             changed = [(a, b) for a, b in zip(plain, under, strict=True) if b.options]
             assert changed, (group, value)
             for before, after in changed:
@@ -274,7 +381,8 @@ def test_every_option_changes_what_is_started_and_is_kept_apart(option: options.
                 common = {m.name for m in catalogue.metrics([before])} & {m.name for m in catalogue.metrics([after])}
                 common = {name for name in common if "OrderedRing" not in name}
                 names = {re.sub(r"\.[0-9]{10}$", "", metric.name) for metric in catalogue.metrics([after])}
-                assert all(any(fnmatchcase(name, pattern) for pattern in planned) for name in names), "may have references"
+                may = {name: [each for each in planned if each.startswith(f"{name.partition('.')[0]}.")] for name in names}
+                assert all(any(fnmatchcase(name, pattern) for pattern in may[name]) for name in names), "may have references"
                 assert bool(common) == (option.apart == options.ALIKE), (group, value, after.binary)
             assert all(a == b for a, b in zip(plain, under, strict=True) if not b.options)
 

@@ -152,10 +152,10 @@ static const char *ask_world(const char *path, int *rank, int *size)
 }
 
 /* Without a world the launcher's variables must do, and the reader says why. */
-static void put_world(struct text *out, const char *path)
+static void put_world(struct text *out, const char *path, bool has_world)
 {
     int rank = -1, size = -1;
-    const char *wrong = ask_world(path, &rank, &size);
+    const char *wrong = has_world ? ask_world(path, &rank, &size) : "the program began with a session, which has no world";
     put_member(out, "world");
     if (!wrong) {
         put(out, "{\"rank\":%d,\"size\":%d}", rank, size);
@@ -168,7 +168,7 @@ static void put_world(struct text *out, const char *path)
 
 /* ---- the MPI library ---- */
 
-static void put_library(struct text *out)
+static void put_library(struct text *out, bool has_world)
 {
     static char version[16384]; /* MPI_MAX_LIBRARY_VERSION_STRING is at most 8192 in the MPIs known */
     int length = 0, (*get_version)(char *, int *);
@@ -199,7 +199,7 @@ static void put_library(struct text *out)
     put(out, "]}");
     out->bad |= paths.bad;
     free(paths.data);
-    put_world(out, origin.dli_fname);
+    put_world(out, origin.dli_fname, has_world);
 }
 
 #endif

@@ -16,7 +16,10 @@
  *
  * The C entry points are wrapped under both names (MPI_ and PMPI_), because Fortran 2008 bindings and statically linked
  * profilers call the PMPI_ one; whichever is entered first records. No mpi.h is needed: one binary serves every MPI.
- * MPI_Session_init (no world, no ranks) is not covered.
+ * A session (MPI_Session_init, MPI 4.0, chapter 11) begins and ends a record alike; it has no MPI_COMM_WORLD, so rank and size are
+ * the launcher's. Of several sessions, or a world and sessions, the first begins the record and the last one open ends it.
+ * MPI_Session_finalize waits for nobody: over TCP, a rank that comes later may find its connections closed by the other end and
+ * their bytes no longer counted (Open MPI 5.0), so that evidence is missing; MPI_Finalize closes them when all are there.
  *
  * text.h: JSON and small files. library.h: the MPI library. facts.h: what else is written once. links.h: the state of the
  * node's links. snapshot.h: what changes.
@@ -33,8 +36,9 @@
 static const char *directory; /* NULL: nobody asked, stay out of the way */
 static struct text load, facts, start;
 static pid_t recorded_process; /* a child forked later is not the rank */
-static atomic_int entered;
-static atomic_flag initialized = ATOMIC_FLAG_INIT, finalized = ATOMIC_FLAG_INIT;
+static atomic_int entered, leaving;
+static atomic_int open_count; /* worlds and sessions that were begun and not ended */
+static atomic_flag initialized = ATOMIC_FLAG_INIT;
 
 __attribute__((constructor)) static void notice_load(void)
 {
@@ -87,14 +91,23 @@ static void take_snapshot(struct text *out, const char *name, bool at_start, boo
     put_snapshot(out, at_start, with_links);
 }
 
-static void record_start(void)
+static void record_start(bool world)
 {
-    if (!directory || atomic_flag_test_and_set(&initialized))
+    bool again = !atomic_fetch_add(&open_count, 1);
+    if (!directory)
         return;
+    if (atomic_flag_test_and_set(&initialized)) {
+        if (again && recorded_process == getpid()) {
+            int saved = errno;
+            write_record(NULL); /* it had ended, and goes on */
+            errno = saved;
+        }
+        return;
+    }
     int saved = errno;
     recorded_process = getpid();
     put_identity(&facts);
-    put_library(&facts);
+    put_library(&facts, world);
     put_environment(&facts);
     put_node(&facts);
     take_snapshot(&start, "init", true, false); /* links are compared with the end, which this one may never see */
@@ -106,7 +119,7 @@ static void record_start(void)
 static void record_end(void)
 {
     struct text end = {0};
-    if (!directory || recorded_process != getpid() || atomic_flag_test_and_set(&finalized))
+    if (atomic_fetch_sub(&open_count, 1) > 1 || !directory || recorded_process != getpid())
         return;
     int saved = errno;
     take_snapshot(&end, "finalize", false, true);
@@ -121,65 +134,103 @@ static void record_end(void)
 #define EXPORTED __attribute__((visibility("default")))
 
 /* Runs the wrapped initialisation; the outermost of nested ones (Fortran on C, MPI_ on PMPI_) records. */
-#define INITIALIZE(call, good)                     \
-    do {                                           \
+#define INITIALIZE(call, good, world)                    \
+    do {                                                 \
         bool outermost = !atomic_fetch_add(&entered, 1); \
-        call;                                      \
-        atomic_fetch_sub(&entered, 1);             \
-        if (outermost && (good))                   \
-            record_start();                        \
+        call;                                            \
+        atomic_fetch_sub(&entered, 1);                   \
+        if (outermost && (good))                         \
+            record_start(world);                         \
     } while (0)
 
-#define WRAP_C(prefix)                                                                       \
-    EXPORTED int prefix##MPI_Init(int *count, char ***arguments)                             \
-    {                                                                                        \
-        int code = ERROR_OTHER, (*next)(int *, char ***);                                    \
-        FUNCTION(next, #prefix "MPI_Init");                                                  \
-        INITIALIZE(code = next ? next(count, arguments) : code, !code);                      \
-        return code;                                                                         \
-    }                                                                                        \
+/* Runs the wrapped end; the outermost of nested ones records, before it. */
+#define FINALIZE(call)                      \
+    do {                                    \
+        if (!atomic_fetch_add(&leaving, 1)) \
+            record_end();                   \
+        call;                               \
+        atomic_fetch_sub(&leaving, 1);      \
+    } while (0)
+
+/* A handle is an int or a pointer, by the ABI; both are handed on in the register they came in. */
+#define HANDLE void *
+
+#define WRAP_C(prefix)                                                                        \
+    EXPORTED int prefix##MPI_Init(int *count, char ***arguments)                              \
+    {                                                                                         \
+        int code = ERROR_OTHER, (*next)(int *, char ***);                                     \
+        FUNCTION(next, #prefix "MPI_Init");                                                   \
+        INITIALIZE(code = next ? next(count, arguments) : code, !code, true);                 \
+        return code;                                                                          \
+    }                                                                                         \
     EXPORTED int prefix##MPI_Init_thread(int *count, char ***arguments, int wanted, int *got) \
-    {                                                                                        \
-        int code = ERROR_OTHER, (*next)(int *, char ***, int, int *);                        \
-        FUNCTION(next, #prefix "MPI_Init_thread");                                           \
-        INITIALIZE(code = next ? next(count, arguments, wanted, got) : code, !code);         \
-        return code;                                                                         \
-    }                                                                                        \
-    EXPORTED int prefix##MPI_Finalize(void)                                                  \
-    {                                                                                        \
-        int (*next)(void);                                                                   \
-        FUNCTION(next, #prefix "MPI_Finalize");                                              \
-        record_end();                                                                        \
-        return next ? next() : ERROR_OTHER;                                                  \
+    {                                                                                         \
+        int code = ERROR_OTHER, (*next)(int *, char ***, int, int *);                         \
+        FUNCTION(next, #prefix "MPI_Init_thread");                                            \
+        INITIALIZE(code = next ? next(count, arguments, wanted, got) : code, !code, true);    \
+        return code;                                                                          \
+    }                                                                                         \
+    EXPORTED int prefix##MPI_Finalize(void)                                                   \
+    {                                                                                         \
+        int code = ERROR_OTHER, (*next)(void);                                                \
+        FUNCTION(next, #prefix "MPI_Finalize");                                               \
+        FINALIZE(code = next ? next() : code);                                                \
+        return code;                                                                          \
+    }                                                                                         \
+    EXPORTED int prefix##MPI_Session_init(HANDLE info, HANDLE handler, HANDLE *session)       \
+    {                                                                                         \
+        int code = ERROR_OTHER, (*next)(HANDLE, HANDLE, HANDLE *);                            \
+        FUNCTION(next, #prefix "MPI_Session_init");                                           \
+        INITIALIZE(code = next ? next(info, handler, session) : code, !code, false);          \
+        return code;                                                                          \
+    }                                                                                         \
+    EXPORTED int prefix##MPI_Session_finalize(HANDLE *session)                                \
+    {                                                                                         \
+        int code = ERROR_OTHER, (*next)(HANDLE *);                                            \
+        FUNCTION(next, #prefix "MPI_Session_finalize");                                       \
+        FINALIZE(code = next ? next(session) : code);                                         \
+        return code;                                                                          \
     }
 
 WRAP_C()
 WRAP_C(P)
 
 /* Fortran, as gfortran, ifx, flang and nvfortran spell it. */
-#define WRAP_FORTRAN(prefix)                                                 \
-    EXPORTED void prefix##mpi_init_(int *code)                               \
-    {                                                                        \
-        void (*next)(int *);                                                 \
-        FUNCTION(next, #prefix "mpi_init_");                                 \
-        *code = ERROR_OTHER;                                                 \
-        INITIALIZE(if (next) next(code), !*code);                            \
-    }                                                                        \
-    EXPORTED void prefix##mpi_init_thread_(int *wanted, int *got, int *code) \
-    {                                                                        \
-        void (*next)(int *, int *, int *);                                   \
-        FUNCTION(next, #prefix "mpi_init_thread_");                          \
-        *code = ERROR_OTHER;                                                 \
-        INITIALIZE(if (next) next(wanted, got, code), !*code);               \
-    }                                                                        \
-    EXPORTED void prefix##mpi_finalize_(int *code)                           \
-    {                                                                        \
-        void (*next)(int *);                                                 \
-        FUNCTION(next, #prefix "mpi_finalize_");                             \
-        record_end();                                                        \
-        *code = ERROR_OTHER;                                                 \
-        if (next)                                                            \
-            next(code);                                                      \
+#define WRAP_FORTRAN(prefix)                                                                  \
+    EXPORTED void prefix##mpi_init_(int *code)                                                \
+    {                                                                                         \
+        void (*next)(int *);                                                                  \
+        FUNCTION(next, #prefix "mpi_init_");                                                  \
+        *code = ERROR_OTHER;                                                                  \
+        INITIALIZE(if (next) next(code), !*code, true);                                       \
+    }                                                                                         \
+    EXPORTED void prefix##mpi_init_thread_(int *wanted, int *got, int *code)                  \
+    {                                                                                         \
+        void (*next)(int *, int *, int *);                                                    \
+        FUNCTION(next, #prefix "mpi_init_thread_");                                           \
+        *code = ERROR_OTHER;                                                                  \
+        INITIALIZE(if (next) next(wanted, got, code), !*code, true);                          \
+    }                                                                                         \
+    EXPORTED void prefix##mpi_finalize_(int *code)                                            \
+    {                                                                                         \
+        void (*next)(int *);                                                                  \
+        FUNCTION(next, #prefix "mpi_finalize_");                                              \
+        *code = ERROR_OTHER;                                                                  \
+        FINALIZE(if (next) next(code));                                                       \
+    }                                                                                         \
+    EXPORTED void prefix##mpi_session_init_(int *info, int *handler, int *session, int *code) \
+    {                                                                                         \
+        void (*next)(int *, int *, int *, int *);                                             \
+        FUNCTION(next, #prefix "mpi_session_init_");                                          \
+        *code = ERROR_OTHER;                                                                  \
+        INITIALIZE(if (next) next(info, handler, session, code), !*code, false);              \
+    }                                                                                         \
+    EXPORTED void prefix##mpi_session_finalize_(int *session, int *code)                      \
+    {                                                                                         \
+        void (*next)(int *, int *);                                                           \
+        FUNCTION(next, #prefix "mpi_session_finalize_");                                      \
+        *code = ERROR_OTHER;                                                                  \
+        FINALIZE(if (next) next(session, code));                                              \
     }
 
 WRAP_FORTRAN()

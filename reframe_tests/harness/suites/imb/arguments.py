@@ -38,7 +38,8 @@ def _common(run: Run) -> list[str]:
     # npmin is larger (helper_init_scope).
     # Lengths of a file are cut at the largest of -msglog (:meth:`header.Header.sizes`); its smallest says nothing then.
     smallest = 0 if "lengths" in chosen else size_range.log2[0]
-    args = ["-npmin", str(min(ranks, 2) if pairs else ranks), "-msglog", f"{smallest}:{size_range.log2[1]}"]
+    fewest = chosen.get("npmin") or str(min(ranks, 2) if pairs else ranks)
+    args = ["-npmin", fewest, "-msglog", f"{smallest}:{size_range.log2[1]}"]
     # The third number is for the non-aggregate mode, which otherwise makes 100 repetitions.
     args += ["-iter", f"{size_range.count},{size_range.volume_mib},{size_range.count}", "-time", str(run.secs)]
     if "map" not in chosen and pairs and nodes > 1 and ranks > nodes:

@@ -242,6 +242,20 @@ class Header:
         return int(matched[1]) * _SUFFIX[matched[2].lower()]
 
 
+def ranks_series(row: Benchmark, world: int, npmin: int, year: int) -> list[int]:
+    """Numbers of ranks IMB runs a benchmark on: npmin, 2 npmin, ... below, and all (helper_init_scope; IMB.c in 2018)."""
+    if row.sizes == ELEMENT and year > 2018 and min(world, npmin) > 2:
+        return []  # left out without a word
+    if row.ranks in ("pair", "one"):
+        return [min(2 if row.ranks == "pair" else 1, world)]
+    if row.ranks == "even":
+        world, npmin = world - world % 2, npmin + npmin % 2
+    series = [max(1, min(world, npmin))]
+    while series[-1] < world:
+        series.append(min(2 * series[-1], world))
+    return series
+
+
 def shown_arguments(text: str) -> tuple[str, ...] | None:
     """Arguments in the calling sequence of an output, without the program; ``None`` where it has none (IMB-MT)."""
     found = _CALL.search(text)

@@ -6,15 +6,21 @@ import re
 from dataclasses import replace
 
 from ...vocabulary import BadInput, NotMeasured
+from .. import traffic
 from ..benchmark import SERIES, Benchmark
-from ..options import ALIKE, NAMED, SuiteOption, read_lengths
-from .rows import TIME_RANGE
+from ..options import ALIKE, NAMED, PRINTED, SuiteOption, read_lengths
+from . import accepted
+from .header import ACTIVE, ranks_series
+from .rows import TIME_RANGE, WINDOW_OPTION
 
-_ROOTED = ("collectives", "nonblocking", "nonblocking_pure")
-#: Groups of the binaries that take these options: IMB-MPI1, IMB-NBC and IMB-RMA.
-_COMMON = ("p2p", "transfer", "one_sided", "one_sided_local", "p2p_sources", *_ROOTED)
+_ROOTED = ("collectives", "nonblocking", "nonblocking_pure", "persistent")
+#: Groups whose programs take ranks, memory and lengths alike.
+_COMMON = accepted.groups("-off_cache")
 #: Bytes of an element of a reduction (MPI_FLOAT).
 _ELEMENT = 4
+#: Any year from 2019 on, when numbers of ranks became those of helper_init_scope.
+_YEAR = 2021
+_TOUCHED = {"written": ("-msgwr", "on"), "read": ("-msgrd", "on"), "both": ("-msgrd", "on", "-msgwr", "on")}
 
 
 def _groups_of_pairs(row: Benchmark, value: str, ranks: int) -> Benchmark:
@@ -50,7 +56,7 @@ def _lengths_fault(path: str) -> str:
 
 
 def _lengths(row: Benchmark, path: str) -> tuple[int, ...]:
-    unit = _ELEMENT if row.reduction else 1
+    unit = _ELEMENT if row.reduction or row.binary == ACTIVE else 1
     return tuple(-(-length // unit) * unit for length in read_lengths(path))
 
 
@@ -63,7 +69,124 @@ def _with_lengths(row: Benchmark, path: str, ranks: int) -> Benchmark | None:
     return row
 
 
+def _on_more_ranks(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
+    """The row on each number of ranks: npmin, twice as many, ..., all; what a part of them gets says nothing about a link."""
+    if row.ranks in ("pair", "one"):
+        return None
+    series = ranks_series(row, ranks, int(value), _YEAR)
+    if len(series) < 2:
+        raise NotMeasured(f"npmin={value} leaves {row.name} one number of ranks, all {ranks}; ask for fewer")
+    variants = (",".join(filter(None, (mode, f"ranks={count}"))) for count in series for mode in row.variants)
+    return replace(row, variants=tuple(variants), directions=0)
+
+
+def _in_one_mode(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
+    mode = value.replace("_", "-")
+    return replace(row, variants=(mode,)) if len(row.variants) > 1 and mode in row.variants else None
+
+
+def _with_window(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
+    """Uniband and Biband, also those of threads, whose default is the window of the others."""
+    if row.traffic not in (traffic.window_one_way, traffic.window_both_ways):
+        return None
+    return replace(row, options=(WINDOW_OPTION[0], value), traffic=traffic.with_window(row.traffic, int(value)))
+
+
+def _switch(name: str, meaning: str, argument: str, default: str = "on", groups: tuple[str, ...] = ()) -> SuiteOption:
+    """An option that is on or off."""
+    return SuiteOption(
+        name,
+        f"{meaning} ({argument})",
+        default,
+        groups or accepted.groups(argument),
+        (default, "off" if default == "on" else "on"),
+        apart=NAMED,
+        words=lambda value: (argument, value),
+        refusals=accepted.refusals(argument),
+    )
+
+
 OPTIONS = (
+    SuiteOption(
+        "npmin",
+        "measured on so many ranks, on twice as many, ..., and on all (-npmin)",
+        "all",
+        tuple(name for name in accepted.groups("-npmin") if name not in ("p2p", "p2p_sources")),
+        pattern=r"[1-9][0-9]{0,5}",
+        shape="all or the smallest number of ranks",
+        since=(2019,),
+        apart=PRINTED,
+        change=_on_more_ranks,
+        example="2",
+        refusals={**accepted.refusals("-npmin"), **dict.fromkeys(("p2p", "p2p_sources"), "it measures one pair of ranks")},
+    ),
+    _switch("rank_sync", "ranks wait for each other before each repetition", "-sync"),
+    _switch("imb_barrier", "ranks wait in a barrier of IMB's own and not in the library's", "-imb_barrier", "off"),
+    _switch("imb_warm_up", "repetitions before a size is timed", "-warm_up"),
+    SuiteOption(
+        "thread_level",
+        "MPI_Init_thread asks for this level, whose locks then cost what they cost (-thread_level)",
+        "default",
+        tuple(name for name in accepted.groups("-thread_level") if name != "threads"),
+        ("default", "single", "funneled", "serialized", "multiple"),
+        apart=NAMED,
+        words=lambda value: ("-thread_level", value),
+        refusals={**accepted.refusals("-thread_level"), "threads": "its threads need the level 'multiple'"},
+    ),
+    SuiteOption(
+        "aggregate_mode",
+        "accesses are completed together, or each before the next; multi: one after the other (-aggregate_mode)",
+        "multi",
+        accepted.groups("-aggregate_mode"),
+        ("multi", "aggregate", "non_aggregate"),
+        since=(2019,),
+        apart=ALIKE,
+        words=lambda value: ("-aggregate_mode", value),
+        change=_in_one_mode,
+        refusals=accepted.refusals("-aggregate_mode"),
+    ),
+    SuiteOption(
+        "imb_window",
+        f"messages that are on their way at once, {traffic.WINDOW} without it (-window_size)",
+        "default",
+        ("transfer", "threads"),
+        pattern=r"[1-9][0-9]{0,3}",
+        shape="default or a number of messages up to 9999",
+        since=(2021, 1),
+        apart=NAMED,
+        change=_with_window,
+        refusals=accepted.refusals("-window_size"),
+    ),
+    SuiteOption(
+        "message_memory",
+        "the message is written before it is sent, read after it came, or both (-msgwr, -msgrd)",
+        "untouched",
+        accepted.groups("-msgrd"),
+        ("untouched", "written", "read", "both"),
+        apart=NAMED,
+        words=lambda value: _TOUCHED[value],
+        refusals=accepted.refusals("-msgrd"),
+    ),
+    SuiteOption(
+        "thread_barrier",
+        "threads wait for each other before a size: in OpenMP's barrier, in one that counts in memory, not at all (-barrier)",
+        "on",
+        accepted.groups("-barrier"),
+        ("on", "special", "off"),
+        apart=NAMED,
+        words=lambda value: ("-barrier", value),
+        refusals=accepted.refusals("-barrier"),
+    ),
+    SuiteOption(
+        "thread_memory",
+        "who allocates the threads' buffers: one thread each in turn, all at once in one, each its own (-malloc_algo)",
+        "serial",
+        accepted.groups("-malloc_algo"),
+        ("serial", "continuous", "parallel"),
+        apart=NAMED,
+        words=lambda value: ("-malloc_algo", value),
+        refusals=accepted.refusals("-malloc_algo"),
+    ),
     SuiteOption(
         "root_shift",
         "the root of a collective is another rank in each repetition (-root_shift)",
@@ -72,6 +195,7 @@ OPTIONS = (
         ("off", "on"),
         apart=NAMED,
         words=lambda value: ("-root_shift", value),
+        refusals=accepted.refusals("-root_shift"),
     ),
     SuiteOption(
         "off_cache",
@@ -82,6 +206,7 @@ OPTIONS = (
         shape="off, -1 (IMB's own size of the cache) or the size of the largest cache in MB",
         apart=NAMED,
         words=lambda value: ("-off_cache", value),
+        refusals=accepted.refusals("-off_cache"),
     ),
     SuiteOption(
         "multi",
@@ -91,6 +216,7 @@ OPTIONS = (
         ("off", "0", "1"),
         apart=NAMED,
         words=lambda value: ("-multi", value),
+        refusals=accepted.refusals("-multi"),
         change=_groups_of_pairs,
     ),
     SuiteOption(
@@ -102,17 +228,19 @@ OPTIONS = (
         shape="default or PxQ, whose product is the number of ranks",
         apart=NAMED,
         words=lambda value: ("-map", value),
+        refusals=accepted.refusals("-map"),
         change=_mapped,
     ),
     SuiteOption(
         "lengths",
         "message lengths of a file, one in a line (-msglen)",
         "default",
-        _COMMON,
+        accepted.groups("-msglen"),
         pattern=r"/.*",
         shape="default or the absolute path of a file with one length in bytes in each line",
         apart=ALIKE,
         words=lambda value: ("-msglen", value),
+        refusals=accepted.refusals("-msglen"),
         change=_with_lengths,
         sizes=_lengths,
         fault=_lengths_fault,

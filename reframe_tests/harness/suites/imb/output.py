@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..benchmark import ELEMENT, SIZELESS, Benchmark
+from ..benchmark import SIZELESS
 from ..records import OutputError, Record
 from . import columns as imb_columns
 from . import section as imb_section
 from .columns import GROUP, QUANTITY_OF_COLUMN, REPETITIONS, SIZE
-from .header import BARE, FILES, PARTS, RUN_ON, TITLE, Header, quote
+from .header import BARE, FILES, PARTS, RUN_ON, TITLE, Header, quote, ranks_series
 from .section import CommonSizes, Section
 
 LAST_LINE = "# All processes entering MPI_Finalize"
@@ -262,7 +262,7 @@ class _Reader:
         wanted: list[tuple[str, int, str]] = []
         npmin = self.header.number("-npmin", 1 if self.header.binary == FILES else 2)  # IMB_init.c
         for row in self.header.benchmarks:
-            series = [world] if self.header.binary == "IMB-P2P" else _ranks_series(row, world, npmin, self.header.year)
+            series = [world] if self.header.binary == "IMB-P2P" else ranks_series(row, world, npmin, self.header.year)
             wanted += [(row.name, ranks, mode) for ranks in series for mode in self.header.variants(row)]
             if row.ranks == "even" and self.header.year == 2018:
                 npmin += npmin % 2  # for all later benchmarks, too (IMB.c)
@@ -312,20 +312,6 @@ class _Reader:
             raise self._wrong(
                 number, "a second run starts before the first one ends; the outputs are interleaved or cut, run again"
             )
-
-
-def _ranks_series(row: Benchmark, world: int, npmin: int, year: int) -> list[int]:
-    """Numbers of ranks IMB runs a benchmark on: npmin, 2 npmin, ... below, and all (helper_init_scope; IMB.c in 2018)."""
-    if row.sizes == ELEMENT and year > 2018 and min(world, npmin) > 2:
-        return []  # left out without a word
-    if row.ranks in ("pair", "one"):
-        return [min(2 if row.ranks == "pair" else 1, world)]
-    if row.ranks == "even":
-        world, npmin = world - world % 2, npmin + npmin % 2
-    series = [max(1, min(world, npmin))]
-    while series[-1] < world:
-        series.append(min(2 * series[-1], world))
-    return series
 
 
 def _what_is_wrong(line: str, columns: Sequence[str]) -> str:

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...vocabulary import NotMeasured
+from .. import traffic
 from ..benchmark import SIZELESS, Benchmark
 from ..options import ALIKE, NAMED, PRINTED, SuiteOption
 from . import facts
 from .columns import FULL_OVERLAP
-from .rows import FULL, OVERLAP
+from .rows import FULL, OVERLAP, STARTUP, WINDOW
 
 #: Synchronisations of osu_put_bibw, which knows no passive target (its help text, 7.5).
 ACTIVE_TARGET = ("pscw", "fence")
 #: Percentiles asked for, and so the quantities: their default in 7.3 was another one.
 PERCENTILES = (50, 90, 99)
 _ONE_SIDED = ("one_sided_osu", "atomics_osu")
+_WINDOWED = (traffic.window_one_way, traffic.window_both_ways, traffic.window_fan)
 _COLLECTIVES = ("collectives_osu", "nonblocking_osu", "neighbourhood_osu", "persistent_osu")
 #: With ``-z`` osu_multi_lat of 7.5 prints the titles of percentiles and no values under them, osu_latency_mp neither.
 _NO_PERCENTILES = ("osu_multi_lat", "osu_latency_mp", "osu_latency_mt", "osu_partitioned_latency")
 
 
 def _window(row: Benchmark, value: str, ranks: int) -> Benchmark:
-    _, _, flag, sync = row.options
-    return replace(row, options=("-w", value, flag, sync), variants=(f"{value},{sync}",))
+    _, _, flag, sync, *rest = row.options
+    return replace(row, options=("-w", value, flag, sync, *rest), variants=(f"{value},{sync}",))
 
 
 def _sync(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    flag, window, _, own = row.options
+    flag, window, _, own, *rest = row.options
     if value == own or (row.name == "osu_put_bibw" and value not in ACTIVE_TARGET):
         return None
-    return replace(row, options=(flag, window, "-s", value), variants=(f"{window},{value}",))
+    return replace(row, options=(flag, window, "-s", value, *rest), variants=(f"{window},{value}",))
 
 
 def _percentiles(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
@@ -46,6 +49,24 @@ def _full(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
 
 def _validation(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
     return None if row.sizes == SIZELESS else row
+
+
+def _window_size(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
+    if row.traffic not in _WINDOWED:
+        return None
+    kept = row.options[: -len(WINDOW)] if row.options[-len(WINDOW) :] == WINDOW else row.options
+    variants = tuple(name.replace(f"window={traffic.WINDOW}", f"window={value}") for name in row.variants)
+    bound = traffic.with_window(row.traffic, int(value))
+    return replace(row, options=(*kept, WINDOW[0], value), variants=variants, traffic=bound)
+
+
+def _pairs(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
+    """So many pairs; what they get together is not what all links carry. osu_multi_lat knows no number of pairs."""
+    if row.name != "osu_mbw_mr":
+        return None
+    if 2 * int(value) >= ranks:
+        raise NotMeasured(f"pairs={value} takes {2 * int(value)} ranks of {ranks}; ask for fewer than half of them")
+    return replace(row, first_ranks=2 * int(value), directions=0, options=(*row.options, "-p", value))
 
 
 OPTIONS = (
@@ -101,5 +122,41 @@ OPTIONS = (
         words=lambda value: ("-c",),
         change=_validation,
         validates=True,
+    ),
+    SuiteOption(
+        "window_size",
+        "messages that are on their way before the receiver answers (-W)",
+        str(traffic.WINDOW),
+        ("p2p_osu", "transfer_osu", "one_sided_osu", "atomics_osu", "p2p_persistent_osu", "congestion_osu"),
+        tuple(str(size) for size in (traffic.WINDOW, *(1 << log for log in range(11) if 1 << log != traffic.WINDOW))),
+        apart=NAMED,
+        change=_window_size,
+    ),
+    # osu_mbw_mr of 7.5 takes -p and then sets the pairs to half of the ranks; that of 7.0 does not.
+    SuiteOption(
+        "pairs",
+        "pairs of ranks that transfer at the same time, the others idle (-p of osu_mbw_mr)",
+        "all",
+        ("transfer_osu",),
+        pattern=r"[1-9][0-9]{0,5}",
+        shape="all or a number of pairs",
+        until=(7, 1),
+        apart=NAMED,
+        change=_pairs,
+    ),
+    # Over TCP the end of a session may close connections before their bytes were counted (recorder.c); the case then fails.
+    SuiteOption(
+        "session",
+        "MPI is begun with MPI_Session_init and not with MPI_Init (-I)",
+        "off",
+        ("p2p_osu", "transfer_osu", *_ONE_SIDED, "p2p_persistent_osu", "congestion_osu", *_COLLECTIVES),
+        ("off", "on"),
+        since=(7, 5),
+        apart=NAMED,
+        words=lambda value: ("-I",),
+        refusals={
+            STARTUP: "osu_init uses MPI_COMM_WORLD, which a session has not, and osu_hello knows no sessions",
+            "partitioned_osu": "osu_partitioned_latency uses MPI_COMM_WORLD, which a session has not",
+        },
     ),
 )
