@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -25,6 +26,11 @@ import sys
 import time
 import zlib
 from pathlib import Path
+
+try:
+    from ctypes import CDLL
+except ImportError:  # Debian's python3-minimal
+    CDLL = None  # type: ignore[assignment,misc]
 
 #: This program, for who starts it.
 PROGRAM = Path(__file__).resolve()
@@ -48,6 +54,10 @@ PORT_COUNTERS, WORD = {"rx_bytes": "counters/port_rcv_data", "tx_bytes": "counte
 MOST = 1 << 20
 #: Between the server's words and the client's; a ``:`` would part the step for srun(1).
 BETWEEN = "+"
+
+
+#: ``PR_SET_PDEATHSIG`` (linux/prctl.h).
+PR_SET_PDEATHSIG = 1
 
 
 class Failed(Exception):
@@ -151,6 +161,13 @@ def require(words: "list[str]") -> "None":
         raise Failed("there is no program " + program + " on PATH")
 
 
+def end_with(parent: "int", library: "CDLL") -> "None":
+    """In the child: the kernel ends it when the program that started it is killed, which then can end nothing (prctl(2))."""
+    library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # killed before
+        os._exit(1)
+
+
 class Process:
     """A program that runs, with its output in files so that no pipe fills up."""
 
@@ -158,9 +175,15 @@ class Process:
         self.variables, self.words = part(words)
         self.files = [Path(name + ".out"), Path(name + ".err")]
         self.began = time.monotonic()
+        parent, library = os.getpid(), CDLL(None) if CDLL else None
         with self.files[0].open("wb") as out, self.files[1].open("wb") as err:
             self.child = subprocess.Popen(
-                self.words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=dict(os.environ, **self.variables)
+                self.words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=dict(os.environ, **self.variables),
+                preexec_fn=(lambda: end_with(parent, library)) if library else None,
             )
         found = re.search(r"(?m)^Cpus_allowed_list:\s*(\S+)", text(Path(f"/proc/{self.child.pid}/status")))
         self.cores = found.group(1) if found else ""

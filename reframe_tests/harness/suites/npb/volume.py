@@ -14,8 +14,8 @@ least once an iteration (``copy_faces.f``, ``exchange_3.f``, ``comm3`` of ``mg.f
 N^3/2`` points has at least ``min(N^2, 2 sqrt(V N), 3 V^(2/3))`` faces to the rest (Bollobas and Leader, "Edge-isoperimetric
 inequalities in the grid", Combinatorica 11, 1991, theorem 3). One layer of points is counted, of the two that most exchange.
 
-Of both half is taken, since parts are not equal where a grid or an order cannot be divided. EP exchanges a dozen doubles in all:
-nothing that can be told from a node's other traffic.
+Of both half is taken, since parts are not equal where a grid or an order cannot be divided. EP exchanges a dozen doubles in
+all: nothing that can be told from a node's other traffic.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the NAS Parallel Benchmarks must at least send: below what is known to be sent, and above what a wrong network hides in."""
+"""What the NAS Parallel Benchmarks must at least send: below what was counted, and above what hides a wrong network."""
 
 from __future__ import annotations
 
