@@ -165,7 +165,7 @@ def test_no_byte_can_be_changed(name: str) -> None:
         (BANDWIDTH, "client", put(output=""), "cut off or mixed up"),
         (BANDWIDTH, "client", counted(tx_bytes=0), "it went over another network"),
         (BANDWIDTH, "server", counted(), "lo of c1 received 0 bytes, and ucx_perftest exchanged 131072000"),
-        # What a node says to others meanwhile is more than the payload of small messages (16 kB), and no packet is without head.
+        # What a node says to others meanwhile is more than the payload of small messages (16 kB); no packet without head.
         (LATENCY, "client", lambda end: grown(end, 94_000), "sent 94000 bytes, and ucx_perftest exchanged 96000: it went over"),
         (IPERF3, "server", counted(), "it went over another network"),
         (PINGPONG, "client", counted(), "it went over another network"),
