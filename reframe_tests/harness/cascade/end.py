@@ -28,9 +28,12 @@ import zlib
 from pathlib import Path
 
 try:
-    from ctypes import CDLL
-except ImportError:  # Debian's python3-minimal
-    CDLL = None  # type: ignore[assignment,misc]
+    import ctypes
+
+    #: The C library of this process.
+    LIBRARY: "ctypes.CDLL | None" = ctypes.CDLL(None)
+except ImportError:  # Debian's python3-minimal has no ctypes
+    LIBRARY = None
 
 #: This program, for who starts it.
 PROGRAM = Path(__file__).resolve()
@@ -161,9 +164,10 @@ def require(words: "list[str]") -> "None":
         raise Failed("there is no program " + program + " on PATH")
 
 
-def end_with(parent: "int", library: "CDLL") -> "None":
+def end_with(parent: "int") -> "None":
     """In the child: the kernel ends it when the program that started it is killed, which then can end nothing (prctl(2))."""
-    library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if LIBRARY is not None:
+        LIBRARY.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # killed before
         os._exit(1)
 
@@ -175,7 +179,7 @@ class Process:
         self.variables, self.words = part(words)
         self.files = [Path(name + ".out"), Path(name + ".err")]
         self.began = time.monotonic()
-        parent, library = os.getpid(), CDLL(None) if CDLL else None
+        parent = os.getpid()
         with self.files[0].open("wb") as out, self.files[1].open("wb") as err:
             self.child = subprocess.Popen(
                 self.words,
@@ -183,7 +187,7 @@ class Process:
                 stdout=out,
                 stderr=err,
                 env=dict(os.environ, **self.variables),
-                preexec_fn=(lambda: end_with(parent, library)) if library else None,
+                preexec_fn=lambda: end_with(parent),
             )
         found = re.search(r"(?m)^Cpus_allowed_list:\s*(\S+)", text(Path(f"/proc/{self.child.pid}/status")))
         self.cores = found.group(1) if found else ""

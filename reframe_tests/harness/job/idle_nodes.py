@@ -23,7 +23,7 @@ PATIENCE = "5m"
 #: Growth begins with two.
 FEWEST = 2
 #: Share of a partition's nodes that must be idle unless the site says otherwise: with less it is not the machine that is
-#: measured. A convention; nights whose numbers differ less are told apart by their node counts.
+#: measured. A convention; nights whose numbers differ less are kept apart by their node counts.
 LEAST_SHARE = 0.5
 
 

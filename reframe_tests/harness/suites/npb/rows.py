@@ -49,7 +49,7 @@ def variant(problem: str) -> str:
     return f"class={problem}"
 
 
-# Parties of the bounds are nodes, or the ranks of one; what EP exchanges is too little to be told from other traffic.
+# Parties of the bounds are nodes, or the ranks of one; what EP exchanges is too little to be seen beside other traffic.
 ROWS: tuple[Benchmark, ...] = tuple(
     Benchmark(
         kernel,

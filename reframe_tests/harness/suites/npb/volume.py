@@ -1,4 +1,4 @@
-"""What the NAS Parallel Benchmarks must at least send, so that a run that went past its fabric is told from one that used it.
+"""What the NAS Parallel Benchmarks must at least send, so that a run past its fabric is not taken for one on it.
 
 All bounds are per iteration of the benchmark and of all parties (nodes, or the ranks of one node) together, payload only, and
 hold however ranks are laid out. Problem sizes are those of ``sys/setparams.c`` of NPB 3.3 and 3.4 (and of NASA's page "Problem
@@ -15,11 +15,12 @@ N^3/2`` points has at least ``min(N^2, 2 sqrt(V N), 3 V^(2/3))`` faces to the re
 inequalities in the grid", Combinatorica 11, 1991, theorem 3). One layer of points is counted, of the two that most exchange.
 
 Of both half is taken, since parts are not equal where a grid or an order cannot be divided. EP exchanges a dozen doubles in
-all: nothing that can be told from a node's other traffic.
+all: nothing that could be seen beside a node's other traffic.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -75,7 +76,7 @@ def surface(width: int) -> Callable[[int, int], float]:
 
     def bound(size: int, parties: int) -> float:
         part = size**3 / parties
-        return width * parties * min(size**2, 2 * (part * size) ** 0.5, 3 * part ** (2 / 3))
+        return width * parties * min(float(size**2), 2 * math.sqrt(part * size), 3 * math.pow(part, 2 / 3))
 
     return bound
 
