@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -25,6 +26,14 @@ import sys
 import time
 import zlib
 from pathlib import Path
+
+try:
+    import ctypes
+
+    #: The C library of this process.
+    LIBRARY: "ctypes.CDLL | None" = ctypes.CDLL(None)
+except ImportError:  # Debian's python3-minimal has no ctypes
+    LIBRARY = None
 
 #: This program, for who starts it.
 PROGRAM = Path(__file__).resolve()
@@ -48,6 +57,10 @@ PORT_COUNTERS, WORD = {"rx_bytes": "counters/port_rcv_data", "tx_bytes": "counte
 MOST = 1 << 20
 #: Between the server's words and the client's; a ``:`` would part the step for srun(1).
 BETWEEN = "+"
+
+
+#: ``PR_SET_PDEATHSIG`` (linux/prctl.h).
+PR_SET_PDEATHSIG = 1
 
 
 class Failed(Exception):
@@ -151,6 +164,14 @@ def require(words: "list[str]") -> "None":
         raise Failed("there is no program " + program + " on PATH")
 
 
+def end_with(parent: "int") -> "None":
+    """In the child: the kernel ends it when the program that started it is killed, which then can end nothing (prctl(2))."""
+    if LIBRARY is not None:
+        LIBRARY.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # killed before
+        os._exit(1)
+
+
 class Process:
     """A program that runs, with its output in files so that no pipe fills up."""
 
@@ -158,9 +179,15 @@ class Process:
         self.variables, self.words = part(words)
         self.files = [Path(name + ".out"), Path(name + ".err")]
         self.began = time.monotonic()
+        parent = os.getpid()
         with self.files[0].open("wb") as out, self.files[1].open("wb") as err:
             self.child = subprocess.Popen(
-                self.words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=dict(os.environ, **self.variables)
+                self.words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=dict(os.environ, **self.variables),
+                preexec_fn=lambda: end_with(parent),
             )
         found = re.search(r"(?m)^Cpus_allowed_list:\s*(\S+)", text(Path(f"/proc/{self.child.pid}/status")))
         self.cores = found.group(1) if found else ""

@@ -2,11 +2,13 @@
 
 ReFrame counts them (``RegressionTest.num_tasks <= 0`` and ``--flex-alloc-nodes``), but only after a launcher's command line has
 to be known, so it is asked before. How many there are changes from night to night: ``all`` is a node count of its own, for
-groups alone whose metrics are named with growing node counts; the number is stored beside it.
+groups alone whose metrics are named with growing node counts; the number is stored beside it. A few of many are no whole
+machine: where less than a share of the partition's nodes is idle (``least_idle_share`` in system.py), the case fails.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +22,9 @@ from ..vocabulary import ALL_NODES, ALL_NODES_WORD, NotMeasured
 PATIENCE = "5m"
 #: Growth begins with two.
 FEWEST = 2
+#: Share of a partition's nodes that must be idle unless the site says otherwise: with less it is not the machine that is
+#: measured. A convention; nights whose numbers differ less are kept apart by their node counts.
+LEAST_SHARE = 0.5
 
 
 class _AllNodes(int):
@@ -60,8 +65,8 @@ def count(nodes: int, group: str, job: Any, extras: Mapping[str, Any], *, dry_ru
     :param nodes: as asked for.
     :param job: ReFrame's, of the partition; its options (``--exclude``, ``--reservation``, ...) count.
     :param extras: of the partition.
-    :raises NotMeasured: they are too few, or the scheduler does not say.
-    :raises ReframeError: it was asked and gave no answer.
+    :raises NotMeasured: the scheduler does not say.
+    :raises ReframeError: they are too few, or the scheduler was asked and gave no answer.
     """
     assumed = assume(nodes, group, extras)
     if nodes != ALL_NODES or dry_run:
@@ -69,15 +74,20 @@ def count(nodes: int, group: str, job: Any, extras: Mapping[str, Any], *, dry_ru
     name = job.scheduler.registered_name
     try:
         found = int(job.guess_num_tasks())
+        chosen = isinstance(job.sched_flex_alloc_nodes, int)  # by the user, as a number
+        there = found if chosen else len(job.scheduler.filternodes(job, job.scheduler.allnodes()))
     except NotImplementedError:
         raise NotMeasured(f"scheduler {name} does not say which nodes are idle: give a number of nodes") from None
     except ReframeError as error:
         raise ReframeError(f"which nodes are idle is not known: {error}") from None
-    if found < FEWEST:
-        there = "1 node of the partition is" if found == 1 else f"{found} nodes of the partition are"
-        raise NotMeasured(
-            f"nodes=all: {there} in state {job.sched_flex_alloc_nodes} (--flex-alloc-nodes), and growth needs {FEWEST}; "
-            "other cases of this session may hold the rest"
+    share = float(extras.get("least_idle_share", LEAST_SHARE))
+    least = max(FEWEST, math.ceil(share * there))
+    if found < least:
+        raise ReframeError(
+            f"nodes=all: {found} of {there} node{'s'[: there != 1]} {'is' if found == 1 else 'are'} in state "
+            f"{job.sched_flex_alloc_nodes} (--flex-alloc-nodes), and at least {least} are asked for ({FEWEST}, and "
+            f"{share:.0%} of all: least_idle_share in system.py); see 'sinfo -R', and run it without other cases, which may "
+            "hold the rest"
         )
     return found
 

@@ -111,12 +111,13 @@ def lost_cases(message: str, words: Sequence[str]) -> str:
     :param words: ReFrame's command line without the program.
     """
     ran = _RAN.search(message)
-    if not ran or any(word.startswith("--dry") for word in words):
+    if not ran:
         return ""
     planned, skipped, aborted = (int(ran[name] or 0) for name in ("all", "skipped", "aborted"))
     if aborted:
         return f"interrupted: {aborted} of {planned} cases did not run"
-    return f"nothing was measured: all {planned} cases were skipped" if planned and planned == skipped else ""
+    was = "would be" if any(word.startswith("--dry") for word in words) else "was"
+    return f"nothing {was} measured: all {planned} cases were skipped" if planned and planned == skipped else ""
 
 
 class _Listener(logging.Handler):

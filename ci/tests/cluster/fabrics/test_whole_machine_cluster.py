@@ -1,4 +1,4 @@
-"""All idle nodes of a real Slurm in one job, counted when it is made; fewer than two are skipped with the reason."""
+"""All idle nodes of a real Slurm in one job, counted when it is made; too few of them fail with the reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_collectives_on_all_idle_nodes(cluster: LiveCluster, visible: Path) -> N
     assert session_values.cases_of(exported, "minicluster").collect()["nodes"].to_list() == [0], "one history, however many"
 
 
-def test_where_others_hold_a_node_it_is_skipped_and_said(cluster: LiveCluster, visible: Path) -> None:
+def test_where_others_hold_a_node_it_fails_and_says_so(cluster: LiveCluster, visible: Path) -> None:
     held = cluster("exec", "--", "sbatch", "--parsable", "--partition=eth1g", "-N1", "--exclusive", "--wrap=sleep 600")
     assert held.returncode == 0, held.stderr
     try:
@@ -37,6 +37,6 @@ def test_where_others_hold_a_node_it_is_skipped_and_said(cluster: LiveCluster, v
         done = cluster_reframe.run(cluster, visible / "held", *OPTIONS, files=["collectives.py"])
     finally:
         cluster("exec", "--", "scancel", held.stdout.strip())
-    assert [case.result for case in done.session.cases] == ["skip"], done.said
+    assert (done.status, [case.result for case in done.session.cases]) == (1, ["fail"]), done.said
     (case,) = done.session.cases
-    assert "nodes=all: 1 node of the partition is in state idle" in case.reason, case.reason
+    assert "nodes=all: 1 of 2 nodes is in state idle" in case.reason, case.reason

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,36 @@ def test_a_server_does_not_outlive_its_client(tmp_path: Path) -> None:
     assert (server["ended"], server["status"]) == ("after the client", -15)
     with pytest.raises(OutputError, match=f"{PROGRAM}'s client ended with exit status 1: no such device"):
         pair.read(left(tmp_path, "failed"), PROGRAM, "failed")
+
+
+@pytest.mark.parametrize("which", ["server", "client"])
+def test_no_program_outlives_an_end_that_is_killed(tmp_path: Path, which: str) -> None:
+    """As iperf3 would on a node whose jobs have no cgroup: its server waits for a client without end."""
+    say = "import os, pathlib; pathlib.Path('who').write_text(str(os.getpid())); "
+    wait = "import time; time.sleep(600)"
+    server = (
+        f"import socket, sys; asked = socket.create_server((sys.argv[1], int(sys.argv[2]))); {say if which == 'server' else ''}"
+    )
+    running = [
+        start(tmp_path, "killed", "server", sys.executable, "-c", server + wait, *PLACES),
+        start(tmp_path, "killed", "client", sys.executable, "-c", (say if which == "client" else "") + wait, *PLACES),
+    ]
+    who = tmp_path / "who"
+    while not (who.exists() and who.read_text()) and all(each.poll() is None for each in running):
+        time.sleep(0.05)
+    program = int(who.read_text())
+    for each in running:
+        each.kill()
+        each.wait()
+    until = time.monotonic() + 60
+    while Path(f"/proc/{program}/stat").exists() and time.monotonic() < until:
+        if Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            break
+        time.sleep(0.05)
+    else:
+        if Path(f"/proc/{program}").exists():
+            os.kill(program, signal.SIGKILL)
+            pytest.fail(f"the {which}'s program goes on")
 
 
 def test_a_client_that_hangs_is_ended(tmp_path: Path) -> None:

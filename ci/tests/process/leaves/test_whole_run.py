@@ -133,7 +133,8 @@ RAN = "[  PASSED  ] Ran {}/{} test case(s) from 2 check(s) (0 failure(s), 0 expe
         ((2, 2, 0, 0), ["-r"], ""),
         ((1, 2, 1, 0), ["-r"], ""),
         ((0, 2, 2, 0), ["-r"], "nothing was measured: all 2 cases were skipped"),
-        ((0, 2, 2, 0), ["--dry-run"], ""),
+        ((0, 2, 2, 0), ["--dry-run"], "nothing would be measured: all 2 cases were skipped"),
+        ((1, 2, 1, 0), ["--dry-run"], ""),
         ((1, 3, 0, 2), ["-r", "--duration=1m"], "interrupted: 2 of 3 cases did not run"),
     ],
 )

@@ -14,16 +14,19 @@ from reframe_tests.harness.vocabulary import ALL_NODES, NotMeasured
 EXTRAS = {"node_counts": [2, 16]}
 
 
-def job(answer: Any, scheduler: str = "slurm") -> Any:
-    """A job that ReFrame finds so many nodes for, or an error."""
+def job(answer: Any, scheduler: str = "slurm", *, there: int = 64, flex: Any = "idle") -> Any:
+    """A job that ReFrame finds so many nodes for, or an error, on a partition that has so many."""
 
     def guess() -> Any:
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    named = SimpleNamespace(registered_name=scheduler)
-    return SimpleNamespace(guess_num_tasks=guess, scheduler=named, sched_flex_alloc_nodes="idle")
+    def filternodes(_: Any, nodes: set[int]) -> set[int]:
+        return nodes - {-1}  # of another partition
+
+    named = SimpleNamespace(registered_name=scheduler, allnodes=lambda: {-1, *range(there)}, filternodes=filternodes)
+    return SimpleNamespace(guess_num_tasks=guess, scheduler=named, sched_flex_alloc_nodes=flex)
 
 
 def count(answer: Any, nodes: int = ALL_NODES, *, dry_run: bool = False) -> int:
@@ -45,10 +48,23 @@ def test_as_many_as_are_idle_and_a_number_asked_for_is_kept() -> None:
     assert idle_nodes.as_stored(ALL_NODES) == {"nodes_symbol": "all"} and idle_nodes.as_stored(4) == {}
 
 
-@pytest.mark.parametrize(("found", "words"), [(1, "1 node of the partition is"), (0, "0 nodes of the partition are")])
-def test_fewer_than_two_are_no_growth(found: int, words: str) -> None:
-    with pytest.raises(NotMeasured, match=rf"^nodes=all: {words} in state idle .*, and growth needs 2"):
-        count(found)
+@pytest.mark.parametrize(
+    ("found", "there", "extras", "words"),
+    [
+        (1, 2, {}, "1 of 2 nodes is in state idle .*, and at least 2 are asked for"),
+        (0, 1, {}, "0 of 1 node are in state idle .*, and at least 2 are asked for"),
+        (2, 64, {}, "2 of 64 nodes are in state idle .*, and at least 32 are asked for"),
+        (60, 64, {"least_idle_share": 0.95}, "60 of 64 nodes are in state idle .*, and at least 61 .*95% of all"),
+    ],
+)
+def test_a_few_of_many_nodes_are_no_whole_machine(found: int, there: int, extras: dict[str, Any], words: str) -> None:
+    """Where all others are drained it was green with a note, and where one was left it was skipped."""
+    with pytest.raises(ReframeError, match=f"^nodes=all: {words}"):
+        idle_nodes.count(ALL_NODES, "growth", job(found, there=there), {**EXTRAS, **extras}, dry_run=False)
+
+
+def test_a_number_that_the_user_gives_is_no_share() -> None:
+    assert idle_nodes.count(ALL_NODES, "growth", job(4, flex=4), EXTRAS, dry_run=False) == 4
 
 
 def test_a_scheduler_that_does_not_say() -> None:

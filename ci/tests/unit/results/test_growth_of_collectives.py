@@ -99,6 +99,7 @@ def test_values_are_those_printed() -> None:
         (r"^(Allreduce +2 +8 +)100", r"\g<1>  0", "is not a row"),
         (r"^(Barrier +2 +- +100 +\S+ +)16\.731", r"\g<1>26.731", "below a smaller one"),
         (r"^(Barrier +2 +- +100 +\S+ +)16\.731", r"\g<1> 0.000", "a percentile is nothing"),
+        (r"^(Barrier +2 +- +100 +)\S+", r"\g<1>0.001", "the mean is below half of the median"),
         (r"^(Barrier +2 +- +100 +\S+ +)16\.731", r"\g<1>   nan", "is not a row"),
         (r"slowest rank$", "fastest rank", "the head of the table"),
         (r"p90\[us\]", "p95[us]", "the head of the table"),

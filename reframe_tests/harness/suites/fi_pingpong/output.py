@@ -43,7 +43,7 @@ def parse(text: str, source: str) -> list[Record]:
         )
     time_us, _ = (_read_table(end, int(size), int(repetitions), source) for end in (ends.client, ends.server))
     carried = int(size) * int(repetitions)
-    pair.expect_carried(ends, carried, carried, NAME, source)
+    pair.expect_carried(ends, carried, carried, NAME, source, int(repetitions))
     # MB/sec is the size over this time, with fewer digits.
     return [Record(NAME, "pingpong", 2, 1, int(size), int(repetitions), {"latency_us": time_us}, f"endpoint={endpoint}")]
 

@@ -41,5 +41,8 @@ def _record(source: str, number: int, line: str, head: Sequence[re.Match[str]]) 
     percentiles = list(values.values())[1:]
     if percentiles != sorted(percentiles) or not percentiles[0]:
         raise wrong(source, number, "a percentile is nothing or below a smaller one; the output is damaged")
+    # Half of the times are the median or longer; 0.002 for the digits.
+    if 2 * next(iter(values.values())) < percentiles[0] - 0.002:
+        raise wrong(source, number, "the mean is below half of the median; the output is damaged")
     size = None if found[3] == "-" else int(found[3])
     return Record(rows.NAME, found[1], int(head[1][1]), 1, size, int(found[4]), values, variant=f"nodes={found[2]}")

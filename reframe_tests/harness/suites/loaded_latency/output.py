@@ -45,6 +45,8 @@ def _record(source: str, number: int, line: str, head: Sequence[re.Match[str]]) 
     ranks = int(head[1][1])
     if load := _LOAD.fullmatch(line):
         values = {"bandwidth_mb_per_s": float(load[2])}
+        if not values["bandwidth_mb_per_s"]:
+            raise wrong(source, number, "the streams carried nothing, so that the victims were alone all the time")
         return Record(rows.NAME, rows.LOAD, ranks, 1, rows.STREAM, int(load[1]), values)
     found = _VICTIM.fullmatch(line)
     if not found:
@@ -53,4 +55,7 @@ def _record(source: str, number: int, line: str, head: Sequence[re.Match[str]]) 
     percentiles = list(times.values())[1:]
     if percentiles != sorted(percentiles) or not percentiles[0]:
         raise wrong(source, number, "a percentile is nothing or below a smaller one; the output is damaged")
+    # Half of the times are the median or longer; 0.002 for the digits.
+    if 2 * times["latency_us"] < percentiles[0] - 0.002 or not times["latency_us"]:
+        raise wrong(source, number, "the mean is below half of the median; the output is damaged")
     return Record(rows.NAME, rows.VICTIM, ranks, 1, rows.PING, int(found[2]), times, found[1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ..records import OutputError, Record
-from . import printed, rows
+from . import printed, rows, volume
 
 TITLE = re.compile(rf"^[ \t]*NAS Parallel Benchmarks 3\.[34] -- ({'|'.join(rows.RANKS)}) Benchmark[ \t\r]*$", re.M)
 _BEFORE = re.compile(r"[ \t\r\n]*")
@@ -64,11 +64,17 @@ def _record(source: str, name: str, found: re.Match[str]) -> Record:
             f"{source}: {name} was started on {total} ranks, and {taking_part or 'no number of them'} {what}; start it on "
             f"{'as many as that' if taking_part else 'a number it prints'}."
         )
+    wanted = volume.PROBLEMS[name][problem].iterations
+    if int(found["iterations"]) != wanted:
+        raise OutputError(
+            f"{source}: {name} of class {problem} made {found['iterations']} iterations, and the class has {wanted}; it was "
+            "changed, or the output is damaged."
+        )
     rate = float(found["mops"])
     if total < 1 or abs(rate / total - float(found["each"])) > _HALF * 2 + rate * 1e-6:
         raise OutputError(f"{source}: Mop/s of {name} is not {total} times that of a process; the output is damaged.")
     values = {"time_s": float(found["seconds"]), "mop_per_s": rate}
-    return Record(rows.NAME, name, total, 1, None, None, values, rows.variant(problem))
+    return Record(rows.NAME, name, total, 1, None, wanted or None, values, rows.variant(problem))
 
 
 def _wrong(source: str, text: str, found: re.Match[str], what: str) -> OutputError:

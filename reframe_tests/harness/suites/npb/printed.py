@@ -12,7 +12,7 @@ _END = """
 {name} Benchmark Completed{dot}
 Class = <w:problem>
 Size = <t>
-Iterations = <n>
+Iterations = <n:iterations>
 Time in seconds = <d:seconds>
 Total processes = <n:total>
 ? Compiled procs = <n:compiled>

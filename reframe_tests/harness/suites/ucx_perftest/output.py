@@ -62,7 +62,8 @@ def parse(text: str, source: str) -> list[Record]:
     for time_us, mib_per_s, messages in (*since, (overall, rate, found[8])):
         _expect_fit(time_us, mib_per_s, int(messages), int(size), source)
     carried = int(size) * int(repetitions)
-    pair.expect_carried(ends, carried, carried if test == "tag_lat" else 0, NAME, source)
+    latency = test == "tag_lat"
+    pair.expect_carried(ends, carried, carried if latency else 0, NAME, source, int(repetitions) if latency else 0)
     values = (
         {"latency_us": overall, "latency_p50_us": median}
         if test == "tag_lat"
