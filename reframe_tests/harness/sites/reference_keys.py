@@ -91,7 +91,7 @@ def problems(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> Iterato
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
             yield f"'{number}' is not a number of {what}; symbolic names are resolved before references are looked up"
     if quantity_of(test, str(metric)) is None:
-        yield f"{test} never gives a metric '{metric}'{_meant(str(metric), _names(test))}"
+        yield f"{test} never gives a metric '{metric}'{_meant_metric(test, str(metric))}"
     if system is None:
         return
     described = {f"{system['name']}:{row['name']}": row["extras"] for row in system["partitions"]}
@@ -121,12 +121,20 @@ def problems(keys: tuple[Any, ...], system: Mapping[str, Any] | None) -> Iterato
             yield f"'{fabric}' of partition '{partition}' is measured on {_listed(counts)} nodes, not on {nodes}"
 
 
-def _names(test: str) -> list[str]:
-    return [
+def _meant_metric(test: str, metric: str) -> str:
+    """The nearest name among those of the nearest benchmark: under all options a test has a hundred thousand names."""
+    planned = _metrics(tests()[test])
+    starts = {name.partition(".")[0] for name in planned}
+    start = next(iter(difflib.get_close_matches(metric.partition(".")[0], sorted(starts), n=1)), None)
+    named = {name: sizes for name, (_, sizes) in planned.items() if name.partition(".")[0] == start}
+    bare = metric.rpartition(".")[0] if metric.rpartition(".")[2].isdecimal() else metric
+    close = {name: named[name] for name in difflib.get_close_matches(bare, sorted(named), n=3)}
+    names = [
         name if size is None else f"{name}.{size:0{catalogue.SIZE_DIGITS}d}"
-        for name, (_, sizes) in _metrics(tests()[test]).items()
+        for name, sizes in close.items()
         for size in sorted(sizes, key=lambda size: size or 0)
     ]
+    return _meant(metric, names)
 
 
 def _meant(word: str, known: Iterable[str]) -> str:

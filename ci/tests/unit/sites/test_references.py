@@ -275,10 +275,10 @@ def test_the_tests_of_the_project_are_known_with_their_groups() -> None:
     known = reference_keys.tests()
     assert {"ImbPointToPoint": "p2p", "OsuCollectives": "collectives_osu", "Placement": "placement"}.items() <= known.items()
     for test, group in known.items():
-        for metric in catalogue.planned_metrics(group):
-            size = next(iter(catalogue.planned_metrics(group)[metric][1]))
+        for metric, (quantity, sizes) in catalogue.planned_metrics(group).items():
+            size = next(iter(sizes))
             name = metric.replace("*", "2x2") + ("" if size is None else f".{size:010d}")
-            assert reference_keys.quantity_of(test, name) == catalogue.planned_metrics(group)[metric][0]
+            assert reference_keys.quantity_of(test, name) == quantity
 
 
 @pytest.mark.parametrize(
