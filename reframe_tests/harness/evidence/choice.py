@@ -1,7 +1,7 @@
 """Which network an MPI took where nothing forced one: found in what the ranks' sockets and the network cards counted.
 
-The plain start of a user is measured as it is, so the MPI is not asked to say what it chose. Bytes say it: between nodes each of
-them is counted on the card that sent it. Where the ranks' own TCP sockets are all known and had bytes to send, they say it
+The plain start of a user is measured as it is, so the MPI is not asked to say what it chose. Bytes say it: between nodes each
+of them is counted on the card that sent it. Where the ranks' own TCP sockets are all known and had bytes to send, they say it
 exactly; else the cards' counters do, as soon as the benchmark has sent more than a node sends anyway.
 """
 
@@ -111,8 +111,8 @@ def _uncounted(fabric: Fabric, carried: Mapping[str, int], expected_bytes: float
     shown = _shares(carried) or "no device carried more than a node sends anyway"
     return Choice(
         sentences=(
-            f"nothing shows which network carried {format_bytes(expected_bytes)} of {fabric.name}: {shown}; describe the network in "
-            "system.py, or measure where its cards count bytes.",
+            f"nothing shows which network carried {format_bytes(expected_bytes)} of {fabric.name}: {shown}; describe the network "
+            "in system.py, or measure where its cards count bytes.",
         )
     )
 

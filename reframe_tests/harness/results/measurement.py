@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..evidence import checks, choice, clocks, data_check, link_state, link_use, settings, stripes
+from ..evidence import checks, choice, clocks, data_check, link_state, link_use, rank_records, settings, stripes
 from ..job import ending, script, transports
 from ..job.condition import Condition
 from ..printable import printable, printable_data
@@ -283,7 +283,7 @@ def _read_ranks(
     wrong = checks.check_library(ranks, condition.stack)
     wrong += checks.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
     wrong += clocks.check_clocks(ranks)
-    wrong += check_hosts(ranks, said.hosts)
+    wrong += rank_records.check_hosts(ranks, said.hosts)
     wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
     fabric, taken = condition.fabric, choice.Choice()
     if not condition.forced and whole and not absent:
@@ -318,19 +318,6 @@ def _read_ranks(
         "links": link_state.settings_of(links.states),
         "link_errors": links.errors,
     }
-
-
-def check_hosts(ranks: Iterable[checks.RankEvidence], hosts: Mapping[int, str]) -> list[str]:
-    """A sentence for each rank that was on another host than its program says.
-
-    :param hosts: names without a domain, by rank.
-    """
-    there = {rank.rank: rank.host.partition(".")[0] for rank in ranks}
-    return [
-        f"rank {rank} was on {there[rank]} and not on {host}, as its output says."
-        for rank, host in hosts.items()
-        if there.get(rank, host) != host
-    ]
 
 
 def _ranks(record: Record) -> int:

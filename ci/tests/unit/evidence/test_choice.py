@@ -12,14 +12,17 @@ from reframe_tests.harness.evidence.rank_records import Bytes
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 
 GB = 10**9
-SLOW, FAST = Fabric("slow", "tcp", "cluster", (Rail("eth1", 1.0),)), Fabric("fast", "tcp", "cluster", (Rail("eth2", 10.0),))
+SLOW = Fabric("slow", "tcp", "cluster", (Rail("eth1", 1.0),))
+FAST = Fabric("fast", "tcp", "cluster", (Rail("eth2", 10.0),))
 RDMA = Fabric("ib", "verbs", "cluster", (Rail("mlx5_0", 100.0),))
 PLAIN = Fabric("plain", "as_shipped", "cluster", choices=(SLOW, FAST, RDMA))
 MEMORY, LOOP = Fabric("shm", "shm", "node"), Fabric("lo", "tcp", "node", (Rail("lo"),))
 INSIDE = Fabric("inside", "as_shipped", "node", choices=(MEMORY, LOOP))
 
 
-def nodes(cards: dict[str, float], sockets: dict[str, float] | None = None, problems: tuple[str, ...] = ()) -> list[NodeTraffic]:
+def nodes(
+    cards: dict[str, float], sockets: dict[str, float] | None = None, problems: tuple[str, ...] = ()
+) -> list[NodeTraffic]:
     """Two nodes that sent half of everything each."""
     return [
         NodeTraffic(
