@@ -111,8 +111,8 @@ def _uncounted(fabric: Fabric, carried: Mapping[str, int], expected_bytes: float
     shown = _shares(carried) or "no device carried more than a node sends anyway"
     return Choice(
         sentences=(
-            f"nothing shows which network carried {format_bytes(expected_bytes)} of {fabric.name}: {shown}; describe the network "
-            "in system.py, or measure where its cards count bytes.",
+            f"nothing shows which network carried {format_bytes(expected_bytes)} of {fabric.name}: {shown}; describe the "
+            "network in system.py, or measure where its cards count bytes.",
         )
     )
 

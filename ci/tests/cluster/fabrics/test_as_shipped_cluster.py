@@ -1,4 +1,4 @@
-"""A user's plain srun and mpirun on the mini-cluster: what each MPI took is recorded, and another than expected fails the case."""
+"""A user's plain srun and mpirun on the mini-cluster: what the MPI took is recorded, and a fallback fails."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ system["partitions"] = [
 OPTIONS = ("-S", "level=nightly", "-S", "repeats=1", "-p", f"({'|'.join(STACKS)})")
 
 
-def test_what_a_plain_run_took_is_recorded_and_a_fallback_fails(
-    cluster: LiveCluster, visible: Path, require_stack: Any
-) -> None:
+def test_the_network_taken_is_recorded_and_a_fallback_fails(cluster: LiveCluster, visible: Path, require_stack: Any) -> None:
     """Which networks they are is the MPI's affair; that the cards counted the bytes there is not."""
     box = Box(cluster, visible, [require_stack(name) for name in STACKS])
     box.amend(PARTITIONS)
