@@ -86,7 +86,8 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
             if fabric.expect and fabric.expect not in (names := [each.name for each in fabric.choices]):
                 raise SiteError(
                     f"{path}: fabric {fabric.name} of partition {partition['name']} expects {fabric.expect!r}, which is not "
-                    f"one of its other fabrics of scope {fabric.scope} ({', '.join(names) or 'there is none'}); correct 'expect'."
+                    f"one of its other fabrics of scope {fabric.scope} "
+                    f"({', '.join(names) or 'there is none'}); correct 'expect'."
                 )
     return system
 

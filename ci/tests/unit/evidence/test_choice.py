@@ -108,7 +108,8 @@ def test_another_network_than_the_site_expects_is_a_contradiction() -> None:
         "nothing was forced and the site expects fast, but the MPI took slow (eth1 carried 2.1 GB).",
     )
     assert judge(nodes({"eth1": 0.7 * GB, "eth2": 1.4 * GB}), wanted).sentences == (
-        "nothing was forced and the site expects fast, but the MPI took eth1 + eth2 (eth2 carried 1.4 GB, eth1 carried 700 MB).",
+        "nothing was forced and the site expects fast, but the MPI took eth1 + eth2 "
+        "(eth2 carried 1.4 GB, eth1 carried 700 MB).",
     )
     assert judge(nodes({"eth1": 1e5}), wanted, 1e5).sentences == (), "a Barrier says nothing of bandwidth"
 
