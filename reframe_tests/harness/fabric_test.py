@@ -229,7 +229,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             self._options = parameters.suite_options(partition, self.group, self.suite_options)
             self._nodes = idle_nodes.count(self.nodes, self.group, self.job, partition.extras, dry_run=self.is_dry_run())
             self._condition = self._resolve(self._stack)
-            limits = catalogue.Limits(self._condition.fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
+            limits = catalogue.Limits(self._condition.fabric.planned_rate_gbit_per_s, partition.extras.get("most_repetitions"))
             self._launches = self._plan(limits, self._condition)
             if self.paired_stack:
                 theirs = self._resolve(interleaved.find(self.paired_stack, self._stack))
@@ -318,12 +318,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         outcome = self._evaluate(self._condition, self._launches)
         self.samples = [sample.as_dict() for sample in outcome.samples]
         self.proof = outcome.proof
-        self._samples = outcome.samples
+        self._samples, self.condition = outcome.samples, {**self.condition, **outcome.found}
         sentences = outcome.sentences
         if self._paired:
             other = self._evaluate(self._paired.condition, self._paired.launches)
-            samples = [sample.as_dict() for sample in other.samples]
-            self.rival_run = {**self.rival_run, "samples": samples, "proof": other.proof}
+            theirs, samples = {**self.rival_run["condition"], **other.found}, [sample.as_dict() for sample in other.samples]
+            self.rival_run = {"condition": theirs, "samples": samples, "proof": other.proof}
             sentences += other.sentences
         if sentences:
             raise SanityError("; ".join(sentences))

@@ -50,9 +50,11 @@ FACTS = (
     Fact("suites", "benchmark version", "benchmark versions"),
     Fact("suite_options", "suite options", "suite options"),
     Fact("striped", "striping", "striping"),
+    # Of what ran as shipped.
+    Fact("network", "network", "networks"),
 )
 #: Those of them that the condition holds as they are.
-_STORED = ("depth", "transport", "placement", "suite_options", "striped")
+_STORED = ("depth", "transport", "placement", "suite_options", "striped", "network")
 #: Its nodes, where sides are compared that must have the same.
 NODES = Fact("nodelist", "node list", "node lists")
 

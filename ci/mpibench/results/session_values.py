@@ -274,6 +274,7 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
             f"lock hash of {row['stack']}": row["lock_hash"],
             f"suite options of {row['stack']}": condition.get("suite_options"),
             f"striping of {condition.get('fabric')}": "over all rails" if condition.get("striped") else None,
+            f"network of {row['stack']} on {condition.get('fabric')}": condition.get("network"),
             **{f"{name} of {row['stack']}": suite.get("version") for name, suite in _suites(condition)},
             **{str(name): value for name, value in _machine(condition)},
             **_measured_with(condition),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from folders import DATA
 from reframe_tests.harness.job.transports import Setting, check_proofs, resolve_transport, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import NotMeasured
@@ -27,6 +28,8 @@ DEVICES = {
     "mvapich": ("ch4:ofi", "ch4:ucx"),
     "mvapich2": ("ch3:mrail", "ch3:psm", "ch3:nemesis"),
 }
+#: Transports that an MPI is made to use, each with a rail.
+FORCED = tuple(name for name, row in TRANSPORTS.items() if row.forced)
 RAILS = {
     "shm": (),
     "tcp": (Rail("eth1"),),

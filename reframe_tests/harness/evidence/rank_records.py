@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
@@ -388,3 +388,16 @@ def _counters(rows: dict[str, Any]) -> dict[str, Bytes]:
         name: Bytes(*(_get(row, key, int) if key in row else None for key in ("rx_bytes", "tx_bytes")))
         for name, row in rows.items()
     }
+
+
+def check_hosts(ranks: Iterable[RankEvidence], hosts: Mapping[int, str]) -> list[str]:
+    """A sentence for each rank that was on another host than its program says.
+
+    :param hosts: names without a domain, by rank.
+    """
+    there = {rank.rank: rank.host.partition(".")[0] for rank in ranks}
+    return [
+        f"rank {rank} was on {there[rank]} and not on {host}, as its output says."
+        for rank, host in hosts.items()
+        if there.get(rank, host) != host
+    ]

@@ -63,6 +63,11 @@ class Condition:
         return self.nodes * self.ppn
 
     @property
+    def forced(self) -> bool:
+        """Whether the MPI is made to use the fabric; else what it took is found afterwards."""
+        return mpis.transport(self.fabric.transport).forced
+
+    @property
     def core_list(self) -> tuple[tuple[int, ...], ...] | None:
         """CPUs (numbers of the operating system) per rank of a node; ``None`` where the policy names none."""
         return self.placement.ranks

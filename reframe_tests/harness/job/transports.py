@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ..machine.fabric import Fabric
 from ..mpis import registry
-from ..mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, TransportRow
+from ..mpis.transport import DEBUG, LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow
 from ..stacks.stack import Stack
 from ..vocabulary import SCOPE_CLUSTER, SCOPE_NODE, BadInput, NotMeasured
 
@@ -61,6 +61,8 @@ def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
     :raises BadInput: the fabric cannot be used by any MPI as described (unknown transport, no rail, wrong scope).
     """
     _check(fabric)
+    if not registry.transport(fabric.transport).forced:
+        return _as_shipped(stack, fabric)
     rows = [
         row
         for row in registry.find(stack.mpi).rows
@@ -102,6 +104,13 @@ def resolve_transport(stack: Stack, fabric: Fabric) -> Setting:
     return replace(setting, summary=summary)
 
 
+def _as_shipped(stack: Stack, fabric: Fabric) -> Setting:
+    """No setting at all: variables that make an MPI speak are none of a user's plain start either."""
+    mpi = registry.find(stack.mpi).title
+    row = TransportRow(fabric.transport, Range(()), manual="none: nothing is set")
+    return Setting({}, (), row, f"{mpi} {stack.mpi_version}: as shipped, nothing forced", mpi, _asked(fabric))
+
+
 def check_proofs(setting: Setting, debug_text: str, libraries: Iterable[str] = ()) -> list[str]:
     """Judge a run by what it printed and what it had mapped.
 
@@ -140,7 +149,7 @@ def _check(fabric: Fabric) -> None:
     if transport.in_memory:
         if fabric.scope != SCOPE_NODE or fabric.rails:
             raise BadInput(f"fabric {fabric.name}: shared memory has scope {SCOPE_NODE} and no rails.")
-    elif not fabric.rails:
+    elif not fabric.rails and transport.forced:
         raise BadInput(f"fabric {fabric.name}: transport {fabric.transport} needs the device of at least one rail.")
     if fabric.striped and len(fabric.rails) < 2:
         raise BadInput(f"fabric {fabric.name}: striped needs two rails or more, and it has {len(fabric.rails)}.")

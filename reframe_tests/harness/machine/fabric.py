@@ -36,6 +36,8 @@ class Fabric:
     :param min_efficiency: smallest acceptable fraction of line rate x rails at large messages; ``None``: not gated.
     :param tcp_interfaces: for RDMA transports, interfaces whose counters may also grow (IP over the same link).
     :param striped: each rank splits its large messages over all rails; otherwise each message takes one rail.
+    :param choices: where nothing is forced: the partition's other fabrics of this scope, which the MPI may take.
+    :param expect: the one of them that it must take; empty: any.
     """
 
     name: str
@@ -46,6 +48,8 @@ class Fabric:
     min_efficiency: float | None = None
     tcp_interfaces: tuple[str, ...] = ()
     striped: bool = False
+    choices: tuple[Fabric, ...] = ()
+    expect: str = ""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -64,6 +68,12 @@ class Fabric:
         if not rates or any(rate is None for rate in rates):
             return None
         return float(sum(rate for rate in rates if rate is not None))
+
+    @property
+    def planned_rate_gbit_per_s(self) -> float | None:
+        """Line rate in Gbit/s that the work is planned for: where nothing is forced, the lowest of those that may be taken."""
+        rates = [each.line_rate_gbit_per_s for each in self.choices]
+        return min((rate for rate in rates if rate is not None), default=self.line_rate_gbit_per_s)
 
     def share_used(self, rank_numa: Sequence[int | None]) -> float:
         """Share of :attr:`line_rate_gbit_per_s` that the ranks of one node can use: striped all of it, else a rail for each.

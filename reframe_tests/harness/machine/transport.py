@@ -14,6 +14,7 @@ class Transport:
     """What a fabric with this transport is made of, and where its bytes are counted.
 
     :param name: as ``transport`` of a fabric has it.
+    :param forced: the MPI is made to use it; of a fabric with another, what the MPI took is found afterwards.
     :param in_memory: it is the memory of a node, so a fabric has scope ``node`` and no rails; every other has a rail.
     :param interfaces: its rails are network interfaces (``eth1``), which are counted by themselves and must have the MTU that
         the site describes; else they are ports of RDMA devices (port 1 of ``mlx5_0``).
@@ -24,6 +25,7 @@ class Transport:
     """
 
     name: str
+    forced: bool = True
     in_memory: bool = False
     interfaces: bool = False
     connections: bool = False
@@ -32,6 +34,8 @@ class Transport:
     framing_bytes: int = 0
 
 
+#: Transport of a fabric on which nothing is forced: the user's plain ``mpirun`` or ``srun``.
+AS_SHIPPED = "as_shipped"
 #: Transports a fabric may name, by name.
 TRANSPORTS: Mapping[str, Transport] = {
     row.name: row
@@ -46,5 +50,6 @@ TRANSPORTS: Mapping[str, Transport] = {
         Transport("opx"),
         Transport("efa"),
         Transport("cxi"),
+        Transport(AS_SHIPPED, forced=False),
     )
 }

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..evidence import checks, clocks, data_check, link_state, link_use, settings, stripes
+from ..evidence import checks, choice, clocks, data_check, link_state, link_use, rank_records, settings, stripes
 from ..job import ending, script, transports
 from ..job.condition import Condition
 from ..printable import printable, printable_data
@@ -58,12 +58,14 @@ class Outcome:
     :param samples: every metric that was printed, also when the proof fails.
     :param findings: contradictions and absences, in the order they were found.
     :param evidence: the facts, for report and database.
+    :param network: where nothing was forced, what was taken (:attr:`choice.Choice.network`).
     """
 
     repeats: int
     samples: list[Sample] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     evidence: Evidence | None = None
+    network: str = ""
 
     def add(self, launch: str, repeat: int, status: str, sentences: Iterable[str]) -> None:
         """Add what was found in one repeat of one launch; sentences quote programs, whose colour codes end here."""
@@ -79,6 +81,11 @@ class Outcome:
     def proof(self) -> dict[str, Any]:
         """The evidence as the database keeps it; empty before there is any."""
         return self.evidence.as_dict() if self.evidence else {}
+
+    @property
+    def found(self) -> dict[str, str]:
+        """What the run added to its condition: the network, where none was forced."""
+        return {"network": self.network} if self.network else {}
 
     @property
     def sentences(self) -> list[str]:
@@ -153,7 +160,9 @@ def evaluate(
         outcome.samples += _collect(launch, [records[launch.name, repeat] for repeat in range(1, repeats + 1)])
     if outcome.status == MISSING:
         outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
-    evidence = _evidence(outcome, condition.setting.summary, details)
+    outcome.network = choice.name_networks(facts.get("network", "") for _, _, facts in details)
+    took = f", took {outcome.network}" if outcome.network else ""
+    evidence = _evidence(outcome, condition.setting.summary + took, details)
     notes = list(evidence.notes)
     if any(launch.expected for launch in launches):
         notes.append(checked or f"received data are not checked: {condition.stack.name} has no mpi4py")
@@ -274,19 +283,25 @@ def _read_ranks(
     wrong = checks.check_library(ranks, condition.stack)
     wrong += checks.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
     wrong += clocks.check_clocks(ranks)
-    wrong += check_hosts(ranks, said.hosts)
+    wrong += rank_records.check_hosts(ranks, said.hosts)
     wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
-    links = link_state.check_links(ranks, condition.fabric)
+    fabric, taken = condition.fabric, choice.Choice()
+    if not condition.forced and whole and not absent:
+        taken = choice.find_choice(ranks, fabric, _bytes_between(condition, launch, records))
+        fabric = taken.fabric or fabric
+        wrong += taken.sentences
+    links = link_state.check_links(ranks, fabric)
     wrong += links.sentences
     traffic, use, striping = None, link_use.UseFinding(), stripes.StripeFinding()
     if whole and not absent:
-        traffic = checks.check_traffic(ranks, condition.fabric, _bytes_between(condition, launch, records))
-        wrong += traffic.sentences
+        if condition.forced:
+            traffic = checks.check_traffic(ranks, fabric, _bytes_between(condition, launch, records))
+            wrong += traffic.sentences
         # Collectives cut their messages up: how large the parts are is not known.
         large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
-        striping = stripes.check_stripes(ranks, condition.fabric, _bytes_between(condition, launch, large))
+        striping = stripes.check_stripes(ranks, fabric, _bytes_between(condition, launch, large))
         wrong += striping.sentences
-        use = link_use.check_use(ranks, condition.fabric, balanced=launch.balanced)
+        use = link_use.check_use(ranks, fabric, balanced=launch.balanced)
         wrong += use.sentences
         if condition.ranks > 1:  # a rank alone has nobody to open a transport to
             # What the ranks had in their environment, which the user may have set otherwise than the table.
@@ -297,24 +312,12 @@ def _read_ranks(
     facts = checks.summarise(ranks, traffic, wrong)
     return {
         **facts,
-        "notes": [*facts["notes"], *said.notes, *links.notes, *striping.notes],
+        "notes": [*facts["notes"], *taken.notes, *said.notes, *links.notes, *striping.notes],
+        "network": taken.network,
         "use": [node.as_dict() for node in use.nodes],
         "links": link_state.settings_of(links.states),
         "link_errors": links.errors,
     }
-
-
-def check_hosts(ranks: Iterable[checks.RankEvidence], hosts: Mapping[int, str]) -> list[str]:
-    """A sentence for each rank that was on another host than its program says.
-
-    :param hosts: names without a domain, by rank.
-    """
-    there = {rank.rank: rank.host.partition(".")[0] for rank in ranks}
-    return [
-        f"rank {rank} was on {there[rank]} and not on {host}, as its output says."
-        for rank, host in hosts.items()
-        if there.get(rank, host) != host
-    ]
 
 
 def _ranks(record: Record) -> int:
@@ -333,7 +336,7 @@ def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iter
 
     Inside one node a network fabric carries everything; between nodes, ranks of one node may use shared memory.
     """
-    if not condition.fabric.rails:
+    if condition.forced and not condition.fabric.rails:
         return 0.0
     rows = {row.name: row for row in launch.rows()}
 

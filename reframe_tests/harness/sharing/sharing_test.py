@@ -21,6 +21,7 @@ from ..fabric_test import MaintenanceTest
 from ..job import condition, parameters
 from ..job.condition import Condition
 from ..machine import placement
+from ..mpis import registry as mpis
 from ..results import measurement
 from ..sites import references, selected_tests, site
 from ..stacks.stack import Stack
@@ -35,7 +36,8 @@ RATIO = QUANTITIES[side_by_side.RATIO]
 def fabrics_in_memory() -> list[str]:
     """Names of the fabrics of the selected system that are a node's own memory."""
     rows = [site.fabrics_of(partition.extras) for partition in rt.runtime().system.partitions]
-    return list(dict.fromkeys(name for row in rows for name, fabric in row.items() if fabric.within_node and not fabric.rails))
+    # Inside a node, one on which nothing is forced may have no rail either.
+    return list(dict.fromkeys(name for row in rows for name, each in row.items() if mpis.transport(each.transport).in_memory))
 
 
 class SharingTest(MaintenanceTest):

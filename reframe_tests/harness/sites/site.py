@@ -15,6 +15,7 @@ import runpy
 import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ import yaml
 
 from .. import former_names, optional_file, schema, yaml_file
 from ..machine.fabric import Fabric, Rail
+from ..machine.transport import AS_SHIPPED
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import references
@@ -79,12 +81,20 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
         raise SiteError(
             f"{path}: key 'name' is {system['name']!r} but the folder is called {path.parent.name!r}; make them equal."
         )
+    for partition in system["partitions"]:
+        for fabric in fabrics_of(partition["extras"]).values():
+            if fabric.expect and fabric.expect not in (names := [each.name for each in fabric.choices]):
+                raise SiteError(
+                    f"{path}: fabric {fabric.name} of partition {partition['name']} expects {fabric.expect!r}, which is not "
+                    f"one of its other fabrics of scope {fabric.scope} "
+                    f"({', '.join(names) or 'there is none'}); correct 'expect'."
+                )
     return system
 
 
 def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
     """Fabrics a partition describes in its ``extras``, by name."""
-    return {
+    described = {
         name: Fabric(
             name=name,
             transport=row["transport"],
@@ -94,8 +104,14 @@ def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
             min_efficiency=row.get("min_efficiency"),
             tcp_interfaces=tuple(row.get("tcp_interfaces", ())),
             striped=row.get("striped", False),
+            expect=row.get("expect", ""),
         )
         for name, row in extras.get("fabrics", {}).items()
+    }
+    forced = [fabric for fabric in described.values() if fabric.transport != AS_SHIPPED]
+    return {
+        name: fabric if fabric in forced else replace(fabric, choices=tuple(f for f in forced if f.scope == fabric.scope))
+        for name, fabric in described.items()
     }
 
 

@@ -49,3 +49,12 @@ def test_striped_and_unstriped_are_no_one_history() -> None:
     fact = next(each for each in strata.FACTS if each.column == "striped")
     said = strata.describe(rows).select(strata.why_not(fact)).to_series().to_list()
     assert said == ["with striping none", "with striping true"]
+
+
+def test_networks_that_plain_runs_took_are_no_one_history() -> None:
+    """Of one fabric, on which nothing is forced."""
+    taken = [json.dumps({"network": name}) for name in ("hdr200", "eth10g")]
+    rows = cases(None, None).with_columns(condition=pl.Series(taken))
+    fact = next(each for each in strata.FACTS if each.column == "network")
+    said = strata.describe(rows).select(strata.why_not(fact)).to_series().to_list()
+    assert said == ["with network hdr200", "with network eth10g"]

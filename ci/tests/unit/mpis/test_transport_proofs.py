@@ -11,11 +11,11 @@ import pytest
 from folders import DATA
 from reframe_tests.harness.job.transports import Setting, check_proofs, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.stacks.stack import Stack
 from transport_cases import (
     EDR,
     ETH,
+    FORCED,
     GOLDEN,
     INTEL,
     INTEL_401,
@@ -277,7 +277,7 @@ def test_silence_is_missing_evidence(stack: Stack, fabric: Fabric, words: str) -
 
 @pytest.mark.parametrize("stack", every_stack(), ids=lambda stack: f"{stack.mpi}-{stack.mpi_version}-{stack.device}")
 def test_no_setting_is_proven_by_silence(stack: Stack) -> None:
-    for transport in TRANSPORTS:
+    for transport in FORCED:
         setting = attempt(stack, fabric_of(transport, "node"))
         if isinstance(setting, Setting):
             assert check_proofs(setting, "", []), setting.summary

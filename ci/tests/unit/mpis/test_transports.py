@@ -17,6 +17,7 @@ from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from transport_cases import (
     EDR,
     ETH,
+    FORCED,
     INTEL,
     INTEL_401,
     LO,
@@ -41,7 +42,7 @@ ROWS = [row for mpi in registry.known().values() for row in mpi.rows]
 
 @pytest.mark.parametrize("scope", ["node", "cluster"])
 def test_every_pair_has_a_row_or_a_reason_of_its_own(scope: str) -> None:
-    for stack, transport in itertools.product(every_stack(), TRANSPORTS):
+    for stack, transport in itertools.product(every_stack(), FORCED):
         if transport == "shm" and scope == "cluster":
             continue
         outcome = attempt(stack, fabric_of(transport, scope))
@@ -53,7 +54,7 @@ def test_every_pair_has_a_row_or_a_reason_of_its_own(scope: str) -> None:
 @pytest.mark.parametrize("scope", ["node", "cluster"])
 def test_settings_are_filled_and_name_the_device(scope: str) -> None:
     resolved = 0
-    for stack, transport in itertools.product(every_stack(), TRANSPORTS):
+    for stack, transport in itertools.product(every_stack(), FORCED):
         if transport == "shm" and scope == "cluster":
             continue
         fabric = fabric_of(transport, scope)

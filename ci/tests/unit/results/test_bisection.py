@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from catalogue_launches import launches
-from reframe_tests.harness.results import measurement
+from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.bisection import output
 from reframe_tests.harness.suites.records import OutputError
@@ -137,8 +137,8 @@ def test_the_evidence_says_how_it_was_split() -> None:
 
 def test_pairs_are_held_against_the_ranks_own_records() -> None:
     ranks = [make_rank(0, "c1.site.org"), make_rank(1, "c2")]
-    assert measurement.check_hosts(ranks, output.said(golden(PLAIN)).hosts) == []
-    assert measurement.check_hosts(ranks, {0: "c1", 1: "c3", 7: "c9"}) == [
+    assert rank_records.check_hosts(ranks, output.said(golden(PLAIN)).hosts) == []
+    assert rank_records.check_hosts(ranks, {0: "c1", 1: "c3", 7: "c9"}) == [
         "rank 1 was on c2 and not on c3, as its output says."
     ]
 

@@ -1,0 +1,130 @@
+"""What an MPI took where nothing was forced: from the ranks' sockets, else from the cards' counters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reframe_tests.harness.evidence import choice
+from reframe_tests.harness.evidence.counters import NodeTraffic
+from reframe_tests.harness.evidence.rank_records import Bytes
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+
+GB = 10**9
+SLOW = Fabric("slow", "tcp", "cluster", (Rail("eth1", 1.0),))
+FAST = Fabric("fast", "tcp", "cluster", (Rail("eth2", 10.0),))
+RDMA = Fabric("ib", "verbs", "cluster", (Rail("mlx5_0", 100.0),))
+PLAIN = Fabric("plain", "as_shipped", "cluster", choices=(SLOW, FAST, RDMA))
+MEMORY, LOOP = Fabric("shm", "shm", "node"), Fabric("lo", "tcp", "node", (Rail("lo"),))
+INSIDE = Fabric("inside", "as_shipped", "node", choices=(MEMORY, LOOP))
+
+
+def nodes(
+    cards: dict[str, float], sockets: dict[str, float] | None = None, problems: tuple[str, ...] = ()
+) -> list[NodeTraffic]:
+    """Two nodes that sent half of everything each."""
+    return [
+        NodeTraffic(
+            host,
+            1.0,
+            frozenset(cards),
+            {name: Bytes(int(count / 2), int(count / 2)) for name, count in cards.items()},
+            {name: int(count / 2) for name, count in (sockets or {}).items()},
+            sockets is not None,
+            {"ib0": frozenset({"mlx5_0/1"}), "mlx5_0/1": frozenset({"ib0"})},
+            problems,
+        )
+        for host in ("c1", "c2")
+    ]
+
+
+def judge(found: list[NodeTraffic], fabric: Fabric = PLAIN, expected: float = 2 * GB) -> choice.Choice:
+    return choice.judge_choice(found, fabric, expected)
+
+
+@pytest.mark.parametrize(
+    ("cards", "sockets", "network"),
+    [
+        ({"eth1": 2.1 * GB, "eth2": 1e5, "lo": 0}, {"eth1": 2.05 * GB}, "slow"),
+        ({"eth1": 2.1 * GB, "eth2": 1e5, "lo": 0}, None, "slow"),
+        ({"eth1": 1e5, "eth2": 2.1 * GB}, {"eth2": 2.05 * GB}, "fast"),
+        # Somebody else's bytes are on a card, and not in the ranks' sockets.
+        ({"eth1": 9.0 * GB, "eth2": 2.1 * GB}, {"eth2": 2.05 * GB}, "fast"),
+        # RDMA is in no socket; the port counts the IP over it, too.
+        ({"eth1": 1e5, "mlx5_0/1": 2.1 * GB, "ib0": 1e4}, {"eth1": 1e4}, "ib"),
+        # IP over InfiniBand is not what the site calls ib: the sockets' addresses are those of ib0.
+        ({"eth1": 1e5, "mlx5_0/1": 2.1 * GB, "ib0": 2.1 * GB}, {"ib0": 2.05 * GB}, "ib0"),
+        # Ranks of one node that talk over the loopback take no network.
+        ({"eth1": 2.1 * GB, "lo": 8.0 * GB}, {"eth1": 2.05 * GB, "lo": 8.0 * GB}, "slow"),
+        ({"eth9": 2.1 * GB, "eth1": 1e4}, {"eth9": 2.05 * GB}, "eth9"),
+        ({"eth1": 0.7 * GB, "eth2": 1.4 * GB}, {"eth1": 0.7 * GB, "eth2": 1.4 * GB}, "eth1 + eth2"),
+        # The ifb mirrors what eth1 receives.
+        ({"eth1": 2.1 * GB, "ifb0": 2.1 * GB}, None, "slow"),
+    ],
+)
+def test_the_network_is_the_one_that_carried_the_bytes(
+    cards: dict[str, float], sockets: dict[str, float] | None, network: str
+) -> None:
+    found = judge(nodes(cards, sockets))
+    assert (found.network, found.sentences) == (network, ())
+    assert (found.fabric.name if found.fabric else "") == (network if network in ("slow", "fast", "ib") else "")
+
+
+def test_several_networks_at_once_are_noted_with_their_shares() -> None:
+    found = judge(nodes({"eth1": 0.7 * GB, "eth2": 1.4 * GB}))
+    assert found.notes == ("nothing was forced, and several networks were used at once: eth2 67 %, eth1 33 %",)
+
+
+@pytest.mark.parametrize("cards", [{"eth1": 1e5}, {"eth1": 2.1 * GB}, {}])
+def test_too_few_bytes_say_nothing(cards: dict[str, float]) -> None:
+    assert judge(nodes(cards), expected=1e5) == choice.Choice()
+
+
+@pytest.mark.parametrize(
+    ("cards", "words"),
+    [
+        ({"eth1": 1e5}, "no device carried more than a node sends anyway"),
+        ({"eth1": 1.0 * GB}, "eth1 100 %"),
+        ({"lo": 3 * GB, "eth1": 0}, "no device carried more"),
+    ],
+)
+def test_bytes_that_no_card_counted_prove_nothing(cards: dict[str, float], words: str) -> None:
+    found = judge(nodes(cards))
+    assert found.network == "" and found.fabric is None
+    [said] = found.sentences
+    assert said.startswith("nothing shows which network carried 2.0 GB of plain: ") and words in said
+
+
+def test_no_record_and_a_counter_that_went_backwards_prove_nothing() -> None:
+    assert judge([]).sentences == ("no rank left counters, so nothing shows what plain took.",)
+    assert judge(nodes({"eth1": 2.1 * GB}, problems=("it went backwards.",))).sentences == ("it went backwards.",) * 2
+
+
+def test_another_network_than_the_site_expects_is_a_contradiction() -> None:
+    wanted = replace(PLAIN, expect="fast")
+    assert judge(nodes({"eth2": 2.1 * GB}), wanted).sentences == ()
+    assert judge(nodes({"eth1": 2.1 * GB}), wanted).sentences == (
+        "nothing was forced and the site expects fast, but the MPI took slow (eth1 carried 2.1 GB).",
+    )
+    assert judge(nodes({"eth1": 0.7 * GB, "eth2": 1.4 * GB}), wanted).sentences == (
+        "nothing was forced and the site expects fast, but the MPI took eth1 + eth2 "
+        "(eth2 carried 1.4 GB, eth1 carried 700 MB).",
+    )
+    assert judge(nodes({"eth1": 1e5}), wanted, 1e5).sentences == (), "a Barrier says nothing of bandwidth"
+
+
+def test_inside_a_node_bytes_that_no_card_counted_were_in_memory() -> None:
+    assert judge(nodes({"lo": 1e4}), INSIDE).network == "shm"
+    assert judge(nodes({"lo": 2.1 * GB}), INSIDE).network == "lo"
+    [said] = judge(nodes({"lo": 2.1 * GB}), replace(INSIDE, expect="shm")).sentences
+    assert said == "nothing was forced and the site expects shm, but the MPI took lo (lo carried 2.1 GB)."
+    assert judge(nodes({"lo": 1e4}), replace(INSIDE, choices=(LOOP,))).network == "shared memory"
+
+
+@pytest.mark.parametrize(
+    ("networks", "named"),
+    [([], ""), (["", ""], ""), (["slow", "", "slow"], "slow"), (["slow", "fast"], "fast / slow")],
+)
+def test_launches_that_took_different_networks_are_named_together(networks: list[str], named: str) -> None:
+    assert choice.name_networks(networks) == named
