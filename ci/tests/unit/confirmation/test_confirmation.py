@@ -273,16 +273,18 @@ def test_what_was_measured_otherwise_confirms_nothing(monkeypatch: pytest.Monkey
     monkeypatch.setattr(measuring, "read_session", lambda _, uuid: stored[uuid])
     monkeypatch.setattr(measuring.dataset, "export", lambda *_: None)
     workspace = measuring.Workspace(tmp_path / "results.db", tmp_path / "dataset", tmp_path / "again")
-    plans = iter([[plan], [newer], [{**plan, "name": "Other"}], [{**plan, "proof": {}}]])
+    elsewhere = {**plan, "condition": {**plan["condition"], "network": "eth1g"}}
+    plans = iter([[plan], [newer], [elsewhere], [{**plan, "name": "Other"}], [{**plan, "proof": {}}]])
     for wanted in (
         "",
         "is another measurement: mpi_version 5.0.0 and now 5.0.1",
+        "is another measurement: network None and now eth1g",
         "no longer among the tests here",
         "has no proof of its condition",
     ):
         found = measuring.measure_again([case], {"first": source}, workspace, 1.0, lambda _: None)
         assert (case in found.measured) == (not wanted) and wanted in found.left.get(case, "")
-    assert len(stored) == 4
+    assert len(stored) == 5
 
 
 def test_measuring_again_does_not_write_the_junit_file_of_the_night(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@
  * A session (MPI_Session_init, MPI 4.0, chapter 11) begins and ends a record alike; it has no MPI_COMM_WORLD, so rank and size are
  * the launcher's. Of several sessions, or a world and sessions, the first begins the record and the last one open ends it.
  * MPI_Session_finalize waits for nobody: over TCP, a rank that comes later may find its connections closed by the other end and
- * their bytes no longer counted (Open MPI 5.0), so that evidence is missing; MPI_Finalize closes them when all are there.
+ * their bytes no longer counted (seen over TCP), so that evidence is missing; MPI_Finalize closes them when all are there.
  *
  * text.h: JSON and small files. library.h: the MPI library. facts.h: what else is written once. links.h: the state of the
  * node's links. snapshot.h: what changes.
