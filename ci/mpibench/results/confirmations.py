@@ -29,7 +29,8 @@ from .unreadable import Unreadable
 SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN = "seen twice", "not seen again", "not measured again"
 #: Of a case that missed several references the first one of these that any of them has counts.
 WORST_FIRST = (SEEN_TWICE, NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN)
-#: What two cases have in common that measured alike, beside level, suite options, striping and the network that was taken, as the test says it measured.
+#: What two cases have in common that measured alike, beside level, suite options, striping and the network that was taken,
+#: as the test says it measured.
 _SAME_CASE = ("partition", "stack", "mpi_version", "lock_hash", "name", "fabric", "nodes", "ppn", "pinning")
 #: What makes two reference checks those of one metric, measured alike.
 SAME_CHECK = (*_SAME_CASE, "level", "suite_options", "striped", "network", "metric", "layer", "unit")

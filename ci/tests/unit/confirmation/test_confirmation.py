@@ -49,9 +49,7 @@ def decided(folder: Path, change: Change, **options: Any) -> accept.Acceptance:
     return accept.decide(folder, ",".join(first), candidate)
 
 
-def again(
-    folder: Path, first: accept.Acceptance, change: Change = unchanged, left: str = "", **options: Any
-) -> accept.Acceptance:
+def again(folder: Path, first: accept.Acceptance, change: Change = unchanged, left: str = "", **options: Any) -> Any:
     """The acceptance after a second session, of the stacks that were called, or of the first one if the other was ``left``."""
     cases = tuple(confirmed.called_cases(first))
     stacks = sorted(case.stack for case in cases)
