@@ -1,7 +1,7 @@
-"""Arguments that each program of IMB 2021.11 accepts, as its ``-help`` lists them, and so which groups an option is for.
+"""Arguments that each program of IMB 2021.11 accepts, and so which groups an option is for.
 
 ``-help`` and ``-list`` themselves, ``-input``, ``-include`` and ``-exclude``, which say what is run and not how, are left out.
-IMB-MPI4 by its sources (src_cpp/MPI4/MPI4_suite.cpp), all others by the programs.
+By what ``-help`` of the program lists; IMB-EXT, IMB-IO and IMB-MPI4 by their sources (src_cpp/EXT, src_cpp/IO, src_cpp/MPI4).
 """
 
 from __future__ import annotations
