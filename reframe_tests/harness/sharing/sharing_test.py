@@ -34,10 +34,14 @@ RATIO = QUANTITIES[side_by_side.RATIO]
 
 
 def fabrics_in_memory() -> list[str]:
-    """Names of the fabrics of the selected system that are a node's own memory."""
+    """Names of the fabrics of the selected partitions that are a node's own memory.
+
+    Where there is none all fabrics, each of which is then left out: ReFrame 4.10 loads no test with a parameter without values.
+    """
     rows = [site.fabrics_of(partition.extras) for partition in rt.runtime().system.partitions]
     # Inside a node, one on which nothing is forced may have no rail either.
-    return list(dict.fromkeys(name for row in rows for name, each in row.items() if mpis.transport(each.transport).in_memory))
+    names = dict.fromkeys(name for row in rows for name, each in row.items() if mpis.transport(each.transport).in_memory)
+    return list(names) or parameters.fabrics_of_system()
 
 
 class SharingTest(MaintenanceTest):
@@ -105,6 +109,9 @@ class SharingTest(MaintenanceTest):
     @classmethod
     def _find_fault(cls, partition: Any, point: Mapping[str, Any]) -> str:
         """Why a partition's nodes cannot be shared so; empty where they can, or their topology is not known yet."""
+        fabric = site.fabrics_of(partition.extras)[point["fabric"]]
+        if not mpis.transport(fabric.transport).in_memory:
+            return f"programs share a node over its memory, and {fabric.name} is none"
         if not partition.processor.info:
             return ""
         topology = condition.usable_topology(partition.processor.info, here=parameters.runs_here(partition))
