@@ -41,6 +41,14 @@ def test_listing_shows_every_test_and_no_complaint(run_reframe: Run) -> None:
     assert "WARNING" not in result.stdout and "ERROR" not in result.stdout
 
 
+@pytest.mark.parametrize("partition", ["eth1g", "shm"])
+def test_one_partition_alone_loads_every_test(run_reframe: Run, partition: str) -> None:
+    """A partition without shared memory, or without a network, leaves some tests without a case and none without values."""
+    result = run_reframe("-l", f"--system=minicluster:{partition}")
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert "skipping test" not in result.stdout and int(re.search(r"^Found (\d+) check", result.stdout, re.MULTILINE)[1]) > 0
+
+
 def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: dict[str, Stack]) -> None:
     """Known when the tests are loaded, whatever the stack: equal placements, more ranks than cores, benchmarks of pairs."""
     if len(stacks) < 3:
