@@ -5,7 +5,9 @@ are judged by the decision of ``accept`` against the same history, the second wi
 :mod:`mpibench.confirmation.acceptance`; a session is refused if a metric or a band is regressed in both. Prints, for nothing
 changed and for a candidate whose jobs are all slower by ``--slower`` percent, the percentage of draws refused by the first job,
 by both, and what the product of the two would be if they were independent; and of draws that the first job leaves inconclusive
-those that :mod:`mpibench.confirmation.inconclusive` refuses after as many further jobs as it asks for. Jobs stand for sessions.
+those that :mod:`mpibench.confirmation.inconclusive` refuses after as many further jobs as it asks for; and what both ways refuse
+together, which is all that ``accept --confirm`` can refuse, with its exact interval of 95 % (C. J. Clopper, E. S. Pearson, The
+Use of Confidence or Fiducial Limits, Biometrika 26 (1934) 404-413). Jobs stand for sessions.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
 from mpibench.confirmation.inconclusive import sessions_wanted
 from mpibench.error_rates import answer, noise
@@ -140,7 +143,7 @@ def main() -> None:
     parser.add_argument("--margin", type=float, default=answer.MARGIN_PERCENT)
     options = parser.parse_args()
     policy = answer.with_margin(Policy(), options.margin)
-    print("fabric   history   slower   refused at once   refused twice   if independent   inconclusive, then refused")
+    print("fabric   history   slower   refused at once   refused twice   if independent   inconclusive, then   with --confirm")
     for trace in noise.read_file(options.noise):
         scaled = trace.scaled(options.spread / 100)
         for jobs in options.history:
@@ -148,7 +151,11 @@ def main() -> None:
                 rng = np.random.default_rng(1)
                 found = refused(scaled, jobs, percent / 100, policy, options.draws, rng)
                 shares = f"{100 * found.once:15.1f}   {100 * found.twice:13.1f}   {100 * found.once**2:14.1f}"
-                shares += f"   {100 * found.inconclusive:18.1f}"
+                both = found.twice + found.inconclusive
+                ends = binomtest(round(both * options.draws), options.draws).proportion_ci()
+                shares += (
+                    f"   {100 * found.inconclusive:18.1f}   {100 * both:.1f} [{100 * ends.low:.1f}, {100 * ends.high:.1f}]"
+                )
                 print(f"{trace.fabric:8} {jobs:7d} {percent:6g} % {shares}", flush=True)
 
 

@@ -91,6 +91,8 @@ def measure(
     rounds = [measuring.measure_again(cases_to_measure(first), known, place, minutes, say, show)]
     while not rounds[-1].stopped:
         wanting = [one for one in inconclusive_after(first, dataset, rounds) if one.wants_more]
+        # A session that lacks what it was measured for brings nobody nearer to a decision.
+        wanting = [one for one in wanting if len(rounds) < one.wanted - one.first]
         cases = [case for case in inconclusive.cases(first, wanting) if case in rounds[-1].measured]
         rest = minutes - (time.monotonic() - began) / 60
         if not cases or rest <= 0:
@@ -105,7 +107,7 @@ def inconclusive_after(first: Acceptance, dataset: Path, rounds: Sequence[Remeas
     found = inconclusive.find(first)
     values = _values_again(first, dataset, rounds, inconclusive.curves(first, found)) if found else None
     if values is not None:
-        found = inconclusive.with_sessions(found, values.values, first.policy)
+        found = inconclusive.with_sessions(first, found, values.values)
     return [replace(one, why=_left(first, one, rounds)) for one in found]
 
 
@@ -243,7 +245,7 @@ def _decide(
             row = {**row, "verdict": REGRESSED, "needed": None, "confirmation": one.text()}
         elif one is not None:
             other = joint.get(one.key) if one.measured_again and not one.wants_more else None
-            decides = {name: other.get(name) for name in table.columns} if other else row
+            decides = {name: other.get(name) for name in table.columns} if other and other["verdict"] != REGRESSED else row
             row = {**decides, "confirmation": one.text()}
         rows.append(row)
     return pl.DataFrame(rows, schema=table.schema, orient="row")

@@ -14,11 +14,14 @@ is measured again. That its first session was slower than all nights is why it w
 counts for nothing: the candidate gets as many sessions as bring the probability of the rest, given the first, down to the
 policy's false discovery rate (:func:`sessions_wanted`: 7 against 5 nights, 5 against 8, 4 against 15, 3 against 30). It is
 regressed if it was slower in each of them than in every night and the fresh sessions alone are, by their median, slower than
-the margin. Otherwise all its sessions together are judged as one candidate, and that verdict becomes its own.
+the margin. Otherwise all its sessions together are judged as one candidate, and that verdict becomes its own, unless it is
+regressed: then it stays inconclusive, since nothing is refused by another rule than this one.
 
-The number of sessions is fixed before, and what ends it early only lets a metric go, so that looking in between adds no false
-refusals. The rate is that of one metric once chosen; of m chosen ones that share nothing it is at most m times as high.
-``studies.confirmed_rates`` draws it for whole sessions. What lasts longer than all k sessions, such as an hour's traffic of
+The number of sessions is fixed before, and what ends it early only lets a metric go. That a session is chosen and all k are
+slower has, for one metric, a probability of at most ``1 / C(n + k, k)`` (8 nights: 0.08 %), of m metrics that share nothing at
+most m times that. Given that it was chosen, the rate is the one asked for as far as the choice is that the first session was
+slower than all nights; it must be beyond the margin, too, which says more of the noise than its order.
+``studies.confirmed_rates`` draws whole sessions. What lasts longer than all k sessions, such as an hour's traffic of
 somebody else, makes them no exchangeable sessions and is refused.
 """
 
@@ -35,6 +38,7 @@ import polars as pl
 
 from ..history.strata import SHARED
 from ..results.session_values import BAND, CURVE, METRIC, describe_condition, slowness
+from ..statistics.prediction import FEWEST_SESSIONS
 from ..verdicts import text as verdict_text
 from ..verdicts.accept import Acceptance
 from ..verdicts.curve_tests import BAND as BAND_LEVEL
@@ -48,7 +52,8 @@ SLOWER_IN_ALL, JUDGED_TOGETHER, TOO_FEW = "slower in every session", "judged tog
 #: For the record.
 RULE = (
     "What one session leaves inconclusive is refused if each of the candidate's sessions is slower than every night of its "
-    "history, of which there are so many that this happens at most at the false discovery rate if nothing changed."
+    "history, and the fresh ones are slower than the margin. There are so many that, once the first is slower than all nights, "
+    "the others are as well at most at the false discovery rate, if nothing has changed."
 )
 
 Key = tuple[object, ...]
@@ -177,8 +182,10 @@ def find(first: Acceptance) -> list[Inconclusive]:
         for row in open_rows.to_dicts():
             key = tuple(row[name] for name in keys)
             before, now = (tuple(side.get(key, {}).values()) for side in (nights, own))
+            if len(before) < FEWEST_SESSIONS:  # of this size, though the curve has a history
+                continue
             one = Inconclusive(row, keys, before, now, len(now), sessions_wanted(len(before), rate))
-            if before and one.slower_in_all and math.log1p(row["slower"]) >= one.margin:
+            if one.slower_in_all and math.log1p(row["slower"]) >= one.margin:
                 found.append(one)
     return sorted(found, key=lambda one: -one.row["slower"])
 
@@ -207,16 +214,23 @@ def summary(inconclusive: Sequence[Inconclusive]) -> str:
     return f"{len(inconclusive)} inconclusive at first: {', '.join(f'{count} {name}' for name, count in counts.items())}"
 
 
-def with_sessions(inconclusive: Sequence[Inconclusive], measured: pl.DataFrame, policy: Policy) -> list[Inconclusive]:
+def with_sessions(first: Acceptance, inconclusive: Sequence[Inconclusive], fresh: pl.DataFrame) -> list[Inconclusive]:
     """The same with what fresh sessions measured, in the order in which they were measured.
 
-    :param measured: values of the fresh sessions, all cases proven.
+    :param fresh: values of the fresh sessions, all cases proven.
     """
+    history = _history(first)
+    # A band is the mean of its sizes: of those that the nights have, and of all of them.
+    everything = pl.concat([history, fresh.select(history.columns).join(history, on=METRIC, how="semi", nulls_equal=True)])
+    new = set(fresh["session"])
     found = []
     for one in inconclusive:
-        rows = pl.DataFrame([{name: one.row[name] for name in one.keys}], schema={k: _type(measured, k) for k in one.keys})
-        levels = _levels(measured, one.keys, rows, policy).get(one.key, {})
-        found.append(replace(one, sessions=(*one.sessions, *levels.values())))
+        wanted = pl.DataFrame(
+            [{name: one.row[name] for name in one.keys}], schema={name: _type(fresh, name) for name in one.keys}
+        )
+        levels = _levels(everything, one.keys, wanted, first.policy).get(one.key, {})
+        again = (value for session, value in levels.items() if session in new)
+        found.append(replace(one, sessions=(*one.sessions, *again)))
     return found
 
 

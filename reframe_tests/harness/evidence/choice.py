@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..machine.fabric import Fabric
 from ..mpis import registry as mpis
@@ -36,17 +37,38 @@ class Choice:
     :param fabric: the fabric, where it was one of those that the partition describes.
     :param sentences: contradictions.
     :param notes: how the bytes were shared by several devices.
+    :param too_little: something was sent, and too little to show where.
     """
 
     network: str = ""
     fabric: Fabric | None = None
     sentences: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    too_little: bool = False
 
 
 def name_networks(networks: Iterable[str]) -> str:
     """What several launches took, each once: ``eth1g``, or ``eth1g / eth1 + eth2`` where it was not the same for all."""
     return " / ".join(sorted({network for network in networks if network}))
+
+
+def describe(summary: str, network: str) -> str:
+    """What was set, and what was taken where that was found."""
+    return f"{summary}, took {network}" if network else summary
+
+
+def judge_case(fabric: Fabric, launches: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What a case lacks as a whole: one launch at least must show that the network is the expected one.
+
+    :param launches: facts of each (:func:`.measurement.evaluate`): ``network``, and whether it was sent ``too_little`` for one.
+    """
+    rows = list(launches)
+    if not fabric.expect or any(row.get("network") for row in rows) or not any(row.get("too_little") for row in rows):
+        return []
+    return [
+        f"nothing was forced and the site expects {fabric.expect}, but no launch sent enough on {fabric.name} to show which "
+        "network it took; measure larger messages (-S level=nightly)."
+    ]
 
 
 def find_choice(ranks: Sequence[RankEvidence], fabric: Fabric, expected_bytes: float) -> Choice:
@@ -65,7 +87,7 @@ def judge_choice(nodes: Sequence[NodeTraffic], fabric: Fabric, expected_bytes: f
         return Choice(sentences=problems)
     limit = max(OTHER_FLOOR_BYTES * len(nodes), OTHER_FRACTION * expected_bytes)
     if expected_bytes <= limit:
-        return Choice()
+        return Choice(too_little=expected_bytes > 0)
     carried = {name: sent for name, sent in _carried(nodes, expected_bytes).items() if sent > limit}
     if not fabric.within_node:
         carried.pop(LOOPBACK, None)  # ranks of one node that did not use shared memory

@@ -161,8 +161,8 @@ def evaluate(
     if outcome.status == MISSING:
         outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge_room(directory))
     outcome.network = choice.name_networks(facts.get("network", "") for _, _, facts in details)
-    took = f", took {outcome.network}" if outcome.network else ""
-    evidence = _evidence(outcome, condition.setting.summary + took, details)
+    outcome.add(end.name, WHOLE_JOB, MISSING, choice.judge_case(condition.fabric, (facts for _, _, facts in details)))
+    evidence = _evidence(outcome, choice.describe(condition.setting.summary, outcome.network), details)
     notes = list(evidence.notes)
     if any(launch.expected for launch in launches):
         notes.append(checked or f"received data are not checked: {condition.stack.name} has no mpi4py")
@@ -314,6 +314,7 @@ def _read_ranks(
         **facts,
         "notes": [*facts["notes"], *taken.notes, *said.notes, *links.notes, *striping.notes],
         "network": taken.network,
+        "too_little": taken.too_little,
         "use": [node.as_dict() for node in use.nodes],
         "links": link_state.settings_of(links.states),
         "link_errors": links.errors,

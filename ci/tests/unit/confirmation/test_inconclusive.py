@@ -6,10 +6,12 @@ import itertools
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from mpibench.confirmation import acceptance as confirmed
@@ -20,7 +22,7 @@ from mpibench.results.sessions import CONFIRMS, Session
 from mpibench.verdict_pages import acceptance_record
 from mpibench.verdicts import accept
 from mpibench.verdicts.accept import REFUSED
-from mpibench.verdicts.words import INCONCLUSIVE
+from mpibench.verdicts.words import INCONCLUSIVE, REGRESSED
 from reframe_tests.harness import schema
 from synthetic_verdicts import SIZES, Change, unchanged, write_session
 
@@ -42,10 +44,13 @@ def first_judgement(folder: Path, change: Change, nights: int = NIGHTS) -> accep
     return accept.decide(folder, ",".join(found), candidate)
 
 
-def measured_again(folder: Path, first: accept.Acceptance, number: int, change: Change) -> Remeasured:
+def measured_again(
+    folder: Path, first: accept.Acceptance, number: int, change: Change, sizes: Sequence[int] = SIZES
+) -> Remeasured:
     cases = tuple(confirmed.cases_to_measure(first))
     [session] = first.candidate.sessions
-    new = write_session(folder, number, noise=0.001, change=change, labels={"run": rerun.RUN, CONFIRMS: session})
+    labels = {"run": rerun.RUN, CONFIRMS: session}
+    new = write_session(folder, number, noise=0.001, change=change, labels=labels, sizes=sizes)
     found = Remeasured(cases, 30.0, [Session({"uuid": new}, ())])
     found.measured.update(dict.fromkeys(cases, f"{new}:0:0"))
     return found
@@ -154,3 +159,55 @@ def test_what_was_not_measured_again_stays_inconclusive_with_the_reason(tmp_path
     second = confirmed.confirm(first, tmp_path, [Remeasured(cases, 30.0, left=dict.fromkeys(cases, lost))])
     assert second.decision == INCONCLUSIVE and outcomes(second) == {TOO_FEW}
     assert any(lost in note for note in second.notes)
+
+
+def test_the_verdict_on_all_sessions_together_refuses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rate is not that of the rule: what it calls slower stays inconclusive."""
+    first = first_judgement(tmp_path, slower(1.08))
+    joint = replace(
+        first.judgement,
+        **{
+            name: getattr(first.judgement, name).with_columns(verdict=pl.lit(REGRESSED), why=pl.lit("together"))
+            for name in ("metrics", "bands")
+        },
+    )
+    monkeypatch.setattr(confirmed, "_judge_together", lambda *_: joint)
+    second = after(tmp_path, first, unchanged)
+    assert outcomes(second) == {JUDGED_TOGETHER} and second.decision == INCONCLUSIVE
+    assert set(second.judgement.metrics["verdict"]) & {REGRESSED} == set()
+
+
+def test_bands_are_held_against_nights_with_the_same_sizes(tmp_path: Path) -> None:
+    """A fresh session that lacks the large sizes has no value of their band; its other sizes say nothing of it."""
+    first = first_judgement(tmp_path, slower(1.08))
+    found = [one for one in inconclusive.find(first) if "message_bytes" not in one.row]
+    assert found
+    rounds = [measured_again(tmp_path, first, 21 + number, slower(1.08), SIZES[:-1]) for number in range(4)]
+    left = {one.key: one for one in confirmed.inconclusive_after(first, tmp_path, rounds)}
+    assert {len(left[one.key].sessions) for one in found if one.row["band"] == "large"} == {1}
+    second = confirmed.confirm(first, tmp_path, rounds)
+    assert TOO_FEW in outcomes(second)
+
+
+def test_sessions_that_lack_what_they_were_to_decide_are_not_measured_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = first_judgement(tmp_path, slower(1.08))
+    made: list[Path] = []
+
+    def measure(cases: Any, known: Any, place: Workspace, *_: object) -> Remeasured:
+        made.append(place.folder)
+        assert len(made) < 20
+        return measured_again(tmp_path, first, 30 + len(made), slower(1.08), SIZES[:2])
+
+    monkeypatch.setattr(measuring, "measure_again", measure)
+    place = Workspace(tmp_path / "results.db", tmp_path, tmp_path / "again")
+    assert len(confirmed.measure(first, tmp_path, {}, place, 30.0, print)) == 4
+
+
+def test_a_metric_of_too_few_nights_is_no_history(tmp_path: Path) -> None:
+    nights = [write_session(tmp_path, one, noise=0.001, sizes=SIZES if one < 4 else SIZES[:-1]) for one in range(NIGHTS)]
+    candidate = write_session(tmp_path, 20, noise=0.001, change=slower(1.08))
+    first = accept.decide(tmp_path, ",".join(nights), candidate)
+    assert not [one for one in inconclusive.find(first) if len(one.nights) < 5]
+    assert not [one for one in inconclusive.find(first) if one.row.get("message_bytes") == SIZES[-1]]

@@ -78,7 +78,20 @@ def test_several_networks_at_once_are_noted_with_their_shares() -> None:
 
 @pytest.mark.parametrize("cards", [{"eth1": 1e5}, {"eth1": 2.1 * GB}, {}])
 def test_too_few_bytes_say_nothing(cards: dict[str, float]) -> None:
-    assert judge(nodes(cards), expected=1e5) == choice.Choice()
+    assert judge(nodes(cards), expected=1e5) == choice.Choice(too_little=True)
+    assert judge(nodes(cards), expected=0) == choice.Choice()
+
+
+def test_a_case_in_which_nothing_shows_the_expected_network_is_not_proven() -> None:
+    wanted = replace(PLAIN, expect="fast")
+    small, seen, barrier = (
+        {"network": name, "too_little": little} for name, little in (("", True), ("fast", False), ("", False))
+    )
+    [said] = choice.judge_case(wanted, [small, barrier])
+    assert said.startswith("nothing was forced and the site expects fast, but no launch sent enough on plain")
+    for facts in ([small, seen], [barrier], []):
+        assert choice.judge_case(wanted, facts) == []
+    assert choice.judge_case(PLAIN, [small]) == [], "without an expectation any network will do"
 
 
 @pytest.mark.parametrize(

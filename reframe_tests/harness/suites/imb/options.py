@@ -92,14 +92,18 @@ def _with_window(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
     return replace(row, options=(WINDOW_OPTION[0], value), traffic=traffic.with_window(row.traffic, int(value)))
 
 
-def _switch(name: str, meaning: str, argument: str, default: str = "on", groups: tuple[str, ...] = ()) -> SuiteOption:
-    """An option that is on or off."""
+def _argument(name: str, meaning: str, argument: str, values: tuple[str, ...], groups: tuple[str, ...] = ()) -> SuiteOption:
+    """An option whose value is the value of one argument.
+
+    :param values: the default first.
+    :param groups: those it is for; without any, all whose programs accept the argument.
+    """
     return SuiteOption(
         name,
         f"{meaning} ({argument})",
-        default,
+        values[0],
         groups or accepted.groups(argument),
-        (default, "off" if default == "on" else "on"),
+        values,
         apart=NAMED,
         words=lambda value: (argument, value),
         refusals=accepted.refusals(argument),
@@ -120,9 +124,9 @@ OPTIONS = (
         example="2",
         refusals={**accepted.refusals("-npmin"), **dict.fromkeys(("p2p", "p2p_sources"), "it measures one pair of ranks")},
     ),
-    _switch("rank_sync", "ranks wait for each other before each repetition", "-sync"),
-    _switch("imb_barrier", "ranks wait in a barrier of IMB's own and not in the library's", "-imb_barrier", "off"),
-    _switch("imb_warm_up", "repetitions before a size is timed", "-warm_up"),
+    _argument("rank_sync", "ranks wait for each other before each repetition", "-sync", ("on", "off")),
+    _argument("imb_barrier", "ranks wait in a barrier of IMB's own and not in the library's", "-imb_barrier", ("off", "on")),
+    _argument("imb_warm_up", "repetitions before a size is timed", "-warm_up", ("on", "off")),
     SuiteOption(
         "thread_level",
         "MPI_Init_thread asks for this level, whose locks then cost what they cost (-thread_level)",
@@ -167,35 +171,21 @@ OPTIONS = (
         words=lambda value: _TOUCHED[value],
         refusals=accepted.refusals("-msgrd"),
     ),
-    SuiteOption(
+    # src_cpp/MT/MT_benchmark.h: normal_barrier and special_barrier, between two barriers of OpenMP; malloc_option.
+    _argument(
         "thread_barrier",
-        "threads wait for each other before a size: in OpenMP's barrier, in one that counts in memory, not at all (-barrier)",
-        "on",
-        accepted.groups("-barrier"),
+        "ranks wait for each other before a size: in MPI_Barrier, by MPI_Sendrecv of nothing (special), or not at all",
+        "-barrier",
         ("on", "special", "off"),
-        apart=NAMED,
-        words=lambda value: ("-barrier", value),
-        refusals=accepted.refusals("-barrier"),
     ),
-    SuiteOption(
+    _argument(
         "thread_memory",
-        "who allocates the threads' buffers: one thread each in turn, all at once in one, each its own (-malloc_algo)",
-        "serial",
-        accepted.groups("-malloc_algo"),
+        "buffers of the threads: one after the other by one thread, as one block, or each by its own thread",
+        "-malloc_algo",
         ("serial", "continuous", "parallel"),
-        apart=NAMED,
-        words=lambda value: ("-malloc_algo", value),
-        refusals=accepted.refusals("-malloc_algo"),
     ),
-    SuiteOption(
-        "root_shift",
-        "the root of a collective is another rank in each repetition (-root_shift)",
-        "off",
-        _ROOTED,
-        ("off", "on"),
-        apart=NAMED,
-        words=lambda value: ("-root_shift", value),
-        refusals=accepted.refusals("-root_shift"),
+    _argument(
+        "root_shift", "the root of a collective is another rank in each repetition", "-root_shift", ("off", "on"), _ROOTED
     ),
     SuiteOption(
         "off_cache",
