@@ -4,10 +4,10 @@ Of a trace of recorded noise whole jobs are drawn: a history, a candidate, and t
 are judged by the decision of ``accept`` against the same history, the second with nothing but the called curves, as in
 :mod:`mpibench.confirmation.acceptance`; a session is refused if a metric or a band is regressed in both. Prints, for nothing
 changed and for a candidate whose jobs are all slower by ``--slower`` percent, the percentage of draws refused by the first job,
-by both, and what the product of the two would be if they were independent; and of draws that the first job leaves inconclusive
-those that :mod:`mpibench.confirmation.inconclusive` refuses after as many further jobs as it asks for; and what both ways refuse
-together, which is all that ``accept --confirm`` can refuse, with its exact interval of 95 % (C. J. Clopper, E. S. Pearson, The
-Use of Confidence or Fiducial Limits, Biometrika 26 (1934) 404-413). Jobs stand for sessions.
+by both, and what the product of the two would be if they were independent; of draws that the first job leaves inconclusive
+those that :mod:`mpibench.confirmation.inconclusive` refuses after as many further jobs as it asks for; and both ways together,
+which is all that ``accept --confirm`` can refuse, with the exact interval of 95 % for so many draws (C. J. Clopper, E. S.
+Pearson, The Use of Confidence or Fiducial Limits, Biometrika 26 (1934) 404-413). Jobs stand for sessions.
 """
 
 from __future__ import annotations
@@ -153,9 +153,8 @@ def main() -> None:
                 shares = f"{100 * found.once:15.1f}   {100 * found.twice:13.1f}   {100 * found.once**2:14.1f}"
                 both = found.twice + found.inconclusive
                 ends = binomtest(round(both * options.draws), options.draws).proportion_ci()
-                shares += (
-                    f"   {100 * found.inconclusive:18.1f}   {100 * both:.1f} [{100 * ends.low:.1f}, {100 * ends.high:.1f}]"
-                )
+                interval = f"[{100 * ends.low:.1f}, {100 * ends.high:.1f}]"
+                shares += f"   {100 * found.inconclusive:18.1f}   {100 * both:14.1f} {interval}"
                 print(f"{trace.fabric:8} {jobs:7d} {percent:6g} % {shares}", flush=True)
 
 

@@ -1,8 +1,8 @@
 """What ``accept --confirm`` would have said of stored sessions: ``python -m studies.replayed_sessions --folder FOLDER``.
 
-Of a folder of ``studies.upgrade``: each session of a kind (``link=healthy``, ``link=slow``) is judged against the nights, and what
-is to be measured again is taken from the sessions of its kind that follow it, the first after the last. Nothing is measured.
-Sessions are used several times and share the nights, so the counts are of one night's machine and no independent trials.
+Of a folder of ``studies.upgrade``: each session of a kind (``link=healthy``, ``link=slow``) is judged against the nights, and
+what is to be measured again is taken from the sessions of its kind that follow it, the first after the last. Nothing is
+measured. Sessions are used several times and share the nights: the counts are of one machine's day and no independent trials.
 Prints per kind how many were accepted, refused and inconclusive, and with how many fresh sessions.
 """
 
