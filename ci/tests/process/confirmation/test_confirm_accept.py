@@ -158,3 +158,33 @@ def test_where_it_was_not_measured_nothing_can_be_confirmed(measured: tuple[Nigh
     status, said, _ = accept(measured, "--confirm", "--db", str(database))
     assert status == 2 and f"session {measured[2]} is not in {database}" in said
     assert sessions.list_sessions(project.results / "results.db") == known
+
+
+def test_what_one_session_leaves_inconclusive_is_measured_until_it_is_refused(tmp_path: Path) -> None:
+    """Five nights, one of them odd: a session that is 8 % slower is inconclusive, and seven of seven are refused."""
+    project = NightProject(tmp_path)
+
+    def night(factor: float, label: str) -> str:
+        project.plan([entry for entry in plan(mpich=factor) if entry["stack"] == STACKS[0]])
+        status, said = project.run(LABEL=label)
+        assert status == 0, said
+        return project.session
+
+    nights = [night(factor, "before") for factor in (1.0, 1.001, 1.03, 0.999, 1.0)]
+    known = (project, ",".join(nights), night(1.08, "after"))
+    status, said, record = accept(known)
+    assert status == 3 and record["decision"] == "inconclusive", said
+
+    status, said, record = accept(known, "--confirm")
+    assert status == 1, said
+    rows = record["confirmation"]["inconclusive"]
+    assert {row["outcome"] for row in rows} == {"slower in every session"}
+    assert {(row["wanted_sessions"], len(row["session_percents"]), len(row["night_percents"])) for row in rows} == {(7, 7, 5)}
+    assert len(record["confirmation"]["measured"]["sessions"]) == 6
+    assert "inconclusive at first, mpich-wheels on node, shm" in said and "slower in every session: +8." in said
+
+    project.plan([entry for entry in plan() if entry["stack"] == STACKS[0]])
+    status, said, record = accept(known, "--confirm")
+    assert status in (0, 3), said
+    assert {row["outcome"] for row in record["confirmation"]["inconclusive"]} == {"judged together"}
+    assert len(record["confirmation"]["measured"]["sessions"]) == 1, "a session that is not slower ends it"
