@@ -48,3 +48,19 @@ def test_the_network_taken_is_recorded_and_a_fallback_fails(cluster: LiveCluster
             assert any(wanted in sentence for sentence in proof["sentences"]), proof["sentences"]
         else:
             assert proof["verdict"] == "proven", (name, proof["sentences"])
+
+
+def test_an_expectation_that_nothing_could_show_is_not_met(cluster: LiveCluster, visible: Path, require_stack: Any) -> None:
+    """Small messages are less than what a node says to others anyway: no card shows which network carried them."""
+    lengths = visible / "lengths"
+    lengths.write_text("0\n8\n")
+    box = Box(cluster, visible, [require_stack("intelmpi-wheels")])
+    box.amend(PARTITIONS)
+    options = ("-S", "level=smoke", "-S", "repeats=1", "-S", f"suite_options=lengths:{lengths}", "-p", "intelmpi-wheels")
+    status, said = box.run(*options, names="ImbPointToPoint%fabric=plain%nodes=2%ppn=1%pinning=default")
+    cases = box.cases()
+    assert status == 1, said[-4000:]
+    wanted = "nothing was forced and the site expects hdr200, but no launch sent enough on plain to show which network it took"
+    proof = cases["expecting intelmpi-wheels"]["proof"]
+    assert proof["verdict"] == "missing" and any(wanted in sentence for sentence in proof["sentences"]), proof["sentences"]
+    assert not cases["plain intelmpi-wheels"]["proof"]["sentences"]
