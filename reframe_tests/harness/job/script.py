@@ -15,11 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .. import process_stat
+from ..schedulers.spool import START_LOG as START_LOG
 
 #: Log with one line per finished launch: name, repeat, exit status, wall time in seconds.
 LAUNCH_LOG = "launches.txt"
-#: Log with one line per start of the job: time and host. A job that the scheduler requeued has several.
-START_LOG = "starts.txt"
 #: Seconds between the request to end and the kill of a launch over its limit.
 GRACE_S = 10
 #: Exit status of coreutils' ``timeout`` when it had to end the command (timeout(1)).

@@ -14,13 +14,14 @@ import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError, SkipTestError
 
+from .. import batch_systems
 from ..sites import references, selected_tests, site
 from ..suites import catalogue
 
 #: ReFrame's environment without anything in it.
 ENVIRONMENT = "builtin"
 #: Scheduler to the launcher that starts one program on each node of a job, whatever the stacks' own is.
-LAUNCHERS = {"slurm": "srun", "squeue": "srun"}
+LAUNCHERS = dict.fromkeys(batch_systems.SLURM.schedulers, "srun")
 
 #: Full names of the partitions where something can be measured, and the others, each with why not.
 Places = tuple[list[str], list[tuple[str, str]]]
