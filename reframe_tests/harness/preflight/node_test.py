@@ -61,6 +61,9 @@ class NodeTest(rfm.RunOnlyRegressionTest):
     #: Nodes of the partition that were not idle and therefore not looked at, by their states, as stored with the session.
     not_idle = variable(dict, value={}, loggable=True)
 
+    #: Nodes of the job that did not answer, as stored with the session.
+    silent_nodes = variable(list, value=[], loggable=True)
+
     #: Commit of the tests and versions of what runs and judges them (``provenance``), as stored with the session.
     measured_with = variable(dict, value={}, loggable=True)
 
@@ -143,6 +146,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         there = () if local else node_answers.job_nodes(printed)
         if not local and not there:
             wrong.append("the job does not say which nodes it had (scontrol show hostnames)")
+        self.silent_nodes = [name for name in there if name not in nodes]
         wrong += node_answers.find_missing(nodes, there, max(self.job.num_tasks or 1, 1))
         if wrong:
             end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode)

@@ -36,14 +36,23 @@ def test_odd_nodes_are_named_and_left_out_by_their_names_in_the_scheduler() -> N
     )
     found = judge(failed)
     assert found.problems == ["preflight of batch: kernel is odd"]
-    assert found.excluded == ["n7", "n3"] and found.options == ["--job-option=exclude=n7,n3"]
-    assert found.notes == ["preflight of batch: nothing is measured on n7, n3"]
+    assert found.excluded == ["n7.cluster", "n3"] and found.options == ["--job-option=exclude=n7.cluster,n3"]
+    assert found.notes == ["preflight of batch: nothing is measured on n7.cluster, n3"]
     assert judge(failed, exclude=False).options == []
 
 
 def test_where_half_of_the_nodes_are_odd_none_is_left_out() -> None:
     found = judge(case("fail", 2, ("x",), odd_nodes=[odd("n1")]))
-    assert found.excluded == [] and found.notes == ["preflight of batch: no node is left out, because 1 of 2 are odd"]
+    assert found.excluded == [] and found.notes == [
+        "preflight of batch: no node is left out, because 1 of 2 are odd or did not answer"
+    ]
+
+
+def test_nodes_that_did_not_answer_are_left_out() -> None:
+    """Two of the five that were asked; of two of three nothing is known that would speak for the third."""
+    silent = judge(case("fail", 3, ("x",), silent_nodes=["n4"], odd_nodes=[odd("n1")]))
+    assert silent.excluded == ["n4", "n1"]
+    assert judge(case("fail", 1, ("x",), silent_nodes=["n2", "n3"])).excluded == []
 
 
 def test_what_was_not_looked_at_is_no_success() -> None:
