@@ -210,6 +210,23 @@ def test_memory_that_is_still_free_is_no_filled_page_cache() -> None:
     assert "does not fill NUMA node 0" in judge(read(spread, "interleaved", "filled", REPETITIONS))[0]
 
 
+def test_memory_that_programs_hold_is_no_page_cache() -> None:
+    """Little is free on both nodes, and on one of them little is cached: another program holds the rest."""
+    needed_kib = 3 * json.loads(LINE)["array_bytes"] // 2 >> 10
+    kib = {"page_cache_kib": {"0": needed_kib + 1, "1": needed_kib - 1}, "free_kib": {"0": 5, "1": 5}}
+    text = on_two_nodes("local", {"0": 10}, {"1": 10}, page_cache="filled", **kib)
+    [sentence] = judge(read(text, "local", "filled", REPETITIONS))
+    assert sentence.startswith(f"NUMA node 1 is full, but not of cached files: {needed_kib - 1} KiB are page cache")
+
+
+def test_interleaved_pages_of_large_arrays_are_even_but_for_huge_pages() -> None:
+    known = ((1_000_000, 1_040_000, True), (1_000_000, 1_200_000, False), (3_000, 4_500, True), (10, 40, False))
+    for first, second, even in known:
+        text = on_two_nodes("interleaved", {"0": first // 2, "1": second // 2}, {"0": first // 2, "1": second // 2})
+        sentences = judge(read(text, "interleaved", "as_is", REPETITIONS))
+        assert sentences == [] if even else "not interleaved evenly" in sentences[0], (first, second, sentences)
+
+
 def test_what_a_full_page_cache_displaces_is_what_is_measured() -> None:
     """Figure 7 of Cambridge 2011: with zone_reclaim_mode 0 the kernel takes memory of the other node, and it is said here."""
     few = {"0": 5, "1": 5}

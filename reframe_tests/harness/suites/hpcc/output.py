@@ -60,6 +60,8 @@ KEYS = _keys(
     "| MPIFFT_time{0 1 2 3 4 5 6}"
     "| CPS_{HPCC_FFT_235 HPCC_FFTW_ESTIMATE HPCC_MEMALLCTR HPL_USE_GETPROCESSTIMES RA_SANDIA_NOPT RA_SANDIA_OPT2 USING_FFTW}"
 )
+#: Share by which a rate may miss what its time says: both are printed with six digits.
+_FIT = 1e-4
 #: Versions read, and what those before 1.5 have not.
 _VERSIONS, _NEW_IN_1_5 = ((1, 4), (1, 5)), "_LCG"
 
@@ -149,6 +151,14 @@ def _check(source: str, values: Mapping[str, str], head: re.Match[str]) -> None:
         raise OutputError(f"{source}: head and summary are of different runs; outputs are mixed up, run it again.")
     if ranks < 2 or grid != ranks:
         raise OutputError(f"{source}: HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part.")
+    order, grade = counts["HPL_N"], _number(source, "HPL_Tflops", values["HPL_Tflops"])
+    # HPL_pdtest.c: (2/3 N^3 + 3/2 N^2) / time; the time is printed with six digits and the rate with as many.
+    operations = (2 / 3 * order + 3 / 2) * order**2 / 1e12
+    if abs(grade * _number(source, "HPL_time", values["HPL_time"]) - operations) > _FIT * operations:
+        raise OutputError(
+            f"{source}: HPL_Tflops={values['HPL_Tflops']} and HPL_time={values['HPL_time']} do not fit order {order}; the "
+            "output is damaged, run it again."
+        )
     error = _number(source, "MPIFFT_maxErr", values["MPIFFT_maxErr"])
     bound = _THRESHOLD * _number(source, "HPL_eps", values["HPL_eps"]) * math.log(max(counts["MPIFFT_N"], 2))
     if not 0 <= error < bound:

@@ -46,6 +46,13 @@ def test_every_number_is_the_summarys_in_the_units_of_the_vocabulary() -> None:
     assert {record.variant for record in records.values()} == {"", "N=640"}
 
 
+@pytest.mark.parametrize("key", ["HPL_Tflops", "HPL_time"])
+def test_hpls_rate_is_that_of_its_time_and_order(key: str) -> None:
+    changed = re.sub(rf"(?m)^({key}=\d*\.\d*?)([1-9])", lambda found: f"{found[1]}{(int(found[2]) + 1) % 10}", TEXT)
+    assert changed != TEXT
+    assert "do not fit order 640" in refusal(changed)
+
+
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_other_numbers_of_ranks(ranks: int) -> None:
     """Three ranks are no power of two, for which hpcc prints another line; the rank of ``Single`` is drawn by chance."""
