@@ -301,7 +301,7 @@ def _read_ranks(
         large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
         striping = stripes.check_stripes(ranks, fabric, _bytes_between(condition, launch, large))
         wrong += striping.sentences
-        use = link_use.check_use(ranks, fabric, balanced=launch.balanced)
+        use = link_use.check_use(ranks, fabric, balanced=launch.balanced, files=launch.uses_files)
         wrong += use.sentences
         if condition.ranks > 1:  # a rank alone has nobody to open a transport to
             # What the ranks had in their environment, which the user may have set otherwise than the table.

@@ -170,6 +170,11 @@ class Launch:
         return list(self.changed) or [find(self.binary, item.benchmark) for item in self.expected]
 
     @property
+    def uses_files(self) -> bool:
+        """Whether its ranks write and read files."""
+        return any(GROUPS[row.group].files for row in self.rows())
+
+    @property
     def balanced(self) -> bool:
         """Whether all it sends goes from one rank to another, so that nothing on the way adds up or multiplies it."""
         return not self.checks_data and not any(GROUPS[row.group].collective for row in self.rows())
