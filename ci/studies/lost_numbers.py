@@ -1,9 +1,9 @@
 """How often is damage to a recorded output read as other numbers than were printed? ``python -m studies.lost_numbers``.
 
 For each suite ``--draws`` times: a recording of it, one of the damages of :mod:`.output_damage` (lines lost, repeated, moved,
-cut, corrupted, mixed with another recording), read as a test reads it. What comes out is an error, the same records, or a silent
-loss. Prints a line a suite, with the upper end of the exact 95 % interval of the losses (Clopper and Pearson, Biometrika 26,
-1934); exit status 1 where there is a loss.
+cut, corrupted, mixed with another recording), read as a test reads it. What comes out is an error, the same records, or a
+silent loss. Prints a line a suite, with the upper end of the exact 95 % interval of the losses (Clopper and Pearson, Biometrika
+26, 1934); exit status 1 where there is a loss.
 """
 
 from __future__ import annotations
