@@ -92,7 +92,7 @@ def _section(suite: Suite, offer: Offer, tests: dict[str, str]) -> str:
         shown = f"{name} (before {until})" if until else name
         lines.setdefault(("" if program == name else program, test), []).append(shown)
     present = tuple(map(int, re.findall(r"\d+", offer.version)))
-    late = [key for key in offered if key in measured and (until := catalogue.find(*key).until) and until <= present]
+    late = [key for key in offered if key in measured and (last := catalogue.find(*key).until) and last <= present]
     count = sum(key in measured and key not in late for key in offered)
     left_out = sum(len(names) for names in offer.left_out.values())
     rows = [f"| {program or 'as the benchmark'} | {', '.join(names)} | {test} |" for (program, test), names in lines.items()]

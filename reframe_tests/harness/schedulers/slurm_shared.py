@@ -40,7 +40,7 @@ from .spool import EXTRA, SHARED, START_LOG, Spool
 MINUTES, IDLE_S = 60, 30
 #: Seconds after Slurm has called an allocation over until what its files do not show counts as not having been: attributes of a
 #: folder are kept for up to 60 s by default (nfs(5), acdirmax).
-SETTLE_S = 60
+LATE_S = 60
 #: Seconds between two signs of life.
 BEAT_S = 20
 
@@ -64,13 +64,13 @@ class _Case:
 class _Allocation:
     """A job of the batch system that runs cases.
 
-    :param over_at: monotonic seconds at which it was first seen to be over; 0: it is not.
+    :param over_at: monotonic seconds at which it was first seen to be over; ``None``: it is not.
     """
 
     job: Any
     spool: Spool
     cases: list[_Case] = field(default_factory=list)
-    over_at: float = 0.0
+    over_at: float | None = None
     beat_at: float = 0.0
 
     @property
@@ -135,7 +135,7 @@ class SlurmShared(SlurmJobScheduler):
         present = [job for job in jobs if job is not None]
         cases = [self._cases[id(job)] for job in present if id(job) in self._cases]
         super().poll(*(job for job in present if id(job) not in self._cases))
-        active = [each for each in self._allocations if not each.over_at and each.waiting]
+        active = [each for each in self._allocations if each.over_at is None and each.waiting]
         super().poll(*(each.job for each in active))
         now = time.monotonic()
         for allocation in active:
@@ -147,8 +147,8 @@ class SlurmShared(SlurmJobScheduler):
         for case in cases:
             if not case.over:
                 self._update(case)
-        for allocation in [each for each in self._allocations if each.over_at]:
-            self._settle(allocation)
+        for allocation in [each for each in self._allocations if each.over_at is not None]:
+            self._resolve(allocation)
         self._cancel_if_pending_too_long([case.job for case in cases if not case.over])
 
     def cancel_many(self, jobs: Any) -> None:
@@ -168,7 +168,7 @@ class SlurmShared(SlurmJobScheduler):
                 allocation.spool.ask_to_end(case.number)
             if all(each.job.is_cancelling for each in allocation.waiting):
                 allocation.spool.close()
-            if not allocation.waiting and not allocation.over_at:
+            if not allocation.waiting and allocation.over_at is None:
                 super().cancel_many([allocation.job])
 
     def _place(self, case: _Case, *, own: bool = False) -> None:
@@ -177,7 +177,7 @@ class SlurmShared(SlurmJobScheduler):
         :param own: into one that begins with it, and so lasts long enough.
         """
         allocation = self._open.get(case.key)
-        if own or allocation is None or allocation.over_at or not self._put(case, allocation):
+        if own or allocation is None or allocation.over_at is not None or not self._put(case, allocation):
             allocation = self._begin(case)
         case.job._jobid = f"{allocation.job.jobid}-{case.number}"
         case.job._submit_time = time.time()
@@ -200,7 +200,7 @@ class SlurmShared(SlurmJobScheduler):
         spool = Spool(prefix / f"{time.time_ns():x}-{len(self._allocations) + 1}")
         like, folder = case.job, spool.folder
         own_s = math.ceil(like.time_limit or 0)
-        lasts_s = max(60 * settings.get("minutes", MINUTES), own_s + SETTLE_S)
+        lasts_s = max(60 * settings.get("minutes", MINUTES), own_s + LATE_S)
         job = self.make_job(
             "mpibench-allocation",
             workdir=str(folder),
@@ -246,7 +246,7 @@ class SlurmShared(SlurmJobScheduler):
         if end:
             state = "CANCELLED" if case.job.is_cancelling else "FAILED" if end.exit_status else "COMPLETED"
             self._finish(case, "TIMEOUT" if end.late else state, end.exit_status)
-        elif not allocation.over_at:
+        elif allocation.over_at is None:
             state = allocation.job.state
             case.job._state = "PENDING" if state is None or slurm_state_pending(state) else "RUNNING"
 
@@ -257,10 +257,11 @@ class SlurmShared(SlurmJobScheduler):
         if case.allocation is not None:
             case.job._nodespec = case.allocation.job._nodespec
 
-    def _settle(self, allocation: _Allocation) -> None:
+    def _resolve(self, allocation: _Allocation) -> None:
         """Find a place for the cases that an allocation did not run to their ends; those it lost have failed."""
         spool, left = allocation.spool, allocation.waiting
-        if not left or not (spool.has_ended() or time.monotonic() - allocation.over_at >= SETTLE_S):
+        since = time.monotonic() - (allocation.over_at or 0.0)
+        if not left or not (spool.has_ended() or since >= LATE_S):
             return
         for case in left:  # the files may have come to be seen in between
             self._update(case)
@@ -291,7 +292,7 @@ class SlurmShared(SlurmJobScheduler):
     def _close_all(self) -> None:
         """Let go of the nodes when ReFrame ends."""
         for allocation in self._allocations:
-            if not allocation.over_at:
+            if allocation.over_at is None:
                 with contextlib.suppress(OSError):
                     allocation.spool.close()
 

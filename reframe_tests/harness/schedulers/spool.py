@@ -28,7 +28,7 @@ _DONE = re.compile(r"(\d{1,3}) ([01]) (\d+)\n")
 
 
 @dataclass(frozen=True)
-class End:
+class CaseEnd:
     """How a case ended inside an allocation.
 
     :param exit_status: of its job script.
@@ -103,7 +103,7 @@ class Spool:
         """Whether a case was started."""
         return self._path(number, "running").exists()
 
-    def read_end(self, number: int) -> End | None:
+    def read_end(self, number: int) -> CaseEnd | None:
         """How a case ended; ``None`` as long as it has not, or nothing shows it.
 
         :raises BadInput: the other side's file is not what it writes.
@@ -117,7 +117,7 @@ class Spool:
         if not match:
             raise BadInput(f"{path} is damaged ({text[:40]!r}); run the case again.")
         status, late, seconds = map(int, match.groups())
-        return End(status, bool(late), seconds)
+        return CaseEnd(status, bool(late), seconds)
 
     def _path(self, number: int, what: str) -> Path:
         return self.folder / f"{number:06}.{what}"

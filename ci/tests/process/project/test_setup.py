@@ -303,68 +303,6 @@ def test_usage(bare: Project) -> None:
     assert not (bare.root / ".venv").exists()
 
 
-@pytest.mark.parametrize("arguments", [("--wheelhouse",), ("test", "--fill-wheelhouse"), ("--wheelhouse", "/a", "more")])
-def test_usage_of_wheelhouses(bare: Project, arguments: tuple[str, ...]) -> None:
-    assert bare.run("ci/setup", *arguments)[0] == 2
-
-
-def test_a_machine_without_network_is_set_up_from_a_wheelhouse(made: Project, tmp_path: Path) -> None:
-    """Filled by the same project on another machine; a lock file that names what is not there is an error."""
-    index, house, other = tmp_path / "index", tmp_path / "house", tmp_path / "other"
-    index.mkdir()
-    wheel = make_wheel(index, "pinned", "1.0", {"pinned.py": "V = 1"})
-    stack = make_wheel(index, "some-mpi", "2.0", {"some.py": "V = 2"})
-    made.write("requirements.lock", pin(wheel))
-    made.write("environments/wheels/requirements/some.txt", pin(stack))
-    made.environ["PIP_FIND_LINKS"] = str(index)
-    status, output = made.run("ci/setup", "--fill-wheelhouse", str(house))
-    assert status == 0 and f"copy {house} to the other machine" in output, output
-    assert {path.name for path in house.glob("*.whl")} == {wheel.name, stack.name}
-
-    other.mkdir()
-    away = Project(other, ROOT)
-    away.add_tool("cc", "#!/bin/sh\n")
-    away.write("requirements.lock", pin(wheel))
-    assert away.run("ci/setup")[0] == 1
-    status, output = away.run("ci/setup", "--wheelhouse", str(house))
-    assert status == 0, output
-    assert away.python("import pinned; print(pinned.V)") == "1"
-    away.write("requirements.lock", pin(make_wheel(index, "further", "1.0", {"further.py": ""})))
-    status, output = away.run("ci/setup", "--wheelhouse", str(house))
-    assert status == 1 and "pip could not install what the project needs (" in output
-
-    (house / "filled-for").write_text("Python 3.9 on riscv64\n")
-    status, output = away.run("ci/setup", "--wheelhouse", str(house))
-    assert status == 1 and f"{house} was filled for Python 3.9 on riscv64, and this is Python 3." in output
-    (house / "filled-for").unlink()
-    status, output = away.run("ci/setup", "--wheelhouse", str(house))
-    assert status == 1 and f"{house} is no wheelhouse" in output
-    made.write("requirements.lock", "")
-    (made.root / "environments/wheels/requirements/some.txt").unlink()
-    assert made.run("ci/setup")[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("manager", "python", "browser"),
-    [
-        ("dnf", "dnf install python3.12 python3.12-pip", "as root: dnf install openmpi mpich"),
-        ("zypper", "zypper install python311 python311-pip", "as root: zypper install openmpi4 mpich"),
-    ],
-)
-def test_remedies_name_the_packages_of_the_distribution(made: Project, manager: str, python: str, browser: str) -> None:
-    tool = made.add_tool(manager, "#!/bin/bash\nexit 1\n")
-    quick = made.environ.pop("MPIBENCH_PYTHON")
-    try:
-        old = made.add_tool("python3", "#!/bin/bash\nexit 1\n")
-        assert f"install one ({python}), or name it" in made.run("ci/setup")[1]
-        old.unlink()
-        made.environ["MPIBENCH_PYTHON"] = quick
-        assert f"will be skipped ({browser})" in made.run("ci/setup", "test")[1]
-    finally:
-        made.environ["MPIBENCH_PYTHON"] = quick
-        tool.unlink()
-
-
 def test_without_a_suitable_python(bare: Project) -> None:
     old = bare.add_tool("python3", "#!/bin/bash\nexit 1\n")
     bare.environ["MPIBENCH_PYTHON"] = str(old)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.schedulers.spool import RUNNER, End, Spool
+from reframe_tests.harness.schedulers.spool import RUNNER, CaseEnd, Spool
 
 #: Far above what anything here takes.
 LONG_S = 60
@@ -37,7 +37,7 @@ class Runner:
         assert self.process
         return self.process.wait(LONG_S)
 
-    def end_of(self, number: int) -> End:
+    def end_of(self, number: int) -> CaseEnd:
         limit = time.monotonic() + LONG_S
         while time.monotonic() < limit:
             if end := self.spool.read_end(number):

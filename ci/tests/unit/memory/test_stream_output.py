@@ -43,7 +43,7 @@ def on_two_nodes(memory: str, *pages: dict[str, int], **fields: Any) -> str:
         {"core": at, "allowed": str(at), "ran_on": at, "numa_node": at, "memory_node": wanted[at], "pages": pages[at]}
         for at in near
     ]
-    nodes = {"numa_nodes": 2, "page_cache_kib": {"0": 100, "1": 200}, "free_kib": {"0": 100, "1": 200}}
+    nodes = {"numa_nodes": 2, "page_cache_kib": {"0": 1 << 30, "1": 1 << 30}, "free_kib": {"0": 100, "1": 200}}
     return changed(**{"memory": memory, **nodes, "threads": threads, **fields})
 
 
@@ -234,6 +234,6 @@ def test_what_a_full_page_cache_displaces_is_what_is_measured() -> None:
     result = read(text, "local", "filled", REPETITIONS)
     assert judge(result) == []
     before, displaced = describe_memory(result)
-    assert "node 1: 5 KiB free, 200 KiB page cache" in before and displaced.startswith("6 of 20 pages are not local")
+    assert "node 1: 5 KiB free, 1073741824 KiB page cache" in before and displaced.startswith("6 of 20 pages are not local")
     text = on_two_nodes("remote", {"0": 4, "1": 6}, {"0": 10}, page_cache="filled", free_kib=few)
     assert "4 of 20 pages are not remote" in judge(read(text, "remote", "filled", REPETITIONS))[0], "it is bound there"

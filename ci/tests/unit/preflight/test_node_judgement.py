@@ -218,7 +218,7 @@ def test_what_no_node_shows_is_said() -> None:
     needed = Rule("board", "w", "f", same=True, required=True)
     facts = nodes("kernel", "a", None)
     found = node_judgement.find_unseen(facts, (*rules, elsewhere, needed), "batch")
-    assert found == ["no node shows turbo, lanes: nothing is known of that"], "what is required fails by itself"
+    assert found == ["no node shows turbo, lanes of mlx5*: nothing is known of that"], "what is required fails by itself"
     assert node_judgement.find_unseen(facts, (SAME,), "batch") == node_judgement.find_unseen({}, rules, "batch") == []
 
 

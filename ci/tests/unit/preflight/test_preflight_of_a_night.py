@@ -50,7 +50,7 @@ def test_where_half_of_the_nodes_are_odd_none_is_left_out() -> None:
 
 def test_nodes_that_did_not_answer_are_left_out() -> None:
     """Two of the five that were asked; of two of three nothing is known that would speak for the third."""
-    silent = judge(case("fail", 3, ("x",), silent_nodes=["n4"], odd_nodes=[odd("n1")]))
+    silent = judge(case("fail", 4, ("x",), silent_nodes=["n4"], odd_nodes=[odd("n1")]))
     assert silent.excluded == ["n4", "n1"]
     assert judge(case("fail", 1, ("x",), silent_nodes=["n2", "n3"])).excluded == []
 

@@ -141,10 +141,11 @@ def test_a_case_that_the_end_of_the_allocation_cut_off_gets_one_of_its_own_once(
     jobs = [slurm.case(), slurm.case(limit_s=5000), slurm.case()]
     run(slurm.spool(), 1)
     run(slurm.spool(), 2, "")
+    slurm.scheduler.poll(*jobs[:2])
     slurm.states["101"] = "TIMEOUT"
     slurm.scheduler.poll(*jobs)
-    assert [job.state for job in jobs] == ["COMPLETED", "RUNNING", "RUNNING"], "the files may be late"
-    slurm.clock += slurm_shared.SETTLE_S
+    assert [job.state for job in jobs] == ["COMPLETED", "RUNNING", "PENDING"], "the files may be late"
+    slurm.clock += slurm_shared.LATE_S
     slurm.scheduler.poll(*jobs)
     assert [job.jobid for job in jobs] == ["101-1", "102-1", "102-2"]
     assert slurm.submitted[1].time_limit > 5000 and not Path(jobs[1].workdir, "starts.txt").exists()
@@ -152,7 +153,7 @@ def test_a_case_that_the_end_of_the_allocation_cut_off_gets_one_of_its_own_once(
     run(slurm.spool(1), 1, "")
     slurm.states["102"] = "TIMEOUT"
     slurm.scheduler.poll(*jobs)
-    slurm.clock += slurm_shared.SETTLE_S
+    slurm.clock += slurm_shared.LATE_S
     slurm.scheduler.poll(*jobs)
     assert jobs[1].state == "TIMEOUT" and jobs[1].exitcode and jobs[2].jobid == "103-1"
 
@@ -164,7 +165,7 @@ def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm: Slurm, state
     run(slurm.spool(), 2, "")
     slurm.states["101"] = state
     slurm.scheduler.poll(*jobs)
-    slurm.clock += slurm_shared.SETTLE_S
+    slurm.clock += slurm_shared.LATE_S
     slurm.scheduler.poll(*jobs)
     assert [job.state for job in jobs] == ["COMPLETED", state, state]
     assert jobs[1].exitcode and jobs[2].exitcode and len(slurm.submitted) == 1
@@ -177,7 +178,7 @@ def test_an_allocation_that_started_nothing_is_not_asked_for_again_and_again(slu
         (slurm.spool() / "ended").touch()
     slurm.states["101"] = state
     slurm.scheduler.poll(job)
-    slurm.clock += slurm_shared.SETTLE_S
+    slurm.clock += slurm_shared.LATE_S
     slurm.scheduler.poll(job)
     assert job.state in ("CANCELLED", "TIMEOUT") and job.exitcode and len(slurm.submitted) == 1
     assert "started none of its cases" in str(job._exception)
