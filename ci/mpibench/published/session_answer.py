@@ -60,10 +60,12 @@ def _figure_text(claim: RelativeClaim, shown: SizeAnswer) -> str:
     unit = "us" if claim.over.quantity == "latency_us" else "MB/s"
     wanted = [("at least", shown.at_least), ("at most", shown.at_most)]
     bounds = ", ".join(f"{word} {bound:.4g}" for word, bound in wanted if bound is not None)
-    return (
-        f"{shown.value:.4g} {unit} at {size_text(shown.message_bytes)} is {shown.ratio:.3f} of {shown.under:.4g} {unit}, "
-        f"wanted {bounds}"
-    )
+    value = f"{_number(shown.value)} {unit} at {size_text(shown.message_bytes)}"
+    return f"{value} is {shown.ratio:.3f} of {_number(shown.under)} {unit}, wanted {bounds}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _where(answer: SessionClaimAnswer) -> str:

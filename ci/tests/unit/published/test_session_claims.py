@@ -70,7 +70,7 @@ def test_what_is_below_the_first_size_does_not_matter_and_what_is_above_does(tmp
     assert [one.message_bytes for one in answer.failing] == [4 * MIB, 2 * MIB], "the worst first"
     assert session_answer.answer_text(answer) == (
         "does not hold: intelmpi-2019 on dual, opa100, 2 x 1, default: 32 KiB to 4 MiB; "
-        "6250 MB/s at 4 MiB is 0.500 of 1.25e+04 MB/s, wanted at least 0.95, at most 1.03; nor at 2 MiB"
+        "6250 MB/s at 4 MiB is 0.500 of 12500 MB/s, wanted at least 0.95, at most 1.03; nor at 2 MiB"
     )
 
 
@@ -203,11 +203,9 @@ def test_tcp_is_held_against_what_its_headers_leave(tmp_path: Path) -> None:
         *("uniband-32k", "biband-128k", "exchange-above-unidirectional"),
     }
     assert only(found, "uniband-32k", "eth10g").why == "nothing of these sessions is on eth10g"
-    reasons = {claim.id: why for claim, why in found.not_asked}
-    assert reasons["latency-four-tasks-a-link"] == "it takes 8 ranks, and eth1g times at most 2 (most_timed_ranks)" or (
-        "most_timed_ranks" in reasons["latency-four-tasks-a-link"]
-    )
-    assert reasons["striped-rank"] == "no fabric has striped rails"
+    reasons = {(claim.id, why) for claim, why in found.not_asked}
+    assert ("latency-four-tasks-a-link", "it takes 8 ranks, and eth1g times at most 2 (most_timed_ranks)") in reasons
+    assert ("striped-rank", "no fabric has striped rails") in reasons
     assert any("no claim is asked of eth40g on eth40g: it has no line rate" in note for note in found.notes)
 
 
@@ -290,10 +288,8 @@ def test_the_command_says_it_and_its_status(tmp_path: Path, capsys: pytest.Captu
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"opa-dual-rail, session {name[:8]}: 9 hold, 0 do not hold, ")
     assert 'opa-dual-rail/striped-rank: "This means that even when using a single rank per node, ' in "\n".join(lines)
-    assert (
-        "  holds: intelmpi-2019 on dual, opa200_striped, 2 x 1, default: 1 MiB; 2.438e+04 MB/s at 1 MiB is 0.975 of 2.5e+04 MB/s, "
-        "wanted at least 0.9, at most 1.03"
-    ) in lines
+    where, said = "intelmpi-2019 on dual, opa200_striped, 2 x 1, default", "24375 MB/s at 1 MiB is 0.975 of 25000 MB/s"
+    assert f"  holds: {where}: 1 MiB; {said}, wanted at least 0.9, at most 1.03" in lines
     assert not [line for line in lines if "  does not hold" in line]
     unmeasured = [line for line in lines if line.startswith("  not measured: ")]
     assert unmeasured and all("; measure it with: reframe -c reframe_tests -r -n " in line for line in unmeasured)
