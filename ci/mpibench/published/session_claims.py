@@ -245,10 +245,10 @@ def command(system: str, answers: Sequence[SessionClaimAnswer]) -> str:
     partitions = {at.partition for _, at in sides}
     words = ["reframe", "-c", "reframe_tests", "-r", "-n", "|".join(dict.fromkeys(tests[side.row.group] for side, _ in sides))]
     words += [f"--system={system}:{partitions.pop()}" if len(partitions) == 1 else f"--system={system}"]
-    parameters = {
+    parameters: dict[str, list[object]] = {
         "fabric": [at.fabric.name for _, at in sides],
         "nodes": [NODES],
-        "ppn": sorted({side.ranks_a_node(at.fabric) for side, at in sides}),
+        "ppn": [*sorted({side.ranks_a_node(at.fabric) for side, at in sides})],
         "pinning": [one.pinning for one in answers if one.pinning],
     }
     for name, values in parameters.items():

@@ -53,11 +53,12 @@ def test_reframe_lists_cases_for_the_commands(
     write(tmp_path / "set", [Job("opa200_striped", 1, {"Uniband": level(OPA, [4096])})])
     found = session_claims.ask(tmp_path / "set", "opa-dual-rail", "latest")
     stacks = published_stacks.write_all(tmp_path / "stacks")
-    asked = {one.claim.id: one for one in found.answers if one.outcome == NOT_MEASURED}
-    for name, cases in (("striped-rank-against-rank-a-rail", ("opa200 ", "opa200_striped ")), ("uniband-32k", ("opa100 ",))):
-        words = shlex.split(session_claims.command("opa-dual-rail", [asked[name]]))
+    asked = {(one.claim.id, one.over.fabric.name): one for one in found.answers if one.outcome == NOT_MEASURED}
+    striped = ("striped-rank-against-rank-a-rail", "opa200_striped")
+    for claim, fabrics in ((striped, ("opa200", "opa200_striped")), (("uniband-32k", "opa100"), ("opa100",))):
+        words = shlex.split(session_claims.command("opa-dual-rail", [asked[claim]]))
         assert words[:4] == ["reframe", "-c", "reframe_tests", "-r"]
         listed = run_reframe("-l", *words[4:], environ={"MPIBENCH_STACKS": stacks}, only="parallel_transfer.py")
         assert listed.returncode == 0, listed.stdout[-3000:]
-        for fabric in cases:
-            assert f"ImbParallelTransfer %fabric={fabric}%nodes=2" in listed.stdout, listed.stdout[-3000:]
+        for fabric in fabrics:
+            assert f"ImbParallelTransfer %fabric={fabric} %nodes=2" in listed.stdout, listed.stdout[-3000:]
