@@ -147,7 +147,7 @@ def _pairs(claim: RelativeClaim, known: Sequence[LinkedFabric]) -> tuple[list[tu
         ranks = NODES * max(side.ranks_a_node(at.fabric) for side, at in _sides(claim, over, other))
         most = min((one.most_ranks for one in (over, other) if one.most_ranks is not None), default=ranks)
         if ranks > most:
-            reasons.append(f"it takes {ranks} ranks, and {over.partition} times at most {most} (most_timed_ranks)")
+            reasons.append(f"it takes {ranks} ranks, and on {over.partition} at most {most} are timed (most_timed_ranks)")
         else:
             timed.append((over, other))
     return timed, list(dict.fromkeys(reasons))

@@ -204,7 +204,7 @@ def test_tcp_is_held_against_what_its_headers_leave(tmp_path: Path) -> None:
     }
     assert only(found, "uniband-32k", "eth10g").why == "nothing of these sessions is on eth10g"
     reasons = {(claim.id, why) for claim, why in found.not_asked}
-    assert ("latency-four-tasks-a-link", "it takes 8 ranks, and eth1g times at most 2 (most_timed_ranks)") in reasons
+    assert ("latency-four-tasks-a-link", "it takes 8 ranks, and on eth1g at most 2 are timed (most_timed_ranks)") in reasons
     assert ("striped-rank", "no fabric has striped rails") in reasons
     assert any("no claim is asked of eth40g on eth40g: it has no line rate" in note for note in found.notes)
 
