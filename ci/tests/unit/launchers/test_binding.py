@@ -303,9 +303,10 @@ def test_oversubscription_only_when_asked(launcher: str, policy: str) -> None:
 
 
 def test_a_launcher_without_words() -> None:
-    assert refusal(SCATTER, "ibrun", 1, 4).startswith(
-        "nothing is known about pinning under launcher ibrun; known are srun, hydra-intel"
-    )
+    said = refusal(SCATTER, "ibrun", 1, 4)
+    assert said == f"nothing is known about pinning under launcher ibrun; known are {', '.join(launchers.known())}"
+    order = [bool(row.site) for row in launchers.known().values()]
+    assert order == sorted(order, reverse=True), "a site's first"
 
 
 def test_cpu_numbers_that_mvapich2_refuses() -> None:
