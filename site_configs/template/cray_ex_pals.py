@@ -12,6 +12,8 @@ Stacks of Cray MPICH are registered where its launcher and library are:
 
     mpibench stacks add --mpirun /opt/cray/pe/pals/default/bin/mpiexec --binaries FOLDER \\
         --library /opt/cray/pe/mpich/8.1.28/ofi/gnu/9.1/lib/libmpi_gnu_91.so.12
+
+Where there is no PALS, its stack.json is written by hand, with "launcher_family": "pals" and "commands": {"mpirun": ["srun"]}.
 """
 
 from reframe_tests.harness.machine.topology import describe

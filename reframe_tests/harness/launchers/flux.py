@@ -47,7 +47,7 @@ LAUNCHER = Launcher(
         job=("FLUX_JOB_ID",),
     ),
     settings=("FLUX_JOB_ID", "FLUX_JOB_NNODES", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "PMI_RANK", "PMI_SIZE", "PMIX_RANK"),
-    untested="no Flux could be had where the project is tested",
+    untested="PyPI has its Python bindings without a broker, and Debian has none",
     note="The whole environment is handed on. ReFrame's own scheduler 'flux' asks for one core and knows no number of nodes, "
     "and a partition that names it keeps ReFrame from starting where Flux' Python module is not; so a partition has scheduler "
     "'local', and ReFrame is started inside 'flux alloc' or 'flux batch'. Where a site loads mpibind, that binds and not Flux.",
