@@ -48,7 +48,9 @@ LAUNCHER = Launcher(
     ),
     settings=("FLUX_JOB_ID", "FLUX_JOB_NNODES", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "PMI_RANK", "PMI_SIZE", "PMIX_RANK"),
     untested="PyPI has its Python bindings without a broker, and Debian has none",
-    note="The whole environment is handed on. ReFrame's own scheduler 'flux' asks for one core and knows no number of nodes, "
-    "and a partition that names it keeps ReFrame from starting where Flux' Python module is not; so a partition has scheduler "
-    "'local', and ReFrame is started inside 'flux alloc' or 'flux batch'. Where a site loads mpibind, that binds and not Flux.",
+    note="The command line of flux-python 0.88.0, with its native library stubbed, makes of these words a jobspec of exclusive "
+    "nodes with that many tasks each. The whole environment is handed on. ReFrame's own scheduler 'flux' asks for one core and "
+    "knows no number of nodes, and a partition that names it keeps ReFrame from starting where Flux' Python module is "
+    "not; so a partition has scheduler 'local', and ReFrame is started inside 'flux alloc' or 'flux batch'. Where a site "
+    "loads mpibind, that binds and not Flux.",
 )
