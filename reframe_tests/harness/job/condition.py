@@ -281,8 +281,9 @@ def resolve(
         hostfile=start.hostfile,
     )
     pmi = _pmi_of(stack, starter, extras)
-    if starter.needs_pmi and not pmi:
-        raise NotMeasured(f"{starter.name} does not start ranks of {stack.mpi}: use the stack's own launcher")
+    if starter.needs_pmi and not starter.offers(pmi):
+        why = f" (they speak {pmi}, it offers {', '.join(starter.pmi_words)}; see extras.{starter.pmi_extra})" if pmi else ""
+        raise NotMeasured(f"{starter.name} does not start ranks of {stack.mpi}{why}: use the stack's own launcher")
     advice = recommended_for(stack, extras)
     return Condition(
         stack,
