@@ -39,6 +39,8 @@ _WORDS = {
 }
 #: Tests and reasons at most that a sentence names.
 FEW = 3
+#: Begins the reason of what no stack of a partition has the programs for.
+WITHOUT = "no stack of this partition has"
 #: Options with which every variant is made, as short as ReFrame takes them: it runs tests on partitions and with stacks that
 #: they were not made for.
 _ANYWHERE = ("--skip-sy", "--skip-pr")
@@ -144,8 +146,8 @@ def _chosen(words: Sequence[str], tests: Sequence[Any]) -> list[list[Any]]:
 def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
     """A sentence for each ``-n`` (without one: for the session) whose tests all can be measured nowhere on this system.
 
-    ReFrame 4.10 lists ``Found 0 check(s)`` and no reason. The most frequent reasons stand first, since others hold for single
-    placements; more than three are for ``-v``.
+    ReFrame 4.10 lists ``Found 0 check(s)`` and no reason. What no stack has stands first, since it
+    holds however a case is placed, then the most frequent reasons; more than three are for ``-v``.
 
     :param words: ReFrame's command line without the program.
     :param tests: all that were loaded, as instances.
@@ -158,7 +160,8 @@ def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
         reasons = Counter(f"{place}: {reason}" for test, place, reason in LEFT_OUT if id(test) in mine)
         names = sorted({type(test).__name__ for test in chosen})
         what = f"no case of {' and '.join(names)}" if len(names) <= FEW else f"no case of any of {len(names)} tests"
-        why = "; ".join(reason for reason, _ in reasons.most_common(FEW)) or "no partition of the system has the fabric"
+        ordered = sorted(reasons, key=lambda reason: (WITHOUT not in reason, -reasons[reason]))
+        why = "; ".join(ordered[:FEW]) or "no partition of the system has the fabric"
         sentences.append(f"{what} can be measured here: {why} ('mpibench doctor' lists the suites that no stack has)")
     return sentences
 
