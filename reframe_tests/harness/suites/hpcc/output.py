@@ -175,7 +175,8 @@ def _record(source: str, result: rows.Result, values: Mapping[str, str]) -> Reco
     # How often a ring is gone round is not printed; it is at least once.
     repetitions = None if result.sized else 1
     quantities = {result.quantity: float(f"{value * result.scale:.12g}")}
-    return Record(rows.NAME, result.name, ranks, 1, None, repetitions, quantities, variant)
+    problem = {size: _whole(source, key, values[key]) for size, key in result.problem.items()}
+    return Record(rows.NAME, result.name, ranks, 1, None, repetitions, quantities, variant, problem=problem)
 
 
 def _wrong(source: str, text: str, offset: int, what: str) -> OutputError:
