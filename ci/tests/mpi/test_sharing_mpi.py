@@ -122,14 +122,31 @@ def test_unaware_programs_of_mpich_are_kept_apart_by_nothing(run_here: Run, sand
     assert [note for note in notes if note.startswith("nothing keeps the 2 programs apart: ")], notes
 
 
-def test_one_program_of_two_ranks_is_the_control(run_here: Run, sandbox: Path, require_stack) -> None:
+def test_two_programs_of_two_ranks_exchange_as_well(run_here: Run, sandbox: Path, require_stack) -> None:
+    """On a node that is said to have four cores; nothing is pinned, so that it need not have them."""
     require_stack("mpich-wheels")
-    result = run_case(run_here, "bunch", "mpich-wheels", programs=1)
+    system = sandbox / "site_configs" / "generic" / "system.py"
+    lines = ("from reframe_tests.harness.machine import topology", "four = topology.describe(1, 4)")
+    system.write_text("\n".join([system.read_text(), *lines, 'system["partitions"][0]["processor"] = four', ""]))
+    result = run_case(run_here, "none", "mpich-wheels", ppn=4)
     assert result.returncode == 0, result.stdout[-3000:]
     case = stored_case(sandbox)
     assert {row["benchmark"] for row in case["samples"]} == {"Copy", "Allreduce", "Alltoall"}
     assert {row["ranks"] for row in case["samples"]} == {2}
     assert any(note.startswith("received data compared byte by byte") for note in case["proof"]["notes"])
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_an_explicit_scatter_is_measured_as_asked(run_here: Run, sandbox: Path, require_stack, stack: str) -> None:
+    """Asked for alone it is measured also where it deals the cores as bunch does, as on two cores."""
+    require_stack(stack)
+    result = run_case(run_here, "scatter", stack, "-P", "pinning=scatter")
+    assert result.returncode == 0, result.stdout[-3000:]
+    case = stored_case(sandbox)
+    assert (case["result"], case["proof"]["verdict"]) == ("pass", "proven")
+    assert case["condition"]["pinning"] == "scatter"
+    shares = [[int(row["cpus_allowed"])] for row in case["proof"]["ranks"]]
+    assert shares == case["condition"]["placement"] and len({cpus for [cpus] in shares}) == 2
 
 
 @pytest.mark.parametrize("stack", STACKS)
