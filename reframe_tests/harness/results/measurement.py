@@ -20,6 +20,7 @@ from ..printable import printable, printable_data
 from ..samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
 from ..sites import references
 from ..suites import catalogue, preamble, reader
+from ..suites.benchmark import SINGLE
 from ..suites.model import Said
 from ..suites.records import Record
 from ..vocabulary import QUANTITIES
@@ -301,7 +302,8 @@ def _read_ranks(
             wrong += traffic.sentences
         # Collectives cut their messages up: how large the parts are is not known.
         large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
-        striping = stripes.check_stripes(ranks, fabric, least_bytes.of_launch(condition, launch, large))
+        alone = _fastest_alone(launch, large)
+        striping = stripes.check_stripes(ranks, fabric, least_bytes.of_launch(condition, launch, large), alone)
         wrong += striping.sentences
         use = link_use.check_use(ranks, fabric, balanced=launch.balanced)
         wrong += use.sentences
@@ -321,6 +323,21 @@ def _read_ranks(
         "links": link_state.settings_of(links.states),
         "link_errors": links.errors,
     }
+
+
+def _fastest_alone(launch: catalogue.Launch, records: Iterable[Record]) -> float | None:
+    """The largest bandwidth in MB/s of messages that a pair sends one at a time; ``None`` without any.
+
+    Of messages that are held against the line rate: smaller ones may be faster for a moment.
+    """
+    rows = {row.name: row for row in launch.rows() if SINGLE in row.cascade}
+    alone = [
+        record.values.get("bandwidth_mb_per_s") or size / record.values["latency_us"]
+        for record in records
+        for size in [record.message_bytes or 0]
+        if record.benchmark in rows and size >= rows[record.benchmark].line_rate_from_bytes
+    ]
+    return max(alone, default=None)
 
 
 def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> list[str]:
