@@ -106,4 +106,7 @@ def read(rows: object) -> list[OutOfService]:
         return []
     if not all(isinstance(row.get(name), str) for row in rows for name in texts):
         return []
-    return [OutOfService(*(one_line(row[name]) for name in texts), missed=row.get("missed") is True) for row in rows]
+    return [
+        OutOfService(one_line(row["node"]), one_line(row["states"]), one_line(row["reason"]), row.get("missed") is True)
+        for row in rows
+    ]

@@ -149,6 +149,10 @@ def _check(source: str, values: Mapping[str, str], head: re.Match[str]) -> None:
         raise OutputError(f"{source}: head and summary are of different runs; outputs are mixed up, run it again.")
     if ranks < 2 or grid != ranks:
         raise OutputError(f"{source}: HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part.")
+    height, width, some = (_whole(source, key, values[key]) for key in ("PTRANS_nprow", "PTRANS_npcol", "MPIFFT_Procs"))
+    if height * width != ranks or some > ranks:
+        said = f"PTRANS ran on {height * width} ranks, MPIFFT on {some}, of {ranks}"
+        raise OutputError(f"{source}: {said}; it is damaged, run it again.")
     error = _number(source, "MPIFFT_maxErr", values["MPIFFT_maxErr"])
     bound = _THRESHOLD * _number(source, "HPL_eps", values["HPL_eps"]) * math.log(max(counts["MPIFFT_N"], 2))
     if not 0 <= error < bound:
