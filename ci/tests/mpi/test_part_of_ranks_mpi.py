@@ -25,8 +25,9 @@ def test_one_pair_beside_idle_ranks_and_then_two(
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] a pair needs a core each")
     system = sandbox / "site_configs" / "generic" / "system.py"
-    lines = ("from reframe_tests.harness.machine import topology", "four = topology.describe(1, 4)")
-    system.write_text("\n".join([system.read_text(), *lines, 'system["partitions"][0]["processor"] = four', ""]))
+    four = ("from reframe_tests.harness.machine import topology", '[partition] = system["partitions"]')
+    four += ('partition["processor"], partition["extras"]["remote"] = topology.describe(1, 4), True', "")
+    system.write_text("\n".join([system.read_text(), *four]))
     case = "ImbParallelTransfer%fabric=shm%nodes=1%ppn=4%pinning=none"
     words = ("-r", "-n", case, "-p", name, "-P", "ppn=4", "-S", "level=smoke", "-S", "repeats=1", "-S", "limit_s=200")
     done = run_here(*words, "-S", "suite_options=npmin:2", only="parallel_transfer.py")

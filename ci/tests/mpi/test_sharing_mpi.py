@@ -126,8 +126,9 @@ def test_two_programs_of_two_ranks_exchange_as_well(run_here: Run, sandbox: Path
     """On a node that is said to have four cores; nothing is pinned, so that it need not have them."""
     require_stack("mpich-wheels")
     system = sandbox / "site_configs" / "generic" / "system.py"
-    lines = ("from reframe_tests.harness.machine import topology", "four = topology.describe(1, 4)")
-    system.write_text("\n".join([system.read_text(), *lines, 'system["partitions"][0]["processor"] = four', ""]))
+    four = ("from reframe_tests.harness.machine import topology", '[partition] = system["partitions"]')
+    four += ('partition["processor"], partition["extras"]["remote"] = topology.describe(1, 4), True', "")
+    system.write_text("\n".join([system.read_text(), *four]))
     result = run_case(run_here, "none", "mpich-wheels", ppn=4)
     assert result.returncode == 0, result.stdout[-3000:]
     case = stored_case(sandbox)
@@ -137,16 +138,20 @@ def test_two_programs_of_two_ranks_exchange_as_well(run_here: Run, sandbox: Path
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_an_explicit_scatter_is_measured_as_asked(run_here: Run, sandbox: Path, require_stack, stack: str) -> None:
-    """Asked for alone it is measured also where it deals the cores as bunch does, as on two cores."""
+def test_an_explicit_scatter_is_measured_where_it_is_another_placement(
+    run_here: Run, sandbox: Path, require_stack, stack: str
+) -> None:
+    """And refused with the reason where it is not, as on two cores; on twelve see test_sharing_leaf."""
     require_stack(stack)
     result = run_case(run_here, "scatter", stack, "-P", "pinning=scatter")
+    if "same placement as ppn=2, pinning=bunch" in result.stdout:
+        assert result.returncode == 1 and "nothing is measured" in result.stdout
+        return
     assert result.returncode == 0, result.stdout[-3000:]
     case = stored_case(sandbox)
-    assert (case["result"], case["proof"]["verdict"]) == ("pass", "proven")
-    assert case["condition"]["pinning"] == "scatter"
-    shares = [[int(row["cpus_allowed"])] for row in case["proof"]["ranks"]]
-    assert shares == case["condition"]["placement"] and len({cpus for [cpus] in shares}) == 2
+    assert (case["result"], case["proof"]["verdict"], case["condition"]["pinning"]) == ("pass", "proven", "scatter")
+    given = [[int(row["cpus_allowed"])] for row in case["proof"]["ranks"]]
+    assert given == case["condition"]["placement"] and len({cpu for [cpu] in given}) == 2
 
 
 @pytest.mark.parametrize("stack", STACKS)

@@ -18,7 +18,6 @@ from galley import GALLEY, GALLEY_PROGRAM
 from mpibench.results import sessions
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT
-from small_programs import PROGRAM_SOURCE
 from studies.output_damage import golden
 from tiny_site import SETTINGS
 from torus_mpi import TORUS_LIBRARY, TORUS_MPI, torus_stack
@@ -39,10 +38,27 @@ OVER_TCP = """
             proofs=(Proof("way", r"torus: uses (\\S+)", ("memory",)),),
         ),
 """
-#: What the stand-in does: as many bytes through the node's interface, then the table.
+#: What the stand-in does: as many bytes through the node's interface, both ends in one process, then the table.
 STAND_IN = r"""
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
-int MPI_Comm_rank(int, int *);
+#include <sys/socket.h>
+#include <unistd.h>
+int MPI_Init(int *, char ***), MPI_Comm_rank(int, int *), MPI_Finalize(void);
+static int exchange(long bytes)
+{
+    static char block[65536];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t width = sizeof at;
+    int door = socket(AF_INET, SOCK_STREAM, 0), out = socket(AF_INET, SOCK_STREAM, 0), in;
+    if (bind(door, (struct sockaddr *)&at, sizeof at) || listen(door, 1)) return 1;
+    if (getsockname(door, (struct sockaddr *)&at, &width) || connect(out, (struct sockaddr *)&at, width)) return 1;
+    in = accept(door, 0, 0);
+    for (; bytes > 0; bytes -= sizeof block)
+        if (write(out, block, sizeof block) != sizeof block || recv(in, block, sizeof block, MSG_WAITALL) < 1) return 1;
+    return 0;
+}
 int main(int count, char **words)
 {
     static char whole[65536];
@@ -87,13 +103,14 @@ class Machine:
         """One run of the leaf: what ReFrame said, and the case as stored."""
         (self.top / "table.txt").write_text(table)
         values = f"env_vars=STAND_IN_BYTES:{sent},STAND_IN_TABLE:{self.top / 'table.txt'}"
-        options = ("-r", "--system=torus", "-n", "^GpcnetCongestion%", "-P", "pinning=default", "-S", "repeats=1", "-S", values)
+        name = "^GpcnetCongestion.*%ppn=1%"
+        options = ("-r", "--system=torus", "-n", name, "-P", "pinning=default", "-S", "repeats=1", "-S", values)
         done = self.reframe(*options, top=self.top, only="parallel_transfer.py")
         database = self.top / "results" / "results.db"
         assert database.exists(), done.stdout + done.stderr
         newest = list(sessions.list_sessions(database))[-1]
-        [case] = sessions.read_session(database, newest).cases
-        return done, case
+        [stored] = sessions.read_session(database, newest).cases
+        return done, stored
 
 
 @pytest.fixture
@@ -124,8 +141,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Run) -
     monkeypatch.setenv("MPIBENCH_EXTENSIONS", str(own))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     library = synthetic.compile_c(TORUS_LIBRARY, stack / "lib/libtorus.so.7", "-shared", "-fPIC", "-Wl,-soname,libtorus.so.7")
-    source = PROGRAM_SOURCE + STAND_IN
-    program = synthetic.compile_c(source, stack / "bin/network_load_test", str(library), f"-Wl,-rpath,{library.parent}")
+    program = synthetic.compile_c(STAND_IN, stack / "bin/network_load_test", str(library), f"-Wl,-rpath,{library.parent}")
     torus_stack(
         stack,
         library=str(library),
