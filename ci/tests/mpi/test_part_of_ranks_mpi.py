@@ -28,8 +28,8 @@ def test_one_pair_beside_idle_ranks_and_then_two(
     four = ("from reframe_tests.harness.machine import topology", '[partition] = system["partitions"]')
     four += ('partition["processor"], partition["extras"]["remote"] = topology.describe(1, 4), True', "")
     system.write_text("\n".join([system.read_text(), *four]))
-    case = "ImbParallelTransfer%fabric=shm%nodes=1%ppn=4%pinning=none"
-    words = ("-r", "-n", case, "-p", name, "-P", "ppn=4", "-S", "level=smoke", "-S", "repeats=1", "-S", "limit_s=200")
+    case = "ImbParallelTransfer%fabric=shm%nodes=1%ppn=full%pinning=none"
+    words = ("-r", "-n", case, "-p", name, "-S", "level=smoke", "-S", "repeats=1", "-S", "limit_s=200")
     done = run_here(*words, "-S", "suite_options=npmin:2", only="parallel_transfer.py")
     assert done.returncode == 0, done.stdout[-3000:]
     with sqlite3.connect(sandbox / "results" / "results.db") as database:
