@@ -117,16 +117,13 @@ def test_programs_of_unequal_size_are_left_out_and_said(run_reframe: Run, sandbo
     assert "@minicluster:shm: 10 ranks of a node are not 6 programs of equal size; -P ppn=6 would do" in said
 
 
-def test_one_program_that_shares_nothing_is_refused(run_reframe: Run, sandbox: Path) -> None:
-    """Also where it is asked for beside others, which are measured."""
-    twelve_cores(sandbox)
-    said = "programs=1 shares a node with nobody: ask for 2 or more; each is measured alone as well"
-    options = ("-l", "-v", "--system=minicluster:shm", "-n", "NodeSharing", "-P")
-    both = run_reframe(*options, "programs=1,2", top=sandbox, only="node.py")
-    assert both.returncode == 0 and f"@minicluster:shm: {said}" in both.stdout
-    assert set(re.findall(r"^- NodeSharing .*%programs=(\d+)", both.stdout, re.MULTILINE)) == {"2"}
-    alone = run_reframe("-r", *options[2:], "programs=1", top=sandbox, only="node.py")
-    assert alone.returncode == 1 and said in alone.stdout + alone.stderr
+@pytest.mark.parametrize("programs", ["1", "1,2"])
+@pytest.mark.parametrize("action", ["-r", "-l"])
+def test_one_program_that_shares_nothing_is_refused(run_reframe: Run, sandbox: Path, action: str, programs: str) -> None:
+    options = (action, "--system=minicluster:shm", "-n", "NodeSharing", "-P", f"programs={programs}")
+    refused = run_reframe(*options, top=sandbox, only="node.py")
+    said = f"-P programs={programs}: programs=1 shares a node with nobody: ask for 2 or more; each is measured alone as well."
+    assert refused.returncode == 1 and said in refused.stdout + refused.stderr
 
 
 def test_a_paired_stack_is_no_program_beside_another(run_reframe: Run, sandbox: Path, require_stack: Any) -> None:
