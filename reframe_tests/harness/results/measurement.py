@@ -20,9 +20,11 @@ from ..printable import printable, printable_data
 from ..samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
 from ..sites import references
 from ..suites import catalogue, preamble, reader
+from ..suites.benchmark import SINGLE
 from ..suites.model import Said
 from ..suites.records import Record
 from ..vocabulary import QUANTITIES
+from . import least_bytes
 from .error_excerpt import excerpt
 
 #: Number of the repeat in findings on the job itself.
@@ -285,21 +287,23 @@ def _read_ranks(
     wrong += clocks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, said.hosts)
     wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
-    fabric, taken = condition.fabric, choice.Choice()
+    fabric, taken, least = condition.fabric, choice.Choice(), least_bytes.of_launch(condition, launch, records)
     if not condition.forced and whole and not absent:
-        taken = choice.find_choice(ranks, fabric, _bytes_between(condition, launch, records))
+        taken = choice.find_choice(ranks, fabric, least)
         fabric = taken.fabric or fabric
         wrong += taken.sentences
     links = link_state.check_links(ranks, fabric)
     wrong += links.sentences
-    traffic, use, striping = None, link_use.UseFinding(), stripes.StripeFinding()
+    traffic, use, striping, uncounted = None, link_use.UseFinding(), stripes.StripeFinding(), list[str]()
     if whole and not absent:
+        uncounted = least_bytes.name_uncounted(condition, launch, records)
         if condition.forced:
-            traffic = checks.check_traffic(ranks, fabric, _bytes_between(condition, launch, records))
+            traffic = checks.check_traffic(ranks, fabric, least)
             wrong += traffic.sentences
         # Collectives cut their messages up: how large the parts are is not known.
         large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
-        striping = stripes.check_stripes(ranks, fabric, _bytes_between(condition, launch, large))
+        alone = _fastest_alone(launch, large)
+        striping = stripes.check_stripes(ranks, fabric, least_bytes.of_launch(condition, launch, large), alone)
         wrong += striping.sentences
         use = link_use.check_use(ranks, fabric, balanced=launch.balanced, files=launch.uses_files)
         wrong += use.sentences
@@ -312,7 +316,7 @@ def _read_ranks(
     facts = checks.summarise(ranks, traffic, wrong)
     return {
         **facts,
-        "notes": [*facts["notes"], *taken.notes, *said.notes, *links.notes, *striping.notes],
+        "notes": [*facts["notes"], *taken.notes, *said.notes, *links.notes, *striping.notes, *uncounted],
         "network": taken.network,
         "too_little": taken.too_little,
         "use": [node.as_dict() for node in use.nodes],
@@ -321,42 +325,28 @@ def _read_ranks(
     }
 
 
-def _ranks(record: Record) -> int:
-    """Ranks of a record that ``reader.complete`` gave the number its launch has."""
-    assert record.ranks is not None
-    return record.ranks
+def _fastest_alone(launch: catalogue.Launch, records: Iterable[Record]) -> float | None:
+    """The largest bandwidth in MB/s of messages that a pair sends one at a time; ``None`` without any.
 
-
-def _groups(record: Record) -> int:
-    """Groups whose work a record stands for: all that ran at the same time, or the one it names."""
-    return 1 if "group=" in record.variant else record.groups
-
-
-def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> float:
-    """Bytes the launch must at least have put on the fabric, by its own table.
-
-    Inside one node a network fabric carries everything; between nodes, ranks of one node may use shared memory.
+    Of messages that are held against the line rate: smaller ones may be faster for a moment.
     """
-    if condition.forced and not condition.fabric.rails:
-        return 0.0
-    rows = {row.name: row for row in launch.rows()}
-
-    def bound(record: Record) -> int:
-        row, size = rows[record.benchmark], record.message_bytes or 0
-        if condition.fabric.within_node:
-            return row.traffic(size, _ranks(record))
-        return row.traffic_between(size, _ranks(record), condition.nodes, condition.ranks)
-
-    return float(sum(_groups(record) * bound(record) * (record.repetitions or 0) for record in records))
+    rows = {row.name: row for row in launch.rows() if SINGLE in row.cascade}
+    alone = [
+        record.values.get("bandwidth_mb_per_s") or size / record.values["latency_us"]
+        for record in records
+        for size in [record.message_bytes or 0]
+        if record.benchmark in rows and size >= rows[record.benchmark].line_rate_from_bytes
+    ]
+    return max(alone, default=None)
 
 
 def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> list[str]:
     """Sentence on the one bandwidth of a launch that exceeds the fabric's line rate most, if one does."""
     rows = {row.name: row for row in launch.rows()}
     bandwidths = [
-        (record.values["bandwidth_mb_per_s"] * _groups(record) / links, rows[record.benchmark].directions, links, record)
+        (record.values["bandwidth_mb_per_s"] * groups / links, rows[record.benchmark].directions, links, record)
         for record in records
-        for links in [rows[record.benchmark].links(condition.nodes)]
+        for links, groups in [(rows[record.benchmark].links(condition.nodes), least_bytes.groups_of(record))]
         if "bandwidth_mb_per_s" in record.values
         and rows[record.benchmark].directions
         and (record.message_bytes or 0) >= rows[record.benchmark].line_rate_from_bytes
@@ -391,7 +381,7 @@ def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> l
             suite=record.suite,
             benchmark=record.benchmark,
             group=rows[record.benchmark].group,
-            ranks=_ranks(record),
+            ranks=least_bytes.ranks_of(record),
             groups=record.groups,
             variant=record.variant,
             message_bytes=record.message_bytes,

@@ -46,6 +46,8 @@ WITHOUT = "no stack of this partition has"
 _ANYWHERE = ("--skip-sy", "--skip-pr")
 #: Parameters for which the user may give any number.
 _NUMBERS = ("nodes", "ppn", "programs")
+#: The smallest of these that means something, and why.
+_FEWEST = {"programs": (2, "shares a node with nobody: ask for 2 or more; each is measured alone as well")}
 #: Options that select, by short name: the long one.
 _OPTIONS = {
     "-n": "name",
@@ -227,6 +229,9 @@ def _check_values(text: str, name: str, values: Sequence[str], tests: Sequence[A
         if known and value not in known and not (name in _NUMBERS and value.isdecimal()):
             number = " or a number" if name in _NUMBERS else ""
             raise BadInput(f"-P {text}: {value!r} is not a value of {name}; there are {', '.join(known)}{number}.")
+        fewest, why = _FEWEST.get(name, (0, ""))
+        if value.isdecimal() and int(value) < fewest:
+            raise BadInput(f"-P {text}: {name}={value} {why}.")
 
 
 class _Listener(logging.Handler):

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..vocabulary import BadInput, NotMeasured
-from .traffic import Bound
+from .traffic import Bound, RunBound
 
 #: Which ranks take part when a benchmark is started on ``n`` ranks. Where ``n`` is odd, IMB runs an ``even`` benchmark on
 #: n-1 ranks, but from 2019 on the last rank's message to rank 0 is never received (IMB_init_communicator with the smaller
@@ -32,6 +32,8 @@ RANK_RULES: Mapping[str, str] = {
 #: What of a benchmark must cross between nodes that ranks fill in blocks. Every message; nothing that can be relied on;
 #: or a number ``k``: nodes take the place of ranks in the bound, and one node's share of the data is ``s x ppn^k``.
 EVERY_MESSAGE, NOTHING_SURE = "every message", "nothing sure"
+#: Why nothing of a benchmark is held against the counters of a fabric, in the words of each case's evidence.
+NO_DATA = "moves no data by design"
 
 #: Questions that are asked on each level from the wire to the MPI: bandwidth of large messages without pause, that of large
 #: messages one at a time, and latency of small ones. What answers the same question can be compared.
@@ -72,6 +74,9 @@ class Benchmark:
     :param line_rate_from_bytes: smallest message whose bandwidth is held against the line rate. Below, a token bucket or a
         buffer may exceed it for a moment; and one message at a time still waits for its latency (1 MiB on 1 Gbit/s: 2 %).
     :param crossing: :data:`EVERY_MESSAGE`, :data:`NOTHING_SURE`, or the power of ranks per node one node's share grows with.
+    :param of_run: lower bound on bytes of a whole run, where it depends on more than a message and its repetitions; then
+        ``traffic`` is :func:`traffic.nothing`.
+    :param unbounded: why no least number of bytes is known, or none where the layout of the ranks leaves none.
     :param title: what the suite calls it at the head of its output, where that is not the name.
     :param summed: its bandwidth is the sum of all pairs, half of the nodes sending to the other half.
     :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if both ways at once,
@@ -104,6 +109,8 @@ class Benchmark:
     title: str = ""
     cascade: tuple[str, ...] = ()
     first_ranks: int = 0
+    of_run: RunBound | None = None
+    unbounded: str = ""
 
     def known_to(self, version: tuple[int, ...]) -> bool:
         """Whether a version of the suite has it in a form that can be proven; an unknown version counts as such."""

@@ -100,6 +100,30 @@ def test_nodes_that_others_had_are_counted() -> None:
     assert judge(case(not_idle={})).notes == judge(case(not_idle="many")).notes == judge(case(not_idle={"a": None})).notes == []
 
 
+GONE = [
+    {"node": "n3", "states": "drain+idle", "reason": "bad DIMM", "missed": False},
+    {"node": "n7", "states": "down*", "reason": "", "missed": True},
+]
+
+
+def test_nodes_out_of_service_are_named_and_those_the_site_misses_make_the_night_red() -> None:
+    found = judge(case(out_of_service=GONE))
+    assert found.notes == ["preflight of batch: not looked at because they are out of service: n3 (drain+idle: bad DIMM)"]
+    assert found.problems == ["preflight of batch: not looked at though they must be in service: n7 (down*)"]
+    assert judge(case(out_of_service=GONE[:1])).problems == []
+    assert judge(case(out_of_service="n3")) == judge(case(out_of_service=[{"node": 3}])) == preflight.PreflightAnswer()
+
+
+def test_a_missed_node_is_said_once_and_never_cut_off() -> None:
+    said = "not looked at though they must be in service: n7 (down*)"
+    once = judge(case("fail", sentences=(said,), out_of_service=GONE))
+    assert once.problems == [f"preflight of batch: {said}"] and once.excluded == []
+    late = case("fail", fail_reason="sanity error: the job never started (state CANCELLED): it waited", out_of_service=GONE)
+    assert f"preflight of batch: {said}" in judge(late, case()).problems
+    many = case("fail", sentences=tuple("123456"), out_of_service=GONE)
+    assert f"preflight of batch: {said}" in judge(many).problems
+
+
 def test_by_default_nodes_are_looked_at_where_there_is_a_way_to() -> None:
     assert preflight.choice(None) == preflight.choice(None, "acceptance") == preflight.DEFAULT
     assert preflight.choice(None, "smoke") == preflight.NO

@@ -159,6 +159,10 @@ def _check(source: str, values: Mapping[str, str], head: re.Match[str]) -> None:
             f"{source}: HPL_Tflops={values['HPL_Tflops']} and HPL_time={values['HPL_time']} do not fit order {order}; the "
             "output is damaged, run it again."
         )
+    height, width, some = (_whole(source, key, values[key]) for key in ("PTRANS_nprow", "PTRANS_npcol", "MPIFFT_Procs"))
+    if height * width != ranks or some > ranks:
+        said = f"PTRANS ran on {height * width} ranks, MPIFFT on {some}, of {ranks}"
+        raise OutputError(f"{source}: {said}; it is damaged, run it again.")
     error = _number(source, "MPIFFT_maxErr", values["MPIFFT_maxErr"])
     bound = _THRESHOLD * _number(source, "HPL_eps", values["HPL_eps"]) * math.log(max(counts["MPIFFT_N"], 2))
     if not 0 <= error < bound:
@@ -185,7 +189,8 @@ def _record(source: str, result: rows.Result, values: Mapping[str, str]) -> Reco
     # How often a ring is gone round is not printed; it is at least once.
     repetitions = None if result.sized else 1
     quantities = {result.quantity: float(f"{value * result.scale:.12g}")}
-    return Record(rows.NAME, result.name, ranks, 1, None, repetitions, quantities, variant)
+    problem = {size: _whole(source, key, values[key]) for size, key in result.problem.items()}
+    return Record(rows.NAME, result.name, ranks, 1, None, repetitions, quantities, variant, problem=problem)
 
 
 def _wrong(source: str, text: str, offset: int, what: str) -> OutputError:

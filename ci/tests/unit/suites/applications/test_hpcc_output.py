@@ -107,6 +107,8 @@ FAILURES = {
     ("MPIFFT_Gflops=0.100972", "MPIFFT_Gflops=-1"): "MPIFFT was not run",
     ("StarDGEMM_Gflops=1.09253", "StarDGEMM_Gflops=nan"): "or no number",
     ("CommWorldProcs=2", "CommWorldProcs=4"): "HPL ran on 2 of 4 ranks",
+    ("PTRANS_npcol=2", "PTRANS_npcol=4"): "PTRANS ran on 4 ranks, MPIFFT on 2, of 2; it is damaged",
+    ("MPIFFT_Procs=2", "MPIFFT_Procs=4"): "PTRANS ran on 2 ranks, MPIFFT on 4, of 2; it is damaged",
     ("HPL_N=640", "HPL_N=1280"): "head and summary are of different runs",
     ("VersionMinor=5", "VersionMinor=6"): "this is hpcc 1.6, and 1.4 and 1.5 are read",
     ("PTRANS_GBs=0.0290253\n", ""): "lacks PTRANS_GBs",
