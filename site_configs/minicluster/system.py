@@ -54,12 +54,12 @@ def _partition(name, descr, fabric, launcher="srun", queue=None):
         "env_vars": [*_GIVE_WAY, *(_ONE_CORE_EACH if launcher == "srun" else [])],
         "extras": {
             "fabrics": {fabric: within if fabric == "shm" else {**between, **_FABRICS[fabric]}},
-            "node_counts": [2],
+            "node_counts": _NODE.get("node_counts", [2]),
             # Four ranks on two cores wait for each other: a small message takes a millisecond instead of 30 us.
             "most_repetitions": 200,
             # For the same reason four ranks say nothing about a link: 0.05 of the rate of eth10g on two cores.
             "most_timed_ranks": _NODE["cores"],
-            # Launchers would refuse more ranks than there really are cores.
+            # Launchers would refuse more ranks than there really are cores. What then shares cores is labelled oversubscribed.
             "oversubscribe": _NODE["faked"],
             # The nodes share this machine's cores: the same core list on each of them is the same core twice, and two ranks
             # on one core answer each other in milliseconds. Slurm's own order (default) keeps them apart. Faked cores are there

@@ -162,6 +162,7 @@ def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], publi
                 "group": case.group,
                 "outcome": outcome_of(session, case),
                 "proven": case.evidence == PROVEN and case.uuid not in session.superseded,
+                "oversubscribed": bool(case.condition.get("oversubscribed")),
             }
             for case in session.cases
         ],

@@ -266,7 +266,9 @@ def _read_ranks(
     if not ranks:
         return {}
     wrong = checks.check_library(ranks, condition.stack)
-    wrong += checks.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
+    wrong += checks.check_placement(
+        ranks, condition.pinning, condition.core_list, core_of=condition.core_of, may_share=condition.may_share
+    )
     wrong += clocks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, said.hosts)
     wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
