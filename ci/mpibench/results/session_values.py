@@ -30,8 +30,8 @@ METRIC = (*CURVE, "message_bytes")
 BAND = (*CURVE, "band")
 #: What ``--rename`` gives another name.
 RENAMED = ("stack", "benchmark", "fabric", "partition")
-#: Says in a condition that ranks shared cores. Such numbers are held against nothing but their like: variants end in it here, so
-#: that they are other metrics for whoever compares.
+#: Says in a condition that ranks shared cores. Such numbers are held against nothing but their like: variants end in it here,
+#: so that they are other metrics for whoever compares.
 OVERSUBSCRIBED = "oversubscribed"
 #: Whether a row of ``cases`` is such a case.
 SHARED_CORES = pl.col("condition").str.json_path_match(f"$.{OVERSUBSCRIBED}").is_not_null()
