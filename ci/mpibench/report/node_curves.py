@@ -17,7 +17,7 @@ from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..results import eligibility
-from ..results.quantity_text import size_text, unit_text
+from ..results.quantity_text import nodes_text, size_text, unit_text
 from ..results.sessions import Case, Session
 
 _NODES = re.compile(r"(?:^|,)nodes=([1-9][0-9]{0,8})(?=,|\Z)")
@@ -101,6 +101,13 @@ class NodeChart:
     def counts(self) -> dict[int, int]:
         """Node counts in order, each with its ranks."""
         return dict(sorted((point.nodes, point.ranks) for line in self.lines for point in line.points))
+
+    @property
+    def labels(self) -> list[str]:
+        """A name for each line: its stack, and where that has several jobs that grow, how far this one did."""
+        stacks = [line.stack for line in self.lines]
+        ends = [nodes_text(line.points[-1].nodes) for line in self.lines]
+        return [name if stacks.count(name) == 1 else f"{name}, up to {end}" for name, end in zip(stacks, ends, strict=True)]
 
     def rows(self) -> list[tuple[int, int, list[list[Point]]]]:
         """As a table: nodes, ranks, and the points of each line at that count."""

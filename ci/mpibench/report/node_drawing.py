@@ -83,7 +83,7 @@ def draw(chart: NodeChart) -> Drawing:
 
     lines = []
     for line in chart.lines:
-        marks = [Mark(x_of(one.nodes), *map(y_of, (one.middle, one.low, one.high)), one) for one in line.points]
+        marks = [Mark(x_of(one.nodes), y_of(one.middle), y_of(one.low), y_of(one.high), one) for one in line.points]
         path = " ".join(f"{mark.x:.1f},{mark.y:.1f}" for mark in marks)
         lines.append(DrawnLine(line.stack, path, tuple(marks)))
     return Drawing(_ticks(chart, x_of), tuple(Tick(y_of(value), format_number(value)) for value in labels), tuple(lines))

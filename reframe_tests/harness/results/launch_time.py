@@ -20,9 +20,9 @@ def fill(launch: catalogue.Launch, records: Sequence[Record], seconds: float | N
     :raises OutputError: if a benchmark has that time and the job left none, or nothing.
     """
     names = {row.name: row.launch_time for row in launch.rows() if row.launch_time}
-    if names and not seconds:
-        raise OutputError(f"the job left no time of launch {launch.name}, which is what is measured; run it again.")
-    if not seconds:
+    if not names:
         return list(records)
+    if not seconds:
+        raise OutputError(f"the job left no time of launch {launch.name}, which is what is measured; run it again.")
     own = {name: {quantity: seconds} for name, quantity in names.items()}
     return [replace(record, values={**record.values, **own.get(record.benchmark, {})}) for record in records]

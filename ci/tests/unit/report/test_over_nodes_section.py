@@ -79,7 +79,7 @@ def test_jobs_of_one_node_count_each_make_one_line_of_a_stack() -> None:
         (8, 32, *(pytest.approx(value) for value in (400, 390, 430))),
         (64, 256, *(pytest.approx(value) for value in (900, 890, 930))),
     ]
-    assert init.counts == {2: 8, 8: 32, 64: 256}
+    assert init.counts == {2: 8, 8: 32, 64: 256} and init.labels == ["mpich-spack", "openmpi-spack"]
     first = hello.lines[0].points[0]
     assert (first.middle, first.low, first.high) == pytest.approx((0.71, 0.7, 0.72))
 
@@ -104,6 +104,7 @@ def test_a_job_that_grows_is_a_line_of_its_own() -> None:
         [(2, 10, 15), (4, 20, 500)],
         [(2, 11, 15), (8, 30, 40)],
     ]
+    assert chart.labels == ["mpich-spack, up to 4 nodes", "mpich-spack, up to 8 nodes"]
     assert chart.unit == "µs" and chart.bars.startswith("median of the repetitions")
 
 
