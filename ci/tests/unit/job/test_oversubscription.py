@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ def resolved(nodes: int = 8, ppn: str = "8", pinning: str = "none", **extras: An
     row = {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}
     whole = {"fabrics": {"eth": row}, **extras}
     return condition.resolve(
-        stack=STACK,
+        stack=replace(STACK, build={"lock_hash": "0123abcd"}),
         fabric=site.fabrics_of(whole)["eth"],
         nodes=nodes,
         ppn=ppn,

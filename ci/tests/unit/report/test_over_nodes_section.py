@@ -48,6 +48,7 @@ def case(samples: Sequence[Sample], nodes: int, stack: str = "mpich-spack", stat
         **{"group": "startup_osu", **condition},
     }
     proof = read_evidence({"verdict": status, "ranks": [], "devices": []}, "here")
+    entry = {**entry, "condition": whole}
     return Case(f"s:{stack}:{nodes}:{status}:{len(condition)}", 0, entry, whole, tuple(samples), proof, ())
 
 
