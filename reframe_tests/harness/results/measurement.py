@@ -24,8 +24,9 @@ from ..suites.benchmark import SINGLE
 from ..suites.model import Said
 from ..suites.records import Record
 from ..vocabulary import QUANTITIES
-from . import least_bytes
+from . import launch_time, least_bytes
 from .error_excerpt import excerpt
+from .job_files import ENDLESS_BYTES, beginning_of, end_of
 
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
@@ -38,8 +39,6 @@ _FOOTER = re.compile(
 )
 #: Exit status of a launch after which the job starts nothing more, and what the launch did.
 WHY_STOPPED = {script.TIMED_OUT: "timed out", script.TOO_MUCH_OUTPUT: "printed without end"}
-#: Bytes that are looked at, at either end, of an output without end.
-_ENDLESS_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -121,8 +120,8 @@ def evaluate(
     outcome = Outcome(repeats)
     end = end or ending.JobEnd()
     outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge(end))
-    log = directory / script.LAUNCH_LOG
-    statuses = script.read_launch_log(_text(log))
+    log = beginning_of(directory / script.LAUNCH_LOG)
+    statuses, times = script.read_launch_log(log), script.read_launch_times(log)
     stopped = next(((launch, WHY_STOPPED[status]) for launch, status in statuses.items() if status in WHY_STOPPED), None)
     records: dict[tuple[str, int], list[Record]] = {}
     details: list[tuple[str, int, dict[str, Any]]] = []
@@ -137,18 +136,19 @@ def evaluate(
             files = script.files_of(launch.name, repeat)
             status = statuses.get((launch.name, repeat))
             ended = _judge_end(status, limit_s, directory, files, stopped)
-            most = _ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
-            printed, debug = transports.strip_debug(condition.stack, _text(directory / files.output, most))
-            debug = "\n".join([debug, _text(directory / files.debug, most), _text(directory / files.error, most)])
+            most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
+            printed, debug = transports.strip_debug(condition.stack, beginning_of(directory / files.output, most))
+            debug = "\n".join([debug, beginning_of(directory / files.debug, most), beginning_of(directory / files.error, most)])
             if launch.checks_data:
                 wrong, broken = data_check.judge(printed, condition.ranks)
                 outcome.add(launch.name, where, CONTRADICTED, wrong)
                 parsed, checked = [], data_check.summarise(printed)
             else:
                 if launch.result:
-                    result = _text(directory / files.result, most)
+                    result = beginning_of(directory / files.result, most)
                     printed = printed + result if result.strip() else ""
-                parsed, broken = _parse(launch, printed, files.result if launch.result else files.output, set_aside)
+                source = files.result if launch.result else files.output
+                parsed, broken = _parse(launch, printed, source, set_aside, times.get((launch.name, repeat)))
             # A launch that ended badly is reported by its end, not also by the hole it left in its output.
             outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
             records[launch.name, repeat] = parsed
@@ -170,10 +170,9 @@ def evaluate(
         notes.append(checked or f"received data are not checked: {condition.stack.name} has no mpi4py")
     if set_aside:
         notes.append(f"before the benchmarks' titles stood {preamble.say(set_aside)}, set aside")
-    starts = _text(directory / script.START_LOG).splitlines()
+    starts = beginning_of(directory / script.START_LOG).splitlines()
     if len(starts) > 1:
-        note = f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run is counted"
-        notes.insert(0, note)
+        notes.insert(0, f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run is counted")
     outcome.evidence = replace(evidence, notes=tuple(notes))
     return outcome
 
@@ -199,21 +198,20 @@ def _judge_end(
     if status == script.TIMED_OUT:
         return f"timed out after {limit_s} s, the test's limit_s{_last_words(directory, files)}."
     if status == script.TOO_MUCH_OUTPUT:
-        mib = script.MOST_OUTPUT_BYTES >> 20
-        return f"printed more than {mib} MiB and was ended for it{_last_words(directory, files)}."
-    error = excerpt(_text(directory / files.error))
+        return f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it{_last_words(directory, files)}."
+    error = excerpt(beginning_of(directory / files.error))
     said = f"; it said: {error}" if error else " and said nothing"
     return f"ended with exit status {status}{said}."
 
 
 def _last_words(directory: Path, files: script.LaunchFiles) -> str:
     """How far a launch that was ended got: the last line it printed."""
-    ranks = [_text(path) for path in (directory / files.evidence).glob("*.json")]
+    ranks = [beginning_of(path) for path in (directory / files.evidence).glob("*.json")]
     if not ranks:
-        error = excerpt(_text(directory / files.error))
+        error = excerpt(beginning_of(directory / files.error))
         said = f"; it said: {error}" if error else ""
         return f"; no rank left evidence, so none got through MPI_Init{said}"
-    printed = _FOOTER.split(_end_of(directory / files.output), maxsplit=1)[0]
+    printed = _FOOTER.split(end_of(directory / files.output), maxsplit=1)[0]
     lines = [" ".join(line.split()) for line in printed.splitlines()]
     last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
     said = f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
@@ -222,27 +220,13 @@ def _last_words(directory: Path, files: script.LaunchFiles) -> str:
     return said + (f"; {ended} of its ranks had called MPI_Finalize by then" if ended else "")
 
 
-def _text(path: Path, most: int = script.MOST_OUTPUT_BYTES) -> str:
-    """Content of a file, of a longer one its beginning (``most`` characters); empty if there is none."""
-    if not path.exists():
-        return ""
-    with path.open(errors="replace") as file:
-        return file.read(most)
-
-
-def _end_of(path: Path) -> str:
-    """The last :data:`_ENDLESS_BYTES` of a file; empty if there is none."""
-    if not path.exists():
-        return ""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _ENDLESS_BYTES))
-        return file.read(_ENDLESS_BYTES).decode(errors="replace")
-
-
-def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str]) -> tuple[list[Record], list[str]]:
+def _parse(
+    launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str], seconds: float | None
+) -> tuple[list[Record], list[str]]:
     """Records of one output, or the sentence why it is not used.
 
     :param set_aside: counts, by whose they are, the lines that stood before the benchmark's own.
+    :param seconds: the launch took.
     """
     if not launch.expected:
         return [], []
@@ -253,7 +237,7 @@ def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Count
         set_aside.update(reading.set_aside)
         if launch.options:
             reader.check_arguments(printed, launch, source=source)
-        return reader.complete(reading.records, launch.expected, source=source), []
+        return launch_time.fill(launch, reader.complete(reading.records, launch.expected, source=source), seconds), []
     except reader.OutputError as error:
         return [], [str(error)]
 
@@ -283,7 +267,9 @@ def _read_ranks(
     if not ranks:
         return {}
     wrong = checks.check_library(ranks, condition.stack)
-    wrong += checks.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
+    wrong += checks.check_placement(
+        ranks, condition.pinning, condition.core_list, core_of=condition.core_of, may_share=condition.may_share
+    )
     wrong += clocks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, said.hosts)
     wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)

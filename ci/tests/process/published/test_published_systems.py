@@ -60,6 +60,23 @@ def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: P
     assert written == {path.name: path.read_text() for path in folder.glob("*.txt")}
 
 
+def test_alltoallv_of_figures_1_and_2_takes_64_ranks_on_64_cores(run_reframe, stacks_variable: str, tmp_path: Path) -> None:
+    """Each MPI of the paper, eight ranks on each of eight nodes, scattered; nothing is asked to share a core."""
+    result = run_reframe(
+        *("--dry-run", "--system=cambridge-westmere", "-S", "level=smoke", f"--stage={tmp_path}", "--keep-stage-files"),
+        *("-P", "nodes=8", "-P", "ppn=8", "-P", "pinning=scatter", "-n", "ImbCollectives%fabric=qdr%"),
+        environ={"MPIBENCH_STACKS": stacks_variable},
+        only="collectives.py",
+    )
+    assert result.returncode == 0, result.stdout[-3000:]
+    scripts = {path.parts[-3]: path.read_text() for path in tmp_path.rglob("rfm_job.sh")}
+    assert set(scripts) == {"intelmpi-401", "openmpi-142", "mvapich2-15"}
+    for stack, text in scripts.items():
+        assert "#PBS -l nodes=8:ppn=8" in text, stack
+        assert re.search(r" -(n|np) 64\b", text) and re.search(r"IMB-MPI1 .*\bAlltoallv\b", text), stack
+        assert not re.search(r"oversubscri|overcommit", text, re.IGNORECASE), stack
+
+
 def lines_of(name: str) -> list[str]:
     return (GOLDEN / f"{name}.txt").read_text().splitlines()
 
