@@ -211,11 +211,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     def resolve_condition(self) -> None:
         """Translate the parameters for this partition and stack, or skip the case with the reason."""
         partition = self.current_partition
-        if not partition.processor.info:
-            raise ReframeError(
-                f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in system.py or let "
-                "ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
-            )
+        if not parameters.knows_topology(partition):
+            raise ReframeError(parameters.unknown_topology(partition))
         self._stack = metadata.read(Path(self.current_environ.extras["stack"]))
         self._paired = None
         # ReFrame would expand the values (osext.expandvars runs what stands in $(), even in a dry run) and write them into the
