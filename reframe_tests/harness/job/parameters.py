@@ -39,8 +39,8 @@ def knows_topology(partition: Any) -> bool:
 def unknown_topology(partition: Any) -> str:
     """Sentence on a partition whose topology is not known."""
     return (
-        f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in system.py or fabrics.yaml, or let "
-        "ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
+        f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in system.py or fabrics.yaml, or "
+        "let ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
     )
 
 

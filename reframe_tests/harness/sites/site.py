@@ -81,6 +81,25 @@ def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> st
     )
 
 
+def left_unmeasured(system_name: str, root: Path = ROOT) -> list[str]:
+    """A sentence for each partition on which something is never measured: it asks for stacks that are not registered, or is one
+    of a centre's own ReFrame configuration that lacks something. None for a system that nothing describes.
+
+    :raises SiteError: for a bad file.
+    """
+    from ..stacks import metadata
+
+    registered = [stack.name for stack in metadata.discover(root)[0]]
+    partitions = (systems.find(system_name, root) or {}).get("partitions", ())
+    sentences = [
+        f"{system_name}:{row['name']}: {sentence}"
+        for row in partitions
+        if row["extras"].get("fabrics") and (sentence := unmatched_stacks(row["extras"], registered))
+    ]
+    lacking = [each for each in systems.shortcomings(system_name, root) if not each.note]
+    return sentences + [f"{each.place}: {each.sentence}" for each in lacking]
+
+
 def references_file(system_name: str, root: Path = ROOT) -> Path:
     """Where a system keeps its learned references."""
     return root / "site_configs" / system_name / "references.yaml"

@@ -1,0 +1,59 @@
+"""What ``doctor`` says of a system that the centre's own ReFrame configuration describes, and the draft of what it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mpibench.listings import fabrics_draft
+from reframe_tests.harness import optional_file
+from reframe_tests.harness.sites import centre as centres
+from reframe_tests.harness.sites import fabrics_file, site, systems
+from reframe_tests.harness.vocabulary import BadInput
+
+
+def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | None, str]]:
+    """Places with sentences, and whether each is only a note (``None``: nothing is the matter); none for other systems.
+
+    :param system: completed (:func:`.systems.find`).
+    :raises BadInput: the centre's configuration cannot be used.
+    """
+    centre, name = centres.read(root), system["name"]
+    if centre is None or name not in {row["name"] for row in centre.systems}:
+        return []
+    found: list[tuple[str, bool | None, str]] = [
+        (name, None, f"is in {centre.source}; {fabrics_file.path_of(name, root)} adds to it")
+    ]
+    matching = centres.matching(centre)
+    if len(matching) > 1:
+        others = " and ".join(matching[1:])
+        found.append(
+            (
+                name,
+                True,
+                f"this machine's name fits {others} of {centre.source} as well as {matching[0]}, which ReFrame takes; --system chooses",
+            )
+        )
+    for mode in site.MODES:
+        if mode["name"] in centre.modes:
+            found.append((f"mode {mode['name']}", True, f"stands in place of that of {centre.source} while ours is read, too"))
+    return found + [(each.place, each.note, each.sentence) for each in systems.shortcomings(name, root)]
+
+
+def draft(system: Mapping[str, Any], root: Path, *, required: bool = False) -> str:
+    """A draft for the partitions of a centre's system that its file does not name yet; empty where there are none.
+
+    :param required: somebody asked for it.
+    :raises BadInput: it is required, and there is nothing to be drafted.
+    """
+    centre, name = centres.read(root), system["name"]
+    theirs = centre is not None and name in {row["name"] for row in centre.systems}
+    path = fabrics_file.path_of(name, root)
+    named = fabrics_file.read(path) if theirs and optional_file.is_there(path) else {}
+    partitions = [row for row in system["partitions"] if row["name"] not in named] if theirs else []
+    if required and not theirs:
+        raise BadInput(f"system {name} is described in site_configs/{name}/system.py, and needs no {fabrics_file.FILE}.")
+    if required and not partitions:
+        raise BadInput(f"{path} names every partition of {name} already.")
+    return fabrics_draft.write(partitions, f"mpibench doctor --system {name} --draft") if partitions else ""
