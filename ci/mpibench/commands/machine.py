@@ -14,7 +14,7 @@ def doctor(
     ] = False,
     draft: Annotated[
         bool,
-        typer.Option("--draft", help="Print only a draft of fabrics.yaml, for a system of your own ReFrame configuration."),
+        typer.Option("--draft", help="Print only a draft of fabrics.yaml, for a system of your ReFrame configuration."),
     ] = False,
 ) -> None:
     """Report what this machine and the selected system offer, what is missing, and how to get it.

@@ -22,19 +22,12 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
     centre, name = centres.read(root), system["name"]
     if centre is None or name not in {row["name"] for row in centre.systems}:
         return []
-    found: list[tuple[str, bool | None, str]] = [
-        (name, None, f"is in {centre.source}; {fabrics_file.path_of(name, root)} adds to it")
-    ]
+    said = f"is in {centre.source}; {fabrics_file.path_of(name, root)} is to say what is measured on it"
+    found: list[tuple[str, bool | None, str]] = [(name, None, said)]
     matching = centres.matching(centre)
     if len(matching) > 1:
-        others = " and ".join(matching[1:])
-        found.append(
-            (
-                name,
-                True,
-                f"this machine's name fits {others} of {centre.source} as well as {matching[0]}, which ReFrame takes; --system chooses",
-            )
-        )
+        said = f"this machine fits the host names of {' and '.join(matching)} in {centre.source}; ReFrame takes the first, "
+        found.append((name, True, f"{said}--system chooses"))
     for mode in site.MODES:
         if mode["name"] in centre.modes:
             found.append((f"mode {mode['name']}", True, f"stands in place of that of {centre.source} while ours is read, too"))

@@ -1,6 +1,6 @@
 """A draft of ``fabrics.yaml`` from what this machine shows of its networks, for a person to correct.
 
-Read where ``NodePreflight`` reads them on nodes (:mod:`node_facts`): ``/sys/class/net``, ``/sys/class/infiniband``, ``/sys/class/cxi``.
+Read where ``NodePreflight`` reads them on nodes (:mod:`node_facts`): ``net``, ``infiniband`` and ``cxi`` in ``/sys/class``.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ def _partition(row: Mapping[str, Any], found: Sequence[Port], command: str, envi
     inside = bool(batch and batch.job and batch.job in environ)
     yield f"{name}:"
     if not inside:
-        yield f"  # Its nodes may have others: run the same in one of its jobs ({' '.join(row.get('access', ())) or 'no options'})."
+        options = " ".join(row.get("access", ())) or "without options"
+        yield f"  # Its nodes may have others: run the same in one of its jobs ({options})."
     words: dict[str, Any] = {"node_counts": [2], "fabrics": fabrics(found)}
     text = yaml.safe_dump(words, sort_keys=False, width=120, default_flow_style=None)
     yield from (f"  {line}" for line in text.splitlines())
