@@ -21,16 +21,16 @@ FOLDER = Path("site_configs") / "mysystem"
 Reader = Callable[[Path], object]
 #: Each file a person writes to how it is read; with what it may begin.
 READERS: dict[Path, Reader] = {
+    FOLDER / "fabrics.yaml": lambda root: fabrics_file.read(fabrics_file.path_of("mysystem", root)),
     FOLDER / "policy.yaml": lambda root: policy.load("mysystem", root),
     FOLDER / "expected.yaml": lambda root: expected_file.load("mysystem", root),
     FOLDER / "references.yaml": lambda root: site.read_references("mysystem", root),
     FOLDER / "published" / "claims.yaml": lambda root: claims.read("mysystem", root),
-    FOLDER / "fabrics.yaml": lambda root: fabrics_file.read(fabrics_file.path_of("mysystem", root)),
     Path("stacks.yaml"): wheels.read_table,
     Path("packages.yaml"): lambda root: scope.read(root / "packages.yaml"),
 }
 #: Those that are a mapping by themselves, and may be left out.
-OPTIONAL = tuple(READERS)[:3]
+OPTIONAL = tuple(READERS)[:4]
 every = pytest.mark.parametrize("path", READERS, ids=lambda path: path.name)
 optional = pytest.mark.parametrize("path", OPTIONAL, ids=lambda path: path.name)
 
