@@ -21,8 +21,13 @@ from reframe_tests.harness.sites.fabrics_file import PROCESSOR
 
 #: Names of InfiniBand's rates over four lanes, in Gbit/s (sysfs ``rate``: ``200 Gb/sec (4X HDR)``).
 INFINIBAND: Mapping[float, str] = {40: "qdr", 56: "fdr", 100: "edr", 200: "hdr", 400: "ndr", 800: "xdr"}
-#: Driver of an RDMA device to transport and beginning of the fabric's name; of others the link layer decides.
-DRIVERS: Mapping[str, tuple[str, str]] = {"hfi1": ("psm2", "opa"), "efa": ("efa", "efa")}
+#: Driver of an RDMA device, which its name begins with, and the fastest link in Gbit/s that has transport and beginning of the
+#: fabric's name; of others the link layer decides. Omni-Path's 100 series has PSM2, what came after it OPX only.
+DRIVERS: Sequence[tuple[str, float, str, str]] = (
+    ("hfi1", 100, "psm2", "opa"),
+    ("hfi1", float("inf"), "opx", "opx"),
+    ("efa", float("inf"), "efa", "efa"),
+)
 #: Link layer of an RDMA port, the same.
 LINK_LAYERS: Mapping[str, tuple[str, str]] = {"InfiniBand": ("ucx", "ib"), "Ethernet": ("ucx", "roce")}
 #: Hardware type of Ethernet interfaces (``ARPHRD_ETHER`` of linux/if_arp.h); IP over InfiniBand is named with its port.
@@ -80,13 +85,14 @@ def _rdma(node: node_facts.Node) -> Iterator[Port]:
             continue
         folder = f"sys/class/infiniband/{device}"
         driver, layer = facts.get("driver", {}).get(name, ""), facts.get("link_layer", {}).get(name, "")
-        transport, kind = DRIVERS.get(str(driver)) or LINK_LAYERS.get(str(layer), ("ucx", "rdma"))
-        rate = facts.get("rate_gbit_per_s", {}).get(name)
+        rate = float(str(facts.get("rate_gbit_per_s", {}).get(name) or 0))
+        fitting = (row[2:] for row in DRIVERS if (driver == row[0] or device.startswith(row[0])) and rate <= row[1])
+        transport, kind = next(fitting, LINK_LAYERS.get(str(layer), ("ucx", "rdma")))
         yield Port(
             kind,
             transport,
             device,
-            rate=float(str(rate)) if rate else None,
+            rate=rate or None,
             numa_node=_numa_node(node, folder),
             number=int(number),
             interfaces=tuple(node.entries(f"{folder}/device/net")),
