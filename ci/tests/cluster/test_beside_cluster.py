@@ -1,4 +1,4 @@
-"""The mini-cluster as a centre describes it to ReFrame, and one fabrics.yaml: measured with proof, the centre's logs written."""
+"""The mini-cluster as a centre describes it to ReFrame, and one fabrics.yaml: proven, and in the centre's performance log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def partition(name, queue, launcher):
 site_configuration = {
     "systems": [
         {
-            "name": "lagoon", "descr": "two nodes", "hostnames": ["mc-head"], "prefix": "@TOP@/centre-prefix",
+            "name": "lagoon", "descr": "two nodes", "hostnames": ["mc-head"],
             "partitions": [
                 {"name": "login", "scheduler": "local", "launcher": "local", "environs": ["gnu"]},
                 partition("thin", "eth1g", "srun"), partition("wide", "eth10g", "mpirun"),
@@ -94,4 +94,3 @@ def test_a_centres_system_is_measured_with_proof(
         lines = [line for line in log.read_text().splitlines() if f"|{case['environ']}|" in line]
         assert (len(lines) == 1 and "|us|" in lines[0] and "c[1-2]" in lines[0]) or "c1" in lines[0]
     assert status == 0, said[-4000:]
-    assert list((visible / "centre-prefix" / "output").rglob("*.out")), "where the centre keeps its output"
