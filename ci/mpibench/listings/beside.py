@@ -34,19 +34,42 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
     return found + [(each.place, each.note, each.sentence) for each in systems.shortcomings(name, root)]
 
 
-def draft(system: Mapping[str, Any], root: Path, *, required: bool = False) -> str:
+def draft(system: Mapping[str, Any], root: Path) -> str:
     """A draft for the partitions of a centre's system that its file does not name yet; empty where there are none.
 
-    :param required: somebody asked for it.
-    :raises BadInput: it is required, and there is nothing to be drafted.
+    :param system: as the centre has it, or completed.
+    :raises BadInput: the centre's configuration or the file cannot be used.
     """
     centre, name = centres.read(root), system["name"]
-    theirs = centre is not None and name in {row["name"] for row in centre.systems}
+    if centre is None or name not in {row["name"] for row in centre.systems}:
+        return ""
     path = fabrics_file.path_of(name, root)
-    named = fabrics_file.read(path) if theirs and optional_file.is_there(path) else {}
-    partitions = [row for row in system["partitions"] if row["name"] not in named] if theirs else []
-    if required and not theirs:
-        raise BadInput(f"system {name} is described in site_configs/{name}/system.py, and needs no {fabrics_file.FILE}.")
-    if required and not partitions:
-        raise BadInput(f"{path} names every partition of {name} already.")
+    # Empty is a file that a shell has just made for what is printed here.
+    named = fabrics_file.read(path) if optional_file.is_there(path) and path.stat().st_size else {}
+    partitions = [row for row in system["partitions"] if row["name"] not in named]
     return fabrics_draft.write(partitions, f"mpibench doctor --system {name} --draft") if partitions else ""
+
+
+def require_draft(name: str | None, root: Path) -> str:
+    """The draft that somebody asked for.
+
+    :param name: of the system; by default the one that ReFrame finds this machine to be.
+    :raises BadInput: there is nothing to be drafted.
+    """
+    centre = centres.read(root)
+    if centre is None:
+        raise BadInput(
+            f"ReFrame is given no configuration of a centre: name yours in {centres.VARIABLE}, before "
+            f"{root}/site_configs/settings.py; a system.py needs no {fabrics_file.FILE}."
+        )
+    name = name or next(iter(centres.matching(centre)), None)
+    system = next((row for row in centre.systems if row["name"] == name), None)
+    if system is None:
+        known = ", ".join(row["name"] for row in centre.systems)
+        raise BadInput(
+            f"system {name or 'of this machine'} is not in {centre.source}, which has {known}: choose with --system."
+        )
+    text = draft(system, root)
+    if not text:
+        raise BadInput(f"{fabrics_file.path_of(str(name), root)} names every partition of {name} already.")
+    return text

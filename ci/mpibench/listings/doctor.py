@@ -67,10 +67,10 @@ def report(system: str | None, console: Console | None = None, *, stacks_only: b
     :param draft_only: print only the draft.
     :raises BadInput: for an unknown system, or one that needs no such draft.
     """
-    selected = _select_from(system, site.ROOT)
     if draft_only:
-        print(beside.draft(selected, site.ROOT, required=True), end="")
+        print(beside.require_draft(_name(system), site.ROOT), end="")
         return 0
+    selected = _select_from(system, site.ROOT)
     findings = list(fitting(selected, site.ROOT) if stacks_only else examine(system))
     console = console or Console()
     width = min(max((len(finding.subject) for finding in findings), default=0), SUBJECT_WIDTH)
@@ -256,8 +256,12 @@ def fitting(system: dict[str, Any], root: Path = site.ROOT) -> Iterator[Finding]
 
 def _select_from(name: str | None, root: Path) -> dict[str, Any]:
     """The system of that name, of ``RFM_SYSTEM``, or else the one whose host names fit, as ReFrame selects it."""
-    name = name or os.environ.get("RFM_SYSTEM", "") or None
-    return systems.select(name.partition(":")[0] if name else None, root)
+    return systems.select(_name(name), root)
+
+
+def _name(given: str | None) -> str | None:
+    """Name of the system that was asked for; a partition of it may be named, too."""
+    return (given or os.environ.get("RFM_SYSTEM", "")).partition(":")[0] or None
 
 
 def unfilled(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
