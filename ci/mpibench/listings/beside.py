@@ -66,9 +66,7 @@ def require_draft(name: str | None, root: Path) -> str:
     system = next((row for row in centre.systems if row["name"] == name), None)
     if system is None:
         known = ", ".join(row["name"] for row in centre.systems)
-        raise BadInput(
-            f"system {name or 'of this machine'} is not in {centre.source}, which has {known}: choose with --system."
-        )
+        raise BadInput(f"system {name or 'of this machine'} is not in {centre.source}: choose one with --system ({known}).")
     text = draft(system, root)
     if not text:
         raise BadInput(f"{fabrics_file.path_of(str(name), root)} names every partition of {name} already.")

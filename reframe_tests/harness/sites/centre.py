@@ -44,6 +44,7 @@ class Centre:
     :param logging: entries of ``logging`` with what differs from ReFrame's built-in ones.
     :param general: names of the settings that it has in ``general``, for any system.
     :param modes: names of its modes.
+    :param environments: names of its environments.
     """
 
     files: tuple[Path, ...]
@@ -51,6 +52,7 @@ class Centre:
     logging: tuple[Mapping[str, Any], ...]
     general: frozenset[str]
     modes: frozenset[str]
+    environments: frozenset[str] = frozenset()
 
     @property
     def source(self) -> str:
@@ -195,6 +197,7 @@ def _read(given: tuple[Path, ...], stamps: tuple[object, ...]) -> Centre | str:
         tuple(entry for entry in entries if set(entry) - {"target_systems"}),
         frozenset(key for entry in whole.get("general", ()) for key in entry if key != "target_systems"),
         frozenset(mode["name"] for mode in whole.get("modes", ())),
+        frozenset(environment["name"] for environment in whole["environments"]),
     )
 
 

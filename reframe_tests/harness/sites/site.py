@@ -263,10 +263,11 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         centres.take(sys.argv[1:], root)
         listeners = [*selected_tests.handlers(), *whole_run.handlers()]
         site_configuration, problems = configuration(root, str(log), listeners)
-        selection.check(sys.argv[1:], [row["name"] for row in site_configuration["environments"]], problems)
         centre, named = centres.read(root), named_tests.arguments(sys.argv[1:], {"--system": "system"})["system"]
         if centre and not named and not os.environ.get("RFM_SYSTEM"):
             systems.select(None, root)  # refuses what ReFrame would choose by the order of files
+        environments = {row["name"] for row in site_configuration["environments"]} | (centre.environments if centre else set())
+        selection.check(sys.argv[1:], environments, problems)
     except BadInput as error:
         raise ConfigError(str(error)) from None  # ReFrame would say the sentence of a cause once more
     for mode in site_configuration["modes"]:

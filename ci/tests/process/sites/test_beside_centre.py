@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +68,7 @@ def test_the_other_order_is_refused_with_the_right_one(beside: CentreSite, refra
 def test_a_machine_of_the_centre_is_found_by_its_name(beside: CentreSite, reframe: Run) -> None:
     """Not taken for ``generic``, whose ``.*`` would come first, were it not for the order of systems."""
     shown = reframe("--show-config=systems/0/name")
-    assert json.loads(shown.stdout.strip().splitlines()[-1]) == "default", said(shown)
+    assert '"default"' in shown.stdout, said(shown)
     beside.file.write_text(beside.file.read_text().replace("lagoon-login\\d", ".*"))
     assert "lagoon" in reframe("--show-config=systems/0/name").stdout
 
@@ -123,7 +122,10 @@ def test_the_centres_performance_log_gets_its_lines(beside: CentreSite, reframe:
     file = beside.root / "reframe_tests" / "writer.py"
     file.parent.mkdir()
     file.write_text(TEST)
-    result = reframe("-r", "--system=default", "-p", "gnu", "-c", str(file), "-n", "Writer", "-S", "modules=")
+    beside.file.write_text(
+        beside.file.read_text().replace('"launcher": "mpirun", "environs"', '"launcher": "local", "environs"')
+    )
+    result = reframe("-r", "--system=default", "-p", "gnu", "-c", str(file), "-n", "Writer", only="file_io.py")
     assert "PASSED" in said(result), said(result)
     [log] = (beside.logs / "perflogs").rglob("Writer.log")
     header, line = log.read_text().splitlines()

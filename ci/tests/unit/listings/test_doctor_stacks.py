@@ -45,6 +45,7 @@ def test_the_exit_status_tells_ci(registered: None, monkeypatch: pytest.MonkeyPa
     described = {**system(stacks=stacks), "hostnames": [".*"], "descr": "x"}
     monkeypatch.setattr(systems, "system_files", lambda *_: [Path("x")])
     monkeypatch.setattr(systems, "read_system", lambda *_: described)
+    monkeypatch.setattr(systems, "find", lambda name, _: described if name == "here" else None)
     assert doctor.report(None, Console(quiet=True), stacks_only=True) == status
     monkeypatch.setenv("RFM_SYSTEM", "here:p")
     assert doctor.report(None, Console(quiet=True), stacks_only=True) == status
