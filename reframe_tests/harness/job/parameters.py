@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import reframe.core.runtime as rt
+from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
 
 from ..machine import placement
@@ -118,14 +119,20 @@ def ppn_of_system() -> list[str]:
 
 
 def warn_of_unmatched_stacks() -> None:
-    """Say, once each time the tests are loaded, which stacks the selected system asks for in vain, and what it lacks."""
+    """Say, once each time the tests are loaded, which stacks the selected system asks for in vain, and what it lacks.
+
+    :raises ReframeError: nothing can be measured on any of its partitions.
+    """
     root = [site.ROOT, *site.LOADED][-1]
     registered = [stack.name for stack in metadata.discover(root)[0]]
     for partition in measured_partitions():  # ReFrame's built-in system, for one, says nothing of stacks
         if sentence := site.unmatched_stacks(partition.extras, registered):
             getlogger().warning(f"{partition.fullname}: {sentence}")
-    for each in systems.shortcomings(rt.runtime().system.name, root):
-        getlogger().warning(f"{each.place}: {each.sentence}")
+    lacking = [f"{each.place}: {each.sentence}" for each in systems.shortcomings(rt.runtime().system.name, root)]
+    if lacking and not measured_partitions():
+        raise ReframeError(lacking[0].rstrip("."))
+    for sentence in lacking:
+        getlogger().warning(sentence)
 
 
 @cache
