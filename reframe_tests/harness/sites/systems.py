@@ -106,27 +106,40 @@ def _of_centre(root: Path) -> dict[str, dict[str, Any]]:
 def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
     """A system as it is described, by the centre or in a ``system.py``; ``None`` where nothing describes it.
 
-    :raises SiteError: for a bad file, and where its ``fabrics.yaml`` stands alone.
+    Where the centre's configuration is not at hand, as for stored sessions elsewhere, what its ``fabrics.yaml`` says alone:
+    the partitions that it names, with their ``extras``.
+
+    :raises SiteError: for a bad file.
     """
     theirs, path = _of_centre(root), root / "site_configs" / name / "system.py"
     if name in theirs:
         return theirs[name]
     if optional_file.is_there(path):
         return read_system(path)
-    alone = fabrics_file.path_of(name, root)
-    if optional_file.is_there(alone):
-        raise SiteError(
-            f"{alone} is there, and no configuration file of ReFrame describes system {name}: name yours in "
-            f"{centres.VARIABLE}, before {root}/site_configs/settings.py."
-        )
-    return None
+    if not _stands_alone(name, root):
+        return None
+    named = fabrics_file.read(fabrics_file.path_of(name, root))
+    partitions = [{"name": partition, "extras": dict(words)} for partition, words in named.items()]
+    return {"name": name, "hostnames": [], "partitions": partitions}
+
+
+def _stands_alone(name: str, root: Path) -> bool:
+    """Whether there is only a ``fabrics.yaml`` of a system, of whose configuration ReFrame is given nothing."""
+    elsewhere = name in _of_centre(root) or optional_file.is_there(root / "site_configs" / name / "system.py")
+    return not elsewhere and optional_file.is_there(fabrics_file.path_of(name, root))
 
 
 def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
     """The system of that name, or else the one that ReFrame selects on this machine.
 
-    :raises SiteError: there is none, or this machine is one of the centre's and of another one's.
+    :raises SiteError: there is none, this machine is one of the centre's and of another one's, or its ``fabrics.yaml`` stands
+        alone.
     """
+    if name and _stands_alone(name, root):
+        raise SiteError(
+            f"{fabrics_file.path_of(name, root)} is there, and no configuration file of ReFrame describes system {name}: name "
+            f"yours in {centres.VARIABLE}, before {root}/site_configs/settings.py."
+        )
     found = find(name, root) if name else None
     if name is None:
         host, centre, described = socket.gethostname(), centres.read(root), read_all(root)

@@ -67,10 +67,11 @@ def test_a_night_measures_it_and_names_what_the_file_does_not(project: NightProj
     assert "tiny:gpu: " in said and "does not name this partition of " in said
 
 
-def test_what_is_expected_of_it_needs_its_configuration(project: NightProject) -> None:
+def test_a_stored_session_is_judged_without_the_centres_configuration(project: NightProject) -> None:
     project.write("site_configs/tiny/fabrics.yaml", FABRICS + "gpu: {}\n")
-    done = mpibench(project, "expected")
-    assert done.returncode == 0, done.stdout + done.stderr
-    alone = mpibench(project, "expected", configured="")
+    for configured in (None, ""):
+        done = mpibench(project, "expected", configured=configured)
+        assert done.returncode == 0, done.stdout + done.stderr
+    alone = mpibench(project, "doctor", "--system=tiny", configured="")
     assert alone.returncode == 2
     assert "no configuration file of ReFrame describes system tiny" in alone.stderr

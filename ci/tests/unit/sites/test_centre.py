@@ -343,14 +343,19 @@ def test_the_centres_own_detection_is_asked(make: Make) -> None:
     assert centre.matching(centre.Centre((again,), described.systems, (), frozenset(), frozenset())) == ("reef",)
 
 
-def test_a_fabrics_file_without_a_configuration_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fabrics_file_without_its_configuration_is_for_stored_sessions_only(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     beside = make("yaml")
     monkeypatch.setenv("RFM_CONFIG_FILES", str(beside.settings))
     with pytest.raises(
         site.SiteError, match=r"fabrics\.yaml is there, and no configuration file of ReFrame describes system cove"
     ):
-        systems.find("cove", beside.root)
+        systems.select("cove", beside.root)
     assert systems.find("nosuch", beside.root) is None
+    found = systems.find("cove", beside.root)
+    assert found is not None and set(site.fabrics_of(partition_of(found, "batch")["extras"])) == {"hdr200", "eth1g", "shm"}
+    assert site.configuration(beside.root)[0]["systems"] == [], "ReFrame is given only what it could start"
 
 
 def test_every_reader_finds_such_a_system(make: Make) -> None:
