@@ -97,7 +97,9 @@ def _software() -> Iterator[Finding]:
     yield Finding("python", OK, f"{platform.python_version()} ({sys.executable})")
     yield Finding("reframe", OK, importlib.metadata.version("reframe-hpc"))
     configured = os.environ.get("RFM_CONFIG_FILES", "")
-    if str(site.ROOT / "site_configs" / "settings.py") in configured:
+    if fault := centre.find_order_fault((), site.ROOT):
+        yield Finding("configuration", MISSING, fault)
+    elif str(site.ROOT / "site_configs" / "settings.py") in configured:
         yield Finding("configuration", OK, configured)
     else:
         yield Finding("configuration", MISSING, f"run: export RFM_CONFIG_FILES={site.ROOT}/site_configs/settings.py")

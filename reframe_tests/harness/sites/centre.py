@@ -67,18 +67,24 @@ def take(words: Sequence[str], root: Path, environ: Mapping[str, str] = os.envir
     :param root: checkout whose ``settings.py`` is being loaded.
     :raises BadInput: one of them is read after ours.
     """
-    names = _named(words, environ)
-    ours = root / "site_configs" / "settings.py"
+    if fault := find_order_fault(words, root, environ):
+        raise BadInput(fault)
+    GIVEN.append(tuple(name for name in _named(words, environ) if not _is_ours(name, root)))
+
+
+def find_order_fault(words: Sequence[str], root: Path, environ: Mapping[str, str] = os.environ) -> str:
+    """Sentence on a file that ReFrame reads after ours, with the order to use; empty where there is none."""
+    names, ours = _named(words, environ), root / "site_configs" / "settings.py"
     at = next((index for index, name in enumerate(names) if _is_ours(name, root)), len(names))
     theirs = [name for name in names if not _is_ours(name, root)]
-    late = [name for name in names[at:] if not _is_ours(name, root)]
-    if late:
-        order = [*map(str, theirs), str(ours)]
-        raise BadInput(
-            f"{late[0]} is read after {ours}, so ReFrame would take its systems and handlers without what is measured on them: "
-            f"name ours last, {VARIABLE}={':'.join(order)} or {shlex.join(word for name in order for word in ('-C', name))}."
-        )
-    GIVEN.append(tuple(theirs))
+    late = [name for name in names[at:] if name in theirs]
+    if not late:
+        return ""
+    order = [*map(str, theirs), str(ours)]
+    return (
+        f"{late[0]} is read after {ours}, so ReFrame would take its systems and handlers without what is measured on them: "
+        f"name ours last, {VARIABLE}={':'.join(order)} or {shlex.join(word for name in order for word in ('-C', name))}."
+    )
 
 
 def files(root: Path, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
