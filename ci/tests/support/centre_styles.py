@@ -162,7 +162,7 @@ site_configuration = {
             "partitions": [
                 {
                     "name": "rome", "scheduler": "slurm", "launcher": "mpirun", "access": ["-p rome", "--export=None"],
-                    "features": ["cpu", "1_node", "2_nodes"], "extras": {"mem_per_node": 229376}, "max_jobs": 120,
+                    "features": ["cpu", "scale_2_nodes"], "extras": {"mem_per_node": 229376}, "max_jobs": 120,
                     "prepare_cmds": ["source /cvmfs/init"],
                 },
             ],

@@ -116,7 +116,8 @@ def matching(centre: Centre) -> tuple[str, ...]:
     config = _load(centre.files)
     if methods := os.environ.get("RFM_AUTODETECT_METHODS", ""):
         config.set_autodetect_methods(methods.split(","))
-    systems, found = config["systems"], []
+    systems: list[Any] = config["systems"]
+    found: list[str] = []
     last = {"name": _NONE, "hostnames": [".*"], "partitions": [{"name": "p", "scheduler": "local", "launcher": "local"}]}
     systems[:] = [*centre.systems, last]
     while True:

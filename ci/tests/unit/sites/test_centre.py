@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from reframe.core import backends
 
 from centre_styles import FABRICS, PROCESSOR, STYLES, CentreSite
 from mpibench.completeness import expected
@@ -28,6 +30,7 @@ Make = Callable[[str], CentreSite]
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """A project beside a configuration of a style, as the environment names both."""
     monkeypatch.setattr(centre, "GIVEN", [])
+    monkeypatch.setattr(backends, "_launchers", dict(backends._launchers))  # a centre's file adds to them
     monkeypatch.setenv("IMAGES", "mpich")
 
     def made(style: str) -> CentreSite:
@@ -337,7 +340,8 @@ def test_the_centres_own_detection_is_asked(make: Make) -> None:
     beside = make("images")
     described = centre.read(beside.root)
     assert described is not None and centre.matching(described) == ()
-    beside.file.write_text(f'{beside.file.read_text()}\nsite_configuration["autodetect_methods"] = ["echo alps-reef-7"]\n')
+    own = 'def name_of_host():\n    return "alps-reef-7"\n\n\nsite_configuration["autodetect_methods"] = ["py::name_of_host"]\n'
+    beside.file.write_text(f"{beside.file.read_text()}\n{own}")
     # A file that changed is another module for nobody: ReFrame keeps what it has loaded.
     again = beside.file.rename(beside.file.with_name("again.py"))
     assert centre.matching(centre.Centre((again,), described.systems, (), frozenset(), frozenset())) == ("reef",)
@@ -366,10 +370,9 @@ def test_every_reader_finds_such_a_system(make: Make) -> None:
     beside.describe(text.replace("{{transport: tcp,", "{{transport: tcp, published: [openhpc-mini/eth1g],"))
     keys = {"lagoon:gpu": {"mpich-system": {"hdr200": {2: {1: {"none": {"PingPong.latency.00000000": [1, None, 0.1, "us"]}}}}}}}
     path = site.references_file("lagoon", beside.root)
-    path.write_text(json.dumps({"ImbPointToPoint": {"$index": list(references.INDEX), **keys}}))
-    assert "there is no partition 'lagoon:gpu' (did you mean 'lagoon:compute'?)" in str(
-        site.reference_faults("lagoon", beside.root)
-    )
+    path.write_text(yaml.safe_dump({"ImbPointToPoint": {"$index": list(references.INDEX), **keys}}))
+    [fault] = site.reference_faults("lagoon", beside.root)
+    assert "there is no partition 'lagoon:gpu'" in fault.sentence
     places, problems, _ = expected._registered("lagoon", beside.root)
     assert problems == [] and {place.partition for place in places} == {"compute"}
     assert {place.fabric for place in places} >= {"hdr200", "eth1g", "shm"}
