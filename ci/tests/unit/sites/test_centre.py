@@ -368,7 +368,9 @@ def test_every_reader_finds_such_a_system(make: Make) -> None:
     write_stack(beside.root / "environments" / "mpich")
     text = FABRICS.replace("scope: node}}", "scope: node}}\n  stacks: ['mpich-*', 'none-*']")
     beside.describe(text.replace("{{transport: tcp,", "{{transport: tcp, published: [openhpc-mini/eth1g],"))
-    keys = {"lagoon:gpu": {"mpich-system": {"hdr200": {2: {1: {"none": {"PingPong.latency.00000000": [1, None, 0.1, "us"]}}}}}}}
+    keys = {
+        "lagoon:gpu": {"mpich-system": {"hdr200": {2: {1: {"none": {"PingPong.latency.0000000064": [1, None, 0.1, "us"]}}}}}}
+    }
     path = site.references_file("lagoon", beside.root)
     path.write_text(yaml.safe_dump({"ImbPointToPoint": {"$index": list(references.INDEX), **keys}}))
     [fault] = site.reference_faults("lagoon", beside.root)
