@@ -59,7 +59,7 @@ class Port:
     def fabric(self) -> str:
         """Name that the fabric gets."""
         if self.rate is None:
-            return re.sub(r"\W", "_", f"{self.kind}_{self.device}")
+            return re.sub(r"\W", "_", self.device)
         kind = INFINIBAND.get(self.rate, self.kind) if self.kind == "ib" else self.kind
         return re.sub(r"\W", "_", f"{kind}{self.rate:g}{'g' if self.kind == 'eth' else ''}")
 

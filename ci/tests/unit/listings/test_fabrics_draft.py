@@ -107,7 +107,7 @@ def test_interfaces_are_networks_of_their_own(tmp_path: Path) -> None:
         "eth50g": [{"device": "bond0", "line_rate_gbit_per_s": 50}],
         "eth25g": [{"device": "eth0", "line_rate_gbit_per_s": 25, "numa_node": 1}],
         "eth25g_eth1": [{"device": "eth1", "line_rate_gbit_per_s": 25}],
-        "eth_fab": [{"device": "fab"}],
+        "fab": [{"device": "fab"}],
     }
     assert {row["mtu_bytes"] for name, row in fabrics.items() if name != "shm"} == {9000}
     assert all(row["transport"] == "tcp" for name, row in fabrics.items() if name != "shm")
