@@ -24,10 +24,8 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
         return []
     said = f"is in {centre.source}; {fabrics_file.path_of(name, root)} is to say what is measured on it"
     found: list[tuple[str, bool | None, str]] = [(name, None, said)]
-    matching = centres.matching(centre)
-    if len(matching) > 1:
-        said = f"this machine fits the host names of {' and '.join(matching)} in {centre.source}; ReFrame takes the first, "
-        found.append((name, True, f"{said}--system chooses"))
+    if sentence := centres.find_ambiguity(centre):
+        found.append((name, True, sentence))
     for mode in site.MODES:
         if mode["name"] in centre.modes:
             found.append((f"mode {mode['name']}", True, f"stands in place of that of {centre.source} while ours is read, too"))

@@ -12,6 +12,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import shlex
 import sys
 import textwrap
@@ -33,6 +34,8 @@ _OURS = "reframe_tests.harness.sites"
 GIVEN: list[tuple[Path, ...]] = []
 #: Stands behind the centre's systems where host names are tried, and fits all.
 _NONE = "none_of_the_centre"
+#: Host name that no machine has (RFC 2606): what fits it fits any.
+_NOBODY = "nobody.invalid"
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,21 @@ def matching(centre: Centre) -> tuple[str, ...]:
             return tuple(found)
         found.append(name)
         systems[:] = [row for row in systems if row["name"] != name]
+
+
+def find_ambiguity(centre: Centre) -> str:
+    """Sentence on several of the centre's systems that this machine fits, but for those that any machine does; empty where one.
+
+    :raises BadInput: as :func:`matching`.
+    """
+    described = {row["name"]: row for row in centre.systems}
+    found = [name for name in matching(centre) if not any(re.match(each, _NOBODY) for each in described[name]["hostnames"])]
+    if len(found) < 2:
+        return ""
+    return (
+        f"this machine fits the host names of systems {' and '.join(found)} in {centre.source}, and ReFrame takes the first: "
+        "choose with --system (or RFM_SYSTEM), or correct 'hostnames'."
+    )
 
 
 def topology_file(centre: Centre, system: str, partition: str) -> Path:
