@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from .. import former_names, optional_file, yaml_file
+from .. import former_names, optional_file, records, yaml_file
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import centre as centres
@@ -267,6 +267,9 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         if centre and not named and not os.environ.get("RFM_SYSTEM"):
             systems.select(None, root)  # refuses what ReFrame would choose by the order of files
             problems += filter(None, [centres.find_ambiguity(centre)])
+        if centre and "check_search_recursive" in centre.general:
+            further = [folder / "tests" for folder in records.extension_folders()]
+            centres.search_flat(sys.argv[1:], [root / "reframe_tests", ROOT / "reframe_tests", *further])
         environments = {row["name"] for row in site_configuration["environments"]} | (centre.environments if centre else set())
         selection.check(sys.argv[1:], environments, problems)
     except BadInput as error:

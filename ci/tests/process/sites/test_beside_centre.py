@@ -86,6 +86,18 @@ def test_the_script_is_the_centres(beside: CentreSite, reframe: Run) -> None:
     assert "mpirun" not in script
 
 
+def test_a_centre_that_searches_below_folders_gets_no_test_twice(beside: CentreSite, reframe: Run) -> None:
+    """What tests share lies below their folder; asked for by an option it is refused."""
+    text = beside.file.read_text()
+    beside.file.write_text(text.replace('"logging": [', '"general": [{"check_search_recursive": True}], "logging": [', 1))
+    listed = reframe("-l", "--system=lagoon", "-n", "ImbPointToPoint", only="")
+    assert listed.returncode == 0 and "WARNING" not in said(listed), said(listed)
+    below = reframe("-l", "-R", "--system=lagoon", "-n", "ImbPointToPoint", only="")
+    assert below.returncode == 1 and "is searched with all below it (-R, or check_search_recursive of" in said(below), said(
+        below
+    )
+
+
 def test_what_lacks_of_the_file_is_a_warning_and_nothing_runs(beside: CentreSite, reframe: Run) -> None:
     beside.fabrics.unlink()
     for action in ("-l", "-r"):
