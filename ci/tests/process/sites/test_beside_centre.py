@@ -139,7 +139,7 @@ def test_the_centres_performance_log_gets_its_lines(beside: CentreSite, reframe:
     assert "PASSED" in said(result), said(result)
     [log] = (beside.logs / "perflogs").rglob("Writer.log")
     header, line = log.read_text().splitlines()
-    assert line.endswith("|1.5|us") and "Writer @default:default+gnu" in line, header
+    assert line.endswith("|1.5|us") and "@default:default+gnu|" in line, header
     assert "Writer" in (beside.logs / "reframe.log").read_text()
     assert (beside.root / "results" / "results.db").is_file()
     [ours] = [path for path in (beside.root / "results" / "logs").iterdir() if path.name != "look-up.log"]
