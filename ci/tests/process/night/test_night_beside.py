@@ -54,6 +54,9 @@ def test_the_doctor_prints_a_draft_and_a_system_without_it_is_not_measured(proje
     assert "node: {}  # runs where ReFrame is started" in done.stdout
     alone = mpibench(project, "doctor", "--system=tiny", "--draft")
     assert alone.returncode == 0 and alone.stdout.strip() in done.stdout and alone.stderr == ""
+    path.parent.mkdir(exist_ok=True)
+    written = mpibench(project, "doctor", "--system=tiny", "--draft", ">", str(path))  # a shell makes the file first
+    assert written.returncode == 0 and path.read_text() == alone.stdout, written.stderr
 
 
 def test_a_night_measures_it_and_names_what_the_file_does_not(project: NightProject) -> None:
