@@ -15,7 +15,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
 
 from ..machine import placement
-from ..sites import site, systems
+from ..sites import selected_tests, site, systems
 from ..stacks import metadata
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
@@ -208,9 +208,7 @@ def places_of(
                 catalogue.check_ranks(group, ranks, count)
             able = [each for each in partition.environs if any(words <= set(each.features) for words in wanted)]
             if not able:
-                raise NotMeasured(
-                    f"no stack of this partition has {' or '.join(' and '.join(sorted(words)) for words in wanted)}"
-                )
+                raise NotMeasured(f"{selected_tests.WITHOUT} {' or '.join(' and '.join(sorted(words)) for words in wanted)}")
             files = {each.name: each.extras.get("stack", "") for each in able}
             reasons = {name: why_unbuilt(file, group) or why_unusable(file, partition, fabric) for name, file in files.items()}
             if all(reasons.values()):

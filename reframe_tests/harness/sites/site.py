@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from .. import former_names, optional_file, records, yaml_file
+from ..schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import centre as centres
@@ -191,6 +192,8 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
         if not extras.get("fabrics"):
             partitions.append(row)
             continue
+        if spool.EXTRA in extras:
+            row = {**row, "scheduler": spool.SHARED[row["scheduler"]]}
         entered = fitting_stacks(extras, names)
         # In `builtin`, which has no feature that a test of stacks asks for, tests of nodes run.
         partitions.append(
@@ -245,6 +248,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from reframe.core.logging import getlogger
 
     from ..launchers import backends
+    from ..schedulers import slurm_shared
     from ..session import session_folder, session_labels
     from ..stacks import selection
     from . import selected_tests, whole_run
@@ -258,6 +262,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     session_folder.redirect_first_log(log, getlogger().logger.handlers)
     try:
         backends.register()
+        slurm_shared.register()
         session_labels.check(sys.argv[1:])
         named_tests.check(sys.argv[1:])
         centres.take(sys.argv[1:], root)

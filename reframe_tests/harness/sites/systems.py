@@ -18,6 +18,7 @@ from typing import Any
 from .. import optional_file, schema
 from ..machine.fabric import Fabric, Rail
 from ..machine.transport import AS_SHIPPED
+from ..schedulers import spool
 from ..vocabulary import ROOT, BadInput
 from . import centre as centres
 from . import fabrics_file
@@ -64,12 +65,21 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
         raise SiteError(
             f"{path}: key 'name' is {system['name']!r} but the folder is called {path.parent.name!r}; make them equal."
         )
-    _check_expected(path, system)
+    _check_partitions(path, system)
     return system
 
 
-def _check_expected(path: Path, system: Mapping[str, Any]) -> None:
+def _check_partitions(path: Path, system: Mapping[str, Any]) -> None:
+    """What a schema cannot say of a system's partitions.
+
+    :raises SiteError: naming the partition.
+    """
     for partition in system["partitions"]:
+        if spool.EXTRA in partition["extras"] and partition["scheduler"] not in spool.SHARED:
+            raise SiteError(
+                f"{path}: partition {partition['name']} has {spool.EXTRA}, and its scheduler is {partition['scheduler']!r}; "
+                f"only those of {', '.join(spool.SHARED)} share allocations: remove it."
+            )
         for fabric in fabrics_of(partition["extras"]).values():
             if fabric.expect and fabric.expect not in (names := [each.name for each in fabric.choices]):
                 raise SiteError(
@@ -99,7 +109,7 @@ def _of_centre(root: Path) -> dict[str, dict[str, Any]]:
         return {}
     found = {row["name"]: fabrics_file.complete(row, centre, root) for row in centre.systems}
     for name, system in found.items():
-        _check_expected(fabrics_file.path_of(name, root), system)
+        _check_partitions(fabrics_file.path_of(name, root), system)
     return found
 
 
