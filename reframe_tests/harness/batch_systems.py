@@ -23,6 +23,8 @@ class BatchSystem:
     :param no_requeue: options that keep it from starting a job again on its own: ReFrame could read the first start's files
         while the second one writes them.
     :param comment: option that keeps a text with the job; empty where there is none.
+    :param exports: variable by which a job that was submitted with ``--export`` keeps its launchers from handing ranks all
+        that the job's script sets; empty where there is none.
     :param beside: variables without which several launchers of one job would start their ranks one after the other.
     """
 
@@ -33,6 +35,7 @@ class BatchSystem:
     submit: str = ""
     no_requeue: tuple[str, ...] = ()
     comment: str = ""
+    exports: str = ""
     beside: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -47,6 +50,7 @@ SLURM = BatchSystem(
     "sbatch",
     ("--no-requeue",),
     "--comment",
+    "SLURM_EXPORT_ENV",
     {"SLURM_OVERLAP": "1"},
 )
 #: ``qsub(1B)`` of PBS Pro, OpenPBS and Torque.

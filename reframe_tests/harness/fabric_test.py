@@ -197,11 +197,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     def resolve_condition(self) -> None:
         """Translate the parameters for this partition and stack, or skip the case with the reason."""
         partition = self.current_partition
-        if not partition.processor.info:
-            raise ReframeError(
-                f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in system.py or let "
-                "ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
-            )
+        if not parameters.knows_topology(partition):
+            raise ReframeError(parameters.unknown_topology(partition))
         self._stack = metadata.read(Path(self.current_environ.extras["stack"]))
         self._paired = None
         # ReFrame would expand the values (osext.expandvars runs what stands in $(), even in a dry run) and write them into the
@@ -266,15 +263,16 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     @run_before("run")
     def write_job(self) -> None:
         """Write the interleaved repeats into the job script; the job itself starts the stack's own launcher."""
-        self.measured_with = provenance.describe()
+        self.measured_with, partition = provenance.describe(), self.current_partition
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         commands = interleaved.list_commands(self._condition, self._launches, launcher)
         if self._paired:
             commands += self._paired.commands(self._condition, self.job.launcher.command(self.job), self.job.launcher.options)
         self.time_limit = f"{self._executions * len(commands) * self.limit_s + 60}s"
-        self.job.options += ending.submit_options(self.current_partition.scheduler.registered_name)
+        self.job.options += ending.submit_options(partition.scheduler.registered_name)
         self.prerun_cmds = [
+            *ending.start_lines(partition.scheduler.registered_name, partition.access),
             *(f"export {name}={word}" for name, word in self._condition.assignments.items()),
             *self._condition.prepare,
             *(self._paired.condition.prepare if self._paired else ()),
@@ -284,7 +282,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
                 limit_s=self.limit_s,
                 recorder=str(recorder.locate()),
                 debug_env=self._condition.debug_env,
-                owner=script.Owner.this_process() if self.current_partition.scheduler.registered_name == "local" else None,
+                owner=script.Owner.this_process() if partition.scheduler.registered_name == "local" else None,
             ),
         ]
         self.job.launcher = getlauncher("local")()

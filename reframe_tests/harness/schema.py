@@ -7,6 +7,7 @@ neither an MPI nor a site's own needs a change of a schema.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +25,8 @@ WORDS: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "transports": lambda: tuple(mpis.transports()),
     "transports_in_memory": lambda: tuple(row.name for row in mpis.transports().values() if row.in_memory),
 }
+#: Reference to a definition in ``$defs`` of a schema beside the one that has it.
+_OTHER = re.compile(r'("\$ref": ")([\w.-]+)#(?=/\$defs/)')
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -77,7 +80,12 @@ Words = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def _read(path: Path, words: Words) -> dict[str, Any]:
-    schema: dict[str, Any] = _filled(json.loads(path.read_text(encoding="utf-8")), dict(words))
+    text = path.read_text(encoding="utf-8")
+    document = json.loads(_OTHER.sub(r"\1#", text))
+    for name in {name for _, name in _OTHER.findall(text)}:
+        other = json.loads((path.parent / name).read_text(encoding="utf-8"))
+        document["$defs"] = {**document.get("$defs", {}), **other["$defs"]}
+    schema: dict[str, Any] = _filled(document, dict(words))
     return schema
 
 

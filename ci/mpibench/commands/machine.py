@@ -12,6 +12,10 @@ def doctor(
     stacks_only: Annotated[
         bool, typer.Option("--stacks", help="Check only whether each partition gets the stacks it asks for.")
     ] = False,
+    draft: Annotated[
+        bool,
+        typer.Option("--draft", help="Print only a draft of fabrics.yaml, for a system of your ReFrame configuration."),
+    ] = False,
 ) -> None:
     """Report what this machine and the selected system offer, what is missing, and how to get it.
 
@@ -21,7 +25,7 @@ def doctor(
     """
     from mpibench.listings import doctor as examination
 
-    raise typer.Exit(examination.report(system, stacks_only=stacks_only))
+    raise typer.Exit(examination.report(system, stacks_only=stacks_only, draft_only=draft))
 
 
 def orphans(

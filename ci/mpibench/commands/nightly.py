@@ -32,7 +32,6 @@ from ..night.preconditions import check_database, only_one
 try:
     from reframe_tests.harness.session import session_folder
     from reframe_tests.harness.sites import site
-    from reframe_tests.harness.stacks import metadata
 
     from ..confirmation import measuring
     from ..night import options as night_options
@@ -293,17 +292,9 @@ def check_stacks(night: Night) -> None:
         night.say(sentence)
 
 
-def asked_in_vain(systems: Sequence[str], root: Path = ROOT) -> list[str]:
-    """One sentence for each partition of the systems that asks for stacks which are not registered: they are never measured."""
-    registered = [stack.name for stack in metadata.discover(root)[0]]
-    described = {path.parent.name: path for path in site.system_files(root)}
-    return [
-        f"{name}:{partition['name']}: {sentence.rstrip('.')}"
-        for name in systems
-        if name in described
-        for partition in site.read_system(described[name])["partitions"]
-        if (sentence := site.unmatched_stacks(partition["extras"], registered))
-    ]
+def asked_in_vain(names: Sequence[str], root: Path = ROOT) -> list[str]:
+    """One sentence for each partition of the systems on which something that is described, or should be, is never measured."""
+    return [sentence.rstrip(".") for name in names for sentence in site.left_unmeasured(name, root)]
 
 
 def bad_references(systems: Sequence[str], root: Path = ROOT) -> list[str]:

@@ -28,7 +28,7 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 
@@ -235,14 +235,16 @@ def _planned(tonight: pl.DataFrame) -> dict[CoverageKey, str]:
 
 def _registered(system: str, root: Path) -> tuple[list[CoverageKey], list[str], str]:
     """Stacks on the partitions they fit and fabrics of each partition; what is wrong with a stack; what this rests on."""
-    path = root / "site_configs" / system / "system.py"
-    if not path.exists():
-        return [], [], f"no {path.relative_to(root)} here, so neither registered stacks nor fabrics"
+    described = systems.find(system, root)
+    if described is None:
+        return [], [], f"no site_configs/{system}/system.py here, so neither registered stacks nor fabrics"
     stacks, problems = metadata.discover(root)
     names = [stack.name for stack in stacks]
     found = []
-    for partition in site.read_system(path)["partitions"]:
+    for partition in described["partitions"]:
         extras = partition["extras"]
+        if not extras.get("fabrics"):  # of a centre's own configuration, and nothing is measured on it
+            continue
         found += [CoverageKey(partition["name"], stack=name) for name in site.fitting_stacks(extras, names)]
         found += [CoverageKey(partition["name"], fabric=name) for name in extras.get("fabrics", {})]
     return found, problems, f"{len(names)} registered stacks"

@@ -8,7 +8,6 @@ import platform
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,14 +18,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from mpibench.listings import coverage
+from mpibench.listings import beside, coverage
 from reframe_tests.harness import batch_systems, former_names, records
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.printable import printable
-from reframe_tests.harness.sites import references, site, whole_run
+from reframe_tests.harness.sites import centre, fabrics_file, references, site, systems, whole_run
 from reframe_tests.harness.stacks import metadata as stack_metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
@@ -62,13 +61,19 @@ class Finding:
     detail: str
 
 
-def report(system: str | None, console: Console | None = None, *, stacks_only: bool = False) -> int:
-    """Print all findings; 1 if something the tests need is missing, else 0.
+def report(system: str | None, console: Console | None = None, *, stacks_only: bool = False, draft_only: bool = False) -> int:
+    """Print all findings, and a draft of what a centre's own ReFrame configuration lacks; 1 if something the tests need is
+    missing, else 0.
 
     :param stacks_only: look only at whether each partition gets the stacks it asks for.
-    :raises BadInput: for an unknown system.
+    :param draft_only: print only the draft.
+    :raises BadInput: for an unknown system, or one that needs no such draft.
     """
-    findings = list(fitting(_select_from(system, site.ROOT), site.ROOT) if stacks_only else examine(system))
+    if draft_only:
+        print(beside.require_draft(_name(system), site.ROOT), end="")
+        return 0
+    selected = _select_from(system, site.ROOT)
+    findings = list(fitting(selected, site.ROOT) if stacks_only else examine(system))
     console = console or Console()
     width = min(max((len(finding.subject) for finding in findings), default=0), SUBJECT_WIDTH)
     for finding in findings:
@@ -76,6 +81,9 @@ def report(system: str | None, console: Console | None = None, *, stacks_only: b
             (f"{finding.state:<{len(MISSING)}}", STYLE[finding.state]), f"  {finding.subject:<{width}}  {finding.detail}"
         )
         console.print(line, soft_wrap=True)
+    if not stacks_only and (text := beside.draft(selected, site.ROOT)):
+        path = fabrics_file.path_of(selected["name"], site.ROOT)
+        console.print(Text(f"\ndraft for {path} (--draft prints it alone):\n\n{text}"), soft_wrap=True, end="")
     return int(any(finding.state == MISSING for finding in findings))
 
 
@@ -91,7 +99,9 @@ def _software() -> Iterator[Finding]:
     yield Finding("python", OK, f"{platform.python_version()} ({sys.executable})")
     yield Finding("reframe", OK, importlib.metadata.version("reframe-hpc"))
     configured = os.environ.get("RFM_CONFIG_FILES", "")
-    if str(site.ROOT / "site_configs" / "settings.py") in configured:
+    if fault := centre.find_order_fault((), site.ROOT):
+        yield Finding("configuration", MISSING, fault)
+    elif str(site.ROOT / "site_configs" / "settings.py") in configured:
         yield Finding("configuration", OK, configured)
     else:
         yield Finding("configuration", MISSING, f"run: export RFM_CONFIG_FILES={site.ROOT}/site_configs/settings.py")
@@ -163,7 +173,8 @@ def check_loading(folders: Sequence[Path], system: str, root: Path) -> Iterator[
         return
     words = [str(Path(sys.executable).with_name("reframe")), "--nocolor", f"--system={system}", "-l"]
     words += [word for path in paths for word in ("-c", path)]
-    environ = {**os.environ, "RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py")}
+    ours = root / "site_configs" / "settings.py"
+    environ = {**os.environ, "RFM_CONFIG_FILES": ":".join(map(str, (*centre.files(root), ours)))}
     try:
         limit = whole_run.limit_of(os.environ) + LISTING_S
         done = subprocess.run(words, cwd=root, env=environ, text=True, capture_output=True, timeout=limit, check=False)
@@ -182,17 +193,23 @@ def check_loading(folders: Sequence[Path], system: str, root: Path) -> Iterator[
 
 def _system(name: str | None, root: Path) -> Iterator[Finding]:
     system = _select_from(name, root)
-    yield Finding("system", OK, f"{system['name']}: {system['descr']}")
+    yield Finding("system", OK, f"{system['name']}: {system.get('descr') or 'no description'}")
     for key, text in unfilled(system):
         yield Finding(f"{system['name']} {key}", MISSING, f"still to be filled in: {text}")
-    here = _matches(system)
+    here = systems.is_here(system, root)
+    known = beside.describe(system, root)
+    for place, note, sentence in known:
+        yield Finding(place, {None: OK, True: NOTE, False: MISSING}[note], sentence)
     yield from check_references(system["name"], here, root)
     yield from fitting(system, root)
     for partition in system["partitions"]:
+        if not partition["extras"].get("fabrics"):
+            continue
         label = f"{system['name']}:{partition['name']}"
         yield from check_submission(label, partition["scheduler"], here)
-        yield from check_launcher(label, partition["launcher"])
-        if "processor" not in partition and partition["scheduler"] != "local":
+        unknown = MISSING if known else ""  # said of a centre's system already
+        yield from (row for row in check_launcher(label, partition["launcher"]) if row.state != unknown)
+        if not known and "processor" not in partition and partition["scheduler"] != "local":
             yield Finding(label, NOTE, "has no 'processor': ReFrame must detect its topology (general.remote_detect)")
         for fabric in site.fabrics_of(partition["extras"]).values():
             yield from _fabric(f"{label} {fabric.name}", fabric, here and partition["scheduler"] == "local")
@@ -259,6 +276,8 @@ def fitting(system: dict[str, Any], root: Path = site.ROOT) -> Iterator[Finding]
     registered = [stack.name for stack in stack_metadata.discover(root)[0]]
     for partition in system["partitions"]:
         label, extras = f"{system['name']}:{partition['name']} stacks", partition["extras"]
+        if not extras.get("fabrics"):
+            continue
         names = site.fitting_stacks(extras, registered)
         if names:
             yield Finding(label, OK, f"{len(names)} of {len(registered)}: {', '.join(names)}")
@@ -268,9 +287,12 @@ def fitting(system: dict[str, Any], root: Path = site.ROOT) -> Iterator[Finding]
 
 def _select_from(name: str | None, root: Path) -> dict[str, Any]:
     """The system of that name, of ``RFM_SYSTEM``, or else the one whose host names fit, as ReFrame selects it."""
-    name = name or os.environ.get("RFM_SYSTEM", "") or None
-    chosen = name.partition(":")[0] if name else None
-    return _select(chosen, [site.read_system(path) for path in site.system_files(root)])
+    return systems.select(_name(name), root)
+
+
+def _name(given: str | None) -> str | None:
+    """Name of the system that was asked for; a partition of it may be named, too."""
+    return (given or os.environ.get("RFM_SYSTEM", "")).partition(":")[0] or None
 
 
 def unfilled(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
@@ -283,18 +305,6 @@ def unfilled(node: Any, key: str = "") -> Iterator[tuple[str, str]]:
             yield from unfilled(value, f"{key}.{index}")
     elif isinstance(node, str) and FILL_IN in node:
         yield key, node.partition(FILL_IN)[2].strip()
-
-
-def _select(name: str | None, systems: list[dict[str, Any]]) -> dict[str, Any]:
-    for system in systems:
-        if system["name"] == name or (name is None and _matches(system)):
-            return system
-    known = ", ".join(system["name"] for system in systems)
-    raise BadInput(f"there is no system '{name or socket.gethostname()}' under site_configs/; known are {known}.")
-
-
-def _matches(system: dict[str, Any]) -> bool:
-    return any(re.match(pattern, socket.gethostname()) for pattern in system["hostnames"])
 
 
 def _fabric(label: str, fabric: Fabric, look: bool) -> Iterator[Finding]:

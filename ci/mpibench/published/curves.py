@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reframe_tests.harness.samples import PROVEN
-from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
 from ..results.sessions import Case, Session
@@ -77,18 +77,17 @@ def choose(session: Session, given: Sequence[str] = (), root: Path = site.ROOT) 
             raise BadInput(f"--published {text}: the session has no fabric '{fabric}'; it has {known}.")
         wanted.setdefault(fabric, []).append(source)
     for system in session.systems:
-        file = root / "site_configs" / system / "system.py"
-        for fabric, sources in (_declared(file) if file.exists() else {}).items():
+        for fabric, sources in _declared(system, root).items():
             if fabric in measured and fabric not in {text.partition("=")[0] for text in given}:
                 wanted.setdefault(fabric, []).extend(source for source in sources if source not in wanted.get(fabric, ()))
     return [curve for fabric, sources in wanted.items() for source in sources for curve in read(source, fabric, root)]
 
 
-def _declared(file: Path) -> dict[str, list[str]]:
-    """What each fabric of a system is put beside, as its ``system.py`` says."""
+def _declared(system: str, root: Path) -> dict[str, list[str]]:
+    """What each fabric of a system is put beside, as its description says; nothing where there is none here."""
     found: dict[str, list[str]] = {}
-    for partition in site.read_system(file)["partitions"]:
-        for fabric, row in partition["extras"]["fabrics"].items():
+    for partition in (systems.find(system, root) or {}).get("partitions", ()):
+        for fabric, row in partition["extras"].get("fabrics", {}).items():
             found.setdefault(fabric, []).extend(row.get("published", ()))
     return found
 

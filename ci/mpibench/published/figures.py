@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness.machine.fabric import Fabric
-from reframe_tests.harness.sites import references, site
+from reframe_tests.harness.sites import references, site, systems
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -83,7 +83,7 @@ def curves(system: str, root: Path = site.ROOT) -> list[PrintedBandwidth]:
     :raises BadInput: if there are none.
     """
     printed = figures_file.read(system, root)
-    described = site.read_system(root / "site_configs" / system / "system.py")
+    described = systems.find(system, root) or {}
     found: dict[tuple[str, ...], PrintedBandwidth] = {}
     for value in printed:
         row, fabric = _row(value["benchmark"]), _fabric(described, value["fabric"], value["links"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reframe_tests.harness.sites import reference_keys, site
+from reframe_tests.harness.sites import reference_keys, site, systems
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -118,12 +118,13 @@ def ask(folder: Path, system: str, selector: str, *, where: str | None = None, r
     :param folder: of the dataset.
     :raises BadInput: no such system or session, one of another system, or sessions that cannot be asked together.
     """
-    described = root / "site_configs" / system / "system.py"
-    if not described.is_file():
-        raise BadInput(f"{described} does not exist: without the line rates of {system} no claim can be scaled.")
+    described = systems.find(system, root)
+    if described is None:
+        place = root / "site_configs" / system / "system.py"
+        raise BadInput(f"{place} does not exist: without the line rates of {system} no claim can be scaled.")
     name = session_values.system_of(folder, system)
     selection = session_values.read(folder, name, selector, where=where, unproven_too=True)
-    partitions = site.read_system(described)["partitions"]
+    partitions = described["partitions"]
     known, left_out = linked_fabrics(partitions)
     figures = Figures(selection)
     figures.check_builds()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import tempfile
 import textwrap
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from typing import Any
 import yaml
 
 from reframe_tests.harness import yaml_file
-from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -45,13 +44,7 @@ def choose(system: str | None, root: Path, environ: Mapping[str, str] = os.envir
     named = environ.get(SCOPE, "")
     if named and not system:
         return Path(named).expanduser().absolute()
-    host = socket.gethostname()
-    for path in site.system_files(root):
-        name = path.parent.name
-        if name == system or (not system and any(re.match(p, host) for p in site.read_system(path)["hostnames"])):
-            return path.parent / "spack"
-    known = ", ".join(path.parent.name for path in site.system_files(root))
-    raise BadInput(f"there is no system '{system or host}' under site_configs/; known are {known}.")
+    return root / "site_configs" / str(systems.select(system or None, root)["name"]) / "spack"
 
 
 def find_scope(system: str | None, root: Path, environ: Mapping[str, str] = os.environ) -> Path | None:

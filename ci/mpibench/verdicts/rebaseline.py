@@ -22,7 +22,7 @@ import yaml
 
 from reframe_tests.harness import optional_file, yaml_file
 from reframe_tests.harness.samples import FAIL
-from reframe_tests.harness.sites import references, site
+from reframe_tests.harness.sites import references, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES, BadInput
@@ -81,7 +81,7 @@ def propose(
     there = optional_file.is_there(path)
     before = yaml_file.read_text(path) if there else ""
     present = yaml_file.parse_mapping(before, str(path)) if there else {}
-    described = site.read_system(path.with_name("system.py")) if path.with_name("system.py").exists() else None
+    described = systems.find(name, root)
     references.check_file(str(path), present, described)
     present = references.with_present_names(str(path), present)
     after = copy.deepcopy(present)

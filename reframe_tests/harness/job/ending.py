@@ -40,6 +40,19 @@ def owner_comment(pid: int, start_ticks: int, host: str) -> str:
     return f"{OWNER}:{host}:{pid}:{start_ticks}"
 
 
+def start_lines(scheduler: str, options: Sequence[str]) -> list[str]:
+    """Lines of a job's script before its launches, so that ranks are given what the script sets.
+
+    A job that is submitted with a clean environment, as centres have it, would start its ranks with one as well (sbatch(1),
+    ``--export``; srun(1), SLURM_EXPORT_ENV).
+
+    :param options: of the partition, under which the job is submitted.
+    """
+    system = batch_systems.find(scheduler)
+    clean = any(word.startswith("--export") for option in options for word in option.split())
+    return [f"unset {system.exports}"] if system and system.exports and clean else []
+
+
 def submit_options(scheduler: str) -> list[str]:
     """Options for a job of this process: started once only, and marked as its own where the scheduler keeps comments."""
     system = batch_systems.find(scheduler)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import reframe.core.runtime as rt
+from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
 
 from ..machine import placement
-from ..sites import selected_tests, site
+from ..sites import selected_tests, site, systems
 from ..stacks import metadata
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
@@ -22,8 +23,26 @@ from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
 from . import condition, idle_nodes, transports
 
 
+def measured_partitions() -> list[Any]:
+    """Partitions of the selected system on which something is measured; others are those of a centre's own configuration."""
+    return [partition for partition in rt.runtime().system.partitions if site.fabrics_of(partition.extras)]
+
+
 def _partition_extras() -> list[dict[str, Any]]:
-    return [partition.extras for partition in rt.runtime().system.partitions]
+    return [partition.extras for partition in measured_partitions()]
+
+
+def knows_topology(partition: Any) -> bool:
+    """Whether the topology of a partition's nodes is known: ReFrame detected it, or the description of its processor has it."""
+    return bool(((partition.processor.info or {}).get("topology") or {}).get("cores"))
+
+
+def unknown_topology(partition: Any) -> str:
+    """Sentence on a partition whose topology is not known."""
+    return (
+        f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in system.py or fabrics.yaml, or "
+        "let ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
+    )
 
 
 def fabrics_of_system() -> list[str]:
@@ -78,8 +97,8 @@ def ppn_of_system() -> list[str]:
     """
     useful: set[str] = set()
     reasons: dict[str, str] = {}
-    for partition in rt.runtime().system.partitions:
-        if not partition.processor.info:
+    for partition in measured_partitions():
+        if not knows_topology(partition):
             return list(SYMBOLIC_PPN)
         topology = condition.usable_topology(partition.processor.info, here=runs_here(partition))
         first: dict[int, str] = {}
@@ -100,12 +119,20 @@ def ppn_of_system() -> list[str]:
 
 
 def warn_of_unmatched_stacks() -> None:
-    """Say, once each time the tests are loaded, which stacks the selected system asks for in vain."""
-    registered = [stack.name for stack in metadata.discover([site.ROOT, *site.LOADED][-1])[0]]
-    for partition in rt.runtime().system.partitions:
-        # ReFrame's built-in system, for one, says nothing of stacks.
-        if site.fabrics_of(partition.extras) and (sentence := site.unmatched_stacks(partition.extras, registered)):
+    """Say, once each time the tests are loaded, which stacks the selected system asks for in vain, and what it lacks.
+
+    :raises ReframeError: nothing can be measured on any of its partitions.
+    """
+    root = [site.ROOT, *site.LOADED][-1]
+    registered = [stack.name for stack in metadata.discover(root)[0]]
+    for partition in measured_partitions():  # ReFrame's built-in system, for one, says nothing of stacks
+        if sentence := site.unmatched_stacks(partition.extras, registered):
             getlogger().warning(f"{partition.fullname}: {sentence}")
+    lacking = [f"{each.place}: {each.sentence}" for each in systems.shortcomings(rt.runtime().system.name, root)]
+    if lacking and not measured_partitions():
+        raise ReframeError(lacking[0].rstrip("."))
+    for sentence in lacking:
+        getlogger().warning(sentence)
 
 
 @cache
@@ -199,7 +226,7 @@ def places_of(
 @cache
 def ranks_of(partition: Any, fabric: str, nodes: int, ppn: str, pinning: str, orders: tuple[tuple[str, ...], ...]) -> int | str:
     """Ranks of a job on a partition, or why there is none; -1 where the topology is not known yet."""
-    if not partition.processor.info:
+    if not knows_topology(partition):
         return -1
     try:
         _, number, _ = condition.place_ranks(

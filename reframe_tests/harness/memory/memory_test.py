@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import reframe.core.runtime as rt
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
@@ -73,7 +72,7 @@ class MemoryTest(WithoutMpiTest):
     def places(cls, point: Mapping[str, Any]) -> Places:
         """Partitions that have such memory as far as their topology is known; the others, each with why not."""
         useful, left_out = [], []
-        for partition in rt.runtime().system.partitions:
+        for partition in parameters.measured_partitions():
             masks = (partition.processor.info or {}).get("topology", {}).get("numa_nodes") or ()
             if point["memory"] != "local" and len(masks) == 1:
                 left_out.append((partition.fullname, f"{ONE_NODE} {point['memory']}"))
@@ -86,11 +85,8 @@ class MemoryTest(WithoutMpiTest):
         """Build the program, or skip the case where nothing can build it."""
         partition = self.current_partition
         self.keep_files = ["stream_*.out"]
-        if not partition.processor.info:
-            raise ReframeError(
-                f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in system.py or let "
-                "ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
-            )
+        if not parameters.knows_topology(partition):
+            raise ReframeError(parameters.unknown_topology(partition))
         if not str(self.array_bytes).isdecimal():
             raise ReframeError(f"-S array_bytes={self.array_bytes} is no number of bytes; give one, or 0 for 4 x the caches.")
         self.array_bytes = int(self.array_bytes)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import reframe as rfm
-import reframe.core.runtime as rt
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from ..job import ending, without_mpi
+from ..job import ending, parameters, without_mpi
 from ..mpis import registry as mpis
 from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence
 from ..session import provenance
@@ -82,7 +81,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         self.tags = {GROUP, "maintenance"}
         self.valid_prog_environs = [without_mpi.ENVIRONMENT]
         self.valid_systems = []
-        for partition in rt.runtime().system.partitions:
+        for partition in parameters.measured_partitions():
             if partition.scheduler.registered_name in LAUNCHERS:
                 self.valid_systems.append(partition.fullname)
             else:

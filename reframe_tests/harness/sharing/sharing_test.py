@@ -112,7 +112,7 @@ class SharingTest(MaintenanceTest):
         fabric = site.fabrics_of(partition.extras).get(point.get("fabric", ""))  # a value of -P is asked about without one
         if fabric is not None and not mpis.transport(fabric.transport).in_memory:
             return f"programs share a node over its memory, and {fabric.name} is none"
-        if not partition.processor.info:
+        if not parameters.knows_topology(partition):
             return ""
         topology = condition.usable_topology(partition.processor.info, here=parameters.runs_here(partition))
         policies = cls.param_space.params["pinning"].values

@@ -1,8 +1,6 @@
-"""Sites: finds ``site_configs/*/system.py``, checks each and merges them into one ReFrame configuration.
+"""Sites: what their systems (:mod:`.systems`) are measured by, and all of them as one ReFrame configuration.
 
-A site adds itself with one folder; nothing here or in a test names a system. The folder's ``system.py`` holds
-one dictionary called ``system``: ReFrame's own system dictionary, whose partitions carry ``extras.fabrics``.
-The stacks a partition can enter come from the stacks' metadata files, never from ``system.py``.
+The stacks a partition can enter come from the stacks' metadata files, never from a system's description.
 """
 
 from __future__ import annotations
@@ -11,28 +9,26 @@ import fnmatch
 import logging
 import os
 import re
-import runpy
-import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
-from .. import former_names, optional_file, schema, yaml_file
-from ..machine.fabric import Fabric, Rail
-from ..machine.transport import AS_SHIPPED
+from .. import former_names, optional_file, records, yaml_file
 from ..schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
-from . import references
+from . import centre as centres
+from . import fabrics_file, named_tests, references, reframe_settings, systems
+from .systems import FALLBACK_SYSTEM as FALLBACK_SYSTEM
+from .systems import SiteError as SiteError
+from .systems import fabrics_of as fabrics_of
+from .systems import read_system as read_system
+from .systems import system_files as system_files
 
-#: The system that fits any machine; it must stay last, because ReFrame takes the first whose host names match.
-FALLBACK_SYSTEM = "generic"
-SYSTEM_SCHEMA = ROOT / "site_configs" / "system.schema.json"
 DEFAULT_NODE_COUNTS = (2,)
 
 #: Named option sets (``--mode``). ``level`` selects sizes and repetitions in the catalogue.
@@ -44,81 +40,6 @@ MODES: tuple[Mapping[str, Any], ...] = (
     # The whole matrix, to accept or refuse a system: more repeats, and a gated metric without a reference is a failure.
     {"name": "acceptance", "options": ["-S level=acceptance", "-S repeats=5", "-S require_reference=yes"]},
 )
-
-
-class SiteError(BadInput):
-    """A site file that cannot be used."""
-
-
-def system_files(root: Path = ROOT) -> list[Path]:
-    """``system.py`` of every bundled or added system, the fallback last."""
-    named = [folder / "system.py" for folder in sorted((root / "site_configs").glob("*"))]
-    files = [path for path in named if optional_file.is_there(path)]
-    return sorted(files, key=lambda path: path.parent.name == FALLBACK_SYSTEM)
-
-
-def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]:
-    """The checked dictionary ``system`` of one ``system.py``.
-
-    :raises SiteError: naming the file, the key and the remedy.
-    """
-    try:
-        path.read_bytes()
-    except OSError as error:
-        raise SiteError(f"{path} cannot be read ({error.strerror}); correct the link or the rights, or remove it.") from error
-    try:
-        system = runpy.run_path(str(path)).get("system")
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # sys.exit() among them, which would end whatever reads it, perhaps with status 0
-        reason = " ".join(str(error).split())
-        raise SiteError(f"{path} cannot be read ({type(error).__name__}: {reason}); correct the Python in it.") from error
-    if not isinstance(system, dict):
-        raise SiteError(f"{path} defines no dictionary called 'system'; copy site_configs/generic/system.py and edit it.")
-    if fault := schema.find_fault(schema_file, system):
-        remedy = f"expected {fault.expected}" if fault.expected else f"see {schema_file.name}"
-        raise SiteError(f"{path}: key '{fault.key}': {fault.message}; {remedy}.")
-    if system["name"] != path.parent.name:
-        raise SiteError(
-            f"{path}: key 'name' is {system['name']!r} but the folder is called {path.parent.name!r}; make them equal."
-        )
-    for partition in system["partitions"]:
-        if spool.EXTRA in partition["extras"] and partition["scheduler"] not in spool.SHARED:
-            raise SiteError(
-                f"{path}: partition {partition['name']} has {spool.EXTRA}, and its scheduler is {partition['scheduler']!r}; "
-                f"only those of {', '.join(spool.SHARED)} share allocations: remove it."
-            )
-        for fabric in fabrics_of(partition["extras"]).values():
-            if fabric.expect and fabric.expect not in (names := [each.name for each in fabric.choices]):
-                raise SiteError(
-                    f"{path}: fabric {fabric.name} of partition {partition['name']} expects {fabric.expect!r}, which is not "
-                    f"one of its other fabrics of scope {fabric.scope} "
-                    f"({', '.join(names) or 'there is none'}); correct 'expect'."
-                )
-    return system
-
-
-def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
-    """Fabrics a partition describes in its ``extras``, by name."""
-    described = {
-        name: Fabric(
-            name=name,
-            transport=row["transport"],
-            scope=row["scope"],
-            rails=tuple(Rail(**rail) for rail in row.get("rails", ())),
-            mtu_bytes=row.get("mtu_bytes"),
-            min_efficiency=row.get("min_efficiency"),
-            tcp_interfaces=tuple(row.get("tcp_interfaces", ())),
-            striped=row.get("striped", False),
-            expect=row.get("expect", ""),
-        )
-        for name, row in extras.get("fabrics", {}).items()
-    }
-    forced = [fabric for fabric in described.values() if fabric.transport != AS_SHIPPED]
-    return {
-        name: fabric if fabric in forced else replace(fabric, choices=tuple(f for f in forced if f.scope == fabric.scope))
-        for name, fabric in described.items()
-    }
 
 
 def node_counts_of(extras: Mapping[str, Any]) -> tuple[int, ...]:
@@ -159,6 +80,25 @@ def unmatched_stacks(extras: Mapping[str, Any], registered: Iterable[str]) -> st
         f"{', '.join(map(repr, unmatched))} in extras.stacks {fit} no stack, so nothing is measured for {what}; {known}; "
         "correct the pattern or build the stack."
     )
+
+
+def left_unmeasured(system_name: str, root: Path = ROOT) -> list[str]:
+    """A sentence for each partition on which something is never measured: it asks for stacks that are not registered, or is one
+    of a centre's own ReFrame configuration that lacks something. None for a system that nothing describes.
+
+    :raises SiteError: for a bad file.
+    """
+    from ..stacks import metadata
+
+    registered = [stack.name for stack in metadata.discover(root)[0]]
+    partitions = (systems.find(system_name, root) or {}).get("partitions", ())
+    sentences = [
+        f"{system_name}:{row['name']}: {sentence}"
+        for row in partitions
+        if row["extras"].get("fabrics") and (sentence := unmatched_stacks(row["extras"], registered))
+    ]
+    lacking = [each for each in systems.shortcomings(system_name, root) if not each.note]
+    return sentences + [f"{each.place}: {each.sentence}" for each in lacking]
 
 
 def references_file(system_name: str, root: Path = ROOT) -> Path:
@@ -224,29 +164,34 @@ class _Learned(NamedTuple):
 def _learned(system_name: str, root: Path) -> _Learned:
     """Read again only when a file has changed, because every case of a session asks."""
     path = references_file(system_name, root)
-    described = path.with_name("system.py")
-    stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in (path, described))
-    return _read_references(path, described, stamps) if optional_file.is_there(path) else _Learned({}, (), ())
+    describing = (path, path.with_name("system.py"), fabrics_file.path_of(system_name, root), *centres.files(root))
+    stamps = tuple((file.stat().st_mtime_ns, file.stat().st_size) if file.exists() else None for file in describing)
+    return _read_references(path, system_name, root, stamps) if optional_file.is_there(path) else _Learned({}, (), ())
 
 
 @lru_cache(maxsize=16)
-def _read_references(path: Path, described: Path, stamps: tuple[object, ...]) -> _Learned:
+def _read_references(path: Path, system_name: str, root: Path, stamps: tuple[object, ...]) -> _Learned:
     try:
         content = yaml_file.read_mapping(path)
     except BadInput as error:
         raise references.ReferenceError(str(error)) from None
-    system = read_system(described) if optional_file.is_there(described) else None
-    faults = tuple(references.find_faults(str(path), content, system))
+    faults = tuple(references.find_faults(str(path), content, systems.find(system_name, root)))
     former = tuple(test for test in content if test in former_names.TESTS)
     return _Learned(references.with_present_names(str(path), content), former, faults)
 
 
 def _completed(system: dict[str, Any], environment_names: Iterable[str], root: Path) -> dict[str, Any]:
-    """The system with what is generated: fabric names as features, stacks as environments."""
+    """The system with what is generated: fabric names as features, stacks as environments.
+
+    A partition of the centre's without fabrics stays as it is, and so does a system of such partitions.
+    """
     names = list(environment_names)
     partitions = []
     for row in system["partitions"]:
         extras = row["extras"]
+        if not extras.get("fabrics"):
+            partitions.append(row)
+            continue
         if spool.EXTRA in extras:
             row = {**row, "scheduler": spool.SHARED[row["scheduler"]]}
         entered = fitting_stacks(extras, names)
@@ -258,84 +203,38 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
                 "environs": list(dict.fromkeys([*row.get("environs", ()), *entered, "builtin"])),
             }
         )
-    return {"prefix": str(root / "results"), **system, "partitions": partitions}
+    prefix = {"prefix": str(root / "results")} if any(row["extras"].get("fabrics") for row in partitions) else {}
+    return {**prefix, **system, "partitions": partitions}
 
 
-def configuration(root: Path = ROOT) -> tuple[dict[str, Any], list[str]]:
+def configuration(
+    root: Path = ROOT, log: str = os.devnull, listeners: Sequence[Mapping[str, str]] = ()
+) -> tuple[dict[str, Any], list[str]]:
     """The whole ReFrame configuration, and a sentence for each stack that could not be registered.
 
     All systems, stacks as environments, modes, storage, logging.
 
-    :raises SiteError: for a bad ``system.py``; the sentence names file, key and remedy.
+    :param log: file of this start's log.
+    :param listeners: further handlers of ReFrame's messages.
+    :raises SiteError: for a bad ``system.py`` or ``fabrics.yaml``; the sentence names file, key and remedy.
     """
     from ..stacks import metadata
 
     stacks, problems = metadata.discover(root)
     environments = [metadata.environment_of(stack) for stack in stacks]
     names = [environment["name"] for environment in environments]
-    systems = [_completed(read_system(path), names, root) for path in system_files(root)]
+    centre, described = centres.read(root), systems.read_all(root)
     results = root / "results"
+    own = [row["name"] for row in described if not centre or row["name"] not in {each["name"] for each in centre.systems}]
     site_configuration = {
-        "systems": systems,
+        "systems": [_completed(system, names, root) for system in described],
         "environments": environments,
         "modes": [{**mode, "options": list(mode["options"])} for mode in MODES],
         "storage": [{"backend": "sqlite", "enable": True, "sqlite_db_file": str(results / "results.db")}],
-        "general": [
-            {
-                # One number per line and thousands of lines: they go to the log file and the report.
-                "perf_info_level": "debug2",
-                # A finished local job is noticed within 0.2 s; the default backs off to 10 s.
-                "poll_rate_max": 20,
-                "poll_rate_min": 5,
-                "topology_prefix": str(results / "topology" / socket.gethostname()),
-                "report_file": str(results / "reports" / "run-{sessionid}.json"),
-                "generate_file_reports": False,
-            }
-        ],
-        "logging": [_logging()],
+        "general": reframe_settings.general(results, own, centre),
+        "logging": reframe_settings.logging_of(log, listeners, centre),
     }
     return site_configuration, problems
-
-
-def log_level(words: Sequence[str], environ: Mapping[str, str]) -> str:
-    """The finest level of ReFrame's messages that are made: what ``-v`` asks for, and ``debug`` where anything is started.
-
-    ReFrame 4.10 completes each message with every loggable attribute of its test before a handler refuses it or writes it: a
-    third of the time of a dry run, which starts nothing that a message would be needed for. (``logging.level`` in its
-    configuration reference; "undefined" lets all through.)
-
-    :param words: command line of ``reframe``, whose ``-v`` make the terminal's level finer, one step each.
-    """
-    from ..session import session_folder
-
-    steps = sum(word.count("v") for word in words if re.fullmatch(r"-[A-Za-z]+|--verb[a-z]*", word))
-    if steps > 2 or environ.get("RFM_VERBOSE"):
-        return "undefined"
-    starts_nothing = session_folder.looks_up(words) or "--dry-run" in words
-    return "verbose" if starts_nothing and steps < 2 else "debug"
-
-
-def _logging() -> dict[str, Any]:
-    """ReFrame's built-in handlers without its performance logs: their one file per test holds one size, ours all.
-
-    The site's own monitoring gets the values if :mod:`.metrics_push` is given its address.
-    """
-    from ..session import metrics_push
-
-    return {
-        "level": log_level(sys.argv[1:], os.environ),
-        "handlers$": [{"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}],
-        "handlers": [
-            {
-                "type": "file",
-                "name": os.devnull,  # load() names the file of this start
-                "level": "debug",
-                "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
-                "append": True,
-            }
-        ],
-        "handlers_perflog": metrics_push.handlers(),
-    }
 
 
 def load(root: Path = ROOT) -> dict[str, Any]:
@@ -352,7 +251,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from ..schedulers import slurm_shared
     from ..session import session_folder, session_labels
     from ..stacks import selection
-    from . import named_tests, selected_tests, whole_run
+    from . import selected_tests, whole_run
 
     LOADED.append(root)
     # ReFrame opens its database there before it would make the folder.
@@ -366,29 +265,40 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         slurm_shared.register()
         session_labels.check(sys.argv[1:])
         named_tests.check(sys.argv[1:])
-        site_configuration, problems = configuration(root)
-        selection.check(sys.argv[1:], [row["name"] for row in site_configuration["environments"]], problems)
+        centres.take(sys.argv[1:], root)
         listeners = [*selected_tests.handlers(), *whole_run.handlers()]
+        site_configuration, problems = configuration(root, str(log), listeners)
+        centre, named = centres.read(root), named_tests.arguments(sys.argv[1:], {"--system": "system"})["system"]
+        if centre and not named and not os.environ.get("RFM_SYSTEM"):
+            systems.select(None, root)  # refuses what ReFrame would choose by the order of files
+            problems += filter(None, [centres.find_ambiguity(centre)])
+        if centre and "check_search_recursive" in centre.general:
+            further = [folder / "tests" for folder in records.extension_folders()]
+            centres.search_flat(sys.argv[1:], [root / "reframe_tests", ROOT / "reframe_tests", *further])
+        environments = {row["name"] for row in site_configuration["environments"]} | (centre.environments if centre else set())
+        selection.check(sys.argv[1:], environments, problems)
     except BadInput as error:
         raise ConfigError(str(error)) from None  # ReFrame would say the sentence of a cause once more
     for mode in site_configuration["modes"]:
         mode["options"] += selection.mode_options(sys.argv[1:])
-    site_configuration["logging"][0]["handlers"][0]["name"] = str(log)
-    site_configuration["logging"][0]["handlers"] += listeners
     Path(site_configuration["storage"][0]["sqlite_db_file"]).parent.mkdir(exist_ok=True)
     for problem in problems:
         getlogger().warning(problem)
-    _expect_fallback_redefined()
+    _expect_redefined(FALLBACK_SYSTEM, *(system["name"] for system in (centre.systems if centre else ())))
     return site_configuration
 
 
-def _expect_fallback_redefined() -> None:
-    """Keep ReFrame from warning, at each start, that ``generic`` replaces its built-in example: it does so on purpose."""
+def _expect_redefined(*names: str) -> None:
+    """Keep ReFrame from warning, at each start, of what is done on purpose.
 
+    ``generic`` replaces its built-in example, and the centre's systems are given again, completed.
+    """
     from reframe.core.logging import getlogger
 
+    again = re.compile(rf"redefinition of (system|partition) '({'|'.join(map(re.escape, names))})\b.*'")
+
     def wanted(record: logging.LogRecord) -> bool:
-        return not re.search(rf"redefinition of (system|partition) '{FALLBACK_SYSTEM}\b.*'<builtin>'", record.getMessage())
+        return not again.search(record.getMessage())
 
     for handler in getlogger().logger.handlers:
         handler.addFilter(wanted)

@@ -23,6 +23,8 @@ from ..vocabulary import BadInput
 
 #: Type of our handler in ReFrame's settings.
 HANDLER = "whole_run"
+#: What the tests share, below their folder.
+SHARED = Path("harness") / "fabric_test.py"
 #: Variable that says how many seconds loading all tests may take.
 LIMIT = "MPIBENCH_LOAD_LIMIT_S"
 #: Unless it says otherwise: loading takes some seconds, and some minutes on a machine that does much else.
@@ -60,6 +62,12 @@ def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
     :param paths: files, and folders in which it looks for files itself only (``-R``: below them, too).
     """
     for path in map(Path, paths):
+        if recursive and (path / SHARED).is_file():
+            yield (
+                f"{path} is searched with all below it (-R, or check_search_recursive of a configuration beside ours), where "
+                "what its tests share is: run them by themselves without it, or name their files with -c"
+            )
+            continue
         files = sorted(path.rglob("*.py") if recursive else path.glob("*.py")) if path.is_dir() else [path]
         for file in files:
             if file.is_symlink() and not file.exists():

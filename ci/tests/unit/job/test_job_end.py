@@ -76,3 +76,19 @@ def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is() -> No
     assert jobs[0].owner == Process.observe(os.getpid())
     [found] = orphans.orphaned(jobs, socket.gethostname())
     assert (found.number, found.state, found.directory) == ("12", "PENDING", "/s/b|c")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "access", "lines"),
+    [
+        ("slurm", ["-p rome", "--export=None"], ["unset SLURM_EXPORT_ENV"]),
+        ("squeue", ["-p rome --export=NONE"], ["unset SLURM_EXPORT_ENV"]),
+        ("slurm", ["-p rome", "-A export"], []),
+        ("pbs", ["--export=NONE"], []),
+        ("local", [], []),
+    ],
+)
+def test_a_job_with_a_clean_environment_gives_its_ranks_what_its_script_sets(
+    scheduler: str, access: list[str], lines: list[str]
+) -> None:
+    assert ending.start_lines(scheduler, access) == lines

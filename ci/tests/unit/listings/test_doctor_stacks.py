@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mpibench.listings import doctor
-from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
 from synthetic_stack import describe
 
@@ -43,8 +43,9 @@ def test_a_pattern_that_fits_none_is_missing(registered: None) -> None:
 @pytest.mark.parametrize(("stacks", "status"), [(["*"], 0), (["*", "*-spak"], 1)])
 def test_the_exit_status_tells_ci(registered: None, monkeypatch: pytest.MonkeyPatch, stacks: list[str], status: int) -> None:
     described = {**system(stacks=stacks), "hostnames": [".*"], "descr": "x"}
-    monkeypatch.setattr(site, "system_files", lambda *_: [Path("x")])
-    monkeypatch.setattr(site, "read_system", lambda *_: described)
+    monkeypatch.setattr(systems, "system_files", lambda *_: [Path("x")])
+    monkeypatch.setattr(systems, "read_system", lambda *_: described)
+    monkeypatch.setattr(systems, "find", lambda name, _: described if name == "here" else None)
     assert doctor.report(None, Console(quiet=True), stacks_only=True) == status
     monkeypatch.setenv("RFM_SYSTEM", "here:p")
     assert doctor.report(None, Console(quiet=True), stacks_only=True) == status

@@ -27,7 +27,7 @@ from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.model import Mpi
 from reframe_tests.harness.session import provenance
-from reframe_tests.harness.sites import references, site
+from reframe_tests.harness.sites import references, site, systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, preamble
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
@@ -349,9 +349,9 @@ def test_what_others_can_write_is_not_executed(folder: Path, name: str) -> None:
 
 
 def test_the_words_of_the_schemas_are_those_of_the_records() -> None:
-    fabric = schemas.read(site.SYSTEM_SCHEMA)["$defs"]["fabric"]["properties"]["transport"]
+    fabric = schemas.read(systems.SYSTEM_SCHEMA)["$defs"]["fabric"]["properties"]["transport"]
     assert fabric["enum"] == list(registry.transports()) == list(TRANSPORTS)
-    rails = json.loads(site.SYSTEM_SCHEMA.read_text())["$defs"]["fabric"]["if"]["properties"]["transport"]
+    rails = json.loads(systems.SYSTEM_SCHEMA.read_text())["$defs"]["fabric"]["if"]["properties"]["transport"]
     assert rails["enum"] == [name for name, row in TRANSPORTS.items() if row.in_memory], "without the words, as editors read it"
     stack = schemas.read(metadata.SCHEMA)["properties"]
     assert stack["abi"]["enum"] == list(registry.abis()) == ["mpich", "openmpi", "pempi"]

@@ -57,7 +57,7 @@ MOST_MODULES = 12
 #: asks for the versions of installed packages.
 LOADERS = {
     "reframe_tests.harness.records",
-    "reframe_tests.harness.sites.site",
+    "reframe_tests.harness.sites.systems",
     "reframe_tests.harness.evidence.recorder",
 }
 #: mpi4py is a suite and the instrument with which stacks are probed and received data are checked.

@@ -11,7 +11,7 @@ import pytest
 
 from readme import system_example
 from reframe_tests.harness.job import parameters
-from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites import reframe_settings, site
 from synthetic_site import FABRICS, GOOD, edit, write_system
 
 
@@ -159,7 +159,7 @@ def test_the_example_of_the_readme_is_good_and_gets_every_stack(tmp_path: Path) 
     ],
 )
 def test_messages_that_nobody_sees_are_not_made(words: list[str], environ: dict[str, str], level: str) -> None:
-    assert site.log_level(words, environ) == level
+    assert reframe_settings.log_level(words, environ) == level
 
 
 def test_stacks_asked_for_in_vain_are_those_of_the_site_that_was_loaded(
@@ -169,7 +169,8 @@ def test_stacks_asked_for_in_vain_are_those_of_the_site_that_was_loaded(
     asked: list[Path] = []
     extras = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}, "stacks": ["mine-*"]}
     partition = SimpleNamespace(extras=extras, fullname="here:p")
-    monkeypatch.setattr(parameters.rt, "runtime", lambda: SimpleNamespace(system=SimpleNamespace(partitions=[partition])))
+    here = SimpleNamespace(name="here", partitions=[partition])
+    monkeypatch.setattr(parameters.rt, "runtime", lambda: SimpleNamespace(system=here))
     monkeypatch.setattr(parameters.metadata, "discover", lambda root: (asked.append(root) or [], []))
     for loaded in ([], [tmp_path]):
         monkeypatch.setattr(site, "LOADED", loaded)

@@ -13,7 +13,7 @@ from mpibench.spack import scope
 from mpibench.stacks import wheels
 from mpibench.verdicts import policy
 from reframe_tests.harness import schema, yaml_file
-from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites import fabrics_file, site, systems
 from reframe_tests.harness.stacks.metadata import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -21,6 +21,7 @@ FOLDER = Path("site_configs") / "mysystem"
 Reader = Callable[[Path], object]
 #: Each file a person writes to how it is read; with what it may begin.
 READERS: dict[Path, Reader] = {
+    FOLDER / "fabrics.yaml": lambda root: fabrics_file.read(fabrics_file.path_of("mysystem", root)),
     FOLDER / "policy.yaml": lambda root: policy.load("mysystem", root),
     FOLDER / "expected.yaml": lambda root: expected_file.load("mysystem", root),
     FOLDER / "references.yaml": lambda root: site.read_references("mysystem", root),
@@ -29,7 +30,7 @@ READERS: dict[Path, Reader] = {
     Path("packages.yaml"): lambda root: scope.read(root / "packages.yaml"),
 }
 #: Those that are a mapping by themselves, and may be left out.
-OPTIONAL = tuple(READERS)[:3]
+OPTIONAL = tuple(READERS)[:4]
 every = pytest.mark.parametrize("path", READERS, ids=lambda path: path.name)
 optional = pytest.mark.parametrize("path", OPTIONAL, ids=lambda path: path.name)
 
@@ -169,7 +170,7 @@ def test_keys_that_are_no_text_are_no_matter_for_a_pattern(tmp_path: Path) -> No
     """A key that YAML takes for a number or a truth value."""
     assert "margins_percent: key 1 is not text" in refused(tmp_path, FOLDER / "policy.yaml", b"margins_percent: {1: 3}\n")
     assert "runs: key True is not text" in refused(tmp_path, FOLDER / "expected.yaml", b"runs: {on: {}}\n")
-    fault = schema.find_fault(site.SYSTEM_SCHEMA, {"partitions": [{"extras": {"fabrics": {1: {}}}}]})
+    fault = schema.find_fault(systems.SYSTEM_SCHEMA, {"partitions": [{"extras": {"fabrics": {1: {}}}}]})
     assert fault is not None and fault.key == "partitions.0.extras.fabrics"
 
 

@@ -1,0 +1,71 @@
+"""What ``doctor`` says of a system that the centre's own ReFrame configuration describes, and the draft of what it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mpibench.listings import fabrics_draft
+from reframe_tests.harness import optional_file
+from reframe_tests.harness.sites import centre as centres
+from reframe_tests.harness.sites import fabrics_file, site, systems
+from reframe_tests.harness.vocabulary import BadInput
+
+
+def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | None, str]]:
+    """Places with sentences, and whether each is only a note (``None``: nothing is the matter); none for other systems.
+
+    :param system: completed (:func:`.systems.find`).
+    :raises BadInput: the centre's configuration cannot be used.
+    """
+    centre, name = centres.read(root), system["name"]
+    if centre is None or name not in {row["name"] for row in centre.systems}:
+        return []
+    said = f"is in {centre.source}; {fabrics_file.path_of(name, root)} is to say what is measured on it"
+    found: list[tuple[str, bool | None, str]] = [(name, None, said)]
+    if sentence := centres.find_ambiguity(centre):
+        found.append((name, True, sentence))
+    for mode in site.MODES:
+        if mode["name"] in centre.modes:
+            found.append((f"mode {mode['name']}", True, f"stands in place of that of {centre.source} while ours is read, too"))
+    return found + [(each.place, each.note, each.sentence) for each in systems.shortcomings(name, root)]
+
+
+def draft(system: Mapping[str, Any], root: Path) -> str:
+    """A draft for the partitions of a centre's system that its file does not name yet; empty where there are none.
+
+    :param system: as the centre has it, or completed.
+    :raises BadInput: the centre's configuration or the file cannot be used.
+    """
+    centre, name = centres.read(root), system["name"]
+    if centre is None or name not in {row["name"] for row in centre.systems}:
+        return ""
+    path = fabrics_file.path_of(name, root)
+    # Empty is a file that a shell has just made for what is printed here.
+    named = fabrics_file.read(path) if optional_file.is_there(path) and path.stat().st_size else {}
+    partitions = [row for row in system["partitions"] if row["name"] not in named]
+    return fabrics_draft.write(partitions, f"mpibench doctor --system {name} --draft") if partitions else ""
+
+
+def require_draft(name: str | None, root: Path) -> str:
+    """The draft that somebody asked for.
+
+    :param name: of the system; by default the one that ReFrame finds this machine to be.
+    :raises BadInput: there is nothing to be drafted.
+    """
+    centre = centres.read(root)
+    if centre is None:
+        raise BadInput(
+            f"ReFrame is given no configuration of a centre: name yours in {centres.VARIABLE}, before "
+            f"{root}/site_configs/settings.py; a system.py needs no {fabrics_file.FILE}."
+        )
+    name = name or next(iter(centres.matching(centre)), None)
+    system = next((row for row in centre.systems if row["name"] == name), None)
+    if system is None:
+        known = ", ".join(row["name"] for row in centre.systems)
+        raise BadInput(f"system {name or 'of this machine'} is not in {centre.source}: choose one with --system ({known}).")
+    text = draft(system, root)
+    if not text:
+        raise BadInput(f"{fabrics_file.path_of(str(name), root)} names every partition of {name} already.")
+    return text

@@ -1,0 +1,81 @@
+"""A night on a system that a centre's own ReFrame configuration describes, from the doctor's draft on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from night_project import NightProject
+from synthetic_session import STACKS, case
+
+REAL = {"NIGHT_STEPS": "real", "NIGHT_EXPECTED": "real"}
+PARTITION = "  - {{name: {name}, scheduler: local, launcher: local, environs: [builtin], max_jobs: 1}}\n"
+CENTRE = """
+systems:
+- name: tiny
+  descr: the centre's
+  hostnames: ['.*']
+  partitions:
+"""
+FABRICS = "node:\n  fabrics:\n    shm: {transport: shm, scope: node}\n"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> NightProject:
+    """A project without a system of its own, and the centre's configuration in another folder."""
+    project = NightProject(tmp_path_factory.mktemp("project"))
+    (project.top / "site_configs" / "tiny" / "system.py").unlink()
+    project.write("centre/site.yaml", CENTRE + PARTITION.format(name="node"))
+    project.plan([case(stack) for stack in STACKS])
+    return project
+
+
+def files(project: NightProject) -> str:
+    """Both configurations."""
+    return f"{project.top}/centre/site.yaml:{project.top}/site_configs/settings.py"
+
+
+def mpibench(project: NightProject, *words: str, configured: str | None = None) -> subprocess.CompletedProcess[str]:
+    """The command in the project's own environment."""
+    line = f". {project.top}/.venv/bin/activate && mpibench {' '.join(words)}"
+    environ = {**os.environ, **REAL, "RFM_CONFIG_FILES": files(project) if configured is None else configured}
+    return subprocess.run(["bash", "-c", line], cwd=project.top, env=environ, text=True, capture_output=True, check=False)
+
+
+def test_the_doctor_prints_a_draft_and_a_system_without_it_is_not_measured(project: NightProject) -> None:
+    path = project.top / "site_configs" / "tiny" / "fabrics.yaml"
+    done = mpibench(project, "doctor")
+    assert done.returncode == 1, done.stdout + done.stderr
+    [line] = [line for line in done.stdout.splitlines() if f"{path} is not there, so nothing is measured" in line]
+    assert line.split()[:2] == ["missing", "tiny"]
+    assert f"draft for {path} (--draft prints it alone):" in done.stdout
+    assert "node: {}  # runs where ReFrame is started" in done.stdout
+    alone = mpibench(project, "doctor", "--system=tiny", "--draft")
+    assert alone.returncode == 0 and alone.stdout.strip() in done.stdout and alone.stderr == ""
+    path.parent.mkdir(exist_ok=True)
+    written = mpibench(project, "doctor", "--system=tiny", "--draft", ">", str(path))  # a shell makes the file first
+    assert written.returncode == 0 and path.read_text() == alone.stdout, written.stderr
+
+
+def test_a_night_measures_it_and_names_what_the_file_does_not(project: NightProject) -> None:
+    project.write("site_configs/tiny/fabrics.yaml", FABRICS)
+    status, said = project.run(**REAL, RFM_CONFIG_FILES=files(project))
+    assert status == 0, said
+    assert "tiny" in said
+    project.write("centre/site.yaml", CENTRE + PARTITION.format(name="node") + PARTITION.format(name="gpu"))
+    # As an environment module of the centre's sets it: ours is put behind.
+    status, said = project.run(**REAL, RFM_CONFIG_FILES=f"{project.top}/centre/site.yaml")
+    assert status == 1 and "NOT accepted; reasons: 1" in said, said
+    assert "tiny:gpu: " in said and "does not name this partition of " in said
+
+
+def test_a_stored_session_is_judged_without_the_centres_configuration(project: NightProject) -> None:
+    project.write("site_configs/tiny/fabrics.yaml", FABRICS + "gpu: {}\n")
+    for configured in (None, ""):
+        done = mpibench(project, "expected", configured=configured)
+        assert done.returncode == 0, done.stdout + done.stderr
+    alone = mpibench(project, "doctor", "--system=tiny", configured="")
+    assert alone.returncode == 2
+    assert "no configuration file of ReFrame describes system tiny" in alone.stderr

@@ -1,0 +1,179 @@
+"""ReFrame and the doctor beside a centre's own configuration: the centre's systems, scripts and handlers, measured as ours."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from centre_styles import PROCESSOR, CentreSite
+from mpibench.listings import doctor
+from reframe_tests.harness.sites import centre, fabrics_file, site
+from synthetic_stack import write_stack
+from tiny_site import TEST
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+ONE = "point_to_point.py"
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> CentreSite:
+    """A project with a stack that is only files, beside a configuration with environments by module."""
+    made = CentreSite(tmp_path, "modules")
+    write_stack(made.root / "environments" / "mpich")
+    return made
+
+
+@pytest.fixture
+def reframe(beside: CentreSite, run_reframe: Run) -> Run:
+    """ReFrame with both configurations, as the variable or as options name them."""
+
+    def run(*options: str, files: str | None = None, only: str = ONE, **environ: str) -> subprocess.CompletedProcess[str]:
+        settings = {"RFM_CONFIG_FILES": beside.variable if files is None else files, "RFM_PREFIX": str(beside.top / "prefix")}
+        return run_reframe(*options, environ={**settings, **environ}, only=only)
+
+    return run
+
+
+def said(result: subprocess.CompletedProcess[str]) -> str:
+    return result.stdout + result.stderr
+
+
+def test_both_ways_to_name_both_files_list_the_same_tests(beside: CentreSite, reframe: Run) -> None:
+    by_variable = reframe("-l", "--system=lagoon")
+    by_options = reframe("-l", "--system=lagoon", *beside.options, files=str(beside.settings))
+    for result in (by_variable, by_options):
+        assert result.returncode == 0, said(result)
+        assert "WARNING" not in said(result), said(result)
+        assert "%fabric=hdr200 %nodes=2" in result.stdout
+    assert by_options.stdout.partition("[List of")[2] == by_variable.stdout.partition("[List of")[2] != ""
+
+
+def test_the_other_order_is_refused_with_the_right_one(beside: CentreSite, reframe: Run) -> None:
+    late = f"{beside.settings}:{beside.file}"
+    for result in (
+        reframe("-l", "--system=lagoon", files=late),
+        reframe("-l", "--system=lagoon", "-C", str(beside.settings), "-C", str(beside.file), files=""),
+    ):
+        assert result.returncode == 1
+        [line] = [line for line in said(result).splitlines() if "ERROR" in line]
+        assert f"{beside.file} is read after {beside.settings}, " in line
+        assert f"RFM_CONFIG_FILES={beside.variable} or -C {beside.file} -C {beside.settings}." in line
+        assert "Traceback" not in said(result)
+
+
+def test_a_machine_of_the_centre_is_found_by_its_name(beside: CentreSite, reframe: Run) -> None:
+    """Not taken for ``generic``, whose ``.*`` would come first, were it not for the order of systems."""
+    shown = reframe("--show-config=systems/0/name")
+    assert '"default"' in shown.stdout, said(shown)
+    beside.file.write_text(beside.file.read_text().replace("lagoon-login\\d", ".*"))
+    assert "lagoon" in reframe("--show-config=systems/0/name").stdout
+
+
+def test_the_script_is_the_centres(beside: CentreSite, reframe: Run) -> None:
+    case = "ImbPointToPoint.*fabric=hdr200.*nodes=2.*ppn=2.*pinning=bunch"
+    result = reframe("--dry-run", "--system=lagoon", "-n", case, "-p", "mpich-system")
+    assert result.returncode == 0, said(result)
+    [script] = [path.read_text() for path in (beside.top / "prefix").rglob("rfm_*.sh")]
+    lines = script.splitlines()
+    assert {"#SBATCH --partition=standard", "#SBATCH --account=ocean", "#SBATCH --exclusive"} <= set(lines), script
+    assert "export HARBOUR_FEES=none" in lines and "echo prepared by the centre" in lines
+    assert lines.index("echo prepared by the centre") < next(at for at, line in enumerate(lines) if "srun " in line)
+    assert "srun --mpi=" in script and "--cpu-bind=" in script and "UCX_NET_DEVICES=mlx5_0:1" in script
+    assert "mpirun" not in script
+
+
+def test_a_centre_that_searches_below_folders_gets_no_test_twice(beside: CentreSite, reframe: Run) -> None:
+    """What tests share lies below their folder; asked for by an option it is refused."""
+    text = beside.file.read_text()
+    beside.file.write_text(text.replace('"logging": [', '"general": [{"check_search_recursive": True}], "logging": [', 1))
+    listed = reframe("-l", "--system=lagoon", "-n", "ImbPointToPoint", only="")
+    assert listed.returncode == 0 and "WARNING" not in said(listed), said(listed)
+    below = reframe("-l", "-R", "--system=lagoon", "-n", "ImbPointToPoint", only="")
+    assert below.returncode == 1 and "is searched with all below it (-R, or " in said(below), said(below)
+
+
+def test_what_lacks_of_the_file_is_a_warning_and_nothing_runs(beside: CentreSite, reframe: Run) -> None:
+    beside.fabrics.unlink()
+    for action in ("-l", "-r"):
+        nothing = reframe(action, "--system=lagoon")
+        assert nothing.returncode == 1 and "Traceback" not in said(nothing), said(nothing)
+        [line] = [line for line in said(nothing).splitlines() if "ERROR" in line]
+        assert f"lagoon: {beside.fabrics} is not there, so nothing is measured" in line
+    beside.partition, beside.others = "skiffs", []
+    beside.describe(extra=PROCESSOR)
+    found = said(reframe("-l", "--system=lagoon"))
+    assert f"lagoon:compute: {beside.fabrics} does not name this partition of {beside.file}" in found
+    assert "lagoon:skiffs: launcher skiff_mpirun" in found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"launcher": "srun",', "", "'lagoon.partitions.compute': 'launcher' is a required property"),
+        ('"name": "compute"', '"name": "computes"', "partition 'compute' is none of system lagoon in"),
+        ('"level": "debug"', '"level": "loud"', "'logging.0.level': 'loud' is not one of"),
+    ],
+)
+def test_a_wrong_configuration_is_one_sentence(beside: CentreSite, reframe: Run, old: str, new: str, words: str) -> None:
+    text = beside.file.read_text()
+    assert old in text
+    beside.file.write_text(text.replace(old, new, 1))
+    result = reframe("-l", "--system=lagoon")
+    assert result.returncode == 1 and "Traceback" not in said(result)
+    [line] = [line for line in said(result).splitlines() if "ERROR" in line]
+    assert words.replace("'lagoon.", "'systems.lagoon.") in line and str(beside.file) in line
+
+
+def test_the_centres_performance_log_gets_its_lines(beside: CentreSite, reframe: Run) -> None:
+    """And its log file its messages, while what is measured is stored with us."""
+    file = beside.root / "reframe_tests" / "writer.py"
+    file.parent.mkdir()
+    file.write_text(TEST)
+    text = beside.file.read_text()
+    beside.file.write_text(text.replace('"launcher": "mpirun", "environs"', '"launcher": "local", "environs"'))
+    result = reframe("-r", "--system=default", "-p", "gnu", "-c", str(file), "-n", "Writer", only="preflight.py")
+    assert "PASSED" in said(result), said(result)
+    [log] = (beside.logs / "perflogs").rglob("Writer.log")
+    header, line = log.read_text().splitlines()
+    assert line.endswith("|1.5|us") and "@default:default+gnu|" in line, header
+    assert "Writer" in (beside.logs / "reframe.log").read_text()
+    assert (beside.root / "results" / "results.db").is_file()
+    [ours] = [path for path in (beside.root / "results" / "logs").iterdir() if path.name != "look-up.log"]
+    assert "Writer" in ours.read_text()
+
+
+def test_no_success_without_a_measurement_beside_the_centres_handlers(reframe: Run) -> None:
+    """What listens for it is still there."""
+    result = reframe("-l", "--system=lagoon", "-n", "NoSuchTest")
+    assert result.returncode == 1 and "-n NoSuchTest fits no test" in said(result)
+
+
+def test_the_doctor_says_what_is_missing_and_of_both_configurations(
+    beside: CentreSite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(centre, "GIVEN", [])
+    monkeypatch.setenv("RFM_CONFIG_FILES", beside.variable)
+    beside.file.write_text(beside.file.read_text().replace('"logging": [', '"modes": [{"name": "nightly"}], "logging": [', 1))
+    (beside.root / "reframe_tests").mkdir()
+    findings = {(row.subject, row.state): row.detail for row in doctor.examine("lagoon", beside.root)}
+    assert findings["lagoon", doctor.OK].startswith(f"is in {beside.file}; {beside.fabrics} is to say")
+    assert findings["mode nightly", doctor.NOTE].startswith("stands in place of that of ")
+    assert findings["lagoon:compute stacks", doctor.OK] == "1 of 1: mpich-system"
+    assert not [place for place, state in findings if place.startswith("lagoon") and state == doctor.MISSING]
+    assert ("lagoon:compute hdr200", doctor.OK) in findings and "lagoon:skiffs" not in {place for place, _ in findings}
+    tests = next(detail for (place, _), detail in findings.items() if place == "tests")
+    assert "ReFrame loads" in tests or "it lists nothing" in tests, "with both files, in the right order"
+    beside.fabrics.unlink()
+    missing = [row.detail for row in doctor.examine("lagoon", beside.root) if row.state == doctor.MISSING]
+    assert any(sentence.startswith(f"{beside.fabrics} is not there, so nothing is measured") for sentence in missing)
+    monkeypatch.setattr(site, "ROOT", beside.root)
+    assert doctor.report("lagoon", Console(width=400), draft_only=True) == 0
+    text = capsys.readouterr().out
+    beside.fabrics.write_text(text)
+    assert set(fabrics_file.read(beside.fabrics)) == {"compute", "skiffs"}
+    with pytest.raises(doctor.BadInput, match="names every partition of lagoon already"):
+        doctor.report("lagoon", draft_only=True)

@@ -1,0 +1,326 @@
+"""The centre's own ReFrame configuration, where ``site_configs/settings.py`` is read beside it.
+
+ReFrame 4.10 (``core/config.py``, ``update_config``) merges its configuration files in their order. Of ``general``, ``logging``
+and ``schedulers`` a later file replaces whole keys; the systems of a later file stand before the earlier ones, win whole and
+match host names first. So ours must be the last, and gives again what the centre's files have, completed. They are read by
+ReFrame's own reader, which takes a Python file that it has loaded before from ``sys.modules``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import shlex
+import sys
+import textwrap
+import traceback
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..vocabulary import BadInput
+from . import named_tests
+
+#: Variable with the configuration files that ReFrame reads, separated by colons.
+VARIABLE = "RFM_CONFIG_FILES"
+#: What a settings.py of this project has, that of another checkout, too: it is none of a centre's.
+_OURS = "reframe_tests.harness.sites"
+#: Files of the centre that ReFrame was given in this process; the last ones count. Without any: those of the environment.
+GIVEN: list[tuple[Path, ...]] = []
+#: Stands behind the centre's systems where host names are tried, and fits all.
+_NONE = "none_of_the_centre"
+#: Host name that no machine has (RFC 2606): what fits it fits any.
+_NOBODY = "nobody.invalid"
+
+
+@dataclass(frozen=True)
+class Centre:
+    """What the centre's configuration files say together.
+
+    :param files: in the order in which ReFrame reads them.
+    :param systems: its systems as they are, in the order in which ReFrame tries their host names.
+    :param logging: entries of ``logging`` with what differs from ReFrame's built-in ones.
+    :param general: names of the settings that it has in ``general``, for any system.
+    :param modes: names of its modes.
+    :param environments: names of its environments.
+    """
+
+    files: tuple[Path, ...]
+    systems: tuple[Mapping[str, Any], ...]
+    logging: tuple[Mapping[str, Any], ...]
+    general: frozenset[str]
+    modes: frozenset[str]
+    environments: frozenset[str] = frozenset()
+
+    @property
+    def source(self) -> str:
+        """Its files, for a sentence."""
+        return " and ".join(map(str, self.files))
+
+
+def take(words: Sequence[str], root: Path, environ: Mapping[str, str] = os.environ) -> None:
+    """Remember which files ReFrame, which is loading ours, was given.
+
+    :param words: its command line without the program.
+    :param root: checkout whose ``settings.py`` is being loaded.
+    :raises BadInput: one of them is read after ours.
+    """
+    if fault := find_order_fault(words, root, environ):
+        raise BadInput(fault)
+    GIVEN.append(tuple(name for name in _named(words, environ) if not _is_ours(name, root)))
+
+
+def search_flat(words: Sequence[str], folders: Sequence[Path], environ: MutableMapping[str, str] = os.environ) -> None:
+    """Keep ReFrame, where it searches for tests of ours only, from looking below their folders, as a centre's settings may ask.
+
+    What they share lies there, and would be loaded a second time. ReFrame reads the variable after its configuration.
+
+    :param words: its command line without the program.
+    :param folders: with tests of ours.
+    """
+    paths = named_tests.arguments(words, {"-c": "checkpath"})["checkpath"]
+    ours = [folder.resolve() for folder in folders]
+    if paths and all(any(Path(path).resolve().is_relative_to(folder) for folder in ours) for path in paths):
+        environ.setdefault("RFM_CHECK_SEARCH_RECURSIVE", "no")
+
+
+def find_order_fault(words: Sequence[str], root: Path, environ: Mapping[str, str] = os.environ) -> str:
+    """Sentence on a file that ReFrame reads after ours, with the order to use; empty where there is none."""
+    names, ours = _named(words, environ), root / "site_configs" / "settings.py"
+    at = next((index for index, name in enumerate(names) if _is_ours(name, root)), len(names))
+    theirs = [name for name in names if not _is_ours(name, root)]
+    late = [name for name in names[at:] if name in theirs]
+    if not late:
+        return ""
+    order = [*map(str, theirs), str(ours)]
+    return (
+        f"{late[0]} is read after {ours}, so ReFrame would take its systems and handlers without what is measured on them: "
+        f"name ours last, {VARIABLE}={':'.join(order)} or {shlex.join(word for name in order for word in ('-C', name))}."
+    )
+
+
+def files(root: Path, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """The centre's configuration files: those that ReFrame was given, or else those of the environment."""
+    return GIVEN[-1] if GIVEN else tuple(name for name in _named((), environ) if not _is_ours(name, root))
+
+
+def read(root: Path) -> Centre | None:
+    """The centre's configuration; ``None`` where ReFrame is given ours alone.
+
+    :raises BadInput: ReFrame cannot read it; naming the file.
+    """
+    given = files(root)
+    if not given:
+        return None
+    found = _read(given, tuple(_stamp(path) for path in given))
+    if isinstance(found, str):
+        raise BadInput(found)
+    return found
+
+
+def matching(centre: Centre) -> tuple[str, ...]:
+    """Names of the centre's systems that ReFrame finds this machine to be one of; it takes the first.
+
+    ReFrame's own detection is asked, which may be a command of the centre's (``autodetect_methods``).
+
+    :raises BadInput: it fails.
+    """
+    config = _load(centre.files)
+    if methods := os.environ.get("RFM_AUTODETECT_METHODS", ""):
+        config.set_autodetect_methods(methods.split(","))
+    systems: list[Any] = config["systems"]
+    found: list[str] = []
+    last = {"name": _NONE, "hostnames": [".*"], "partitions": [{"name": "p", "scheduler": "local", "launcher": "local"}]}
+    systems[:] = [*centre.systems, last]
+    while True:
+        with _reading(centre.files):
+            config.select_subconfig(None, ignore_resolve_errors=True)
+        name = config.subconfig_system
+        if name == _NONE:
+            return tuple(found)
+        found.append(name)
+        systems[:] = [row for row in systems if row["name"] != name]
+
+
+def find_ambiguity(centre: Centre) -> str:
+    """Sentence on several of the centre's systems that this machine fits, but for those that any machine does; empty where one.
+
+    :raises BadInput: as :func:`matching`.
+    """
+    described = {row["name"]: row for row in centre.systems}
+    found = [name for name in matching(centre) if not any(re.match(each, _NOBODY) for each in described[name]["hostnames"])]
+    if len(found) < 2:
+        return ""
+    return (
+        f"this machine fits the host names of systems {' and '.join(found)} in {centre.source}, and ReFrame takes the first: "
+        "choose with --system (or RFM_SYSTEM), or correct 'hostnames'."
+    )
+
+
+def topology_file(centre: Centre, system: str, partition: str) -> Path:
+    """Where ReFrame keeps the topology that it detected of a partition (``frontend/autodetect.py``, ``detect_topology``).
+
+    :raises BadInput: the configuration cannot be used for the system.
+    """
+    config = _load(centre.files)
+    with _reading(centre.files):
+        config.select_subconfig(system, ignore_resolve_errors=True)
+        prefix = os.environ.get("RFM_TOPOLOGY_PREFIX") or str(config.get("general/0/topology_prefix"))
+    return Path(os.path.expandvars(prefix)) / f"{system}-{partition}" / "processor.json"
+
+
+def setting(centre: Centre, system: str, name: str) -> Any:
+    """A setting of ``general`` for a system, ReFrame's default where the centre has none.
+
+    :raises BadInput: the configuration cannot be used for the system.
+    """
+    config = _load(centre.files)
+    with _reading(centre.files):
+        config.select_subconfig(system, ignore_resolve_errors=True)
+        return config.get(f"general/0/{name}")
+
+
+def _named(words: Sequence[str], environ: Mapping[str, str]) -> list[Path]:
+    """Configuration files of ReFrame, in its order: of the options, else of the variable; before them those of its path."""
+    from reframe.core.config import find_config_files
+
+    given = named_tests.arguments(words, {"-C": "config_file"})["config_file"]
+    if not given and (text := environ.get(VARIABLE)) is not None:
+        given = text.split(":")
+    folders = path.split(":") if (path := environ.get("RFM_CONFIG_PATH")) else []
+    return [Path(name).absolute() for name in find_config_files(folders, given) if name != "<builtin>"]
+
+
+def _is_ours(path: Path, root: Path) -> bool:
+    if path.resolve() == (root / "site_configs" / "settings.py").resolve():
+        return True
+    if path.name != "settings.py":
+        return False
+    with contextlib.suppress(OSError):  # ReFrame's reader says what is wrong
+        return _OURS in path.read_text(encoding="utf-8", errors="replace")
+    return False
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        return found.st_mtime_ns, found.st_size
+    return None
+
+
+@lru_cache(maxsize=16)
+def _read(given: tuple[Path, ...], stamps: tuple[object, ...]) -> Centre | str:
+    """The configuration, or the sentence why there is none: a Python file that failed is not loaded again."""
+    from reframe.core.settings import site_configuration as builtin
+
+    try:
+        config = _load(given)
+        whole = {section: config[section] for section in config}
+        _check(whole, config.schema, given)
+    except BadInput as error:
+        return str(error)
+    first: dict[str, Mapping[str, Any]] = {}
+    for system in whole["systems"]:  # ReFrame takes the first of a name
+        if system not in builtin["systems"]:
+            first.setdefault(system["name"], system)
+    usual = builtin["logging"][0]
+    entries = [{key: value for key, value in entry.items() if value != usual.get(key)} for entry in whole["logging"]]
+    return Centre(
+        given,
+        tuple(first.values()),
+        tuple(entry for entry in entries if set(entry) - {"target_systems"}),
+        frozenset(key for entry in whole.get("general", ()) for key in entry if key != "target_systems"),
+        frozenset(mode["name"] for mode in whole.get("modes", ())),
+        frozenset(environment["name"] for environment in whole["environments"]),
+    )
+
+
+def _load(given: tuple[Path, ...]) -> Any:
+    """ReFrame's configuration object of the files.
+
+    :raises BadInput: naming the file.
+    """
+    from reframe.core.config import load_config
+
+    with _reading(given):
+        return load_config(*map(str, given))
+
+
+def _check(whole: Mapping[str, Any], schema: Mapping[str, Any], given: Sequence[Path]) -> None:
+    """As ReFrame's ``validate``, which names neither key nor fault.
+
+    :raises BadInput: naming the key.
+    """
+    import jsonschema
+
+    fault = jsonschema.exceptions.best_match(jsonschema.Draft7Validator(schema).iter_errors(whole))
+    if fault is None:
+        return
+    words: list[str] = []
+    node: Any = whole
+    for part in fault.absolute_path:
+        node = node[part]
+        words.append(str(node["name"] if isinstance(part, int) and isinstance(node, dict) and "name" in node else part))
+    raise BadInput(
+        f"{' and '.join(map(str, given))}: key '{'.'.join(words) or 'top level'}': {textwrap.shorten(fault.message, 200)}; "
+        "correct it, ReFrame refuses it, too."
+    )
+
+
+@contextlib.contextmanager
+def _reading(given: Sequence[Path]) -> Iterator[None]:
+    """What goes wrong with the centre's files is one sentence; what they and ReFrame print meanwhile, ReFrame says itself.
+
+    :raises BadInput: with that sentence.
+    """
+    from reframe.core.logging import getlogger
+
+    handlers = getattr(getlogger().logger, "handlers", [])
+    for handler in handlers:
+        handler.addFilter(_refuse)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (BadInput, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # sys.exit() among them, which would end whatever reads it, perhaps with status 0
+        reason = textwrap.shorten(str(error), 300)
+        place = _place(error, given)
+        raise BadInput(
+            f"{place} cannot be used ({type(error).__name__}: {reason}); correct it, or take it out of {VARIABLE}."
+        ) from None
+    finally:
+        for handler in handlers:
+            handler.removeFilter(_refuse)
+
+
+def _refuse(record: logging.LogRecord) -> bool:
+    return False
+
+
+def _place(error: BaseException, given: Sequence[Path]) -> str:
+    """The file, and the line, that an error comes from; all of the files where it does not say."""
+    names = {str(path) for path in given}
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in names]
+    if frames:
+        return f"{frames[-1].filename}, line {frames[-1].lineno},"
+    named = getattr(error, "filename", None)
+    if isinstance(error, SyntaxError) and named:
+        return f"{named}, line {error.lineno},"
+    if named:
+        return str(named)
+    mentioned = [name for name in names if name in str(error)]
+    return mentioned[0] if len(mentioned) == 1 else " and ".join(map(str, given))
+
+
+def read_topology(path: Path) -> Mapping[str, Any]:
+    """The topology that ReFrame detected earlier; empty where there is none, or none that can be read: it detects it again."""
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}

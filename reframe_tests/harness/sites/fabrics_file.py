@@ -1,0 +1,172 @@
+"""``site_configs/<system>/fabrics.yaml``: what the tests need of a system beyond the centre's own ReFrame configuration.
+
+Keyed by partition; each has the words that ``extras`` of a partition in a ``system.py`` has, or none where nothing is measured
+on it (``site_configs/fabrics.schema.json``).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from .. import batch_systems, optional_file, schema, yaml_file
+from ..launchers import registry as launchers
+from ..vocabulary import ROOT, BadInput
+from . import centre as centres
+from .centre import Centre
+
+FILE = "fabrics.yaml"
+SCHEMA = ROOT / "site_configs" / "fabrics.schema.json"
+#: What stands beside the words of ``extras``: ReFrame's description of the nodes, where the centre's has no topology.
+PROCESSOR = "processor"
+#: ReFrame's schedulers that need no batch system.
+_WITHOUT = ("local", "ssh")
+
+
+@dataclass(frozen=True)
+class Shortcoming:
+    """What keeps cases from being measured on a partition, or a system.
+
+    :param place: full name.
+    :param sentence: what it is, and what to do.
+    :param note: cases are measured all the same.
+    """
+
+    place: str
+    sentence: str
+    note: bool = False
+
+
+def path_of(system: str, root: Path = ROOT) -> Path:
+    """Where a system's file is."""
+    return root / "site_configs" / system / FILE
+
+
+def read(path: Path) -> dict[str, Mapping[str, Any]]:
+    """The words of each partition.
+
+    :raises BadInput: it cannot be read, is not YAML or breaks the schema; naming the key.
+    """
+    content = yaml_file.read_mapping(path)
+    if fault := schema.find_fault(SCHEMA, content):
+        remedy = f"expected {fault.expected}" if fault.expected else f"see {SCHEMA.name}"
+        raise BadInput(f"{path}: key '{fault.key}': {fault.message}; {remedy}.")
+    return content
+
+
+def complete(system: Mapping[str, Any], centre: Centre, root: Path) -> dict[str, Any]:
+    """A system of the centre's with what is measured on it; as it is where it has no file.
+
+    :raises BadInput: the file and the configuration do not fit each other.
+    """
+    path = path_of(system["name"], root)
+    there = optional_file.is_there(path)
+    described = read(path) if there else {}
+    names = [row["name"] for row in system["partitions"]]
+    for name in described:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, 1)
+            meant = f"did you mean '{near[0]}'" if near else f"there are {', '.join(names)}"
+            raise BadInput(
+                f"{path}: partition '{name}' is none of system {system['name']} in {centre.source}; {meant}? "
+                "Correct the name, or remove the entry."
+            )
+    return {**system, "partitions": [_complete(row, described, path, centre) for row in system["partitions"]]}
+
+
+def _complete(row: Mapping[str, Any], described: Mapping[str, Mapping[str, Any]], path: Path, centre: Centre) -> dict[str, Any]:
+    own, extras = dict(described.get(row["name"], {})), dict(row.get("extras", {}))
+    # Without words of ours only this one would be read.
+    taken = [word for word in (_words() if own else ("fabrics",)) if word in extras]
+    if taken:
+        raise BadInput(
+            f"{centre.source}: extras of partition '{row['name']}' have '{taken[0]}', which is a word of {path}: "
+            "move it there, or give it another name in the configuration."
+        )
+    processor = own.pop(PROCESSOR, None)
+    if processor is not None and _has_topology(row):
+        raise BadInput(
+            f"{path}: key '{row['name']}.{PROCESSOR}': {centre.source} has the topology of its nodes already; remove the key."
+        )
+    if processor is not None and (odd := _contradicts(row.get(PROCESSOR, {}), processor)):
+        raise BadInput(f"{path}: key '{row['name']}.{PROCESSOR}': {odd} in {centre.source}; correct one of them.")
+    nodes = {} if processor is None else {PROCESSOR: {**row.get(PROCESSOR, {}), **processor}}
+    return {**row, **nodes, "extras": {**extras, **own}}
+
+
+def _contradicts(theirs: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    """The first count that both give and that differs, as the beginning of a sentence; empty where there is none."""
+    counts = [key for key in theirs if key.startswith("num_") and own.get(key, theirs[key]) != theirs[key]]
+    return f"{counts[0]} is {own[counts[0]]} here and {theirs[counts[0]]}" if counts else ""
+
+
+def _has_topology(row: Mapping[str, Any]) -> bool:
+    return bool((row.get(PROCESSOR, {}).get("topology") or {}).get("cores"))
+
+
+@lru_cache(maxsize=1)
+def _words() -> tuple[str, ...]:
+    partition = schema.read(ROOT / "site_configs" / "system.schema.json")["$defs"]["partition"]
+    return tuple(partition["properties"]["extras"]["properties"])
+
+
+def find_shortcomings(system: Mapping[str, Any], centre: Centre, root: Path) -> Iterator[Shortcoming]:
+    """What keeps cases from being measured on a system of the centre's.
+
+    :param system: completed (:func:`complete`).
+    """
+    name, path = system["name"], path_of(system["name"], root)
+    draft = f"'mpibench doctor --system {name} --draft' prints a draft"
+    if not optional_file.is_there(path):
+        yield Shortcoming(name, f"{path} is not there, so nothing is measured on a system of {centre.source}; {draft}.")
+        return
+    described = read(path)
+    for row in system["partitions"]:
+        place = f"{name}:{row['name']}"
+        if row["name"] not in described:
+            yield Shortcoming(
+                place,
+                f"{path} does not name this partition of {centre.source}, so nothing is measured on it; {draft}, and "
+                f"'{row['name']}: {{}}' says that this is meant.",
+            )
+        elif described[row["name"]]:
+            yield from _of_partition(place, row, system, centre, path)
+
+
+def _of_partition(
+    place: str, row: Mapping[str, Any], system: Mapping[str, Any], centre: Centre, path: Path
+) -> Iterator[Shortcoming]:
+    launcher, scheduler = row["launcher"], row["scheduler"]
+    if launcher not in launchers.STACKS_OWN and launchers.find(launcher, "") is None:
+        yield Shortcoming(
+            place,
+            f"launcher {launcher} of {centre.source}: {launchers.unknown(launcher)}, so every case is skipped; give it a file "
+            "in launchers/ of a folder that MPIBENCH_EXTENSIONS names.",
+        )
+    if scheduler not in _WITHOUT and batch_systems.find(scheduler) is None:
+        known = ", ".join(word for each in batch_systems.BATCH_SYSTEMS for word in each.schedulers)
+        yield Shortcoming(
+            place,
+            f"scheduler {scheduler} of {centre.source} is not known here (known are {known}): a job that it starts again is "
+            "not noticed, and an mpirun must find the job's nodes by itself.",
+            note=True,
+        )
+    if _has_topology(row) or scheduler == launcher == "local":  # of such ReFrame detects the topology at once
+        return
+    how = f"put what 'reframe --detect-host-topology=FILE' writes on one of its nodes under '{PROCESSOR}' in {path}"
+    if row.get(PROCESSOR):
+        yield Shortcoming(
+            place,
+            f"'{PROCESSOR}' in {centre.source} has no topology, and ReFrame detects none where one is stated: {how}.",
+        )
+        return
+    detected = centres.topology_file(centre, system["name"], row["name"])
+    if not (centres.read_topology(detected).get("topology") or {}).get("cores"):
+        remote = centres.setting(centre, system["name"], "remote_detect")
+        sentence = f"{centre.source} has no '{PROCESSOR}', and {detected} is not there either"
+        sentence += ": ReFrame detects it with a job when it starts (general.remote_detect)" if remote else f": {how}"
+        yield Shortcoming(place, f"{sentence}.", note=bool(remote))
