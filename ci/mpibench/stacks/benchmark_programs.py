@@ -80,6 +80,18 @@ def search(folders: Iterable[Path]) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
+def find_in(folders: Iterable[Path]) -> dict[str, Path]:
+    """Benchmark programs in folders that modules put on PATH, and below them, by name; the first of a name counts."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for glob in list_globs().split(" or "):
+            there = (path for path in sorted(folder.rglob(glob)) if suite_of(path.name) and path.is_file())
+            for path in there:
+                if os.access(path, os.X_OK):
+                    found.setdefault(path.name, path.absolute())
+    return dict(sorted(found.items()))
+
+
 def find_beside(launcher: Path, abi: str, environ: Mapping[str, str]) -> dict[str, Path]:
     """Programs that a distribution puts beside an MPI's launcher, and that were built for its ABI, by name.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..evidence import checks, choice, clocks, data_check, link_state, link_use, rank_records, settings, stripes
+from ..evidence import checks, choice, clocks, data_check, link_state, link_use, loaded_modules, rank_records, settings, stripes
 from ..job import ending, script, transports
 from ..job.condition import Condition
 from ..printable import printable, printable_data
@@ -119,8 +119,8 @@ def evaluate(
     outcome = Outcome(repeats)
     end = end or ending.JobEnd()
     outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge(end))
-    log = directory / script.LAUNCH_LOG
-    statuses = script.read_launch_log(_text(log))
+    outcome.add(end.name, WHOLE_JOB, *loaded_modules.judge(condition.stack, directory))
+    statuses = script.read_launch_log(_text(directory / script.LAUNCH_LOG))
     stopped = next(((launch, WHY_STOPPED[status]) for launch, status in statuses.items() if status in WHY_STOPPED), None)
     records: dict[tuple[str, int], list[Record]] = {}
     details: list[tuple[str, int, dict[str, Any]]] = []
