@@ -173,8 +173,8 @@ def _say(fault: Mapping[str, Any], kind: str) -> str:
         others = " and ".join(fault["others"])
         return f"module {name} conflicts with {others}, which is loaded before it{_in_brackets(said)}; name one of them only."
     return (
-        f"module {name} cannot be loaded by {kind}{_in_brackets(said)}; 'module avail' lists what there is: name those it needs "
-        "first, and a folder that is not in MODULEPATH with --module-path."
+        f"module {name} cannot be loaded by {kind}{_in_brackets(said)}; 'module avail' lists what there is: name those it "
+        "needs first, and a folder that is not in MODULEPATH with --module-path."
     )
 
 

@@ -10,6 +10,8 @@ from ..stacks.stack import Stack
 
 #: Shell pattern of the logs, one for each stack of a job.
 LOGS = "modules-*.txt"
+#: Last part of a log that is whole.
+END = "end"
 
 
 def log_of(stack: Stack) -> str:
@@ -18,7 +20,7 @@ def log_of(stack: Stack) -> str:
 
 
 def parse(text: str, record: modules.LoadedModules) -> modules.ModuleState:
-    """A log: parts that end with NUL, ``loaded=``, ``files=``, ``value=NAME=`` and ``sha256=SUM=FILE``.
+    """A log: parts that end with NUL, ``loaded=``, ``files=``, ``value=NAME=`` and ``sha256=SUM=FILE``, and :data:`END`.
 
     A log without ``loaded=`` is that of a job which only looked at the files: of a paired stack.
     """
@@ -48,9 +50,9 @@ def judge(stack: Stack, directory: Path) -> tuple[str, list[str]]:
         return MISSING, []
     path = directory / log_of(stack)
     text = path.read_text(errors="replace") if path.exists() else ""
-    if not text:
+    if not text.endswith(f"{END}\0"):
         names = modules.list_names(stack.modules)
-        return MISSING, [f"the job left no {path.name}, so nothing shows that it loaded {names}."]
+        return MISSING, [f"the job left no whole {path.name}, so nothing shows that it loaded {names}."]
     sentences = modules.find_changes(stack.loaded, parse(text, stack.loaded), own=tuple(stack.env_vars))
     remedy = f"; if that is meant, 'mpibench stacks remove {stack.name}' and add it again."
     return CONTRADICTED, [f"{sentence.rstrip('.')}{remedy}" for sentence in sentences]

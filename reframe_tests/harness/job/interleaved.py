@@ -1,9 +1,9 @@
 """A second stack in the same job: A B A B on the same nodes, so that both meet the same disturbances and can be paired.
 
 ``-S paired_stack=STACK`` interleaves the launches of any test with the same of that stack. The job enters the test's own stack
-as always; each launch of the paired stack undoes that for itself (``env -u``) and enters its own. What its modules set is set as
-it was recorded when it was registered, and the job looks whether their files are still the same. Its evidence is judged like the
-other's, and the case passes only if both are proven.
+as always; each launch of the paired stack undoes that for itself (``env -u``) and enters its own. What its modules set is set
+as it was recorded at its registration, and the job looks whether their files are still the same. Its evidence is judged like
+the other's, and the case passes only if both are proven.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 
-from ..evidence.loaded_modules import log_of
+from ..evidence.loaded_modules import END, log_of
 from ..stacks.stack import Stack
 from ..vocabulary import BadInput
 
@@ -51,6 +51,7 @@ def write_check(stack: Stack, *, paired: bool = False) -> list[str]:
         '            sum=$(sha256sum 2>/dev/null <"$file")',
         '            printf "%s\\0" "sha256=${sum%% *}=$file"',
         "        done",
+        f'        printf "%s\\0" {END}',
         f"    }} >{shlex.quote(log_of(stack))}",
         *([] if paired else _end_without(stack)),
         "}",
