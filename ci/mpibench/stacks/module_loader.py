@@ -79,15 +79,18 @@ def start_over(system: Any, environment: dict[str, str]) -> None:
 
 def load(system: Any, module: dict[str, Any]) -> dict[str, Any]:
     """Load one module; what went wrong: ``kind``, what the module system ``said``, and the ``others`` it concerns."""
-    held = system.loaded_modules()
-    name, special = module["name"], {key: module[key] for key in ("collection", "path")}
+    held, name = system.loaded_modules(), module["name"]
     try:
-        system.load_module(name, **special)
+        if module["path"]:
+            # As the job does: ReFrame 4.10 takes the folder away again here, upon which Lmod unloads what lies in it.
+            system.searchpath_add(module["path"])
+        system.load_module(name, collection=module["collection"])
     except PrintedError as error:
         return {"kind": "printed", "said": str(error), "others": []}
     except (ReframeError, OSError) as error:
-        clashes = find_clashes(system, name, special, held)
-        said = getattr(error, "stderr", None) or str(error)
+        clashes = find_clashes(system, name, held)
+        cause = error.__cause__ or error
+        said = getattr(cause, "stderr", None) or str(cause)
         return {"kind": "conflict" if clashes else "load", "said": said, "others": clashes}
     lost = [each for each in held if each not in system.loaded_modules()]
     if lost and not module["collection"]:
@@ -97,10 +100,10 @@ def load(system: Any, module: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def find_clashes(system: Any, name: str, special: dict[str, Any], held: list[str]) -> list[str]:
+def find_clashes(system: Any, name: str, held: list[str]) -> list[str]:
     """Modules that are loaded and that a module says it conflicts with."""
     try:
-        named = system.conflicted_modules(name, **special)
+        named = system.conflicted_modules(name)
     except (ReframeError, OSError, PrintedError):
         return []
     return [each for each in held if any(f"{each}/".startswith(f"{other}/") for other in named)]

@@ -73,8 +73,9 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
         raise BadInput(f"ReFrame does not say which module system is configured ({error}); see 'mpibench doctor'.") from error
     kind = next((word for line in done.stdout.splitlines() if (word := line.strip().strip("\"'")) and " " not in word), "")
     if done.returncode or not kind:
-        said = [line for line in printable(done.stdout + done.stderr).splitlines() if "ERROR" in line or "error" in line]
-        reason = (said or ["it says nothing"])[0].rpartition("ERROR: ")[2].rstrip(".")
+        said = [line.strip() for line in printable(done.stdout + done.stderr).splitlines() if line.strip()]
+        reason = next((line for line in said if "ERROR" in line), (said or ["it says nothing"])[-1])
+        reason = reason.rpartition("ERROR: ")[2].rstrip(".")
         raise BadInput(f"ReFrame cannot use the site's module system: {reason}; correct 'modules_system' of the system.")
     if kind == NONE:
         raise BadInput(
