@@ -217,7 +217,8 @@ def _is_personal(value: str, environ: Mapping[str, str]) -> bool:
     """Whether a value names the user or a folder of the user's."""
     words = re.split(r"[/:,;=\s]", value)
     home = environ.get("HOME", "")
-    return (len(home) > 1 and home in value) or any(environ.get(name, "/") in words for name in ("USER", "LOGNAME"))
+    names = {environ.get("USER"), environ.get("LOGNAME")} - {None, ""}
+    return (len(home) > 1 and home in value) or not names.isdisjoint(words)
 
 
 def _owner(folder: str, modules: Sequence[Module], steps: Sequence[Mapping[str, str]]) -> str:
