@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -157,7 +158,38 @@ def _ask(modules: Sequence[Module], kind: str, environment: Mapping[str, str], e
         raise BadInput(f"{list_names(modules)}: {kind} cannot be asked ({said}); try 'module load' in a shell.") from None
     if fault := answer.get("fault"):
         raise BadInput(_say(fault, kind))
+    if fault := _rehearse(modules, answer["init"], answer["before"]):
+        raise BadInput(_say(fault, kind))
     return answer
+
+
+def _rehearse(modules: Sequence[Module], init: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Load modules in a bash, as jobs do, and see what Python is not shown: Lmod hands what a modulefile in Tcl prints (``puts
+    stdout``) to shells only, which run it.
+
+    :returns: what went wrong, as the loader says it; nothing also where no file is known that defines ``module``.
+    """
+    if not init:
+        return {}
+    lines = [f". {shlex.quote(init)}"]
+    for module in modules:
+        lines += [f"module use {shlex.quote(module.path)}"] if module.path else []
+        lines += [f"module {'restore' if module.collection else 'load'} {shlex.quote(module.name)}", "status=$?"]
+        lines += ['printf "\\1%s\\1" $status', 'printf "\\1" >&2']
+    command = ["/bin/bash", "-c", "\n".join(lines)]
+    done = subprocess.run(command, env=dict(environment), text=True, capture_output=True, errors="replace", timeout=LIMIT_S)
+    printed, errors = done.stdout.split("\1"), done.stderr.split("\1")
+    for number, module in enumerate(modules):
+        text = " ".join(printed[2 * number].split()) if 2 * number < len(printed) else ""
+        status = printed[2 * number + 1] if 2 * number + 1 < len(printed) else "none"
+        error = errors[number] if number < len(errors) else ""
+        unknown = re.search(r": ([^:\n]*): command not found", error)
+        if text or unknown:
+            said = text or f"{unknown[1] if unknown else ''} ..."
+            return {"kind": "printed", "said": said, "others": [], "module": module.name}
+        if status != "0":
+            return {"kind": "load", "said": error, "others": [], "module": module.name}
+    return {}
 
 
 def _say(fault: Mapping[str, Any], kind: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -200,13 +201,16 @@ def test_a_module_that_takes_another_ones_place_is_refused(add: Add, there: Modu
     assert said.startswith("module two/2 conflicts with one/1, which is loaded before it")
 
 
-@pytest.mark.parametrize("text", ["hello there", "rm -rf /nosuch", "1 + 1", "True"])
+@pytest.mark.parametrize(
+    ("text", "shown"), [("hello there", "hello"), ("echo welcome", "welcome"), ("1 + 1", "1"), ("True", "True")]
+)
 def test_a_module_that_prints_to_stdout_is_refused(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path, text: str
+    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path, text: str, shown: str
 ) -> None:
+    """Environment Modules hands it to Python, too; Lmod to bash only, which runs it."""
     there.write_mpi("talk/1", prefix, f'puts stdout "{text}"')
     said = refused(add, "talk/1")
-    assert said.startswith(f"module talk/1 prints '{text}' on standard output, which the module system hands to the shell")
+    assert re.match(rf"module talk/1 prints '.*{shown}.*' on standard output, which the module system hands to the shell", said)
     assert nothing_left(tmp_path)
 
 
