@@ -18,6 +18,8 @@ from reframe.core.modules import ModulesSystem
 #: Beginnings of the names of variables that a module system is set up with, and of those that hold its state.
 SET_UP = ("LMOD_", "MODULE")
 STATE = ("LMOD_FAMILY_",)
+#: End of the names of variables in which Environment Modules 4 count.
+SHARED = "_modshare"
 #: Variables that say where ``init/bash`` lies: Environment Modules' and Lmod's own names of the folder above.
 HOMES = ("MODULESHOME", "LMOD_PKG")
 
@@ -109,26 +111,47 @@ def find_clashes(system: Any, name: str, held: list[str]) -> list[str]:
     return [each for each in held if any(f"{each}/".startswith(f"{other}/") for other in named)]
 
 
-def main(text: str) -> dict[str, Any]:
-    """Answer a request: ``system``, ``modules`` in their order, and the ``environment`` to load them in.
-
-    ``steps`` are the environments after each module; the last is missing where there is a ``fault`` with its ``module``.
-    """
-    request = json.loads(text)
-    try:
-        system = ModulesSystem.create(request["system"])
-        guard(system.backend)
-        start_over(system, request["environment"])
-    except (ReframeError, OSError, PrintedError) as error:
-        return {"fault": {"kind": "system", "said": str(error), "others": [], "module": ""}}
-    answer: dict[str, Any] = {"version": system.version or "", "init": find_init(dict(os.environ)), "steps": []}
-    answer["before"] = dict(os.environ)
-    for module in request["modules"]:
-        fault = load(system, module)
-        if fault:
+def load_all(system: Any, modules: list[dict[str, Any]], environment: dict[str, str]) -> dict[str, Any]:
+    """Load modules in an environment: what there was ``before``, the environments after each (``steps``), and a ``fault``."""
+    start_over(system, environment)
+    answer: dict[str, Any] = {"before": dict(os.environ), "steps": [], "fault": None}
+    for module in modules:
+        if fault := load(system, module):
             return {**answer, "fault": {**fault, "module": module["name"]}}
         answer["steps"].append(dict(os.environ))
     return answer
+
+
+def mark(answer: dict[str, Any], text: str, apart: list[str]) -> dict[str, str]:
+    """The variables that modules changed, with ``text`` in front of what each held before.
+
+    :param apart: beginnings of the names of variables that are left alone.
+    """
+    before, after = answer["before"], answer["steps"][-1]
+    changed = [name for name in after if after[name] != before.get(name)]
+    changed = [name for name in changed if not name.startswith(tuple(apart)) and not name.endswith(SHARED)]
+    return {name: ":".join(filter(None, [text, before.get(name, "")])) for name in changed}
+
+
+def main(text: str) -> dict[str, Any]:
+    """Answer a request: ``system``, ``modules`` in their order, the ``environment`` to load them in, ``mark``, and ``apart``.
+
+    They are loaded twice; ``again`` are the variables after the second time, when what they change was marked.
+    """
+    request = json.loads(text)
+    modules, environment = request["modules"], request["environment"]
+    try:
+        system = ModulesSystem.create(request["system"])
+        guard(system.backend)
+        first = load_all(system, modules, environment)
+        if first["fault"]:
+            return first
+        marked = mark(first, request["mark"], request["apart"])
+        second = load_all(system, modules, {**environment, **marked})
+    except (ReframeError, OSError, PrintedError) as error:
+        return {"fault": {"kind": "system", "said": str(error), "others": [], "module": ""}}
+    known = {"version": system.version or "", "init": find_init(first["before"])}
+    return {**first, **known, "fault": second["fault"], "changed": list(marked), "again": (second["steps"] or [{}])[-1]}
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any
 
 from reframe_tests.harness.printable import printable
 from reframe_tests.harness.stacks.modules import (
+    BOOKS,
     LoadedModules,
     Module,
     ModuleFile,
@@ -97,11 +98,9 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     :raises BadInput: with one sentence on the module that cannot be used.
     """
     clean = _reaching_modulecmd(installed_mpi.clean_environment(environ), environ)
-    first = _ask(modules, kind, clean, environ)
-    before, after = first["before"], first["steps"][-1]
-    changed = [name for name in after if after[name] != before.get(name) and not is_bookkeeping(name)]
-    marked = {name: ":".join(filter(None, [MARK, before.get(name, "")])) for name in changed}
-    second = _ask(modules, kind, {**clean, **marked}, environ)["steps"][-1]
+    answer = _ask(modules, kind, clean, environ)
+    before, after, second = answer["before"], answer["steps"][-1], answer["again"]
+    changed = [name for name in answer["changed"] if not is_bookkeeping(name)]
     sets: dict[str, str] = {}
     prepends: dict[str, tuple[str, ...]] = {}
     appends: dict[str, tuple[str, ...]] = {}
@@ -121,10 +120,10 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     if not loaded:
         raise BadInput(f"{list_names(modules)}: {kind} lists no module as loaded afterwards; name others.")
     record = LoadedModules(
-        kind, first["version"], first["init"], loaded, sets, _without_empty(prepends), _without_empty(appends)
+        kind, answer["version"], answer["init"], loaded, sets, _without_empty(prepends), _without_empty(appends)
     )
     front = prepends.get("PATH", ())
-    return Brought(record, {folder: _owner(folder, modules, first["steps"]) for folder in front}, tuple(left_out))
+    return Brought(record, {folder: _owner(folder, modules, answer["steps"]) for folder in front}, tuple(left_out))
 
 
 def _without_empty(paths: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -145,7 +144,8 @@ def _ask(modules: Sequence[Module], kind: str, environment: Mapping[str, str], e
     :raises BadInput: where a module cannot be loaded.
     """
     rows = [{"name": each.name, "collection": each.collection, "path": each.path or None} for each in modules]
-    request = json.dumps({"system": kind, "modules": rows, "environment": dict(environment)})
+    what = {"system": kind, "modules": rows, "environment": dict(environment), "mark": MARK, "apart": BOOKS}
+    request = json.dumps(what)
     command = [sys.executable, "-I", str(LOADER), request]
     try:
         done = subprocess.run(command, env=dict(environ), text=True, capture_output=True, errors="replace", timeout=LIMIT_S)

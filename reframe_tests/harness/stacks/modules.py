@@ -14,7 +14,7 @@ from typing import Any
 
 #: Beginnings of the names of variables in which Lmod and Environment Modules keep their own books (Lmod's documentation,
 #: "Lmod and the environment"; module(1), section ENVIRONMENT), and the end of those of Environment Modules 4.
-_BOOKS = ("LMOD_", "__LMOD_", "_ModuleTable", "MODULE", "__MODULES_", "LOADEDMODULES", "_LMFILES_")
+BOOKS = ("LMOD_", "__LMOD_", "_ModuleTable", "MODULE", "__MODULES_", "LOADEDMODULES", "_LMFILES_")
 _SHARED = "_modshare"
 #: Characters of a value, and of a checksum, that are shown in a sentence.
 _SHOWN, _DIGITS = 120, 12
@@ -133,7 +133,7 @@ class ModuleState:
 
 def is_bookkeeping(name: str) -> bool:
     """Whether a variable is the module system's own business."""
-    return name.startswith(_BOOKS) or name.endswith(_SHARED)
+    return name.startswith(BOOKS) or name.endswith(_SHARED)
 
 
 def list_names(modules: Iterable[Module | ModuleFile]) -> str:
