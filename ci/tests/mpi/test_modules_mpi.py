@@ -35,7 +35,7 @@ def there(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.fixture
-def measure(sandbox: Path, there: ModuleSystem, run_here: Callable) -> Callable:
+def measure(sandbox: Path, there: ModuleSystem, run_reframe: Callable) -> Callable:
     """Run the cases of one registered stack with ReFrame on a site that has configured the module system."""
     described = sandbox / "site_configs/generic/system.py"
     described.write_text(described.read_text().replace('"hostnames"', f'"modules_system": "{there.kind}", "hostnames"', 1))
@@ -43,7 +43,7 @@ def measure(sandbox: Path, there: ModuleSystem, run_here: Callable) -> Callable:
     def run(stack: Stack):
         named = {metadata.EXTRA_STACKS: str(Path(stack.source).parent)}
         for _ in range(debian_stacks.MOST_STARTS):
-            done = run_here(*WORDS, "-p", f"{stack.name}$", environ=named)
+            done = run_reframe(*WORDS, "-p", f"{stack.name}$", environ=named, top=sandbox, only="point_to_point.py")
             if debian_stacks.HUNG not in done.stdout:
                 break
         return done
