@@ -286,15 +286,20 @@ def find_launcher(brought: Brought, modules: Sequence[Module]) -> str:
 def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[str, str]) -> bool:
     """Whether programs find the launcher's library by themselves where the modules are loaded.
 
-    :raises BadInput: where they find another one of that name: modules of two MPIs.
+    One that the distribution has, which programs find without any module, is nobody's mistake: the stack names its own then.
+
+    :raises BadInput: where modules make them find another one of that name: those of two MPIs.
     """
     found = installed_mpi.find_by_loader(library, environ)
-    if found and found.resolve() != library.resolve():
-        raise BadInput(
-            f"with {list_names(modules)} programs load {found} and not {library}, the library of the launcher: two MPIs are "
-            "loaded; name the modules of one only."
-        )
-    return found is not None
+    if not found or found.resolve() == library.resolve():
+        return found is not None
+    bare = {name: value for name, value in environ.items() if name != "LD_LIBRARY_PATH"}
+    if found == installed_mpi.find_by_loader(library, bare):
+        return False
+    raise BadInput(
+        f"with {list_names(modules)} programs load {found} and not {library}, the library of the launcher: two MPIs are "
+        "loaded; name the modules of one only."
+    )
 
 
 def compare(stack: Stack, kind: str, environ: Mapping[str, str] = os.environ) -> list[str]:
