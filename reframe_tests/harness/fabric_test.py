@@ -19,8 +19,8 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from .evidence import data_check, recorder
-from .job import cases, condition, ending, idle_nodes, interleaved, parameters, script
+from .evidence import data_check, loaded_modules, recorder
+from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script
 from .job.condition import Condition
 from .results import agreement, growth, measurement
 from .samples import ReferenceCheck, Sample
@@ -152,7 +152,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         ``maintenance``: everything; ``production``: what a night has time for; ``smoke``: one or two placements.
         """
         selected_tests.LOADED.append(self)
-        self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG]
+        self.keep_files = ["*.out", "*.err", "*.debug", "evidence", script.LAUNCH_LOG, script.START_LOG, loaded_modules.LOGS]
         self.descr = catalogue.GROUPS[self.group].description
         places = self._places({name: getattr(self, name) for name in ("group", "fabric", "nodes", "ppn", "pinning")})
         self.valid_systems = list(places.partitions)
@@ -209,6 +209,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         if unusable:
             raise ReframeError(f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _")
         try:
+            modules.require_system(self._stack, rt.runtime().modules_system.name)
             self._options = parameters.suite_options(partition, self.group, self.suite_options)
             self._nodes = idle_nodes.count(self.nodes, self.group, self.job, partition.extras, dry_run=self.is_dry_run())
             self._condition = self._resolve(self._stack)
@@ -273,6 +274,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.job.options += ending.submit_options(partition.scheduler.registered_name)
         self.prerun_cmds = [
             *ending.start_lines(partition.scheduler.registered_name, partition.access),
+            *modules.write_check(self._stack),
+            *(modules.write_check(self._paired.condition.stack, paired=True) if self._paired else ()),
             *(f"export {name}={word}" for name, word in self._condition.assignments.items()),
             *self._condition.prepare,
             *(self._paired.condition.prepare if self._paired else ()),

@@ -40,7 +40,20 @@ def stacks(
 
 @app.command()
 def add(
-    mpirun: Annotated[str, typer.Option(help="Launcher of the MPI: its path, or its name on PATH.")],
+    mpirun: Annotated[
+        str, typer.Option(help="Launcher of the MPI: its path, or its name on PATH; default: the one the modules bring.")
+    ] = "",
+    module: Annotated[
+        list[str] | None,
+        typer.Option(help="Environment module that jobs load, e.g. openmpi/5.0.10; repeatable, in the order of loading."),
+    ] = None,
+    module_path: Annotated[
+        Path | None, typer.Option(help="Folder of modulefiles that is searched first, as 'module use' does.")
+    ] = None,
+    collection: Annotated[str, typer.Option(help="Module collection that is restored before the modules are loaded.")] = "",
+    system: Annotated[
+        str | None, typer.Option(help="System whose module system loads them; default: as ReFrame selects.")
+    ] = None,
     name: Annotated[str, typer.Option(help="Name of the stack; default: <mpi>-system.")] = "",
     binaries: Annotated[
         list[Path] | None,
@@ -63,21 +76,29 @@ def add(
     """Register an MPI that is installed on this machine as a stack of origin 'system'.
 
     The library must identify itself and its launcher must start two ranks. A benchmark program that does not start on it is
-    left out with the reason. The caller's environment is not used: give what a module sets and the MPI needs with --env and
-    --prepend-path. On any error nothing is registered.
+    left out with the reason. The caller's environment is not used: name the modules with --module, or what the MPI needs with
+    --env and --prepend-path. On any error nothing is registered.
     """
-    from mpibench.stacks import system
+    from mpibench.stacks import modules as module_system
+    from mpibench.stacks import system as installed
+    from reframe_tests.harness.stacks.modules import Module
 
     paths: dict[str, list[str]] = {}
     for key, folder in _pairs("--prepend-path", prepend_path):
         paths.setdefault(key, []).append(folder)
-    system.add(
+    entered = [Module(collection, collection=True)] if collection else []
+    entered += [Module(word, path=str(module_path.absolute()) if module_path else "") for word in module or ()]
+    if not mpirun and not entered:
+        raise BadInput("name an MPI: its launcher with --mpirun, or its environment module with --module.")
+    installed.add(
         mpirun,
         name=name,
         library=library.absolute() if library else None,
         binaries=[folder.absolute() for folder in binaries or ()],
         env=dict(_pairs("--env", env)),
         prepend_path=paths,
+        entered=entered,
+        modules_system=module_system.find_system(system) if entered else "",
         into=into.absolute() if into else None,
         say=typer.echo,
     )

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mpibench.listings import beside, coverage
+from mpibench.stacks import modules
 from reframe_tests.harness import batch_systems, former_names, records
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.launchers import registry as launchers
@@ -91,6 +92,7 @@ def examine(system: str | None = None, root: Path = site.ROOT) -> Iterator[Findi
     """All findings, from the outside in: software, stacks, then the system and its fabrics."""
     yield from _software()
     yield from _stacks(root)
+    yield from check_modules(stack_metadata.discover(root)[0], system)
     yield from _system(system, root)
     yield from check_loading(test_folders(root), _select_from(system, root)["name"], root)
 
@@ -132,6 +134,24 @@ def _stacks(root: Path) -> Iterator[Finding]:
     else:
         yield from check_suites(stacks)
     yield from check_groups(test_folders(root))
+
+
+def check_modules(stacks: Sequence[Stack], system: str | None) -> Iterator[Finding]:
+    """Whether the modules of each stack are what they were when it was registered, loaded as the system's jobs would."""
+    entered = [stack for stack in stacks if stack.modules]
+    if not entered:
+        return
+    try:
+        kind = modules.find_system(system)
+    except BadInput as error:
+        yield Finding("modules", MISSING, f"{', '.join(stack.name for stack in entered)} need them: {error}")
+        return
+    for stack in entered:
+        changes = modules.compare(stack, kind)
+        names = ", ".join(each.name for each in stack.loaded.loaded)
+        yield from (Finding(f"modules of {stack.name}", MISSING, change) for change in changes)
+        if not changes:
+            yield Finding(f"modules of {stack.name}", OK, f"{names}, as registered ({kind} {stack.loaded.version})")
 
 
 def check_suites(stacks: Sequence[Stack]) -> Iterator[Finding]:

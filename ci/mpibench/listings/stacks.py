@@ -20,6 +20,8 @@ def describe(stack: Stack) -> Iterator[tuple[str, str]]:
     device = f", device {stack.device}" if stack.device else ""
     yield "MPI", f"{stack.mpi} {stack.mpi_version}{device}, {stack.abi} ABI, launcher {stack.launcher_family}"
     yield "origin", f"{stack.origin}, lock hash {stack.lock_hash[:12]}"
+    if stack.modules:
+        yield "modules", f"{', '.join(each.name for each in stack.modules)} ({stack.loaded.system} {stack.loaded.version})"
     yield "prefix", stack.prefix
     for name, suite in sorted(stack.suites.items()):
         yield name, f"{suite['version']}, {suite['built_with']}"

@@ -69,15 +69,28 @@ def search(folders: Iterable[Path]) -> dict[str, Path]:
     for folder in folders:
         if not folder.is_dir():
             raise BadInput(f"{folder} is not a folder; name one that holds {list_globs()} programs with --binaries.")
-        here = {
-            path.name: path.absolute()
-            for path in sorted(folder.rglob("*"), reverse=True)
-            if suite_of(path.name) and path.is_file() and os.access(path, os.X_OK)
-        }
+        here = _list_below(folder)
         if not here:
             raise BadInput(f"{folder} holds no {list_globs()} program; name a folder that does with --binaries.")
         found = {**here, **found}
     return dict(sorted(found.items()))
+
+
+def find_in(folders: Iterable[Path]) -> dict[str, Path]:
+    """Benchmark programs in folders that modules put on PATH, and below them, by name; the first of a name counts."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        found = {**_list_below(folder), **found}
+    return dict(sorted(found.items()))
+
+
+def _list_below(folder: Path) -> dict[str, Path]:
+    """Benchmark programs below a folder, by name; the first of a name counts."""
+    return {
+        path.name: path.absolute()
+        for path in sorted(folder.rglob("*"), reverse=True)
+        if suite_of(path.name) and path.is_file() and os.access(path, os.X_OK)
+    }
 
 
 def find_beside(launcher: Path, abi: str, environ: Mapping[str, str]) -> dict[str, Path]:

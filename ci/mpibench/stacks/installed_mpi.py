@@ -190,8 +190,15 @@ for path in sorted(set(re.findall(r"(/\\S.*)$", open("/proc/self/maps").read(), 
 """
 
 
+def find_by_loader(library: Path, environ: Mapping[str, str]) -> Path | None:
+    """The file that processes get when they ask for a library by its name; ``None`` where they find none."""
+    command = [sys.executable, "-I", "-c", _LOADED, library.name]
+    done = subprocess.run(command, env=dict(environ), text=True, capture_output=True, timeout=LIMIT_S)
+    stem = library.name.partition(".so")[0]
+    mapped = [Path(line) for line in done.stdout.splitlines()] if done.returncode == 0 else []
+    return next((path for path in mapped if path == library.resolve() or path.name.partition(".so")[0] == stem), None)
+
+
 def _is_found_by_loader(library: Path, environ: Mapping[str, str]) -> bool:
     bare = {name: value for name, value in environ.items() if name != "LD_LIBRARY_PATH"}
-    command = [sys.executable, "-I", "-c", _LOADED, library.name]
-    done = subprocess.run(command, env=bare, text=True, capture_output=True, timeout=LIMIT_S)
-    return done.returncode == 0 and str(library.resolve()) in done.stdout.splitlines()
+    return find_by_loader(library, bare) == library.resolve()

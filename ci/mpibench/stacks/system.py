@@ -1,4 +1,4 @@
-"""Stacks of origin ``system``: an MPI that the distribution or a module brought, registered after it has shown that it works.
+"""Stacks of origin ``system``: an MPI that the distribution or modules bring, registered after it has shown that it works.
 
 ``environments/system/<name>/`` holds the metadata and, where binaries ask for a library by another name, a ``lib`` folder of
 links; the MPI itself is left alone.
@@ -11,18 +11,20 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.modules import Module
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites.mpi4py.rows import NAME as INSTRUMENT_SUITE
 from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import benchmark_programs, installed_mpi, probe, writer
+from . import benchmark_programs, installed_mpi, modules, probe, writer
 
 ORIGIN = "system"
 #: Folder of links, inside the stack's own.
@@ -32,35 +34,40 @@ Say = Callable[[str], object]
 
 
 def add(
-    mpirun: str,
+    mpirun: str = "",
     *,
     name: str = "",
     library: Path | None = None,
     binaries: Sequence[Path] = (),
     env: Mapping[str, str] | None = None,
     prepend_path: Mapping[str, Sequence[str]] | None = None,
+    entered: Sequence[Module] = (),
+    modules_system: str = "",
     into: Path | None = None,
     root: Path = metadata.ROOT,
     say: Say = print,
 ) -> Stack:
     """Examine an installed MPI and register it; on any error nothing is left behind.
 
-    :param mpirun: path of its launcher, or its name on PATH.
+    :param mpirun: path of its launcher, or its name on PATH; with ``entered`` by default the one that the modules bring.
     :param name: name of the stack; ``<mpi>-system`` by default.
     :param library: its libmpi, where it is not below the launcher's prefix.
     :param binaries: folders with IMB, OSU or other benchmark binaries for its ABI, beside what its own folder has.
     :param env: further variables to set, such as a module sets.
     :param prepend_path: further folders for search path variables.
+    :param entered: environment modules that jobs load; programs in the folders they put on PATH are tried, too.
+    :param modules_system: what loads them, as ReFrame calls it.
     :param into: folder for the metadata, instead of ``environments/system/<name>``; it must not exist or be empty.
     :raises BadInput: with one sentence on what is missing or wrong.
     """
     clean = installed_mpi.clean_environment()
     extra = {**(env or {})}
     paths = {key: list(folders) for key, folders in (prepend_path or {}).items()}
-    outside = {**clean, **extra}
+    brought = modules.load(entered, modules_system) if entered else modules.Brought()
+    outside = {**brought.record.change(clean), **extra}
     for key, folders in paths.items():
         outside[key] = ":".join([*folders, *filter(None, [outside.get(key, "")])])
-    mpi = installed_mpi.examine(mpirun, library, outside)
+    mpi = _examine(mpirun, library, outside, brought, entered)
     title = name or f"{mpi.identity.mpi}-{ORIGIN}"
     folder = into or root / "environments" / ORIGIN / title
     path = folder / writer.METADATA
@@ -68,12 +75,18 @@ def add(
         raise BadInput(f"{path} already describes a stack '{title}'; 'mpibench stacks remove {title}' first, or give a --name.")
     writer.check_name(title, path, root)
     programs = {
+        **benchmark_programs.find_in(brought.path),
         **benchmark_programs.find_beside(mpi.mpirun, mpi.identity.abi, outside),
         **benchmark_programs.search(binaries),
     }
-    document = compose(title, mpi, extra, paths, find_mpi4py(root))
+    document = compose(title, mpi, extra, paths, find_mpi4py(root), brought.folders)
+    if entered:
+        document["modules"] = [each.written() for each in entered]
+        document["build"]["modules"] = brought.record.as_dict()
     metadata.parse(document, path)  # a bad name or variable is said before anything is made
     say(f"{mpi.mpirun}: {mpi.identity.mpi} {mpi.identity.version}, launcher {mpi.family}, library {mpi.library}")
+    for variable in brought.left_out:
+        say(f"{variable} is not compared later: its value is another one for each user, or each time the modules are loaded.")
     if into and into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise BadInput(f"{into} is there already and not an empty folder; name one of the stack's own with --into.")
     shutil.rmtree(folder, ignore_errors=True)  # what a killed command left
@@ -101,6 +114,21 @@ def add(
         raise
     say(f"{title}: registered in {path}; it runs {', '.join([*stack.binaries, *_instruments(stack)]) or 'nothing yet'}")
     return stack
+
+
+def _examine(
+    mpirun: str, library: Path | None, environ: Mapping[str, str], brought: modules.Brought, entered: Sequence[Module]
+) -> installed_mpi.Installation:
+    """The MPI that is meant; of modules the one they bring, which programs must find by themselves then.
+
+    :raises BadInput: where there is none, or more than one.
+    """
+    if not entered:
+        return installed_mpi.examine(mpirun, library, environ)
+    if mpirun and "/" not in mpirun:
+        mpirun = shutil.which(mpirun, path=environ["PATH"]) or mpirun
+    mpi = installed_mpi.examine(mpirun or modules.find_launcher(brought, entered), library, environ)
+    return replace(mpi, found_by_loader=modules.expect_one_mpi(mpi.library, entered, environ))
 
 
 def _instruments(stack: Stack) -> list[str]:
@@ -131,15 +159,18 @@ def compose(
     env: Mapping[str, str],
     prepend_path: Mapping[str, Sequence[str]],
     mpi4py: Stack | None,
+    on_path: Collection[str] = (),
 ) -> dict[str, Any]:
     """The content of ``stack.json`` without benchmark binaries.
 
     Search paths name only what processes would not find by themselves: /usr/bin in front of PATH would hide other Pythons.
+
+    :param on_path: folders that modules put on PATH.
     """
     always = registry.find(mpi.identity.mpi).env
     needed = {key: value.replace("{prefix}", str(mpi.prefix)) for key, value in always.items()}
     paths = {key: list(folders) for key, folders in prepend_path.items()}
-    if str(mpi.mpirun.parent) not in installed_mpi.SYSTEM_BIN:
+    if str(mpi.mpirun.parent) not in (*installed_mpi.SYSTEM_BIN, *on_path):
         paths.setdefault("PATH", []).insert(0, str(mpi.mpirun.parent))
     if not mpi.found_by_loader:
         paths.setdefault("LD_LIBRARY_PATH", []).insert(0, str(mpi.library.parent))
@@ -198,7 +229,12 @@ def complete(document: dict[str, Any], found: benchmark_programs.Found, root: Pa
         document["build"]["links"] = {soname: str(target) for soname, target in found.links.items()}
     files = [document["library"], document["commands"]["mpirun"][0], *found.binaries.values()]
     document["build"]["lock_hash"] = writer.compute_hash(
-        [document["build"]["library_says"], document["suites"], [_digest(Path(file)) for file in files]]
+        [
+            document["build"]["library_says"],
+            document["suites"],
+            [_digest(Path(file)) for file in files],
+            *([document["build"]["modules"]["loaded"]] if "modules" in document["build"] else []),
+        ]
     )
 
 

@@ -38,7 +38,7 @@ def simple_condition(
 ) -> SimpleNamespace:
     """What a job of two stacks reads of a condition; ``more`` replaces attributes."""
     empty = SimpleNamespace(files={}, scripts={})
-    stack = SimpleNamespace(name="theirs", env_vars=env, prepend_path=paths)
+    stack = SimpleNamespace(name="theirs", env_vars=env, prepend_path=paths, variables=env, search_paths=paths)
     return SimpleNamespace(
         **{
             "stack": stack,

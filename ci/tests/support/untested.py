@@ -27,6 +27,7 @@ NEEDS: dict[str, str] = {
     "papers": "the papers' full texts",
     "stacks": "the wheels stacks",
     "host-mpi": "Debian's Open MPI and MPICH",
+    "modules": "Lmod or Environment Modules",
     "browser": "a browser",
     "compiler": "a C compiler",
     "cores": "enough cores",

@@ -201,7 +201,7 @@ def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:
         others = sorted(mapped for mapped in rank.mapped if _is_mpi(mapped, libraries) and not same_library(mapped, path))
         if others:
             sentences.append(f"{rank.name} has a second MPI library mapped beside {path}: {', '.join(others)}.")
-    asked = f"{registry.find(stack.mpi).title} {stack.mpi_version} at {os.path.realpath(stack.library)}"
+    asked = f"{registry.find(stack.mpi).title} {stack.mpi_version}{stack.of_modules} at {os.path.realpath(stack.library)}"
     for (version, path), same in wrong.items():
         ran = next((line.strip() for line in version.splitlines() if line.strip()), "an MPI that does not say its version")
         sentences.append(f"asked for {asked}, {name_ranks(same)} ran {ran} from {path or 'an unknown file'}.")

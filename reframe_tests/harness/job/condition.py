@@ -125,7 +125,7 @@ class Condition:
     def _all_env(self) -> dict[str, str]:
         # How to reach other nodes concerns the launcher alone.
         apart = set(self.bootstrap.env) - set(self.chosen)
-        return {name: value for name, value in {**self.stack.env_vars, **self.job_env}.items() if name not in apart}
+        return {name: value for name, value in {**self.stack.variables, **self.job_env}.items() if name not in apart}
 
     @property
     def debug_env(self) -> dict[str, str]:
@@ -150,8 +150,8 @@ class Condition:
         # The stack's own by its absolute path: another MPI's mpirun may come first on PATH.
         program = (self.launcher.program or command) if self.launcher.site else self.stack.mpirun
         words = self.launcher.words(program, [*options, *self.binding.options], self.nodes, self.ranks, self.pmi)
-        names = dict.fromkeys([*self.job_env, *self.debug_env, *self.stack.env_vars, *self.stack.prepend_path])
-        values = {**self.stack.env_vars, **self.job_env}
+        names = dict.fromkeys([*self.job_env, *self.debug_env, *self.stack.variables, *self.stack.search_paths])
+        values = {**self.stack.variables, **self.job_env}
         return [*words, *self.launcher.exports(Exports(self.nodes, words, values, tuple(names)))]
 
     def as_dict(self) -> dict[str, Any]:
@@ -162,6 +162,7 @@ class Condition:
             "mpi_version": self.stack.mpi_version,
             "origin": self.stack.origin,
             "lock_hash": self.stack.lock_hash,
+            **({"modules": [each.name for each in self.stack.loaded.loaded]} if self.stack.modules else {}),
             "abi": self.stack.abi,
             "device": self.stack.device,
             "suites": {name: dict(row) for name, row in self.stack.suites.items()},

@@ -1,7 +1,8 @@
 """A second stack in the same job: A B A B on the same nodes, so that both meet the same disturbances and can be paired.
 
 ``-S paired_stack=STACK`` interleaves the launches of any test with the same of that stack. The job enters the test's own stack
-as always; each launch of the paired stack undoes that for itself (``env -u``) and enters its own. Its evidence is judged like
+as always; each launch of the paired stack undoes that for itself (``env -u``) and enters its own. What its modules set is set
+as it was recorded at its registration, and the job looks whether their files are still the same. Its evidence is judged like
 the other's, and the case passes only if both are proven.
 """
 
@@ -95,14 +96,14 @@ def pair(own: Condition, theirs: Condition, launches: Sequence[catalogue.Launch]
 
 def _enter(launch: str, own: Condition, theirs: Condition) -> str:
     """Shell words before the launcher that leave the job's own stack and enter the other one."""
-    variables = {name: shlex.quote(value) for name, value in theirs.stack.env_vars.items()} | theirs.assignments
-    left = sorted({*own.stack.env_vars, *own.job_env, *own.debug_env} - set(variables) - set(theirs.debug_env))
+    variables = {name: shlex.quote(value) for name, value in theirs.stack.variables.items()} | theirs.assignments
+    left = sorted({*own.stack.variables, *own.job_env, *own.debug_env} - set(variables) - set(theirs.debug_env))
     words = ["env", *(word for name in left for word in ("-u", shlex.quote(name)))]
     words += [f"{name}={word}" for name, word in variables.items()]
-    for name in dict.fromkeys([*own.stack.prepend_path, *theirs.stack.prepend_path]):
-        words.append(
-            f"{name}={_search_path(name, own.stack.prepend_path.get(name, ()), theirs.stack.prepend_path.get(name, ()))}"
-        )
+    leave, enter = own.stack.search_paths, theirs.stack.search_paths
+    words += [
+        f"{name}={_search_path(name, leave.get(name, ()), enter.get(name, ()))}" for name in dict.fromkeys([*leave, *enter])
+    ]
     for name, value in theirs.debug_env.items():
         parts = [shlex.quote(part) if part else "" for part in value.split(script.DEBUG_FILE)]
         words.append(f"{name}=" + f'"$PWD/{launch}.$repeat.debug"'.join(parts))

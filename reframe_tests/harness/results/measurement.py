@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..evidence import checks, choice, clocks, data_check, link_state, link_use, rank_records, settings, stripes
+from ..evidence import checks, choice, clocks, data_check, link_state, link_use, loaded_modules, rank_records, settings, stripes
 from ..job import ending, script, transports
 from ..job.condition import Condition
 from ..printable import printable, printable_data
@@ -120,6 +120,7 @@ def evaluate(
     outcome = Outcome(repeats)
     end = end or ending.JobEnd()
     outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge(end))
+    outcome.add(end.name, WHOLE_JOB, *loaded_modules.judge(condition.stack, directory))
     log = beginning_of(directory / script.LAUNCH_LOG)
     statuses, times = script.read_launch_log(log), script.read_launch_times(log)
     stopped = next(((launch, WHY_STOPPED[status]) for launch, status in statuses.items() if status in WHY_STOPPED), None)

@@ -18,6 +18,7 @@ from .. import optional_file, records
 from .. import schema as schemas
 from ..vocabulary import ROOT as ROOT
 from ..vocabulary import BadInput
+from . import modules
 from .stack import Stack
 
 SCHEMA = ROOT / "environments" / "stack.schema.json"
@@ -90,6 +91,8 @@ def parse(document: Any, source: Path | str) -> Stack:
         prepend_path={name: tuple(folders) for name, folders in document["prepend_path"].items()},
         build=document["build"],
         source=str(source),
+        modules=tuple(modules.Module.of(each) for each in document.get("modules", ())),
+        loaded=modules.LoadedModules.of(document["build"].get("modules")),
     )
 
 
@@ -125,6 +128,11 @@ def find_damage(stack: Stack) -> str:
                 f"stack '{stack.name}' is left out: {path} (key '{key}' of {stack.source}) is gone or cannot be used; "
                 f"build the stack again ({_builder(stack)}) or remove its metadata file."
             )
+    for each in modules.find_vanished(stack.loaded):
+        return (
+            f"stack '{stack.name}' is left out: module {each.name} is gone, its file {each.file} is not there any more; "
+            f"bring it back, or register the stack again ({_builder(stack)})."
+        )
     return ""
 
 
@@ -195,7 +203,9 @@ def environment_of(stack: Stack) -> dict[str, Any]:
 
     Features: the MPI's name, ``abi_<abi>``, the suites.
     Extras: ``mpi``, ``mpi_version``, ``origin`` and ``stack``,
-    the path of the metadata file. ReFrame writes ``export NAME=VALUE`` into a bash script as it stands
+    the path of the metadata file. Modules come first in a job script, behind what defines ``module``.
+
+    ReFrame writes ``export NAME=VALUE`` into a bash script as it stands
     (reframe/core/runtime.py, ``loadenv``), so values are quoted here; bash splits no words after ``export NAME=``.
     """
     return {
@@ -211,7 +221,13 @@ def environment_of(stack: Stack) -> dict[str, Any]:
             *([name, shlex.quote(value)] for name, value in stack.env_vars.items()),
             *([name, _prepended(name, folders)] for name, folders in stack.prepend_path.items()),
         ],
+        **(_modules_of(stack) if stack.modules else {}),
     }
+
+
+def _modules_of(stack: Stack) -> dict[str, Any]:
+    """What the environment of a stack of modules has besides."""
+    return {"modules": [each.written() for each in stack.modules], "prepare_cmds": modules.define_module(stack.loaded)}
 
 
 def _prepended(name: str, folders: tuple[str, ...]) -> str:
@@ -225,8 +241,8 @@ def _prepended(name: str, folders: tuple[str, ...]) -> str:
 
 
 def enter(stack: Stack, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment of a process inside the stack: ``environ`` with the stack's variables and search paths."""
-    entered = {**environ, **stack.env_vars}
+    """The environment of a process inside the stack: ``environ`` with what its modules did, its variables and search paths."""
+    entered = {**stack.loaded.change(environ), **stack.env_vars}
     for name, folders in stack.prepend_path.items():
-        entered[name] = ":".join([*folders, *filter(None, [environ.get(name, "")])])
+        entered[name] = ":".join([*folders, *filter(None, [entered.get(name, "")])])
     return entered

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .modules import LoadedModules, Module, list_names
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -33,6 +35,8 @@ class Stack:
     :param prepend_path: search path variable to directories put in front of it.
     :param build: provenance: compiler, spec, wheels with checksums, ``lock_hash``.
     :param source: path of the metadata file.
+    :param modules: environment modules that jobs load before anything else.
+    :param loaded: what loading them did when the stack was registered.
     """
 
     name: str
@@ -52,6 +56,24 @@ class Stack:
     prepend_path: Mapping[str, tuple[str, ...]]
     build: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
+    modules: tuple[Module, ...] = ()
+    loaded: LoadedModules = field(default_factory=LoadedModules)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Variables that are set where the stack is entered: by its modules, then its own."""
+        return {**self.loaded.sets, **self.env_vars}
+
+    @property
+    def search_paths(self) -> dict[str, tuple[str, ...]]:
+        """Folders in front of search path variables where the stack is entered: its own, then those of its modules."""
+        own, theirs = self.prepend_path, self.loaded.prepends
+        return {name: (*own.get(name, ()), *theirs.get(name, ())) for name in dict.fromkeys([*own, *theirs])}
+
+    @property
+    def of_modules(self) -> str:
+        """`` of module openmpi/5.0.10``, for sentences; empty where it is entered through none."""
+        return f" of {list_names(self.modules)}" if self.modules else ""
 
     @property
     def lock_hash(self) -> str:

@@ -106,13 +106,13 @@ def test_host_packages_are_installed_only_when_asked(bare: Project, wish: dict[s
     status, output = bare.run("ci/setup", "test")
     assert status == 0, output
     lines = asked.read_text().splitlines() if asked.exists() else []
-    wanted = [["chromium"], ["openmpi-bin", "mpich", "hpcc"]] if installed else []
+    interpreters = "tcl lua5.3 lua-posix lua-filesystem lua-term lua-json"
+    wanted = [["chromium"], ["openmpi-bin", "mpich", "hpcc"], interpreters.split()] if installed else []
     assert [line.split()[4:] for line in lines if line.split()[1] == "install"] == wanted
     if not installed:
-        for packages in ("chromium", "openmpi-bin mpich"):
-            assert (
-                f"will be skipped (as root: apt-get install {packages}; or MPIBENCH_INSTALL=yes lets ci/setup do it)" in output
-            )
+        for packages in ("chromium", "openmpi-bin mpich", interpreters):
+            remedy = f"(as root: apt-get install {packages}; or MPIBENCH_INSTALL=yes lets ci/setup do it)"
+            assert f"will be skipped {remedy}" in output
     # Asked for later, they are installed although nothing else has changed.
     asked.unlink(missing_ok=True)
     bare.environ |= {"MPIBENCH_INSTALL": "yes"}

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reframe_tests.harness.evidence import checks
+from reframe_tests.harness.stacks.modules import Module
 from synthetic_evidence import DOCUMENT, STACK, make_rank, pair
 
 # ---- reading ----
@@ -202,6 +203,13 @@ def test_other_library():
         "asked for Open MPI 5.0.11 at /opt/ompi/lib/libmpi.so.40, rank 1 on c2 ran MPICH Version:      5.0.2 from "
         "/opt/mpich/lib/libmpi.so.12."
     ]
+
+
+def test_of_a_stack_of_modules_the_library_is_the_modules_own():
+    stack = replace(STACK, modules=(Module("gcc/12"), Module("openmpi/5.0.11")))
+    path = "/usr/lib/libmpi.so.40"
+    (sentence,) = checks.check_library(pair(library__path=path, library__mapped=[path]), stack)
+    assert sentence.startswith("asked for Open MPI 5.0.11 of modules gcc/12 and openmpi/5.0.11 at /opt/ompi/lib/libmpi.so.40, ")
 
 
 def test_other_version_at_the_right_place():

@@ -1,0 +1,316 @@
+"""Environment modules of a site: loads them as ReFrame does, in a process of its own, and says what they bring and change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.printable import printable
+from reframe_tests.harness.stacks.modules import (
+    BOOKS,
+    LoadedModules,
+    Module,
+    ModuleFile,
+    ModuleState,
+    find_changes,
+    is_bookkeeping,
+    list_names,
+)
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+from . import installed_mpi
+
+#: Program that loads.
+LOADER = Path(__file__).with_name("module_loader.py")
+#: What a search path holds before the modules are loaded once more: what stands before it was put in front.
+MARK = "/mpibench/stands/here"
+#: Names of launchers that a module may put on PATH, the first that is there counts.
+LAUNCHERS = ("mpirun", "mpiexec")
+#: ReFrame's name of no module system.
+NONE = "nomod"
+LIMIT_S = 300.0
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What modules bring.
+
+    :param record: for the stack's metadata.
+    :param folders: folders on PATH, in its order, each with the module that put it there.
+    :param left_out: variables that are not recorded, because they are different for each user or each time.
+    """
+
+    record: LoadedModules = field(default_factory=LoadedModules)
+    folders: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> list[Path]:
+        """Folders on PATH that every process does not look in anyway."""
+        return [Path(folder) for folder in self.folders if folder not in installed_mpi.SYSTEM_BIN]
+
+
+def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ) -> str:
+    """The module system that the site has configured, as ReFrame itself reads its configuration.
+
+    :param name: the system; by default as ReFrame selects it.
+    :raises BadInput: where none is configured, or ReFrame cannot use it.
+    """
+    words = [str(Path(sys.executable).with_name("reframe")), "--nocolor", "--show-config=systems/0/modules_system"]
+    words += [f"--system={name}"] if name else []
+    try:
+        done = subprocess.run(words, env=dict(environ), text=True, capture_output=True, timeout=LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"ReFrame does not say which module system is configured ({error}); see 'mpibench doctor'.") from error
+    kind = next((word for line in done.stdout.splitlines() if (word := line.strip().strip("\"'")) and " " not in word), "")
+    if done.returncode or not kind:
+        said = [line.strip() for line in printable(done.stdout + done.stderr).splitlines() if line.strip()]
+        reason = next((line for line in said if "ERROR" in line), (said or ["it says nothing"])[-1])
+        reason = reason.rpartition("ERROR: ")[2].rstrip(".")
+        raise BadInput(f"ReFrame cannot use the site's module system: {reason}; correct 'modules_system' of the system.")
+    if kind == NONE:
+        raise BadInput(
+            "the site's configuration names no module system, so ReFrame would load nothing: add 'modules_system': 'lmod' "
+            "('envmod' for Environment Modules) to the system, or name the MPI with --mpirun."
+        )
+    return kind
+
+
+def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.environ) -> Brought:
+    """Load modules in the environment of a fresh login, in their order, and find out what they change.
+
+    They are loaded twice: the second time each variable that was changed holds :data:`MARK`, which shows what was put in front
+    of it and what replaces it; and a value that is not the same both times is not recorded.
+
+    :param kind: the module system, as ReFrame calls it.
+    :param environ: the caller's environment, for how the module system is set up; modules loaded in it do not count.
+    :raises BadInput: with one sentence on the module that cannot be used.
+    """
+    clean = _reaching_modulecmd(installed_mpi.clean_environment(environ), environ)
+    answer = _ask(modules, kind, clean, environ)
+    before, after, second = answer["before"], answer["steps"][-1], answer["again"]
+    changed = [name for name in answer["changed"] if not is_bookkeeping(name)]
+    sets: dict[str, str] = {}
+    prepends: dict[str, tuple[str, ...]] = {}
+    appends: dict[str, tuple[str, ...]] = {}
+    left_out = []
+    for name in sorted(changed):
+        there = second.get(name, "").split(":")
+        if MARK in there:
+            at = there.index(MARK)
+            rest = before.get(name, "").split(":")
+            prepends[name] = tuple(filter(None, there[:at]))
+            appends[name] = tuple(folder for folder in there[at + 1 :] if folder and folder not in rest)
+        elif second.get(name) == after[name] and not _is_personal(after[name], environ):
+            sets[name] = after[name]
+        else:
+            left_out.append(name)
+    loaded = tuple(_describe(name, file) for name, file in _loaded(after))
+    if not loaded:
+        raise BadInput(f"{list_names(modules)}: {kind} lists no module as loaded afterwards; name others.")
+    record = LoadedModules(
+        kind, answer["version"], answer["init"], loaded, sets, _without_empty(prepends), _without_empty(appends)
+    )
+    front = prepends.get("PATH", ())
+    return Brought(record, {folder: _owner(folder, modules, answer["steps"]) for folder in front}, tuple(left_out))
+
+
+def _without_empty(paths: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    return {name: folders for name, folders in paths.items() if folders}
+
+
+def _reaching_modulecmd(clean: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """A fresh login's environment, whose PATH also has Environment Modules' ``modulecmd``, which ReFrame calls by its name."""
+    found = shutil.which("modulecmd", path=environ.get("PATH"))
+    folder = str(Path(found).parent) if found else ""
+    beyond = [folder] if folder and folder not in installed_mpi.SYSTEM_BIN else []
+    return {**clean, "PATH": ":".join([clean["PATH"], *beyond])}
+
+
+def _ask(modules: Sequence[Module], kind: str, environment: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The loader's answer.
+
+    :raises BadInput: where a module cannot be loaded.
+    """
+    rows = [{"name": each.name, "collection": each.collection, "path": each.path or None} for each in modules]
+    what = {"system": kind, "modules": rows, "environment": dict(environment), "mark": MARK, "apart": BOOKS}
+    request = json.dumps(what)
+    command = [sys.executable, "-I", str(LOADER), request]
+    try:
+        done = subprocess.run(command, env=dict(environ), text=True, capture_output=True, errors="replace", timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        raise BadInput(f"{list_names(modules)}: {kind} does not load within {LIMIT_S:.0f} s; try it in a shell.") from None
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        said = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise BadInput(f"{list_names(modules)}: {kind} cannot be asked ({said}); try 'module load' in a shell.") from None
+    if fault := answer.get("fault"):
+        raise BadInput(_say(fault, kind))
+    if fault := _rehearse(modules, answer["init"], answer["before"]):
+        raise BadInput(_say(fault, kind))
+    return answer
+
+
+def _rehearse(modules: Sequence[Module], init: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Load modules in a bash, as jobs do, and see what Python is not shown: Lmod hands what a modulefile in Tcl prints (``puts
+    stdout``) to shells only, which run it.
+
+    :returns: what went wrong, as the loader says it; nothing also where no file is known that defines ``module``.
+    """
+    if not init:
+        return {}
+    lines = [f". {shlex.quote(init)}"]
+    for module in modules:
+        lines += [f"module use {shlex.quote(module.path)}"] if module.path else []
+        lines += [f"module {'restore' if module.collection else 'load'} {shlex.quote(module.name)}", "status=$?"]
+        lines += ['printf "\\1%s\\1" $status', 'printf "\\1" >&2']
+    command = ["/bin/bash", "-c", "\n".join(lines)]
+    done = subprocess.run(command, env=dict(environment), text=True, capture_output=True, errors="replace", timeout=LIMIT_S)
+    printed, errors = done.stdout.split("\1"), done.stderr.split("\1")
+    for number, module in enumerate(modules):
+        text = " ".join(printed[2 * number].split()) if 2 * number < len(printed) else ""
+        status = printed[2 * number + 1] if 2 * number + 1 < len(printed) else "none"
+        error = errors[number] if number < len(errors) else ""
+        unknown = re.search(r": ([^:\n]*): command not found", error)
+        if text or unknown:
+            said = text or f"{unknown[1] if unknown else ''} ..."
+            return {"kind": "printed", "said": said, "others": [], "module": module.name}
+        if status != "0":
+            return {"kind": "load", "said": error, "others": [], "module": module.name}
+    return {}
+
+
+def _say(fault: Mapping[str, Any], kind: str) -> str:
+    """The sentence on what a module, or the module system, did."""
+    name, said = fault["module"], _reason(fault["said"])
+    if fault["kind"] == "system":
+        return f"the module system {kind} cannot be used: {said}; start from a shell in which 'module' works."
+    if fault["kind"] == "printed":
+        return (
+            f"module {name} prints {said!r} on standard output, which the module system hands to the shell as commands; let it "
+            "print on standard error (puts stderr, LmodMessage)."
+        )
+    if fault["kind"] == "conflict":
+        others = " and ".join(fault["others"])
+        return f"module {name} conflicts with {others}, which is loaded before it{_in_brackets(said)}; name one of them only."
+    return (
+        f"module {name} cannot be loaded by {kind}{_in_brackets(said)}; 'module avail' lists what there is: name those it "
+        "needs first, and a folder that is not in MODULEPATH with --module-path."
+    )
+
+
+def _in_brackets(text: str) -> str:
+    return f" ({text})" if text else ""
+
+
+def _reason(said: str) -> str:
+    """What a module system gave as its reason, on one line.
+
+    Lmod: the paragraph after "the following error:"; Environment Modules: what follows "ERROR:" (messageDir/en.lua of Lmod 8.6;
+    ``reportError`` of modulecmd.tcl 5.2).
+    """
+    text = printable(said)
+    lmod = re.search(r"the following error:\s*(.*?)(?:\n\s*\n|\Z)", text, re.DOTALL)
+    tcl = re.search(r"ERROR:\s*(.*?)(?:\n\s*(?:HINT|ERROR):|\n\s*\n|\Z)", text, re.DOTALL)
+    found = lmod or tcl
+    return " ".join((found[1] if found else text).split()).rstrip(".")
+
+
+def _loaded(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Modules that are loaded and their files, as both module systems list them."""
+    names, files = ([each for each in environ.get(name, "").split(":") if each] for name in ("LOADEDMODULES", "_LMFILES_"))
+    return list(zip(names, files if len(files) == len(names) else [""] * len(names), strict=True))
+
+
+def _describe(name: str, file: str) -> ModuleFile:
+    return ModuleFile(name, file, _digest(file)) if file.startswith("/") else ModuleFile(name, "", "")
+
+
+def _digest(file: str) -> str:
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _is_personal(value: str, environ: Mapping[str, str]) -> bool:
+    """Whether a value names the user or a folder of the user's."""
+    words = re.split(r"[/:,;=\s]", value)
+    home = environ.get("HOME", "")
+    names = {environ.get("USER"), environ.get("LOGNAME")} - {None, ""}
+    return (len(home) > 1 and home in value) or not names.isdisjoint(words)
+
+
+def _owner(folder: str, modules: Sequence[Module], steps: Sequence[Mapping[str, str]]) -> str:
+    """The module after which a folder was first on PATH."""
+    rows = zip(modules, steps, strict=True)
+    return next((module.name for module, step in rows if folder in step.get("PATH", "").split(":")), modules[-1].name)
+
+
+def find_launcher(brought: Brought, modules: Sequence[Module]) -> str:
+    """The launcher of the one MPI that modules bring.
+
+    :raises BadInput: where they bring none, or two.
+    """
+    found: dict[Path, tuple[str, Path]] = {}
+    for folder in brought.path:
+        launcher = next((path for name in LAUNCHERS if shutil.which(name, path=str(folder)) for path in [folder / name]), None)
+        if launcher:
+            found.setdefault(launcher.resolve(), (brought.folders[str(folder)], launcher))
+    rows = list(found.values())
+    if not rows:
+        listed = ", ".join(map(str, brought.path)) or "nothing"
+        raise BadInput(
+            f"{list_names(modules)} bring{'s' if len(modules) == 1 else ''} no mpirun (on PATH: {listed}); name the module of "
+            "an MPI, too, or its launcher with --mpirun."
+        )
+    if len(rows) > 1:
+        (first, one), (second, other), *_ = rows
+        whose = f"modules {first} and {second} both bring" if first != second else f"module {first} brings two times"
+        raise BadInput(f"{whose} an MPI ({one} and {other}); name one of them only, or the one meant with --mpirun.")
+    return str(rows[0][1])
+
+
+def expect_one_mpi(library: Path, modules: Sequence[Module], environ: Mapping[str, str]) -> bool:
+    """Whether programs find the launcher's library by themselves where the modules are loaded.
+
+    One that the distribution has, which programs find without any module, is nobody's mistake: the stack names its own then.
+
+    :raises BadInput: where modules make them find another one of that name: those of two MPIs.
+    """
+    found = installed_mpi.find_by_loader(library, environ)
+    if not found or found.resolve() == library.resolve():
+        return found is not None
+    bare = {name: value for name, value in environ.items() if name != "LD_LIBRARY_PATH"}
+    if found == installed_mpi.find_by_loader(library, bare):
+        return False
+    raise BadInput(
+        f"with {list_names(modules)} programs load {found} and not {library}, the library of the launcher: two MPIs are "
+        "loaded; name the modules of one only."
+    )
+
+
+def compare(stack: Stack, kind: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Sentences on what of a stack's modules is not as it was when the stack was registered, on this machine and now."""
+    try:
+        now = load(stack.modules, kind, environ).record
+    except BadInput as error:
+        return [str(error)]
+    values = now.change({})
+    gone = dict.fromkeys((*stack.loaded.sets, *stack.loaded.prepends, *stack.loaded.appends), "")
+    personal = {name for name, value in stack.loaded.sets.items() if _is_personal(value, environ)}
+    sums = {each.file: _digest(each.file) for each in stack.loaded.loaded if each.file}
+    state = ModuleState({each.name: each.file for each in now.loaded}, sums, {**gone, **values})
+    return find_changes(stack.loaded, state, own=(*stack.env_vars, *personal))

@@ -1,0 +1,204 @@
+"""Environment modules through which a stack is entered: as ReFrame names them, and what they were when it was registered.
+
+A site replaces its modules without a word to anybody. So the record keeps each module's file with its checksum and what loading
+changed; the job's log and ``mpibench doctor`` are compared with it, and a module that changed or vanished is named.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+#: Beginnings of the names of variables in which Lmod and Environment Modules keep their own books (Lmod's documentation,
+#: "Lmod and the environment"; module(1), section ENVIRONMENT), and the end of those of Environment Modules 4.
+BOOKS = ("LMOD_", "__LMOD_", "_ModuleTable", "MODULE", "__MODULES_", "LOADEDMODULES", "_LMFILES_")
+_SHARED = "_modshare"
+#: Characters of a value, and of a checksum, that are shown in a sentence.
+_SHOWN, _DIGITS = 120, 12
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module as ReFrame's configuration names it (``environments.modules``).
+
+    :param collection: ``name`` is a collection, which is restored.
+    :param path: folder of modulefiles to be searched first; empty: ``MODULEPATH`` as it is.
+    """
+
+    name: str
+    collection: bool = False
+    path: str = ""
+
+    @classmethod
+    def of(cls, written: str | Mapping[str, Any]) -> Module:
+        """A module as ``stack.json`` has it: a name, or name, collection and path."""
+        if isinstance(written, str):
+            return cls(written)
+        return cls(written["name"], written.get("collection", False), written.get("path") or "")
+
+    def written(self) -> str | dict[str, Any]:
+        """As ``stack.json`` and ReFrame's configuration have it, as short as possible."""
+        if not self.collection and not self.path:
+            return self.name
+        return {"name": self.name, "collection": self.collection, "path": self.path or None}
+
+    def names(self, loaded: str) -> bool:
+        """Whether a module that is loaded is this one, named with or without its version."""
+        return loaded == self.name or loaded.startswith(f"{self.name}/")
+
+
+@dataclass(frozen=True)
+class ModuleFile:
+    """A module that was loaded, asked for or brought along by another.
+
+    :param file: its modulefile; empty where the module system names none.
+    :param sha256: of the content; empty where it could not be read.
+    """
+
+    name: str
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class LoadedModules:
+    """What loading a stack's modules did when the stack was registered: ``build.modules`` of its metadata.
+
+    :param system: the module system as ReFrame calls it (``lmod``, ``envmod``), and its version.
+    :param init: file that defines ``module`` in a bash that has none; empty where none is known.
+    :param sets: variables and their values.
+    :param prepends: search path variable to folders put in front; ``appends``: behind.
+    """
+
+    system: str = ""
+    version: str = ""
+    init: str = ""
+    loaded: tuple[ModuleFile, ...] = ()
+    sets: Mapping[str, str] = field(default_factory=dict)
+    prepends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    appends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any] | None) -> LoadedModules:
+        """From ``build.modules``, which the schema has accepted; nothing was loaded where there is none."""
+        if document is None:
+            return cls()
+        return cls(
+            document["system"],
+            document["version"],
+            document["init"],
+            tuple(ModuleFile(**row) for row in document["loaded"]),
+            document["sets"],
+            {name: tuple(folders) for name, folders in document["prepends"].items()},
+            {name: tuple(folders) for name, folders in document["appends"].items()},
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``build.modules`` keeps it."""
+        return {
+            "system": self.system,
+            "version": self.version,
+            "init": self.init,
+            "loaded": [{"name": each.name, "file": each.file, "sha256": each.sha256} for each in self.loaded],
+            "sets": dict(self.sets),
+            "prepends": {name: list(folders) for name, folders in self.prepends.items()},
+            "appends": {name: list(folders) for name, folders in self.appends.items()},
+        }
+
+    def change(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """An environment after the modules were loaded."""
+        changed = {**environ, **self.sets}
+        for name in dict.fromkeys([*self.prepends, *self.appends]):
+            parts = [*self.prepends.get(name, ()), changed.get(name, ""), *self.appends.get(name, ())]
+            changed[name] = ":".join(filter(None, parts))
+        return changed
+
+
+@dataclass(frozen=True)
+class ModuleState:
+    """Modules as they are somewhere now: in a job, or on this machine.
+
+    :param loaded: those that are loaded, by name.
+    :param sha256: checksums of modulefiles; empty: it is not there, or cannot be read.
+    :param values: variables and what they hold; a name that is absent was not looked at.
+    """
+
+    loaded: Mapping[str, str]
+    sha256: Mapping[str, str]
+    values: Mapping[str, str]
+
+
+def is_bookkeeping(name: str) -> bool:
+    """Whether a variable is the module system's own business."""
+    return name.startswith(BOOKS) or name.endswith(_SHARED)
+
+
+def list_names(modules: Iterable[Module | ModuleFile]) -> str:
+    """``module openmpi/5.0.10``, ``modules gcc/12.2 and openmpi/5.0.10``."""
+    names = [each.name for each in modules]
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"module{'s' if len(names) > 1 else ''} {listed}"
+
+
+def define_module(record: LoadedModules) -> list[str]:
+    """Shell lines that define ``module`` where the shell of a job has not: without, nothing is loaded."""
+    init = shlex.quote(record.init)
+    return [f"type module >/dev/null 2>&1 || [ ! -r {init} ] || . {init}"] if record.init else []
+
+
+def find_vanished(record: LoadedModules) -> list[ModuleFile]:
+    """Modules whose files are gone."""
+    return [each for each in record.loaded if each.file and not Path(each.file).is_file()]
+
+
+def find_changes(record: LoadedModules, now: ModuleState, *, own: Sequence[str] = ()) -> list[str]:
+    """Sentences on what is not as it was when the stack was registered, each naming its module.
+
+    :param own: variables that the stack sets over its modules; they are not compared.
+    """
+    sentences = [_describe_loss(each, now) for each in record.loaded if each.name not in now.loaded]
+    for each in record.loaded:
+        file = now.loaded.get(each.name, "")
+        digest = now.sha256.get(each.file, each.sha256)
+        if file and file != each.file:
+            sentences.append(
+                f"module {each.name} is loaded from {file}, and was from {each.file} when the stack was registered."
+            )
+        elif each.name in now.loaded and digest != each.sha256:
+            how = f"SHA-256 {digest[:_DIGITS]} and not {each.sha256[:_DIGITS]}" if digest else "it cannot be read"
+            sentences.append(f"module {each.name} has changed since the stack was registered: {each.file} ({how}).")
+    if sentences:
+        return sentences  # they explain what else differs
+    for name, value in record.sets.items():
+        if name not in own and (held := now.values.get(name, value)) != value:
+            was = f"{_show(value)} when the stack was registered"
+            sentences.append(f"{list_names(record.loaded)}: {name} is {_show(held)} after loading, and was {was}.")
+    for name in dict.fromkeys([*record.prepends, *record.appends]):
+        folders = [*record.prepends.get(name, ()), *record.appends.get(name, ())]
+        if name in now.values and not _in_order(folders, now.values[name].split(":")):
+            lost = next((each for each in folders if each not in now.values[name].split(":")), folders[0])
+            what = f"{lost} is not where it was in {name}"
+            sentences.append(f"{list_names(record.loaded)}: {what} when the stack was registered ({_show(now.values[name])}).")
+    return sentences
+
+
+def _describe_loss(lost: ModuleFile, now: ModuleState) -> str:
+    if lost.file and now.sha256.get(lost.file) == "":
+        return f"module {lost.name} is gone: {lost.file} is not there any more, or cannot be read."
+    stem = lost.name.partition("/")[0]
+    other = [name for name in now.loaded if name.partition("/")[0] == stem]
+    instead = f"{other[0]} is, as if a default had moved" if other else f"loaded are {', '.join(now.loaded) or 'none'}"
+    return f"module {lost.name} is not loaded, which the stack was registered with; {instead}."
+
+
+def _in_order(wanted: Sequence[str], there: Sequence[str]) -> bool:
+    """Whether folders are in a search path, in their order; others may stand between them."""
+    rest = iter(there)
+    return all(folder in rest for folder in wanted)
+
+
+def _show(value: str) -> str:
+    return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}... ({len(value)} characters)"
