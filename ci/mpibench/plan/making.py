@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from .cases import ListedCase, Listing, ask
 from .choice import Chosen, Question, State
 from .costs import Cost, Costs, Machine
 from .cover import PairTable
-from .past import PastNights, PlannedNight
+from .past import EarlierNight, PastNights
 from .record import PlannedCase, PlanRecord, Prediction
 
 #: Nights of which each pair is to be measured in one, unless somebody says otherwise, and at most.
@@ -77,7 +77,7 @@ class NightPlan:
         return self.ahead[0]
 
     @property
-    def last(self) -> tuple[PlannedNight, PlanRecord] | None:
+    def last(self) -> tuple[EarlierNight, PlanRecord] | None:
         """The newest session that was measured by a plan, and that plan; ``None`` where there is none to be read."""
         for night in self.past.sessions:
             if night.plan:
@@ -125,6 +125,17 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
     broken += [misfit] if misfit else _overdue(question, ahead, request.budget)
     written = _record(request, listing, question, tonight, cost, wall, before, broken)
     return NightPlan(request, written, question, state, cost, ahead, before, misfit)
+
+
+def past_night(
+    session: str, started: datetime, plan: str, seconds: float | None, jobs: Sequence[tuple[float, int]]
+) -> EarlierNight:
+    """A night that has just ended, like an earlier one.
+
+    :param jobs: seconds and nodes of each.
+    """
+    whole = sum(took * nodes for took, nodes in jobs)
+    return EarlierNight(session, started, plan, seconds, sum(took for took, _ in jobs), whole, len(jobs))
 
 
 class _Plans:

@@ -47,7 +47,7 @@ class CaseHistory:
 
 
 @dataclass(frozen=True)
-class PlannedNight:
+class EarlierNight:
     """One earlier session.
 
     :param plan: id of its plan; empty where it was measured without one.
@@ -74,7 +74,7 @@ class PastNights:
     """
 
     nights: tuple[date, ...] = ()
-    sessions: tuple[PlannedNight, ...] = ()
+    sessions: tuple[EarlierNight, ...] = ()
     cases: Mapping[ListedCase, CaseHistory] = field(default_factory=dict)
     tried: Mapping[date, frozenset[ListedCase]] = field(default_factory=dict)
 
@@ -141,7 +141,7 @@ def _tried(rows: pl.DataFrame) -> dict[date, frozenset[ListedCase]]:
     return {day: frozenset(cases) for day, cases in found.items()}
 
 
-def _sessions(frame: pl.DataFrame) -> tuple[PlannedNight, ...]:
+def _sessions(frame: pl.DataFrame) -> tuple[EarlierNight, ...]:
     """Each session, the newest first."""
     sums = frame.group_by("session", "started").agg(
         pl.col("labels").first(),
@@ -152,7 +152,7 @@ def _sessions(frame: pl.DataFrame) -> tuple[PlannedNight, ...]:
     )
     rows: list[dict[str, Any]] = sums.sort("started", "session", descending=True).to_dicts()
     return tuple(
-        PlannedNight(
+        EarlierNight(
             row["session"],
             row["started"],
             read_labels(row["labels"]).get(LABEL, ""),

@@ -15,7 +15,7 @@ from . import choice
 from .budget import Budget
 from .cases import ListedCase
 from .making import NightPlan
-from .past import PlannedNight
+from .past import EarlierNight
 from .record import PlanRecord
 
 #: Cases that one question may be about.
@@ -49,7 +49,7 @@ def last_error(plan: NightPlan) -> str:
     return f"{planned.day}: {difference(planned, night)}"
 
 
-def difference(planned: PlanRecord, night: PlannedNight) -> str:
+def difference(planned: PlanRecord, night: EarlierNight) -> str:
     """A prediction against what became of it."""
     said, hours = planned.predicted, night.node_seconds / 3600
     parts = [f"predicted {said.jobs} jobs, ran {night.jobs}"] if said.jobs != night.jobs else []
