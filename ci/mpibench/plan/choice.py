@@ -37,7 +37,7 @@ NEVER = 10**6
 
 
 @dataclass(frozen=True)
-class State:
+class CoverState:
     """Where a night begins.
 
     :param waiting: nights for which each pair has existed without being measured: what makes it due.
@@ -69,7 +69,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Question:
+class Candidates:
     """What is to be chosen from.
 
     :param cases: all that exist.
@@ -86,7 +86,7 @@ class Question:
     nights: int
     pairs: PairTable = field(repr=False)
 
-    def choose(self, state: State, day: date) -> Chosen:
+    def choose(self, state: CoverState, day: date) -> Chosen:
         """What the night of a day measures."""
         taken: dict[int, str] = {}
         ties = _ties(self.cases, day)
@@ -120,17 +120,17 @@ class Question:
         add(sorted(range(len(self.cases)), key=lambda one: (-state.age[one], ties[one])), STALEST)
         return Chosen(taken, spent, core, frozenset(overdue))
 
-    def after(self, state: State, chosen: Chosen) -> State:
+    def after(self, state: CoverState, chosen: Chosen) -> CoverState:
         """Where the next night begins, if all that was chosen is measured."""
         covered = {pair for one in chosen.reasons for pair in self.pairs.of[one]}
-        return State(
+        return CoverState(
             {pair: 0 if pair in covered else nights + 1 for pair, nights in state.waiting.items()},
             {pair: 0 if pair in covered else min(nights + 1, self.nights) for pair, nights in state.stale.items()},
             [1 if one in chosen.reasons else min(age + 1, NEVER) for one, age in enumerate(state.age)],
             frozenset(one for one in state.failed if one not in chosen.reasons),
         )
 
-    def ahead(self, state: State, first: Chosen, day: date, nights: int) -> list[Chosen]:
+    def ahead(self, state: CoverState, first: Chosen, day: date, nights: int) -> list[Chosen]:
         """The choices of some nights, one a day, of which the first is made."""
         found = [first]
         while len(found) < nights:
@@ -138,7 +138,7 @@ class Question:
             found.append(self.choose(state, day + timedelta(days=len(found))))
         return found
 
-    def nights_to_all(self, state: State, first: Chosen, ahead: Sequence[Chosen]) -> float:
+    def nights_to_all(self, state: CoverState, first: Chosen, ahead: Sequence[Chosen]) -> float:
         """In about how many nights every case comes, from what the nights ahead have room for beside what comes again."""
         seen = {one for one, age in enumerate(state.age) if age < NEVER}
         new = [len(seen)]
@@ -156,13 +156,13 @@ def _ties(cases: Sequence[ListedCase], day: date) -> list[str]:
 
 
 def state_of(
-    question: Question,
+    candidates: Candidates,
     nights: Sequence[date],
     tried: Mapping[date, Iterable[ListedCase]],
     existed: Callable[[date], Iterable[ListedCase]],
     last: Mapping[ListedCase, date],
     failed: Iterable[ListedCase],
-) -> State:
+) -> CoverState:
     """Where a night begins, from what earlier nights did.
 
     :param nights: their days, the newest first.
@@ -171,23 +171,23 @@ def state_of(
     :param last: the day on which each case was last tried.
     :param failed: cases that were not proven then.
     """
-    window = list(nights[: max(question.nights - 1, 0)])
-    waiting = dict.fromkeys(range(len(question.pairs)), 0)
-    stale = dict.fromkeys(waiting, question.nights)
+    window = list(nights[: max(candidates.nights - 1, 0)])
+    waiting = dict.fromkeys(range(len(candidates.pairs)), 0)
+    stale = dict.fromkeys(waiting, candidates.nights)
     still = set(waiting)
     known = set(waiting)
     for number, day in enumerate(window):
-        measured = question.pairs.known(tried.get(day, ()))
+        measured = candidates.pairs.known(tried.get(day, ()))
         for pair in still & measured:
             stale[pair] = number
         still -= measured
         # Where a pair did not exist yet nobody can have waited for it.
-        known &= question.pairs.known(existed(day)) | measured
+        known &= candidates.pairs.known(existed(day)) | measured
         for pair in still & known:
             waiting[pair] = number + 1
     for pair in set(waiting) - still:
         waiting[pair] = stale[pair]
     place = {day: number + 1 for number, day in enumerate(nights)}
-    index = {case: number for number, case in enumerate(question.cases)}
-    age = [place.get(last[case], NEVER) if case in last else NEVER for case in question.cases]
-    return State(waiting, stale, age, frozenset(index[case] for case in failed if case in index))
+    index = {case: number for number, case in enumerate(candidates.cases)}
+    age = [place.get(last[case], NEVER) if case in last else NEVER for case in candidates.cases]
+    return CoverState(waiting, stale, age, frozenset(index[case] for case in failed if case in index))

@@ -15,7 +15,7 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 from . import choice, costs, past, record
 from .budget import Budget
 from .cases import ListedCase, Listing, ask
-from .choice import Chosen, Question, State
+from .choice import Candidates, Chosen, CoverState
 from .costs import Cost, Costs, Machine
 from .cover import PairTable
 from .past import EarlierNight, PastNights
@@ -58,14 +58,14 @@ class NightPlan:
     """A plan, and what it was made of.
 
     :param ahead: what this night and the next ones measure if all goes as planned.
-    :param cost: of each case of ``question``.
+    :param cost: of each case of ``candidates``.
     :param misfit: why the core does not fit, what is left out and what it would take; empty where it fits.
     """
 
     request: Request
     record: PlanRecord
-    question: Question
-    state: State
+    candidates: Candidates
+    state: CoverState
     cost: Sequence[Cost]
     ahead: Sequence[Chosen]
     past: PastNights
@@ -109,22 +109,22 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
     wall = known.wall_per_job_second(request.max_jobs)
     shares = [request.budget.share(one, wall) for one in cost]
     core, broken = _core(request, listing, set(smoke), known.machine, shares, before)
-    question = Question(listing.cases, shares, core, request.budget.amount, request.nights, PairTable(listing.cases))
+    candidates = Candidates(listing.cases, shares, core, request.budget.amount, request.nights, PairTable(listing.cases))
     plans = _Plans(request.dataset, before)
     state = choice.state_of(
-        question,
+        candidates,
         before.nights,
         before.tried,
         plans.existed,
         {case: one.tried for case, one in before.cases.items()},
         [case for case, one in before.cases.items() if one.failed],
     )
-    tonight = question.choose(state, request.day)
-    misfit = _misfit(question, tonight, request.budget)
-    ahead = [tonight] if misfit else question.ahead(state, tonight, request.day, request.nights)
-    broken += [misfit] if misfit else _overdue(question, ahead, request.budget)
-    written = _record(request, listing, question, tonight, cost, wall, before, broken)
-    return NightPlan(request, written, question, state, cost, ahead, before, misfit)
+    tonight = candidates.choose(state, request.day)
+    misfit = _misfit(candidates, tonight, request.budget)
+    ahead = [tonight] if misfit else candidates.ahead(state, tonight, request.day, request.nights)
+    broken += [misfit] if misfit else _overdue(candidates, ahead, request.budget)
+    written = _record(request, listing, candidates, tonight, cost, wall, before, broken)
+    return NightPlan(request, written, candidates, state, cost, ahead, before, misfit)
 
 
 def past_night(
@@ -206,50 +206,52 @@ def has_reference(case: ListedCase, system: str, learned: Mapping[str, Any], mac
     return any(isinstance(one, Mapping) and case.parameters.get("pinning", "") in one for one in entries)
 
 
-def _misfit(question: Question, tonight: Chosen, budget: Budget) -> str:
+def _misfit(candidates: Candidates, tonight: Chosen, budget: Budget) -> str:
     """Why the core does not fit; empty where it does."""
-    left = [number for number in question.core if number not in tonight.reasons]
+    left = [number for number in candidates.core if number not in tonight.reasons]
     if not left:
         return ""
-    names = ", ".join(str(question.cases[number]) for number in left[:3])
+    names = ", ".join(str(candidates.cases[number]) for number in left[:3])
     more = f" and {len(left) - 3} more" if len(left) > 3 else ""
     return (
-        f"a budget of {budget.text} is too small for what is measured every night: {len(question.core)} cases take "
+        f"a budget of {budget.text} is too small for what is measured every night: {len(candidates.core)} cases take "
         f"{budget.format(tonight.core)}; left out would be {len(left)} of them: {names}{more}"
     )
 
 
-def _overdue(question: Question, ahead: Sequence[Chosen], budget: Budget) -> list[str]:
+def _overdue(candidates: Candidates, ahead: Sequence[Chosen], budget: Budget) -> list[str]:
     """Says so where pairs come later than promised, tonight or in a night ahead."""
     late = next(((number, chosen) for number, chosen in enumerate(ahead) if chosen.overdue), None)
     if late is None:
         return []
     number, chosen = late
-    names = {value: pair for pair, value in question.pairs.numbers.items()}
+    names = {value: pair for pair, value in candidates.pairs.numbers.items()}
     first, second = names[min(chosen.overdue)]
     when = "tonight" if not number else f"in {number} night{'s' if number > 1 else ''}"
     return [
-        f"{len(chosen.overdue)} of {len(question.pairs)} pairs of values, such as {first[0]}={first[1]} with "
-        f"{second[0]}={second[1]}, are not measured within {question.nights} nights ({when}): a budget of about "
-        f"{budget.format(_needed(question, chosen))} would do, or more nights"
+        f"{len(chosen.overdue)} of {len(candidates.pairs)} pairs of values, such as {first[0]}={first[1]} with "
+        f"{second[0]}={second[1]}, are not measured within {candidates.nights} nights ({when}): a budget of about "
+        f"{budget.format(_needed(candidates, chosen))} would do, or more nights"
     ]
 
 
-def _needed(question: Question, chosen: Chosen) -> float:
+def _needed(candidates: Candidates, chosen: Chosen) -> float:
     """What the night would have taken with the pairs it lacks, covered by the cheapest cases that have them."""
     rest = set(chosen.overdue)
-    needed = sum(question.shares[one] for one, why in chosen.reasons.items() if why in (*question.core.values(), choice.DUE))
-    for one in sorted(range(len(question.cases)), key=lambda one: question.shares[one]):
-        if rest.intersection(question.pairs.of[one]):
-            rest.difference_update(question.pairs.of[one])
-            needed += question.shares[one]
+    needed = sum(
+        candidates.shares[one] for one, why in chosen.reasons.items() if why in (*candidates.core.values(), choice.DUE)
+    )
+    for one in sorted(range(len(candidates.cases)), key=lambda one: candidates.shares[one]):
+        if rest.intersection(candidates.pairs.of[one]):
+            rest.difference_update(candidates.pairs.of[one])
+            needed += candidates.shares[one]
     return needed
 
 
 def _record(
     request: Request,
     listing: Listing,
-    question: Question,
+    candidates: Candidates,
     tonight: Chosen,
     cost: Sequence[Cost],
     wall: float,
@@ -270,7 +272,7 @@ def _record(
         rows.append(
             PlannedCase(case, number in tonight.reasons, why, history.proven if history else None, cost[number].seconds)
         )
-    covered = {pair for number in tonight.reasons for pair in question.pairs.of[number]}
+    covered = {pair for number in tonight.reasons for pair in candidates.pairs.of[number]}
     return PlanRecord(
         system=listing.system,
         day=request.day,
@@ -279,7 +281,7 @@ def _record(
         budget=request.budget.text,
         nights=request.nights,
         predicted=predicted,
-        pairs=len(question.pairs),
+        pairs=len(candidates.pairs),
         pairs_tonight=len(covered),
         broken=tuple(broken),
         cases=tuple(rows),

@@ -113,7 +113,7 @@ class PlanRecord:
     @property
     def id(self) -> str:
         """Beginning of the SHA-256 of the file."""
-        return _checksum(self.text)
+        return checksum(self.text)
 
     def write(self, folder: Path) -> Path:
         """Write the file into a dataset, and return its path.
@@ -133,7 +133,8 @@ def _row(one: PlannedCase) -> dict[str, Any]:
     return {**asdict(one.case), "planned": one.planned, "why": one.why, "proven": proven, "seconds": round(one.seconds, 1)}
 
 
-def _checksum(text: str) -> str:
+def checksum(text: str) -> str:
+    """Id of a plan whose file holds this text."""
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
@@ -147,8 +148,8 @@ def read(path: Path) -> PlanRecord:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise BadInput(f"the plan {path} cannot be read ({reason}).") from None
-    if not path.stem.endswith(f"-{_checksum(text)}"):
-        raise BadInput(f"the plan {path} was changed after it was made: its checksum is {_checksum(text)}.")
+    if not path.stem.endswith(f"-{checksum(text)}"):
+        raise BadInput(f"the plan {path} was changed after it was made: its checksum is {checksum(text)}.")
     try:
         content = json.loads(text)
         if content["layout"] != LAYOUT:

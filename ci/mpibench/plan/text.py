@@ -18,7 +18,7 @@ from .making import NightPlan
 from .past import EarlierNight
 from .record import PlanRecord
 
-#: Cases that one question may be about.
+#: Cases that one candidates may be about.
 MOST_EXPLAINED = 12
 #: Days that are looked ahead for the next time a case comes.
 MOST_AHEAD = 60
@@ -67,7 +67,7 @@ def _off(took: float, said: float) -> str:
 
 def lines(plan: NightPlan) -> list[str]:
     """The answer for a terminal."""
-    found, record = plan.question, plan.record
+    found, record = plan.candidates, plan.record
     head = f"{record.day}, {record.system}, run={record.label}: {counts(record)}"
     said = [head, f"  {headline(plan)}"]
     if not plan.misfit:
@@ -125,7 +125,7 @@ def explain(plan: NightPlan, pattern: str) -> list[str]:
         wanted = re.compile(pattern.replace(" ", ""))
     except re.error as error:
         raise BadInput(f"--explain {pattern}: not a regular expression ({error}).") from None
-    names = [str(case).replace(" ", "") for case in plan.question.cases]
+    names = [str(case).replace(" ", "") for case in plan.candidates.cases]
     found = [number for number, name in enumerate(names) if wanted.search(name)]
     if not found:
         close = difflib.get_close_matches(pattern.replace(" ", ""), names, n=1, cutoff=0.3)
@@ -138,14 +138,14 @@ def explain(plan: NightPlan, pattern: str) -> list[str]:
 
 
 def _explain(plan: NightPlan, number: int, comes: date | None) -> list[str]:
-    case, cost = plan.question.cases[number], plan.cost[number]
+    case, cost = plan.candidates.cases[number], plan.cost[number]
     history = plan.past.cases.get(case)
     why = plan.tonight.reasons.get(number)
     budget = Budget.parse(plan.record.budget)
     source = "as its last runs" if cost.measured else "by the model"
     lines = [f"{case}: {'in' if why else 'out'}: {why or choice.NO_ROOM}"]
     where = f"{cost.nodes} node{'s'[: cost.nodes != 1]}"
-    share = budget.format(plan.question.shares[number])
+    share = budget.format(plan.candidates.shares[number])
     lines.append(f"  {cost.seconds:.0f} s on {where}, {cost.launches} launches ({source}): {share}")
     if history is None:
         lines.append(f"  never measured in the {len(plan.past.nights)} nights of run={plan.record.label} that are stored")
@@ -165,8 +165,8 @@ def _next_days(plan: NightPlan, numbers: list[int]) -> dict[int, date | None]:
     state, chosen, day = plan.state, plan.tonight, plan.record.day
     for after in range(MOST_AHEAD if not plan.misfit else 0):
         if after:
-            state = plan.question.after(state, chosen)
-            chosen = plan.question.choose(state, day + timedelta(days=after))
+            state = plan.candidates.after(state, chosen)
+            chosen = plan.candidates.choose(state, day + timedelta(days=after))
         for number in numbers:
             if found[number] is None and number in chosen.reasons:
                 found[number] = day + timedelta(days=after)
