@@ -1,8 +1,8 @@
 """What planned nights hold: ``PYTHONPATH=ci python -m studies.planned_nights --budget 30m [-- REFRAME OPTION...]``. Prints.
 
 Of the whole matrix of a mode, of one planned night and of so many nights, each after the other as planned: jobs, launches,
-node-hours, minutes, and the pairs of values that are covered. Costs are those of stored sessions, where there are any, else those
-of the model; a night of which no other is stored takes its jobs one after the other.
+node-hours, minutes, and the pairs of values that are covered. Costs are those of stored sessions, where there are any, else
+those of the model; a night of which no other is stored takes its jobs one after the other.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -148,11 +148,18 @@ class Costs:
     past: PastNights
     level: str
     repeats: int
+    _estimates: dict[tuple[object, ...], Estimate] = field(default_factory=dict, repr=False, compare=False)
 
     def estimate(self, case: ListedCase) -> Estimate:
-        """By the model alone."""
-        group = catalogue.GROUPS.get(case.group)
+        """By the model alone, for which stack and pinning are all one."""
         nodes, ppn = self.machine.nodes(case), self.machine.ppn(case) or 1
+        key = (case.partition, case.parameters.get("fabric"), case.group, nodes, ppn)
+        if key not in self._estimates:
+            self._estimates[key] = self._estimate(case, nodes, ppn)
+        return self._estimates[key]
+
+    def _estimate(self, case: ListedCase, nodes: int, ppn: int) -> Estimate:
+        group = catalogue.GROUPS.get(case.group)
         if group is None or not (group.plans or case.group == catalogue.PLACEMENT):
             return Estimate(UNKNOWN_S, self.repeats)
         fabric = self.machine.fabric(case)

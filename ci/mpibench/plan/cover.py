@@ -33,14 +33,19 @@ class PairTable:
         self.of: list[tuple[int, ...]] = [
             tuple(self.numbers.setdefault(pair, len(self.numbers)) for pair in pairs_of(case)) for case in cases
         ]
+        self._by_case = dict(zip(cases, self.of, strict=True))
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def known(self, cases: Iterable[ListedCase]) -> set[int]:
         """Numbers of the pairs of some cases, which may be others, as far as they exist."""
-        found = (self.numbers.get(pair) for case in cases for pair in pairs_of(case))
-        return {number for number in found if number is not None}
+        found: set[int] = set()
+        for case in cases:
+            mine = self._by_case.get(case)
+            others = (self.numbers.get(pair) for pair in pairs_of(case)) if mine is None else ()
+            found.update(mine or (number for number in others if number is not None))
+        return found
 
 
 def greedy(
