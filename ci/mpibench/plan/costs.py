@@ -65,7 +65,7 @@ class Cost(NamedTuple):
     measured: bool
 
 
-def newest_first(seconds: Sequence[float]) -> float:
+def likely_seconds(seconds: Sequence[float]) -> float:
     """What a case takes, from its last runs: their median, but the newest where that is another by more than :data:`ALIKE`.
 
     :param seconds: the newest last; at least one.
@@ -84,6 +84,7 @@ class Machine:
 
     partitions: Mapping[str, Mapping[str, Any]]
     processors: Mapping[str, Mapping[str, Any]]
+    _numbers: dict[tuple[str, str], int | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def read(cls, system: str, root: Path) -> Machine:
@@ -100,13 +101,18 @@ class Machine:
 
     def ppn(self, case: ListedCase) -> int | None:
         """Processes per node as a number; ``None`` where the topology is not known."""
-        symbol = case.parameters.get("ppn", "1")
+        key = (case.partition, case.parameters.get("ppn", "1"))
+        if key not in self._numbers:
+            self._numbers[key] = self._resolve(*key)
+        return self._numbers[key]
+
+    def _resolve(self, partition: str, symbol: str) -> int | None:
         if symbol.isdecimal():
             return int(symbol)
-        processor = self.processors.get(case.partition)
+        processor = self.processors.get(partition)
         if not processor:
             return None
-        row = self.partitions[case.partition]
+        row = self.partitions[partition]
         here = row.get("scheduler") == "local" and not row.get("extras", {}).get("remote", False)
         try:
             return placement.resolve_ppn(symbol, condition.usable_topology(processor, here=here))
@@ -179,7 +185,7 @@ class Costs:
         ratios: dict[str, list[float]] = {}
         for case, history in self.past.cases.items():
             if history.seconds and not history.failed:
-                ratio = newest_first(history.seconds) / self.estimate(case).seconds
+                ratio = likely_seconds(history.seconds) / self.estimate(case).seconds
                 for name in (case.group, ""):
                     ratios.setdefault(name, []).append(ratio)
         return {name: statistics.median(found) for name, found in ratios.items() if name == "" or len(found) >= FEWEST_SCALED}
@@ -189,7 +195,7 @@ class Costs:
         guess, nodes = self.estimate(case), self.machine.nodes(case)
         history = self.past.cases.get(case)
         if history and history.seconds:
-            return Cost(newest_first(history.seconds), nodes, guess.launches, True)
+            return Cost(likely_seconds(history.seconds), nodes, guess.launches, True)
         scale = self._scales.get(case.group, self._scales.get("", 1.0))
         return Cost(guess.seconds * scale, nodes, guess.launches, False)
 
@@ -199,7 +205,7 @@ class Costs:
         :param max_jobs: at most so many jobs run at once.
         """
         known = [one.seconds / one.job_seconds for one in self.past.sessions if one.seconds and one.job_seconds][:RUNS_TAKEN]
-        found = newest_first(known[::-1]) if known else 1.0
+        found = likely_seconds(known[::-1]) if known else 1.0
         return max(found, 1 / max_jobs) if max_jobs else found
 
 

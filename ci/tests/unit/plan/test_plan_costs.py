@@ -39,7 +39,7 @@ def known(level: str = "nightly", repeats: int = 3, **seconds: tuple[float, ...]
     [((10,), 10), ((10, 30, 11), 11), ((10, 11, 12), 11), ((10, 10, 40), 40), ((40, 40, 10), 10), ((40, 10, 10), 10)],
 )
 def test_the_newest_counts_where_costs_changed(seconds: tuple[float, ...], wanted: float) -> None:
-    assert costs.newest_first(seconds) == wanted
+    assert costs.likely_seconds(seconds) == wanted
     assert known(ImbPointToPoint=seconds).of(case()) == (wanted, 2, 4, True)
 
 
