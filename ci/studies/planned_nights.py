@@ -8,6 +8,7 @@ those of the model; a night of which no other is stored takes its jobs one after
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Iterable
 from datetime import datetime, timezone
@@ -50,6 +51,8 @@ def main() -> None:
     parser.add_argument("--root", type=Path, default=ROOT, help="checkout with site_configs and environments")
     parser.add_argument("options", nargs="*", help="for ReFrame, after --")
     given = parser.parse_args()
+    if given.root != ROOT:
+        os.environ["RFM_CONFIG_FILES"] = str(given.root / "site_configs" / "settings.py")
     asked = planned_night.request(
         given.budget,
         given.mode,

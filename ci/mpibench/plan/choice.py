@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 
 from .cases import ListedCase
-from .cover import PairTable, greedy
+from .cover import ROUNDING, PairTable, greedy
 
 #: Why a case is in a plan.
 SMOKE, REFERENCE, EXPECTED = "smoke", "has references", "named in expected.yaml"
@@ -30,8 +30,6 @@ DUE, FAILED, PAIRS, STALEST = "pairs that are due", "failed when last tried", "s
 NO_ROOM = "no room tonight"
 #: By how much a pair that is one night staler goes before another: more than cases usually differ in cost.
 PER_NIGHT = 4.0
-#: What sums of shares may be off by.
-ROUNDING = 1e-9
 #: Age in nights of a case that was never tried, or not in the nights that are known.
 NEVER = 10**6
 

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from .cases import ListedCase
 
+#: What sums of costs may be off by.
+ROUNDING = 1e-9
+
 #: Two values of different parameters, in the order of their names.
 Pair = tuple[tuple[str, str], tuple[str, str]]
 
@@ -75,7 +78,7 @@ def greedy(
     chosen = []
     while heap and weights:
         before, order, one = heapq.heappop(heap)
-        if cost(one) > room:
+        if cost(one) > room + ROUNDING:
             continue  # and never will, because the room only shrinks
         now = gain(one)
         if now <= 0:

@@ -130,7 +130,13 @@ class PlanRecord:
 
 def _row(one: PlannedCase) -> dict[str, Any]:
     proven = one.proven.isoformat() if one.proven else None
-    return {**asdict(one.case), "planned": one.planned, "why": one.why, "proven": proven, "seconds": round(one.seconds, 1)}
+    return {
+        **asdict(one.case),
+        "planned": one.planned,
+        "why": one.why,
+        "proven": proven,
+        "seconds": round(float(one.seconds), 1),
+    }
 
 
 def checksum(text: str) -> str:

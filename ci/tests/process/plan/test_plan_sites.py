@@ -30,9 +30,10 @@ class Listed:
 
     def __init__(self, top: Path) -> None:
         self.top = top
+        self.environ = {**os.environ, "RFM_CONFIG_FILES": str(top / "site_configs" / "settings.py")}
         words = planned_night.request("1m", "nightly", "nightly", self.options, top / "set", root=top).words
-        self.listing: Listing = ask(words, root=top)
-        self.smoke: tuple[ListedCase, ...] = ask([*words, "-t", "smoke"], root=top).cases
+        self.listing: Listing = ask(words, self.environ, top)
+        self.smoke: tuple[ListedCase, ...] = ask([*words, "-t", "smoke"], self.environ, top).cases
 
     options = ("--system=mysystem",)
 
@@ -144,6 +145,15 @@ def test_reframe_makes_the_planned_cases_and_no_others(newcomer: Listed, tmp_pat
     assert done.returncode == 0, done.stdout + done.stderr
     listed = re.findall(r"^- (.+) /[0-9a-f]+ @mysystem:compute\+(\S+)$", done.stdout, re.M)
     assert {ListedCase("compute", stack, name) for name, stack in listed} == plan.record.planned
+
+
+def test_reframes_own_sentence_is_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "reframe"
+    program.write_text('#!/bin/sh\necho "ERROR: -n Nothing fits no test: there are Two."\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    with pytest.raises(BadInput, match=r"^ReFrame cannot list the cases: -n Nothing fits no test: there are Two\.$"):
+        ask(["-n", "Nothing"], root=tmp_path)
 
 
 def run(top: Path, *words: str, **environ: str) -> tuple[int, str]:

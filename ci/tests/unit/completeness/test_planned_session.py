@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -160,6 +161,6 @@ def test_the_gate_and_drift_know_the_plan(tmp_path: Path) -> None:
     session = night(tmp_path, 4, FIRST_ONES, plan(tmp_path, 4, FIRST_ONES))
     found = gate.decide(tmp_path / "set", "testbed", session, max_age_hours=24 * 3650, root=tmp_path)
     assert [one for one in found.problems if one.kind == MISSING] == []
-    assert drift.absent(drift.read(tmp_path / "set")) == [], "what was not planned is not absent"
-    whole = night(tmp_path, 5, FIRST_ONES)
-    assert drift.absent(drift.read(tmp_path / "set")) != [] and not judge(tmp_path, whole).complete
+    history = drift.read(tmp_path / "set")
+    assert drift.absent(history) == [], "what was not planned is not absent"
+    assert drift.absent(replace(history, planned=False)) != [], "as it would be of a whole night"

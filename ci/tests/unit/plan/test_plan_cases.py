@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from mpibench.plan import cases
@@ -52,15 +50,6 @@ def test_a_list_that_is_not_whole_is_refused(text: str) -> None:
 
 def test_an_empty_list_is_one() -> None:
     assert cases.parse("[List of matched checks]\nConcretized 0 test case(s)\n").cases == ()
-
-
-def test_reframes_own_sentence_is_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "reframe"
-    program.write_text('#!/bin/sh\necho "ERROR: -n Nothing fits no test: there are Two."\nexit 1\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    with pytest.raises(BadInput, match=r"^ReFrame cannot list the cases: -n Nothing fits no test: there are Two\.$"):
-        cases.ask(["-n", "Nothing"], root=tmp_path)
 
 
 @pytest.mark.parametrize(
