@@ -2,7 +2,8 @@
 
 In this order, each as far as the budget has room:
 
-1. the core, each night: smoke cases, cases with learned references, one case for each entry of ``expected.yaml``;
+1. the core, each night: smoke cases on the fewest nodes of a fabric, cases with learned references, one case for each entry of
+   ``expected.yaml``;
 2. pairs of values that no night of the last K - 1 has measured though they existed: with them every pair comes at least once in
    any K nights, and where they do not fit the plan says so and is broken;
 3. cases that were not proven when they were last tried;
