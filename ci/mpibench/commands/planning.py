@@ -37,8 +37,8 @@ def plan(
 ) -> None:
     """Say which cases a night measures that fits a budget: what `BUDGET=... ci/nightly` would run. Nothing is measured.
 
-    Each night has the smoke cases on the fewest nodes of each fabric and all cases with learned references. Every pair of values
-    (stack, fabric, group, ppn, pinning, nodes, partition) that exists in some case comes at least once in so many nights, the
+    Each night has the smoke cases on the fewest nodes of each fabric and all cases with learned references. Every pair of
+    values (stack, fabric, group, ppn, pinning, nodes, partition) that some case has comes at least once in so many nights, the
     stalest first, and the rest of the budget is for the stalest cases. What a case takes is known from earlier nights of the
     label, else from a model. The plan of a day is the same whenever it is made. Options for ReFrame may follow after `--`.
     Exit status: 0 the plan keeps all this, 1 the budget is too small for it, 2 bad input.
