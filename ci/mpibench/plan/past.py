@@ -51,7 +51,7 @@ class EarlierNight:
     """One earlier session.
 
     :param plan: id of its plan; empty where it was measured without one.
-    :param seconds: its wall time; ``None`` where that is not stored.
+    :param seconds: its wall time; ``None`` where that is not stored, or it was interrupted.
     :param job_seconds: of all its jobs together; ``node_seconds``: each times its nodes.
     """
 
@@ -143,9 +143,11 @@ def _tried(rows: pl.DataFrame) -> dict[date, frozenset[ListedCase]]:
 
 def _sessions(frame: pl.DataFrame) -> tuple[EarlierNight, ...]:
     """Each session, the newest first."""
+    stopped = (pl.col("result") == eligibility.INTERRUPTED).any()
     sums = frame.group_by("session", "started").agg(
         pl.col("labels").first(),
-        pl.col("session_seconds").max(),
+        # How long it would have taken is not known of a session that was interrupted.
+        pl.when(~stopped).then(pl.col("session_seconds").max()),
         job_seconds=pl.col("seconds").sum(),
         node_seconds=(pl.col("seconds") * pl.col("nodes").fill_null(1)).sum(),
         jobs=pl.col("seconds").drop_nulls().len(),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .eligibility import INTERRUPTED
 from .sessions import PAIRED, Session
 
 
 def seconds(session: Session) -> dict[str, float]:
-    """Seconds each job held its nodes, by the id of its case; no entry where nothing was submitted.
+    """Seconds each job held its nodes, by the id of its case; no entry where nothing was submitted or run to its end.
 
     ReFrame 4.10 (``frontend/reporting/__init__.py``, ``update_run_stats``) stores the time from submission to the end
     (``time_run``) and, where the scheduler knows it, the end itself. The jobs of the tests have their nodes for themselves, so
@@ -17,7 +18,8 @@ def seconds(session: Session) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     busy_until: dict[str, float] = {}
-    own = [case for case in session.cases if not case.uuid.endswith(PAIRED)]
+    # What was interrupted may have waited all the time.
+    own = [case for case in session.cases if not case.uuid.endswith(PAIRED) and case.result != INTERRUPTED]
     jobs = [case for case in own if _number(case.entry.get("time_run")) is not None]
     for case in sorted(jobs, key=lambda case: _number(case.entry.get("job_completion_time_unix")) or 0.0):
         took, end = _number(case.entry["time_run"]) or 0.0, _number(case.entry.get("job_completion_time_unix"))

@@ -161,12 +161,14 @@ def test_what_was_skipped_was_tried_and_costs_nothing_known(tmp_path: Path) -> N
     write(tmp_path, 1, None, result="skip", evidence="", where={"reason": "no such rail"})
     write(tmp_path, 2, None, result="skip", evidence="", where={"reason": "not planned tonight"})
     write(tmp_path, 3, None, result="abort", evidence="missing")
-    found = past.read(tmp_path, "testbed", "nightly", BEFORE).cases[ListedCase("node", "openmpi-spack", NAME)]
+    nights = past.read(tmp_path, "testbed", "nightly", BEFORE)
+    assert [one.seconds for one in nights.sessions] == [None, 100.0, 100.0, 100.0], "the last was interrupted"
+    found = nights.cases[ListedCase("node", "openmpi-spack", NAME)]
     assert (found.tried, found.failed, found.seconds) == (FIRST.date() + timedelta(days=1), False, (10.0,))
 
 
-def entry(uuid: str, took: float | None, end: float | None, nodes: str) -> Any:
-    return SimpleNamespace(uuid=uuid, nodelist=nodes, entry={"time_run": took, "job_completion_time_unix": end})
+def entry(uuid: str, took: float | None, end: float | None, nodes: str, result: str = "pass") -> Any:
+    return SimpleNamespace(uuid=uuid, nodelist=nodes, result=result, entry={"time_run": took, "job_completion_time_unix": end})
 
 
 def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session() -> None:
@@ -179,6 +181,7 @@ def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session() -> None:
             entry("d", 30.0, 130.0, "n3"),
             entry("e", 7.0, None, ""),
             entry("f", None, None, ""),
+            entry("g", 99.0, None, "", "abort"),
             entry("a:rival", 10.0, 110.0, "n1,n2"),
         ]
     )
