@@ -25,7 +25,7 @@ from .job.condition import Condition
 from .results import agreement, growth, measurement
 from .samples import ReferenceCheck, Sample
 from .session import provenance
-from .sites import references, selected_tests, site
+from .sites import planned_cases, references, selected_tests, site
 from .stacks import metadata
 from .stacks.stack import Stack
 from .suites import catalogue, options
@@ -209,6 +209,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         if unusable:
             raise ReframeError(f"env_vars: '{unusable[0]}' is not a name of a variable; use letters, digits and _")
         try:
+            planned_cases.check(self.display_name, partition.name, self.current_environ.name)
             modules.require_system(self._stack, rt.runtime().modules_system.name)
             self._options = parameters.suite_options(partition, self.group, self.suite_options)
             self._nodes = idle_nodes.count(self.nodes, self.group, self.job, partition.extras, dry_run=self.is_dry_run())

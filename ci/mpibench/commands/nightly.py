@@ -27,7 +27,6 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from .. import whole_file
 from ..night import supervision
-from ..night.preconditions import check_database, only_one
 
 try:
     from reframe_tests.harness.session import session_folder
@@ -35,7 +34,9 @@ try:
 
     from ..confirmation import measuring
     from ..night import options as night_options
-    from ..night import preflight
+    from ..night import planned_night, preflight
+    from ..night.preconditions import asked_in_vain, bad_references, check_database, only_one
+    from ..plan import text
     from ..report import junit
     from ..report.summary import interrupted, outcome_of
     from ..results import selection_options, session_files, session_values
@@ -82,6 +83,7 @@ class Night:
     :param before: sessions the database held before anything was measured.
     :param junit: the JUnit file, where one is asked for, is completed.
     :param preflight: whether the nodes are looked at before, as :func:`.preflight.choice` says.
+    :param plan: of what it measures; ``None``: everything.
     :param lock: descriptor of the file whose lock keeps other nights away.
     """
 
@@ -95,6 +97,7 @@ class Night:
     before: frozenset[str] = frozenset()
     junit: bool = False
     preflight: str = preflight.NO
+    plan: planned_night.PlannedNight | None = None
     lock: int = -1
 
     @property
@@ -109,11 +112,12 @@ def measure(night: Night) -> None:
     stacks_chosen = any(option.startswith("--prgenv") for option in night.narrowed)
     words = [
         *("reframe", "--nocolor", "-c", "reframe_tests", "-r", *(options if stacks_chosen else [f"--mode={night.mode}"])),
-        *(*night.options, "--session-extras", f"run={night.label}", f"--report-file={RUN_REPORT}"),
+        *(*night.options, "--session-extras", f"run={night.label}{night.plan.labels if night.plan else ''}"),
+        f"--report-file={RUN_REPORT}",
     ]
     log = TONIGHT / "nightly.log"
     night.say(f"measuring in mode '{night.mode}' (session label run={night.label}); skipped cases and all else are in {log}")
-    environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
+    environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes", **(night.plan.environ if night.plan else {})}
     environ.pop(session_folder.VARIABLE, None)  # a name of somebody's own would be that of each night
     status = supervision.run(words, log, lambda line: not _HIDDEN.match(line), environ, [night.lock])
     if status:
@@ -138,6 +142,18 @@ def look_at_nodes(night: Night) -> None:
     night.problems += found.problems
     night.notes += found.notes
     night.options = [*night.options, *found.options]
+
+
+def make_plan(night: Night) -> None:
+    """Choose what is measured, where the night has a budget, and say what it will take.
+
+    :raises BadInput: the budget is too small for what is measured every night, or nothing can be planned.
+    """
+    night.plan = planned_night.begin(os.environ, night.mode, night.label, night.options, RESULTS / "dataset")
+    if night.plan:
+        for line in text.lines(night.plan.plan):
+            night.say(line)
+        night.problems += night.plan.plan.record.broken
 
 
 def identify(night: Night) -> Session | None:
@@ -172,6 +188,9 @@ def identify(night: Night) -> Session | None:
     night.problems += shortfall(session, selected_cases(info))
     night.problems += asked_in_vain(session.systems)
     night.problems += bad_references(session.systems)
+    if night.plan:
+        night.problems += night.plan.extra(session)
+        night.notes.append(night.plan.took(session))
     return session
 
 
@@ -292,25 +311,6 @@ def check_stacks(night: Night) -> None:
         night.say(sentence)
 
 
-def asked_in_vain(names: Sequence[str], root: Path = ROOT) -> list[str]:
-    """One sentence for each partition of the systems on which something that is described, or should be, is never measured."""
-    return [sentence.rstrip(".") for name in names for sentence in site.left_unmeasured(name, root)]
-
-
-def bad_references(systems: Sequence[str], root: Path = ROOT) -> list[str]:
-    """One sentence for each system with references that cannot be used: cases were measured without what must hold them."""
-    problems = []
-    for name in systems:
-        try:
-            faults = site.reference_faults(name, root)
-        except BadInput as error:
-            problems.append(str(error).rstrip("."))
-            continue
-        more = f"; and {len(faults) - 1} more entries of it" if len(faults) > 1 else ""
-        problems += [f"{fault.sentence.rstrip('.')}{more}" for fault in faults[:1]]
-    return problems
-
-
 def forget_earlier() -> None:
     """Take away what an earlier night left for its pipeline; all of it is elsewhere, too.
 
@@ -334,6 +334,7 @@ def run(night: Night) -> int:
         with contextlib.suppress(BadInput):  # none yet, or an empty file, which ReFrame fills
             night.before = frozenset(list_sessions(DATABASE))
         check_stacks(night)
+        make_plan(night)
         # What a killed session left running would be measured together with this one.
         subprocess.run(["mpibench", "orphans", "--cancel"], cwd=ROOT, check=False)
         try:
@@ -422,6 +423,7 @@ def main(options: Sequence[str] | None = None) -> int:
         night.problems.append("a stack could not be installed and was not measured: see the set-up above")
     supervision.heed_signals()
     try:
+        planned_night.forget(os.environ)
         night.confirm_minutes = night_options.confirm_minutes(
             os.environ.get("CONFIRM_MINUTES", f"{measuring.BUDGET_MINUTES:g}")
         )

@@ -15,6 +15,9 @@ A session started with selection options (:mod:`.selection_options`) is partial.
 partial answer; then what it was not asked for is counted and said. What it was asked for is not what became a case of it: a
 case that is left out when the tests are loaded is a hole like any other. Only where the options select by something that is not
 stored (a tag, an expression) do its own cases say what it was asked for.
+
+Of a session that was measured by a plan (:mod:`mpibench.plan`) what was not planned is not expected, and every planned case is
+(:mod:`.planned`); a plan that is gone, was edited or is of another day or system excuses nothing and is a hole itself.
 """
 
 from __future__ import annotations
@@ -31,10 +34,14 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.vocabulary import BadInput
 
+from ..plan.cases import ListedCase
 from ..results import dataset, dataset_layout, eligibility, selection_options, selectors, session_values
 from . import expected_file
+from . import planned as planned_cases
 from .expected_file import CoverageKey, ExpectedFile
+from .planned import SessionPlan
 
 #: Fields of a place that is one test: what a job measures.
 JOB = ("partition", "stack", "fabric", "group")
@@ -113,12 +120,16 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     alike = selectors.alike(selectors.sessions_table(table), session)
     cases = table.filter(pl.col("session").is_in([*alike.earlier, session])).collect()
     tonight = cases.filter(pl.col("session") == session)
-    proofs = _proofs(folder, system, eligibility.split_cases(cases).proven)
+    proofs = everything = _proofs(folder, system, eligibility.split_cases(cases).proven)
+    plan, fault = _plan(folder, system, cases, session)
+    proofs = plan.expected(everything, session) if plan else everything
     now = _places(proofs.filter(pl.col("session") == session))
     past = _places(proofs.filter(pl.col("session") != session))
     file = expected_file.load(system, root)
     registered, problems, described = _registered(system, root)
     wanted, retired = _wanted(file, alike.run, past if file.history else {}, registered)
+    left_out = [one for one in wanted if plan and one not in past and not plan.is_asked(one, everything)]
+    wanted = [one for one in wanted if one not in set(left_out)]
     planned = _planned(tonight)
     options = file.narrowing(next(iter(tonight["cmdline"].drop_nulls()), None), alike.run)
     wholly = not (partial and options)
@@ -129,12 +140,19 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     missing = _sentences(holes, asked, past, now, planned, dict.fromkeys(registered, remedy))
     if file.history:
         missing += _lost(proofs if wholly else _selected(proofs, session, options), session, alike.run, file, set(now), wholly)
+    missing += fault
+    unready: list[str] = []
+    if plan:
+        before = everything.filter(pl.col("session") != session).select(planned_cases.CASE).unique().iter_rows()
+        lines, unready = planned_cases.missing(plan, tonight, (ListedCase(*key) for key in before), file, alike.run)
+        missing += lines
     missing += _moved(folder, system, session, alike.run, file, root)
-    if not wanted:
+    if not wanted and not plan:
         missing.append("missing: nothing says what this session must hold: no earlier session, expected.yaml or system.py")
     elif not now:
         missing.append("missing: no case of this session is proven")
     notes = [f"{file.source}: runs.{label}: no session carries this label" for label in sorted(set(file.expected) - alike.runs)]
+    notes += unready
     if options and not partial:
         missing.insert(
             0,
@@ -149,6 +167,7 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     rests_on.append(described)
     rests_on += [f"{file.source}"] if file.expected.get(alike.run or "") and file.history else []
     rests_on += [f"{retired} retired"] if retired else []
+    rests_on += [planned_cases.describe(plan)] if plan else []
     return Completeness(
         system=system,
         session=session,
@@ -163,6 +182,14 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
         notes=tuple(notes),
         partial=partial,
     )
+
+
+def _plan(folder: Path, system: str, cases: pl.DataFrame, session: str) -> tuple[SessionPlan | None, list[str]]:
+    """The plan of a session, and a hole where it names one that cannot be used."""
+    try:
+        return planned_cases.find(folder, system, cases, session), []
+    except BadInput as error:
+        return None, [f"plan: {str(error).rstrip('.')}: what was planned is not known, so everything is expected"]
 
 
 def _moved(folder: Path, system: str, session: str, run: str | None, file: ExpectedFile, root: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""What must hold before anything is measured: nobody else measures in this checkout, and the session can be stored."""
+"""What must hold: nobody else measures in this checkout, sessions can be stored, no stack or reference is asked for in vain."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.sites import site
+from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 
 @contextlib.contextmanager
@@ -70,3 +71,22 @@ def _try_to_write(folder: Path) -> None:
         path.write_bytes(bytes(4096))
     finally:
         path.unlink(missing_ok=True)
+
+
+def asked_in_vain(names: Sequence[str], root: Path = ROOT) -> list[str]:
+    """One sentence for each partition of the systems on which something that is described, or should be, is never measured."""
+    return [sentence.rstrip(".") for name in names for sentence in site.left_unmeasured(name, root)]
+
+
+def bad_references(systems: Sequence[str], root: Path = ROOT) -> list[str]:
+    """One sentence for each system with references that cannot be used: cases were measured without what must hold them."""
+    problems = []
+    for name in systems:
+        try:
+            faults = site.reference_faults(name, root)
+        except BadInput as error:
+            problems.append(str(error).rstrip("."))
+            continue
+        more = f"; and {len(faults) - 1} more entries of it" if len(faults) > 1 else ""
+        problems += [f"{fault.sentence.rstrip('.')}{more}" for fault in faults[:1]]
+    return problems

@@ -17,9 +17,11 @@ from ..pages import page
 from ..published import curves as published_curves
 from ..published.curves import Curve
 from ..results.sessions import Session, label_of, read_session
+from . import planned
 from . import preflight as preflights
 from .cases import details, library_line, placement_text, traffic_text, transport_line
 from .charts import curves, index
+from .planned import ReportPlan
 from .preflight import Preflight
 from .sections import in_order
 from .summary import counts, format_number, summary_lines, title_of, verdict_line, write_markdown
@@ -67,6 +69,7 @@ def render(
     published: Sequence[Curve] = (),
     again: StoredAnswers = NOT_AGAIN,
     preflight: Preflight | None = None,
+    plan: ReportPlan | None = None,
 ) -> str:
     """The page as text.
 
@@ -75,8 +78,9 @@ def render(
     :param published: curves of papers to draw beside the measured ones.
     :param again: what measuring again gave for cases that missed a reference.
     :param preflight: the session in which the nodes were looked at before.
+    :param plan: by which it was measured.
     """
-    view = View.of(session, base, stacks, published, again, preflight)
+    view = View.of(session, base, stacks, published, again, preflight, plan)
     systems, label = ", ".join(session.systems), label_of(session)
     contents = ((section, section.content(view)) for section in in_order())
     return page.render(
@@ -103,6 +107,7 @@ def write_report(
     published: Sequence[Curve] = (),
     again: StoredAnswers = NOT_AGAIN,
     preflight: Preflight | None = None,
+    plan: ReportPlan | None = None,
 ) -> Path:
     """Write the page, whole or not at all, and return its path.
 
@@ -110,7 +115,7 @@ def write_report(
     """
     out_path = Path(out_path)
     try:
-        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published, again, preflight))
+        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published, again, preflight, plan))
     except OSError as err:
         raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
     return out_path
@@ -131,8 +136,9 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     stacks, _ = metadata.discover()
     curves = published_curves.choose(read, published)
     again, looked = references.stored(read, Path(db)), preflights.find(read, Path(db))
+    plan = planned.find(read, Path(db))
     for path in pages:
-        write_report(read, path, stacks, curves, again, looked)
+        write_report(read, path, stacks, curves, again, looked, plan)
         write_markdown(read, path.with_suffix(".md"), again.unreadable)
     return [
         *summary_lines(read),

@@ -14,6 +14,7 @@ from ..published.curves import Curve
 from ..results.sessions import Case, Session
 from .cases import Place, place_of
 from .charts import stack_names
+from .planned import ReportPlan
 from .preflight import Preflight
 from .summary import OUTCOMES, Outcome, outcome_of
 
@@ -31,6 +32,7 @@ class View:
     :param published: curves of papers to put beside the measured ones.
     :param again: what measuring again gave for cases that missed a reference.
     :param preflight: the session in which the nodes were looked at before; ``None`` without one.
+    :param plan: by which the session was measured; ``None`` without one.
     """
 
     session: Session
@@ -40,6 +42,7 @@ class View:
     published: Sequence[Curve] = ()
     again: StoredAnswers = NOT_AGAIN
     preflight: Preflight | None = None
+    plan: ReportPlan | None = None
     _numbers: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -51,12 +54,13 @@ class View:
         published: Sequence[Curve] = (),
         again: StoredAnswers = NOT_AGAIN,
         preflight: Preflight | None = None,
+        plan: ReportPlan | None = None,
     ) -> View:
         """A session as seen from a page in the folder ``base``."""
         places = [place_of(session, case, base) for case in session.cases]
         numbers = {case.uuid: number for number, case in enumerate(session.cases)}
         built = {stack.name: stack for stack in stacks}
-        return cls(session, places, stack_names(session), built, published, again, preflight, numbers)
+        return cls(session, places, stack_names(session), built, published, again, preflight, plan, numbers)
 
     def number(self, case: Case) -> int:
         """Number by which the page's script finds a case."""

@@ -27,7 +27,7 @@ from reframe_tests.harness.samples import PROVEN, STATUSES
 from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 
 from .. import whole_file
-from . import unreadable
+from . import job_times, unreadable
 from .dataset_layout import CASE_COLUMNS, CASES_SCHEMA, LAYOUT, SAMPLES_SCHEMA, VERSION_KEY, scan
 from .sessions import Case, Session, read_session, session_starts, systems_of
 
@@ -139,6 +139,7 @@ def _samples_table(session: Session, cases: Sequence[Case]) -> pl.DataFrame:
 
 
 def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
+    took_s = job_times.seconds(session)
     return [
         {
             **_case_values(session, case),
@@ -154,6 +155,8 @@ def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
             "condition": json.dumps({**_machine(case), **_measured_how(case), **case.condition}, sort_keys=True),
             "samples": len(case.samples),
             "gates": [vars(gate) for gate in case.gates],
+            "seconds": took_s.get(case.uuid),
+            "session_seconds": session.seconds,
         }
         for case in cases
     ]

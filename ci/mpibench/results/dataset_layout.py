@@ -22,8 +22,9 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Version of the layout written here. The minor number counts added columns (1.1: ``cmdline`` and ``measurement`` of
-#: ``cases``); the major one changes when a column gets another meaning. Files without a version are 1.0.
-LAYOUT = "1.1"
+#: ``cases``; 1.2: its ``seconds`` and ``session_seconds``); the major one changes when a column gets another meaning. Files
+#: without a version are 1.0.
+LAYOUT = "1.2"
 VERSION_KEY = "mpibench_layout"
 UNVERSIONED = "1.0"
 
@@ -99,6 +100,8 @@ CASES_SCHEMA = pl.Schema(
         "condition": pl.String,  # JSON object as the test stored it, and `machine`: what the nodes said of themselves
         "samples": pl.Int32,  # metrics x sizes measured
         "gates": pl.List(_GATE),
+        "seconds": pl.Float64,  # for which the job held its nodes; null before 1.2, and where none was submitted
+        "session_seconds": pl.Float64,  # wall time of the session; null before 1.2
     }
 )
 

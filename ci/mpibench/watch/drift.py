@@ -24,6 +24,7 @@ from ..completeness import expected_file
 from ..history import node_counts
 from ..history.levels import Level
 from ..history.strata import SHARED
+from ..plan.record import LABEL
 from ..protocols import moved_switches
 from ..protocols.moved_switches import MovedSwitch
 from ..results import dataset_layout, eligibility, selectors, session_values, unreadable
@@ -70,7 +71,7 @@ class History:
     :param nights: session and start of each, oldest first; one session a calendar day.
     :param metrics: one row per series: :data:`METRIC`, ``direction``.
     :param logs: slowness in log, shape (metrics, nights), NaN where a night lacks it.
-    :param partial: selection options of the last session; empty for a whole one.
+    :param partial: selection options of the last session, empty for a whole one; ``planned``: whether it was planned.
     """
 
     system: str
@@ -79,6 +80,7 @@ class History:
     logs: Array
     notes: tuple[str, ...]
     partial: tuple[str, ...] = ()
+    planned: bool = False
 
     @property
     def too_few(self) -> str:
@@ -166,10 +168,9 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     runs = selectors.runs_of(sessions)
     options = {one: file.narrowing(line, runs[one]) for one, line in cases.select("session", "cmdline").unique().iter_rows()}
     nights, second = _nights(cases, options)
-    numbered = nights.select("session").with_row_index("night")
-    used, known = cases.select(_USED).join(numbered, on="session"), set(nights["session"])
+    used = cases.select(_USED).join(nights.select("session").with_row_index("night"), on="session")
     files = dataset_layout.find_files(folder, "samples", [name]).readable
-    paths = [path for path in files if path.stem in known]
+    paths = [path for path in files if path.stem in set(nights["session"])]
     # Some nights at a time, so that a year needs the memory of its medians and not of its repeats.
     points = [_medians(paths[start : start + NIGHTS_AT_ONCE], used) for start in range(0, len(paths), NIGHTS_AT_ONCE)]
     known_metrics = pl.concat([part.metrics for part in points]).unique("id") if points else pl.DataFrame()
@@ -182,9 +183,10 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
     sign = np.where((placed["direction"] == LOWER).to_numpy(), 1.0, -1.0)
     logs[placed["row"].to_numpy(), placed["night"].to_numpy()] = sign * np.log(placed["value"].to_numpy())
     notes = [*split.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
-    if second:
-        notes.append(f"{second} sessions not used: another session of the same day (UTC) stands for that night")
-    return History(name, nights, metrics.drop("id"), logs, tuple(notes), options[nights["session"][-1]])
+    notes += [f"{second} sessions not used: another session of the same day (UTC) stands for that night"] * bool(second)
+    last, labels = nights["session"][-1], dict(sessions.select("session", "labels").iter_rows())
+    planned = LABEL in dataset_layout.read_labels(labels[last])
+    return History(name, nights, metrics.drop("id"), logs, tuple(notes), options[last], planned)
 
 
 def _nights(cases: pl.DataFrame, options: Mapping[str, Sequence[str]]) -> tuple[pl.DataFrame, int]:
@@ -195,11 +197,9 @@ def _nights(cases: pl.DataFrame, options: Mapping[str, Sequence[str]]) -> tuple[
     :param options: selection options of each partial session.
     """
     sessions = cases.group_by("session").agg(pl.col("started").first()).sort("started", "session")
-    ranks = [0 if options[session] else 1 for session in sessions["session"]]
-    ranks[-1:] = [2] * bool(ranks)
-    ranked = sessions.with_columns(day=pl.col("started").dt.date(), rank=pl.Series(ranks, dtype=pl.Int8)).with_row_index(
-        "place"
-    )
+    ranks = [*(0 if options[session] else 1 for session in sessions["session"][:-1]), *[2] * bool(sessions.height)]
+    day, rank = pl.col("started").dt.date(), pl.Series(ranks, dtype=pl.Int8)
+    ranked = sessions.with_row_index("place").with_columns(day=day, rank=rank)
     kept = ranked.sort("rank", "place").unique("day", keep="last").sort("place")
     return kept.select("session", "started"), sessions.height - kept.height
 
@@ -413,7 +413,7 @@ def _changed(cases: pl.DataFrame, before: str | None, session: str) -> tuple[tup
 def absent(history: History, *, whole: bool = True) -> list[str]:
     """Metrics that each of the :data:`FEWEST_CHANGED` nights before the last had and the last has not: a sentence per group.
 
-    Of a partial session it is not known what it should have had, and nothing is reported.
+    Of a partial session it is not known what it should have had. What a planned one lacks is for :mod:`..completeness`.
 
     :param whole: also benchmarks of which the last night has nothing at all under a condition.
     """
@@ -422,7 +422,7 @@ def absent(history: History, *, whole: bool = True) -> list[str]:
     there = ~np.isnan(history.logs[:, -1 - FEWEST_CHANGED :])
     measured = history.metrics.filter(pl.Series(there[:, -1]))
     gone = node_counts.missing(history.metrics.filter(pl.Series(there[:, :-1].all(axis=1) & ~there[:, -1])), measured)
-    if not whole:
+    if not whole or history.planned:
         gone = gone.join(measured, on=[*CONDITION, "benchmark"], how="semi")
     lines = []
     for (stack, fabric, benchmark), rows in gone.group_by("stack", "fabric", "benchmark", maintain_order=True):

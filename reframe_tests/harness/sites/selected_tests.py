@@ -21,7 +21,7 @@ from typing import Any
 
 from ..suites import catalogue, options
 from ..vocabulary import ALL_NODES_WORD, PINNING_POLICIES, SYMBOLIC_PPN, BadInput
-from . import named_tests
+from . import named_tests, planned_cases
 
 #: Tests of the harness that have been loaded; each adds itself.
 LOADED: list[Any] = []
@@ -59,7 +59,8 @@ _OPTIONS = {
 }
 #: ReFrame's warnings about tests, and files of tests, that it goes on without.
 _NOT_LOADED = re.compile(r"WARNING: (skipping (?:incompatible )?test .*|.* is not copyable;.*|check path .* does not exist)")
-#: ReFrame's messages: all tests are loaded; the selected ones are about to run; they were listed.
+#: ReFrame's messages: all tests are loaded, and then made cases of; the selected ones are about to run; they were listed.
+_NO_CASES_YET = re.compile(r"Loaded \d+ test\(s\)")
 _ALL_LOADED, _NONE_RUNS = re.compile(r"Generated \d+ test case\(s\)"), re.compile(r"\[=+\] Running 0 check\(s\)")
 _NONE_LISTED = re.compile(r"Found 0 check\(s\)\n?")
 
@@ -247,12 +248,18 @@ class _Listener(logging.Handler):
 
         :raises CommandLineError: ReFrame prints its sentence and ends with status 1.
         """
+        import reframe.core.runtime as rt
         from reframe.core.exceptions import CommandLineError
         from reframe.core.logging import getlogger
 
         message = re.sub(r"\x1b\[[0-9;]*m", "", record.getMessage())  # colours
         if left_out := _NOT_LOADED.search(message):
             self._left_out.append(left_out[1].partition(" (rerun with")[0].rstrip(".:"))
+        elif _NO_CASES_YET.fullmatch(message):
+            try:
+                planned_cases.narrow(LOADED, rt.runtime().system.name)
+            except BadInput as error:
+                raise CommandLineError(str(error)) from None
         elif _ALL_LOADED.fullmatch(message) and self._left_out:
             raise CommandLineError(
                 f"not every test was loaded, and nothing is measured without it: {'; '.join(dict.fromkeys(self._left_out))}; "

@@ -42,6 +42,10 @@ MODES: tuple[Mapping[str, Any], ...] = (
 )
 
 
+#: Variable that bounds how many jobs of each partition are queued or run at once (ReFrame's ``max_jobs``, if that is larger).
+MOST_JOBS = "MPIBENCH_MAX_JOBS"
+
+
 def node_counts_of(extras: Mapping[str, Any]) -> tuple[int, ...]:
     """Node counts a partition measures its cluster-wide fabrics on."""
     return tuple(extras.get("node_counts", DEFAULT_NODE_COUNTS))
@@ -180,6 +184,17 @@ def _read_references(path: Path, system_name: str, root: Path, stamps: tuple[obj
     return _Learned(references.with_present_names(str(path), content), former, faults)
 
 
+def most_jobs(environ: Mapping[str, str] = os.environ) -> int | None:
+    """What :data:`MOST_JOBS` asks for; ``None`` where it is not set.
+
+    :raises BadInput: no number of jobs.
+    """
+    text = environ.get(MOST_JOBS, "")
+    if text and not re.fullmatch(r"[1-9][0-9]{0,5}", text):
+        raise BadInput(f"{MOST_JOBS}={text} is no number of jobs: give 1 or more.")
+    return int(text) if text else None
+
+
 def _completed(system: dict[str, Any], environment_names: Iterable[str], root: Path) -> dict[str, Any]:
     """The system with what is generated: fabric names as features, stacks as environments.
 
@@ -187,6 +202,7 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
     """
     names = list(environment_names)
     partitions = []
+    most = most_jobs()
     for row in system["partitions"]:
         extras = row["extras"]
         if not extras.get("fabrics"):
@@ -199,6 +215,7 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
         partitions.append(
             {
                 **row,
+                **({"max_jobs": min(most, row.get("max_jobs", most))} if most else {}),
                 "features": sorted({*row.get("features", ()), *extras["fabrics"]}),
                 "environs": list(dict.fromkeys([*row.get("environs", ()), *entered, "builtin"])),
             }

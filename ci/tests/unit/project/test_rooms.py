@@ -37,8 +37,9 @@ FLOORS = {
     "mpibench": (
         ("whole_file", "statistics"),
         ("stacks", "results"),
-        ("spack", "cluster", "published", "completeness", "night", "history", "protocols"),
-        ("verdicts", "bare", "pages"),
+        ("plan",),
+        ("spack", "cluster", "published", "completeness", "history", "protocols"),
+        ("night", "verdicts", "bare", "pages"),
         ("watch", "guidelines", "cascade"),
         ("confirmation",),
         ("report", "verdict_pages", "error_rates", "listings"),

@@ -1,0 +1,81 @@
+"""``mpibench plan``: which cases a night measures, so that it fits a budget and nothing is forgotten."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mpibench import whole_file
+from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.vocabulary import ROOT, BadInput
+
+RESULTS = ROOT / "results"
+
+
+def plan(
+    context: typer.Context,
+    budget: Annotated[str, typer.Option(help="What the night may take: minutes (30m), hours (1.5h), node-hours (20nodeh).")],
+    nights: Annotated[int, typer.Option(help="Nights in which every pair of values comes at least once.")] = 7,
+    date: Annotated[str | None, typer.Option(help="Day (UTC) of the night, YYYY-MM-DD; default: today.")] = None,
+    mode: Annotated[str, typer.Option(help="Mode whose cases are planned.")] = "nightly",
+    label: Annotated[str | None, typer.Option(help="Label of the night (run=...); default: the mode.")] = None,
+    max_jobs: Annotated[
+        int | None, typer.Option(min=1, help="Jobs of a partition that are queued or run at once (ReFrame's max_jobs).")
+    ] = None,
+    explain: Annotated[
+        str | None, typer.Option(help="Say of the cases that this regular expression fits why they are in or out.")
+    ] = None,
+    dataset: Annotated[Path, typer.Option(help="Folder of the Parquet dataset: costs, and when each case was measured.")] = (
+        RESULTS / "dataset"
+    ),
+    out: Annotated[Path | None, typer.Option(help="File for the plan, to look at.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON on standard output.")] = False,
+) -> None:
+    """Say which cases a night measures that fits a budget: what `BUDGET=... ci/nightly` would run. Nothing is measured.
+
+    Each night has the smoke cases on the fewest nodes of each fabric and all cases with learned references. Every pair of
+    values (stack, fabric, group, ppn, pinning, nodes, partition) that some case has comes at least once in so many nights, the
+    stalest first, and the rest of the budget is for the stalest cases. What a case takes is known from earlier nights of the
+    label, else from a model. The plan of a day is the same whenever it is made. Options for ReFrame may follow after `--`.
+    Exit status: 0 the plan keeps all this, 1 the budget is too small for it, 2 bad input.
+    """
+    from mpibench.night import planned_night
+    from mpibench.plan import making, text
+
+    try:
+        day = datetime.strptime(date, "%Y-%m-%d").date() if date else datetime.now(timezone.utc).date()
+    except ValueError:
+        raise BadInput(f"--date {date} is no day: write YYYY-MM-DD.") from None
+    request = planned_night.request(
+        budget, mode, label or mode, context.args, dataset, day=day, nights=str(nights), max_jobs=str(max_jobs or "")
+    )
+    made = making.make(request)
+    if out:
+        _write(out, made.record.text)
+    if explain:
+        said = text.explain(made, explain)
+    else:
+        said = [json.dumps(text.as_data(made), indent=2)] if as_json else [one_line(line) for line in text.lines(made)]
+    for line in said:
+        typer.echo(line)
+    raise typer.Exit(1 if made.record.broken else 0)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that was asked for.
+
+    :raises BadInput: it cannot be written.
+    """
+    try:
+        whole_file.write_text(path, text)
+    except OSError as error:
+        raise BadInput(f"cannot write {path} ({error.strerror}): give another --out.") from None
+
+
+def register(program: typer.Typer) -> None:
+    """Add the command to the program."""
+    program.command(context_settings={"allow_extra_args": True})(plan)

@@ -1,0 +1,128 @@
+"""What a planned session need not hold, and what it must: what was not planned is not missing, what was planned is.
+
+A case is excused where the plan knew it, left it out, and it was proven when it was last tried (or never tried). So what failed
+stays expected until it is proven again, planned or not; and so does a case that no longer exists, which no plan knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from reframe_tests.harness.printable import first_line
+
+from ..plan import record
+from ..plan.cases import ListedCase
+from ..plan.record import PlanRecord
+from ..results import eligibility
+from ..results.dataset_layout import read_labels
+from ..results.sessions import PAIRED
+from .expected_file import CoverageKey, ExpectedFile
+
+#: What names a case in the table ``cases``.
+CASE = ("partition", "stack", "name")
+#: Cases named in one sentence.
+FEW = 3
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """The plan of a session, with what earlier sessions say.
+
+    :param excused: cases that are not to be expected tonight.
+    """
+
+    plan: PlanRecord
+    excused: frozenset[ListedCase]
+
+    def is_asked(self, place: CoverageKey, proofs: pl.DataFrame) -> bool:
+        """Whether what is expected of whole sessions is to be expected of this one: not if only excused cases could prove it.
+
+        :param proofs: of all sessions: ``partition``, ``stack``, ``name``, ``benchmark``, ...
+        """
+        fitting = [case for case in self.plan.known if place.job().covers(_job(case))]
+        if place.benchmark is not None:
+            wanted = CoverageKey(benchmark=place.benchmark)
+            known = proofs.select(*CASE, "benchmark").unique().iter_rows()
+            under = {ListedCase(*key) for *key, name in known if wanted.covers(CoverageKey(benchmark=name))}
+            fitting = [case for case in fitting if case in under] or fitting
+        return not fitting or any(case not in self.excused for case in fitting)
+
+    def expected(self, proofs: pl.DataFrame, session: str) -> pl.DataFrame:
+        """Proofs without those of earlier sessions that are excused."""
+        excused = pl.DataFrame(
+            [(case.partition, case.stack, case.name) for case in self.excused],
+            schema=dict.fromkeys(CASE, pl.String),
+            orient="row",
+        )
+        kept = proofs.filter(pl.col("session") != session).join(excused, on=CASE, how="anti", maintain_order="left")
+        return pl.concat([kept, proofs.filter(pl.col("session") == session)])
+
+
+def _job(case: ListedCase) -> CoverageKey:
+    return CoverageKey(case.partition, case.stack, case.parameters.get("fabric") or None, case.group)
+
+
+def find(folder: Path, system: str, cases: pl.DataFrame, session: str) -> SessionPlan | None:
+    """The plan of a session; ``None`` where it names none.
+
+    :param cases: rows of ``cases`` of this session and of the earlier ones of its series.
+    :raises BadInput: it names one that is not there, was edited, or is of another system, label or day.
+    """
+    tonight = cases.filter(pl.col("session") == session)
+    plan = record.of_session(folder, read_labels(tonight["labels"][0]), system, tonight["started"][0])
+    if plan is None:
+        return None
+    before = cases.filter(
+        pl.col("session") != session,
+        ~pl.col("superseded").fill_null(False),
+        ~pl.col("result").is_in(["skip", eligibility.INTERRUPTED]),
+        ~pl.col("case").str.ends_with(PAIRED),
+    )
+    proven = eligibility.split_cases(before).proven["case"]
+    last = before.sort("started", "run").unique(CASE, keep="last", maintain_order=True)
+    failed = last.filter(~pl.col("case").is_in(proven.to_list())).select(CASE)
+    return SessionPlan(plan, plan.known - plan.planned - {ListedCase(*key) for key in failed.iter_rows()})
+
+
+def missing(
+    planned: SessionPlan, tonight: pl.DataFrame, past: Iterable[ListedCase], file: ExpectedFile, run: str | None
+) -> tuple[list[str], list[str]]:
+    """Sentences on planned cases that are not proven, one for each job; and notes on those that nobody could measure yet.
+
+    :param tonight: rows of ``cases`` of the session.
+    :param past: cases that were proven before.
+    """
+    rows = tonight.filter(~pl.col("superseded").fill_null(False), ~pl.col("case").str.ends_with(PAIRED))
+    proven = {ListedCase(*key) for key in eligibility.split_cases(rows).proven.select(CASE).drop_nulls().iter_rows()}
+    found = {ListedCase(row["partition"], row["stack"], row["name"]): row for row in rows.to_dicts() if row["name"]}
+    known = set(past)
+    jobs: dict[CoverageKey, list[str]] = {}
+    skipped = []
+    for case in sorted(planned.plan.planned - proven):
+        row = found.get(case)
+        if row is not None and row["result"] == "skip" and case not in known:
+            skipped.append(f"{case.name}: {first_line(row['reason'])}")
+        elif not any(one.covers(_job(case), run, None) for one in file.retired):
+            why = "did not run" if row is None else f"{row['result']}: {first_line(row['reason']) or 'without proof'}"
+            jobs.setdefault(_job(case), []).append(f"{case.name} ({why})")
+    lines = [f"missing: planned and not proven: {_place(job)}: {_few(names)}" for job, names in jobs.items()]
+    return lines, [f"planned and skipped, never proven here: {_few(skipped)}"] if skipped else []
+
+
+def _place(job: CoverageKey) -> str:
+    return ", ".join(f"{kind} {value}" for kind, value in job._asdict().items() if value)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return f"{', '.join(names[:FEW])}{more}"
+
+
+def describe(planned: SessionPlan) -> str:
+    """What was planned, as part of a sentence."""
+    plan = planned.plan
+    return f"plan {plan.id} of {plan.day}: {len(plan.planned)} of {len(plan.known)} cases"

@@ -1,0 +1,1 @@
+"""Which cases a night measures, so that it fits a budget and nothing is forgotten."""

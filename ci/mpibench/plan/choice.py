@@ -1,0 +1,192 @@
+"""Which cases a night measures.
+
+In this order, each as far as the budget has room:
+
+1. the core, each night: smoke cases on the fewest nodes of a fabric, cases with learned references, one case for each entry of
+   ``expected.yaml``;
+2. pairs of values that no night of the last K - 1 has measured though they existed: with them every pair comes at least once in
+   any K nights, and where they do not fit the plan says so and is broken;
+3. cases that were not proven when they were last tried;
+4. pairs that were not measured for half of K nights or more, the stalest first, so that few become due in one night;
+5. the stalest cases.
+
+Within one of these the cheaper way comes first, and among equals an order that changes from day to day.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+from .cases import ListedCase
+from .cover import ROUNDING, PairTable, greedy
+
+#: Why a case is in a plan.
+SMOKE, REFERENCE, EXPECTED = "smoke", "has references", "named in expected.yaml"
+DUE, FAILED, PAIRS, STALEST = "pairs that are due", "failed when last tried", "stale pairs", "among the stalest"
+#: Why it is not.
+NO_ROOM = "no room tonight"
+#: By how much a pair that is one night staler goes before another: more than cases usually differ in cost.
+PER_NIGHT = 4.0
+#: Age in nights of a case that was never tried, or not in the nights that are known.
+NEVER = 10**6
+
+
+@dataclass(frozen=True)
+class CoverState:
+    """Where a night begins.
+
+    :param waiting: nights for which each pair has existed without being measured: what makes it due.
+    :param stale: nights since each pair was measured, those that never were as many as K: what is measured first.
+    :param age: nights since each case was tried, :data:`NEVER` without any; 1: the last night.
+    :param failed: cases that were not proven when they were last tried.
+    """
+
+    waiting: Mapping[int, int]
+    stale: Mapping[int, int]
+    age: Sequence[int]
+    failed: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What one night measures.
+
+    :param reasons: case to why it is measured.
+    :param spent: of the budget, in its unit.
+    :param core: what the core takes; above the budget nothing else is chosen, and of the core what fits.
+    :param overdue: pairs that were due and did not fit.
+    """
+
+    reasons: Mapping[int, str]
+    spent: float
+    core: float
+    overdue: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What is to be chosen from.
+
+    :param cases: all that exist.
+    :param shares: of each, what it takes of the budget.
+    :param core: cases that are measured each night, each with why.
+    :param room: the budget.
+    :param nights: K.
+    """
+
+    cases: Sequence[ListedCase]
+    shares: Sequence[float]
+    core: Mapping[int, str]
+    room: float
+    nights: int
+    pairs: PairTable = field(repr=False)
+
+    def choose(self, state: CoverState, day: date) -> Chosen:
+        """What the night of a day measures."""
+        taken: dict[int, str] = {}
+        ties = _ties(self.cases, day)
+        spent = 0.0
+
+        def add(found: Iterable[int], why: str) -> None:
+            nonlocal spent
+            for one in found:
+                if one not in taken and spent + self.shares[one] <= self.room + ROUNDING:
+                    taken[one] = why
+                    spent += self.shares[one]
+
+        def cover(weights: dict[int, float], why: str) -> set[int]:
+            """Choose cases for pairs; what was not covered."""
+            for one in taken:
+                for pair in self.pairs.of[one]:
+                    weights.pop(pair, None)
+            rest = (one for one in range(len(self.cases)) if one not in taken)
+            add(greedy(weights, rest, self.pairs.of, self.shares.__getitem__, self.room - spent, ties.__getitem__), why)
+            return set(weights)
+
+        core = sum(self.shares[one] for one in self.core)
+        for one in sorted(self.core, key=lambda one: (-state.age[one], ties[one])):
+            add([one], self.core[one])
+        if len(taken) < len(self.core):
+            return Chosen(taken, spent, core)
+        overdue = cover({pair: 1.0 for pair, nights in state.waiting.items() if nights >= self.nights - 1}, DUE)
+        add(sorted(state.failed, key=lambda one: (-state.age[one], ties[one])), FAILED)
+        soon = math.ceil(self.nights / 2)
+        cover({pair: 2.0 ** (PER_NIGHT * (age - self.nights)) for pair, age in state.stale.items() if age >= soon}, PAIRS)
+        add(sorted(range(len(self.cases)), key=lambda one: (-state.age[one], ties[one])), STALEST)
+        return Chosen(taken, spent, core, frozenset(overdue))
+
+    def after(self, state: CoverState, chosen: Chosen) -> CoverState:
+        """Where the next night begins, if all that was chosen is measured."""
+        covered = {pair for one in chosen.reasons for pair in self.pairs.of[one]}
+        return CoverState(
+            {pair: 0 if pair in covered else nights + 1 for pair, nights in state.waiting.items()},
+            {pair: 0 if pair in covered else min(nights + 1, self.nights) for pair, nights in state.stale.items()},
+            [1 if one in chosen.reasons else min(age + 1, NEVER) for one, age in enumerate(state.age)],
+            frozenset(one for one in state.failed if one not in chosen.reasons),
+        )
+
+    def ahead(self, state: CoverState, first: Chosen, day: date, nights: int) -> list[Chosen]:
+        """The choices of some nights, one a day, of which the first is made."""
+        found = [first]
+        while len(found) < nights:
+            state = self.after(state, found[-1])
+            found.append(self.choose(state, day + timedelta(days=len(found))))
+        return found
+
+    def nights_to_all(self, state: CoverState, first: Chosen, ahead: Sequence[Chosen]) -> float:
+        """In about how many nights every case comes, from what the nights ahead have room for beside what comes again."""
+        seen = {one for one, age in enumerate(state.age) if age < NEVER}
+        new = [len(seen)]
+        for chosen in ahead:
+            seen |= set(chosen.reasons)
+            new.append(len(seen))
+        left = len(self.cases) - new[-1]
+        per_night = (new[-1] - new[0]) / len(ahead)
+        return len(ahead) + left / per_night if left and per_night else float(len(ahead)) if not left else math.inf
+
+
+def _ties(cases: Sequence[ListedCase], day: date) -> list[str]:
+    """An order of cases that is the same whenever it is asked for, and another each day."""
+    return [hashlib.blake2b(f"{day} {case}".encode(), digest_size=8).hexdigest() for case in cases]
+
+
+def state_of(
+    candidates: Candidates,
+    nights: Sequence[date],
+    tried: Mapping[date, Iterable[ListedCase]],
+    existed: Callable[[date], Iterable[ListedCase]],
+    last: Mapping[ListedCase, date],
+    failed: Iterable[ListedCase],
+) -> CoverState:
+    """Where a night begins, from what earlier nights did.
+
+    :param nights: their days, the newest first.
+    :param tried: by day the cases that ran or were skipped with a reason.
+    :param existed: the cases that a night knew of.
+    :param last: the day on which each case was last tried.
+    :param failed: cases that were not proven then.
+    """
+    window = list(nights[: max(candidates.nights - 1, 0)])
+    waiting = dict.fromkeys(range(len(candidates.pairs)), 0)
+    stale = dict.fromkeys(waiting, candidates.nights)
+    still = set(waiting)
+    known = set(waiting)
+    for number, day in enumerate(window):
+        measured = candidates.pairs.known(tried.get(day, ()))
+        for pair in still & measured:
+            stale[pair] = number
+        still -= measured
+        # Where a pair did not exist yet nobody can have waited for it.
+        known &= candidates.pairs.known(existed(day)) | measured
+        for pair in still & known:
+            waiting[pair] = number + 1
+    for pair in set(waiting) - still:
+        waiting[pair] = stale[pair]
+    place = {day: number + 1 for number, day in enumerate(nights)}
+    index = {case: number for number, case in enumerate(candidates.cases)}
+    age = [place.get(last[case], NEVER) if case in last else NEVER for case in candidates.cases]
+    return CoverState(waiting, stale, age, frozenset(index[case] for case in failed if case in index))

@@ -1,0 +1,73 @@
+"""What planned nights hold: ``PYTHONPATH=ci python -m studies.planned_nights --budget 30m [-- REFRAME OPTION...]``. Prints.
+
+Of the whole matrix of a mode, of one planned night and of so many nights, each after the other as planned: jobs, launches,
+node-hours, minutes, and the pairs of values that are covered. Costs are those of stored sessions, where there are any, else
+those of the model; a night of which no other is stored takes its jobs one after the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+
+from mpibench.night import planned_night
+from mpibench.plan import making
+from mpibench.plan.making import NightPlan
+from reframe_tests.harness.sites.site import ROOT
+
+
+def totals(plan: NightPlan, cases: Iterable[int]) -> str:
+    """Jobs, launches, node-hours and hours of some cases, one after the other."""
+    found = [plan.cost[one] for one in cases]
+    hours, node_hours = sum(one.seconds for one in found) / 3600, sum(one.seconds * one.nodes for one in found) / 3600
+    return f"{len(found)} jobs, {sum(one.launches for one in found)} launches, {node_hours:.1f} node-hours, {hours:.2f} h"
+
+
+def describe(plan: NightPlan) -> list[str]:
+    """The matrix, a night and its week."""
+    pairs = plan.candidates.pairs
+    covered = [{pair for one in night.reasons for pair in pairs.of[one]} for night in plan.ahead]
+    week = [one for night in plan.ahead for one in night.reasons]
+    return [
+        f"whole matrix: {totals(plan, range(len(plan.candidates.cases)))}, {len(pairs)} pairs",
+        f"core: {totals(plan, plan.candidates.core)}",
+        f"tonight: {totals(plan, plan.tonight.reasons)}, {len(covered[0])} pairs",
+        f"{len(plan.ahead)} nights: {totals(plan, week)}, {len(set().union(*covered))} pairs, {len(set(week))} different cases",
+        f"pairs of each night: {', '.join(str(len(one)) for one in covered)}",
+        *(f"NOT KEPT: {sentence}" for sentence in plan.record.broken),
+    ]
+
+
+def main() -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--budget", required=True)
+    parser.add_argument("--nights", default="")
+    parser.add_argument("--mode", default="nightly")
+    parser.add_argument("--root", type=Path, default=ROOT, help="checkout with site_configs and environments")
+    parser.add_argument("options", nargs="*", help="for ReFrame, after --")
+    given = parser.parse_args()
+    if given.root != ROOT:
+        os.environ["RFM_CONFIG_FILES"] = str(given.root / "site_configs" / "settings.py")
+    asked = planned_night.request(
+        given.budget,
+        given.mode,
+        given.mode,
+        given.options,
+        given.root / "results" / "dataset",
+        day=datetime.now(timezone.utc).date(),
+        nights=given.nights,
+        root=given.root,
+    )
+    began = time.perf_counter()
+    plan = making.make(asked)
+    print("\n".join(describe(plan)))
+    print(f"planned in {time.perf_counter() - began:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

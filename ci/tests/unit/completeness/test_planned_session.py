@@ -1,0 +1,166 @@
+"""A planned session: what was not planned is not missing, what was planned is; an untrusted plan excuses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mpibench.completeness import expected, expected_file
+from mpibench.plan import record
+from mpibench.plan.cases import ListedCase
+from mpibench.plan.record import PlannedCase, PlanRecord, Prediction
+from mpibench.watch import drift, gate
+from mpibench.watch.gate_answer import MISSING
+from synthetic_stack import write_stack
+from synthetic_verdicts import FIRST, write_session
+
+STACKS = ("a-spack", "b-spack")
+#: Test, group, processes per node: two cases a stack of one group, one of another.
+CASES = (("ImbPointToPoint", "p2p", 1), ("ImbPointToPoint", "p2p", 2), ("ImbCollectives", "collectives", 2))
+
+
+def name(test: str, ppn: int) -> str:
+    return f"{test} %fabric=eth1g %nodes=2 %ppn={ppn} %pinning=bunch"
+
+
+ALL = {ListedCase("node", stack, name(test, ppn)): (group, ppn) for stack in STACKS for test, group, ppn in CASES}
+FIRST_ONES = [case for case in ALL if case.stack == "a-spack" and case.group == "p2p"]
+
+
+def plan(
+    folder: Path,
+    number: int,
+    planned: Iterable[ListedCase],
+    known: Iterable[ListedCase] = tuple(ALL),
+    system: str = "testbed",
+) -> PlanRecord:
+    """The plan of a night, in the dataset."""
+    chosen = set(planned)
+    day = (FIRST + timedelta(days=number)).date()
+    rows = tuple(PlannedCase(case, case in chosen, "smoke" if case in chosen else "no room tonight", None, 1) for case in known)
+    made = PlanRecord(system, day, "nightly", "nightly", "30m", 7, Prediction(1, 1, 1, 1), 9, 9, (), rows)
+    made.write(folder / "set")
+    return made
+
+
+def night(folder: Path, number: int, ran: Iterable[ListedCase], planned: PlanRecord | None = None, **options: object) -> str:
+    wheres = [
+        {"name": case.name, "group": ALL[case][0], "ppn": ALL[case][1], "ppn_symbol": str(ALL[case][1]), "stack": case.stack}
+        for case in ran
+    ]
+    labels = {"run": "nightly", **({record.LABEL: planned.id} if planned else {})}
+    stacks = {"stacks": ("unused",)}
+    return write_session(folder / "set", number, sizes=(8,), where=wheres, labels=labels, **stacks, **options)  # type: ignore[arg-type]
+
+
+def judge(folder: Path, session: str) -> expected.Completeness:
+    return expected.judge(folder / "set", "testbed", session, root=folder)
+
+
+def test_what_was_not_planned_is_not_missing(tmp_path: Path) -> None:
+    night(tmp_path, 0, ALL)
+    made = plan(tmp_path, 1, FIRST_ONES)
+    answer = judge(tmp_path, night(tmp_path, 1, FIRST_ONES, made))
+    assert answer.complete, answer.lines()
+    assert f"plan {made.id} of 2026-01-06: 2 of 6 cases" in answer.summary
+    assert not judge(tmp_path, night(tmp_path, 2, FIRST_ONES)).complete, "without the plan it is"
+
+
+def test_a_planned_case_that_did_not_run_is_missing(tmp_path: Path) -> None:
+    night(tmp_path, 0, ALL)
+    made = plan(tmp_path, 1, FIRST_ONES)
+    answer = judge(tmp_path, night(tmp_path, 1, FIRST_ONES[:1], made))
+    assert any(
+        line.startswith("missing: planned and not proven: partition node, stack a-spack, fabric eth1g, group p2p: ")
+        and "%ppn=2 %pinning=bunch (did not run)" in line
+        for line in answer.missing
+    ), answer.lines()
+
+
+def test_on_a_first_night_a_planned_case_that_failed_is_missing_and_one_that_was_skipped_is_a_note(tmp_path: Path) -> None:
+    made = plan(tmp_path, 0, FIRST_ONES)
+    failed = night(tmp_path, 0, FIRST_ONES, made, result="fail", evidence="contradicted")
+    [line] = [line for line in judge(tmp_path, failed).missing if "planned and not proven" in line]
+    assert line.count("(fail: without proof)") == 2
+    one = plan(tmp_path, 1, FIRST_ONES)
+    where = [
+        {"name": case.name, "group": "p2p", "ppn": ALL[case][1], "stack": "a-spack", "result": result, "evidence": proof}
+        for case, result, proof in zip(FIRST_ONES, ("pass", "skip"), ("proven", ""), strict=True)
+    ]
+    where[1]["reason"] = "no such rail"
+    labels = {"run": "nightly", record.LABEL: one.id}
+    answer = judge(tmp_path, write_session(tmp_path / "set", 1, sizes=(8,), where=where, labels=labels))
+    assert answer.complete, answer.lines()
+    assert answer.notes == (f"planned and skipped, never proven here: {FIRST_ONES[1].name}: no such rail",)
+
+
+def test_what_failed_is_expected_until_it_is_proven_again_planned_or_not(tmp_path: Path) -> None:
+    night(tmp_path, 0, ALL)
+    rest = [case for case in ALL if case not in FIRST_ONES]
+    night(tmp_path, 1, rest, plan(tmp_path, 1, rest), result="fail", evidence="contradicted")
+    answer = judge(tmp_path, night(tmp_path, 2, FIRST_ONES, plan(tmp_path, 2, FIRST_ONES)))
+    assert not answer.complete and any("stack b-spack" in line for line in answer.missing), answer.lines()
+    night(tmp_path, 3, rest, plan(tmp_path, 3, rest))
+    assert judge(tmp_path, night(tmp_path, 4, FIRST_ONES, plan(tmp_path, 4, FIRST_ONES))).complete
+
+
+def test_a_case_that_no_longer_exists_is_a_hole_as_ever(tmp_path: Path) -> None:
+    night(tmp_path, 0, ALL)
+    made = plan(tmp_path, 1, FIRST_ONES, known=[case for case in ALL if case.stack == "a-spack"])
+    answer = judge(tmp_path, night(tmp_path, 1, FIRST_ONES, made))
+    assert any("missing: stack b-spack: none of the " in line for line in answer.missing), answer.lines()
+    path = expected_file.path_of("testbed", tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_text("retired: [{stack: b-spack, date: 2026-01-05, reason: gone}]")
+    made = plan(tmp_path, 2, FIRST_ONES, known=[case for case in ALL if case.stack == "a-spack"])
+    assert judge(tmp_path, night(tmp_path, 2, FIRST_ONES, made)).complete
+
+
+def test_a_registered_stack_and_a_fabric_are_expected_where_they_were_planned(tmp_path: Path) -> None:
+    for stack in STACKS:
+        write_stack(tmp_path / "environments" / stack, name=stack)
+    path = tmp_path / "site_configs" / "testbed" / "system.py"
+    path.parent.mkdir(parents=True)
+    fabrics = {"eth1g": {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}}
+    partition = {"name": "node", "scheduler": "local", "launcher": "local", "extras": {"fabrics": fabrics}}
+    system = {"name": "testbed", "descr": "x", "hostnames": ["x"], "partitions": [partition]}
+    path.write_text(f"system = {system!r}\n")
+    answer = judge(tmp_path, night(tmp_path, 0, FIRST_ONES, plan(tmp_path, 0, FIRST_ONES)))
+    assert answer.complete, answer.lines()
+    assert (answer.expected, answer.there) == (2, 2), "of stack b-spack no case was planned"
+    rest = [case for case in ALL if case.stack == "b-spack"]
+    answer = judge(tmp_path, night(tmp_path, 1, FIRST_ONES, plan(tmp_path, 1, [*FIRST_ONES, *rest])))
+    assert any("stack b-spack" in line for line in answer.missing), answer.lines()
+
+
+@pytest.mark.parametrize("wrong", ["absent", "edited", "another day", "another system"])
+def test_a_plan_that_cannot_be_trusted_is_red_and_excuses_nothing(tmp_path: Path, wrong: str) -> None:
+    night(tmp_path, 0, ALL)
+    system = "elsewhere" if wrong == "another system" else "testbed"
+    made = plan(tmp_path, 3 if wrong == "another day" else 1, FIRST_ONES, system=system)
+    [path] = (tmp_path / "set" / record.FOLDER).glob(f"*{made.id}.json")
+    if wrong == "absent":
+        path.unlink()
+    elif wrong == "edited":
+        path.write_text(made.text.replace("no room tonight", "no room today"))
+    session = night(tmp_path, 1, FIRST_ONES, made)
+    answer = judge(tmp_path, session)
+    assert any(line.startswith("plan: ") for line in answer.missing), answer.lines()
+    assert any("group collectives" in line or "stack b-spack" in line for line in answer.missing), "everything is expected"
+    found = gate.decide(tmp_path / "set", "testbed", session, max_age_hours=24 * 3650, root=tmp_path)
+    assert not found.passed
+
+
+def test_the_gate_and_drift_know_the_plan(tmp_path: Path) -> None:
+    for number in range(4):
+        night(tmp_path, number, ALL, plan(tmp_path, number, ALL))
+    session = night(tmp_path, 4, FIRST_ONES, plan(tmp_path, 4, FIRST_ONES))
+    found = gate.decide(tmp_path / "set", "testbed", session, max_age_hours=24 * 3650, root=tmp_path)
+    assert [one for one in found.problems if one.kind == MISSING] == []
+    history = drift.read(tmp_path / "set")
+    assert drift.absent(history) == [], "what was not planned is not absent"
+    assert drift.absent(replace(history, planned=False)) != [], "as it would be of a whole night"

@@ -1,0 +1,112 @@
+"""The file of a plan: what it says comes back, and what is not as it was made is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from mpibench.plan import record
+from mpibench.plan.cases import ListedCase
+from mpibench.plan.record import PlannedCase, PlanRecord, Prediction
+from reframe_tests.harness.sites import planned_cases
+from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+
+DAY = date(2026, 11, 23)
+ONE, TWO = ListedCase("p", "a-spack", "ImbPointToPoint %ppn=1"), ListedCase("p", "b-spack", "ImbPointToPoint %ppn=1")
+PLAN = PlanRecord(
+    **{"system": "mysystem", "day": DAY, "label": "nightly", "mode": "nightly", "budget": "30m", "nights": 7},
+    **{"predicted": Prediction(1, 7, 0.5, 12.5), "pairs": 9, "pairs_tonight": 5, "broken": ("because",)},
+    cases=(PlannedCase(ONE, True, "smoke", None, 61.04), PlannedCase(TWO, False, "no room tonight", DAY, 3.0)),
+)
+LABELS = {"run": "nightly", "plan": PLAN.id}
+EVENING = datetime(2026, 11, 23, 22, 0, tzinfo=timezone.utc)
+
+
+def test_a_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    path = PLAN.write(tmp_path)
+    again = record.read(path)
+    assert again.text == PLAN.text and again.id == PLAN.id
+    assert again.planned == {ONE} and again.known == {ONE, TWO}
+    assert record.of_session(tmp_path, LABELS, "mysystem", EVENING) == again
+    assert record.of_session(tmp_path, {"run": "nightly"}, "mysystem", EVENING) is None
+
+
+def test_two_plans_of_a_day_have_files_of_their_own(tmp_path: Path) -> None:
+    other = dataclasses.replace(PLAN, budget="40m")
+    assert PLAN.write(tmp_path) != other.write(tmp_path)
+    assert record.find(tmp_path, PLAN.id).budget == "30m"
+
+
+def test_what_is_not_as_it_was_made_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=f"the plan {PLAN.id} is not in "):
+        record.of_session(tmp_path, LABELS, "mysystem", EVENING)
+    path = PLAN.write(tmp_path)
+    path.write_text(PLAN.text.replace('"planned": true', '"planned": false'))
+    with pytest.raises(BadInput, match="was changed after it was made"):
+        record.of_session(tmp_path, LABELS, "mysystem", EVENING)
+
+
+@pytest.mark.parametrize(
+    ("labels", "system", "started"),
+    [
+        (LABELS, "other", EVENING),
+        ({**LABELS, "run": "acceptance"}, "mysystem", EVENING),
+        (LABELS, "mysystem", EVENING + timedelta(days=1)),
+        (LABELS, "mysystem", EVENING - timedelta(days=1)),
+        ({**LABELS, "plan": "../../x"}, "mysystem", EVENING),
+    ],
+)
+def test_a_plan_of_another_night_is_refused(tmp_path: Path, labels: dict[str, str], system: str, started: datetime) -> None:
+    PLAN.write(tmp_path)
+    with pytest.raises(BadInput, match="plan"):
+        record.of_session(tmp_path, labels, system, started)
+
+
+def test_a_night_that_was_planned_before_midnight_may_begin_after_it(tmp_path: Path) -> None:
+    PLAN.write(tmp_path)
+    assert record.of_session(tmp_path, LABELS, "mysystem", EVENING + timedelta(hours=2, minutes=20)) is not None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"layout": 1, "cases": [{"name": 3}]}'])
+def test_a_file_that_is_no_plan_is_one_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / f"2026-11-23-mysystem-{record.checksum(text)}.json"
+    path.write_text(text)
+    with pytest.raises(BadInput, match="is damaged"):
+        record.read(path)
+    with pytest.raises(BadInput, match="cannot be read"):
+        record.read(tmp_path / "none.json")
+
+
+def test_reframe_reads_the_planned_cases_of_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = PLAN.write(tmp_path)
+    monkeypatch.setenv(planned_cases.VARIABLE, str(path))
+
+    class Test:
+        def __init__(self, name: str) -> None:
+            self.display_name, self.valid_systems, self.valid_prog_environs = name, ["*"], ["+imb"]
+
+    planned, other = Test("ImbPointToPoint %ppn=1"), Test("ImbPointToPoint %ppn=2")
+    planned_cases.narrow([planned, other], "mysystem")
+    assert (planned.valid_systems, planned.valid_prog_environs) == (["mysystem:p"], ["a-spack"])
+    assert (other.valid_systems, other.valid_prog_environs) == ([], [])
+    planned_cases.check("ImbPointToPoint %ppn=1", "p", "a-spack")
+    with pytest.raises(NotMeasured, match=planned_cases.NOT_PLANNED):
+        planned_cases.check("ImbPointToPoint %ppn=1", "p", "b-spack")
+    with pytest.raises(BadInput, match="is a plan for system 'mysystem'"):
+        planned_cases.narrow([planned], "generic")
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", '{"system": "a"}', json.dumps({"system": "a", "cases": [{}]})])
+def test_without_a_plan_to_read_reframe_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
+    path = tmp_path / "plan.json"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setenv(planned_cases.VARIABLE, str(path))
+    with pytest.raises(BadInput, match=planned_cases.VARIABLE):
+        planned_cases.narrow([], "a")
+    monkeypatch.delenv(planned_cases.VARIABLE)
+    planned_cases.narrow([], "a")
