@@ -14,6 +14,6 @@ class Placement(FabricTest):
 
 @rfm.simple_test
 class OsuStartup(MaintenanceTest):
-    """Time in MPI_Init, and ranks that only say that they are there (OSU)."""
+    """Time in MPI_Init and of a whole launch, a point for each of the node counts (OSU)."""
 
     group = "startup_osu"

@@ -41,7 +41,7 @@ class BatchSystem:
 #: older versions.
 SLURM = BatchSystem(
     "Slurm",
-    ("slurm", "squeue"),
+    ("slurm", "squeue", "slurm_shared", "squeue_shared"),
     ("SLURM_",),
     "SLURM_JOB_ID",
     "sbatch",

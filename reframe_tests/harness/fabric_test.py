@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import ReframeError, SanityError, SkipTestError
+from reframe.core.exceptions import ReframeError, SanityError
 
 from .evidence import data_check, loaded_modules, recorder
-from .job import condition, ending, idle_nodes, interleaved, modules, parameters, script
+from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script
 from .job.condition import Condition
 from .results import agreement, growth, measurement
 from .samples import ReferenceCheck, Sample
@@ -180,32 +180,18 @@ class FabricTest(rfm.RunOnlyRegressionTest):
 
     @classmethod
     def _map_variant_num(cls, variant_num: int | None = None) -> tuple[int | None, int | None]:
-        """Where a variant lies in the space of parameters; one that can be measured nowhere is not made.
+        """What can be measured nowhere is not made."""
 
-        ReFrame 4.10 asks this first where it makes an instance (``core/meta.py``, ``RegressionTestMeta.__call__``), and then
-        gives the instance its fifty variables: most of the time of ``reframe -l``, and most instances would be of no use.
+        def find_places(point: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[tuple[str, str]]]:
+            places = cls._places({"group": cls.group, **point})
+            return places.partitions, places.left_out
 
-        :raises SkipTestError: it can be measured nowhere; ReFrame goes on to the next.
-        """
-        metaclass: Any = type(cls)
-        index, fixtures = metaclass._map_variant_num(cls, variant_num)
-        # Without a group ReFrame says what is wrong, where the instance is made.
-        if variant_num is None or not cls.var_space["group"].is_defined() or selected_tests.is_wanted(cls, variant_num):
-            return index, fixtures
-        point = {"group": cls.group, **cls.param_space[index]}
-        places = cls._places(point)
-        if not places.partitions:
-            name = cls.__name__ + "".join(f" %{each}={param.format(point[each])}" for each, param in cls.raw_params.items())
-            selected_tests.pass_over(cls, variant_num, name, places.left_out)
-            raise SkipTestError(f"{name} can be measured nowhere on this system")
-        return index, fixtures
+        return cases.map_variant(cls, variant_num, find_places)
 
     @classmethod
     def get_variant_info(cls, variant_num: int, **options: Any) -> Any:
-        """Parameters of a variant, made or not: ``-P``, ``--repeat`` and ``--distribute`` ask where nobody catches a skip."""
-        metaclass: Any = type(cls)
-        with selected_tests.described(cls, variant_num):
-            return metaclass.get_variant_info(cls, variant_num, **options)
+        """Parameters of a variant, made or not."""
+        return cases.describe_variant(cls, variant_num, **options)
 
     @run_after("setup")
     def resolve_condition(self) -> None:
@@ -371,7 +357,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             name = catalogue.metric_name(found.first, f"over_{found.second}", found.message_bytes)
             metrics[name], bounds[name] = (found.ratio, FRACTION.unit), (0.0, None, None, FRACTION.unit)
             self.agreement = [*self.agreement, found.as_dict()]
-        for grown in growth.compare(values.values(), self.ranks_per_node):
+        # Of an oversubscribed job the smaller node counts may have a core for each rank, and are another measurement.
+        for grown in growth.compare(() if self._condition.oversubscribed else values.values(), self.ranks_per_node):
             name = catalogue.metric_name(grown.benchmark, "over_log2", grown.message_bytes, grown.variant)
             metrics[name], bounds[name] = (grown.ratio, FRACTION.unit), (0.0, None, None, FRACTION.unit)
         self.gates = [gate.as_dict() for gate in gates]
@@ -382,34 +369,14 @@ class FabricTest(rfm.RunOnlyRegressionTest):
 
     def _physics_reference(self) -> references.Reference | None:
         """What a link must reach; nothing where ranks wait for each other's cores and not for the link."""
-        most = self.current_partition.extras.get("most_timed_ranks")
-        if most is not None and self._condition.ranks > most:
+        if self._condition.oversubscribed:
             return None
         share = catalogue.LEVELS[self.level].link_share * self._condition.fabric.share_used(self._condition.rank_numa)
         return references.physics_reference(self._condition.fabric, share)
 
     def _learned_references(self) -> dict[str, references.Reference]:
-        """References ReFrame finds for this case in the system's references.yaml; empty where it knows none.
-
-        :raises ReframeError: for a file that cannot be read, or an entry for this case that could hold nothing. Other entries
-            fail only the cases they are for; of what is for none, ``mpibench doctor`` and the night say so.
-        """
-        where = (self.current_partition.fullname, self.current_environ.name)
-        try:
-            faults = site.reference_faults(self.current_system.name)
-            file = site.references_for_reframe(self.current_system.name, Path(self.stagedir))
-        except references.ReferenceError as error:
-            raise ReframeError(str(error)) from None
-        for fault in faults:
-            if fault.concerns((type(self).__name__, *where, self.fabric, self.nodes, self.ranks_per_node, self.pinning)):
-                raise ReframeError(fault.sentence)
-        if file is None:
-            return {}
-        self.reference = {"$ref": str(file)}
-        try:
-            return dict(self.reference[self])
-        except KeyError:
-            return {}
+        """References that the system's references.yaml has for this case."""
+        return cases.find_references(self)
 
 
 # ReFrame 4.10 goes through its whole stack each time a deprecated variable is read, also where it suppresses the warning, and

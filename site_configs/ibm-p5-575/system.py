@@ -30,6 +30,11 @@ _RECOMMENDED = [
 ]
 
 
+def _rail(link):
+    # "Two IBM GX dual-port 4X IB adapters" (appendix A).
+    return {"device": f"ib{link}", "line_rate_gbit_per_s": 8, "adapter": f"hca{link // 2}"}
+
+
 def _partition(links):
     return {
         "name": f"links{links}",
@@ -44,7 +49,11 @@ def _partition(links):
                 "ib4x": {
                     "transport": "verbs",
                     "scope": "cluster",
-                    "rails": [{"device": f"ib{link}", "line_rate_gbit_per_s": 8} for link in range(links)],
+                    # Two ports of an adapter each (appendix A).
+                    "rails": [
+                        {"device": f"ib{link}", "line_rate_gbit_per_s": 8, "adapter": f"hca{link // 2}"}
+                        for link in range(links)
+                    ],
                 },
                 "shm": {"transport": "shm", "scope": "node"},
             },

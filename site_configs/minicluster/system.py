@@ -10,6 +10,8 @@ _WRITTEN = Path("/etc/mpibench/node.json")
 #: Without a cluster, for dry runs: two cores a node.
 _TWO_CORES = {"processor": describe(sockets=1, cores_per_socket=2), "faked": False, "cores": 2}
 _NODE = json.loads(_WRITTEN.read_text()) if _WRITTEN.exists() else _TWO_CORES
+#: Of a cluster of two, unless more is written of this one.
+_NODE_COUNTS = {"node_counts": [2], **_NODE}["node_counts"]
 
 #: The nodes share the machine's cores. A rank that polls without pause keeps the rank it waits for from running: at two ranks
 #: per node on two cores, an Allreduce of 1 KiB took longer than 10 ms with Intel MPI and MPICH, and 30 to 300 us so. With a
@@ -54,12 +56,13 @@ def _partition(name, descr, fabric, launcher="srun", queue=None):
         "env_vars": [*_GIVE_WAY, *(_ONE_CORE_EACH if launcher == "srun" else [])],
         "extras": {
             "fabrics": {fabric: within if fabric == "shm" else {**between, **_FABRICS[fabric]}},
-            "node_counts": [2],
+            "node_counts": _NODE_COUNTS,
             # Four ranks on two cores wait for each other: a small message takes a millisecond instead of 30 us.
-            "most_repetitions": 200,
+            # Eight on one core, as faked nodes can have them, take seconds for a collective.
+            "most_repetitions": 5 if _NODE["faked"] else 200,
             # For the same reason four ranks say nothing about a link: 0.05 of the rate of eth10g on two cores.
             "most_timed_ranks": _NODE["cores"],
-            # Launchers would refuse more ranks than there really are cores.
+            # Launchers would refuse more ranks than there really are cores. What then shares cores is labelled oversubscribed.
             "oversubscribe": _NODE["faked"],
             # The nodes share this machine's cores: the same core list on each of them is the same core twice, and two ranks
             # on one core answer each other in milliseconds. Slurm's own order (default) keeps them apart. Faked cores are there

@@ -7,7 +7,9 @@ from reframe_tests.harness.machine.topology import describe
 
 #: Configuration: two Xeon Gold 6252 with 24 cores and Hyper-Threading on.
 _NODE = describe(sockets=2, cores_per_socket=24, smt=2, numbering="smt_last", arch="cascadelake")
-_RAILS = [{"device": f"hfi1_{unit}", "line_rate_gbit_per_s": 100, "numa_node": unit} for unit in (0, 1)]
+_RAILS = [
+    {"device": f"hfi1_{unit}", "line_rate_gbit_per_s": 100, "numa_node": unit, "adapter": f"hfi{unit}"} for unit in (0, 1)
+]
 #: The article calls 100 and 200 Gbit/s reached; what counts as reached is ours.
 _BETWEEN = {"transport": "psm2", "scope": "cluster", "min_efficiency": 0.95}
 

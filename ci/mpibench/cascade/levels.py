@@ -168,10 +168,18 @@ def _reached(case: Case, sample: Sample, question: CascadeQuestion, row: Benchma
         values = [question.size / value for value in values]  # bytes per us are MB/s
     level = _level_of(row)
     program = row.name if row.binary == row.name else f"{row.binary} {row.name}"
-    middle, rate = statistics.median(values), case.condition.get("line_rate_gbit_per_s")
+    middle, rate = statistics.median(values), _rate_of_one_rank(case)
     share = middle * references.GBIT_PER_MB / rate if rate and question.more_is_better else None
     name = f"{row.name}, {case.stack}" if level == MPI else program
     return Reached(level, name, middle, min(values), max(values), share)
+
+
+def _rate_of_one_rank(case: Case) -> float | None:
+    """Line rate in Gbit/s of what one rank on a node can use: one of several rails, unless its messages are striped."""
+    rate, devices = case.condition.get("line_rate_gbit_per_s"), case.condition.get("devices")
+    if not rate or case.condition.get("striped") or not isinstance(devices, list) or len(devices) < 2:
+        return rate or None
+    return float(rate) / len(devices)
 
 
 def _why_absent(cases: list[Case], question: CascadeQuestion, rows: list[Benchmark]) -> str:

@@ -10,6 +10,8 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
+from reframe_tests.harness.suites.benchmark import growing_node_counts
+
 from .plan import CLUSTER_NAME, FABRICS, HEAD, Node, Plan, Topology
 
 #: Default and longest run time of a job in minutes: a hung job ends even if a test forgets its own limit.
@@ -110,8 +112,10 @@ def node_json(plan: Plan) -> str:
 
     ``processor``: its topology as ReFrame wants it (``systems.partitions.processor``); NUMA nodes are taken to be the sockets.
     ``faked``: whether it shows cores that the machine does not have. ``cores``: those that all nodes share.
+    ``node_counts``: those to measure on, 2, 4, 8, ... up to all.
     """
     shown = plan.topology(plan.compute_nodes[0])
+    counts = {"node_counts": growing_node_counts(max(2, plan.compute))}
     sockets = [
         shown.cpus[first : first + shown.cores_per_socket] for first in range(0, len(shown.cpus), shown.cores_per_socket)
     ]
@@ -129,7 +133,7 @@ def node_json(plan: Plan) -> str:
             "caches": [],
         },
     }
-    return json.dumps({"processor": row, "faked": not shown.real, "cores": len(plan.host_cpus)}, indent=1) + "\n"
+    return json.dumps({"processor": row, "faked": not shown.real, "cores": len(plan.host_cpus), **counts}, indent=1) + "\n"
 
 
 def _mask(cpus: Sequence[int]) -> str:

@@ -29,7 +29,10 @@ from .rerun import Rerun, plan, words
 BUDGET_MINUTES = 30.0
 REPORT, LOG = "run-report.json", "reframe.log"
 #: What two measurements must have in common, besides the case's name: of its condition, and its level.
-_ALIKE = ("level", "mpi_version", "lock_hash", "fabric", "nodes", "ppn", "pinning", "suite_options", "striped", "network")
+ALIKE = (
+    *("level", "mpi_version", "lock_hash", "fabric", "nodes", "ppn", "pinning"),
+    *("suite_options", "striped", "oversubscribed", "network"),
+)
 #: What ReFrame says where it ends before it runs anything: its own errors, and ours.
 _ERROR = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
 
@@ -237,7 +240,7 @@ def why_not(first: Case | None, session: Session, again: Case | None, end: str) 
         said = end or first_line(again.reason)
         return f"session {session.uuid[:8]}: it {why}" + (f": {said}" if said else "")
     before, after = ({} if one is None else {**one.condition, "level": one.entry.get("level")} for one in (first, again))
-    unlike = [f"{name} {before.get(name)} and now {after.get(name)}" for name in _ALIKE if before.get(name) != after.get(name)]
+    unlike = [f"{name} {before.get(name)} and now {after.get(name)}" for name in ALIKE if before.get(name) != after.get(name)]
     return f"session {session.uuid[:8]} is another measurement: {', '.join(unlike)}" if unlike else ""
 
 

@@ -1,7 +1,7 @@
 """Cases of ``nodes=all``: how many nodes each had, and what is not missing because another number of them was idle.
 
-They are one history, whose metrics are named with the node counts that a job grew over: 2, 4, 8, ... up to all. Nights of 62
-and of 64 idle nodes have the counts up to 32 in common, and the last ones are never held against one another.
+They are one history, whose metrics are named with node counts: those that a job grew over, 2, 4, 8, ... up to all, or its own.
+Nights of 62 and of 64 idle nodes have the counts up to 32 in common, and the last ones are never held against one another.
 """
 
 from __future__ import annotations

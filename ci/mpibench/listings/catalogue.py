@@ -51,7 +51,7 @@ def _show_contents(console: Console, tests: Mapping[str, str]) -> None:
             table.add_row(f"  {name}", tests.get(name, NOT_RUN), escape(f"{catalogue.GROUPS[name].description}.{what}"))
         console.print(table)
         console.print()
-    only_read = ", ".join(suite.title for suite in catalogue.SUITES.values() if not suite.groups)
+    only_read = ", ".join(suite.title for suite in catalogue.SUITES.values() if not suite.groups and not suite.pairs)
     console.print(f"Outputs that 'mpibench parse' reads and no test starts: {escape(only_read or 'none')}\n", soft_wrap=True)
     console.print(
         "Left: the group, and the test that measures it (reframe -c reframe_tests -n TEST).\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -75,6 +76,11 @@ def page(folders: Sequence[Path] = (ROOT / "reframe_tests",)) -> str:
     return "\n".join([_HEAD, *(_section(suite, offer, tests) for suite, offer in offers)])
 
 
+def _not_any_more(late: Sequence[tuple[str, str]]) -> str:
+    """Those that can only be proven with earlier versions."""
+    return f" ({', '.join(name for _, name in late)} in earlier versions only)" if late else ""
+
+
 def _section(suite: Suite, offer: Offer, tests: dict[str, str]) -> str:
     measured = measured_by(tests)
     offered = [(program, name) for program, names in offer.programs.items() for name in names]
@@ -85,7 +91,9 @@ def _section(suite: Suite, offer: Offer, tests: dict[str, str]) -> str:
         until = ".".join(map(str, catalogue.find(program, name).until)) if (program, name) in measured else ""
         shown = f"{name} (before {until})" if until else name
         lines.setdefault(("" if program == name else program, test), []).append(shown)
-    count = sum(key in measured for key in offered)
+    present = tuple(map(int, re.findall(r"\d+", offer.version)))
+    late = [key for key in offered if key in measured and (last := catalogue.find(*key).until) and last <= present]
+    count = sum(key in measured and key not in late for key in offered)
     left_out = sum(len(names) for names in offer.left_out.values())
     rows = [f"| {program or 'as the benchmark'} | {', '.join(names)} | {test} |" for (program, test), names in lines.items()]
     reasons = [f"| {', '.join(names)} | {reason} |" for reason, names in offer.left_out.items()]
@@ -93,7 +101,8 @@ def _section(suite: Suite, offer: Offer, tests: dict[str, str]) -> str:
         [
             f"## {suite.title} {offer.version}",
             "",
-            f"{count} of {len(offered)} benchmarks are measured; {left_out} programs are left out. Source: {offer.source}.",
+            f"{count} of {len(offered)} benchmarks are measured{_not_any_more(late)}; {left_out} programs are left out. "
+            f"Source: {offer.source}.",
             "",
             "| program | benchmarks | test |",
             "|---|---|---|",

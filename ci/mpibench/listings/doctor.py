@@ -23,7 +23,9 @@ from mpibench.listings import coverage
 from mpibench.stacks import modules
 from reframe_tests.harness import batch_systems, former_names, records
 from reframe_tests.harness.evidence import recorder
+from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric
+from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.printable import printable
 from reframe_tests.harness.sites import references, site, whole_run
 from reframe_tests.harness.stacks import metadata as stack_metadata
@@ -111,6 +113,10 @@ def _stacks(root: Path) -> Iterator[Finding]:
     for stack in stacks:
         suites = ", ".join(f"{name} {row.get('version', '')}".strip() for name, row in stack.suites.items())
         yield Finding(f"stack {stack.name}", OK, f"{stack.mpi} {stack.mpi_version}, {stack.origin}; {suites}")
+        mpi = mpis.find(stack.mpi)
+        family = launchers.families()[stack.launcher_family]
+        for row in (mpi, family):
+            yield from check_untested(f"stack {stack.name}", row.title, row.untested)
     for problem in problems:
         yield Finding("stack", MISSING, problem)
     if not stacks:
@@ -205,10 +211,32 @@ def _system(name: str | None, root: Path) -> Iterator[Finding]:
     for partition in system["partitions"]:
         label = f"{system['name']}:{partition['name']}"
         yield from check_submission(label, partition["scheduler"], here)
+        yield from check_launcher(label, partition["launcher"])
         if "processor" not in partition and partition["scheduler"] != "local":
             yield Finding(label, NOTE, "has no 'processor': ReFrame must detect its topology (general.remote_detect)")
         for fabric in site.fabrics_of(partition["extras"]).values():
             yield from _fabric(f"{label} {fabric.name}", fabric, here and partition["scheduler"] == "local")
+
+
+def check_launcher(label: str, name: str) -> Iterator[Finding]:
+    """Whether a partition's launcher is one that its words are known of, and has ever been run by the project."""
+    if name in launchers.STACKS_OWN:
+        return
+    launcher = launchers.find(name, "")
+    if launcher is None:
+        yield Finding(label, MISSING, f"{launchers.unknown(name)}; correct 'launcher', or describe it in a file of launchers/")
+    else:
+        yield from check_untested(label, f"launcher {launcher.title}", launcher.untested)
+
+
+def check_untested(label: str, what: str, why: str) -> Iterator[Finding]:
+    """A note for what is written from documents alone.
+
+    :param why: as ``untested`` of its record has it.
+    """
+    if why:
+        advice = "its settings are from its documents; look at the evidence of a first smoke session before you trust a number"
+        yield Finding(label, NOTE, f"{what} was never run by this project ({why}): {advice}")
 
 
 def check_submission(label: str, scheduler: str, here: bool) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reframe_tests.harness.preflight import node_answers
+from reframe_tests.harness.preflight import node_answers, out_of_service
 from reframe_tests.harness.preflight.node_answers import NEVER_STARTED, NO_LAUNCHER
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.session import session_folder
@@ -112,7 +112,7 @@ def _left_out(log: Path) -> tuple[str, list[str]]:
 def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
     """What a session of preflight says.
 
-    :param exclude: leave out nodes that are odd, where most of their partition's are not.
+    :param exclude: leave out nodes that are odd or silent, where most of their partition's are not.
     """
     answer = PreflightAnswer()
     for case in session.cases:
@@ -126,6 +126,11 @@ def judge(session: Session, *, exclude: bool) -> PreflightAnswer:
         others = case.entry.get("not_idle")
         if isinstance(others, dict) and all(isinstance(count, int) for count in others.values()):
             answer.notes += [f"{where}: {sentence}" for sentence in node_answers.describe_others(others)]
+        gone = out_of_service.read(case.entry.get("out_of_service"))
+        answer.notes += [f"{where}: {sentence}" for sentence in out_of_service.others(gone)]
+        # Also where the case failed for too many reasons to name, or its job never started.
+        missed = [f"{where}: {sentence}" for sentence in out_of_service.missed(gone)]
+        answer.problems += [sentence for sentence in missed if sentence not in answer.problems]
     if all(case.result == "skip" or NEVER_STARTED in case.reason for case in session.cases):
         why = "see the notes" if session.cases else "the session has no case"
         answer.problems.append(f"preflight: no node was looked at: {why}; {WITHOUT}")
@@ -143,19 +148,22 @@ def _judge_case(case: Case, where: str, exclude: bool, answer: PreflightAnswer) 
     odd = _odd_nodes(case)
     if not exclude or not odd:
         return
-    if 2 * len(odd) >= (case.nodes or 0):
-        answer.notes.append(f"{where}: no node is left out, because {len(odd)} of {case.nodes} are odd")
+    silent = case.entry.get("silent_nodes")
+    asked = (case.nodes or 0) + (len(silent) if isinstance(silent, list) else 0)
+    if 2 * len(odd) >= asked:
+        answer.notes.append(f"{where}: no node is left out, because {len(odd)} of {asked} are odd or did not answer")
         return
     answer.excluded += odd
     answer.notes.append(f"{where}: nothing is measured on {', '.join(odd)}")
 
 
 def _odd_nodes(case: Case) -> list[str]:
-    """Nodes with something that fails, by their names in the scheduler (the first label of the host's name)."""
-    rows = case.entry.get("odd_nodes")
+    """Nodes with something that fails, and those that did not answer, as the scheduler calls them."""
+    rows, silent = case.entry.get("odd_nodes"), case.entry.get("silent_nodes")
     failing = [row for row in rows if isinstance(row, dict) and not row.get("note")] if isinstance(rows, list) else []
+    names = [str(node) for node in silent] if isinstance(silent, list) else []
     try:
-        names = [str(node) for row in failing for value in row["values"] for node in value["nodes"]]
+        names += [str(node) for row in failing for value in row["values"] for node in value["nodes"]]
     except (KeyError, TypeError):
         return []
-    return list(dict.fromkeys(name.partition(".")[0] for name in names))
+    return list(dict.fromkeys(names))

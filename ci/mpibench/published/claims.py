@@ -7,7 +7,7 @@ is neither true nor false: the answer is that there are no figures, never that i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,19 @@ def lines(system: str, root: Path = ROOT) -> list[str]:
         lines += [f"{claim.id}: {answer.outcome},{ratio} wanted {bounds} ({claim.bounds})"]
         lines += [f'  "{claim.sentence}" ({claim.section})', *([f"  note: {claim.note}"] if claim.note else [])]
     return lines
+
+
+def as_data(system: str, root: Path = ROOT) -> dict[str, Any]:
+    """As :func:`lines`, as plain data.
+
+    :raises BadInput: if there are no claims.
+    """
+    rows = published_rows(system, root)
+    answers = [ask(claim, rows) for claim in read(system, root)]
+    return {
+        "system": system,
+        "claims": [{**asdict(one.claim), "outcome": one.outcome, "ratio": one.ratio} for one in answers],
+    }
 
 
 def _figure(claim: Claim, wanted: Mapping[str, Any], rows: list[Mapping[str, Any]]) -> float | None:

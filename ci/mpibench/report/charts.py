@@ -18,6 +18,7 @@ from ..pages.palette import PALETTE, SYMBOLS
 from ..published.curves import Curve
 from ..results.quantity_text import unit_text
 from ..results.sessions import Session
+from . import node_curves
 from .summary import outcome_of
 
 #: Which quantity stands for a benchmark when only one is shown: the first of these it has.
@@ -55,11 +56,14 @@ def _rounded(value: float | None) -> float | int | None:
 
 
 def curves(session: Session) -> dict[Measure, list[dict[str, Any]]]:
-    """All curves per measure: case number, group, ranks, quantity, sizes, and per size the values of all repeats."""
+    """All curves per measure: case number, group, ranks, quantity, sizes, and per size the values of all repeats.
+
+    Those over the number of nodes are drawn by themselves (:mod:`node_curves`).
+    """
     found: dict[Measure, dict[tuple[int, int, str], dict[str, Any]]] = {}
     for number, case in enumerate(session.cases):
         for sample in case.samples:
-            if not sample.measured:
+            if not sample.measured or node_curves.is_over_nodes(sample):
                 continue
             rows = found.setdefault(Measure.of(sample), {})
             empty = {"c": number, "r": sample.ranks, "q": sample.quantity, "x": [], "y": []}
@@ -158,6 +162,7 @@ def index(session: Session, found: Mapping[Measure, list[dict[str, Any]]], publi
                 "group": case.group,
                 "outcome": outcome_of(session, case),
                 "proven": case.evidence == PROVEN and case.uuid not in session.superseded,
+                "oversubscribed": bool(case.condition.get("oversubscribed")),
             }
             for case in session.cases
         ],

@@ -96,13 +96,14 @@ def reference_checks(session: Session) -> Iterator[tuple[Case, ReferenceCheck]]:
 
 
 def title_of(case: Case) -> str:
-    """Short name of a case: group and condition, with options of the suite where some were asked for."""
+    """Short name of a case: group and condition, with options of the suite where some were asked for, and shared cores."""
     if not case.is_measurement:
         return case.name
     ppn = case.ppn_symbol if case.ppn is None or case.ppn_symbol == str(case.ppn) else f"{case.ppn_symbol} ({case.ppn})"
     nodes = nodes_text(case.nodes)
     options = one_line(str(case.condition.get("suite_options") or ""))
-    return " · ".join([case.group, case.fabric, nodes, f"ppn {ppn}", case.pinning, *([options] if options else [])])
+    shared = f"oversubscribed: {text}" if (text := one_line(str(case.condition.get("oversubscribed") or ""))) else ""
+    return " · ".join([case.group, case.fabric, nodes, f"ppn {ppn}", case.pinning, *filter(None, (options, shared))])
 
 
 def format_number(value: float | None) -> str:

@@ -29,11 +29,12 @@ from .unreadable import Unreadable
 SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN = "seen twice", "not seen again", "not measured again"
 #: Of a case that missed several references the first one of these that any of them has counts.
 WORST_FIRST = (SEEN_TWICE, NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN)
-#: What two cases have in common that measured alike, beside level, suite options, striping and the network that was taken,
-#: as the test says it measured.
+#: What two cases have in common that measured alike, beside level, suite options, striping, shared cores and the network
+#: that was taken, as the test says it measured.
 _SAME_CASE = ("partition", "stack", "mpi_version", "lock_hash", "name", "fabric", "nodes", "ppn", "pinning")
 #: What makes two reference checks those of one metric, measured alike.
-SAME_CHECK = (*_SAME_CASE, "level", "suite_options", "striped", "network", "metric", "layer", "unit")
+_APART = ("suite_options", "striped", "oversubscribed", "network")
+SAME_CHECK = (*_SAME_CASE, "level", *_APART, "metric", "layer", "unit")
 #: What measured again later than so much after a session is another night.
 WITHIN = timedelta(hours=24)
 
@@ -179,7 +180,7 @@ def reference_checks(cases: pl.DataFrame) -> list[dict[str, Any]]:
     """Reference checks of eligible cases, one row each: columns of its case, its level, and the check's own."""
     stored = pl.col("condition").str
     level = stored.json_path_match("$.depth").alias("level")
-    apart = [stored.json_path_match(f"$.{name}").alias(name) for name in ("suite_options", "striped", "network")]
+    apart = [stored.json_path_match(f"$.{name}").alias(name) for name in _APART]
     eligible = eligibility.split_cases(cases).eligible.select(*_SAME_CASE, level, *apart, "gates")
     return eligible.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
 

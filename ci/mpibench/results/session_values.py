@@ -30,6 +30,11 @@ METRIC = (*CURVE, "message_bytes")
 BAND = (*CURVE, "band")
 #: What ``--rename`` gives another name.
 RENAMED = ("stack", "benchmark", "fabric", "partition")
+#: Says in a condition that ranks shared cores. Such numbers are held against nothing but their like: variants end in it here,
+#: so that they are other metrics for whoever compares.
+OVERSUBSCRIBED = "oversubscribed"
+#: Whether a row of ``cases`` is such a case.
+SHARED_CORES = pl.col("condition").str.json_path_match(f"$.{OVERSUBSCRIBED}").is_not_null()
 #: One unit: a repeat of a job.
 UNIT = ("session", "case", "repeat")
 #: Columns of a table of values.
@@ -156,8 +161,11 @@ def read(
     _refuse_other_systems(folder, system, selector, known)
     sessions = selectors.select(selector, known, unreadable=lost)
     cases = selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
+    shared = cases.filter(SHARED_CORES).height if for_learning else 0
+    cases = cases.filter(~SHARED_CORES) if shared else cases
     split = eligibility.split_cases(cases, for_learning=for_learning)
-    notes = [*split.sentences(), *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
+    unlearned = [f"{shared} cases not used: each was oversubscribed, and nothing is learned from that"] if shared else []
+    notes = [*split.sentences(), *unlearned, *(f"session {one.session[:8]} is not used: {one.why}" for one in lost)]
     tried = split.left_out["why"].is_in([eligibility.NO_PROOF, eligibility.FAILED]).any()
     if not split.eligible.height and not (unproven_too and tried):
         why = "; ".join(notes) or "every case was skipped"
@@ -201,6 +209,8 @@ def _refuse_other_systems(folder: Path, system: str, selector: str, known: pl.Da
 def values_of(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Judged values of some cases, zeros among them, and what was left out.
 
+    Variants of cases whose ranks shared cores end in :data:`OVERSUBSCRIBED`.
+
     :param cases: eligible rows of the table ``cases``.
     :raises BadInput: a value that cannot be one, or that is there twice.
     """
@@ -211,6 +221,10 @@ def values_of(folder: Path, system: str, cases: pl.DataFrame) -> tuple[pl.DataFr
         .select(VALUES)
         .collect()
     )
+    variant = pl.col("variant").fill_null("")
+    named = pl.concat_str(variant, pl.lit(f",{OVERSUBSCRIBED}")).str.strip_chars_start(",")
+    shared = pl.col("case").is_in(cases.filter(SHARED_CORES)["case"].to_list())
+    samples = samples.with_columns(variant=pl.when(shared).then(named).otherwise(pl.col("variant")))
     units = samples.group_by("quantity").agg(pl.col("unit").unique()).filter(pl.col("unit").list.len() > 1)
     if units.height:
         row = units.row(0, named=True)
@@ -275,6 +289,7 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
             f"suite options of {row['stack']}": condition.get("suite_options"),
             f"striping of {condition.get('fabric')}": "over all rails" if condition.get("striped") else None,
             f"network of {row['stack']} on {condition.get('fabric')}": condition.get("network"),
+            f"oversubscription on {condition.get('fabric')}": condition.get("oversubscribed"),
             **{f"{name} of {row['stack']}": suite.get("version") for name, suite in _suites(condition)},
             **{str(name): value for name, value in _machine(condition)},
             **_measured_with(condition),

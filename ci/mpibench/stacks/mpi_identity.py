@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ def identify(answer: str, who: str) -> Identity:
 
     An MPI made of another may name that one, too, further down: the first name counts.
 
-    :param who: file that gave the answer, for the sentence.
+    :param who: file that gave the answer, for the sentence, and for the device where only its folder says it.
     :raises BadInput: when no MPI introduces itself so.
     """
     banners = [(mpi, mpi.banner) for mpi in registry.known().values() if mpi.banner]
@@ -42,7 +43,9 @@ def identify(answer: str, who: str) -> Identity:
         raise BadInput(f"{who} says it is {first!r}, an MPI not known here ({known}); {registry.remedy()}.")
     match, mpi, banner = min(fitting, key=lambda row: row[0].start())
     device = re.search(banner.device, answer, re.M) if banner.device else None
+    place = os.path.realpath(who)
+    by_path = next((name for pattern, name in banner.device_by_path.items() if re.search(pattern, place)), "")
     # "ch4:ucx ofi" is a build with --with-device=ch4:ucx,ofi.
-    words = re.split(r"[ ,]+", device[1].strip()) if device else []
+    words = re.split(r"[ ,]+", device[1].strip()) if device else [by_path] * bool(by_path)
     pattern = banner.pattern.replace("{version}", re.escape(match[1]))
     return Identity(mpi.name, match[1], ",".join(words), mpi.abi, pattern, mpi.launchers)

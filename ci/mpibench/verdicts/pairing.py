@@ -83,6 +83,8 @@ def pair(
         whole = session_values.read(folder, name, selector, where=where)
         sides = [_side(whole, subject, value, other) for value, other in ((first, second), (second, first))]
     differing = _unequal(sides, subject)
+    if sharing := [text for what, text in differing if what == session_values.OVERSUBSCRIBED]:
+        raise BadInput(f"{first} and {second} are never compared: ranks that share cores and ranks that do not ({sharing[0]}).")
     refused = [text for what, text in differing if what not in allow]
     if refused:
         raise BadInput(
@@ -137,7 +139,7 @@ def _unequal(sides: Sequence[Selection], subject: str) -> list[tuple[str, str]]:
     """What differs beside the subject: its name and a sentence. Placement follows from ppn and pinning where these differ."""
     keys = [name for name in CONDITION if name != subject]
     found = []
-    for what in ("nodelist", "placement", "suites"):
+    for what in ("nodelist", "placement", "suites", session_values.OVERSUBSCRIBED):
         if what == "placement" and subject in ("ppn", "pinning"):
             continue
         tables = [_fact(side.cases, keys, what) for side in sides]
@@ -161,6 +163,8 @@ def _fact(cases: pl.DataFrame, keys: list[str], what: str) -> dict[tuple[Any, ..
             value: Any = {
                 name: there[name].get("version") for name in history_strata.own_programs(row["group"]) if name in there
             }
+        elif what == session_values.OVERSUBSCRIBED:
+            value = bool(stored.get(what))
         else:
             value = row["nodelist"] if what == "nodelist" else stored.get(what)
         found.setdefault(tuple(row[key] for key in keys), set()).add(json.dumps(value))

@@ -154,7 +154,7 @@ def read(folder: Path, system: str | None = None, selector: str | None = None, w
         chosen = [*selectors.alike(sessions, newest).earlier, newest]
     else:
         chosen = selectors.select(selector, sessions, unreadable=lost)
-    table = table.filter(pl.col("session").is_in(chosen))
+    table = table.filter(pl.col("session").is_in(chosen), ~session_values.SHARED_CORES)
     # An expression may ask for any column; without one the long ones stay in their files.
     held = table.collect() if where else table.select(_CASES).collect()
     split = eligibility.split_cases(selectors.filter_cases(held, where))

@@ -142,5 +142,20 @@ def test_twelve_ranks_start_and_cores_that_are_not_there_are_no_proof(
     assert [rank["rank"] for rank in case.proof.ranks] == list(range(12))
     said = re.findall(r"asked for rank (\d+) on \w+ on core (\d+) \(bunch\), the kernel lets it run on", case.reason)
     asked = {int(rank): int(core) for rank, core in said}
+    # Pinned ranks may not share, whatever the site lets launchers do.
+    assert case.condition["oversubscribed"].startswith("12 ranks on ")
     # Where the machine has one core only, the rank that asked for it has it.
     assert asked.items() <= dict(enumerate(LISTS["full", "bunch"])).items() and len(asked) >= 11
+
+
+def test_ranks_that_share_cores_unpinned_are_measured_and_labelled(
+    shared: Shared, require_stack: Callable[[str], Stack]
+) -> None:
+    require_stack("mpich-wheels")
+    if (cores := shared.cluster.shown()["cores"]) >= 12:
+        pytest.skip("[cores] this machine has a core for each of twelve ranks")
+    options = ("--system=minicluster:shm", "-n", "Placement%fabric=shm%nodes=1%ppn=full%pinning=none", "-p", "mpich-wheels")
+    done = cluster_reframe.run(shared.cluster, shared.folder / "shared", *options, "-S", "limit_s=400", files=["startup.py"])
+    (case,) = done.measured
+    assert (done.status, case.result, case.evidence) == (0, "pass", "proven"), case.reason
+    assert case.condition["oversubscribed"] == f"12 ranks on {cores} core{'s'[: cores != 1]}"

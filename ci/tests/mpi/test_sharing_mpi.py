@@ -122,14 +122,37 @@ def test_unaware_programs_of_mpich_are_kept_apart_by_nothing(run_here: Run, sand
     assert [note for note in notes if note.startswith("nothing keeps the 2 programs apart: ")], notes
 
 
-def test_one_program_of_two_ranks_is_the_control(run_here: Run, sandbox: Path, require_stack) -> None:
+def test_two_programs_of_two_ranks_exchange_as_well(run_here: Run, sandbox: Path, require_stack) -> None:
+    """On a node that is said to have four cores; nothing is pinned, so that it need not have them."""
     require_stack("mpich-wheels")
-    result = run_case(run_here, "bunch", "mpich-wheels", programs=1)
-    assert result.returncode == 0, result.stdout[-3000:]
+    system = sandbox / "site_configs" / "generic" / "system.py"
+    four = ("from reframe_tests.harness.machine import topology", '[partition] = system["partitions"]')
+    four += ('partition["processor"], partition["extras"]["remote"] = topology.describe(1, 4), True', "")
+    system.write_text("\n".join([system.read_text(), *four]))
+    run_case(run_here, "none", "mpich-wheels", ppn=4)
     case = stored_case(sandbox)
+    # Ranks that share a core may be out of step; their numbers are kept, and nothing else may be wrong with them.
+    assert [said for said in case["proof"]["sentences"] if "all programs ran at the same time" not in said] == []
     assert {row["benchmark"] for row in case["samples"]} == {"Copy", "Allreduce", "Alltoall"}
     assert {row["ranks"] for row in case["samples"]} == {2}
     assert any(note.startswith("received data compared byte by byte") for note in case["proof"]["notes"])
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_an_explicit_scatter_is_measured_where_it_is_another_placement(
+    run_here: Run, sandbox: Path, require_stack, stack: str
+) -> None:
+    """And refused with the reason where it is not, as on two cores; on twelve see test_sharing_leaf."""
+    require_stack(stack)
+    result = run_case(run_here, "scatter", stack, "-P", "pinning=scatter")
+    if "same placement as ppn=2, pinning=bunch" in result.stdout:
+        assert result.returncode == 1 and "nothing is measured" in result.stdout
+        return
+    assert result.returncode == 0, result.stdout[-3000:]
+    case = stored_case(sandbox)
+    assert (case["result"], case["proof"]["verdict"], case["condition"]["pinning"]) == ("pass", "proven", "scatter")
+    given = [[int(row["cpus_allowed"])] for row in case["proof"]["ranks"]]
+    assert given == case["condition"]["placement"] and len({cpu for [cpu] in given}) == 2
 
 
 @pytest.mark.parametrize("stack", STACKS)

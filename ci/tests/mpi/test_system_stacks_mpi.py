@@ -80,3 +80,21 @@ def test_both_are_measured_with_proof_on_this_machine(registered: dict[str, Stac
     # lo and shm: mpi4py on both, IMB on MPICH.
     assert done.returncode == 0, done.stdout
     assert outcome(done)["ran"] == 6
+
+
+def test_a_setting_that_debians_ucx_does_not_know_stays_out_of_the_benchmarks_lines(
+    registered: dict[str, Stack], place: Path, run_reframe, sandbox: Path
+) -> None:
+    """UCX 1.13 warns of the rails of one-sided operations, which every fabric of several rails sets (UCX 1.14 has them)."""
+    case = "ImbPointToPoint%fabric=lo%nodes=1%ppn=2%pinning=none"
+    words = ("-r", "--system=generic", "-p", "mpich-debian", "-n", case, "-S", "level=smoke", "-S", "repeats=1")
+    there = {metadata.EXTRA_STACKS: debian_stacks.named(place)}
+    options = ("-S", "env_vars=UCX_MAX_RMA_RAILS:1", "--keep-stage-files")
+    for _ in range(debian_stacks.MOST_STARTS):
+        done = run_reframe(*words, *options, top=sandbox, environ=there, only="point_to_point.py")
+        if debian_stacks.HUNG not in done.stdout:
+            break
+    assert done.returncode == 0, done.stdout
+    assert outcome(done)["ran"] == 1
+    said = [path.read_text() for path in sandbox.glob("results/stage/**/*.1.err")]
+    assert any("unused env variable: UCX_MAX_RMA_RAILS" in errors for errors in said)

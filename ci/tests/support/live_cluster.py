@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +108,11 @@ class LiveCluster:
             found = state.load()
         assert found is not None
         return found
+
+    def shown(self) -> dict[str, Any]:
+        """What a node's site description is made of (``slurm.node_json``)."""
+        shown: dict[str, Any] = json.loads(self.on(plan.HEAD, "cat", "/etc/mpibench/node.json"))
+        return shown
 
     def stream(self, fabric: str, mib: int = 32) -> float:
         """MB/s of one TCP stream from c1 to c2 over a fabric; at most what the link carries, on a busy machine less."""

@@ -1,8 +1,10 @@
-"""The MPI stacks of the papers, as metadata: nobody can build them today, but their job scripts can be written and read."""
+"""The MPI stacks of the papers and of other machines, as metadata: nobody can build them here, but their job scripts can be
+written and read."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +23,29 @@ STACKS: dict[str, tuple[str, str, str, str, str, str, str]] = {
     "intelmpi-2019": ("intelmpi", "2019.5", "", "mpich", "hydra-intel", "libmpi.so.12", "2018.1"),
     "pempi-43": ("pempi", "4.3", "", "pempi", "poe", "libmpi_r.a", "2018.1"),
 }
+#: Likewise, of the machines that site_configs/template has.
+TODAY: dict[str, tuple[str, str, str, str, str, str, str]] = {
+    "craympich-81": ("craympich", "8.1.28.2", "ch4:ofi", "mpich", "pals", "libmpi_gnu_91.so.12", "2021.7"),
+    "hpcx-224": ("openmpi", "4.1.7rc1", "", "openmpi", "orterun", "libmpi.so.40", "2021.7"),
+    "mpich-43": ("mpich", "4.3.0", "ch4:ofi,ucx", "mpich", "hydra", "libmpi.so.12", "2021.7"),
+    "openmpi-508": ("openmpi", "5.0.8", "", "openmpi", "prrte", "libmpi.so.40", "2021.7"),
+    "parastation-510": ("parastation", "5.10.0", "", "mpich", "psmgmt", "libmpi.so.12", "2021.7"),
+}
 #: Launchers that are not called mpirun.
-LAUNCHERS = {"poe": "poe", "mpirun_rsh": "mpirun_rsh"}
+LAUNCHERS = {"poe": "poe", "mpirun_rsh": "mpirun_rsh", "pals": "mpiexec", "psmgmt": "mpiexec"}
 
 
-def write_all(folder: Path, *, mpi4py: bool = False) -> str:
+def write_all(folder: Path, *, mpi4py: bool = False, rows: Mapping[str, tuple[str, ...]] = STACKS) -> str:
     """Write every stack below ``folder`` and return the value of ``MPIBENCH_STACKS`` that registers them.
 
     :param mpi4py: with the one instrument of today that needs no compiling.
+    :param rows: the stacks, as :data:`STACKS` has them.
     """
-    return ":".join(str(_write(folder / name, name, mpi4py=mpi4py)) for name in STACKS)
+    return ":".join(str(_write(folder / name, name, row, mpi4py=mpi4py)) for name, row in rows.items())
 
 
-def _write(folder: Path, name: str, *, mpi4py: bool) -> Path:
-    mpi, version, device, abi, family, library, imb = STACKS[name]
+def _write(folder: Path, name: str, row: tuple[str, ...], *, mpi4py: bool) -> Path:
+    mpi, version, device, abi, family, library, imb = row
     changes: dict[str, Any] = {
         "name": name,
         "mpi": {"name": mpi, "version": version, "device": device},

@@ -14,7 +14,7 @@ from reframe_tests.harness.vocabulary import NotMeasured
 #: pair (two-nodes), of IMB-MPI1 2021.11 and mpi4py.bench 4.1; names and prefixes of the machine replaced.
 GOLDEN = DATA / "golden_transports"
 
-#: Versions around every boundary of the table, per MPI.
+#: Versions around every boundary of the table, per MPI; of an MPI that is not here those of :func:`boundaries`.
 VERSIONS = {
     "intelmpi": ("3.2", "4.0.1", "5.1.3", "2018.4", "2019.0", "2019.9", "2021.1", "2021.18.1"),
     "mpich": ("3.2", "3.3.2", "3.4.3", "4.0.2", "4.3.0", "5.0.2"),
@@ -93,12 +93,20 @@ def fabric_of(transport: str, scope: str) -> Fabric:
     return Fabric(f"the_{transport}", transport, scope, RAILS[transport])
 
 
+def boundaries(mpi: str) -> tuple[str, ...]:
+    """First and first excluded versions of its rows and gaps."""
+    record = registry.find(mpi)
+    ends = {end for row in (*record.rows, *record.gaps) for end in (row.versions.since, row.versions.until) if end}
+    return tuple(".".join(map(str, version)) for version in sorted(ends))
+
+
 def every_stack() -> list[Stack]:
+    """Each MPI there is, in all versions and with all communication devices that matter."""
     return [
-        make_stack(mpi, version, device)
-        for mpi in registry.names()
-        for version in VERSIONS[mpi]
-        for device in DEVICES.get(mpi, ("",))
+        make_stack(name, version, device)
+        for name, record in registry.known().items()
+        for version in VERSIONS.get(name) or boundaries(name)
+        for device in DEVICES.get(name) or tuple(dict.fromkeys(row.device for row in record.rows))
     ]
 
 

@@ -37,6 +37,8 @@ except ImportError:  # Debian's python3-minimal has no ctypes
 
 #: This program, for who starts it.
 PROGRAM = Path(__file__).resolve()
+#: Drivers of adapters that virtual machines are shown: their speed is nobody's (evidence/link_state.py has the same list).
+VIRTUAL_DRIVERS = ("virtio_net", "vmxnet3", "hv_netvsc", "ena", "gve", "xen-netfront", "vif", "veth", "ibmveth")
 #: Seconds between two looks; those the server's program may take to end by itself after the client's, and when asked to.
 LOOK_S, GRACE_S = 0.05, 3.0
 #: ``SIOCGIFADDR`` (linux/sockios.h), and where ``struct ifreq`` has the IPv4 address.
@@ -85,6 +87,12 @@ def counters_of(name: "str") -> "dict[str, int]":
     return {key: int(value) * (WORD if slash else 1) for key, value in found.items() if value.isdigit()}
 
 
+def is_real(name: "str") -> "bool":
+    """Whether an interface is a card's own, whose speed means something: neither software nor a virtual machine's."""
+    device = INTERFACES / name / "device"
+    return device.exists() and Path(os.path.realpath(str(device / "driver"))).name not in VIRTUAL_DRIVERS
+
+
 def relatives_of(name: "str") -> "set[str]":
     """Interfaces that count the same bytes again: what lies below or above it (a bond's members, a VLAN's card)."""
     found, new = set(), {name}
@@ -103,6 +111,8 @@ def look_at(name: "str") -> "dict[str, object]":
         link = {key: text(folder / PORT_LINK[key]) if key in PORT_LINK else "" for key in LINK}
     else:
         link = {key: text(INTERFACES / name / key) for key in LINK}
+        if not is_real(name):
+            link["speed"] = ""
     there = [path.name for path in INTERFACES.glob("*")]
     there += [path.parent.parent.name + "/" + path.name for path in DEVICES.glob("*/ports/*")]
     same = {name} if slash else relatives_of(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from ..evidence.counters import LOOPBACK, MIRRORS, OTHER_FLOOR_BYTES, OTHER_FRACTION
+from ..evidence.link_state import NOT_UP, RATE, SLOW_SHARE
 from ..evidence.link_use import BACKGROUND_FRACTION, COUNTING_FRACTION, HEADER_BYTES
 from ..machine.fabric import Fabric
 from ..mpis import registry as mpis
@@ -27,18 +28,46 @@ def judge(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
     """
     if ends.server.host == ends.client.host:
         return [f"server and client both ran on {ends.server.host}, so that nothing went over {fabric.name}."]
-    sentences = []
+    sentences = _unlike(ends, fabric)
     for end in (ends.server, ends.client):
         sentences += [*_links(end, fabric), *_others(end, moved, fabric), *_more(end, moved, fabric)]
     return sentences
 
 
 def _links(end: End, fabric: Fabric) -> list[str]:
-    """The link is as the site describes it."""
-    mtu = end.before.link["mtu"]
+    """The link is up and as the site describes it; of an interface's speed the kernel says something only where it is real."""
+    state, mtu, speed = (end.before.link[key] for key in ("operstate", "mtu", "speed"))
+    where, sentences = f"{end.interface} of {end.host}", []
+    if NOT_UP.fullmatch(state):
+        sentences.append(f"the link of {where} is not up (state {state}).")
     if mpis.transport(fabric.transport).interfaces and fabric.mtu_bytes is not None and mtu != str(fabric.mtu_bytes):
-        return [f"the MTU of {end.interface} of {end.host} is {mtu}, the site says {fabric.mtu_bytes} for {fabric.name}."]
-    return []
+        sentences.append(f"the MTU of {where} is {mtu}, the site says {fabric.mtu_bytes} for {fabric.name}.")
+    rate, described = _gbit_per_s(speed), fabric.line_rate_gbit_per_s
+    if rate is not None and described is not None and rate < SLOW_SHARE * described:
+        sentences.append(
+            f"{where} came up at {rate:g} Gbit/s, the site says {described:g} for {fabric.name}; see cable and switch port, or "
+            "correct system.py."
+        )
+    return sentences
+
+
+def _gbit_per_s(speed: str) -> float | None:
+    """Of an interface's Mbit/s, or of a port's rate (``100 Gb/sec (4X EDR)``); ``None`` where there is none."""
+    if speed.isdecimal():
+        return int(speed) / 1000 or None
+    found = RATE.match(speed)
+    return float(found[1] or found[2]) if found else None
+
+
+def _unlike(ends: Pair, fabric: Fabric) -> list[str]:
+    """Both ends of a link negotiate one rate, and packets of one size pass."""
+    server, client = (end.before.link for end in (ends.server, ends.client))
+    return [
+        f"{what} of {fabric.name} is {server[key]} on {ends.server.host} and {client[key]} on {ends.client.host}; make them "
+        "equal."
+        for key, what in (("mtu", "the MTU"), ("speed", "the rate"))
+        if server[key] != client[key]
+    ]
 
 
 def _others(end: End, moved: Exchanged, fabric: Fabric) -> list[str]:

@@ -233,6 +233,7 @@ def check_placement(
     placement: Sequence[Sequence[int]] | None = None,
     *,
     core_of: Callable[[int], int] | None = None,
+    may_share: bool = False,
 ) -> list[str]:
     """Sentences unless the kernel let each rank run where the policy says, and no two ranks had to share a core.
 
@@ -240,6 +241,7 @@ def check_placement(
     :param placement: CPUs (numbers of the operating system) per rank of a node, in rank order; none for the policies
         ``default`` and ``none``.
     :param core_of: core of a CPU where several CPUs are one core (SMT); by default each CPU is one.
+    :param may_share: it is known, and stored with the case, that ranks share cores.
     """
     sentences = []
     for host, there in _by_host(ranks).items():
@@ -247,7 +249,7 @@ def check_placement(
             sentences += _check_explicit(host, there, placement, pinning)
         elif pinning == "none":
             sentences += _check_unpinned(there)
-        sentences += _check_shared_cores(host, there, core_of or (lambda cpu: cpu))
+        sentences += [] if may_share else _check_shared_cores(host, there, core_of or (lambda cpu: cpu))
     for rank in ranks:
         if rank.finalize and rank.finalize.cpus != rank.init.cpus:
             sentences.append(

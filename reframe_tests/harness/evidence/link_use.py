@@ -117,10 +117,12 @@ class UseFinding:
     sentences: list[str] = field(default_factory=list)
 
 
-def check_use(ranks: Sequence[RankEvidence], fabric: Fabric, *, balanced: bool) -> UseFinding:
+def check_use(ranks: Sequence[RankEvidence], fabric: Fabric, *, balanced: bool, files: bool = False) -> UseFinding:
     """Judge whether somebody else used the fabric's links.
 
     :param balanced: every byte the benchmark sends on the fabric arrives at another node of the job (no collectives).
+    :param files: the benchmark reads and writes files, whose bytes a network file system may send over the same link: nobody
+        can say whose they are, and nothing is judged.
     """
     rails = counter_names(fabric)
     traffic = node_traffic(ranks)
@@ -137,6 +139,8 @@ def check_use(ranks: Sequence[RankEvidence], fabric: Fabric, *, balanced: bool) 
         nodes = [_use(node, by_host[node.host], fabric, rails, None) for node in traffic]
         names = ", ".join(dict.fromkeys(name for row in beside.values() for name in row))
         finding = UseFinding(nodes, _exceeded(shared, names, fabric))
+    if files:
+        return UseFinding(finding.nodes)
     if balanced and not finding.sentences and any(node.most_sent is None for node in nodes):
         finding.sentences += _unbalanced(nodes, fabric)
     return finding

@@ -1,6 +1,8 @@
 """Whether striping took place: of large messages, each rail of a striped fabric carried its share.
 
 That a fabric as a whole carried the bytes is shown by :mod:`.counters`; it would hold as well if all had taken one rail.
+What no counter shows is whether each message was split: whole messages that take the rails in turn leave the same sums. Only
+time tells: a message that is sent alone, after the one before has arrived, and stays whole cannot be faster than its rail.
 """
 
 from __future__ import annotations
@@ -26,18 +28,21 @@ class StripeFinding:
     """What is to be said of a striped fabric; nothing of any other.
 
     :param sentences: on the rails that did not carry their share.
-    :param notes: that striping is not shown, where there is too little to say.
+    :param notes: that striping is not shown, where there is too little to say; else whether messages were split.
     """
 
     sentences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def check_stripes(ranks: Sequence[RankEvidence], fabric: Fabric, striped_bytes: float) -> StripeFinding:
+def check_stripes(
+    ranks: Sequence[RankEvidence], fabric: Fabric, striped_bytes: float, alone_mb_per_s: float | None = None
+) -> StripeFinding:
     """Whether each rail of a striped fabric carried its share.
 
     :param striped_bytes: lower bound of the payload that all nodes together sent in messages of at least
         :data:`STRIPED_FROM_BYTES`.
+    :param alone_mb_per_s: bandwidth of such messages one at a time; ``None`` where all were sent several at a time.
     """
     if not fabric.striped:
         return StripeFinding()
@@ -46,7 +51,27 @@ def check_stripes(ranks: Sequence[RankEvidence], fabric: Fabric, striped_bytes: 
         size = format_bytes(STRIPED_FROM_BYTES)
         said = f"that {fabric.name} was striped is not shown: no pairs of ranks exchanged enough messages of {size} and more"
         return StripeFinding(notes=[said])
-    return StripeFinding(judge_stripes(nodes, fabric, striped_bytes, chosen_by(ranks)))
+    sentences = judge_stripes(nodes, fabric, striped_bytes, chosen_by(ranks))
+    return StripeFinding(sentences, [] if sentences else [describe_splitting(fabric, alone_mb_per_s)])
+
+
+def describe_splitting(fabric: Fabric, alone_mb_per_s: float | None) -> str:
+    """Note on whether messages were split, or whole ones took the rails in turn, as far as their times tell.
+
+    :param alone_mb_per_s: as of :func:`check_stripes`.
+    """
+    rates = [rail.line_rate_gbit_per_s for rail in fabric.rails]
+    fastest = None if None in rates else max(rate or 0.0 for rate in rates)
+    gbit_per_s = (alone_mb_per_s or 0.0) * 8 / 1000
+    if fastest is not None and gbit_per_s > fastest:
+        return (
+            f"each message was split over the rails of {fabric.name}: one at a time took {gbit_per_s:.3g} Gbit/s, and its "
+            f"fastest rail has {fastest:g}"
+        )
+    return (
+        f"all rails of {fabric.name} carried their share; whether each message was split, or whole messages took the rails in "
+        "turn, no counter tells, and no message that was sent alone was faster than one rail"
+    )
 
 
 def _is_enough(nodes: Sequence[NodeTraffic], striped_bytes: float) -> bool:

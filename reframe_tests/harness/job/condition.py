@@ -39,6 +39,8 @@ class Condition:
     :param bootstrap: how the stack's own launcher reaches the other nodes.
     :param recommended: variables the site sets for this stack; those of the condition itself win.
     :param chosen: variables the user sets; they win over everything, and the evidence says what came of it.
+    :param oversubscribed: of :func:`oversubscription`.
+    :param may_share: ranks of a node may share cores: the site lets launchers start more of them, and nothing is pinned.
     """
 
     stack: Stack
@@ -56,6 +58,8 @@ class Condition:
     bootstrap: Bootstrap = field(default_factory=Bootstrap)
     recommended: Mapping[str, str] = field(default_factory=dict)
     chosen: Mapping[str, str] = field(default_factory=dict)
+    oversubscribed: str = ""
+    may_share: bool = False
 
     @property
     def ranks(self) -> int:
@@ -168,6 +172,7 @@ class Condition:
             "devices": list(self.fabric.devices),
             # Written only where it is so: what was stored before it could be asked for was not striped.
             **({"striped": True} if self.fabric.striped else {}),
+            **({"oversubscribed": self.oversubscribed} if self.oversubscribed else {}),
             "line_rate_gbit_per_s": self.fabric.line_rate_gbit_per_s,
             "nodes": self.nodes,
             "ppn": self.ppn,
@@ -177,6 +182,15 @@ class Condition:
             "ranks": self.ranks,
             "environment": dict(self.job_env),
         }
+
+
+def oversubscription(ranks: int, extras: Mapping[str, Any]) -> str:
+    """``64 ranks on 2 cores``, of a job with more ranks than the site says have a core each; empty for others.
+
+    :param extras: of the partition, with ``most_timed_ranks`` where nodes share cores or pretend to have them.
+    """
+    cores = extras.get("most_timed_ranks")
+    return f"{ranks} ranks on {cores} core{'s'[: cores != 1]}" if cores is not None and ranks > cores else ""
 
 
 def usable_topology(processor: Mapping[str, Any], *, here: bool) -> Topology:
@@ -271,6 +285,7 @@ def resolve(
     if starter is None:
         raise NotMeasured(launchers.unknown(launcher))
     start = starter.bootstrap(stack.version_tuple, scheduler, nodes)
+    shared, oversubscribe = oversubscription(nodes * number, extras), bool(extras.get("oversubscribe", False))
     bound = binding.bind(
         placed,
         starter,
@@ -278,12 +293,13 @@ def resolve(
         number,
         mpi=stack.mpi,
         version=stack.version_tuple,
-        oversubscribe=bool(extras.get("oversubscribe", False)),
+        oversubscribe=oversubscribe,
         hostfile=start.hostfile,
     )
     pmi = _pmi_of(stack, starter, extras)
-    if starter.needs_pmi and not pmi:
-        raise NotMeasured(f"{starter.name} does not start ranks of {stack.mpi}: use the stack's own launcher")
+    if starter.needs_pmi and not starter.offers(pmi):
+        why = f" (they speak {pmi}, it offers {', '.join(starter.pmi_words)}; see extras.{starter.pmi_extra})" if pmi else ""
+        raise NotMeasured(f"{starter.name} does not start ranks of {stack.mpi}{why}: use the stack's own launcher")
     advice = recommended_for(stack, extras)
     return Condition(
         stack,
@@ -301,6 +317,8 @@ def resolve(
         start,
         advice,
         dict(chosen or {}),
+        shared,
+        oversubscribe and bool(shared) and placed.ranks is None,
     )
 
 

@@ -2,7 +2,7 @@
 
 ReFrame counts them (``RegressionTest.num_tasks <= 0`` and ``--flex-alloc-nodes``), but only after a launcher's command line has
 to be known, so it is asked before. How many there are changes from night to night: ``all`` is a node count of its own, for
-groups alone whose metrics are named with growing node counts; the number is stored beside it. A few of many are no whole
+groups alone whose metrics are named with node counts; the number is stored beside it. A few of many are no whole
 machine: where less than a share of the partition's nodes is idle (``least_idle_share`` in system.py), the case fails.
 """
 

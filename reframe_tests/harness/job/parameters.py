@@ -14,7 +14,7 @@ import reframe.core.runtime as rt
 from reframe.core.logging import getlogger
 
 from ..machine import placement
-from ..sites import site
+from ..sites import selected_tests, site
 from ..stacks import metadata
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
@@ -181,9 +181,7 @@ def places_of(
                 catalogue.check_ranks(group, ranks, count)
             able = [each for each in partition.environs if any(words <= set(each.features) for words in wanted)]
             if not able:
-                raise NotMeasured(
-                    f"no stack of this partition has {' or '.join(' and '.join(sorted(words)) for words in wanted)}"
-                )
+                raise NotMeasured(f"{selected_tests.WITHOUT} {' or '.join(' and '.join(sorted(words)) for words in wanted)}")
             files = {each.name: each.extras.get("stack", "") for each in able}
             reasons = {name: why_unbuilt(file, group) or why_unusable(file, partition, fabric) for name, file in files.items()}
             if all(reasons.values()):

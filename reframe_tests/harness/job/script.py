@@ -9,17 +9,18 @@ free for the next one. A job that is asked to end, or whose ReFrame is gone, end
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .. import process_stat
+from ..schedulers.spool import START_LOG as START_LOG
 
-#: Log with one line per finished launch: name, repeat, exit status, wall time in seconds.
+#: Log with one line per finished launch: name, repeat, exit status, seconds from the start of the launcher to its end.
 LAUNCH_LOG = "launches.txt"
-#: Log with one line per start of the job: time and host. A job that the scheduler requeued has several.
-START_LOG = "starts.txt"
+_FINISHED = re.compile(r"(\S+) ([0-9]+) ([0-9]+) ([0-9]+)(\.[0-9]{2})?")
 #: Seconds between the request to end and the kill of a launch over its limit.
 GRACE_S = 10
 #: Exit status of coreutils' ``timeout`` when it had to end the command (timeout(1)).
@@ -222,16 +223,19 @@ def _write_launch(limit_s: int, debug_env: Mapping[str, str]) -> list[str]:
     return [
         "launch() {  # NAME REPEAT COMMAND...",
         '    [ -z "$stopped" ] || return 0',
-        "    local name=$1 repeat=$2 started=$SECONDS status=0 out err late; shift 2",
+        "    local name=$1 repeat=$2 started=$SECONDS status=0 out err late begun ended; shift 2",
         '    export MPIBENCH_DEBUG="$PWD/$name.$repeat.debug"',
         *(f'    export {key}="{_quoted(value)}"' for key, value in debug_env.items()),
         '    mkdir -p "evidence/$name.$repeat"',
+        # Hundredths of a second that no clock's adjustment moves, and without a process of its own (proc(5), /proc/uptime).
+        "    read -r begun _ </proc/uptime",
         # In the background, because a shell heeds a signal only after what runs in its foreground.
         f'    timeout --kill-after={GRACE_S} {limit_s} "$@" >"$pipes/out" 2>"$pipes/err" </dev/null &',
         "    running=$!",
         '    keep "$name.$repeat.out" "$running" <"$pipes/out" & out=$!',
         '    keep "$name.$repeat.err" "$running" <"$pipes/err" & err=$!',
         '    wait "$running" || status=$?',
+        "    read -r ended _ </proc/uptime; ended=$((10#${ended/./} - 10#${begun/./}))",
         # A launch that had to be killed after the grace takes `timeout` with it: 128 + SIGKILL (timeout(1)).
         f"    [ $status -ne 137 ] || [ $((SECONDS - started)) -lt {limit_s} ] || status={TIMED_OUT}",
         f'    [ $status -ne {TIMED_OUT} ] && [ ! -e "$pipes/full" ] || kill -KILL -- "-$running" 2>/dev/null || true',
@@ -242,7 +246,7 @@ def _write_launch(limit_s: int, debug_env: Mapping[str, str]) -> list[str]:
         '    kill "$late" 2>/dev/null || true',
         f'    [ ! -e "$pipes/full" ] || status={TOO_MUCH_OUTPUT}',
         f"    case $status in {TIMED_OUT}|{TOO_MUCH_OUTPUT}) stopped=$name.$repeat ;; esac",
-        f'    echo "$name $repeat $status $((SECONDS - started))" >>{LAUNCH_LOG}',
+        f'    printf "%s %d %d %d.%02d\\n" "$name" "$repeat" $status $((ended / 100)) $((ended % 100)) >>{LAUNCH_LOG}',
         "}",
     ]
 
@@ -315,9 +319,10 @@ def _quoted(value: str) -> str:
 
 def read_launch_log(text: str) -> dict[tuple[str, int], int]:
     """Exit status per (launch, repeat) of :data:`LAUNCH_LOG`; a line cut short is left out and so counts as missing."""
-    statuses: dict[tuple[str, int], int] = {}
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) == 4 and all(word.isdigit() for word in words[1:]):
-            statuses[words[0], int(words[1])] = int(words[2])
-    return statuses
+    return {(line[1], int(line[2])): int(line[3]) for line in map(_FINISHED.fullmatch, text.splitlines()) if line}
+
+
+def read_launch_times(text: str) -> dict[tuple[str, int], float]:
+    """Seconds per (launch, repeat) of :data:`LAUNCH_LOG`, to a hundredth; lines of whole seconds are left out."""
+    found = (line for line in map(_FINISHED.fullmatch, text.splitlines()) if line and line[5])
+    return {(line[1], int(line[2])): float(line[4] + line[5]) for line in found}

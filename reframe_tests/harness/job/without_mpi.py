@@ -6,21 +6,22 @@ Their cases are those of ReFrame's own environment ``builtin``, since they are t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import reframe as rfm
 import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, run_before, variable
-from reframe.core.exceptions import ReframeError, SkipTestError
+from reframe.core.exceptions import ReframeError
 
-from ..sites import references, selected_tests, site
+from .. import batch_systems
+from ..sites import references, selected_tests
 from ..suites import catalogue
+from . import cases
 
 #: ReFrame's environment without anything in it.
 ENVIRONMENT = "builtin"
 #: Scheduler to the launcher that starts one program on each node of a job, whatever the stacks' own is.
-LAUNCHERS = {"slurm": "srun", "squeue": "srun"}
+LAUNCHERS = dict.fromkeys(batch_systems.SLURM.schedulers, "srun")
 
 #: Full names of the partitions where something can be measured, and the others, each with why not.
 Places = tuple[list[str], list[tuple[str, str]]]
@@ -97,28 +98,13 @@ class WithoutMpiTest(rfm.RunOnlyRegressionTest):
 
     @classmethod
     def _map_variant_num(cls, variant_num: int | None = None) -> tuple[int | None, int | None]:
-        """As :meth:`fabric_test.FabricTest._map_variant_num`: what can be measured nowhere is not made.
-
-        :raises SkipTestError: it can be measured nowhere; ReFrame goes on to the next.
-        """
-        metaclass: Any = type(cls)
-        index, fixtures = metaclass._map_variant_num(cls, variant_num)
-        if variant_num is None or selected_tests.is_wanted(cls, variant_num):
-            return index, fixtures
-        point = cls.param_space[index]
-        useful, left_out = cls.places(point)
-        if not useful:
-            name = cls.__name__ + "".join(f" %{each}={point[each]}" for each in point)
-            selected_tests.pass_over(cls, variant_num, name, left_out)
-            raise SkipTestError(f"{name} can be measured nowhere on this system")
-        return index, fixtures
+        """What can be measured nowhere is not made."""
+        return cases.map_variant(cls, variant_num, cls.places)
 
     @classmethod
     def get_variant_info(cls, variant_num: int, **options: Any) -> Any:
-        """Parameters of a variant, made or not (:meth:`fabric_test.FabricTest.get_variant_info`)."""
-        metaclass: Any = type(cls)
-        with selected_tests.described(cls, variant_num):
-            return metaclass.get_variant_info(cls, variant_num, **options)
+        """Parameters of a variant, made or not."""
+        return cases.describe_variant(cls, variant_num, **options)
 
     @run_before("performance")
     def set_metrics(self) -> None:
@@ -143,23 +129,5 @@ class WithoutMpiTest(rfm.RunOnlyRegressionTest):
         }
 
     def _learned_references(self) -> dict[str, references.Reference]:
-        """References ReFrame finds for this case, as :meth:`fabric_test.FabricTest._learned_references`.
-
-        :raises ReframeError: for a file that cannot be read, or an entry for this case that could hold nothing.
-        """
-        where = (type(self).__name__, self.current_partition.fullname, self.current_environ.name)
-        try:
-            faults = site.reference_faults(self.current_system.name)
-            file = site.references_for_reframe(self.current_system.name, Path(self.stagedir))
-        except references.ReferenceError as error:
-            raise ReframeError(str(error)) from None
-        for fault in faults:
-            if fault.concerns((*where, self.fabric, self.nodes, self.ranks_per_node, self.pinning)):
-                raise ReframeError(fault.sentence)
-        if file is None:
-            return {}
-        self.reference = {"$ref": str(file)}
-        try:
-            return dict(self.reference[self])
-        except KeyError:
-            return {}
+        """References that the system's references.yaml has for this case."""
+        return cases.find_references(self)

@@ -165,7 +165,11 @@ class Launcher:
     :param site: ReFrame launchers (``launcher`` of a partition) that are this one; empty: it is a stack's own ``mpirun``.
     :param program: a site's launcher without options; empty: what ReFrame's launcher of that name starts.
     :param pmi_extra: key of a partition's extras that says, by MPI or stack, which process management interface ranks speak.
-    :param introduction: how to recognise a stack's own; without one it can only be named in ``stack.json``.
+    :param pmi_words: process management interface, as ``srun --mpi`` names it (``Mpi.pmi``), to the words that ask for it;
+        without any the name itself stands in :attr:`total`. One that is not here is one it does not offer.
+    :param introduction: how to recognise a stack's own; without one it can only be named in ``stack.json``. A site's launcher
+        that has one is the ``mpirun`` of some stack, too.
+    :param untested: why nothing of it was ever run by the project, as the end of a sentence; empty: it was.
     :param exports: words that hand variables on to ranks; they end the command line.
     :param oversubscribe: options that allow more ranks than cores; empty: it never refuses them.
     :param bootstraps: ways to the other nodes, per batch system. Slurm needs none: every ``mpirun`` here finds its allocation
@@ -189,6 +193,8 @@ class Launcher:
     site: tuple[str, ...] = ()
     program: tuple[str, ...] = ()
     pmi_extra: str = ""
+    pmi_words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    untested: str = ""
     introduction: Introduction | None = None
     exports: Callable[[Exports], tuple[str, ...]] = export_nothing
     oversubscribe: tuple[str, ...] = ()
@@ -203,7 +209,11 @@ class Launcher:
     @property
     def needs_pmi(self) -> bool:
         """True if its command line names the process management interface the ranks speak."""
-        return any("{pmi}" in word for word in self.total)
+        return bool(self.pmi_words) or any("{pmi}" in word for word in self.total)
+
+    def offers(self, pmi: str) -> bool:
+        """True if it starts ranks that speak a process management interface, whose name must be known."""
+        return bool(pmi) and (not self.pmi_words or pmi in self.pmi_words)
 
     def bootstrap(self, version: tuple[int, ...], scheduler: str, nodes: int) -> Bootstrap:
         """What it needs under a batch system; nothing inside one node or where no row says otherwise.
@@ -219,7 +229,7 @@ class Launcher:
 
         :param pmi: process management interface of the ranks, where :attr:`needs_pmi`.
         """
-        total = [word.format(nodes=nodes, ranks=ranks, pmi=pmi) for word in self.total]
+        total = [word.format(nodes=nodes, ranks=ranks, pmi=pmi) for word in (*self.total, *self.pmi_words.get(pmi, ()))]
         return (*program, *options, *total) if self.total_last else (*program, *total, *options)
 
 

@@ -73,5 +73,6 @@ LAUNCHER = Launcher(
         size=("PMI_SIZE", "MV2_COMM_WORLD_SIZE", "MVP_COMM_WORLD_SIZE"),
         local_rank=("MV2_COMM_WORLD_LOCAL_RANK", "MVP_COMM_WORLD_LOCAL_RANK"),
     ),
+    untested="MVAPICH2 was run under Hydra, which it has as well",
     note="Several nodes: the node list of Slurm or PBS is used, and -ppn needs 2.3.6.",
 )

@@ -32,5 +32,6 @@ LAUNCHER = Launcher(
     unbound=_count,
     explicit=_explicit,
     total=(),
+    untested="it comes with IBM's Parallel Environment only",
     note="POE takes no options before the program: everything is a variable. LoadLeveler chooses the nodes.",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from .. import records
 from ..vocabulary import BadInput
@@ -34,7 +35,7 @@ def known() -> dict[str, Launcher]:
 
 def families() -> dict[str, Launcher]:
     """Those that a stack's own ``mpirun`` may be (``launcher_family`` of ``stack.json``), by name."""
-    return {name: row for name, row in known().items() if not row.site}
+    return {name: row for name, row in known().items() if not row.site or row.introduction}
 
 
 def settings() -> tuple[str, ...]:
@@ -49,7 +50,9 @@ def find(launcher: str, family: str) -> Launcher | None:
     :param family: ``launcher_family`` of the stack.
     """
     if launcher in STACKS_OWN:
-        return known().get(family)
+        row = families().get(family)
+        # Started where the stack has it, not as the site names it.
+        return replace(row, site=(), program=()) if row and row.site else row
     return next((row for row in known().values() if launcher == row.name or launcher in row.site), None)
 
 

@@ -16,12 +16,14 @@ class Rail:
     :param line_rate_gbit_per_s: nominal rate of the link in Gbit/s; ``None`` where there is none (loopback).
     :param numa_node: NUMA node the adapter hangs on; ``None`` where unknown or meaningless.
     :param port: port of an RDMA device.
+    :param adapter: any name of the card the port is on, the same for all ports of a card; empty where the site does not say.
     """
 
     device: str
     line_rate_gbit_per_s: float | None = None
     numa_node: int | None = None
     port: int = 1
+    adapter: str = ""
 
 
 @dataclass(frozen=True)

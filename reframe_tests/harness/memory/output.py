@@ -19,9 +19,9 @@ from ..vocabulary import BadInput
 CACHES = 4
 #: Largest mean error of an array of doubles, relative to what it must hold (``checkSTREAMresults`` of version 5.10).
 LARGEST_ERROR = 1e-13
-#: Interleaved pages: a node may have this share of an even one more or fewer. Huge pages are dealt out whole, so that in small
-#: arrays the counts differ by some hundreds of pages.
-UNEVEN = 0.5
+#: Interleaved pages: a node may have this share of an even one more or fewer, and a huge page (2 MiB in pages of 4 KiB) of each
+#: of the three arrays, since huge pages are dealt out whole.
+UNEVEN, UNEVEN_PAGES = 0.05, 3 * 512
 #: Key of pages whose node the kernel did not say.
 UNKNOWN = "unknown"
 #: Most characters of an output that is read: 1024 cores with all their nodes stay far below.
@@ -195,12 +195,21 @@ def _judge_page_cache(result: StreamResult) -> list[str]:
     for one in result.threads:
         for node in result.page_cache_kib if one.memory_node < 0 else [str(one.memory_node)]:
             wanted[node] += share // (result.numa_nodes if one.memory_node < 0 else 1)
-    return [
+    there = [(node, needed) for node, needed in sorted(wanted.items()) if node in result.free_kib]
+    unfilled = [
         f"the page cache does not fill NUMA node {node}: {result.free_kib[node]} KiB are free, and {needed >> 10} KiB of "
         "the arrays were to be there; take larger arrays (-S array_bytes=...), or more memory for the job"
-        for node, needed in sorted(wanted.items())
-        if node in result.free_kib and result.free_kib[node] << 10 >= needed
-    ][:1]
+        for node, needed in there
+        if result.free_kib[node] << 10 >= needed
+    ]
+    # What the arrays push out must be cached files: memory that programs hold cannot be given up for them.
+    other = [
+        f"NUMA node {node} is full, but not of cached files: {result.page_cache_kib[node]} KiB are page cache, and "
+        f"{needed >> 10} KiB of the arrays were to take their place; see which program holds the rest (numastat -p)"
+        for node, needed in there
+        if result.page_cache_kib[node] << 10 < needed
+    ]
+    return [*unfilled, *other][:1]
 
 
 def _judge_pages(result: StreamResult) -> list[str]:
@@ -230,7 +239,8 @@ def _judge_spread(result: StreamResult) -> list[str]:
     for one in result.threads:
         pages.update(one.pages)
     even = sum(pages.values()) / result.numa_nodes
-    odd = [node for node in sorted({*result.page_cache_kib, *pages}) if abs(pages[node] - even) > UNEVEN * even]
+    room = max(UNEVEN * even, min(UNEVEN_PAGES, even / 2))
+    odd = [node for node in sorted({*result.page_cache_kib, *pages}) if abs(pages[node] - even) > room]
     if result.numa_nodes < 2:
         return ["memory of one NUMA node cannot be interleaved"]
     return [f"pages are not interleaved evenly: node {odd[0]} has {pages[odd[0]]}, an even share is {even:.0f}"] if odd else []

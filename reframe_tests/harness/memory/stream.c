@@ -39,13 +39,14 @@ typedef struct {
     int cpu, node, ran_on;
     size_t first, last;
     char allowed[256];
+    double (*began)[KERNELS], (*ended)[KERNELS];
     pthread_t thread;
 } Worker;
 
 static Worker workers[MOST_CPUS];
 static int count, repetitions, node_ids[MOST_NODES], nodes;
 static size_t elements;
-static double *a, *b, *c, seconds[KERNELS][MOST_REPETITIONS];
+static double *a, *b, *c;
 static pthread_barrier_t barrier;
 static char text[TEXT];
 static size_t used;
@@ -232,7 +233,7 @@ static void *work(void *given) {
     for (int time = 0; time < repetitions; time++)
         for (int kernel = 0; kernel < KERNELS; kernel++) {
             pthread_barrier_wait(&barrier);
-            double start = now();
+            self->began[time][kernel] = now();
             size_t first = self->first, last = self->last;
             if (kernel == 0)
                 for (size_t i = first; i < last; i++) c[i] = a[i];
@@ -242,8 +243,8 @@ static void *work(void *given) {
                 for (size_t i = first; i < last; i++) c[i] = a[i] + b[i];
             else
                 for (size_t i = first; i < last; i++) a[i] = b[i] + SCALAR * c[i];
+            self->ended[time][kernel] = now();
             pthread_barrier_wait(&barrier);
-            if (self == workers) seconds[kernel][time] = now() - start;
         }
     self->ran_on = sched_getcpu();
     FILE *status = fopen("/proc/thread-self/status", "r");
@@ -251,6 +252,17 @@ static void *work(void *given) {
     while (status && fgets(line, sizeof line, status)) sscanf(line, "Cpus_allowed_list: %255s", self->allowed);
     if (status) fclose(status);
     return NULL;
+}
+
+/* From the first thread's start to the last one's end: where another program takes a core away, some start or end later, and the
+ * time of any one of them alone would leave a part of the work out. */
+static double seconds(int kernel, int time) {
+    double began = workers[0].began[time][kernel], ended = workers[0].ended[time][kernel];
+    for (int at = 1; at < count; at++) {
+        if (workers[at].began[time][kernel] < began) began = workers[at].began[time][kernel];
+        if (workers[at].ended[time][kernel] > ended) ended = workers[at].ended[time][kernel];
+    }
+    return ended - began;
 }
 
 /* STREAM's own check: the mean error of each array, relative to what the kernels must give. */
@@ -346,6 +358,9 @@ int main(int argc, char **argv) {
     double *arrays[3] = {a, b, c};
     for (int at = 0; at < count; at++) {
         workers[at].first = elements / (size_t)count * (size_t)at;
+        workers[at].began = calloc((size_t)repetitions, sizeof *workers[at].began);
+        workers[at].ended = calloc((size_t)repetitions, sizeof *workers[at].ended);
+        if (!workers[at].began || !workers[at].ended) refuse("no memory for the times of %d repetitions", repetitions);
         workers[at].last = at + 1 == count ? elements : elements / (size_t)count * (size_t)(at + 1);
         for (int array = 0; remote && array < 3; array++) {
             int far = farthest_from(workers[at].node);
@@ -371,9 +386,9 @@ int main(int argc, char **argv) {
     static const char *names[KERNELS] = {"Copy", "Scale", "Add", "Triad"};
     say(", \"mb_per_s\": {");
     for (int kernel = 0; kernel < KERNELS; kernel++) {
-        double best = seconds[kernel][1]; /* as STREAM: the first time does not count */
+        double best = seconds(kernel, 1); /* as STREAM: the first time does not count */
         for (int time = 2; time < repetitions; time++)
-            if (seconds[kernel][time] < best) best = seconds[kernel][time];
+            if (seconds(kernel, time) < best) best = seconds(kernel, time);
         say("%s\"%s\": %.1f", kernel ? ", " : "", names[kernel], 1e-6 * WORDS[kernel] * sizeof(double) * (double)elements / best);
     }
     say("}}\n");

@@ -17,11 +17,13 @@ class Banner:
     :param version: regular expression (multi-line) whose first group is the version.
     :param pattern: what goes into ``library_version_pattern``; ``{version}`` stands for the escaped version.
     :param device: regular expression of the communication device, where builds differ in it.
+    :param device_by_path: where the banner does not say it: regular expression of the library's path to the device.
     """
 
     version: str
     pattern: str
     device: str = ""
+    device_by_path: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Mpi:
     :param bookkeeping: first letters of those among them that say nothing: its launcher's own notes, long and different for
         every rank.
     :param spack: its package, where Spack can build it.
+    :param untested: why nothing of it was ever run by the project, as the end of a sentence; empty: it was.
     :param transports: transports it adds to :data:`machine.transport.TRANSPORTS`; a name alone is one of RDMA devices.
     """
 
@@ -101,6 +104,7 @@ class Mpi:
     settings: tuple[str, ...] = ()
     bookkeeping: tuple[str, ...] = ()
     spack: SpackPackage | None = None
+    untested: str = ""
     transports: tuple[Transport | str, ...] = ()
 
     @property

@@ -42,4 +42,5 @@ MPI = Mpi(
             for transport in TRANSPORTS
         ),
     ),
+    untested="Spack concretizes it here, and it was never built",
 )

@@ -83,4 +83,5 @@ MPI = Mpi(
     settings=("MP_",),
     rows=_ROWS,
     gaps=_GAPS,
+    untested="it comes with IBM's AIX only",
 )

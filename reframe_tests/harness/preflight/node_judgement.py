@@ -111,9 +111,12 @@ def read(rows: Any) -> list[OddNodes]:
 
 def find_unseen(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str) -> list[str]:
     """Sentence on rules that hold nothing, since no node shows what they are about; none without nodes."""
-    shown = {fact for facts in nodes.values() for fact in facts}
-    there = (rule for rule in rules if not rule.partitions or partition in rule.partitions)
-    unseen = [rule.fact for rule in there if rule.fact not in shown and not rule.required]
+    there = (rule for rule in rules if rule.is_for(partition) and not rule.required)
+    unseen = [
+        rule.fact if rule.instances == "*" else f"{rule.fact} of {rule.instances}"
+        for rule in there
+        if not any(rule.concerns(partition, one) for facts in nodes.values() for one in facts.get(rule.fact, {}))
+    ]
     return [f"no node shows {', '.join(unseen)}: nothing is known of that"] if nodes and unseen else []
 
 
@@ -131,12 +134,17 @@ def judge(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str,
         about = [rule for rule in rules if rule.concerns(partition, instance) and _shows(nodes, rule.fact, instance)]
         if about and len(there) < len(nodes) and instance not in described:
             found.append(_presence(nodes, instance, there, all(rule.note for rule in about)))
+    # What the site says of a rail is what it is held to, and not what most nodes have.
+    stated = {(odd.fact, odd.instance) for odd in found}
     for rule in rules:
         instances = dict.fromkeys(instance for facts in nodes.values() for instance in facts.get(rule.fact, {}))
         concerned = [instance for instance in instances if rule.concerns(partition, instance)]
-        if not concerned and rule.required and rule.concerns(partition, ""):
-            found.append(_odd(rule, "", [(ABSENT, list(nodes))], "every node must show it"))
+        if not concerned and rule.required and rule.is_for(partition):
+            which = "" if rule.instances == "*" else rule.instances
+            found.append(_odd(rule, which, [(ABSENT, list(nodes))], "every node must show it"))
         for instance in concerned:
+            if (rule.fact, instance) in stated:
+                continue
             # A card that is not there is reported once, and not for each of its facts.
             judged = {node: facts for node, facts in nodes.items() if not instance or node in having[instance]}
             found += _judge_one(judged, rule, instance)
@@ -177,9 +185,12 @@ def _judge_one(nodes: Mapping[str, NodeFacts], rule: Rule, instance: str) -> Ite
         return
     bad: dict[Any, list[str]] = {}
     for node, value in values.items():
+        other = nodes[node].get(rule.equals, {}).get(instance, ABSENT) if rule.equals else value
         # What one node shows all can show.
         if value is ABSENT or not rule.permits(value):
             bad.setdefault(value, []).append(node)
+        elif other != value:
+            bad.setdefault(f"{_shown(value)} where {rule.equals} is {_shown(other)}", []).append(node)
     if bad:
         yield _odd(rule, instance, sorted(bad.items(), key=str), rule.wanted())
 

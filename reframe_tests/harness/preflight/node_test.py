@@ -20,7 +20,7 @@ from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence
 from ..session import provenance
 from ..sites import selected_tests, site
 from ..vocabulary import BadInput
-from . import node_answers, node_facts, node_judgement, rules
+from . import node_answers, node_facts, node_judgement, out_of_service, rules
 
 #: Scheduler to the launcher that starts one program on each node of a job; the local one has one node.
 LAUNCHERS = {**without_mpi.LAUNCHERS, "local": "local"}
@@ -61,6 +61,12 @@ class NodeTest(rfm.RunOnlyRegressionTest):
     #: Nodes of the partition that were not idle and therefore not looked at, by their states, as stored with the session.
     not_idle = variable(dict, value={}, loggable=True)
 
+    #: Nodes of the job that did not answer, as stored with the session.
+    silent_nodes = variable(list, value=[], loggable=True)
+
+    #: Those of them that are drained or down, one by one, and whether the site misses them, as stored with the session.
+    out_of_service = variable(list, value=[], loggable=True)
+
     #: Commit of the tests and versions of what runs and judges them (``provenance``), as stored with the session.
     measured_with = variable(dict, value={}, loggable=True)
 
@@ -92,6 +98,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
                 f"-S node_count={self.node_count} is no number of nodes; give 1 or more, or 0 for all that are idle."
             )
         self.node_count = int(self.node_count)
+        self._absent: list[str] = []
         self._fabrics = tuple(site.fabrics_of(partition.extras).values())
         try:
             partitions = [each.name for each in self.current_system.partitions]
@@ -127,6 +134,9 @@ class NodeTest(rfm.RunOnlyRegressionTest):
             except ReframeError as error:
                 raise ReframeError(f"which nodes are idle is not known: {error}") from None
             self.not_idle = node_answers.count_states(node.states for node in nodes)
+            must = self.current_partition.extras.get(out_of_service.KEY, [])
+            self.out_of_service = out_of_service.as_stored(out_of_service.find(nodes, must))
+            self._absent = out_of_service.find_absent((node.name for node in nodes), must)
 
     @sanity_function
     def prove_nodes(self) -> bool:
@@ -143,12 +153,14 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         there = () if local else node_answers.job_nodes(printed)
         if not local and not there:
             wrong.append("the job does not say which nodes it had (scontrol show hostnames)")
+        self.silent_nodes = [name for name in there if name not in nodes]
         wrong += node_answers.find_missing(nodes, there, max(self.job.num_tasks or 1, 1))
         if wrong:
             end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode)
             wrong += node_answers.explain(end, (Path(self.stagedir) / str(self.stderr)).read_text(errors="replace"))
         odd = node_judgement.judge(nodes, self._rules, self.current_partition.name, self._fabrics)
-        failed = node_judgement.texts([one for one in odd if not one.note])
+        gone = out_of_service.read(self.out_of_service)
+        failed = [*out_of_service.missed(gone), *self._absent, *node_judgement.texts([one for one in odd if not one.note])]
         notes = node_judgement.texts([one for one in odd if one.note])
         unseen = node_judgement.find_unseen(nodes, self._rules, self.current_partition.name)
         self.odd_nodes = [one.as_dict() for one in odd]
@@ -162,7 +174,7 @@ class NodeTest(rfm.RunOnlyRegressionTest):
             devices=(),
             transport="",
             seconds=(),
-            notes=(*node_answers.describe_others(self.not_idle), *notes, *unseen),
+            notes=(*node_answers.describe_others(self.not_idle), *out_of_service.others(gone), *notes, *unseen),
             kernel=tuple(_row(node, facts) for node, facts in sorted(nodes.items())),
         ).as_dict()
         if wrong or failed:

@@ -24,6 +24,7 @@ class Rule:
     :param same: equal on all nodes of the partition.
     :param within: as far as this from the middle one counts as equal, in the fact's unit; ``within_percent`` of it.
     :param allowed: values it may have; empty: any.
+    :param equals: another fact of the same node, port or interface whose value it must have; empty: none.
     :param instances: shell pattern of the ports, interfaces or page sizes it is about.
     :param partitions: where; empty: everywhere.
     :param required: a node that does not show the fact fails. Otherwise it is only odd where other nodes show it.
@@ -39,17 +40,24 @@ class Rule:
     allowed: tuple[str | float, ...] = ()
     at_least: float | None = None
     at_most: float | None = None
+    equals: str = ""
     instances: str = "*"
     partitions: tuple[str, ...] = ()
     required: bool = False
     note: bool = False
 
+    def is_for(self, partition: str) -> bool:
+        """Whether it is about the nodes of a partition."""
+        return not self.partitions or partition in self.partitions
+
     def concerns(self, partition: str, instance: str) -> bool:
         """Whether it is about a fact's instance on the nodes of a partition."""
-        return (not self.partitions or partition in self.partitions) and fnmatch.fnmatchcase(instance, self.instances)
+        return self.is_for(partition) and fnmatch.fnmatchcase(instance, self.instances)
 
     def wanted(self) -> str:
         """What it must be, where that does not depend on the other nodes."""
+        if self.equals:
+            return f"must be its {self.equals}"
         if self.allowed:
             return "must be " + " or ".join(map(str, self.allowed))
         bounds = {"at least": self.at_least, "at most": self.at_most}
@@ -92,6 +100,10 @@ def _read(path: Path, partitions: Sequence[str]) -> dict[str, Any]:
                 raise BadInput(
                     f"{path}: key '{fact}.partitions': {name!r} is no partition of the system; {_suggest(name, partitions)}."
                 )
+        equals = (row or {}).get("equals", fact)
+        if equals not in FACTS or (equals in WHOLE_NODE) is not (fact in WHOLE_NODE):
+            alike = sorted(name for name in FACTS if (name in WHOLE_NODE) is (fact in WHOLE_NODE))
+            raise BadInput(f"{path}: key '{fact}.equals': {equals} is no such fact; {_suggest(equals, alike)}.")
         if fact in WHOLE_NODE and "instances" in (row or {}):
             raise BadInput(f"{path}: key '{fact}.instances': {fact} is one fact of the node as a whole; remove it.")
     return content
@@ -117,6 +129,7 @@ def _rule(fact: str, row: Mapping[str, Any], rdma: bool) -> Rule:
         allowed=tuple(expected) if isinstance(expected, list) else (expected,),
         at_least=row.get("at_least"),
         at_most=row.get("at_most"),
+        equals=row.get("equals", ""),
         instances=row.get("instances", "*"),
         partitions=tuple(row.get("partitions", ())),
         required=row.get("required", False),

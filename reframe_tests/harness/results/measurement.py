@@ -20,10 +20,13 @@ from ..printable import printable, printable_data
 from ..samples import CONTRADICTED, MISSING, PROVEN, DeviceTraffic, Evidence, Sample
 from ..sites import references
 from ..suites import catalogue, preamble, reader
+from ..suites.benchmark import SINGLE
 from ..suites.model import Said
 from ..suites.records import Record
 from ..vocabulary import QUANTITIES
+from . import launch_time, least_bytes
 from .error_excerpt import excerpt
+from .job_files import ENDLESS_BYTES, beginning_of, end_of
 
 #: Number of the repeat in findings on the job itself.
 WHOLE_JOB = 0
@@ -36,8 +39,6 @@ _FOOTER = re.compile(
 )
 #: Exit status of a launch after which the job starts nothing more, and what the launch did.
 WHY_STOPPED = {script.TIMED_OUT: "timed out", script.TOO_MUCH_OUTPUT: "printed without end"}
-#: Bytes that are looked at, at either end, of an output without end.
-_ENDLESS_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ def evaluate(
     end = end or ending.JobEnd()
     outcome.add(end.name, WHOLE_JOB, MISSING, ending.judge(end))
     outcome.add(end.name, WHOLE_JOB, *loaded_modules.judge(condition.stack, directory))
-    statuses = script.read_launch_log(_text(directory / script.LAUNCH_LOG))
+    log = beginning_of(directory / script.LAUNCH_LOG)
+    statuses, times = script.read_launch_log(log), script.read_launch_times(log)
     stopped = next(((launch, WHY_STOPPED[status]) for launch, status in statuses.items() if status in WHY_STOPPED), None)
     records: dict[tuple[str, int], list[Record]] = {}
     details: list[tuple[str, int, dict[str, Any]]] = []
@@ -135,18 +137,19 @@ def evaluate(
             files = script.files_of(launch.name, repeat)
             status = statuses.get((launch.name, repeat))
             ended = _judge_end(status, limit_s, directory, files, stopped)
-            most = _ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
-            printed, debug = transports.strip_debug(condition.stack, _text(directory / files.output, most))
-            debug = "\n".join([debug, _text(directory / files.debug, most), _text(directory / files.error, most)])
+            most = ENDLESS_BYTES if status == script.TOO_MUCH_OUTPUT else script.MOST_OUTPUT_BYTES
+            printed, debug = transports.strip_debug(condition.stack, beginning_of(directory / files.output, most))
+            debug = "\n".join([debug, beginning_of(directory / files.debug, most), beginning_of(directory / files.error, most)])
             if launch.checks_data:
                 wrong, broken = data_check.judge(printed, condition.ranks)
                 outcome.add(launch.name, where, CONTRADICTED, wrong)
                 parsed, checked = [], data_check.summarise(printed)
             else:
                 if launch.result:
-                    result = _text(directory / files.result, most)
+                    result = beginning_of(directory / files.result, most)
                     printed = printed + result if result.strip() else ""
-                parsed, broken = _parse(launch, printed, files.result if launch.result else files.output, set_aside)
+                source = files.result if launch.result else files.output
+                parsed, broken = _parse(launch, printed, source, set_aside, times.get((launch.name, repeat)))
             # A launch that ended badly is reported by its end, not also by the hole it left in its output.
             outcome.add(launch.name, where, MISSING, [ended] if ended else broken)
             records[launch.name, repeat] = parsed
@@ -168,10 +171,9 @@ def evaluate(
         notes.append(checked or f"received data are not checked: {condition.stack.name} has no mpi4py")
     if set_aside:
         notes.append(f"before the benchmarks' titles stood {preamble.say(set_aside)}, set aside")
-    starts = _text(directory / script.START_LOG).splitlines()
+    starts = beginning_of(directory / script.START_LOG).splitlines()
     if len(starts) > 1:
-        note = f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run is counted"
-        notes.insert(0, note)
+        notes.insert(0, f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run is counted")
     outcome.evidence = replace(evidence, notes=tuple(notes))
     return outcome
 
@@ -197,21 +199,20 @@ def _judge_end(
     if status == script.TIMED_OUT:
         return f"timed out after {limit_s} s, the test's limit_s{_last_words(directory, files)}."
     if status == script.TOO_MUCH_OUTPUT:
-        mib = script.MOST_OUTPUT_BYTES >> 20
-        return f"printed more than {mib} MiB and was ended for it{_last_words(directory, files)}."
-    error = excerpt(_text(directory / files.error))
+        return f"printed more than {script.MOST_OUTPUT_BYTES >> 20} MiB and was ended for it{_last_words(directory, files)}."
+    error = excerpt(beginning_of(directory / files.error))
     said = f"; it said: {error}" if error else " and said nothing"
     return f"ended with exit status {status}{said}."
 
 
 def _last_words(directory: Path, files: script.LaunchFiles) -> str:
     """How far a launch that was ended got: the last line it printed."""
-    ranks = [_text(path) for path in (directory / files.evidence).glob("*.json")]
+    ranks = [beginning_of(path) for path in (directory / files.evidence).glob("*.json")]
     if not ranks:
-        error = excerpt(_text(directory / files.error))
+        error = excerpt(beginning_of(directory / files.error))
         said = f"; it said: {error}" if error else ""
         return f"; no rank left evidence, so none got through MPI_Init{said}"
-    printed = _FOOTER.split(_end_of(directory / files.output), maxsplit=1)[0]
+    printed = _FOOTER.split(end_of(directory / files.output), maxsplit=1)[0]
     lines = [" ".join(line.split()) for line in printed.splitlines()]
     last = next((line for line in reversed(lines) if line.strip("#-= ")), "")
     said = f"; its last line was: {last[:120]}" if last else "; it had printed nothing"
@@ -220,27 +221,13 @@ def _last_words(directory: Path, files: script.LaunchFiles) -> str:
     return said + (f"; {ended} of its ranks had called MPI_Finalize by then" if ended else "")
 
 
-def _text(path: Path, most: int = script.MOST_OUTPUT_BYTES) -> str:
-    """Content of a file, of a longer one its beginning (``most`` characters); empty if there is none."""
-    if not path.exists():
-        return ""
-    with path.open(errors="replace") as file:
-        return file.read(most)
-
-
-def _end_of(path: Path) -> str:
-    """The last :data:`_ENDLESS_BYTES` of a file; empty if there is none."""
-    if not path.exists():
-        return ""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _ENDLESS_BYTES))
-        return file.read(_ENDLESS_BYTES).decode(errors="replace")
-
-
-def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str]) -> tuple[list[Record], list[str]]:
+def _parse(
+    launch: catalogue.Launch, printed: str, source: str, set_aside: Counter[str], seconds: float | None
+) -> tuple[list[Record], list[str]]:
     """Records of one output, or the sentence why it is not used.
 
     :param set_aside: counts, by whose they are, the lines that stood before the benchmark's own.
+    :param seconds: the launch took.
     """
     if not launch.expected:
         return [], []
@@ -251,7 +238,7 @@ def _parse(launch: catalogue.Launch, printed: str, source: str, set_aside: Count
         set_aside.update(reading.set_aside)
         if launch.options:
             reader.check_arguments(printed, launch, source=source)
-        return reader.complete(reading.records, launch.expected, source=source), []
+        return launch_time.fill(launch, reader.complete(reading.records, launch.expected, source=source), seconds), []
     except reader.OutputError as error:
         return [], [str(error)]
 
@@ -281,27 +268,31 @@ def _read_ranks(
     if not ranks:
         return {}
     wrong = checks.check_library(ranks, condition.stack)
-    wrong += checks.check_placement(ranks, condition.pinning, condition.core_list, core_of=condition.core_of)
+    wrong += checks.check_placement(
+        ranks, condition.pinning, condition.core_list, core_of=condition.core_of, may_share=condition.may_share
+    )
     wrong += clocks.check_clocks(ranks)
     wrong += rank_records.check_hosts(ranks, said.hosts)
     wrong += settings.check_settings(ranks, condition.asked_env, condition.launcher_env)
-    fabric, taken = condition.fabric, choice.Choice()
+    fabric, taken, least = condition.fabric, choice.Choice(), least_bytes.of_launch(condition, launch, records)
     if not condition.forced and whole and not absent:
-        taken = choice.find_choice(ranks, fabric, _bytes_between(condition, launch, records))
+        taken = choice.find_choice(ranks, fabric, least)
         fabric = taken.fabric or fabric
         wrong += taken.sentences
     links = link_state.check_links(ranks, fabric)
     wrong += links.sentences
-    traffic, use, striping = None, link_use.UseFinding(), stripes.StripeFinding()
+    traffic, use, striping, uncounted = None, link_use.UseFinding(), stripes.StripeFinding(), list[str]()
     if whole and not absent:
+        uncounted = least_bytes.name_uncounted(condition, launch, records)
         if condition.forced:
-            traffic = checks.check_traffic(ranks, fabric, _bytes_between(condition, launch, records))
+            traffic = checks.check_traffic(ranks, fabric, least)
             wrong += traffic.sentences
         # Collectives cut their messages up: how large the parts are is not known.
         large = [record for record in records if launch.balanced and (record.message_bytes or 0) >= stripes.STRIPED_FROM_BYTES]
-        striping = stripes.check_stripes(ranks, fabric, _bytes_between(condition, launch, large))
+        alone = _fastest_alone(launch, large)
+        striping = stripes.check_stripes(ranks, fabric, least_bytes.of_launch(condition, launch, large), alone)
         wrong += striping.sentences
-        use = link_use.check_use(ranks, fabric, balanced=launch.balanced)
+        use = link_use.check_use(ranks, fabric, balanced=launch.balanced, files=launch.uses_files)
         wrong += use.sentences
         if condition.ranks > 1:  # a rank alone has nobody to open a transport to
             # What the ranks had in their environment, which the user may have set otherwise than the table.
@@ -312,7 +303,7 @@ def _read_ranks(
     facts = checks.summarise(ranks, traffic, wrong)
     return {
         **facts,
-        "notes": [*facts["notes"], *taken.notes, *said.notes, *links.notes, *striping.notes],
+        "notes": [*facts["notes"], *taken.notes, *said.notes, *links.notes, *striping.notes, *uncounted],
         "network": taken.network,
         "too_little": taken.too_little,
         "use": [node.as_dict() for node in use.nodes],
@@ -321,42 +312,28 @@ def _read_ranks(
     }
 
 
-def _ranks(record: Record) -> int:
-    """Ranks of a record that ``reader.complete`` gave the number its launch has."""
-    assert record.ranks is not None
-    return record.ranks
+def _fastest_alone(launch: catalogue.Launch, records: Iterable[Record]) -> float | None:
+    """The largest bandwidth in MB/s of messages that a pair sends one at a time; ``None`` without any.
 
-
-def _groups(record: Record) -> int:
-    """Groups whose work a record stands for: all that ran at the same time, or the one it names."""
-    return 1 if "group=" in record.variant else record.groups
-
-
-def _bytes_between(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> float:
-    """Bytes the launch must at least have put on the fabric, by its own table.
-
-    Inside one node a network fabric carries everything; between nodes, ranks of one node may use shared memory.
+    Of messages that are held against the line rate: smaller ones may be faster for a moment.
     """
-    if condition.forced and not condition.fabric.rails:
-        return 0.0
-    rows = {row.name: row for row in launch.rows()}
-
-    def bound(record: Record) -> int:
-        row, size = rows[record.benchmark], record.message_bytes or 0
-        if condition.fabric.within_node:
-            return row.traffic(size, _ranks(record))
-        return row.traffic_between(size, _ranks(record), condition.nodes, condition.ranks)
-
-    return float(sum(_groups(record) * bound(record) * (record.repetitions or 0) for record in records))
+    rows = {row.name: row for row in launch.rows() if SINGLE in row.cascade}
+    alone = [
+        record.values.get("bandwidth_mb_per_s") or size / record.values["latency_us"]
+        for record in records
+        for size in [record.message_bytes or 0]
+        if record.benchmark in rows and size >= rows[record.benchmark].line_rate_from_bytes
+    ]
+    return max(alone, default=None)
 
 
 def _above_line_rate(condition: Condition, launch: catalogue.Launch, records: Iterable[Record]) -> list[str]:
     """Sentence on the one bandwidth of a launch that exceeds the fabric's line rate most, if one does."""
     rows = {row.name: row for row in launch.rows()}
     bandwidths = [
-        (record.values["bandwidth_mb_per_s"] * _groups(record) / links, rows[record.benchmark].directions, links, record)
+        (record.values["bandwidth_mb_per_s"] * groups / links, rows[record.benchmark].directions, links, record)
         for record in records
-        for links in [rows[record.benchmark].links(condition.nodes)]
+        for links, groups in [(rows[record.benchmark].links(condition.nodes), least_bytes.groups_of(record))]
         if "bandwidth_mb_per_s" in record.values
         and rows[record.benchmark].directions
         and (record.message_bytes or 0) >= rows[record.benchmark].line_rate_from_bytes
@@ -391,7 +368,7 @@ def _collect(launch: catalogue.Launch, repeats: Sequence[Sequence[Record]]) -> l
             suite=record.suite,
             benchmark=record.benchmark,
             group=rows[record.benchmark].group,
-            ranks=_ranks(record),
+            ranks=least_bytes.ranks_of(record),
             groups=record.groups,
             variant=record.variant,
             message_bytes=record.message_bytes,

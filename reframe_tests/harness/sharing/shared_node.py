@@ -146,7 +146,7 @@ def share(whole: Condition, programs: int, *, oversubscribe: bool, scheduler: st
     :param oversubscribe: as of :class:`launchers.model.Request`.
     :param scheduler: registered name of the partition's batch system.
     :raises NotMeasured: if that many programs cannot share the node so, with the reason.
-    :raises BadInput: for less than one program.
+    :raises BadInput: for less than two programs.
     """
     if whole.fabric.rails:
         raise NotMeasured(

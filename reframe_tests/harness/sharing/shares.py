@@ -34,11 +34,11 @@ _Core = tuple[ProcessingUnit, ...]
 def ranks_of_program(programs: int, ppn: int) -> int:
     """Ranks of each of several programs that are all the ranks of a node.
 
-    :raises BadInput: for less than one program.
+    :raises BadInput: for less than two programs.
     :raises NotMeasured: if they cannot be of equal size.
     """
-    if programs < 1:
-        raise BadInput(f"programs={programs} starts nothing: ask for at least 1.")
+    if programs < 2:
+        raise BadInput(f"programs={programs} shares a node with nobody: ask for 2 or more; each is measured alone as well.")
     if ppn % programs:
         fitting = ppn // programs * programs
         instead = f"; -P ppn={fitting} would do" if fitting else ""
@@ -50,7 +50,7 @@ def deal(policy: str, programs: int, ppn: int, topology: Topology) -> tuple[Rank
     """Where the ranks of each program go; of all programs together, no two ranks on one core.
 
     :param ppn: ranks of all programs on the node.
-    :raises BadInput: for less than one program.
+    :raises BadInput: for less than two programs.
     :raises NotMeasured: for a policy without a meaning here, programs of unequal size, or more ranks than cores.
     """
     ranks = ranks_of_program(programs, ppn)

@@ -39,11 +39,15 @@ _WORDS = {
 }
 #: Tests and reasons at most that a sentence names.
 FEW = 3
+#: Begins the reason of what no stack of a partition has the programs for.
+WITHOUT = "no stack of this partition has"
 #: Options with which every variant is made, as short as ReFrame takes them: it runs tests on partitions and with stacks that
 #: they were not made for.
 _ANYWHERE = ("--skip-sy", "--skip-pr")
 #: Parameters for which the user may give any number.
 _NUMBERS = ("nodes", "ppn", "programs")
+#: The smallest of these that means something, and why.
+_FEWEST = {"programs": (2, "shares a node with nobody: ask for 2 or more; each is measured alone as well")}
 #: Options that select, by short name: the long one.
 _OPTIONS = {
     "-n": "name",
@@ -144,8 +148,8 @@ def _chosen(words: Sequence[str], tests: Sequence[Any]) -> list[list[Any]]:
 def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
     """A sentence for each ``-n`` (without one: for the session) whose tests all can be measured nowhere on this system.
 
-    ReFrame 4.10 lists ``Found 0 check(s)`` and no reason. The most frequent reasons stand first, since others hold for single
-    placements; more than three are for ``-v``.
+    ReFrame 4.10 lists ``Found 0 check(s)`` and no reason. What no stack has stands first, since it
+    holds however a case is placed, then the most frequent reasons; more than three are for ``-v``.
 
     :param words: ReFrame's command line without the program.
     :param tests: all that were loaded, as instances.
@@ -158,7 +162,8 @@ def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
         reasons = Counter(f"{place}: {reason}" for test, place, reason in LEFT_OUT if id(test) in mine)
         names = sorted({type(test).__name__ for test in chosen})
         what = f"no case of {' and '.join(names)}" if len(names) <= FEW else f"no case of any of {len(names)} tests"
-        why = "; ".join(reason for reason, _ in reasons.most_common(FEW)) or "no partition of the system has the fabric"
+        ordered = sorted(reasons, key=lambda reason: (WITHOUT not in reason, -reasons[reason]))
+        why = "; ".join(ordered[:FEW]) or "no partition of the system has the fabric"
         sentences.append(f"{what} can be measured here: {why} ('mpibench doctor' lists the suites that no stack has)")
     return sentences
 
@@ -224,6 +229,9 @@ def _check_values(text: str, name: str, values: Sequence[str], tests: Sequence[A
         if known and value not in known and not (name in _NUMBERS and value.isdecimal()):
             number = " or a number" if name in _NUMBERS else ""
             raise BadInput(f"-P {text}: {value!r} is not a value of {name}; there are {', '.join(known)}{number}.")
+        fewest, why = _FEWEST.get(name, (0, ""))
+        if value.isdecimal() and int(value) < fewest:
+            raise BadInput(f"-P {text}: {name}={value} {why}.")
 
 
 class _Listener(logging.Handler):

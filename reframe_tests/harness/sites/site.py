@@ -25,6 +25,7 @@ import yaml
 from .. import former_names, optional_file, schema, yaml_file
 from ..machine.fabric import Fabric, Rail
 from ..machine.transport import AS_SHIPPED
+from ..schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import references
@@ -82,6 +83,11 @@ def read_system(path: Path, schema_file: Path = SYSTEM_SCHEMA) -> dict[str, Any]
             f"{path}: key 'name' is {system['name']!r} but the folder is called {path.parent.name!r}; make them equal."
         )
     for partition in system["partitions"]:
+        if spool.EXTRA in partition["extras"] and partition["scheduler"] not in spool.SHARED:
+            raise SiteError(
+                f"{path}: partition {partition['name']} has {spool.EXTRA}, and its scheduler is {partition['scheduler']!r}; "
+                f"only those of {', '.join(spool.SHARED)} share allocations: remove it."
+            )
         for fabric in fabrics_of(partition["extras"]).values():
             if fabric.expect and fabric.expect not in (names := [each.name for each in fabric.choices]):
                 raise SiteError(
@@ -241,6 +247,8 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
     partitions = []
     for row in system["partitions"]:
         extras = row["extras"]
+        if spool.EXTRA in extras:
+            row = {**row, "scheduler": spool.SHARED[row["scheduler"]]}
         entered = fitting_stacks(extras, names)
         # In `builtin`, which has no feature that a test of stacks asks for, tests of nodes run.
         partitions.append(
@@ -341,6 +349,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from reframe.core.logging import getlogger
 
     from ..launchers import backends
+    from ..schedulers import slurm_shared
     from ..session import session_folder, session_labels
     from ..stacks import selection
     from . import named_tests, selected_tests, whole_run
@@ -354,6 +363,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     session_folder.redirect_first_log(log, getlogger().logger.handlers)
     try:
         backends.register()
+        slurm_shared.register()
         session_labels.check(sys.argv[1:])
         named_tests.check(sys.argv[1:])
         site_configuration, problems = configuration(root)

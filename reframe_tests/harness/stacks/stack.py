@@ -6,6 +6,7 @@ ReFrame environments are generated from these files and from nothing else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,11 +92,6 @@ class Stack:
 
     @property
     def version_tuple(self) -> tuple[int, ...]:
-        """Leading integers of the MPI version, for table look-ups: ``2021.18.1`` is ``(2021, 18, 1)``."""
-        parts = []
-        for part in self.mpi_version.split("."):
-            digits = "".join(ch for ch in part if ch.isdigit())
-            if not digits:
-                break
-            parts.append(int(digits))
-        return tuple(parts)
+        """Leading integers of the MPI version, for table look-ups: ``4.1.7rc1`` (of HPC-X) is ``(4, 1, 7)``."""
+        found = re.match(r"\d+(?:\.\d+)*", self.mpi_version, re.ASCII)
+        return tuple(map(int, found[0].split("."))) if found else ()

@@ -8,8 +8,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ..vocabulary import BadInput, NotMeasured
-from .traffic import Bound
+from .traffic import Bound, RunBound
 
+#: The rule of ranks of a benchmark whose metrics are named with the nodes of the job, which its output does not say.
+BY_NODES = "all_by_nodes"
 #: Which ranks take part when a benchmark is started on ``n`` ranks. Where ``n`` is odd, IMB runs an ``even`` benchmark on
 #: n-1 ranks, but from 2019 on the last rank's message to rank 0 is never received (IMB_init_communicator with the smaller
 #: count of helper_init_scope), and MPICH then aborts in MPI_Finalize.
@@ -20,6 +22,7 @@ RANK_RULES: Mapping[str, str] = {
     "even": "all; left out where n is odd",
     "even_only": "all; refused where n is odd",
     "all": "all",
+    BY_NODES: "all; metrics say on how many nodes",
     "program": "all of one program, beside which others may share the node",
     "grid2d": "all; refused unless n = a x b with a, b >= 2",
     "halves": "all, on an even number of nodes",
@@ -32,6 +35,8 @@ RANK_RULES: Mapping[str, str] = {
 #: What of a benchmark must cross between nodes that ranks fill in blocks. Every message; nothing that can be relied on;
 #: or a number ``k``: nodes take the place of ranks in the bound, and one node's share of the data is ``s x ppn^k``.
 EVERY_MESSAGE, NOTHING_SURE = "every message", "nothing sure"
+#: Why nothing of a benchmark is held against the counters of a fabric, in the words of each case's evidence.
+NO_DATA = "moves no data by design"
 
 #: Questions that are asked on each level from the wire to the MPI: bandwidth of large messages without pause, that of large
 #: messages one at a time, and latency of small ones. What answers the same question can be compared.
@@ -72,10 +77,14 @@ class Benchmark:
     :param line_rate_from_bytes: smallest message whose bandwidth is held against the line rate. Below, a token bucket or a
         buffer may exceed it for a moment; and one message at a time still waits for its latency (1 MiB on 1 Gbit/s: 2 %).
     :param crossing: :data:`EVERY_MESSAGE`, :data:`NOTHING_SURE`, or the power of ranks per node one node's share grows with.
+    :param of_run: lower bound on bytes of a whole run, where it depends on more than a message and its repetitions; then
+        ``traffic`` is :func:`traffic.nothing`.
+    :param unbounded: why no least number of bytes is known, or none where the layout of the ranks leaves none.
     :param title: what the suite calls it at the head of its output, where that is not the name.
     :param summed: its bandwidth is the sum of all pairs, half of the nodes sending to the other half.
     :param directions: 1 if the bandwidth of all pairs together flows one way over each link, 2 if both ways at once,
         0 where it says nothing about a link.
+    :param launch_time: the quantity that its output does not say: the time of the whole launch, as the job takes it.
     :param first_ranks: only so many of the ranks take part, the first ones, in pairs half of these apart; 0: as ``ranks`` says.
     :param cascade: of :data:`STREAM`, :data:`SINGLE` and :data:`SMALL` what it answers with one rank, or program, on a node.
     """
@@ -104,6 +113,9 @@ class Benchmark:
     title: str = ""
     cascade: tuple[str, ...] = ()
     first_ranks: int = 0
+    of_run: RunBound | None = None
+    unbounded: str = ""
+    launch_time: str = ""
 
     def known_to(self, version: tuple[int, ...]) -> bool:
         """Whether a version of the suite has it in a form that can be proven; an unknown version counts as such."""
@@ -152,6 +164,10 @@ class Benchmark:
         if self.ranks == "growing":
             return tuple(count * ranks // nodes for count in growing_node_counts(nodes))
         return tuple(int(said[1]) for said in map(_RANKS_OF_VARIANT.search, self.variants) if said)
+
+    def variant_of_nodes(self, nodes: int) -> str:
+        """What the nodes of the job add to its variants, as ``nodes=4``; empty where they are no part of what is measured."""
+        return f"nodes={nodes}" if self.ranks == BY_NODES else ""
 
     def check_crossing(self, ranks: int, nodes: int) -> None:
         """Make sure that every pair of :attr:`first_ranks` is of two nodes where there are several.
@@ -235,7 +251,7 @@ def doubling_sizes(first: int, largest: int, *, unit: int = 1, zero: bool = True
 
 def grow(rows: Collection[Benchmark]) -> bool:
     """Whether all that rows measure is named with the number of nodes it was measured on."""
-    return bool(rows) and all(row.ranks == "growing" for row in rows)
+    return bool(rows) and all(row.ranks in ("growing", BY_NODES) for row in rows)
 
 
 def growing_node_counts(nodes: int) -> tuple[int, ...]:

@@ -94,6 +94,7 @@ _NO_OPTIONS: Mapping[str, str] = {}
 #: Variants that only the condition says, by the rule of ranks.
 _OPEN_VARIANTS: Mapping[str, tuple[str, ...]] = {
     **{"grid2d": ("grid=*",), "grid3d": ("grid=*",), "growing": ("nodes=*",)},
+    benchmark.BY_NODES: ("nodes=*",),
     "program": tuple(side_by_side.variant("*", "*", how) for how in (side_by_side.ALONE, side_by_side.SHARED)),
 }
 
@@ -106,7 +107,7 @@ class Expected(NamedTuple):
     :param variants: variants, in order.
     :param repetitions: repetitions of every size, where they do not depend on it; ``None`` where only the output says.
     :param quantities: what each row must hold; empty: whatever it does.
-    :param variant: what options add to each variant, because the output does not say it there.
+    :param variant: what options and the nodes add to each variant, because the output does not say it there.
     :param validated: whether each row must say that the data received was right.
     :param growing: active ranks of each variant, where they are not the same.
     :param links: :meth:`Benchmark.links`.
@@ -128,7 +129,7 @@ class Expected(NamedTuple):
         return dict(zip(self.variants, self.growing, strict=False)).get(printed, self.ranks)
 
     def stored_variant(self, printed: str) -> str:
-        """A printed variant with what options add to it, as records and metrics have it."""
+        """A printed variant with what is added to it, as records and metrics have it."""
         return ",".join(filter(None, (printed, self.variant)))
 
 
@@ -168,6 +169,11 @@ class Launch:
     def rows(self) -> list[Benchmark]:
         """Catalogue rows of the benchmarks it runs, as its options make them."""
         return list(self.changed) or [find(self.binary, item.benchmark) for item in self.expected]
+
+    @property
+    def uses_files(self) -> bool:
+        """Whether its ranks write and read files."""
+        return any(GROUPS[row.group].files for row in self.rows())
 
     @property
     def balanced(self) -> bool:
@@ -412,7 +418,7 @@ def _launch(
                 suite.variants(row, run) if suite.variants else _variants(row, plan, ranks, nodes),
                 repetitions,
                 row.quantities if under.options else (),
-                under.variant,
+                ",".join(filter(None, (row.variant_of_nodes(nodes), under.variant))),
                 under.validated,
                 row.growing_ranks(ranks, nodes),
                 row.links(nodes),

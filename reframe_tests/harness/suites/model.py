@@ -57,12 +57,14 @@ class Group:
     :param plans: its invocations, in this order.
     :param collective: its packets may be added up or multiplied by a switch.
     :param one_sided: ranks write and read each other's memory.
+    :param files: ranks write and read files, and a file system may use the network, too.
     """
 
     description: str
     plans: tuple[Plan, ...] = ()
     collective: bool = False
     one_sided: bool = False
+    files: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..vocabulary import BadInput
 
@@ -24,6 +24,7 @@ class Record:
         ``non-aggregate`` mode of IMB-RMA, the threads of IMB-MT, the group of a ``-multi`` run, the window and
         synchronisation of OSU's one-sided benchmarks); empty otherwise.
     :param validated: whether the row itself says that the data received was right (``-c`` of OSU).
+    :param problem: sizes of the problem, as printed, by which bytes are counted (:data:`traffic.RunBound`).
     :param measured_ns: from when to when it was measured, in ns of CLOCK_MONOTONIC, where the suite says so.
     """
 
@@ -37,6 +38,7 @@ class Record:
     variant: str = ""
     validated: bool = False
     measured_ns: tuple[int, int] | None = None
+    problem: Mapping[str, int] = field(default_factory=dict)
 
 
 class OutputError(BadInput):

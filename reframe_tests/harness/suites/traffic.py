@@ -15,10 +15,13 @@ combination, such as a partial sum, but not fewer bytes than the part of the res
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 #: ``(message_bytes, ranks)`` to bytes per repetition.
 Bound = Callable[[int, int], int]
+#: ``(problem, ranks, nodes)`` to bytes that a whole run sends between nodes, which ranks fill in blocks: of the sizes that the
+#: run printed (:attr:`records.Record.problem`). Inside one node each rank stands for a node of its own.
+RunBound = Callable[[Mapping[str, int], int, int], int]
 
 #: Messages in flight in one repetition of Uniband and Biband. Fixed at 64 up to IMB 2021.1 (``MAX_WIN_SIZE`` in
 #: src_c/IMB_settings.h); 256 by default from 2021.2 on, where launches ask for 64 with ``-window_size``.

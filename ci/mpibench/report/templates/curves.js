@@ -35,6 +35,8 @@ const PUBLISHED = "published";
 /** Published curves for a chart. Others measured them elsewhere: they have no case, no repeats and no proof. */
 function publishedOf(measure, condition) {
   const quantity = quantityOf(measure);
+  // Ranks that share cores are never beside ranks that had a core each.
+  if (index.cases.some((one) => one.oversubscribed && names.every((name) => one[name] === condition[name]))) return [];
   return view.published ? measure.published.filter((one) => one.q === quantity && ["fabric", "nodes", "ppn"].every((name) => one[name] === condition[name])) : [];
 }
 

@@ -59,3 +59,14 @@ def test_one_rail_where_two_were_asked_for_fails_by_name(box: Box) -> None:
     assert status == 1 and case["proof"]["verdict"] == "contradicted"
     (sentence,) = [text for text in case["proof"]["sentences"] if "striped over 2 rails" in text]
     assert "carried less than half of the" in sentence and "UCX_MAX_RNDV_RAILS=1" in sentence
+
+
+def test_the_time_of_a_message_alone_says_whether_it_was_split(box: Box) -> None:
+    """By UCX it is; how fast beside other programs is not a test, so that the other sentence may be said, too."""
+    options = ("-S", "level=nightly", "-S", "repeats=1", "-p", "mpich-wheels")
+    box.run(*options, names=f"ImbPointToPoint{PATTERN}")
+    case = box.cases()["two mpich-wheels"]
+    assert case["proof"]["verdict"] == "proven", case["fail_reason"]
+    begins = ("each message was split over the rails of two_striped: ", "all rails of two_striped carried their share; ")
+    said = [note for note in case["proof"]["notes"] if note.startswith(begins)]
+    assert len(said) == 1, case["proof"]["notes"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import cluster_reframe
+from fault_box import Box
 from live_cluster import LiveCluster
 
 ONLY = ("-n", "NodePreflight", "--system=minicluster:eth1g")
@@ -44,3 +45,22 @@ def test_a_job_that_others_keep_from_starting_is_given_up(cluster: LiveCluster, 
     (case,) = done.measured
     assert (done.status, case.result) == (1, "fail"), done.said
     assert case.reason.startswith("sanity error: the job never started (state CANCELLED"), case.reason
+
+
+def test_a_drained_node_is_named_and_fails_where_the_site_misses_it(cluster: LiveCluster, visible: Path) -> None:
+    box = Box(cluster, visible, ())
+    box.amend('by_name["eth1g"]["extras"]["nodes_in_service"] = ["c[12]"]')
+    there = {"RFM_CONFIG_FILES": str(box.top / "site_configs" / "settings.py")}
+    cluster.good("exec", "--", "scontrol", "update", "nodename=c2", "state=drain", "reason=bad DIMM")
+    try:
+        noted = cluster_reframe.run(cluster, visible / "noted", *ONLY, files=["preflight.py"])
+        missed = cluster_reframe.run(cluster, visible / "missed", *ONLY, files=["preflight.py"], environ=there)
+    finally:
+        cluster.good("exec", "--", "scontrol", "update", "nodename=c2", "state=resume")
+    (case,) = noted.measured
+    assert (noted.status, case.result, case.evidence, case.nodes) == (0, "pass", "proven", 1), case.reason
+    assert case.proof is not None
+    assert "not looked at because they are out of service: c2 (drain+idle: bad DIMM)" in case.proof.notes, case.proof.notes
+    (case,) = missed.measured
+    assert (missed.status, case.result, case.evidence) == (1, "fail", "contradicted"), case.reason
+    assert "not looked at though they must be in service: c2 (drain+idle: bad DIMM)" in case.reason

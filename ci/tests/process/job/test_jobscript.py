@@ -113,6 +113,17 @@ def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path: Path
 def test_a_log_cut_short_counts_as_missing() -> None:
     assert jobscript.read_launch_log("p2p 1 0 3\np2p 2 0") == {("p2p", 1): 0}
     assert jobscript.read_launch_log("") == {}
+    log = "p2p 1 0 3\np2p 2 0 3.25\np2p 3 124 300.01\np2p 4 0 3.2\np2p 5 0 3."
+    assert jobscript.read_launch_log(log) == {("p2p", 1): 0, ("p2p", 2): 0, ("p2p", 3): 124}
+    assert jobscript.read_launch_times(log) == {("p2p", 2): 3.25, ("p2p", 3): 300.01}
+
+
+def test_each_launch_is_timed_from_its_start_to_its_end(tmp_path: Path) -> None:
+    """By the time since the machine's start, which has hundredths of a second; a loaded machine makes it only longer."""
+    run_body(tmp_path, [sh("short", "true"), sh("long", "sleep 1.1")], repeats=2)
+    times = jobscript.read_launch_times((tmp_path / jobscript.LAUNCH_LOG).read_text())
+    assert set(times) == {("short", 1), ("short", 2), ("long", 1), ("long", 2)}
+    assert all(seconds >= 1.09 for (name, _), seconds in times.items() if name == "long")
 
 
 def test_a_failing_launch_does_not_end_a_script_under_errexit(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ def test_a_moved_project_is_set_up_in_its_new_place(made: Project) -> None:
 
 
 def test_usage(bare: Project) -> None:
-    assert bare.run("ci/setup", "tests") == (2, "usage: ci/setup [test]\n")
+    assert bare.run("ci/setup", "tests") == (2, "usage: ci/setup [test] [--wheelhouse DIR | --fill-wheelhouse DIR]\n")
     status, output = bare.run("ci/setup", "--help")
     assert status == 0 and "ci/setup test    also what" in output and "set -euo" not in output
     assert not (bare.root / ".venv").exists()

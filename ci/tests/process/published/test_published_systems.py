@@ -14,6 +14,7 @@ import pytest
 
 import published_stacks
 from folders import DATA
+from job_scripts import fabric_of, normalised
 from mpibench.published import figures_file
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.launchers.model import Bootstrap
@@ -35,20 +36,6 @@ def stacks_variable(tmp_path_factory: pytest.TempPathFactory) -> str:
     return published_stacks.write_all(tmp_path_factory.mktemp("stacks"))
 
 
-def normalised(script: str) -> str:
-    """The parts of a job script that depend on system, stack and condition."""
-    text = re.sub(r"^(?:keep|end_launch|launch)\(\) \{.*?^\}.*?\n", "", script, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"^measure\(\) \{.*?^ +launch (.*?)^ +done.*\Z", r"\1", text, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"\A#!/bin/bash\n", "", text)
-    text = re.sub(r"^#SBATCH --(comment|time)=.*\n|^#PBS -l walltime=.*\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^ *sh \S*record\.sh.*\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"^cd /.*", "cd WORKDIR", text, flags=re.MULTILINE)
-    text = re.sub(r"(ImbPointToPoint_)[0-9a-f]{8}", r"\1HASH", text)
-    text = re.sub(r"/\S*?/stacks\d*/([a-z0-9]+-[a-z0-9]+)/", r"/opt/\1/", text)
-    text = re.sub(r"(IMB-MPI1) .*", r"\1 ...", text)
-    return re.sub(r"^ +", "    ", text, flags=re.MULTILINE)
-
-
 @pytest.mark.parametrize("system", CASES)
 def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: Path) -> None:
     fabrics, ppn, pinning = CASES[system]
@@ -61,7 +48,7 @@ def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: P
     assert result.returncode == 0, result.stdout[-3000:]
     assert "WARNING" not in result.stdout, result.stdout[-3000:]
     written = {
-        f"{path.parts[-4]}-{path.parts[-3]}-{_fabric(path, result.stdout)}.txt": normalised(path.read_text())
+        f"{path.parts[-4]}-{path.parts[-3]}-{fabric_of(path, result.stdout)}.txt": normalised(path.read_text())
         for path in sorted(tmp_path.rglob("rfm_job.sh"))
     }
     folder = GOLDEN / system
@@ -73,12 +60,21 @@ def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: P
     assert written == {path.name: path.read_text() for path in folder.glob("*.txt")}
 
 
-def _fabric(script: Path, listing: str) -> str:
-    """Fabric of a script, by the hash of its test in the listing."""
-    digest = script.parent.name.rsplit("_", 1)[1]
-    found = re.search(rf"%fabric=(\S+) .*/{digest}", listing)
-    assert found, (digest, listing[-2000:])
-    return found[1]
+def test_alltoallv_of_figures_1_and_2_takes_64_ranks_on_64_cores(run_reframe, stacks_variable: str, tmp_path: Path) -> None:
+    """Each MPI of the paper, eight ranks on each of eight nodes, scattered; nothing is asked to share a core."""
+    result = run_reframe(
+        *("--dry-run", "--system=cambridge-westmere", "-S", "level=smoke", f"--stage={tmp_path}", "--keep-stage-files"),
+        *("-P", "nodes=8", "-P", "ppn=8", "-P", "pinning=scatter", "-n", "ImbCollectives%fabric=qdr%"),
+        environ={"MPIBENCH_STACKS": stacks_variable},
+        only="collectives.py",
+    )
+    assert result.returncode == 0, result.stdout[-3000:]
+    scripts = {path.parts[-3]: path.read_text() for path in tmp_path.rglob("rfm_job.sh")}
+    assert set(scripts) == {"intelmpi-401", "openmpi-142", "mvapich2-15"}
+    for stack, text in scripts.items():
+        assert "#PBS -l nodes=8:ppn=8" in text, stack
+        assert re.search(r" -(n|np) 64\b", text) and re.search(r"IMB-MPI1 .*\bAlltoallv\b", text), stack
+        assert not re.search(r"oversubscri|overcommit", text, re.IGNORECASE), stack
 
 
 def lines_of(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""One to six programs on nodes of twelve cores, as ReFrame writes their job scripts: read back, and what is refused."""
+"""Two to six programs on nodes of twelve cores, as ReFrame writes their job scripts: read back, and what is refused."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ def dry(run_reframe: Run, sandbox: Path, require_stack: Callable[[str], Any]) ->
     for name in STACKS:
         require_stack(name)
     twelve_cores(sandbox)
-    options = ("--dry-run", "--system=minicluster", "-n", "NodeSharing", "-P", "programs=1,2,3,4,6", "-S", "level=smoke")
+    options = ("--dry-run", "--system=minicluster", "-n", "NodeSharing", "-P", "programs=2,3,4,6", "-S", "level=smoke")
     return scripts(run_reframe(*options, top=sandbox, only="node.py"), sandbox)
 
 
-def test_one_to_six_programs_on_twelve_cores(dry: dict[tuple[str, ...], str]) -> None:
+def test_two_to_six_programs_on_twelve_cores(dry: dict[tuple[str, ...], str]) -> None:
     """Each stack's launcher, and Slurm's, is given the same cores for each program; an unaware one none."""
     assert set(dry) == {
         (partition, stack, pinning, programs)
         for partition in ("shm", "shm-mpirun")
         for stack in STACKS
         for pinning in shares.POLICIES
-        for programs in ("1", "2", "3", "4", "6")
+        for programs in ("2", "3", "4", "6")
     }
     for (partition, stack, pinning, programs), script in dry.items():
         number = int(programs)
@@ -117,6 +117,15 @@ def test_programs_of_unequal_size_are_left_out_and_said(run_reframe: Run, sandbo
     assert "@minicluster:shm: 10 ranks of a node are not 6 programs of equal size; -P ppn=6 would do" in said
 
 
+@pytest.mark.parametrize("programs", ["1", "1,2"])
+@pytest.mark.parametrize("action", ["-r", "-l"])
+def test_one_program_that_shares_nothing_is_refused(run_reframe: Run, sandbox: Path, action: str, programs: str) -> None:
+    options = (action, "--system=minicluster:shm", "-n", "NodeSharing", "-P", f"programs={programs}")
+    refused = run_reframe(*options, top=sandbox, only="node.py")
+    said = f"-P programs={programs}: programs=1 shares a node with nobody: ask for 2 or more; each is measured alone as well."
+    assert refused.returncode == 1 and said in refused.stdout + refused.stderr
+
+
 def test_a_paired_stack_is_no_program_beside_another(run_reframe: Run, sandbox: Path, require_stack: Any) -> None:
     for name in STACKS:
         require_stack(name)
@@ -129,7 +138,7 @@ def test_a_paired_stack_is_no_program_beside_another(run_reframe: Run, sandbox: 
 def test_cambridges_own_stacks(run_reframe: Run, sandbox: Path, tmp_path: Path) -> None:
     """Intel MPI 4.0.1 is given the list of each program, as the paper's joblets were; nothing else pins it (section 3.5)."""
     variable = published_stacks.write_all(tmp_path / "stacks", mpi4py=True)
-    options = ("--dry-run", "--system=cambridge-westmere:connectx2", "-n", "NodeSharing", "-P", "programs=1,2,3,4,6")
+    options = ("--dry-run", "--system=cambridge-westmere:connectx2", "-n", "NodeSharing", "-P", "programs=2,3,4,6")
     environ = {"MPIBENCH_STACKS": variable}
     written = scripts(run_reframe(*options, top=sandbox, environ=environ, only="node.py"), sandbox)
     node = site_node(sandbox)

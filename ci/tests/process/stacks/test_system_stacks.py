@@ -53,7 +53,14 @@ def left(tmp_path: Path) -> list[str]:
         ("MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Device       :\tch3:mrail\n", "mvapich2", "2.3.7", "ch3:mrail", "mpich"),
         ("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4\n", "openmpi", "4.1.4", "", "openmpi"),
         ("Open MPI v5.0.0rc12, package: x\n", "openmpi", "5.0.0rc12", "", "openmpi"),
-        ("MPI VERSION    : CRAY MPICH version 8.1.27", "", "", "", ""),
+        ("MPI VERSION    : CRAY MPICH version 8.1.27", "craympich", "8.1.27", "", "mpich"),
+        ("MPI VERSION    : CRAY MPICH version 9.0.0.113 (ANL base 4.1.2)\n", "craympich", "9.0.0.113", "", "mpich"),
+        (
+            "=== ParaStation MPI 5.10.0-1 ===\n4.1.1\nMPICH Version:\t4.1.1\nMPICH Device:\tpsp\n",
+            *("parastation", "5.10.0-1", "", "mpich"),
+        ),
+        ("Open MPI v4.1.7rc1, package: Open MPI root@hpc-kernel-03 Distribution\n", "openmpi", "4.1.7rc1", "", "openmpi"),
+        ("Fujitsu MPI Library 4.0.1 (4.0.1fj4.0.0)\n", "", "", "", ""),
     ],
 )
 def test_the_answer_tells_who_a_library_is(answer: str, mpi: str, version: str, device: str, abi: str) -> None:
@@ -65,6 +72,18 @@ def test_the_answer_tells_who_a_library_is(answer: str, mpi: str, version: str, 
     assert (found.mpi, found.version, found.device, found.abi) == (mpi, version, device, abi)
     assert re.search(found.pattern, answer)
     assert not re.search(found.pattern, answer.replace(version, version + "1"))
+
+
+@pytest.mark.parametrize(("folder", "device"), [("ofi/gnu/9.1", "ch4:ofi"), ("ucx/cray/10.0", "ch4:ucx"), ("opt", "")])
+def test_a_build_that_only_its_folder_tells(tmp_path: Path, folder: str, device: str) -> None:
+    """Programs find Cray MPICH by a link, /opt/cray/pe/lib64; where that leads says which of its two builds it is."""
+    library = tmp_path / "mpich" / "8.1.28" / folder / "lib" / "libmpi_gnu_91.so.12"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"")
+    link = tmp_path / "libmpi_gnu_91.so.12"
+    link.symlink_to(library)
+    banner = "MPI VERSION    : CRAY MPICH version 8.1.28.2 (ANL base 3.4a2)\n"
+    assert mpi_identity.identify(banner, str(link)).device == device
 
 
 def test_rows_use_the_words_of_the_vocabulary() -> None:

@@ -74,6 +74,17 @@ PAIRS = case(
 )
 
 
+def test_of_two_rails_one_rank_is_held_to_one() -> None:
+    """Unless its messages are striped: otherwise half of the line rate would be lost from wire to MPI."""
+    measured = bandwidth("imb", "Uniband", 119.0, 120.0, 121.0)
+    two = {"devices": ["eth1g", "eth1h"], "line_rate_gbit_per_s": 2.0}
+    for changes, share in ((two, 0.96), ({**two, "striped": True}, 0.48), ({}, 0.96)):
+        one = case("transfer", measured, stack="mpich-wheels", **changes)
+        [cascade] = levels.find(session_of(WIRE, one))
+        reached = cascade.answers[0].reached["MPI"][0]
+        assert reached.share == pytest.approx(share)
+
+
 def session_of(*cases: Case) -> Session:
     return Session({"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}, cases)
 

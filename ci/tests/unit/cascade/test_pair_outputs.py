@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from reframe_tests.harness.suites import reader
+from reframe_tests.harness.suites import pair, reader
 from reframe_tests.harness.suites.fi_pingpong.output import rounded
+from reframe_tests.harness.suites.iperf3 import rows as iperf3
 from reframe_tests.harness.suites.records import OutputError
 from studies.output_damage import MUTATIONS
 
@@ -54,6 +55,37 @@ def changed(name: str, which: str, change: Callable[[dict[str, Any]], None]) -> 
             change(content)
         parts.append(signed(title, content))
     return "".join(parts)
+
+
+def test_a_server_that_prints_its_window_is_read() -> None:
+    """Later releases say how many sends are outstanding, behind the size."""
+
+    def insert(line: str) -> Callable[[dict[str, Any]], None]:
+        def change(content: dict[str, Any]) -> None:
+            said = content["output"].splitlines()
+            content["output"] = "\n".join([*said[:9], f"| {line:<104} |", *said[9:], ""])
+
+        return change
+
+    wanted = reader.parse(TEXTS[BANDWIDTH])
+    assert reader.parse(changed(BANDWIDTH, "server", insert("Window size:  32"))) == wanted
+    for line in ("Window size:  many", "Windows size: 32", ""):
+        with pytest.raises(OutputError, match="head of ucx_perftest's server"):
+            reader.parse(changed(BANDWIDTH, "server", insert(line)))
+
+
+def test_segments_sent_again_are_as_large_as_the_interface_lets_them_be() -> None:
+    def again(mtu: str) -> int:
+        def change(content: dict[str, Any]) -> None:
+            content["before"]["link"]["mtu"] = content["after"]["link"]["mtu"] = mtu
+            row = json.loads(content["output"])
+            row["end"]["sum_sent"]["retransmits"] = 10
+            content["output"] = json.dumps(row)
+
+        ends = pair.read(changed(IPERF3, "client", change), "iperf3", "x")
+        return iperf3.PAIRS[0].exchanged(ends).sent
+
+    assert again("9000") - again("1500") == 10 * 7500 and again("") == again("9000")
 
 
 def put(**fields: Any) -> Callable[[dict[str, Any]], None]:

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from reframe_tests.harness.cascade import end as end_program
 from reframe_tests.harness.cascade import traffic
+from reframe_tests.harness.evidence import link_state
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import pair
 from reframe_tests.harness.suites.pair import Exchanged
@@ -72,6 +74,34 @@ def test_small_messages_may_be_mostly_headers() -> None:
 def test_two_ends_on_one_node_prove_nothing() -> None:
     [sentence] = traffic.judge(both("client", host="c1"), MOVED, ETH)
     assert sentence == "server and client both ran on c1, so that nothing went over eth1g."
+
+
+def test_a_link_that_is_not_up_or_came_up_slow_contradicts() -> None:
+    """As the evidence of MPI has it: a state that carries nothing, and less than three quarters of the site's rate."""
+    look = both().client.before
+    for link, said in (
+        ({"operstate": "dormant"}, "the link of eth1g of c2 is not up (state dormant)."),
+        ({"speed": "100"}, "eth1g of c2 came up at 0.1 Gbit/s, the site says 1 for eth1g; see cable and switch port"),
+    ):
+        changed = replace(both().client, before=replace(look, link={**look.link, **link}))
+        sentences = traffic.judge(replace(both(), client=changed), MOVED, ETH)
+        assert any(sentence.startswith(said) for sentence in sentences), sentences
+    unknown = replace(both().client, before=replace(look, link={**look.link, "speed": ""}))
+    server = replace(both().server, before=replace(look, link={**look.link, "speed": ""}))
+    assert traffic.judge(replace(both(), client=unknown, server=server), MOVED, ETH) == []
+
+
+def test_ends_that_differ_contradict() -> None:
+    look = both().client.before
+    changed = replace(both().client, before=replace(look, link={**look.link, "mtu": "9000"}))
+    assert traffic.judge(replace(both(), client=changed), MOVED, replace(ETH, mtu_bytes=None)) == [
+        "the MTU of eth1g is 1500 on c1 and 9000 on c2; make them equal."
+    ]
+
+
+def test_both_lists_of_virtual_adapters_are_the_same() -> None:
+    """One runs on a node's own Python and can import nothing."""
+    assert set(end_program.VIRTUAL_DRIVERS) == link_state.VIRTUAL_DRIVERS
 
 
 def test_another_mtu_than_the_sites_is_said() -> None:

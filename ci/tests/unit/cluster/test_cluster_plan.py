@@ -56,8 +56,14 @@ def test_the_harness_understands_the_topology(layout: str) -> None:
     topology = Topology.from_processor(shown["processor"])
     assert shown["faked"] == (layout == "westmere")
     assert shown["cores"] == len(made.host_cpus)
+    assert shown["node_counts"] == [2]
     assert {unit.cpu for unit in topology.units} == set(made.topology(made.node("c1")).cpus)
     assert len({unit.socket for unit in topology.units}) == made.topology(made.node("c1")).sockets
+
+
+@pytest.mark.parametrize(("compute", "counts"), [(1, [2]), (2, [2]), (4, [2, 4]), (6, [2, 4, 6]), (8, [2, 4, 8])])
+def test_a_larger_cluster_is_measured_on_doubling_node_counts(compute: int, counts: list[int]) -> None:
+    assert json.loads(slurm.node_json(planned(compute=compute)))["node_counts"] == counts
 
 
 def test_hwloc_file_numbers_cores_in_the_plans_order_and_orders_sets_ascending() -> None:

@@ -95,6 +95,14 @@ def test_a_neighbour_is_reported_with_what_he_took(way: str) -> None:
     )
 
 
+def test_files_may_go_over_the_same_link() -> None:
+    """A network file system's bytes are in no rank's connection."""
+    busy = job(extra_sent=60 * MB)
+    assert sentences(busy)
+    finding = link_use.check_use(busy, ETH1G, balanced=False, files=True)
+    assert finding.sentences == [] and [use.host for use in finding.nodes] == ["c1", "c2"]
+
+
 @pytest.mark.parametrize("way", ["sent", "received"])
 def test_background_is_no_neighbour(way: str) -> None:
     assert sentences(job(**{f"extra_{way}": ALLOWED})) == []

@@ -43,6 +43,32 @@ def test_the_sentence_says_what_each_rail_carried() -> None:
     )
 
 
+TURNS = (
+    "all rails of two carried their share; whether each message was split, or whole messages took the rails in turn, "
+    "no counter tells, and no message that was sent alone was faster than one rail"
+)
+
+
+@pytest.mark.parametrize("alone", [None, 0.0, 60.0, 124.9])
+def test_whole_messages_that_took_the_rails_in_turn_leave_the_same_counters(alone: float | None) -> None:
+    """1 Gbit/s is 125 MB/s: what stays below may have been whole."""
+    found = stripes.check_stripes(exchange({"eth1": 1.0 * GB, "eth2": 1.0 * GB}), TWO, 2 * GB, alone)
+    assert (found.sentences, found.notes) == ([], [TURNS])
+
+
+def test_a_message_alone_that_is_faster_than_one_rail_was_split() -> None:
+    sent = exchange({"eth1": 1.0 * GB, "eth2": 1.0 * GB})
+    assert stripes.check_stripes(sent, TWO, 2 * GB, 220.0).notes == [
+        "each message was split over the rails of two: one at a time took 1.76 Gbit/s, and its fastest rail has 1"
+    ]
+    assert "no counter tells" in stripes.describe_splitting(UNLIKE, 370.0), "one of 3 Gbit/s takes 375 MB/s alone"
+    assert "no counter tells" in stripes.describe_splitting(replace(TWO, rails=(Rail("eth1"), Rail("eth2"))), 1e6)
+
+
+def test_where_a_rail_was_idle_nothing_is_said_of_splitting() -> None:
+    assert stripes.check_stripes(exchange({"eth1": 2.0 * GB, "eth2": 0.0}), TWO, 2 * GB, 220.0).notes == []
+
+
 @pytest.mark.parametrize("striped_bytes", [0.0, 1e6])
 def test_small_messages_say_nothing_about_striping(striped_bytes: float) -> None:
     found = stripes.check_stripes(exchange({"eth1": 2.0 * GB, "eth2": 0.0}), TWO, striped_bytes)

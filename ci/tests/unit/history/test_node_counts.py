@@ -72,6 +72,38 @@ def test_a_benchmark_that_is_gone_is_missing_all_the_same(tmp_path: Path) -> Non
     assert judged.counts()["missing"] == 6
 
 
+def write_starts(folder: Path, number: int, idle: int, slower: float = 1.0) -> str:
+    """A session that started ranks on 2 nodes, on 4, and on all that were idle."""
+    counts = {f"{number}-{nodes}": nodes or idle for nodes in (2, 4, 0)}
+
+    def of_case(row: dict[str, Any]) -> dict[str, Any]:
+        nodes = counts[row["job_id"]]
+        named = {"suite": "osu", "message_bytes": None, "variant": f"nodes={nodes}", "ranks": nodes}
+        return {**row, **named, "value": row["value"] * (slower if nodes == 4 else 1.0)}
+
+    return write_session(
+        folder,
+        number,
+        benchmarks={"osu_init": "t_avg_us"},
+        sizes=(0,),
+        edit=of_case,
+        where=[{"nodes": nodes, "job_id": f"{number}-{nodes}", "group": "startup_osu"} for nodes in (2, 4, 0)],
+    )
+
+
+def test_each_node_count_of_a_start_is_a_metric_of_its_own(tmp_path: Path) -> None:
+    """Also the same number of nodes, asked for and idle; and of 62 and 64 idle nodes none is missing."""
+    first, same, fewer = (
+        write_starts(tmp_path, number, idle, slower=3.0 * number or 1.0) for number, idle in enumerate((64, 64, 62))
+    )
+    ratios = {(row["nodes"], row["variant"]): row["slower"] for row in compared(tmp_path, first, same).metrics.to_dicts()}
+    assert set(ratios) == {(2, "nodes=2"), (4, "nodes=4"), (0, "nodes=64")}
+    assert ratios[4, "nodes=4"] > 1.5 and abs(ratios[2, "nodes=2"]) < 0.1 and abs(ratios[0, "nodes=64"]) < 0.1
+    judged = compared(tmp_path, first, fewer)
+    assert set(judged.metrics["variant"]) == {"nodes=2", "nodes=4"} and judged.new["variant"].to_list() == ["nodes=62"]
+    assert "missing" not in judged.metrics["verdict"].to_list() + judged.bands["verdict"].to_list()
+
+
 def test_given_numbers_of_nodes_are_missing_all_the_same() -> None:
     def rows(nodes: int, *counts: int) -> pl.DataFrame:
         named = {name: [None] * len(counts) for name in METRIC}

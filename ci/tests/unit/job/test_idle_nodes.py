@@ -48,6 +48,15 @@ def test_as_many_as_are_idle_and_a_number_asked_for_is_kept() -> None:
     assert idle_nodes.as_stored(ALL_NODES) == {"nodes_symbol": "all"} and idle_nodes.as_stored(4) == {}
 
 
+@pytest.mark.parametrize(("group", "known"), [("growth", True), ("startup_osu", True), ("collectives_osu", False)])
+def test_only_groups_whose_metrics_say_on_how_many_nodes_take_all(group: str, known: bool) -> None:
+    if known:
+        assert idle_nodes.assume(ALL_NODES, group, EXTRAS) == 16
+        return
+    with pytest.raises(NotMeasured, match=f"the metrics of group {group} do not say how many nodes were idle"):
+        idle_nodes.assume(ALL_NODES, group, EXTRAS)
+
+
 @pytest.mark.parametrize(
     ("found", "there", "extras", "words"),
     [

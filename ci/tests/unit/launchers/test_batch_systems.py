@@ -14,6 +14,7 @@ from mpibench.stacks import probe
 from reframe_tests.harness import batch_systems
 from reframe_tests.harness.job import ending
 from reframe_tests.harness.launchers import registry
+from reframe_tests.harness.schedulers.spool import SHARED
 
 
 def test_every_scheduler_of_reframe_is_in_one_record() -> None:
@@ -21,7 +22,7 @@ def test_every_scheduler_of_reframe_is_in_one_record() -> None:
     theirs = {name for path in sources for name in re.findall(r"^@register_scheduler\('(\w+)'", path.read_text(), re.M)}
     assert len(theirs) > 8
     ours = Counter(name for row in batch_systems.BATCH_SYSTEMS for name in row.schedulers)
-    assert set(ours) == theirs - {"local", "ssh"} and set(ours.values()) == {1}
+    assert set(ours) == {*theirs, *SHARED.values()} - {"local", "ssh"} and set(ours.values()) == {1}
     assert batch_systems.find("local") is batch_systems.find("ssh") is None
 
 

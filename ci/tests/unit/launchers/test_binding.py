@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from listed_topologies import from_lscpu
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.launchers.binding import bind
+from reframe_tests.harness.launchers.jsrun import RESOURCES
 from reframe_tests.harness.launchers.model import HOSTFILE, Binding
 from reframe_tests.harness.launchers.open_mpi import RANKFILE
 from reframe_tests.harness.machine.placement import RankPlacement, place
@@ -110,6 +111,41 @@ def read_rsh(binding: Binding, topology: Topology) -> Ranks:
     return tuple(numbers(entry) for entry in binding.env["MV2_CPU_MAPPING"].split(":"))
 
 
+def read_flux(binding: Binding, topology: Topology) -> Ranks:
+    (words,) = [word for word in binding.options if word.startswith("--setopt=cpu-affinity=")]
+    return tuple(map(bits, words.removeprefix("--setopt=cpu-affinity=map:").split(";")))
+
+
+def read_pals(binding: Binding, topology: Topology) -> Ranks:
+    kind, _, entries = after(binding, "--cpu-bind").partition(":")
+    assert kind == "list"
+    return tuple(map(numbers, entries.split(":")))
+
+
+def read_alps(binding: Binding, topology: Topology) -> Ranks:
+    assert after(binding, "-j") == "0", "else the second thread of a core is no CPU"
+    return tuple(map(numbers, after(binding, "-cc").split(":")))
+
+
+def read_erf(binding: Binding, topology: Topology, nodes: int = 1) -> Ranks:
+    assert binding.options == (f"--erf_input={RESOURCES}",), "the file excludes the options that count"
+    first, second, *lines = binding.files[RESOURCES].splitlines()
+    assert (first, second) == ("cpu_index_using: logical", "overlapping_rs: error")
+    found = [re.fullmatch(r"rank: (\d+): { host: (\d+); cpu: {([\d,]+)} }", line) for line in lines]
+    assert all(found)
+    rows = [(int(line[1]), int(line[2]), numbers(line[3])) for line in found if line]
+    assert [rank for rank, _, _ in rows] == list(range(len(rows))), "ranks in order, node by node"
+    per_host = [tuple(cpus for _, host, cpus in rows if host == number) for number in range(1, nodes + 1)]
+    assert len(set(per_host)) == 1 and sum(map(len, per_host)) == len(rows)
+    physical = {logical: cpu for cpu, logical in topology.logical.items()}
+    return tuple(tuple(sorted(physical[number] for number in cpus)) for cpus in per_host[0])
+
+
+def read_psid(binding: Binding, topology: Topology) -> Ranks:
+    cpus, width = numbers(binding.env["__PSI_CPUMAP"]), int(after(binding, "-tpp"))
+    return tuple(cpus[first : first + width] for first in range(0, len(cpus), width))
+
+
 READERS: Mapping[str, Callable[[Binding, Topology], Ranks]] = {
     "srun": read_srun,
     "hydra-intel": read_intel,
@@ -117,16 +153,24 @@ READERS: Mapping[str, Callable[[Binding, Topology], Ranks]] = {
     "prrte": read_prrte,
     "orterun": read_orterun,
     "mpirun_rsh": read_rsh,
+    "flux": read_flux,
+    "pals": read_pals,
+    "alps": read_alps,
+    "jsrun": read_erf,
+    "psmgmt": read_psid,
 }
 UNBINDING = [row for mpi in mpis.known().values() for row in mpi.unbinding]
-#: POE binds to modules, so that core lists are refused: tested by itself.
-WITH_CORE_LISTS = [launcher for launcher in launchers.known() if launcher != "poe"]
+#: They place ranks by themselves, so that core lists are refused: tested by themselves.
+WITHOUT_CORE_LISTS = ("poe", "lrun")
+WITH_CORE_LISTS = [launcher for launcher in launchers.known() if launcher not in WITHOUT_CORE_LISTS]
 
 
 def test_every_launcher_family_has_a_row_and_a_reader() -> None:
-    assert set(launchers.known()) == {*READERS, "poe"} == {*launchers.families(), "srun"}
+    assert set(WITH_CORE_LISTS) == set(READERS)
     assert all(row.manual for row in launchers.known().values())
-    assert {name for row in UNBINDING for name in row.launchers} == {"hydra", "mpirun_rsh"} <= set(launchers.families())
+    assert {name for row in UNBINDING for name in row.launchers} <= set(launchers.families())
+    assert {name for mpi in mpis.known().values() for name in mpi.launchers} == set(launchers.families())
+    assert all(row.site or name in launchers.families() for name, row in launchers.known().items())
 
 
 @pytest.mark.parametrize("launcher", WITH_CORE_LISTS)
@@ -144,10 +188,15 @@ def test_words_are_read_back_to_the_same_lists(launcher: str, data: st.DataObjec
         reject()
     if data.draw(st.booleans()):
         placement = with_whole_cores(placement)
-    assert READERS[launcher](bound(placement, launcher), topology) == placement.ranks
+    if launcher == "psmgmt" and len({len(cpus) for cpus in placement.ranks or ()}) > 1:
+        assert "these have different numbers" in refusal(placement, launcher, 1, placement.ppn)
+    else:
+        assert READERS[launcher](bound(placement, launcher), topology) == placement.ranks
 
 
-@pytest.mark.parametrize("reader", [("prrte", read_prrte), ("orterun", read_orterun)], ids=lambda pair: pair[0])
+@pytest.mark.parametrize(
+    "reader", [("prrte", read_prrte), ("orterun", read_orterun), ("jsrun", read_erf)], ids=lambda pair: pair[0]
+)
 def test_rank_files_for_several_nodes(reader: tuple[str, Callable[[Binding, Topology, int], Ranks]]) -> None:
     launcher, read = reader
     placement = RankPlacement("scatter", 3, ((0, 2), (1, 3), (6, 8)), WESTMERE)
@@ -246,17 +295,18 @@ def test_an_unknown_library_is_kept_from_binding_by_every_variable() -> None:
 @pytest.mark.parametrize("launcher", WITH_CORE_LISTS)
 def test_oversubscription_only_when_asked(launcher: str, policy: str) -> None:
     def words(binding: Binding) -> list[str]:
-        return [word for word in binding.options if re.search(r"overs|overc|overload", word, re.IGNORECASE)]
+        return [word for word in binding.options if re.search(r"overs|overc|overb|overload", word, re.IGNORECASE)]
 
     assert words(bound(placed(policy, 2), launcher)) == []
     asked = words(bound(placed(policy, 2), launcher, oversubscribe=True))
-    assert bool(asked) == (launcher in ("srun", "prrte", "orterun")), "the others never refuse"
+    assert bool(asked) == bool(launchers.known()[launcher].oversubscribe), "the others never refuse"
 
 
 def test_a_launcher_without_words() -> None:
-    assert refusal(SCATTER, "ibrun", 1, 4).startswith(
-        "nothing is known about pinning under launcher ibrun; known are srun, hydra-intel"
-    )
+    said = refusal(SCATTER, "ibrun", 1, 4)
+    assert said == f"nothing is known about pinning under launcher ibrun; known are {', '.join(launchers.known())}"
+    order = [bool(row.site) for row in launchers.known().values()]
+    assert order == sorted(order, reverse=True), "a site's first"
 
 
 def test_cpu_numbers_that_mvapich2_refuses() -> None:

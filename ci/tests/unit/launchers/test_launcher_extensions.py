@@ -155,5 +155,5 @@ def test_a_launcher_that_neither_reframe_nor_the_record_can_start_is_named(folde
 
 
 def test_each_launcher_of_the_project_says_where_its_words_are_from() -> None:
-    assert "trireme" in TRIREME and len(registry.known()) == 9
+    assert "trireme" in TRIREME and {"galley", "trireme", "srun", "hydra"} < set(registry.known())
     assert all(row.manual for row in registry.known().values())

@@ -43,7 +43,7 @@ def on_two_nodes(memory: str, *pages: dict[str, int], **fields: Any) -> str:
         {"core": at, "allowed": str(at), "ran_on": at, "numa_node": at, "memory_node": wanted[at], "pages": pages[at]}
         for at in near
     ]
-    nodes = {"numa_nodes": 2, "page_cache_kib": {"0": 100, "1": 200}, "free_kib": {"0": 100, "1": 200}}
+    nodes = {"numa_nodes": 2, "page_cache_kib": {"0": 1 << 30, "1": 1 << 30}, "free_kib": {"0": 100, "1": 200}}
     return changed(**{"memory": memory, **nodes, "threads": threads, **fields})
 
 
@@ -210,6 +210,23 @@ def test_memory_that_is_still_free_is_no_filled_page_cache() -> None:
     assert "does not fill NUMA node 0" in judge(read(spread, "interleaved", "filled", REPETITIONS))[0]
 
 
+def test_memory_that_programs_hold_is_no_page_cache() -> None:
+    """Little is free on both nodes, and on one of them little is cached: another program holds the rest."""
+    needed_kib = 3 * json.loads(LINE)["array_bytes"] // 2 >> 10
+    kib = {"page_cache_kib": {"0": needed_kib + 1, "1": needed_kib - 1}, "free_kib": {"0": 5, "1": 5}}
+    text = on_two_nodes("local", {"0": 10}, {"1": 10}, page_cache="filled", **kib)
+    [sentence] = judge(read(text, "local", "filled", REPETITIONS))
+    assert sentence.startswith(f"NUMA node 1 is full, but not of cached files: {needed_kib - 1} KiB are page cache")
+
+
+def test_interleaved_pages_of_large_arrays_are_even_but_for_huge_pages() -> None:
+    known = ((1_000_000, 1_040_000, True), (1_000_000, 1_200_000, False), (3_000, 4_500, True), (10, 40, False))
+    for first, second, even in known:
+        text = on_two_nodes("interleaved", {"0": first // 2, "1": second // 2}, {"0": first // 2, "1": second // 2})
+        sentences = judge(read(text, "interleaved", "as_is", REPETITIONS))
+        assert sentences == [] if even else "not interleaved evenly" in sentences[0], (first, second, sentences)
+
+
 def test_what_a_full_page_cache_displaces_is_what_is_measured() -> None:
     """Figure 7 of Cambridge 2011: with zone_reclaim_mode 0 the kernel takes memory of the other node, and it is said here."""
     few = {"0": 5, "1": 5}
@@ -217,6 +234,6 @@ def test_what_a_full_page_cache_displaces_is_what_is_measured() -> None:
     result = read(text, "local", "filled", REPETITIONS)
     assert judge(result) == []
     before, displaced = describe_memory(result)
-    assert "node 1: 5 KiB free, 200 KiB page cache" in before and displaced.startswith("6 of 20 pages are not local")
+    assert "node 1: 5 KiB free, 1073741824 KiB page cache" in before and displaced.startswith("6 of 20 pages are not local")
     text = on_two_nodes("remote", {"0": 4, "1": 6}, {"0": 10}, page_cache="filled", free_kib=few)
     assert "4 of 20 pages are not remote" in judge(read(text, "remote", "filled", REPETITIONS))[0], "it is bound there"

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from reframe_tests.harness.evidence.counters import CHOOSERS
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.transport import TRANSPORTS
 from reframe_tests.harness.mpis import registry
@@ -117,6 +118,17 @@ def test_debug_settings_choose_nothing() -> None:
         assert not [name for name in row.debug_env if choosing.search(name)], row.debug_env
 
 
+def test_what_ucx_says_of_rails_it_does_not_know_stays_away_from_the_benchmarks_lines() -> None:
+    """UCX 1.13 warns of UCX_MAX_RMA_RAILS, by default on stdout, where readers refuse it."""
+    setting = [row for row in ROWS if any("UCX_MAX_RMA_RAILS" in env for env in row.by_rails.values())]
+    assert len(setting) >= 5
+    assert all(row.debug_env["UCX_LOG_FILE"] == "stderr" for row in setting)
+
+
+def test_the_settings_of_rails_are_quoted_where_the_wrong_ones_were_used() -> None:
+    assert set(UCX_BOTH) <= set(CHOOSERS)
+
+
 # --- what is set ------------------------------------------------------------------------------------------------------
 
 
@@ -177,7 +189,8 @@ def test_several_rails() -> None:
     assert setting_of(INTEL, replace(OPA2, rails=OPA2.rails[1:])).env["HFI_UNIT"] == "1"
     two = replace(EDR, rails=(Rail("mlx5_0"), Rail("mlx5_1")))
     ucx = setting_of(OPENMPI, two)
-    assert ucx.env["UCX_NET_DEVICES"] == "mlx5_0:1,mlx5_1:1" and ucx.env["UCX_MAX_RNDV_RAILS"] == "1"
+    assert ucx.env["UCX_NET_DEVICES"] == "mlx5_0:1,mlx5_1:1"
+    assert {ucx.env[name] for name in UCX_BOTH} == {"1"}
     assert setting_of(MVAPICH2, replace(two, transport="verbs")).env["MV2_IBA_HCA"] == "mlx5_0:mlx5_1"
 
 
@@ -190,7 +203,7 @@ def test_one_rail_where_the_setting_takes_one() -> None:
 
 TWO_IB = replace(EDR, rails=(Rail("mlx5_0"), Rail("mlx5_1")))
 TWO_ETH = replace(ETH, rails=(Rail("eth1"), Rail("eth2")))
-UCX_BOTH = {"UCX_MAX_EAGER_RAILS": "2", "UCX_MAX_RNDV_RAILS": "2"}
+UCX_BOTH = {"UCX_MAX_EAGER_RAILS": "2", "UCX_MAX_RNDV_RAILS": "2", "UCX_MAX_RMA_RAILS": "2"}
 OB1_BOTH = {"OMPI_MCA_pml_ob1_max_send_per_range": "2", "OMPI_MCA_pml_ob1_max_rdma_per_request": "2"}
 
 

@@ -51,6 +51,42 @@ def test_what_one_node_shows_all_must_show() -> None:
     assert "not to be read on n1, n2; every node must show it" in texts(nodes("memory", None, None), required)[0]
 
 
+def test_what_is_required_of_some_cards_only_is_required() -> None:
+    rule = Rule("rate_gbit_per_s", "slow", "see it", allowed=(400,), instances="mlx5_*", required=True)
+    (text,) = texts(nodes("rate_gbit_per_s", 25, 25, instance="eth0"), rule)
+    assert text.startswith("rate_gbit_per_s of mlx5_* is not to be read on n1, n2; every node must show it")
+    assert texts(nodes("rate_gbit_per_s", 400, 400, instance="mlx5_0:1"), rule) == []
+    optional = Rule("rate_gbit_per_s", "slow", "see it", allowed=(400,), instances="mlx5_*")
+    facts = nodes("rate_gbit_per_s", 25, instance="eth0")
+    assert node_judgement.find_unseen(facts, (optional,), "batch") == [
+        "no node shows rate_gbit_per_s of mlx5_*: nothing is known of that"
+    ]
+
+
+def test_a_fact_can_be_held_to_another_one_of_the_same_card() -> None:
+    rule = Rule("pcie_width_of_card", "narrow", "reseat it", equals="pcie_width")
+    card = {"pcie_width_of_card": {"eth0": "16", "eth1": "8"}, "pcie_width": {"eth0": "4", "eth1": "8"}}
+    assert texts({"n1": card, "n2": card}, rule) == [
+        "pcie_width_of_card of eth0 is 16 where pcie_width is 4 on n1, n2; must be its pcie_width: narrow "
+        "(to put it right: reseat it)"
+    ]
+    (text,) = texts({"n1": {"pcie_width_of_card": {"eth0": "16"}}}, rule)
+    assert "16 where pcie_width is not to be read on n1" in text
+
+
+def test_what_the_site_states_of_a_rail_is_said_once() -> None:
+    facts = {
+        f"n{at}": {"mtu_bytes": {"eth0": mtu}, "state": {"eth0": "up"}, "rate_gbit_per_s": {"eth0": 25}}
+        for at, mtu in enumerate((9000, 9000, 1500))
+    }
+    rule = Rule("mtu_bytes", "w", "f", same=True)
+    (text,) = texts(facts, rule, fabrics=(ETH,))
+    assert "system.py says 9000" in text
+    bare = {name: {"mtu_bytes": values["mtu_bytes"]} for name, values in facts.items()}
+    (text,) = texts(bare, rule)
+    assert text.startswith("mtu_bytes of eth0 is 1500 on n2; 2 of 3 nodes have 9000")
+
+
 @pytest.mark.parametrize(
     ("rule", "value", "wanted"),
     [
@@ -182,7 +218,7 @@ def test_what_no_node_shows_is_said() -> None:
     needed = Rule("board", "w", "f", same=True, required=True)
     facts = nodes("kernel", "a", None)
     found = node_judgement.find_unseen(facts, (*rules, elsewhere, needed), "batch")
-    assert found == ["no node shows turbo, lanes: nothing is known of that"], "what is required fails by itself"
+    assert found == ["no node shows turbo, lanes of mlx5*: nothing is known of that"], "what is required fails by itself"
     assert node_judgement.find_unseen(facts, (SAME,), "batch") == node_judgement.find_unseen({}, rules, "batch") == []
 
 

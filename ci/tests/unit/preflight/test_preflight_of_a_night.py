@@ -36,14 +36,23 @@ def test_odd_nodes_are_named_and_left_out_by_their_names_in_the_scheduler() -> N
     )
     found = judge(failed)
     assert found.problems == ["preflight of batch: kernel is odd"]
-    assert found.excluded == ["n7", "n3"] and found.options == ["--job-option=exclude=n7,n3"]
-    assert found.notes == ["preflight of batch: nothing is measured on n7, n3"]
+    assert found.excluded == ["n7.cluster", "n3"] and found.options == ["--job-option=exclude=n7.cluster,n3"]
+    assert found.notes == ["preflight of batch: nothing is measured on n7.cluster, n3"]
     assert judge(failed, exclude=False).options == []
 
 
 def test_where_half_of_the_nodes_are_odd_none_is_left_out() -> None:
     found = judge(case("fail", 2, ("x",), odd_nodes=[odd("n1")]))
-    assert found.excluded == [] and found.notes == ["preflight of batch: no node is left out, because 1 of 2 are odd"]
+    assert found.excluded == [] and found.notes == [
+        "preflight of batch: no node is left out, because 1 of 2 are odd or did not answer"
+    ]
+
+
+def test_nodes_that_did_not_answer_are_left_out() -> None:
+    """Two of the five that were asked; of two of three nothing is known that would speak for the third."""
+    silent = judge(case("fail", 4, ("x",), silent_nodes=["n4"], odd_nodes=[odd("n1")]))
+    assert silent.excluded == ["n4", "n1"]
+    assert judge(case("fail", 1, ("x",), silent_nodes=["n2", "n3"])).excluded == []
 
 
 def test_what_was_not_looked_at_is_no_success() -> None:
@@ -89,6 +98,30 @@ def test_nodes_that_others_had_are_counted() -> None:
     assert found.notes == ["preflight of batch: 4 nodes were not idle and not looked at: 3 allocated, 1 drain+idle"]
     assert judge(case(not_idle={"down": 1})).notes == ["preflight of batch: 1 node was not idle and not looked at: 1 down"]
     assert judge(case(not_idle={})).notes == judge(case(not_idle="many")).notes == judge(case(not_idle={"a": None})).notes == []
+
+
+GONE = [
+    {"node": "n3", "states": "drain+idle", "reason": "bad DIMM", "missed": False},
+    {"node": "n7", "states": "down*", "reason": "", "missed": True},
+]
+
+
+def test_nodes_out_of_service_are_named_and_those_the_site_misses_make_the_night_red() -> None:
+    found = judge(case(out_of_service=GONE))
+    assert found.notes == ["preflight of batch: not looked at because they are out of service: n3 (drain+idle: bad DIMM)"]
+    assert found.problems == ["preflight of batch: not looked at though they must be in service: n7 (down*)"]
+    assert judge(case(out_of_service=GONE[:1])).problems == []
+    assert judge(case(out_of_service="n3")) == judge(case(out_of_service=[{"node": 3}])) == preflight.PreflightAnswer()
+
+
+def test_a_missed_node_is_said_once_and_never_cut_off() -> None:
+    said = "not looked at though they must be in service: n7 (down*)"
+    once = judge(case("fail", sentences=(said,), out_of_service=GONE))
+    assert once.problems == [f"preflight of batch: {said}"] and once.excluded == []
+    late = case("fail", fail_reason="sanity error: the job never started (state CANCELLED): it waited", out_of_service=GONE)
+    assert f"preflight of batch: {said}" in judge(late, case()).problems
+    many = case("fail", sentences=tuple("123456"), out_of_service=GONE)
+    assert f"preflight of batch: {said}" in judge(many).problems
 
 
 def test_by_default_nodes_are_looked_at_where_there_is_a_way_to() -> None:

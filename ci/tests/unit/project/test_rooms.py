@@ -21,7 +21,7 @@ FLOORS = {
         ("records", "samples", "batch_systems", "yaml_file"),
         ("machine",),
         ("mpis",),
-        ("launchers",),
+        ("launchers", "schedulers"),
         ("schema",),
         ("stacks",),
         ("suites",),

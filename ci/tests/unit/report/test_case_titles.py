@@ -29,3 +29,6 @@ def test_a_title_names_the_options_of_the_suite(options: str | None, end: str) -
     }
     case = Case("1:0:0", 0, {"condition": condition}, condition, (), None, ())
     assert title_of(case) == f"memory · memory · 1 node · ppn 2{end}"
+    shared = {**condition, "oversubscribed": "2 ranks on 1 core"}
+    case = Case("1:0:0", 0, {"condition": shared}, shared, (), None, ())
+    assert title_of(case) == f"memory · memory · 1 node · ppn 2{end} · oversubscribed: 2 ranks on 1 core"

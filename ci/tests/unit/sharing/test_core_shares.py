@@ -44,7 +44,6 @@ def homes(shared: list[tuple[int, ...]], topology: Topology, part: str) -> list[
 @pytest.mark.parametrize(
     ("programs", "bunch", "scatter"),
     [
-        (1, [(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)], [(0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11)]),
         (2, [(0, 1, 2, 3, 4, 5), (6, 7, 8, 9, 10, 11)], [(0, 6, 1, 7, 2, 8), (3, 9, 4, 10, 5, 11)]),
         # Six cores a socket hold one program of four and half of another.
         (3, [(0, 1, 2, 3), (6, 7, 8, 9), (4, 5, 10, 11)], [(0, 6, 1, 7), (2, 8, 3, 9), (4, 10, 5, 11)]),
@@ -52,7 +51,7 @@ def homes(shared: list[tuple[int, ...]], topology: Topology, part: str) -> list[
         (6, [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9), (10, 11)], [(0, 6), (1, 7), (2, 8), (3, 9), (4, 10), (5, 11)]),
     ],
 )
-def test_twelve_cores_are_dealt_to_one_to_six_programs(
+def test_twelve_cores_are_dealt_to_two_to_six_programs(
     programs: int, bunch: list[tuple[int, ...]], scatter: list[tuple[int, ...]]
 ) -> None:
     assert cpus("bunch", programs, 12) == bunch
@@ -87,7 +86,7 @@ def test_each_rank_has_a_core_and_not_a_hardware_thread() -> None:
 @given(
     topology=st.sampled_from(TOPOLOGIES),
     policy=st.sampled_from(("bunch", "scatter")),
-    programs=st.integers(1, 16),
+    programs=st.integers(2, 16),
     ranks=st.integers(1, 16),
 )
 def test_no_core_is_dealt_twice(topology: Topology, policy: str, programs: int, ranks: int) -> None:
@@ -125,9 +124,9 @@ def test_what_cannot_be_dealt_is_refused_in_a_sentence(words: tuple[str, int, in
     assert str(refused.value).startswith(sentence)
 
 
-@pytest.mark.parametrize("programs", [0, -2])
-def test_no_program_at_all_is_bad_input(programs: int) -> None:
-    with pytest.raises(BadInput, match="starts nothing: ask for at least 1"):
+@pytest.mark.parametrize("programs", [1, 0, -2])
+def test_one_program_or_none_shares_nothing(programs: int) -> None:
+    with pytest.raises(BadInput, match=rf"programs={programs} shares a node with nobody: ask for 2 or more; each is "):
         shares.deal("bunch", programs, 12, CONSECUTIVE)
 
 
@@ -136,7 +135,7 @@ def test_of_policies_that_deal_the_same_cores_the_first_is_measured() -> None:
     assert shares.first_equal("scatter", order, 2, 2, TWO_CORES) == "bunch"
     assert shares.first_equal("scatter", order, 2, 12, CONSECUTIVE) == "scatter"
     assert shares.first_equal("none", order, 2, 12, CONSECUTIVE) == "none", "no binding is not the stack's own"
-    for policy, programs in itertools.product(order, (1, 2, 3)):
+    for policy, programs in itertools.product(order, (2, 3, 4)):
         assert shares.first_equal(policy, (policy,), programs, 12, CONSECUTIVE) == policy
     # Policies that mean nothing here are in a site's list all the same.
     assert shares.first_equal("bunch", ("nic_local", "bunch"), 2, 12, CONSECUTIVE) == "bunch"

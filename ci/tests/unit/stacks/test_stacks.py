@@ -38,7 +38,7 @@ def test_valid_metadata_becomes_a_stack() -> None:
         ("origin", "conda", "key 'origin' is 'conda', not one of spack, wheels, system"),
         ("mpi/version", DELETED, "lacks the key 'mpi.version'"),
         ("mpi/version", 5.0, "key 'mpi.version' is 5.0, not of type string"),
-        ("mpi/name", "lam", "key 'mpi.name' is 'lam', not one of intelmpi, mpich,"),
+        ("mpi/name", "lam", f"key 'mpi.name' is 'lam', not one of {', '.join(registry.names())}, nor of a folder"),
         ("mpi/vendor", "x", "has the unknown key 'mpi.vendor'"),
         ("abi", "intel", "key 'abi' is 'intel'"),
         ("launcher_family", "srun", "key 'launcher_family' is 'srun'"),
@@ -86,7 +86,7 @@ def test_schema_knows_the_vocabulary_and_every_field() -> None:
     keys = schema["properties"]
     assert keys["origin"]["enum"] == ["spack", "wheels", "system"]
     assert keys["mpi"]["properties"]["name"]["enum"] == list(registry.names())
-    assert set(keys["launcher_family"]["enum"]) == {"hydra-intel", "hydra", "prrte", "orterun", "mpirun_rsh", "poe"}
+    assert {"hydra-intel", "hydra", "prrte", "orterun", "mpirun_rsh"} < set(keys["launcher_family"]["enum"])
     assert sorted({*keys} - {"modules"}) == sorted(schema["required"])  # only stacks of modules have them
     assert all("description" in key or "properties" in key for key in keys.values())
 

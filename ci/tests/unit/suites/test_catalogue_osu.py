@@ -53,12 +53,21 @@ def test_a_program_that_never_calls_finalize_is_left_out():
 
 def test_startup_knows_neither_sizes_nor_repetitions():
     assert [launch.args for launch in launches("startup_osu", ranks=4)] == [(), ()]
-    (init, hello) = launches("startup_osu", ranks=4)
+    init = launches("startup_osu", ranks=4)[0]
     assert (init.expected[0].sizes, init.expected[0].repetitions) == ((None,), 1)
-    assert {metric.name for metric in catalogue.metrics([init, hello])} == {
-        "osu_init.t_min",
-        "osu_init.t_max",
-        "osu_init.t_avg",
+
+
+@pytest.mark.parametrize(("nodes", "ranks"), [(1, 2), (2, 2), (64, 768)])
+def test_startup_is_measured_by_the_number_of_nodes(nodes: int, ranks: int) -> None:
+    metrics = list(catalogue.metrics(launches("startup_osu", ranks=ranks, nodes=nodes)))
+    init = {f"osu_init.nodes{nodes}.{name}" for name in ("t_min", "t_max", "t_avg")}
+    assert {metric.name for metric in metrics} == {*init, f"osu_hello.nodes{nodes}.time"}
+    assert {(metric.variant, metric.ranks, metric.message_bytes) for metric in metrics} == {(f"nodes={nodes}", ranks, None)}
+    assert {metric.name for metric in metrics if metric.gated} == {
+        *(f"osu_init.nodes{nodes}.t_max", f"osu_hello.nodes{nodes}.time"),
+    }
+    assert set(catalogue.planned_metrics("startup_osu")) == {
+        *("osu_init.nodes*.t_min", "osu_init.nodes*.t_max", "osu_init.nodes*.t_avg", "osu_hello.nodes*.time"),
     }
 
 

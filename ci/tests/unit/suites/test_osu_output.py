@@ -190,6 +190,37 @@ def test_the_time_in_mpi_init_is_in_whole_milliseconds():
     assert (hello.ranks, hello.values) == (2, {})
 
 
+STARTS = [f"osu/osu-{version}-mpich-n2-{what}.txt" for version in ("5.7", "5.9", "7.5") for what in ("init", "hello")]
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_start_whose_output_lacks_anything_is_refused(name: str) -> None:
+    """Without a line, with one twice, cut after any character, or with one character more or less."""
+    text = golden(name)
+    lines = text.splitlines(keepends=True)
+    assert len(lines) == 2
+    damaged = {"".join([*lines[:at], *lines[at + 1 :]]) for at in range(2)} | {"".join([*lines, line]) for line in lines}
+    damaged |= {text[:at] for at in range(len(text))} | {f"{text[:at]}x{text[at:]}" for at in range(len(text))}
+    # Whatever is taken out of the title or between numbers; of the numbers themselves only their order can be known.
+    damaged |= {text[:at] + text[at + 1 :] for at, sign in enumerate(text) if not sign.isdigit()}
+    for each in damaged:
+        with pytest.raises(OutputError):
+            reader.complete(parse(each), [Expected(parse(text)[0].benchmark, 2, (None,), ("",), 1, (), "nodes=2")])
+
+
+def test_a_start_on_another_number_of_ranks_or_of_another_program_is_refused() -> None:
+    init, hello = (golden(f"osu/osu-7.5-mpich-n2-{what}.txt") for what in ("init", "hello"))
+    asked = Expected("osu_init", 2, (None,), ("",), 1, (), "nodes=2")
+    (record,) = reader.complete(parse(init), [asked])
+    assert (record.variant, record.ranks) == ("nodes=2", 2)
+    with pytest.raises(OutputError, match="ran on 2 ranks, asked for were 4"):
+        reader.complete(parse(init), [asked._replace(ranks=4)])
+    with pytest.raises(OutputError, match="osu_init was asked for and is missing"):
+        reader.complete(parse(hello), [asked])
+    refuse(init.splitlines()[0] + "\n" + hello.splitlines()[1] + "\n", "is not the line of osu_init")
+    refuse(hello.splitlines()[0] + "\n" + init.splitlines()[1] + "\n", "is not the line of osu_hello")
+
+
 def test_zero_bytes_come_first_in_old_versions():
     sizes = [record.message_bytes for record in parse(golden("osu/osu-5.6-mpich-n2-latency-from-zero.txt"))]
     assert sizes == [0, 1, 2, 4, 8, 16, 32, 64]

@@ -60,7 +60,12 @@ def test_all_sizes_and_cpu_use() -> None:
         (output(ROW.replace("11512.28", "11612.28")), "bandwidth is not message rate x size"),
         (output(ROW, unit="Gb"), "bandwidth is not message rate x size"),
         (output(ROW.replace("0.184196", "nan")), "is not a row"),
-        (output("Couldn't connect to c1:18515", ROW), "is not a row"),
+        (output("Couldn't connect to c1:18515", ROW), "says that something failed"),
+        (output(ROW, end=f"{RULE}\n Completion with error at client\n"), "stands behind the end of the table"),
+        (output(ROW, end=f"{RULE}\n{ROW}\n"), "stands behind the end of the table"),
+        ("Failed status 12: wr_id 0\n" + output(ROW), "says that something failed"),
+        (output(ROW.replace("11520.01", "11502.01")), "above its peak"),
+        (output(" 65536      5000             0.00             0.00\t\t     0.000000"), "or nothing"),
         (output(ROW) + output(ROW), "a second test starts"),
     ],
 )

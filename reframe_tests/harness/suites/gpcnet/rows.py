@@ -14,6 +14,7 @@ from .. import traffic
 from ..benchmark import Benchmark
 from ..model import Group, Run
 from ..plans import Plan, SizeRange, at_levels
+from . import volume
 
 NAME = "gpcnet"
 ISOLATED, LOADED = "network_test", "network_load_test"
@@ -82,7 +83,6 @@ TESTS: Mapping[str, tuple[RingTest, ...]] = {
 
 
 def _row(program: str, name: str, test: RingTest, quantities: tuple[str, ...], **more: object) -> Benchmark:
-    # How often a message was sent is printed nowhere, so that no number of bytes is sure.
     return Benchmark(
         name,
         NAME,
@@ -97,10 +97,18 @@ def _row(program: str, name: str, test: RingTest, quantities: tuple[str, ...], *
     )
 
 
+def _test(program: str, test: RingTest, **more: object) -> Benchmark:
+    loaded, timed = program == LOADED, test.unit == _TIME
+    least = volume.bound_of(test.title, test.message_bytes, timed=timed, loaded=loaded)
+    return _row(program, test.name, test, test.quantities, of_run=least, **more)
+
+
+#: Why nothing is sent for a quotient.
+_QUOTIENT = "the quotient of two others"
 ROWS: tuple[Benchmark, ...] = (
-    *(_row(ISOLATED, test.name, test, test.quantities) for test in TESTS[ISOLATED]),
-    *(_row(LOADED, test.name, test, test.quantities, variants=(ALONE, CONGESTED)) for test in TESTS[LOADED]),
-    *(_row(LOADED, test.impact, test, IMPACT) for test in TESTS[LOADED]),
+    *(_test(ISOLATED, test) for test in TESTS[ISOLATED]),
+    *(_test(LOADED, test, variants=(ALONE, CONGESTED)) for test in TESTS[LOADED]),
+    *(_row(LOADED, test.impact, test, IMPACT, unbounded=_QUOTIENT) for test in TESTS[LOADED]),
 )
 _SIZES = {row.name: row.gated_sizes[row.quantities[0]] for row in ROWS}
 # It takes no sizes and no repetitions.

@@ -60,6 +60,8 @@ KEYS = _keys(
     "| MPIFFT_time{0 1 2 3 4 5 6}"
     "| CPS_{HPCC_FFT_235 HPCC_FFTW_ESTIMATE HPCC_MEMALLCTR HPL_USE_GETPROCESSTIMES RA_SANDIA_NOPT RA_SANDIA_OPT2 USING_FFTW}"
 )
+#: Share by which a rate may miss what its time says: both are printed with six digits.
+_FIT = 1e-4
 #: Versions read, and what those before 1.5 have not.
 _VERSIONS, _NEW_IN_1_5 = ((1, 4), (1, 5)), "_LCG"
 
@@ -149,6 +151,18 @@ def _check(source: str, values: Mapping[str, str], head: re.Match[str]) -> None:
         raise OutputError(f"{source}: head and summary are of different runs; outputs are mixed up, run it again.")
     if ranks < 2 or grid != ranks:
         raise OutputError(f"{source}: HPL ran on {grid} of {ranks} ranks; hpcc is read where 2 or more all take part.")
+    order, grade = counts["HPL_N"], _number(source, "HPL_Tflops", values["HPL_Tflops"])
+    # HPL_pdtest.c: (2/3 N^3 + 3/2 N^2) / time; the time is printed with six digits and the rate with as many.
+    operations = (2 / 3 * order + 3 / 2) * order**2 / 1e12
+    if abs(grade * _number(source, "HPL_time", values["HPL_time"]) - operations) > _FIT * operations:
+        raise OutputError(
+            f"{source}: HPL_Tflops={values['HPL_Tflops']} and HPL_time={values['HPL_time']} do not fit order {order}; the "
+            "output is damaged, run it again."
+        )
+    height, width, some = (_whole(source, key, values[key]) for key in ("PTRANS_nprow", "PTRANS_npcol", "MPIFFT_Procs"))
+    if height * width != ranks or some > ranks:
+        said = f"PTRANS ran on {height * width} ranks, MPIFFT on {some}, of {ranks}"
+        raise OutputError(f"{source}: {said}; it is damaged, run it again.")
     error = _number(source, "MPIFFT_maxErr", values["MPIFFT_maxErr"])
     bound = _THRESHOLD * _number(source, "HPL_eps", values["HPL_eps"]) * math.log(max(counts["MPIFFT_N"], 2))
     if not 0 <= error < bound:
@@ -175,7 +189,8 @@ def _record(source: str, result: rows.Result, values: Mapping[str, str]) -> Reco
     # How often a ring is gone round is not printed; it is at least once.
     repetitions = None if result.sized else 1
     quantities = {result.quantity: float(f"{value * result.scale:.12g}")}
-    return Record(rows.NAME, result.name, ranks, 1, None, repetitions, quantities, variant)
+    problem = {size: _whole(source, key, values[key]) for size, key in result.problem.items()}
+    return Record(rows.NAME, result.name, ranks, 1, None, repetitions, quantities, variant, problem=problem)
 
 
 def _wrong(source: str, text: str, offset: int, what: str) -> OutputError:

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .. import traffic
-from ..benchmark import NOTHING_SURE, SIZELESS, Benchmark
+from ..benchmark import NO_DATA, SIZELESS, Benchmark
 from ..model import Group, Run
 from ..options import PRINTED, SuiteOption
 from ..plans import Plan, SizeRange, at_levels
-from . import input_file
+from ..traffic import Bound, RunBound
+from . import input_file, volume
 
 #: Name of the suite, of its program and of its group.
 NAME, PROGRAM, GROUP = "hpcc", "hpcc", "hpcc"
 #: Bytes of a message of the rings' bandwidth (``LatencyBandwidth``: "were done with 2000000 bytes").
 RING_BYTES = 2_000_000
+#: Bytes of one of their latency ("were done with 8 bytes").
+PING_BYTES = 8
 #: Variant of all numbers that depend on the order of the matrix, before it is known.
 ANY_SIZE = "N=*"
 
 
 def ring(message_bytes: int, ranks: int) -> int:
-    """``2 n`` messages of 2 MB: each rank sends to both neighbours (src/bench_lat_bw_1.5.2.c); of a naturally ordered ring over
-    nodes in blocks, each node does."""
+    """``2 n`` messages of 2 MB: each rank sends to both neighbours (src/bench_lat_bw_1.5.2.c). Between nodes each node does, in
+    whichever order a ring goes through all ranks: it enters and leaves every node at least once."""
     return 2 * ranks * RING_BYTES
+
+
+def ring_of_pings(message_bytes: int, ranks: int) -> int:
+    """``2 n`` messages of 8 bytes, as :func:`ring`."""
+    return 2 * ranks * PING_BYTES
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,8 @@ class Result:
     :param key: its key in the summary of ``hpccoutf.txt``.
     :param scale: what one printed unit is in the quantity's.
     :param sized: it depends on the order of the matrix; the rings do not.
+    :param sends: what all ranks together send; without it and ``of_run`` each works by itself.
+    :param of_run: what a run sends between nodes, of the sizes in ``problem``: each with its key in the summary.
     """
 
     name: str
@@ -43,31 +53,44 @@ class Result:
     key: str
     scale: float = 1.0
     sized: bool = True
+    sends: Bound = traffic.nothing
+    of_run: RunBound | None = None
+    problem: Mapping[str, str] = field(default_factory=dict)
 
 
 _GFLOPS, _GUPS, _BANDWIDTH, _LATENCY = "gflop_per_s", "gup_per_s", "bandwidth_mb_per_s", "latency_us"
+#: Sizes of the problem of :mod:`.volume`, by their keys.
+_SOLVED = {"order": "HPL_N", "block": "HPL_NB", "rows": "HPL_nprow", "columns": "HPL_npcol"}
+_TRANSPOSED = {"order": "PTRANS_n", "block": "PTRANS_nb", "rows": "PTRANS_nprow", "columns": "PTRANS_npcol"}
+_TRANSFORMED = {"elements": "MPIFFT_N", "processes": "MPIFFT_Procs"}
+_UPDATED = {"updates": "MPIRandomAccess_ExeUpdates"}
 #: ``Star``: all ranks at the same time, the mean of them; ``Single``: one rank, the others wait. A GB is 1e9 bytes.
 RESULTS = (
-    Result("HPL", "HPL", _GFLOPS, "HPL_Tflops", 1000),
-    Result("PTRANS", "PTRANS", _BANDWIDTH, "PTRANS_GBs", 1000),
+    Result("HPL", "HPL", _GFLOPS, "HPL_Tflops", 1000, of_run=volume.solution, problem=_SOLVED),
+    Result("PTRANS", "PTRANS", _BANDWIDTH, "PTRANS_GBs", 1000, of_run=volume.transposition, problem=_TRANSPOSED),
     Result("StarDGEMM", "*DGEMM", _GFLOPS, "StarDGEMM_Gflops"),
     Result("SingleDGEMM", "", _GFLOPS, "SingleDGEMM_Gflops"),
     Result("StarRandomAccess", "*GUPS", _GUPS, "StarRandomAccess_GUPs"),
-    Result("MPIRandomAccess", "GUPS", _GUPS, "MPIRandomAccess_GUPs"),
+    Result("MPIRandomAccess", "GUPS", _GUPS, "MPIRandomAccess_GUPs", of_run=volume.updates, problem=_UPDATED),
     Result("StarSTREAM_Copy", "", _BANDWIDTH, "StarSTREAM_Copy", 1000),
     Result("StarSTREAM_Scale", "", _BANDWIDTH, "StarSTREAM_Scale", 1000),
     Result("StarSTREAM_Add", "", _BANDWIDTH, "StarSTREAM_Add", 1000),
     # The paper does not say which of the four; HPCC's own tables of results have the triad.
     Result("StarSTREAM_Triad", "*STREAM", _BANDWIDTH, "StarSTREAM_Triad", 1000),
     Result("StarFFT", "*FFT", _GFLOPS, "StarFFT_Gflops"),
-    Result("MPIFFT", "FFT", _GFLOPS, "MPIFFT_Gflops"),
-    Result("NaturallyOrderedRingLatency", "NRL", _LATENCY, "NaturallyOrderedRingLatency_usec", sized=False),
-    Result("NaturallyOrderedRingBandwidth", "NRBW", _BANDWIDTH, "NaturallyOrderedRingBandwidth_GBytes", 1000, sized=False),
-    Result("RandomlyOrderedRingLatency", "RRL", _LATENCY, "RandomlyOrderedRingLatency_usec", sized=False),
-    Result("RandomlyOrderedRingBandwidth", "RRBW", _BANDWIDTH, "RandomlyOrderedRingBandwidth_GBytes", 1000, sized=False),
+    Result("MPIFFT", "FFT", _GFLOPS, "MPIFFT_Gflops", of_run=volume.transform, problem=_TRANSFORMED),
+    Result("NaturallyOrderedRingLatency", "NRL", _LATENCY, "NaturallyOrderedRingLatency_usec", 1, False, ring_of_pings),
+    Result("NaturallyOrderedRingBandwidth", "NRBW", _BANDWIDTH, "NaturallyOrderedRingBandwidth_GBytes", 1000, False, ring),
+    Result("RandomlyOrderedRingLatency", "RRL", _LATENCY, "RandomlyOrderedRingLatency_usec", 1, False, ring_of_pings),
+    Result("RandomlyOrderedRingBandwidth", "RRBW", _BANDWIDTH, "RandomlyOrderedRingBandwidth_GBytes", 1000, False, ring),
 )
-#: The one result of which it is sure what must cross between nodes.
-_NATURAL_RING = "NaturallyOrderedRingBandwidth"
+
+
+def _why_nothing(result: Result) -> str:
+    if result.of_run is volume.transposition:
+        return "its grid of ranks is drawn by chance, so that no block is sure to leave its node"
+    return NO_DATA if result.of_run is None and result.sends is traffic.nothing else ""
+
 
 ROWS: tuple[Benchmark, ...] = tuple(
     Benchmark(
@@ -77,11 +100,13 @@ ROWS: tuple[Benchmark, ...] = tuple(
         GROUP,
         "all",
         (result.quantity,),
-        ring if result.name == _NATURAL_RING else traffic.nothing,
+        result.sends,
         sizes=SIZELESS,
         gated_sizes={result.quantity: (None,)},
         variants=(ANY_SIZE if result.sized else "",),
-        crossing=0 if result.name == _NATURAL_RING else NOTHING_SURE,
+        crossing=0,
+        of_run=result.of_run,
+        unbounded=_why_nothing(result),
     )
     for result in RESULTS
 )

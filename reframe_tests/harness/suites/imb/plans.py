@@ -227,5 +227,6 @@ GROUPS: Mapping[str, Group] = {
             Plan("file_open", "IMB-IO", ("Open_Close",), _FILES),
         ),
         collective=True,
+        files=True,
     ),
 }

@@ -12,6 +12,8 @@ from .output import NAME
 GROUP = "wire_tcp"
 #: Bytes of each write to a socket: iperf3's own default for TCP (iperf3(1), ``-l``).
 WRITE_BYTES = 131072
+#: Bytes of the largest usual MTU, that of jumbo frames, where the kernel does not say the interface's.
+LARGEST_MTU = 9000
 #: Connections at once.
 STREAMS = (1, 4)
 
@@ -42,9 +44,9 @@ def _words(streams: int, start: Start) -> Words:
 
 
 def _exchanged(ends: Pair) -> Exchanged:
-    """Segments that were sent again are on the wire, too; the largest are those of jumbo frames."""
-    total = json.loads(ends.client.output)["end"]["sum_sent"]
-    sent = int(total["bytes"]) + 9000 * int(total.get("retransmits", 0))
+    """Segments that were sent again are on the wire, too, each at most as large as the interface lets it be."""
+    total, mtu = json.loads(ends.client.output)["end"]["sum_sent"], ends.client.before.link["mtu"]
+    sent = int(total["bytes"]) + (int(mtu) if mtu.isdecimal() else LARGEST_MTU) * int(total.get("retransmits", 0))
     return Exchanged(sent, 0, -(-sent // WRITE_BYTES))
 
 

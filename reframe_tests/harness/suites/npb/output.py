@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ..records import OutputError, Record
-from . import printed, rows, volume
+from . import operations, printed, rows, volume
 
 TITLE = re.compile(rf"^[ \t]*NAS Parallel Benchmarks 3\.[34] -- ({'|'.join(rows.RANKS)}) Benchmark[ \t\r]*$", re.M)
 _BEFORE = re.compile(r"[ \t\r\n]*")
@@ -19,6 +19,8 @@ _FAILED = re.compile(
     re.M,
 )
 _REFUSED = re.compile(r"^.*(?:ERROR:|Error:|PROBLEM SIZE|SUBDOMAIN SIZE|Problem size too big).*$", re.M)
+#: Share by which the product of time and rate may miss the operations, whose formulas have six digits.
+_FIT = 1e-3
 #: Half of the last printed digit of Mop/s.
 _HALF = 0.005
 
@@ -73,8 +75,21 @@ def _record(source: str, name: str, found: re.Match[str]) -> Record:
     rate = float(found["mops"])
     if total < 1 or abs(rate / total - float(found["each"])) > _HALF * 2 + rate * 1e-6:
         raise OutputError(f"{source}: Mop/s of {name} is not {total} times that of a process; the output is damaged.")
+    _expect_fit(source, name, problem, found["seconds"], rate)
     values = {"time_s": float(found["seconds"]), "mop_per_s": rate}
     return Record(rows.NAME, name, total, 1, None, wanted or None, values, rows.variant(problem))
+
+
+def _expect_fit(source: str, name: str, problem: str, seconds: str, rate: float) -> None:
+    """Time and rate are those of the class' operations, as far as the printed digits of the time go."""
+    counted, time = operations.count(name, problem) / 1e6, float(seconds)
+    half = 0.5 * 10.0 ** -len(seconds.partition(".")[2])
+    low, high = (rate * max(time + sign * half, 0.0) * (1 + sign * _FIT) for sign in (-1, 1))
+    if not low <= counted <= high:
+        raise OutputError(
+            f"{source}: {name} of class {problem} makes {counted:.6g} million operations, and {seconds} s at {rate:g} Mop/s "
+            "are not as many; the output is damaged, run it again."
+        )
 
 
 def _wrong(source: str, text: str, found: re.Match[str], what: str) -> OutputError:

@@ -156,13 +156,13 @@ def _head(table: _Table, number: int, line: str) -> list[tuple[str, int]]:
 def _read_start(table: _Table, number: int, line: str) -> None:
     """The one line of osu_init (osu_init.c, whole milliseconds) or osu_hello (osu_hello.c)."""
     row = table.row
-    found = (_INIT if row.quantities else _HELLO).fullmatch(line)
+    found = (_HELLO if row.launch_time else _INIT).fullmatch(line)
     if table.records or not found:
         raise _wrong(table.source, number, _what_is_wrong(line, f"not the line of {row.name}"))
-    low, high, mean = (float(word) * 1e3 for word in found.groups()[1:]) if row.quantities else (0.0, 0.0, 0.0)
-    if not low <= mean <= high:
+    times = [float(word) * 1e3 for word in found.groups()[1:]]
+    if times and not times[0] <= times[2] <= times[1]:
         raise _wrong(table.source, number, "the mean is not between minimum and maximum; the line is damaged")
-    values = dict(zip(row.quantities, (low, high, mean), strict=True)) if row.quantities else {}
+    values = dict(zip(row.quantities, times, strict=True)) if times else {}
     table.records.append(Record(NAME, row.name, int(found[1]), 1, None, 1, values))
 
 

@@ -138,7 +138,9 @@ GROUPS: Mapping[str, Group] = {
         collective=True,
     ),
     "persistent_osu": Group("Persistent collectives (OSU)", _all("persistent_osu", _COLLECTIVE, _BARRIER), collective=True),
-    "startup_osu": Group("Time to start and initialise all ranks (OSU init, hello)", _all("startup_osu", (), _ONCE)),
+    "startup_osu": Group(
+        "Time to start and initialise all ranks, by the number of nodes (OSU init, hello)", _all("startup_osu", (), _ONCE)
+    ),
     "congestion_osu": Group(
         "All other nodes send to one, one sends to all others (OSU bw_fan_in, bw_fan_out)",
         _all("congestion_osu", _WINDOW, _ONCE),

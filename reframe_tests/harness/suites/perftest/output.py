@@ -41,6 +41,8 @@ _ROWS = {
 _MB_PER_UNIT = {"MB": Decimal("1.048576"), "MiB": Decimal("1.048576"), "Gb": Decimal(125)}
 #: Half of the last printed digit: of the bandwidth in its unit, of the rate in 1e6 messages per second.
 _HALF_BANDWIDTH, _HALF_RATE = Decimal("0.005"), Decimal("0.0000005")
+#: What its sources print where a transfer or a connection failed (``perftest_resources.c``, ``perftest_communication.c``).
+_FAILED = re.compile(r"(?i:completion with error|failed status|couldn't|unable to|failed to|error:)")
 _LINE = re.compile(r" *-{60,} *")
 
 
@@ -92,7 +94,11 @@ def _read(text: str, source: str) -> list[Record]:
             if not kind or unit or found.re is not _HEADS[kind]:
                 raise _wrong(source, number, "the head of a table stands where none can be; the output is mixed up")
             unit = found[1]
-        elif title and unit and not closed and line.strip():
+        elif closed and line.strip() and not _LINE.fullmatch(line):
+            raise _wrong(source, number, f"'{line.strip()[:60]}' stands behind the end of the table; see what failed")
+        elif _FAILED.search(line):
+            raise _wrong(source, number, f"'{line.strip()[:60]}' says that something failed; its numbers are not used")
+        elif title and unit and line.strip():
             if closed := bool(_LINE.fullmatch(line)):
                 continue
             found = _ROWS[kind].fullmatch(line)
@@ -103,7 +109,11 @@ def _read(text: str, source: str) -> list[Record]:
                 raise _wrong(source, number, f"{found[1]} bytes follow {before} bytes; rows are repeated or mixed up")
             values = _bandwidth(found, unit) if kind == "BW" else _latency(found)
             if not values:
-                why = "bandwidth is not message rate x size" if kind == "BW" else "its times are in no order"
+                why = (
+                    "bandwidth is not message rate x size, or nothing, or above its peak"
+                    if kind == "BW"
+                    else "its times are in no order"
+                )
                 raise _wrong(source, number, f"{why}; the columns are damaged or mixed up")
             # Where perftest's iterations are unknown (0 in a recording) there are none to report.
             counts = (int(found[1]), int(found[2]) or None)
@@ -117,7 +127,10 @@ def _read(text: str, source: str) -> list[Record]:
 
 def _bandwidth(row: re.Match[str], unit: str) -> dict[str, float]:
     """Values of a row; empty where its columns do not fit together."""
-    average, rate, scale = Decimal(row[4]), Decimal(row[5]), _MB_PER_UNIT[unit]
+    peak, average, rate, scale = Decimal(row[3]), Decimal(row[4]), Decimal(row[5]), _MB_PER_UNIT[unit]
+    # A peak is not measured in tests of a duration, and then 0.
+    if not average or (peak and average > peak + 2 * _HALF_BANDWIDTH):
+        return {}
     if abs(average * scale - rate * int(row[1])) > _HALF_BANDWIDTH * scale + _HALF_RATE * int(row[1]):
         return {}
     return {"bandwidth_mb_per_s": float(average * scale), "message_rate_per_s": float(rate.scaleb(6))}

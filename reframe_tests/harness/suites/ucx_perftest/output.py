@@ -26,6 +26,7 @@ _ROW = re.compile(
     rf" +([0-9]{{1,12}}) +{_TIME} +({_TIME[1:-1]}|inf) +{_TIME} +{_RATE} +{_RATE} +([0-9]{{1,15}}) +([0-9]{{1,15}})"
 )
 _COLUMNS = "| Test | # iterations | 50.0%ile | average | overall | average | overall | average | overall |"
+_WINDOW = re.compile(r"\| Window size: [1-9][0-9]{0,6} \|")
 _ACCEPTED = re.compile(r"Accepted connection from ([0-9.]+):[0-9]+")
 _MIB = 1 << 20
 
@@ -97,6 +98,9 @@ def _read_server(ends: pair.Pair, test: str, size: str, source: str) -> None:
         "| Recv memory: host |",
         f"| Message size: {size} |",
     )
+    # Releases that print how many sends are outstanding do so behind the size; earlier ones have no such line.
+    if len(lines) == 11 and _WINDOW.fullmatch(" ".join(lines[9].split())):
+        del lines[9]
     peer = _ACCEPTED.fullmatch(lines[1]) if len(lines) == 10 else None
     if not peer or lines[0] != "Waiting for connection..." or not (_WIDE.fullmatch(lines[2]) and _WIDE.fullmatch(lines[9])):
         raise OutputError(f"{source}: the head of ucx_perftest's server is cut off or mixed up; run it again.")

@@ -46,6 +46,13 @@ def test_every_number_is_the_summarys_in_the_units_of_the_vocabulary() -> None:
     assert {record.variant for record in records.values()} == {"", "N=640"}
 
 
+@pytest.mark.parametrize("key", ["HPL_Tflops", "HPL_time"])
+def test_hpls_rate_is_that_of_its_time_and_order(key: str) -> None:
+    changed = re.sub(rf"(?m)^({key}=\d*\.\d*?)([1-9])", lambda found: f"{found[1]}{(int(found[2]) + 1) % 10}", TEXT)
+    assert changed != TEXT
+    assert "do not fit order 640" in refusal(changed)
+
+
 @pytest.mark.parametrize("ranks", [3, 4])
 def test_other_numbers_of_ranks(ranks: int) -> None:
     """Three ranks are no power of two, for which hpcc prints another line; the rank of ``Single`` is drawn by chance."""
@@ -78,6 +85,7 @@ def test_without_its_input_file_it_is_refused() -> None:
     (launch,) = launches("hpcc", level="smoke")
     reader.complete(reader.parse(TEXT), launch.expected)
     other = TEXT.replace("HPL_N=640", "HPL_N=3520").replace("N      :     640", "N      :    3520")
+    other = re.sub(r"(?m)^HPL_time=.*$", f"HPL_time={(2 / 3 * 3520 + 1.5) * 3520**2 / 1e12 / 0.000414824:.6g}", other)
     with pytest.raises(OutputError, match="HPL has the variants 'N=3520', asked for were 'N=640'"):
         reader.complete(reader.parse(other), launch.expected)
 
@@ -99,6 +107,8 @@ FAILURES = {
     ("MPIFFT_Gflops=0.100972", "MPIFFT_Gflops=-1"): "MPIFFT was not run",
     ("StarDGEMM_Gflops=1.09253", "StarDGEMM_Gflops=nan"): "or no number",
     ("CommWorldProcs=2", "CommWorldProcs=4"): "HPL ran on 2 of 4 ranks",
+    ("PTRANS_npcol=2", "PTRANS_npcol=4"): "PTRANS ran on 4 ranks, MPIFFT on 2, of 2; it is damaged",
+    ("MPIFFT_Procs=2", "MPIFFT_Procs=4"): "PTRANS ran on 2 ranks, MPIFFT on 4, of 2; it is damaged",
     ("HPL_N=640", "HPL_N=1280"): "head and summary are of different runs",
     ("VersionMinor=5", "VersionMinor=6"): "this is hpcc 1.6, and 1.4 and 1.5 are read",
     ("PTRANS_GBs=0.0290253\n", ""): "lacks PTRANS_GBs",

@@ -1,0 +1,127 @@
+"""The script that runs cases inside an allocation, with stand-ins for Slurm's commands: order, ends, limits, letting go."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness.schedulers.spool import RUNNER, CaseEnd, Spool
+
+#: Far above what anything here takes.
+LONG_S = 60
+
+
+class Runner:
+    """The script on a folder of its own; the stand-in of ``squeue`` names a step that was left behind."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.spool = folder, Spool(folder / "spool")
+        programs = folder / "bin"
+        programs.mkdir()
+        for name, text in (("squeue", "printf '7.batch\\n7.3\\n'"), ("scancel", f"echo \"$@\" >>'{folder}/scancel'")):
+            (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+            (programs / name).chmod(0o755)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, lasts_s: int = LONG_S, idle_s: int = LONG_S, silent_s: int = LONG_S) -> None:
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        words = ["bash", str(RUNNER), str(self.spool.folder), str(lasts_s), str(idle_s), str(silent_s)]
+        self.process = subprocess.Popen(words, env={**os.environ, "PATH": path, "SLURM_JOB_ID": "7"})
+
+    def end(self) -> int:
+        assert self.process
+        return self.process.wait(LONG_S)
+
+    def end_of(self, number: int) -> CaseEnd:
+        limit = time.monotonic() + LONG_S
+        while time.monotonic() < limit:
+            if end := self.spool.read_end(number):
+                return end
+            time.sleep(0.05)
+        raise AssertionError(f"case {number} did not end")
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Iterator[Runner]:
+    made = Runner(tmp_path)
+    yield made
+    if made.process and made.process.poll() is None:
+        made.process.kill()
+        made.process.wait()
+
+
+def test_cases_run_in_their_order_each_with_its_own_exit_status(runner: Runner, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    for number, status in ((2, 0), (1, 3), (3, 0)):
+        assert runner.spool.put(number, f"echo {number} >>'{said}'; exit {status}\n", 0)
+    runner.spool.close()
+    runner.start()
+    assert runner.end() == 0
+    assert said.read_text().split() == ["1", "2", "3"]
+    ends = [runner.spool.read_end(number) for number in (1, 2, 3)]
+    assert [(end.exit_status, end.late) for end in ends if end] == [(3, False), (0, False), (0, False)]
+    assert runner.spool.has_ended()
+    # What a case left on the nodes is ended, and never the step that runs the cases themselves.
+    assert (tmp_path / "scancel").read_text().split() == ["7.3"] * 3
+
+
+def test_a_case_over_its_time_is_ended_and_the_next_one_runs(runner: Runner, tmp_path: Path) -> None:
+    runner.spool.put(1, "sleep 600\n", 1)
+    runner.spool.put(2, "exit 0\n", 0)
+    runner.spool.close()
+    runner.start()
+    assert runner.end() == 0
+    late, good = runner.spool.read_end(1), runner.spool.read_end(2)
+    assert late and late.late and late.exit_status == 124
+    assert good and not good.late and good.exit_status == 0
+
+
+def test_a_case_is_ended_on_request_with_what_it_started(runner: Runner, tmp_path: Path) -> None:
+    alive = tmp_path / "alive"
+    runner.spool.put(1, f"sleep 600 & echo $! >'{alive}'; wait\n", 0)
+    runner.start()
+    while not alive.exists() or not alive.read_text().strip():
+        time.sleep(0.05)
+    runner.spool.ask_to_end(1)
+    assert runner.end_of(1).exit_status != 0
+    left = Path("/proc", alive.read_text().strip(), "stat")
+    assert not left.exists() or left.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_case_that_was_taken_back_is_not_run(runner: Runner, tmp_path: Path) -> None:
+    runner.spool.put(1, f"touch '{tmp_path}/ran'\n", 0)
+    assert runner.spool.withdraw(1) and not runner.spool.withdraw(1)
+    runner.spool.close()
+    runner.start()
+    assert runner.end() == 0 and not (tmp_path / "ran").exists() and not runner.spool.was_started(1)
+
+
+def test_it_lets_go_of_the_nodes_when_nothing_comes_and_takes_nothing_more(runner: Runner) -> None:
+    runner.spool.put(1, "exit 0\n", 0)
+    runner.start(idle_s=1)
+    assert runner.end() == 0
+    assert runner.spool.is_closed() and runner.spool.has_ended()
+    assert not runner.spool.put(2, "exit 0\n", 0)
+
+
+def test_without_a_reframe_that_waits_it_starts_nothing_more(runner: Runner) -> None:
+    runner.spool.put(1, "sleep 2\n", 0)
+    runner.spool.put(2, "exit 0\n", 0)
+    runner.start(silent_s=1)
+    assert runner.end() == 0
+    assert runner.spool.read_end(1) and not runner.spool.was_started(2)
+    assert runner.spool.withdraw(2)
+
+
+def test_it_starts_nothing_that_its_end_would_cut_off(runner: Runner) -> None:
+    """The longest case so far says what the next one may take."""
+    runner.spool.put(1, "sleep 2\n", 0)
+    runner.spool.put(2, "exit 0\n", 0)
+    runner.start(lasts_s=3)
+    assert runner.end() == 0
+    assert runner.spool.read_end(1) and not runner.spool.was_started(2)

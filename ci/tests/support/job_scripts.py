@@ -1,0 +1,28 @@
+"""Job scripts as ReFrame writes them in a dry run, made comparable with golden files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+
+def normalised(script: str) -> str:
+    """The parts of a job script that depend on system, stack and condition, without hashes, times and paths of this machine."""
+    text = re.sub(r"^(?:keep|end_launch|launch)\(\) \{.*?^\}.*?\n", "", script, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^measure\(\) \{.*?^ +launch (.*?)^ +done.*\Z", r"\1", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\A#!/bin/bash\n", "", text)
+    text = re.sub(r"^#SBATCH --(comment|time)=.*\n|^#PBS -l walltime=.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^ *sh \S*record\.sh.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^cd /.*", "cd WORKDIR", text, flags=re.MULTILINE)
+    text = re.sub(r"(ImbPointToPoint_)[0-9a-f]{8}", r"\1HASH", text)
+    text = re.sub(r"/\S*?/stacks\d*/([a-z0-9]+-[a-z0-9]+)/", r"/opt/\1/", text)
+    text = re.sub(r"(IMB-MPI1) .*", r"\1 ...", text)
+    return re.sub(r"^ +", "    ", text, flags=re.MULTILINE)
+
+
+def fabric_of(script: Path, listing: str) -> str:
+    """Fabric of a script, by the hash of its test in the listing."""
+    digest = script.parent.name.rsplit("_", 1)[1]
+    found = re.search(rf"%fabric=(\S+) .*/{digest}", listing)
+    assert found, (digest, listing[-2000:])
+    return found[1]

@@ -1,0 +1,215 @@
+"""Which cases share an allocation, and what becomes of them where it ends before they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from reframe.core.schedulers.slurm import SlurmJobScheduler
+
+from reframe_tests.harness.schedulers import slurm_shared
+from reframe_tests.harness.schedulers.slurm_shared import SlurmShared
+
+
+class Slurm:
+    """Stands for Slurm: what was submitted and cancelled, and the state each job is said to be in."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.submitted: list[Any] = []
+        self.cancelled: list[str] = []
+        self.states: dict[str, str] = {}
+        self.folder, self.clock, self._made = folder, 0.0, 0
+
+        def begin(scheduler: Any) -> None:
+            scheduler._multi_clusters = []
+
+        def submit(_: Any, job: Any) -> None:
+            self.submitted.append(job)
+            job._jobid, job._submit_time = str(100 + len(self.submitted)), 0.0
+
+        def poll(_: Any, *jobs: Any) -> None:
+            for job in jobs:
+                job._state, job._exitcode = self.states.get(job.jobid, "RUNNING"), 0
+
+        runtime = SimpleNamespace(stage_prefix=str(folder / "stage"), system=SimpleNamespace(partitions=[]))
+        for attribute, value in (
+            ("__init__", begin),
+            ("submit", submit),
+            ("poll", poll),
+            ("emit_preamble", lambda _, job: [f"#SBATCH {option}" for option in job.options]),
+            ("cancel_many", lambda _, jobs: self.cancelled.extend(job.jobid for job in jobs)),
+            ("_cancel_if_pending_too_long", lambda _, jobs: None),
+            ("log", lambda *_: None),
+        ):
+            monkeypatch.setattr(SlurmJobScheduler, attribute, value, raising=False)
+        monkeypatch.setattr(slurm_shared.rt, "runtime", lambda: runtime)
+        monkeypatch.setattr(slurm_shared.time, "monotonic", lambda: self.clock)
+        self.scheduler = SlurmShared()
+
+    def case(self, ranks: int = 2, per_node: int | None = 1, access: tuple[str, ...] = ("-p q",), limit_s: int = 90) -> Any:
+        """A case submitted to the scheduler."""
+        self._made += 1
+        workdir = self.folder / f"case{self._made}"
+        workdir.mkdir()
+        (workdir / "job.sh").write_text("#!/bin/bash -l\n")
+        (workdir / "starts.txt").write_text("before\n")
+        job = self.scheduler.make_job(
+            f"case{self._made}", workdir=str(workdir), script_filename="job.sh", sched_access=list(access)
+        )
+        job.num_tasks, job.num_tasks_per_node, job.time_limit, job.exclusive_access = ranks, per_node, limit_s, True
+        self.scheduler.submit(job)
+        return job
+
+    def spool(self, number: int = 0) -> Path:
+        """Folder of the allocation that was submitted as that one, from 0."""
+        return Path(self.submitted[number].workdir)
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Slurm:
+    return Slurm(monkeypatch, tmp_path)
+
+
+def run(folder: Path, number: int, status: str = "0 0 5") -> None:
+    """The other side runs a case; without a status it has only begun."""
+    (folder / f"{number:06}.ready").rename(folder / f"{number:06}.running")
+    if status:
+        (folder / f"{number:06}.done").write_text(f"{status}\n")
+
+
+def test_cases_of_equal_nodes_and_options_share_an_allocation(slurm: Slurm) -> None:
+    first, second = slurm.case(2, 1), slurm.case(8, 4)
+    others = [slurm.case(4, 1), slurm.case(2, 1, ("-p other",))]
+    assert [job.jobid for job in (first, second, *others)] == ["101-1", "101-2", "102-1", "103-1"]
+    assert [job.options[-1] for job in slurm.submitted] == ["--nodes=2", "--nodes=4", "--nodes=2"]
+    assert all(job.num_tasks is None and job.exclusive_access and job.time_limit == 3600 for job in slurm.submitted)
+    script = (slurm.spool() / "000002.ready").read_text()
+    for words in ("SLURM_NTASKS=8", "SLURM_NTASKS_PER_NODE=4", "'4(x2)'", "/bin/bash -l", "case2/job.out"):
+        assert words in script
+
+
+def test_what_does_not_own_its_nodes_is_a_job_of_its_own(slurm: Slurm) -> None:
+    slurm.case(2, None)
+    assert [job.name for job in slurm.submitted] == ["case1"]
+
+
+def test_each_case_ends_in_its_own_way(slurm: Slurm) -> None:
+    jobs = [slurm.case() for _ in range(4)]
+    for number, status in enumerate(("0 0 5", "7 0 5", "124 1 90", ""), 1):
+        run(slurm.spool(), number, status)
+    slurm.scheduler.poll(*jobs)
+    assert [(job.state, job.exitcode) for job in jobs] == [
+        ("COMPLETED", 0),
+        ("FAILED", 7),
+        ("TIMEOUT", 124),
+        ("RUNNING", None),
+    ]
+
+
+def test_a_damaged_end_is_a_failure(slurm: Slurm) -> None:
+    job = slurm.case()
+    run(slurm.spool(), 1, "0 0")
+    slurm.scheduler.poll(job)
+    assert job.state == "FAILED" and "damaged" in str(job._exception)
+
+
+def test_a_limit_longer_than_the_sites_is_given_to_the_first_case(slurm: Slurm) -> None:
+    slurm.case(limit_s=7200)
+    assert slurm.submitted[0].time_limit > 7200
+
+
+def test_what_came_too_late_gets_a_further_allocation(slurm: Slurm) -> None:
+    """The allocation ran something, then ended in order; one case was put there while it ended."""
+    jobs = [slurm.case(), slurm.case()]
+    run(slurm.spool(), 1)
+    for name in ("closed", "ended"):
+        (slurm.spool() / name).touch()
+    slurm.states["101"] = "COMPLETED"
+    slurm.scheduler.poll(*jobs)
+    assert jobs[0].state == "COMPLETED" and jobs[1].jobid == "102-1" and jobs[1].state == "PENDING"
+    run(slurm.spool(1), 1)
+    slurm.scheduler.poll(*jobs)
+    assert jobs[1].state == "COMPLETED"
+    # A closed one takes no further case.
+    (slurm.spool(1) / "closed").touch()
+    assert slurm.case().jobid == "103-1"
+
+
+def test_a_case_that_the_end_of_the_allocation_cut_off_gets_one_of_its_own_once(slurm: Slurm) -> None:
+    jobs = [slurm.case(), slurm.case(limit_s=5000), slurm.case()]
+    run(slurm.spool(), 1)
+    run(slurm.spool(), 2, "")
+    slurm.scheduler.poll(*jobs[:2])
+    slurm.states["101"] = "TIMEOUT"
+    slurm.scheduler.poll(*jobs)
+    assert [job.state for job in jobs] == ["COMPLETED", "RUNNING", "PENDING"], "the files may be late"
+    slurm.clock += slurm_shared.LATE_S
+    slurm.scheduler.poll(*jobs)
+    assert [job.jobid for job in jobs] == ["101-1", "102-1", "102-2"]
+    assert slurm.submitted[1].time_limit > 5000 and not Path(jobs[1].workdir, "starts.txt").exists()
+    assert Path(jobs[0].workdir, "starts.txt").exists()
+    run(slurm.spool(1), 1, "")
+    slurm.states["102"] = "TIMEOUT"
+    slurm.scheduler.poll(*jobs)
+    slurm.clock += slurm_shared.LATE_S
+    slurm.scheduler.poll(*jobs)
+    assert jobs[1].state == "TIMEOUT" and jobs[1].exitcode and jobs[2].jobid == "103-1"
+
+
+@pytest.mark.parametrize("state", ["NODE_FAIL", "CANCELLED", "FAILED", "OUT_OF_MEMORY"])
+def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm: Slurm, state: str) -> None:
+    jobs = [slurm.case() for _ in range(3)]
+    run(slurm.spool(), 1)
+    run(slurm.spool(), 2, "")
+    slurm.states["101"] = state
+    slurm.scheduler.poll(*jobs)
+    slurm.clock += slurm_shared.LATE_S
+    slurm.scheduler.poll(*jobs)
+    assert [job.state for job in jobs] == ["COMPLETED", state, state]
+    assert jobs[1].exitcode and jobs[2].exitcode and len(slurm.submitted) == 1
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "TIMEOUT"])
+def test_an_allocation_that_started_nothing_is_not_asked_for_again_and_again(slurm: Slurm, state: str) -> None:
+    job = slurm.case()
+    if state == "COMPLETED":
+        (slurm.spool() / "ended").touch()
+    slurm.states["101"] = state
+    slurm.scheduler.poll(job)
+    slurm.clock += slurm_shared.LATE_S
+    slurm.scheduler.poll(job)
+    assert job.state in ("CANCELLED", "TIMEOUT") and job.exitcode and len(slurm.submitted) == 1
+    assert "started none of its cases" in str(job._exception)
+
+
+def test_an_end_in_order_without_the_end_of_a_case_that_was_started_is_a_loss(slurm: Slurm) -> None:
+    jobs = [slurm.case(), slurm.case()]
+    run(slurm.spool(), 1)
+    run(slurm.spool(), 2, "")
+    (slurm.spool() / "ended").touch()
+    slurm.states["101"] = "COMPLETED"
+    slurm.scheduler.poll(*jobs)
+    assert jobs[1].state == "CANCELLED" and jobs[1].exitcode
+
+
+def test_cancelled_cases_leave_the_others_and_the_last_one_the_nodes(slurm: Slurm) -> None:
+    jobs = [slurm.case(), slurm.case()]
+    run(slurm.spool(), 1, "")
+    slurm.scheduler.cancel_many([jobs[1]])
+    assert jobs[1].state == "CANCELLED" and not slurm.cancelled and not (slurm.spool() / "closed").exists()
+    slurm.scheduler.cancel_many([jobs[0]])
+    assert (slurm.spool() / "000001.cancel").exists() and (slurm.spool() / "closed").exists()
+    (slurm.spool() / "000001.done").write_text("143 0 5\n")
+    slurm.scheduler.poll(*jobs)
+    assert jobs[0].state == "CANCELLED" and jobs[0].exitcode == 143
+
+
+def test_an_allocation_that_nobody_waits_for_is_cancelled_while_it_is_pending(slurm: Slurm) -> None:
+    job = slurm.case()
+    slurm.states["101"] = "PENDING"
+    slurm.scheduler.poll(job)
+    assert job.state == "PENDING"
+    slurm.scheduler.cancel_many([job])
+    assert job.state == "CANCELLED" and slurm.cancelled == ["101"]

@@ -1,0 +1,97 @@
+"""What HPCC must at least send between nodes: counted message by message on small problems, and never more than that."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+
+from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites.benchmark import NO_DATA
+from reframe_tests.harness.suites.hpcc import input_file, rows, volume
+from studies.output_damage import golden
+
+LAYOUTS = [(2, 1), (2, 2), (3, 1), (2, 3), (3, 2), (4, 1), (4, 3), (6, 2), (8, 16)]
+
+
+def transposed_blocks(places: tuple[int, ...], rows_: int, columns: int, blocks: int) -> int:
+    """Blocks of PTRANS that change their node, where ``places`` has the node of each process of the grid."""
+    moved = 0
+    for i, j in itertools.product(range(blocks), repeat=2):
+        source, target = (i % rows_) * columns + j % columns, (j % rows_) * columns + i % columns
+        moved += places[source] != places[target]
+    return moved
+
+
+@pytest.mark.parametrize(("nodes", "ppn"), [(2, 1), (2, 2), (3, 1), (2, 3), (3, 2), (4, 1), (6, 1)])
+@pytest.mark.parametrize("blocks", [1, 2, 5, 12])
+def test_no_order_of_the_ranks_moves_less_of_a_matrix(nodes: int, ppn: int, blocks: int) -> None:
+    """PTRANS draws it by chance: here all orders are tried."""
+    ranks = nodes * ppn
+    height, width = input_file.find_grid(ranks)
+    problem = {"order": blocks * 4, "block": 4, "rows": height, "columns": width}
+    placed = set(itertools.permutations([rank // ppn for rank in range(ranks)]))
+    fewest = min(transposed_blocks(places, height, width, blocks) for places in placed)
+    least = volume.transposition(problem, ranks, nodes)
+    assert least <= 5 * 8 * 4 * 4 * fewest
+    if ppn == 1:
+        assert least == 5 * 8 * 4 * 4 * fewest, "nothing is left to chance"
+
+
+@pytest.mark.parametrize(("nodes", "ppn"), LAYOUTS)
+@pytest.mark.parametrize("panels", [2, 3, 5, 8, 20])
+def test_a_factorisation_that_sends_each_panel_once_to_each_node_sends_more(nodes: int, ppn: int, panels: int) -> None:
+    """HPL panel by panel: a block goes to a node if a process there has something to update with it, and only once."""
+    ranks = nodes * ppn
+    height, width = input_file.find_grid(ranks)
+    sent = 0
+    for k in range(panels):
+        for other in range(k + 1, panels):
+            # A block of L serves the columns to the right in its own row of the grid, one of U the rows below in its column.
+            row, column = other % height, other % width
+            in_row = {(row * width + later % width) // ppn for later in range(k + 1, panels)}
+            in_column = {((later % height) * width + column) // ppn for later in range(k + 1, panels)}
+            sent += len(in_row - {(row * width + k % width) // ppn})
+            sent += len(in_column - {((k % height) * width + column) // ppn})
+    problem = {"order": panels * 10, "block": 10, "rows": height, "columns": width}
+    least = volume.solution(problem, ranks, nodes)
+    assert least <= 8 * 10 * 10 * sent
+    assert least > 8 * 10 * 10 * sent / 6 or panels < 20, "half, but for the last panels"
+
+
+@pytest.mark.parametrize(("nodes", "ppn"), LAYOUTS)
+def test_a_transform_sends_more_than_one_exchange_between_nodes(nodes: int, ppn: int) -> None:
+    """Of each node's share all but its own part, once there and once back."""
+    ranks = nodes * ppn
+    processes = 1 << int(math.log2(ranks))
+    homes = [rank // ppn for rank in range(processes)]
+    exchanged = sum(homes[one] != homes[other] for one in range(processes) for other in range(processes))
+    elements = processes**2 * 64
+    least = volume.transform({"elements": elements, "processes": processes}, ranks, nodes)
+    assert least == 2 * 16 * elements * exchanged // processes**2
+
+
+def test_updates_of_other_nodes() -> None:
+    """8 bytes for half of those that are not one's own: 1/2 of two nodes', 3/4 of four."""
+    assert volume.updates({"updates": 1000}, 4, 2) == 2000
+    assert volume.updates({"updates": 1000}, 4, 4) == 3000
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(2, 2), (3, 3), (4, 4), (4, 2)])
+def test_a_run_that_used_another_network_is_not_green(ranks: int, nodes: int) -> None:
+    """The smallest problem is more than the background that ``counters.OTHER_FLOOR_BYTES`` allows a node."""
+    least = 0
+    for record in reader.parse(golden(f"hpcc-1.5.0-n{ranks}.txt")):
+        row = catalogue.find("hpcc", record.benchmark)
+        assert bool(record.problem) == (row.of_run is not None)
+        least += row.of_run(record.problem, ranks, nodes) if row.of_run else row.traffic_between(0, ranks, nodes)
+    assert least > 2e6 * nodes
+
+
+@pytest.mark.parametrize("row", rows.ROWS, ids=lambda row: row.name)
+def test_each_row_has_a_bound_or_says_why_not(row) -> None:
+    if row.name.startswith(("Star", "Single")):
+        assert (row.unbounded, row.of_run, row.traffic(0, 8)) == (NO_DATA, None, 0)
+    else:
+        assert row.of_run is not None or row.traffic_between(0, 8, 2) > 0

@@ -1,0 +1,166 @@
+"""Cray MPICH 8 and 9 of HPE's Cray Programming Environment, over libfabric (Slingshot) and over UCX.
+
+It is two builds, chosen by module: ``cray-mpich`` with ``craype-network-ofi``, ``cray-mpich-ucx`` with ``craype-network-ucx``
+(release notes of 8.1.23). Its own variables are documented in intro_mpi(3). Each rank takes one network card
+(``MPICH_OFI_NIC_POLICY``), and it says which: ``MPICH_OFI_VERBOSE`` names provider and domain, ``MPICH_OFI_NIC_VERBOSE=2`` the
+card of each rank. The lines are from logs of others (ci/tests/data/golden_transports/craympich-lines.txt).
+
+Nobody here could run it: Slingshot and its provider come with HPE's systems.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..machine.transport import TRANSPORTS
+from .model import MPICH_WORLD, Banner, Mpi
+from .shared_evidence import UCX_CONTEXT, UCX_DEBUG_ENV, UCX_IB_LANE, UCX_MEMORY, UCX_RAILS, ucx_lanes
+from .transport import MANY_RAILS, ONE_RAIL, Gap, Proof, Range, TransportRow, scoped, scoped_proofs
+
+OFI, UCX = "ch4:ofi", "ch4:ucx"
+_VERSIONS = Range((8,))
+_MANUAL = "intro_mpi(3) of Cray MPICH 8.1 and 9.0, "
+_OFI_MANUAL = (
+    _MANUAL + "'OFI environment variables' (MPICH_OFI_USE_PROVIDER, MPICH_OFI_NIC_POLICY, MPICH_OFI_VERBOSE); libfabric, "
+)
+_DEBUG = {"MPICH_OFI_VERBOSE": "1", "MPICH_OFI_NIC_VERBOSE": "2", "MPICH_VERSION_DISPLAY": "1"}
+#: Ranks of one node through their card: the first keeps a job on one node from opening none, the second is MPICH's.
+_REMOTE = {"MPICH_SINGLE_HOST_ENABLED": "0", "MPICH_NO_LOCAL": "1"}
+
+#: Lines of those variables, among the benchmark's, and none of an error: "PE <rank>: ..."; where intra-node shortcuts are off
+#: a warning of several lines; at the end the counters of Slingshot cards.
+_STDOUT_LINES = re.compile(
+    r"PE \d+: (?!.*\b(?:[Ee]rror|ERROR|[Ff]ail)).*|MPI VERSION +: CRAY MPICH version .*|MPI BUILD INFO +: .*"
+    r"| {6}(?:This setting disables all intra-node MPI optimizations\."
+    r"|In addition, on systems with multiple NICs per node, this setting"
+    r"|forces HPE Cray MPI to only use a single NIC on each node\. This"
+    r"|setting is intended only for debugging and may significantly|impact MPI performance\.)"
+    r"|MPICH Slingshot Network Summary: \d+ network timeouts"
+)
+
+#: "PE 0: MPICH CH4 OFI netmod using cxi provider (domain_name=cxi0)".
+_NETMOD = r"\bOFI netmod using "
+
+
+def _ofi_row(transport: str, provider: str, manual: str, env: Mapping[str, str], *, named: bool) -> TransportRow:
+    """The build on libfabric, on one provider.
+
+    :param named: its domains are called as the devices are, so that the card of a rank can be looked at.
+    """
+    # The line of the netmod names the domain of rank 0, "selected NIC" that of each rank.
+    card = Proof("NIC", r"\bdomain_name=([^,\s)]+)", ("{device}",), line=rf"{_NETMOD}|\bselected NIC ", required=named)
+    return TransportRow(
+        transport,
+        _VERSIONS,
+        _OFI_MANUAL + manual,
+        device=OFI,
+        env={"MPICH_OFI_USE_PROVIDER": provider, **env},
+        debug_env=_DEBUG,
+        by_scope=scoped(node=_REMOTE),
+        # Each rank takes the card next to it, and never two: there is no setting that stripes.
+        by_rails={ONE_RAIL: {}, MANY_RAILS: {"MPICH_OFI_NIC_POLICY": "NUMA"}},
+        proofs=(Proof("libfabric provider", _NETMOD + r"(\S+) provider", (re.escape(provider),)), card),
+        note="MPICH_NO_LOCAL=1 keeps a node to one card, so that several rails inside one node are not shown by it.",
+    )
+
+
+def _ucx_row(transport: str, proofs: tuple[Proof, ...], env: Mapping[str, str], **more: Any) -> TransportRow:
+    """The build on UCX."""
+    return TransportRow(
+        transport,
+        _VERSIONS,
+        _MANUAL + "'UCX environment variables'; UCX documentation, 'Environment Parameters' (UCX_TLS, UCX_NET_DEVICES)",
+        device=UCX,
+        env=env,
+        debug_env=UCX_DEBUG_ENV,
+        proofs=proofs,
+        context=UCX_CONTEXT,
+        **more,
+    )
+
+
+_ROWS: tuple[TransportRow, ...] = (
+    TransportRow(
+        "shm",
+        _VERSIONS,
+        _MANUAL + "'SMP environment variables' (MPICH_SINGLE_HOST_ENABLED, MPICH_SMP_SINGLE_COPY_MODE); MPICH_ENV_DISPLAY",
+        device=OFI,
+        env={"MPICH_SINGLE_HOST_ENABLED": "1"},
+        debug_env={"MPICH_ENV_DISPLAY": "1", **_DEBUG},
+        proofs=(
+            # "PE 0:   MPICH_SINGLE_HOST_ENABLED                      = 1": without it the netmod is opened on one node, too.
+            Proof("MPICH_SINGLE_HOST_ENABLED", r"^PE 0: +MPICH_SINGLE_HOST_ENABLED += (\d+)", ("1",)),
+            Proof("libfabric provider", _NETMOD + r"(\S+) provider", absent=True),
+        ),
+    ),
+    _ofi_row("cxi", "cxi", "fi_cxi(7) (FI_CXI_DEVICE_NAME)", {"FI_CXI_DEVICE_NAME": "{devices}"}, named=True),
+    # Slingshot 10, whose cards are Mellanox'.
+    _ofi_row(
+        "verbs",
+        "verbs;ofi_rxm",
+        "fi_verbs(7) (FI_VERBS_DEVICE_NAME, FI_VERBS_IFACE)",
+        {"FI_VERBS_DEVICE_NAME": "{devices}", "FI_VERBS_IFACE": "{tcp_interfaces}"},
+        named=False,
+    ),
+    _ofi_row("tcp", "tcp;ofi_rxm", "fi_tcp(7) (FI_TCP_IFACE)", {"FI_TCP_IFACE": "{device}"}, named=False),
+    _ucx_row("shm", (UCX_MEMORY,), {"UCX_TLS": "self,sm"}),
+    _ucx_row(
+        "ucx",
+        (),
+        {"UCX_NET_DEVICES": "{device_ports}"},
+        by_scope=scoped(node={"UCX_TLS": "self,ib", "MPICH_NO_LOCAL": "1"}, cluster={"UCX_TLS": "self,sm,ib"}),
+        by_rails=UCX_RAILS,
+        proofs_by_scope=scoped_proofs(
+            node=(ucx_lanes(UCX_IB_LANE, memory=False),), cluster=(ucx_lanes(UCX_IB_LANE, memory=True),)
+        ),
+    ),
+)
+
+_HAS_ROWS = {row.transport for row in _ROWS}
+
+_GAPS: tuple[Gap, ...] = (
+    *(
+        Gap(
+            transport,
+            Range((0,), (8,)),
+            "Cray MPICH before 8 is that of Gemini and Aries: use 8 or newer, or an as_shipped fabric.",
+        )
+        for transport in sorted(_HAS_ROWS)
+    ),
+    *(
+        Gap(transport, Range((0,)), f"Cray MPICH is not supported over {transport}: use an as_shipped fabric.")
+        for transport in TRANSPORTS
+        if transport not in _HAS_ROWS
+    ),
+)
+
+MPI = Mpi(
+    name="craympich",
+    title="Cray MPICH",
+    abi="mpich",
+    # It has no launcher of its own: PALS or ALPS under PBS, srun under Slurm.
+    launchers=("pals",),
+    # "MPI VERSION    : CRAY MPICH version 8.1.28.2 (ANL base 3.4a2)". Which build it is only its folder says:
+    # /opt/cray/pe/mpich/8.1.28/ofi/gnu/9.1/lib (release notes of 8.1.23).
+    banner=Banner(
+        r"^MPI VERSION\s*: CRAY MPICH version ([0-9][\w.-]*)",
+        r"CRAY MPICH version {version}(?![\w.-])",
+        device_by_path={r"/mpich/[^/]+/ofi/": OFI, r"/mpich/[^/]+/ucx/": UCX},
+    ),
+    # One library for each compiler (libmpi_gnu_91, libmpi_cray); libmpi is that of the module cray-mpich-abi.
+    libraries=(
+        *("libmpi", "libmpi_cray", "libmpi_intel", "libmpi_nvidia", "libmpi_amd", "libmpi_aocc"),
+        *("libmpi_gnu_91", "libmpi_gnu_103", "libmpi_gnu_112", "libmpi_gnu_123"),
+    ),
+    sonames=(r"libmpi(?:_(?:cray|intel|nvidia|amd|aocc|gnu)(?:_\d+)?)?\.so\.12",),
+    world=MPICH_WORLD,
+    # Slurm's plugin for it (src/plugins/mpi/cray_shasta); with pmi2 or pmix every rank is alone.
+    pmi="cray_shasta",
+    stdout_lines=_STDOUT_LINES,
+    settings=("MPICH_", "MPIR_CVAR_"),
+    rows=_ROWS,
+    gaps=_GAPS,
+    untested="it comes with HPE Cray systems only",
+)

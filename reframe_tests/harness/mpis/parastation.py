@@ -1,0 +1,145 @@
+"""ParaStation MPI (psmpi): MPICH on ParaStation's communication library pscom.
+
+Each of pscom's plugins has a priority in a variable of its name, and 0 turns it off (pscom, doc/RuntimeConfig.md). All but the
+one asked for are turned off here, so that a plugin that cannot be loaded ends the run and is not replaced by another.
+``PSP_DEBUG_CONTYPE=1`` names the plugin of each connection on stderr (lib/pscom/pscom_con.c).
+
+Nobody here could run it: what stands below is from its documentation and sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..machine.transport import TRANSPORTS
+from .model import MPICH_WORLD, Banner, Mpi
+from .shared_evidence import (
+    PSM2_CLUSTER,
+    PSM2_MANUAL,
+    PSM2_NODE,
+    PSM2_RAILS,
+    UCX_CONTEXT,
+    UCX_DEBUG_ENV,
+    UCX_IB_LANE,
+    UCX_RAILS,
+    ucx_lanes,
+)
+from .transport import Gap, Proof, Range, TransportRow, scoped, scoped_proofs
+
+_VERSIONS = Range((5,))
+_MANUAL = "ParaStation MPI README, 'Runtime Parameters' (PSP_DEBUG_CONTYPE); pscom, 'Runtime Configuration Options', "
+_DEBUG = {"PSP_DEBUG_CONTYPE": "1"}
+#: Plugins of the networks that have a row, and TCP: others are built where their hardware is.
+_NETWORKS = ("OPENIB", "UCP", "PSM", "TCP")
+
+
+def _only(plugin: str) -> dict[str, str]:
+    """Of the networks' plugins one alone; of shared memory the scope says."""
+    return {f"PSP_{name}": "1" if name == plugin else "0" for name in _NETWORKS}
+
+
+def _connections(expect: str, *allow: str) -> Proof:
+    """``CONNECT (0,n1,r0000) to (1,n2,r0001) via openib``, on stderr; a rank's connection to itself is 'loop'."""
+    return Proof("pscom connection type", r"\bvia (\w+)", (expect,), ("loop", *allow), line=r"\b(?:CONNECT|ACCEPT) ")
+
+
+def _row(
+    transport: str,
+    plugin: str,
+    manual: str,
+    *,
+    env: Mapping[str, str] | None = None,
+    debug_env: Mapping[str, str] | None = None,
+    node: Mapping[str, str] | None = None,
+    cluster: Mapping[str, str] | None = None,
+    by_rails: Mapping[str, Mapping[str, str]] | None = None,
+    proofs: tuple[Proof, ...] = (),
+    context: str = "",
+) -> TransportRow:
+    reported = plugin.lower()
+    return TransportRow(
+        transport,
+        _VERSIONS,
+        _MANUAL + manual,
+        env={**_only(plugin), **(env or {})},
+        debug_env={**_DEBUG, **(debug_env or {})},
+        by_scope=scoped(node={"PSP_SHM": "0", **(node or {})}, cluster={"PSP_SHM": "1", **(cluster or {})}),
+        by_rails=by_rails or {},
+        proofs=proofs,
+        proofs_by_scope=scoped_proofs(node=(_connections(reported),), cluster=(_connections(reported, "shm"),)),
+        context=context,
+    )
+
+
+_ROWS: tuple[TransportRow, ...] = (
+    TransportRow(
+        "shm",
+        _VERSIONS,
+        _MANUAL + "'Customizing plugin priority' (PSP_SHM)",
+        env={**_only(""), "PSP_SHM": "1"},
+        debug_env=_DEBUG,
+        proofs=(_connections("shm"),),
+    ),
+    _row(
+        "verbs",
+        "OPENIB",
+        "'OpenIB plugin options' (PSP_OPENIB_HCA, PSP_OPENIB_PORT)",
+        env={"PSP_OPENIB_HCA": "{device}", "PSP_OPENIB_PORT": "{port}"},
+    ),
+    _row(
+        "ucx",
+        "UCP",
+        "'UCP plugin options'; UCX documentation, 'Environment Parameters' (UCX_TLS, UCX_NET_DEVICES)",
+        env={"UCX_NET_DEVICES": "{device_ports}"},
+        debug_env=UCX_DEBUG_ENV,
+        node={"UCX_TLS": "self,ib"},
+        cluster={"UCX_TLS": "self,ib"},
+        by_rails=UCX_RAILS,
+        proofs=(ucx_lanes(UCX_IB_LANE, memory=False),),
+        context=UCX_CONTEXT,
+    ),
+    _row(
+        "psm2",
+        "PSM",
+        "'PSM plugin options'; " + PSM2_MANUAL,
+        node=PSM2_NODE,
+        cluster=PSM2_CLUSTER,
+        by_rails=PSM2_RAILS,
+    ),
+)
+
+_HAS_ROWS = {row.transport for row in _ROWS}
+#: Why, and what instead.
+_WITHOUT = {
+    "tcp": "ParaStation MPI chooses its TCP network by address (PSP_NETWORK), not by interface: use an as_shipped fabric.",
+    "opx": "ParaStation MPI has no plugin for libfabric (psmpi issue 4): use transport psm2.",
+    "efa": "ParaStation MPI has no plugin for libfabric (psmpi issue 4): use an as_shipped fabric.",
+    "cxi": "ParaStation MPI has no plugin for libfabric (psmpi issue 4): use an as_shipped fabric.",
+}
+
+_GAPS: tuple[Gap, ...] = (
+    *(
+        Gap(transport, Range((0,), (5,)), "ParaStation MPI before 5 has no row here: use 5 or newer.")
+        for transport in TRANSPORTS
+        if transport in _HAS_ROWS
+    ),
+    *(Gap(transport, Range((0,)), reason) for transport, reason in _WITHOUT.items()),
+)
+
+MPI = Mpi(
+    name="parastation",
+    title="ParaStation MPI",
+    abi="mpich",
+    # psmpi is built with Hydra where asked to (--enable-hydra).
+    launchers=("psmgmt", "hydra"),
+    # MPID_DEV_VERSION_STRING of its psp device stands before MPICH's own lines: "=== ParaStation MPI 5.10.0-1 ===".
+    banner=Banner(r"^=== ParaStation MPI ([0-9][\w.-]*) ===", r"=== ParaStation MPI {version} ==="),
+    # MPICH ABI Compatibility Initiative.
+    sonames=(r"libmpi\.so\.12",),
+    world=MPICH_WORLD,
+    # srun of psslurm starts its ranks with the site's default; which that is 'srun_mpi' of the partition's extras says.
+    settings=("PSP_", "MPIR_CVAR_"),
+    rows=_ROWS,
+    gaps=_GAPS,
+    untested="it was not built here, and pscom's verbs, UCX and PSM2 plugins need their adapters",
+)
