@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from reframe_tests.harness.job import condition
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.fabric import Fabric
-from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.named_tests import arguments
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.plans import Plan
@@ -90,10 +90,10 @@ class Machine:
     def read(cls, system: str, root: Path) -> Machine:
         """As the site describes it, with the topologies that ReFrame detected; empty where no site is described here.
 
-        :raises BadInput: a bad ``system.py``.
+        :raises BadInput: a bad description.
         """
-        path = root / "site_configs" / system / "system.py"
-        rows = site.read_system(path)["partitions"] if path.exists() else []
+        described = systems.find(system, root)
+        rows = described["partitions"] if described else []
         detected = {row["name"]: _detected(system, row["name"], root) for row in rows}
         return cls(
             {row["name"]: row for row in rows}, {row["name"]: row.get("processor") or detected[row["name"]] for row in rows}
