@@ -26,4 +26,4 @@ def show(view: View) -> Content | None:
     }
 
 
-SECTION = Section("plan", 15, show, "Planned tonight, and last measured", "Plan")
+SECTION = Section("plan", 27, show, "Planned tonight, and last measured", "Plan")
