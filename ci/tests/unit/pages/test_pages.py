@@ -94,6 +94,8 @@ def test_a_section_is_one_file_and_one_template(tmp_path: Path, monkeypatch: pyt
     without = (
         "summary",
         "preflight",
+        "plan",
+        "over_nodes",
         "again",
         "guidelines",
         "cascade",
