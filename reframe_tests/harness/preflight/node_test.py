@@ -129,13 +129,15 @@ class NodeTest(rfm.RunOnlyRegressionTest):
         self.condition = {"group": GROUP, "stack": without_mpi.ENVIRONMENT, "nodes": self.num_tasks, "ppn": 1}
         if not self.node_count and self.job.launcher.registered_name == "srun" and not self.is_dry_run():
             try:
-                nodes = self.job.scheduler.filternodes(self.job, self.job.scheduler.allnodes())
+                everything = self.job.scheduler.allnodes()
+                nodes = self.job.scheduler.filternodes(self.job, everything)
             except ReframeError as error:
                 raise ReframeError(f"which nodes are idle is not known: {error}") from None
             self.not_idle = node_answers.count_states(node.states for node in nodes)
             must = self.current_partition.extras.get(out_of_service.KEY, [])
-            self.out_of_service = out_of_service.as_stored(out_of_service.find(nodes, must))
-            self._absent = out_of_service.find_absent((node.name for node in nodes), must)
+            hidden = out_of_service.find_hidden(everything, nodes, must)
+            self.out_of_service = out_of_service.as_stored([*out_of_service.find(nodes, must), *hidden])
+            self._absent = out_of_service.find_absent((node.name for node in everything), must)
 
     @sanity_function
     def prove_nodes(self) -> bool:

@@ -72,6 +72,19 @@ def find(nodes: Iterable[SchedulerNode], patterns: Sequence[str]) -> list[OutOfS
     return sorted(found, key=lambda one: one.node)
 
 
+def find_hidden(
+    everything: Iterable[SchedulerNode], nodes: Iterable[SchedulerNode], patterns: Sequence[str]
+) -> list[OutOfService]:
+    """Nodes that must be in service and that no job of this partition and these options gets, such as reserved ones.
+
+    :param everything: all nodes that the scheduler knows.
+    :param nodes: those that it would choose from.
+    """
+    known = {node.name for node in nodes}
+    wanted = [one for one in everything if one.name not in known and any(fnmatchcase(one.name, each) for each in patterns)]
+    return [OutOfService(one_line(one.name), "+".join(sorted(map(str.lower, one.states))), "", True) for one in wanted]
+
+
 def find_absent(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
     """Sentence on patterns that no node of the partition has; none where each has one."""
     known = list(names)

@@ -6,16 +6,35 @@
 # NUMBER.ready is the script of a case; it is renamed to NUMBER.running, and its end is in NUMBER.done: exit status, 1 where it
 # took all its time, seconds. NUMBER.limit: seconds it may take (0: any). NUMBER.cancel: end it. FOLDER/closed: end the allocation
 # as soon as nothing is ready; so does nothing to do for IDLE_S. FOLDER/alive changes as long as a ReFrame waits for the cases: the
-# same for SILENT_S, and nothing more is started. SECONDS: what the allocation lasts.
+# same for SILENT_S, and nothing more is started. SECONDS: what the allocation lasts. A case that the end of the allocation cuts off
+# leaves no NUMBER.done.
 set -uo pipefail
 
 folder=$1 lasts=$2 idle_s=$3 silent_s=$4
 readonly GRACE_S=30 LOOK_S=1
-longest=0 idle_since=0 beat='' beat_at=0 number=
+longest=0 beat='' number='' ending='' now=0
 
+cd -- "$folder" || exit # the folder of the case that began the allocation may be taken away
 pipes=$(mktemp -d) && mkfifo "$pipes/end" || exit
 exec 9<>"$pipes/end"
 rm -r "$pipes"
+trap 'ending=yes' TERM INT
+
+# Seconds since boot: bash's SECONDS follows a clock that is set.
+look_at_clock() {
+    local whole
+    read -r whole _ </proc/uptime
+    now=${whole%.*}
+}
+
+# Whether Slurm is ending the job: it starts no further step then, and the one that runs may have been ended. Where Slurm does not
+# answer the job goes on.
+is_over() {
+    local state
+    [[ -z $ending ]] || return 0
+    state=$(squeue --noheader --jobs="$SLURM_JOB_ID" --format=%T 2>/dev/null) || return 1
+    [[ -n $state && $state != RUNNING ]]
+}
 
 # A case that was killed may leave steps on the nodes, which Slurm would have ended with its job (squeue(1), --steps).
 end_steps() {
@@ -26,31 +45,64 @@ end_steps() {
     scancel $steps 2>/dev/null || true
 }
 
+# So would processes on this node that left the case's group (setsid); they are known by the job's number in their environment.
+end_strays() {
+    local process word
+    local -a words
+    for process in /proc/[0-9]*; do
+        [[ -O $process && ${process#/proc/} != "$$" && ${process#/proc/} != "$PPID" ]] || continue
+        words=()
+        mapfile -d '' -t words 2>/dev/null <"$process/environ" || continue
+        for word in "${words[@]}"; do
+            [[ $word == "MPIBENCH_CASE=$folder/$number" ]] || continue
+            kill -KILL "${process#/proc/}" 2>/dev/null || true
+            break
+        done
+    done
+}
+
 run() {
-    local limit=0 word value='' group='' began=$SECONDS asked='' late=0
+    local limit=0 word value='' group='' asked='' late=0 began took
+    look_at_clock
+    began=$now
     read -r limit <"$folder/$number.limit" || true
     {
-        timeout --kill-after="$GRACE_S" "$limit" bash "$folder/$number.running" </dev/null 9<&- &
+        MPIBENCH_CASE=$folder/$number timeout --kill-after="$GRACE_S" "$limit" bash "$folder/$number.running" </dev/null 9<&- &
         echo "group $!" >&9
         wait "$!"
         echo "end $?" >&9
     } &
+    local case=$!
     while :; do
         if read -r -t "$LOOK_S" -u 9 word value; then
             [[ $word == group ]] || break
             group=$value
+            continue
         fi
-        if [[ -n $group && -z $asked && -e $folder/$number.cancel ]]; then
+        # Whoever killed it took its last words, too.
+        if ! kill -0 "$case" 2>/dev/null && ! read -r -t 0 -u 9; then
+            value=137
+            break
+        fi
+        if [[ -n $group && -z $asked && (-n $ending || -e $folder/$number.cancel) ]]; then
             asked=yes
             kill -TERM "$group" 2>/dev/null || true
         fi
     done
-    # What a case leaves behind on this node would disturb the next one; on the others it is a step's.
-    kill -KILL -- "-$group" 2>/dev/null || true
+    # What a case leaves behind would disturb the next one.
+    [[ -z $group ]] || kill -KILL -- "-$group" 2>/dev/null || true
+    end_strays
     end_steps
-    ((limit == 0 || SECONDS - began < limit)) || late=1
-    ((SECONDS - began <= longest)) || longest=$((SECONDS - began))
-    echo "$value $late $((SECONDS - began))" >"$folder/$number.end"
+    if is_over; then
+        ending=yes
+        return
+    fi
+    look_at_clock
+    took=$((now - began))
+    # timeout(1): 124, or 137 where it had to kill.
+    ((limit > 0 && took >= limit)) && [[ $value == 124 || $value == 137 ]] && late=1
+    ((took <= longest)) || longest=$took
+    echo "$value $late $took" >"$folder/$number.end"
     mv "$folder/$number.end" "$folder/$number.done"
 }
 
@@ -66,24 +118,29 @@ next_ready() {
 }
 
 is_silent() {
-    local now=''
-    read -r now 2>/dev/null <"$folder/alive" || true
-    [[ $now == "$beat" ]] || beat=$now beat_at=$SECONDS
-    ((SECONDS - beat_at >= silent_s))
+    local said=''
+    read -r said 2>/dev/null <"$folder/alive" || true
+    look_at_clock
+    [[ $said == "$beat" ]] || beat=$said beat_at=$now
+    ((now - beat_at >= silent_s))
 }
 
-while :; do
+look_at_clock
+start=$now idle_since=$now beat_at=$now
+until [[ -n $ending ]]; do
+    look_at_clock
     if next_ready; then
         # One as long as the longest so far would be cut off by the end of the allocation.
-        if is_silent || ((lasts - SECONDS < longest)); then break; fi
+        if is_silent || ((lasts - (now - start) < longest)) || is_over; then break; fi
         # It may have been withdrawn meanwhile.
-        if mv "$folder/$number.ready" "$folder/$number.running" 2>/dev/null; then run; fi
-        idle_since=$SECONDS
+        if mv "$folder/$number.ready" "$folder/$number.running" 2>/dev/null; then run; else sleep "$LOOK_S"; fi
+        look_at_clock
+        idle_since=$now
     elif [[ -e $folder/closed ]]; then
         break
-    elif ((SECONDS - idle_since >= idle_s)) || is_silent; then
+    elif ((now - idle_since >= idle_s)) || is_silent; then
         # And one more look: what was put there before this file could be seen is still run.
-        : >"$folder/closed"
+        : >"$folder/closed" || break
     else
         read -r -t "$LOOK_S" -u 9 || true
     fi

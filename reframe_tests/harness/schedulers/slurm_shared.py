@@ -24,7 +24,7 @@ from typing import Any
 
 import reframe.core.runtime as rt
 from reframe.core.backends import register_scheduler
-from reframe.core.exceptions import JobSchedulerError
+from reframe.core.exceptions import JobSchedulerError, ReframeError
 from reframe.core.schedulers.slurm import (
     SlurmJobScheduler,
     SqueueJobScheduler,
@@ -119,7 +119,10 @@ class SlurmShared(SlurmJobScheduler):
         atexit.register(self._close_all)
 
     def submit(self, job: Any) -> None:
-        """Put a case into an allocation of its nodes and options; one that cannot share is a job of its own, as ever."""
+        """Put a case into an allocation of its nodes and options; one that cannot share is a job of its own, as ever.
+
+        :raises JobSchedulerError: nothing can be written to the stage directory.
+        """
         per_node = job.num_tasks_per_node
         if not (job.exclusive_access and job.num_tasks and per_node and job.num_tasks % per_node == 0):
             super().submit(job)
@@ -128,7 +131,13 @@ class SlurmShared(SlurmJobScheduler):
         options = (tuple(job.sched_access), tuple(job.options), tuple(job.cli_options), tuple(job.pin_nodes))
         case = _Case(job, (nodes, *options, job.use_smt))
         self._cases[id(job)] = case
-        self._place(case)
+        try:
+            self._place(case)
+        except OSError as error:
+            case.over = True
+            raise JobSchedulerError(
+                f"the case cannot be put into an allocation ({error}); make room or correct rights"
+            ) from None
 
     def poll(self, *jobs: Any) -> None:
         """Update the state of all jobs."""
@@ -280,8 +289,12 @@ class SlurmShared(SlurmJobScheduler):
                 started, again = True, timed_out and not case.cut and case.number > 1
             if again:
                 case.cut = case.cut or started
-                (Path(case.job.workdir) / START_LOG).unlink(missing_ok=True)
-                self._place(case, own=started)
+                try:
+                    (Path(case.job.workdir) / START_LOG).unlink(missing_ok=True)
+                    self._place(case, own=started)
+                except (OSError, ReframeError) as error:
+                    self._finish(case, "CANCELLED", 1)
+                    case.job._exception = JobSchedulerError(f"the case cannot be put into another allocation ({error})")
                 continue
             self._finish(case, "CANCELLED" if state == "COMPLETED" else state, job.exitcode or 1)
             case.job._exception = job._exception

@@ -6,6 +6,7 @@ what two sides could decide is decided by renaming a file, which succeeds for on
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,9 +60,10 @@ class Spool:
         return ["bash", str(RUNNER), str(self.folder), str(lasts_s), str(idle_s), str(SILENT_S)]
 
     def beat(self) -> None:
-        """Show the other side that a ReFrame waits for the cases."""
+        """Show the other side that a ReFrame waits for the cases; where nothing can be written now, the next time will do."""
         self._beats += 1
-        self._write("alive", f"{self._beats}\n")
+        with contextlib.suppress(OSError):
+            self._write("alive", f"{self._beats}\n")
 
     def put(self, number: int, script: str, limit_s: int) -> bool:
         """Make a case ready.
@@ -70,26 +72,29 @@ class Spool:
         :param script: shell text that runs it.
         :param limit_s: seconds it may take; 0: any.
         :returns: whether it will be looked at: not if the allocation is ending.
+        :raises OSError: it cannot be written.
         """
         self._write(f"{number:06}.limit", f"{limit_s}\n")
         self._write(f"{number:06}.ready", script)
         return not self.is_closed() or not self.withdraw(number)
 
     def withdraw(self, number: int) -> bool:
-        """Take back a case that has not been started; whether it was not."""
+        """Take back a case that has not been started; whether it was not, as far as the file system says."""
         try:
             self._path(number, "ready").rename(self._path(number, "withdrawn"))
-        except FileNotFoundError:
+        except OSError:
             return False
         return True
 
     def ask_to_end(self, number: int) -> None:
-        """Have a case that runs ended."""
-        self._path(number, "cancel").touch()
+        """Have a case that runs ended; where nothing can be written, its time limit ends it."""
+        with contextlib.suppress(OSError):
+            self._path(number, "cancel").touch()
 
     def close(self) -> None:
-        """Have the allocation end as soon as nothing is ready."""
-        (self.folder / "closed").touch()
+        """Have the allocation end as soon as nothing is ready; where nothing can be written, it ends when it is idle."""
+        with contextlib.suppress(OSError):
+            (self.folder / "closed").touch()
 
     def is_closed(self) -> bool:
         """Whether no further case is looked at."""
@@ -111,7 +116,7 @@ class Spool:
         path = self._path(number, "done")
         try:
             text = path.read_text()
-        except FileNotFoundError:
+        except OSError:  # not there, or for the moment not to be read
             return None
         match = _DONE.fullmatch(text)
         if not match:

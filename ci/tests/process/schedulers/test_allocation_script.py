@@ -23,7 +23,10 @@ class Runner:
         self.folder, self.spool = folder, Spool(folder / "spool")
         programs = folder / "bin"
         programs.mkdir()
-        for name, text in (("squeue", "printf '7.batch\\n7.3\\n'"), ("scancel", f"echo \"$@\" >>'{folder}/scancel'")):
+        self.state = folder / "state"
+        self.state.write_text("RUNNING\n")
+        squeue = f"case \"$*\" in *%T*) cat '{self.state}' ;; *) printf '7.batch\\n7.3\\n' ;; esac"
+        for name, text in (("squeue", squeue), ("scancel", f"echo \"$@\" >>'{folder}/scancel'")):
             (programs / name).write_text(f"#!/bin/sh\n{text}\n")
             (programs / name).chmod(0o755)
         self.process: subprocess.Popen[bytes] | None = None
@@ -107,6 +110,47 @@ def test_it_lets_go_of_the_nodes_when_nothing_comes_and_takes_nothing_more(runne
     assert runner.end() == 0
     assert runner.spool.is_closed() and runner.spool.has_ended()
     assert not runner.spool.put(2, "exit 0\n", 0)
+
+
+def test_what_the_end_of_the_allocation_cuts_off_has_not_ended(runner: Runner, tmp_path: Path) -> None:
+    """Slurm starts no step any more: the case's own exit status says nothing of it, and the next ones are not started."""
+    runner.spool.put(1, f"echo COMPLETING >'{runner.state}'; exit 0\n", 0)
+    runner.spool.put(2, "exit 0\n", 0)
+    runner.start()
+    assert runner.end() == 0
+    assert runner.spool.was_started(1) and runner.spool.read_end(1) is None
+    assert not runner.spool.was_started(2) and runner.spool.has_ended()
+
+
+def test_asked_to_end_it_ends_the_case_and_starts_no_other(runner: Runner, tmp_path: Path) -> None:
+    runner.spool.put(1, f"touch '{tmp_path}/begun'; sleep 600\n", 0)
+    runner.spool.put(2, "exit 0\n", 0)
+    runner.start()
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.05)
+    assert runner.process
+    runner.process.terminate()
+    assert runner.end() == 0
+    assert runner.spool.read_end(1) is None and not runner.spool.was_started(2)
+
+
+def test_what_leaves_the_cases_group_is_ended_with_it(runner: Runner, tmp_path: Path) -> None:
+    runner.spool.put(1, f"setsid sleep 600 & echo $! >'{tmp_path}/left'; sleep 0.2\n", 0)
+    runner.spool.close()
+    runner.start()
+    assert runner.end() == 0
+    stat = Path("/proc", (tmp_path / "left").read_text().strip(), "stat")
+    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_a_case_whose_shell_was_killed_has_failed(runner: Runner, tmp_path: Path) -> None:
+    """The one that waits for it: nobody says how it ended."""
+    runner.spool.put(1, "kill -KILL $(ps -o ppid= -p $PPID); sleep 600\n", 0)
+    runner.spool.close()
+    runner.start()
+    assert runner.end() == 0
+    end = runner.spool.read_end(1)
+    assert end and end.exit_status == 137
 
 
 def test_without_a_reframe_that_waits_it_starts_nothing_more(runner: Runner) -> None:

@@ -62,6 +62,14 @@ def test_those_that_the_site_misses_are_apart() -> None:
     assert out_of_service.others(found) == ["not looked at because they are out of service: n1 (idle*)"]
 
 
+def test_a_reserved_node_that_must_be_in_service_is_missed() -> None:
+    """The scheduler would not choose it for these jobs, whose reservation is another one or none."""
+    everything = [node("n1", "IDLE"), node("n2", "IDLE", "MAINTENANCE", "RESERVED"), node("x9", "IDLE", "RESERVED")]
+    [found] = out_of_service.find_hidden(everything, everything[:1], ["n*"])
+    assert (found.node, found.states, found.missed) == ("n2", "idle+maintenance+reserved", True)
+    assert out_of_service.find_hidden(everything, everything[:1], []) == []
+
+
 def test_a_node_that_the_scheduler_does_not_know_is_missed_by_its_pattern() -> None:
     names = [one.name for one in NODES]
     assert out_of_service.find_absent(names, ["n*", "n4"]) == []

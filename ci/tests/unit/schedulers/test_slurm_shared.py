@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from reframe.core.exceptions import JobSchedulerError
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 
 from reframe_tests.harness.schedulers import slurm_shared
@@ -192,6 +193,20 @@ def test_an_end_in_order_without_the_end_of_a_case_that_was_started_is_a_loss(sl
     slurm.states["101"] = "COMPLETED"
     slurm.scheduler.poll(*jobs)
     assert jobs[1].state == "CANCELLED" and jobs[1].exitcode
+
+
+def test_a_spool_that_cannot_be_used_fails_its_cases_and_no_session(slurm: Slurm) -> None:
+    """A full disk or a file server that is away for a while: what comes fails with a sentence, what is there goes on."""
+    first = slurm.case()
+    for name in (".alive", ".000002.limit"):
+        (slurm.spool() / name).mkdir()
+    with pytest.raises(JobSchedulerError, match="cannot be put into an allocation"):
+        slurm.case()
+    slurm.clock += slurm_shared.BEAT_S
+    slurm.scheduler.poll(first)
+    run(slurm.spool(), 1)
+    slurm.scheduler.poll(first)
+    assert first.state == "COMPLETED"
 
 
 def test_cancelled_cases_leave_the_others_and_the_last_one_the_nodes(slurm: Slurm) -> None:
