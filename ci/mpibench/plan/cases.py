@@ -23,6 +23,8 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 #: A line of ReFrame 4.10's ``-lC`` (``frontend/cli.py``, ``list_checks``): name, parameters, hash, place.
 _LINE = re.compile(r"- (?P<name>.+) /[0-9a-f]+ @(?P<system>[^\s:]+):(?P<partition>[^\s+]+)\+(?P<stack>\S+)", re.ASCII)
 _COUNT = re.compile(r"^Concretized (\d+) test case\(s\)", re.MULTILINE)
+#: What ReFrame says before a sentence of ours.
+_STOPPED = re.compile(r"^(?:run session stopped: )?(?:command line error: )?")
 _SAID = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
 _PARAMETER = re.compile(r" %(\w+)=(\S+)")
 
@@ -125,6 +127,7 @@ def ask(words: Sequence[str], environ: Mapping[str, str] = os.environ, root: Pat
         raise BadInput(f"ReFrame cannot be started ({error.strerror}): run ci/setup and activate .venv.") from None
     if done.returncode:
         said = _SAID.findall(done.stdout + done.stderr)
-        reason = first_line(said[0]) if said else f"exit status {done.returncode}"
-        raise BadInput(f"ReFrame cannot list the cases: {reason.rstrip('.')}.")
+        sentence = _STOPPED.sub("", said[0]) if said else ""
+        reason = first_line(sentence, 400).rstrip(" .,") or f"exit status {done.returncode}"
+        raise BadInput(f"ReFrame cannot list the cases: {reason}.")
     return parse(done.stdout)

@@ -93,10 +93,17 @@ def test_doctor_finds_what_the_tests_need(mpibench, stacks) -> None:
         assert wanted in result.stdout
 
 
-def test_doctor_says_how_to_configure_reframe(mpibench) -> None:
-    result = mpibench("doctor", RFM_CONFIG_FILES="/elsewhere.py")
-    assert result.returncode == 1
+def test_doctor_says_how_to_configure_reframe(mpibench, tmp_path: Path) -> None:
+    """A configuration without ours, and one that is not there."""
+    alone = tmp_path / "alone.py"
+    partition = {"name": "p", "scheduler": "local", "launcher": "local", "environs": ["builtin"]}
+    system = {"name": "elsewhere", "hostnames": ["nowhere"], "partitions": [partition]}
+    alone.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
+    result = mpibench("doctor", RFM_CONFIG_FILES=str(alone))
+    assert result.returncode == 1, result.stderr
     assert "export RFM_CONFIG_FILES=" in result.stdout
+    result = mpibench("doctor", RFM_CONFIG_FILES="/elsewhere.py")
+    assert result.returncode == 2 and "/elsewhere.py" in result.stderr and "take it out of RFM_CONFIG_FILES" in result.stderr
 
 
 def test_output_that_nobody_reads_is_no_answer(root: Path) -> None:

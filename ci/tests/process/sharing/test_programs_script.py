@@ -212,5 +212,5 @@ def test_what_cannot_be_shared_is_refused_in_a_sentence(tmp_path: Path) -> None:
         node(tmp_path, fabric="lo")
     with pytest.raises(NotMeasured, match="4 ranks of a node are not 3 programs of equal size; -P ppn=3 would do"):
         node(tmp_path, 3, ppn=4)
-    with pytest.raises(BadInput, match="programs=0 starts nothing"):
+    with pytest.raises(BadInput, match="programs=0 shares a node with nobody"):
         node(tmp_path, 0)
