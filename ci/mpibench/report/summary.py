@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from reframe_tests.harness.evidence.checks import LOST_CORE
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, ReferenceCheck, Sample
 from reframe_tests.harness.suites import catalogue
@@ -229,6 +230,18 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
 
 
 def verdict_line(session: Session) -> str:
+    """The session in one sentence, and another one where its machine was busy."""
+    return " ".join(filter(None, (_verdict(session), _busy(session))))
+
+
+def _busy(session: Session) -> str:
+    """Sentence on cases whose ranks shared their cores with other programs; empty for none."""
+    timed = [case for case in session.cases if case.samples and case.proof]
+    busy = [case for case in timed if case.proof and any(LOST_CORE in note for note in case.proof.notes)]
+    return f"In {len(busy)} of {_cases(len(timed))} ranks often lost their core to other programs: it was busy." if busy else ""
+
+
+def _verdict(session: Session) -> str:
     """The session in one sentence; the word 'passed' only for cases whose references were reached."""
     number = counts(session)
     failed = f"{number['failed']} of {_cases(sum(number.values()) - number['retried'])} failed." if number["failed"] else ""

@@ -41,6 +41,8 @@ __all__ = [
     "summarise",
 ]
 
+#: Words of a note on ranks that shared their core with other programs; reports count the cases that have one.
+LOST_CORE = "lost the core to others often"
 #: Involuntary context switches per second of one rank worth a note. A rank that loses its core waits up to a
 #: scheduler slice, about 3 ms (Linux, kernel/sched/fair.c, sysctl_sched_base_slice, 8 and more CPUs): 10/s are 3 %.
 CONTENTION_PER_S = 10.0
@@ -374,7 +376,7 @@ def _contention_notes(ranks: Sequence[RankEvidence]) -> list[str]:
         return []
     rate, worst = max(busy, key=lambda pair: pair[0])
     return [
-        f"{_count(len(busy), 'rank', 'ranks')} lost the core to others often, {worst.name} {rate:.0f} times a second "
+        f"{_count(len(busy), 'rank', 'ranks')} {LOST_CORE}, {worst.name} {rate:.0f} times a second "
         f"(noted from {CONTENTION_PER_S:.0f} on)"
     ]
 
