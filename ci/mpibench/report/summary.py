@@ -238,7 +238,11 @@ def _busy(session: Session) -> str:
     """Sentence on cases whose ranks shared their cores with other programs; empty for none."""
     timed = [case for case in session.cases if case.samples and case.proof]
     busy = [case for case in timed if case.proof and any(LOST_CORE in note for note in case.proof.notes)]
-    return f"In {len(busy)} of {_cases(len(timed))} ranks often lost their core to other programs: it was busy." if busy else ""
+    return (
+        f"In {len(busy)} of {_cases(len(timed))} ranks often lost their core to other programs: the machine was busy."
+        if busy
+        else ""
+    )
 
 
 def _verdict(session: Session) -> str:

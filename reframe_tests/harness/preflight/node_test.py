@@ -5,6 +5,7 @@ Its cases are those of ReFrame's own environment ``builtin``, since they are the
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -135,9 +136,11 @@ class NodeTest(rfm.RunOnlyRegressionTest):
                 raise ReframeError(f"which nodes are idle is not known: {error}") from None
             self.not_idle = node_answers.count_states(node.states for node in nodes)
             must = self.current_partition.extras.get(out_of_service.KEY, [])
-            hidden = out_of_service.find_hidden(everything, nodes, must)
-            self.out_of_service = out_of_service.as_stored([*out_of_service.find(nodes, must), *hidden])
-            self._absent = out_of_service.find_absent((node.name for node in everything), must)
+            choose = functools.partial(self.job.scheduler.filternodes, self.job)
+            reserved = out_of_service.find_reserved(everything, choose, nodes, must) if must else []
+            self.out_of_service = out_of_service.as_stored([*out_of_service.find(nodes, must), *reserved])
+            known = [*(node.name for node in nodes), *(one.node for one in reserved)]
+            self._absent = out_of_service.find_absent(known, must)
 
     @sanity_function
     def prove_nodes(self) -> bool:

@@ -6,7 +6,7 @@ A node in use comes back by itself and is counted only (:func:`node_answers.coun
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
@@ -20,6 +20,8 @@ KEY = "nodes_in_service"
 _OUT = {"down", "drain", "drained", "draining", "error", "fail", "failing", "inval", "invalid_reg", "not_responding"}
 #: Behind a state, further flags in short.
 _FLAGS = "*~#!%$@^-+"
+#: State of a node that is reserved for others.
+_RESERVED = re.compile(r"\bRESERVED\b")
 #: Why, and who said so when, in a line of ``scontrol -o show nodes``.
 _REASON = re.compile(r"\bReason=(?P<why>.+?)(?: \[\S+@\S+\]| \w+=|$)")
 
@@ -72,17 +74,30 @@ def find(nodes: Iterable[SchedulerNode], patterns: Sequence[str]) -> list[OutOfS
     return sorted(found, key=lambda one: one.node)
 
 
-def find_hidden(
-    everything: Iterable[SchedulerNode], nodes: Iterable[SchedulerNode], patterns: Sequence[str]
+def find_reserved(
+    everything: Iterable[SchedulerNode],
+    choose: Callable[[set[Any]], Iterable[SchedulerNode]],
+    nodes: Iterable[SchedulerNode],
+    patterns: Sequence[str],
 ) -> list[OutOfService]:
-    """Nodes that must be in service and that no job of this partition and these options gets, such as reserved ones.
+    """Nodes that must be in service and are reserved for others: ReFrame 4.10 drops those before it looks at anything else.
 
-    :param everything: all nodes that the scheduler knows.
-    :param nodes: those that it would choose from.
+    :param everything: all nodes that the scheduler knows, as ReFrame makes them of a line of ``scontrol -o show nodes``.
+    :param choose: those of some nodes that the job's options leave (``JobScheduler.filternodes``): partition, constraint, ...
+    :param nodes: those that it chose from all.
     """
-    known = {node.name for node in nodes}
-    wanted = [one for one in everything if one.name not in known and any(fnmatchcase(one.name, each) for each in patterns)]
-    return [OutOfService(one_line(one.name), "+".join(sorted(map(str.lower, one.states))), "", True) for one in wanted]
+    reserved = {node.name: node for node in everything if "RESERVED" in node.states}
+    unreserved = set()
+    for node in reserved.values():
+        made_from: Any = type(node)
+        unreserved.add(made_from(_RESERVED.sub("IDLE", node.descr)))
+    there = {node.name for node in nodes}
+    hidden = [reserved[one.name] for one in choose(unreserved) if one.name not in there]
+    return [
+        OutOfService(one_line(one.name), "+".join(sorted(map(str.lower, one.states))), "", True)
+        for one in sorted(hidden, key=lambda one: one.name)
+        if any(fnmatchcase(one.name, pattern) for pattern in patterns)
+    ]
 
 
 def find_absent(names: Iterable[str], patterns: Sequence[str]) -> list[str]:

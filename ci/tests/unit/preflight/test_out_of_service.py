@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from reframe.core.schedulers.slurm import _SlurmNode
 
 from reframe_tests.harness.preflight import out_of_service
 from reframe_tests.harness.preflight.out_of_service import SchedulerNode
@@ -63,11 +66,22 @@ def test_those_that_the_site_misses_are_apart() -> None:
 
 
 def test_a_reserved_node_that_must_be_in_service_is_missed() -> None:
-    """The scheduler would not choose it for these jobs, whose reservation is another one or none."""
-    everything = [node("n1", "IDLE"), node("n2", "IDLE", "MAINTENANCE", "RESERVED"), node("x9", "IDLE", "RESERVED")]
-    [found] = out_of_service.find_hidden(everything, everything[:1], ["n*"])
-    assert (found.node, found.states, found.missed) == ("n2", "idle+maintenance+reserved", True)
-    assert out_of_service.find_hidden(everything, everything[:1], []) == []
+    """Those of the job's own partition; ReFrame's own nodes, from lines of scontrol."""
+    rows = {
+        "n1": ("IDLE", "batch"),
+        "n2": ("IDLE+MAINTENANCE+RESERVED", "batch"),
+        "n3": ("RESERVED", "other"),
+        "n4": ("RESERVED", "batch"),
+    }
+    line = "NodeName={} ActiveFeatures=(null) State={} ThreadsPerCore=1 Partitions={}"
+    everything = {_SlurmNode(line.format(name, state, part)) for name, (state, part) in rows.items()}
+
+    def choose(nodes: Iterable[Any]) -> set[Any]:
+        return {node for node in nodes if not node.in_state("RESERVED") and node.partitions >= {"batch"}}
+
+    found = out_of_service.find_reserved(everything, choose, choose(everything), ["n[123]"])
+    assert [(one.node, one.states, one.missed) for one in found] == [("n2", "idle+maintenance+reserved", True)]
+    assert [one.node for one in out_of_service.find_reserved(everything, choose, choose(everything), ["*"])] == ["n2", "n4"]
 
 
 def test_a_node_that_the_scheduler_does_not_know_is_missed_by_its_pattern() -> None:

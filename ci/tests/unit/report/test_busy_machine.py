@@ -22,7 +22,7 @@ def line(*cases: Case) -> str:
 
 def test_busy_cases_are_counted_beside_the_verdict() -> None:
     said = line(case(f"1 rank {LOST_CORE}, rank 0 147 times a second (noted from 10 on)"), case("another note"))
-    assert said.endswith(". In 1 of 2 cases ranks often lost their core to other programs: it was busy.")
+    assert said.endswith(". In 1 of 2 cases ranks often lost their core to other programs: the machine was busy.")
 
 
 def test_a_quiet_machine_and_untimed_cases_say_nothing() -> None:
