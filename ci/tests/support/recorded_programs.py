@@ -49,7 +49,25 @@ void mpi_init_f08_(int *code) { *code = PMPI_Init(0, 0); }
 void mpi_finalize_f08_(int *code) { *code = PMPI_Finalize(); }
 """
 
-PROGRAM_SOURCE = r"""
+#: So many bytes through a TCP connection over loopback, both ends in one process; 1 where that fails.
+EXCHANGE_SOURCE = r"""
+static int exchange(long bytes)
+{
+    static char block[65536];
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t width = sizeof at;
+    int door = socket(AF_INET, SOCK_STREAM, 0), out = socket(AF_INET, SOCK_STREAM, 0), in;
+    if (bind(door, (struct sockaddr *)&at, sizeof at) || listen(door, 1)) return 1;
+    if (getsockname(door, (struct sockaddr *)&at, &width) || connect(out, (struct sockaddr *)&at, width)) return 1;
+    in = accept(door, 0, 0);
+    for (; bytes > 0; bytes -= sizeof block)
+        if (write(out, block, sizeof block) != sizeof block || recv(in, block, sizeof block, MSG_WAITALL) < 1) return 1;
+    return 0;
+}
+"""
+
+PROGRAM_SOURCE = (
+    r"""
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -65,19 +83,9 @@ int PMPI_Init(int *, char ***), PMPI_Finalize(void);
 int MPI_Session_init(void *, void *, void **), MPI_Session_finalize(void **);
 void mpi_init_(int *), mpi_finalize_(int *), mpi_init_f08_(int *), mpi_finalize_f08_(int *);
 static void *idle(void *nothing) { pause(); return nothing; }
-static int exchange(long bytes) /* `bytes` through a TCP connection over loopback, both ends in this process */
-{
-    static char block[65536];
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t width = sizeof at;
-    int door = socket(AF_INET, SOCK_STREAM, 0), out = socket(AF_INET, SOCK_STREAM, 0), in;
-    if (bind(door, (struct sockaddr *)&at, sizeof at) || listen(door, 1)) return 1;
-    if (getsockname(door, (struct sockaddr *)&at, &width) || connect(out, (struct sockaddr *)&at, width)) return 1;
-    in = accept(door, 0, 0);
-    for (; bytes > 0; bytes -= sizeof block)
-        if (write(out, block, sizeof block) != sizeof block || recv(in, block, sizeof block, MSG_WAITALL) < 1) return 1;
-    return 0;
-}
+"""
+    + EXCHANGE_SOURCE
+    + r"""
 int main(int count, char **words)
 {
     int code = 0, level;
@@ -110,6 +118,7 @@ int main(int count, char **words)
     return MPI_Finalize();
 }
 """
+)
 
 #: A program that needs nothing but MPI.
 MPI_PROGRAM = "int MPI_Init(int *, char ***), MPI_Finalize(void); int main(void) { return MPI_Init(0, 0) | MPI_Finalize(); }"

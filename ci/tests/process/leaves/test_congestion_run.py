@@ -16,6 +16,7 @@ import pytest
 import synthetic_installation as synthetic
 from galley import GALLEY, GALLEY_PROGRAM
 from mpibench.results import sessions
+from recorded_programs import EXCHANGE_SOURCE
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT
 from studies.output_damage import golden
@@ -39,26 +40,17 @@ OVER_TCP = """
         ),
 """
 #: What the stand-in does: as many bytes through the node's interface, both ends in one process, then the table.
-STAND_IN = r"""
+STAND_IN = (
+    r"""
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 int MPI_Init(int *, char ***), MPI_Comm_rank(int, int *), MPI_Finalize(void);
-static int exchange(long bytes)
-{
-    static char block[65536];
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t width = sizeof at;
-    int door = socket(AF_INET, SOCK_STREAM, 0), out = socket(AF_INET, SOCK_STREAM, 0), in;
-    if (bind(door, (struct sockaddr *)&at, sizeof at) || listen(door, 1)) return 1;
-    if (getsockname(door, (struct sockaddr *)&at, &width) || connect(out, (struct sockaddr *)&at, width)) return 1;
-    in = accept(door, 0, 0);
-    for (; bytes > 0; bytes -= sizeof block)
-        if (write(out, block, sizeof block) != sizeof block || recv(in, block, sizeof block, MSG_WAITALL) < 1) return 1;
-    return 0;
-}
+"""
+    + EXCHANGE_SOURCE
+    + r"""
 int main(int count, char **words)
 {
     static char whole[65536];
@@ -74,6 +66,7 @@ int main(int count, char **words)
     return MPI_Finalize();
 }
 """
+)
 #: Of two tested nodes' first measurements, alone and under load, ten nodes send a tenth each, and a little more.
 BYTES = 2 * 2 * (30 * 8 * 8 * 2 * 131072 + 30 * 200 * 2 * 8 + 200 * 8) // NODES + 5_000_000
 Run = Callable[..., CompletedProcess[str]]
