@@ -111,10 +111,12 @@ class UseFinding:
     """What is to be said about others on the link.
 
     :param sentences: contradictions: the numbers are not the link's.
+    :param notes: that nothing was judged, and why.
     """
 
     nodes: list[NodeUse] = field(default_factory=list)
     sentences: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def check_use(ranks: Sequence[RankEvidence], fabric: Fabric, *, balanced: bool, files: bool = False) -> UseFinding:
@@ -140,7 +142,8 @@ def check_use(ranks: Sequence[RankEvidence], fabric: Fabric, *, balanced: bool, 
         names = ", ".join(dict.fromkeys(name for row in beside.values() for name in row))
         finding = UseFinding(nodes, _exceeded(shared, names, fabric))
     if files:
-        return UseFinding(finding.nodes)
+        why = f"who else used {fabric.name} is not judged: files may have gone over it, and are in no rank's connection"
+        return UseFinding(finding.nodes, notes=[why])
     if balanced and not finding.sentences and any(node.most_sent is None for node in nodes):
         finding.sentences += _unbalanced(nodes, fabric)
     return finding

@@ -303,7 +303,7 @@ def _read_ranks(
     facts = checks.summarise(ranks, traffic, wrong)
     return {
         **facts,
-        "notes": [*facts["notes"], *taken.notes, *said.notes, *links.notes, *striping.notes, *uncounted],
+        "notes": [*facts["notes"], *taken.notes, *said.notes, *links.notes, *striping.notes, *use.notes, *uncounted],
         "network": taken.network,
         "too_little": taken.too_little,
         "use": [node.as_dict() for node in use.nodes],

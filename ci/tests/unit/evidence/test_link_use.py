@@ -101,6 +101,8 @@ def test_files_may_go_over_the_same_link() -> None:
     assert sentences(busy)
     finding = link_use.check_use(busy, ETH1G, balanced=False, files=True)
     assert finding.sentences == [] and [use.host for use in finding.nodes] == ["c1", "c2"]
+    assert finding.notes == ["who else used eth1g is not judged: files may have gone over it, and are in no rank's connection"]
+    assert link_use.check_use(busy, ETH1G, balanced=False).notes == []
 
 
 @pytest.mark.parametrize("way", ["sent", "received"])
