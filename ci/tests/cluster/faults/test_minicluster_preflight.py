@@ -6,7 +6,8 @@ from pathlib import Path
 
 import cluster_reframe
 from fault_box import Box
-from live_cluster import LiveCluster
+from live_cluster import LiveCluster, wait_for
+from mpibench.cluster import plan
 
 ONLY = ("-n", "NodePreflight", "--system=minicluster:eth1g")
 
@@ -64,3 +65,21 @@ def test_a_drained_node_is_named_and_fails_where_the_site_misses_it(cluster: Liv
     (case,) = missed.measured
     assert (missed.status, case.result, case.evidence) == (1, "fail", "contradicted"), case.reason
     assert "not looked at though they must be in service: c2 (drain+idle: bad DIMM)" in case.reason
+
+
+def test_a_node_that_is_reserved_for_others_fails_where_the_site_misses_it(cluster: LiveCluster, visible: Path) -> None:
+    """ReFrame does not choose it, and knows nothing of it further on."""
+    box = Box(cluster, visible, ())
+    box.amend('by_name["eth1g"]["extras"]["nodes_in_service"] = ["*"]')
+    there = {"RFM_CONFIG_FILES": str(box.top / "site_configs" / "settings.py")}
+    words = ("reservationname=repair", "starttime=now", "duration=60", "users=root", "flags=maint", "nodes=c2")
+    cluster.good("exec", "--", "scontrol", "create", "reservation", *words)
+    try:
+        assert wait_for(lambda: "RESERVED" in cluster.on(plan.HEAD, "scontrol", "show", "node", "c2"))
+        missed = cluster_reframe.run(cluster, visible / "missed", *ONLY, files=["preflight.py"], environ=there)
+    finally:
+        cluster.good("exec", "--", "scontrol", "delete", "reservationname=repair")
+    (case,) = missed.measured
+    assert (missed.status, case.result) == (1, "fail"), case.reason
+    assert "not looked at though they must be in service: c2 (" in case.reason and "reserved" in case.reason, case.reason
+    assert wait_for(lambda: "RESERVED" not in cluster.on(plan.HEAD, "scontrol", "show", "node", "c2"))
