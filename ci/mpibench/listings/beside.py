@@ -65,7 +65,17 @@ def require_draft(name: str | None, root: Path) -> str:
     if system is None:
         known = ", ".join(row["name"] for row in centre.systems)
         raise BadInput(f"system {name or 'of this machine'} is not in {centre.source}: choose one with --system ({known}).")
-    text = draft(system, root)
-    if not text:
-        raise BadInput(f"{fabrics_file.path_of(str(name), root)} names every partition of {name} already.")
-    return text
+    if text := draft(system, root):
+        return text
+    path = fabrics_file.path_of(str(name), root)
+    lacking = systems.without_topology(str(name), root)
+    if text := "".join(
+        fabrics_draft.write_processor(row["name"], path)
+        for row in system["partitions"]
+        if row["name"] in lacking and fabrics_draft.is_inside(row)
+    ):
+        return text
+    rest = (
+        f", and what {' and '.join(lacking)} lacks, 'processor', is written in a job there: run this in one" if lacking else ""
+    )
+    raise BadInput(f"{path} names every partition of {name} already{rest}.")

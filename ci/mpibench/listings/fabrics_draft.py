@@ -11,6 +11,7 @@ import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -181,12 +182,11 @@ def write(
 
 
 def _partition(row: Mapping[str, Any], found: Sequence[Port], command: str, environ: Mapping[str, str]) -> Iterator[str]:
-    name = yaml.safe_dump({row["name"]: {}}).partition(": {}")[0]
+    name = _key(row["name"])
     if row["scheduler"] == "local":
         yield f"{name}: {{}}  # runs where ReFrame is started, so nothing is measured on it"
         return
-    batch = batch_systems.find(row["scheduler"])
-    inside = bool(batch and batch.job and batch.job in environ)
+    inside = is_inside(row, environ)
     yield f"{name}:"
     if not inside:
         options = " ".join(row.get("access", ())) or "without options"
@@ -197,8 +197,30 @@ def _partition(row: Mapping[str, Any], found: Sequence[Port], command: str, envi
     if (row.get(PROCESSOR, {}).get("topology") or {}).get("cores"):
         return
     if inside:
-        from reframe.utility.cpuinfo import cpuinfo
-
-        yield f"  {PROCESSOR}: {json.dumps(cpuinfo())}"
+        yield _processor()
     else:
         yield f"  # {PROCESSOR}: its configuration has no topology; in one of its jobs '{command}' writes it here."
+
+
+def is_inside(row: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether this runs in a job of a partition's batch system."""
+    batch = batch_systems.find(row["scheduler"])
+    return bool(batch and batch.job and batch.job in environ)
+
+
+def write_processor(name: str, path: Path) -> str:
+    """What a partition lacks that is described already but for its topology, where this runs on one of its nodes.
+
+    :param path: of the file that describes it.
+    """
+    return f"# The topology of {socket.gethostname()}, to be added to '{name}' in {path}:\n{_key(name)}:\n{_processor()}\n"
+
+
+def _key(name: str) -> str:
+    return str(yaml.safe_dump({name: {}})).partition(": {}")[0]
+
+
+def _processor() -> str:
+    from reframe.utility.cpuinfo import cpuinfo
+
+    return f"  {PROCESSOR}: {json.dumps(cpuinfo())}"

@@ -30,6 +30,8 @@ from .past import PastNights
 
 #: Seconds of a job beside its launches, of a launch beside its benchmarks, and of a message.
 JOB_S, START_S, LATENCY_S = 3.0, 1.5, 20e-6
+#: Seconds of a message between ranks that share cores: four on two cores of the mini-cluster took 1 ms and not 30 us.
+OVERSUBSCRIBED_LATENCY_S = 1e-3
 #: Bytes per second where the site states no rate: of a network, and inside a node.
 RATE, RATE_WITHIN = 1e9, 5e9
 #: How often a program does what its repetitions say (:mod:`harness.suites.plans`: up to three times).
@@ -50,6 +52,13 @@ class Estimate(NamedTuple):
 
     seconds: float
     launches: int
+
+
+class Pace(NamedTuple):
+    """How fast messages are taken to be: seconds of each, and bytes per second."""
+
+    latency_s: float
+    bytes_per_s: float
 
 
 class Cost(NamedTuple):
@@ -170,10 +179,13 @@ class Costs:
             return Estimate(UNKNOWN_S, self.repeats)
         fabric = self.machine.fabric(case)
         rate = fabric.planned_rate_gbit_per_s if fabric else None
-        most = self.machine.partitions.get(case.partition, {}).get("extras", {}).get("most_repetitions")
-        limits = catalogue.Limits(rate, most)
-        bytes_per_s = rate * 1e9 / 8 if rate else RATE_WITHIN if nodes == 1 else RATE
-        took = [_launch_seconds(plan, nodes * ppn, nodes, self.level, limits, bytes_per_s) for plan in group.plans]
+        extras = self.machine.partitions.get(case.partition, {}).get("extras", {})
+        limits = catalogue.Limits(rate, extras.get("most_repetitions"))
+        pace = Pace(
+            OVERSUBSCRIBED_LATENCY_S if nodes * ppn > extras.get("most_timed_ranks", math.inf) else LATENCY_S,
+            rate * 1e9 / 8 if rate else RATE_WITHIN if nodes == 1 else RATE,
+        )
+        took = [_launch_seconds(plan, nodes * ppn, nodes, self.level, limits, pace) for plan in group.plans]
         timed = [one for one in took if one is not None]
         # The check of received data comes first, once.
         seconds = JOB_S + START_S + self.repeats * sum(timed)
@@ -213,9 +225,7 @@ class Costs:
 RUNS_TAKEN = 3
 
 
-def _launch_seconds(
-    plan: Plan, ranks: int, nodes: int, level: str, limits: catalogue.Limits, bytes_per_s: float
-) -> float | None:
+def _launch_seconds(plan: Plan, ranks: int, nodes: int, level: str, limits: catalogue.Limits, pace: Pace) -> float | None:
     """Seconds of one launch; ``None`` where nothing of it is measured on so many ranks."""
     rows = [row for row in (catalogue.find(plan.binary, name) for name in plan.benchmarks) if row.active(ranks, nodes)]
     if not rows or level not in plan.size_ranges:
@@ -231,7 +241,7 @@ def _launch_seconds(
     for row in rows:
         for size in _sizes(suite.sizes(row, plan, size_range)):
             count = size_range.repetitions if suite.same_repetitions else _count(size, size_range.count, size_range.volume_mib)
-            total += WARM_UP * count * (LATENCY_S * steps + link_bytes[row.name] * size / bytes_per_s)
+            total += WARM_UP * count * (pace.latency_s * steps + link_bytes[row.name] * size / pace.bytes_per_s)
     return START_S + min(total, float(bound.limit_s))
 
 

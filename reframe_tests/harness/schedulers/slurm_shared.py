@@ -6,6 +6,8 @@ the job scripts they are, with the variables that ``sbatch`` would have set for 
 VARIABLES"). Each case keeps its own script, output, time limit, exit status and evidence; its number is that of the allocation
 and its own place in it.
 
+An allocation without a case is kept for a while, but not from a case that waits for nodes in another one: it gives way to it.
+
 What an allocation could not run is put into the next one: where its time was over, or it was idle when the case came. A case
 that the end of the allocation cut off gets a whole allocation once. An allocation that ends in any other way is the end of all
 its cases.
@@ -20,7 +22,7 @@ import shlex
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import reframe.core.runtime as rt
 from reframe.core.backends import register_scheduler
@@ -41,6 +43,10 @@ MINUTES, IDLE_S = 60, 30
 #: Seconds after Slurm has called an allocation over until what its files do not show counts as not having been: attributes of a
 #: folder are kept for up to 60 s by default (nfs(5), acdirmax).
 LATE_S = 60
+#: Seconds for which an allocation has had no case, and another one its cases but no nodes, until the first gives way: longer
+#: than ReFrame takes to submit the next case, and than Slurm takes to find nodes that are idle (``sched_interval`` apart, jobs
+#: are looked at when they come; slurm.conf(5), SchedulerParameters, defer).
+GIVE_WAY_S, PENDING_S = 2, 5
 #: Seconds between two signs of life.
 BEAT_S = 20
 
@@ -65,6 +71,7 @@ class _Allocation:
     """A job of the batch system that runs cases.
 
     :param over_at: monotonic seconds at which it was first seen to be over; ``None``: it is not.
+    :param begun_at: the same of when it was submitted; ``idle_at``: of when it was first seen without a case.
     """
 
     job: Any
@@ -72,6 +79,8 @@ class _Allocation:
     cases: list[_Case] = field(default_factory=list)
     over_at: float | None = None
     beat_at: float = 0.0
+    begun_at: float = 0.0
+    idle_at: float | None = None
 
     @property
     def waiting(self) -> list[_Case]:
@@ -111,11 +120,15 @@ def case_script(job: Any, nodes: int) -> str:
 class SlurmShared(SlurmJobScheduler):
     """ReFrame's ``slurm`` whose cases share allocations."""
 
+    #: Those of all partitions, which may have nodes in common.
+    _together: ClassVar[list[SlurmShared]] = []
+
     def __init__(self) -> None:
         super().__init__()
         self._open: dict[tuple[Any, ...], _Allocation] = {}
         self._allocations: list[_Allocation] = []
         self._cases: dict[int, _Case] = {}
+        self._together.append(self)
         atexit.register(self._close_all)
 
     def submit(self, job: Any) -> None:
@@ -158,6 +171,7 @@ class SlurmShared(SlurmJobScheduler):
                 self._update(case)
         for allocation in [each for each in self._allocations if each.over_at is not None]:
             self._resolve(allocation)
+        self._give_way(now)
         self._cancel_if_pending_too_long([case.job for case in cases if not case.over])
 
     def cancel_many(self, jobs: Any) -> None:
@@ -222,7 +236,7 @@ class SlurmShared(SlurmJobScheduler):
         nodes = case.key[0]
         job.num_tasks, job.exclusive_access, job.time_limit = None, True, lasts_s
         job.options, job.pin_nodes, job.use_smt = [*like.options, f"--nodes={nodes}"], list(like.pin_nodes), like.use_smt
-        allocation = _Allocation(job, spool, beat_at=time.monotonic())
+        allocation = _Allocation(job, spool, beat_at=time.monotonic(), begun_at=time.monotonic())
         self._put(case, allocation)
         words = shlex.join(spool.command(lasts_s, settings.get("idle_s", IDLE_S)))
         (folder / "job.sh").write_text("\n".join(("#!/bin/bash", *self.emit_preamble(job), f"exec {words}", "")))
@@ -240,6 +254,26 @@ class SlurmShared(SlurmJobScheduler):
                 stated = partition.extras.get(EXTRA, {})
                 return dict(stated) if isinstance(stated, dict) else {}
         return {}
+
+    def _give_way(self, now: float) -> None:
+        """Give nodes back that nothing runs on while a case waits for nodes, which may be these.
+
+        ReFrame submits what it may before it looks again, so no further case comes before one that waits has ended.
+        """
+        going = [each for one in self._together for each in one._allocations if each.over_at is None]
+        waits = any(
+            each.waiting
+            and now - each.begun_at >= PENDING_S
+            and (each.job.state is None or slurm_state_pending(each.job.state))
+            for each in going
+        )
+        for allocation in going:
+            if allocation.waiting:
+                allocation.idle_at = None
+                continue
+            allocation.idle_at = now if allocation.idle_at is None else allocation.idle_at
+            if waits and now - allocation.idle_at >= GIVE_WAY_S:
+                allocation.spool.close()
 
     def _update(self, case: _Case) -> None:
         """State of a case that has not been known to end."""

@@ -155,7 +155,7 @@ def _of_partition(
             "not noticed, and an mpirun must find the job's nodes by itself.",
             note=True,
         )
-    if _has_topology(row) or scheduler == launcher == "local":  # of such ReFrame detects the topology at once
+    if not _lacks_topology(row, system["name"], centre):
         return
     how = f"put what 'reframe --detect-host-topology=FILE' writes on one of its nodes under '{PROCESSOR}' in {path}"
     if row.get(PROCESSOR):
@@ -165,8 +165,26 @@ def _of_partition(
         )
         return
     detected = centres.topology_file(centre, system["name"], row["name"])
-    if not (centres.read_topology(detected).get("topology") or {}).get("cores"):
-        remote = centres.setting(centre, system["name"], "remote_detect")
-        sentence = f"{centre.source} has no '{PROCESSOR}', and {detected} is not there either"
-        sentence += ": ReFrame detects it with a job when it starts (general.remote_detect)" if remote else f": {how}"
-        yield Shortcoming(place, f"{sentence}.", note=bool(remote))
+    remote = centres.setting(centre, system["name"], "remote_detect")
+    sentence = f"{centre.source} has no '{PROCESSOR}', and {detected} is not there either"
+    sentence += ": ReFrame detects it with a job when it starts (general.remote_detect)" if remote else f": {how}"
+    yield Shortcoming(place, f"{sentence}.", note=bool(remote))
+
+
+def _lacks_topology(row: Mapping[str, Any], system: str, centre: Centre) -> bool:
+    """Whether neither a configuration nor ReFrame's own detection says what cores a partition's nodes have."""
+    if _has_topology(row) or row["scheduler"] == row["launcher"] == "local":  # of such ReFrame detects the topology at once
+        return False
+    if row.get(PROCESSOR):  # ReFrame detects none where one is stated
+        return True
+    return not (centres.read_topology(centres.topology_file(centre, system, row["name"])).get("topology") or {}).get("cores")
+
+
+def without_topology(system: Mapping[str, Any], centre: Centre, root: Path) -> list[str]:
+    """Names of partitions that the file describes and whose cores nobody knows.
+
+    :param system: completed (:func:`complete`).
+    """
+    described = read(path_of(system["name"], root))
+    measured = (row for row in system["partitions"] if described.get(row["name"]))
+    return [row["name"] for row in measured if _lacks_topology(row, system["name"], centre)]

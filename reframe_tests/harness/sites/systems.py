@@ -190,6 +190,16 @@ def shortcomings(name: str, root: Path = ROOT) -> list[Shortcoming]:
     return list(fabrics_file.find_shortcomings(theirs[name], centre, root)) if centre and name in theirs else []
 
 
+def without_topology(name: str, root: Path = ROOT) -> list[str]:
+    """Partitions that a ``fabrics.yaml`` describes beside the centre's configuration, and whose cores nobody knows.
+
+    :raises SiteError: for a bad file.
+    """
+    centre = centres.read(root)
+    theirs = _of_centre(root)
+    return fabrics_file.without_topology(theirs[name], centre, root) if centre and name in theirs else []
+
+
 def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
     """Fabrics a partition describes in its ``extras``, by name."""
     described = {

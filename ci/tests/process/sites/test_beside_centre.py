@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
 
 from centre_styles import PROCESSOR, CentreSite
@@ -177,3 +178,28 @@ def test_the_doctor_says_what_is_missing_and_of_both_configurations(
     assert set(fabrics_file.read(beside.fabrics)) == {"compute", "skiffs"}
     with pytest.raises(doctor.BadInput, match="names every partition of lagoon already"):
         doctor.report("lagoon", draft_only=True)
+
+
+def test_the_topology_that_a_described_partition_lacks_is_written_in_a_job(
+    beside: CentreSite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(centre, "GIVEN", [])
+    monkeypatch.setenv("RFM_CONFIG_FILES", beside.variable)
+    monkeypatch.setenv("RFM_TOPOLOGY_PREFIX", str(beside.root / "nothing"))
+    monkeypatch.setattr(site, "ROOT", beside.root)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    text = beside.file.read_text().replace('"processor": {**COUNTS, "topology": MASKS}, ', "")
+    # ReFrame registers a launcher once in a process, and this one has read another such file.
+    text = text.replace('@mpi.register_launcher("skiff_mpirun")\n', "").replace(
+        '"launcher": "skiff_mpirun"', '"launcher": "srun"'
+    )
+    beside.file.write_text(text)
+    with pytest.raises(
+        doctor.BadInput, match="and what compute lacks, 'processor', is written in a job there: run this in one"
+    ):
+        doctor.report("lagoon", draft_only=True)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert doctor.report("lagoon", Console(width=400), draft_only=True) == 0
+    text = capsys.readouterr().out
+    assert f"to be added to 'compute' in {beside.fabrics}" in text
+    assert yaml.safe_load(text)["compute"]["processor"]["topology"]["cores"]

@@ -55,6 +55,14 @@ def test_the_model_knows_sizes_repetitions_rates_and_ranks() -> None:
     assert known().estimate(case("Placement")).launches == 1
 
 
+def test_ranks_that_share_cores_cost_more() -> None:
+    few = {**PARTITIONS["compute"], "extras": {**PARTITIONS["compute"]["extras"], "most_timed_ranks": 2}}
+    shared = Costs(Machine({"compute": few}, {"compute": NODE}), PastNights(), "nightly", 3)
+    crowd = case("ImbCollectives", ppn="2")
+    assert shared.estimate(crowd).seconds > 2 * known().estimate(crowd).seconds
+    assert shared.estimate(case()) == known().estimate(case()), "two ranks have a core each"
+
+
 def test_of_a_test_that_nobody_knows_a_case_costs_something() -> None:
     assert known().of(case("MyRing")).seconds == costs.UNKNOWN_S
 

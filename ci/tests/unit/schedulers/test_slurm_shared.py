@@ -47,6 +47,7 @@ class Slurm:
             monkeypatch.setattr(SlurmJobScheduler, attribute, value, raising=False)
         monkeypatch.setattr(slurm_shared.rt, "runtime", lambda: runtime)
         monkeypatch.setattr(slurm_shared.time, "monotonic", lambda: self.clock)
+        monkeypatch.setattr(SlurmShared, "_together", [])
         self.scheduler = SlurmShared()
 
     def case(self, ranks: int = 2, per_node: int | None = 1, access: tuple[str, ...] = ("-p q",), limit_s: int = 90) -> Any:
@@ -228,3 +229,34 @@ def test_an_allocation_that_nobody_waits_for_is_cancelled_while_it_is_pending(sl
     assert job.state == "PENDING"
     slurm.scheduler.cancel_many([job])
     assert job.state == "CANCELLED" and slurm.cancelled == ["101"]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["same partition", "another partition"])
+def test_nodes_that_nothing_runs_on_are_given_back_to_a_case_that_waits_for_nodes(slurm: Slurm, elsewhere: bool) -> None:
+    first = slurm.case(2, 1)
+    mine = slurm.scheduler
+    slurm.scheduler = SlurmShared() if elsewhere else mine
+    slurm.states["102"] = "PENDING"
+    second = slurm.case(1, 1)
+    closed = slurm.spool() / "closed"
+
+    def look(seconds: float = 0.0) -> bool:
+        slurm.clock += seconds
+        mine.poll(first)
+        slurm.scheduler.poll(second)
+        return closed.exists()
+
+    assert not look(slurm_shared.PENDING_S), "it runs a case"
+    run(slurm.spool(), 1)
+    assert not look(), "the next case may come"
+    assert look(slurm_shared.GIVE_WAY_S)
+    assert not (slurm.spool(1) / "closed").exists()
+
+
+def test_idle_nodes_are_kept_while_nobody_waits_for_nodes(slurm: Slurm) -> None:
+    first, second = slurm.case(2, 1), slurm.case(1, 1)
+    run(slurm.spool(), 1)
+    for _ in range(3):
+        slurm.clock += 60
+        slurm.scheduler.poll(first, second)
+    assert not (slurm.spool() / "closed").exists(), "the other allocation has its nodes"
