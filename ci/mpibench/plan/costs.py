@@ -54,7 +54,7 @@ class Estimate(NamedTuple):
     launches: int
 
 
-class Pace(NamedTuple):
+class MessageRates(NamedTuple):
     """How fast messages are taken to be: seconds of each, and bytes per second."""
 
     latency_s: float
@@ -181,11 +181,11 @@ class Costs:
         rate = fabric.planned_rate_gbit_per_s if fabric else None
         extras = self.machine.partitions.get(case.partition, {}).get("extras", {})
         limits = catalogue.Limits(rate, extras.get("most_repetitions"))
-        pace = Pace(
+        rates = MessageRates(
             OVERSUBSCRIBED_LATENCY_S if nodes * ppn > extras.get("most_timed_ranks", math.inf) else LATENCY_S,
             rate * 1e9 / 8 if rate else RATE_WITHIN if nodes == 1 else RATE,
         )
-        took = [_launch_seconds(plan, nodes * ppn, nodes, self.level, limits, pace) for plan in group.plans]
+        took = [_launch_seconds(plan, nodes * ppn, nodes, self.level, limits, rates) for plan in group.plans]
         timed = [one for one in took if one is not None]
         # The check of received data comes first, once.
         seconds = JOB_S + START_S + self.repeats * sum(timed)
@@ -225,7 +225,9 @@ class Costs:
 RUNS_TAKEN = 3
 
 
-def _launch_seconds(plan: Plan, ranks: int, nodes: int, level: str, limits: catalogue.Limits, pace: Pace) -> float | None:
+def _launch_seconds(
+    plan: Plan, ranks: int, nodes: int, level: str, limits: catalogue.Limits, rates: MessageRates
+) -> float | None:
     """Seconds of one launch; ``None`` where nothing of it is measured on so many ranks."""
     rows = [row for row in (catalogue.find(plan.binary, name) for name in plan.benchmarks) if row.active(ranks, nodes)]
     if not rows or level not in plan.size_ranges:
@@ -241,7 +243,7 @@ def _launch_seconds(plan: Plan, ranks: int, nodes: int, level: str, limits: cata
     for row in rows:
         for size in _sizes(suite.sizes(row, plan, size_range)):
             count = size_range.repetitions if suite.same_repetitions else _count(size, size_range.count, size_range.volume_mib)
-            total += WARM_UP * count * (pace.latency_s * steps + link_bytes[row.name] * size / pace.bytes_per_s)
+            total += WARM_UP * count * (rates.latency_s * steps + link_bytes[row.name] * size / rates.bytes_per_s)
     return START_S + min(total, float(bound.limit_s))
 
 
