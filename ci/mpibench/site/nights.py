@@ -1,0 +1,325 @@
+"""What became of each session of a system, from its cases and from what was answered of it: green, red, or none of both.
+
+Green is a claim: a whole session, every case of it proven, and something it was held against that it reached. What was not measured,
+was measured in part, or was held against nothing is never green.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS
+
+from .. import withdrawals
+from ..night.answers import NO_SESSION, StoredAnswer
+from ..report.summary import OUTCOMES
+from ..results import confirmations, dataset, eligibility, selection_options, session_values, unreadable
+from ..results.dataset_layout import read_labels
+from ..results.sessions import CONFIRMS
+from ..withdrawals import Withdrawal
+from . import names
+
+#: Characters of a reason that a page shows; the job's output has all of it.
+LONGEST_REASON = 600
+
+
+@dataclass(frozen=True)
+class NightState:
+    """What a night can be.
+
+    :param mark: a sign that needs no colour.
+    :param meaning: what it claims, and no more.
+    """
+
+    name: str
+    mark: str
+    word: str
+    meaning: str
+
+
+#: The first one that any session of a day has is that of the day.
+STATES = {
+    one.name: one
+    for one in (
+        NightState("red", "✕", "red", "something failed, was not proven, is missing, missed a reference or became worse"),
+        NightState("green", "✓", "green", "whole, every case proven, and everything it was held against was reached"),
+        NightState("part", "◐", "part", "measured in part, with options that select cases: nothing failed"),
+        NightState("unjudged", "○", "not judged", "measured and proven, and held against nothing: no reference, no history"),
+        NightState("withdrawn", "W", "withdrawn", "withdrawn by somebody: part of no verdict"),
+        NightState("none", "", "not measured", "nothing was measured"),
+    )
+}
+
+#: Columns of ``cases`` that pages of all nights are made of; what is long is read for one night at a time.
+LIGHT = (
+    *("case", "session", "started", "labels", "cmdline", "partition", "stack", "fabric", "nodes", "ppn", "ppn_symbol"),
+    *("pinning", "group", "name", "result", "evidence", "superseded", "fail_phase", "samples", "measurement", "job_id"),
+    *("nodelist", "outputdir", "session_seconds", "seconds"),
+)
+_GATES = {"held": PASS, "missed": FAIL, "without": NO_REFERENCE}
+
+
+@dataclass(frozen=True)
+class SiteNight:
+    """One session.
+
+    :param run: its label; empty without one.
+    :param options: selection options of a partial session.
+    :param state: of :data:`STATES`.
+    :param finding: why it is what it is, in one sentence.
+    :param problems: each reason why it is red.
+    :param notes: what else was said of it.
+    :param counts: cases by outcome (:data:`~mpibench.report.summary.OUTCOMES`).
+    :param references: reference checks held, missed and without a reference.
+    :param withdrawn: who took it out of all verdicts.
+    :param identity: changes when its files do.
+    """
+
+    system: str
+    session: str
+    started: datetime
+    seconds: float | None
+    run: str
+    options: tuple[str, ...]
+    state: NightState
+    finding: str
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    counts: Mapping[str, int]
+    references: Mapping[str, int]
+    withdrawn: Withdrawal | None
+    identity: str
+
+    @property
+    def page(self) -> str:
+        """Name of its page without suffix."""
+        return names.night_name(self.session, self.started)
+
+    @property
+    def day(self) -> date:
+        """UTC day on which it started."""
+        return self.started.date()
+
+
+def outcome_of(row: Mapping[str, Any]) -> str:
+    """Key of :data:`OUTCOMES` for a row of :func:`light_cases`; as the report calls it."""
+    facts = eligibility.Facts(
+        *(row[name] or "" for name in ("result", "fail_phase", "evidence")), bool(row["superseded"]), bool(row["samples"])
+    )
+    if facts.superseded:
+        return "retried"
+    short = {eligibility.INTERRUPTED: "interrupted", "skip": "skipped", "fail_deps": "failed", "xfail": "known"}
+    if facts.result in short:
+        return short[facts.result]
+    owes = row["measurement"] if row["measurement"] is not None else row["group"] is not None
+    if facts.evidence == DRY_RUN and facts.result == "pass":
+        return "dry"
+    if facts.result != "pass" or (owes and not eligibility.is_proven(facts)) or row["missed"]:
+        return "failed"
+    return "passed" if row["held"] else "recorded" if facts.measured else "proven"
+
+
+def light_cases(folder: Path, system: str) -> pl.DataFrame:
+    """All cases of a system that can be read, withdrawn ones among them, with counts of their reference checks.
+
+    :raises BadInput: a damaged dataset, or a session that is there twice.
+    """
+    session_values.cases_of(folder, system)  # which refuses what is there twice
+    lost = [one.session for one in unreadable.find(folder, [system])]
+    outcome = pl.element().struct.field("outcome")
+    counts = {name: pl.col("gates").list.eval(outcome == word).list.sum().fill_null(0) for name, word in _GATES.items()}
+    reason = pl.col("reason").fill_null("").str.slice(0, LONGEST_REASON)
+    first = pl.col("sentences").list.first().fill_null("").str.slice(0, LONGEST_REASON)
+    table = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in(lost))
+    return table.select(*LIGHT, reason=reason, sentence=first, **counts).collect().sort("started", "session", "case")
+
+
+def identities(folder: Path, system: str) -> dict[str, str]:
+    """What changes when a session's files are written again, by session."""
+    found: dict[str, list[object]] = {}
+    for table in ("cases", "samples"):
+        for path in sorted(folder.glob(f"{table}/system={system}/date=*/*.parquet")):
+            status = path.stat()
+            found.setdefault(path.stem, []).append((table, status.st_mtime_ns, status.st_size))
+    return {session: names.digest(*parts) for session, parts in found.items()}
+
+
+def judge(
+    folder: Path, system: str, cases: pl.DataFrame, answers: Mapping[str, Sequence[StoredAnswer]], spoiled: Mapping[str, str]
+) -> list[SiteNight]:
+    """Every session of a system, oldest first; also those that cannot be read.
+
+    :param cases: :func:`light_cases`.
+    :param spoiled: why values of a session cannot be used, by session.
+    """
+    gone, ids = withdrawals.find(folder), identities(folder, system)
+    found = []
+    for part in cases.partition_by("session", maintain_order=True):
+        rows = part.to_dicts()
+        session = str(rows[0]["session"])
+        missed, excused = _missed(folder, system, session) if sum(row["missed"] for row in rows) else ([], [])
+        said = [one for one in answers.get(session, ())]
+        found.append(_night(system, rows, missed, excused, said, gone.get(session), spoiled.get(session), ids.get(session, "")))
+    known = {one.session for one in found}
+    for lost in unreadable.find(folder, [system]):
+        if lost.session not in known:
+            found.append(_unreadable(system, lost.session, lost.started, lost.why, gone.get(lost.session)))
+    return sorted(found, key=lambda one: (one.started, one.session))
+
+
+def _missed(folder: Path, system: str, session: str) -> tuple[list[str], list[str]]:
+    """References that a session missed, and those that were not missed again when they were measured again."""
+    table = dataset.load_cases(folder, [system])
+    own = table.filter(pl.col("session") == session).collect()
+    again = confirmations.confirming(table.filter(~pl.col("session").is_in(list(withdrawals.find(folder)))), session)
+    held, gone = [], []
+    for one in confirmations.missed_references(own, again):
+        row = one.check
+        text = f"{row['stack']} on {row['fabric']}: {row['metric']} is {confirmations.value_text(row['value'])} {row['unit']}"
+        (gone if one.outcome == confirmations.NOT_SEEN_AGAIN else held).append(
+            f"reference ({row['layer']}) missed: {text}" + (f"; {one.outcome}" if one.outcome else "")
+        )
+    return held, gone
+
+
+def _night(
+    system: str,
+    rows: Sequence[Mapping[str, Any]],
+    missed: Sequence[str],
+    excused: Sequence[str],
+    said: Sequence[StoredAnswer],
+    withdrawn: Withdrawal | None,
+    spoiled: str | None,
+    identity: str,
+) -> SiteNight:
+    counted = [row for row in rows if row["measurement"] is not False or row["result"] != "pass"]
+    outcomes = [(row, outcome_of(row)) for row in counted]
+    counts = Counter(outcome for _, outcome in outcomes)
+    references = {name: sum(row[name] for row in rows) for name in _GATES}
+    failed = [row for row, outcome in outcomes if outcome == "failed" and not _only_excused(row, missed)]
+    ran = sum(counts[name] for name in OUTCOMES if name not in ("skipped", "retried", "dry"))
+    problems = [f"values of this session cannot be used: {spoiled}"] if spoiled else []
+    problems += [why_failed(row) for row in failed]
+    problems += [f"interrupted: {counts['interrupted']} of {ran} cases did not run to their end"] * bool(counts["interrupted"])
+    problems += [one for one in missed if not any(one in other for other in problems)]
+    problems += ["no case of this session ran"] * (not ran)
+    for answer in said:
+        problems += [one for one in answer.problems if one not in problems]
+    labels = read_labels(rows[0]["labels"])
+    options = selection_options.narrowing(next(filter(None, (row["cmdline"] for row in rows)), ""))
+    judged = references["held"] + sum(answer.judged for answer in said if answer.passed)
+    state = _state(bool(problems), withdrawn is not None, options, judged)
+    return SiteNight(
+        system,
+        str(rows[0]["session"]),
+        rows[0]["started"],
+        next((row["session_seconds"] for row in rows if row["session_seconds"] is not None), None),
+        labels.get("run", "") if CONFIRMS not in labels else f"{CONFIRMS}={labels[CONFIRMS]}",
+        options,
+        STATES[state],
+        _finding(state, counts, references, problems, ran, said, withdrawn, len(failed)),
+        tuple(problems),
+        (*excused, *dict.fromkeys(note for answer in said for note in answer.notes)),
+        {name: counts[name] for name in OUTCOMES if counts[name]},
+        references,
+        withdrawn,
+        names.digest(identity, *said, withdrawn, spoiled, *missed, *excused),
+    )
+
+
+def _only_excused(row: Mapping[str, Any], missed: Sequence[str]) -> bool:
+    """Whether a case failed for nothing but references, none of which was missed again."""
+    if not (row["result"] in ("pass", "fail") and row["missed"] and row["evidence"] == "proven"):
+        return False
+    return (row["fail_phase"] or "performance") == "performance" and not any(f"{row['stack']} on" in one for one in missed)
+
+
+def _state(problems: bool, withdrawn: bool, options: Sequence[str], judged: int) -> str:
+    if withdrawn:
+        return "withdrawn"
+    if problems:
+        return "red"
+    if options:
+        return "part"
+    return "green" if judged else "unjudged"
+
+
+def why_failed(row: Mapping[str, Any]) -> str:
+    """Why a case failed, as a line with its condition."""
+    said = row["sentence"] if row["evidence"] != "proven" else ""
+    why = first_line(said or plain_reason(row["reason"]) or _without_reason(row), 300)
+    return f"{condition_text(row)}: {why}"
+
+
+def plain_reason(text: str | None) -> str:
+    """A reason without the name of the exception and the excerpt of the source below it."""
+    lines = (line.strip() for line in (text or "").splitlines())
+    kept = " ".join(line for line in lines if line and not line.startswith("|"))
+    for word in ("sanity error: ", "performance error: ", "reframe error: "):
+        kept = kept.removeprefix(word)
+    return kept.strip().rstrip(":")
+
+
+def _without_reason(row: Mapping[str, Any]) -> str:
+    if row["missed"]:
+        return f"{row['missed']} references missed"
+    if row["result"] == "pass":
+        return "ReFrame passed it, but no proof of its condition was stored"
+    return f"ended with '{row['result']}' in phase '{row['fail_phase'] or 'unknown'}' and gave no reason"
+
+
+def condition_text(row: Mapping[str, Any]) -> str:
+    """What a case measured under which condition: ``p2p of mpich on eth1g, 2 x 1, bunch``."""
+    ppn = row["ppn"] if row["ppn"] is not None else row["ppn_symbol"] or "?"
+    nodes = "all" if row["nodes"] == 0 else row["nodes"] if row["nodes"] is not None else "?"
+    what = row["group"] or str(row["name"]).split(" ")[0]
+    return f"{what} of {row['stack']} on {row['fabric'] or row['partition']}, {nodes} x {ppn}, {row['pinning'] or 'no pinning'}"
+
+
+def _finding(
+    state: str,
+    counts: Mapping[str, int],
+    references: Mapping[str, int],
+    problems: Sequence[str],
+    ran: int,
+    said: Sequence[StoredAnswer],
+    withdrawn: Withdrawal | None,
+    failed: int,
+) -> str:
+    """The night in one sentence."""
+    if withdrawn is not None:
+        return f"Withdrawn by {withdrawn.who} on {withdrawn.when[:10]}: {withdrawn.why}"
+    if problems:
+        worst = next((answer.finding for answer in reversed(said) if not answer.passed and answer.finding), problems[0])
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        head = f"{failed} of {ran} cases failed: " if failed else ""
+        return f"{head}{first_line(worst, 220)}{more}"
+    proven = sum(counts.get(name, 0) for name in ("passed", "recorded", "proven"))
+    base = f"{proven} of {ran} cases proven"
+    if state == "green":
+        history = sum(answer.judged for answer in said if answer.passed)
+        beside = f", {history} metrics as in the nights before" if history else ""
+        return f"{base}, {references['held']} references held, none missed{beside}"
+    return f"{base}; measured in part" if state == "part" else f"{base}; held against nothing: no reference and no history"
+
+
+def _unreadable(system: str, session: str, started: datetime, why: str, withdrawn: Withdrawal | None) -> SiteNight:
+    state = STATES["withdrawn" if withdrawn else "red"]
+    text = f"This session cannot be read: {why}"
+    none: dict[str, int] = dict.fromkeys(_GATES, 0)
+    identity = names.digest(session, why, withdrawn)
+    return SiteNight(system, session, started, None, "", (), state, text, (text,), (), {}, none, withdrawn, identity)
+
+
+def without_session(answers: Mapping[str, Sequence[StoredAnswer]]) -> list[StoredAnswer]:
+    """Answers of nights that stored no session, oldest first."""
+    every: Iterable[StoredAnswer] = (one for said in answers.values() for one in said)
+    return sorted((one for one in every if one.session.startswith(NO_SESSION)), key=lambda one: one.written)
