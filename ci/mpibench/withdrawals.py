@@ -1,7 +1,7 @@
 """Sessions that somebody withdrew: measured, stored, shown as withdrawn, and no part of any verdict.
 
-A machine under maintenance, a wrong cable, a test of the tests: such a session is no night, however well it is proven. Its numbers
-stay where they are. What says so is a file in the dataset, ``withdrawn/<session>.json``: session, why, by whom and when.
+A machine under maintenance, a wrong cable, a test of the tests: such a session is no night, however well it is proven. Its
+numbers stay where they are. What says so is a file in the dataset, ``withdrawn/<session>.json``: session, why, who and when.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def find(folder: Path) -> dict[str, Withdrawal]:
             one = Withdrawal(*(one_line(str(row[name])) for name in ("session", "why", "who", "when")))
         except (OSError, ValueError, KeyError, TypeError):
             raise BadInput(
-                f"{path} is not a readable record of a withdrawn session: correct it, or remove it and withdraw the session again."
+                f"{path} is not a readable record of a withdrawn session: correct it, or remove it and withdraw it again."
             ) from None
         if one.session != path.stem:
             raise BadInput(f"{path} is the record of session {one.session}: name it {one.session}.json, or remove it.")
@@ -137,7 +137,9 @@ def refuse(withdrawn: Mapping[str, Withdrawal], session: str) -> None:
     """
     meant = [one for uuid, one in withdrawn.items() if len(session) >= 4 and uuid.startswith(session)]
     if len(meant) == 1:
-        raise BadInput(f"{meant[0]}; it takes part in no verdict. `mpibench sessions restore {meant[0].session}` takes that back.")
+        raise BadInput(
+            f"{meant[0]}; it takes part in no verdict. `mpibench sessions restore {meant[0].session}` takes that back."
+        )
 
 
 def _user() -> str:

@@ -1,8 +1,8 @@
 """What was answered of a night when it was young, kept with its numbers: by ``ci/nightly`` itself, and by the gate.
 
-A year later the cases of a night still show what was proven and which references were missed. That a stack could not be entered,
-that something expected was missing, or how the night compared with those before it, only its answer says. A night that stored no
-session leaves its answer, too. One file each in the dataset: ``answers/<session>.<source>.json``.
+A year later the cases of a night still show what was proven and which references were missed. That a stack could not be
+entered, that something expected was missing, or how the night compared with those before it, only its answer says. A night that
+stored no session leaves its answer, too. One file each in the dataset: ``answers/<session>.<source>.json``.
 """
 
 from __future__ import annotations
@@ -97,6 +97,17 @@ def record(
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}.") from None
     return answer
+
+
+def keep(
+    folder: Path, session: str | None, source: str, label: str, problems: Sequence[str], notes: Sequence[str] = ()
+) -> list[str]:
+    """:func:`record` an answer; why it could not be kept, as a problem of the night."""
+    try:
+        record(folder, session, source, label, problems, notes)
+    except BadInput as error:
+        return [f"the answer of this night is not kept: {str(error).rstrip('.')}"]
+    return []
 
 
 def read(folder: Path) -> dict[str, list[StoredAnswer]]:

@@ -14,8 +14,8 @@ from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..report.summary import KEY_FIGURES, format_number
 from ..results.quantity_text import nodes_text, size_text, unit_text
-from .over_time import FAMILY, OverTime
 from .nights import SiteNight
+from .over_time import FAMILY, OverTime
 
 #: Figures shown of each fabric.
 MOST_FIGURES = 3
@@ -112,18 +112,18 @@ def of_last_night(over: OverTime, night: SiteNight) -> list[FabricFigures]:
 
 def _best(over: OverTime, at: int, figure: KeyFigure) -> Mapping[tuple[str, str], int]:
     """Row of the best median of a figure at one size, by partition and fabric."""
-    metrics, medians = over.metrics, over.drawn["median"][:, at]
+    metrics, columns, medians = over.metrics, over.columns, over.drawn["median"][:, at]
     mask = ((metrics["benchmark"] == figure.benchmark) & (metrics["quantity"] == figure.quantity)).fill_null(False).to_numpy()
-    best: dict[tuple[str, str], tuple[float, int]] = {}
-    for row in np.flatnonzero(mask & (medians > 0)):
-        size = metrics["message_bytes"][int(row)]
+    best: dict[tuple[str, str], tuple[tuple[float, float], int]] = {}
+    for row in map(int, np.flatnonzero(mask & (medians > 0))):
+        size = columns["message_bytes"][row]
         if size == 0 and not figure.empty:
             continue
-        place = (str(metrics["partition"][int(row)]), str(metrics["fabric"][int(row)] or ""))
-        lower = metrics["direction"][int(row)] == "lower"
-        rank = ((size or 0) * (1 if figure.largest else -1), -medians[row] if lower else medians[row])
-        if place not in best or rank > best[place][0]:  # type: ignore[operator]
-            best[place] = (rank, int(row))  # type: ignore[assignment]
+        place = (str(columns["partition"][row]), str(columns["fabric"][row] or ""))
+        lower = columns["direction"][row] == "lower"
+        rank = ((size or 0) * (1 if figure.largest else -1), float(-medians[row] if lower else medians[row]))
+        if place not in best or rank > best[place][0]:
+            best[place] = (rank, row)
     return {place: row for place, (_, row) in best.items()}
 
 

@@ -1,8 +1,8 @@
 """Every night's median and interval of each metric, kept beside the site so that a night is read once.
 
 The interval is that of order statistics: lowest and highest repeat for up to five repeats (which hold the median with 75 % for
-three and 94 % for five), and from six on the narrowest pair of repeats that holds it with 95 % at least (David and Nagaraja, Order
-Statistics, section 7.1: the number of repeats below the median is binomial, whatever the distribution).
+three and 94 % for five), and from six on the narrowest pair of repeats that holds it with 95 % at least (David and Nagaraja,
+Order Statistics, section 7.1: the number of repeats below the median is binomial, whatever the distribution).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CONFIDENCE = 0.95
 class NightMedians:
     """What is kept of one night.
 
-    :param values: ``id`` (a hash of :data:`IDENTITY`, ``name`` and ``group``) and :data:`VALUES`, in the units of the quantities;
+    :param values: ``id`` (a hash of :data:`IDENTITY`, ``name``, ``group``) and :data:`VALUES`, in the units of the quantities;
         ``lower`` and ``upper`` are the bounds of its reference that night, ``line_rate`` is in MB/s.
     :param metrics: ``id``, :data:`IDENTITY`, ``name``, ``group``, ``direction``.
     :param facts: what the night said of machine and software (:func:`~.session_values.facts`).
@@ -188,7 +188,7 @@ def _medians(session: str, samples: pl.DataFrame) -> pl.DataFrame:
     if odd.height:
         row = odd.row(0, named=True)
         raise BadInput(
-            f"session {session}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}: export that session again."
+            f"session {session}: {row['benchmark']} {row['quantity']} is {row['value']} {row['unit']}: export it again."
         )
     point = ["case", *(name for name in IDENTITY if name not in CONDITION)]
     sorted_values = pl.col("value").sort()
@@ -200,7 +200,9 @@ def _medians(session: str, samples: pl.DataFrame) -> pl.DataFrame:
     below = pl.col("n").replace_strict(ranks, default=1, return_dtype=pl.Int64)
     table = grouped.with_columns(low=pl.col("all").list.get(below - 1), high=pl.col("all").list.get(pl.col("n") - below))
     # The same number in other words is judged once, and a median of nothing is none; as the watch over nights does.
-    rank = pl.col("quantity").replace_strict({one: place for place, one in enumerate(JUDGED)}, default=None, return_dtype=pl.Int8)
+    rank = pl.col("quantity").replace_strict(
+        {one: place for place, one in enumerate(JUDGED)}, default=None, return_dtype=pl.Int8
+    )
     table = table.with_columns(rank=pl.when(pl.col("median") > 0).then(rank))
     best = pl.col("rank") == pl.col("rank").min().over([name for name in point if name != "quantity"])
     return table.with_columns(judged=best.fill_null(False)).drop("all", "rank")

@@ -1,7 +1,7 @@
 """What became of each session of a system, from its cases and from what was answered of it: green, red, or none of both.
 
-Green is a claim: a whole session, every case of it proven, and something it was held against that it reached. What was not measured,
-was measured in part, or was held against nothing is never green.
+Green is a claim: a whole session, every case of it proven, and something it was held against that it reached. What was not
+measured, was measured in part, or was held against nothing is never green.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from ..results.sessions import CONFIRMS
 from ..withdrawals import Withdrawal
 from . import names
 
+#: The label whose series is the system's own.
+NIGHTLY = "nightly"
 #: Characters of a reason that a page shows; the job's output has all of it.
 LONGEST_REASON = 600
 
@@ -166,12 +168,14 @@ def judge(
         rows = part.to_dicts()
         session = str(rows[0]["session"])
         missed, excused = _missed(folder, system, session) if sum(row["missed"] for row in rows) else ([], [])
-        said = [one for one in answers.get(session, ())]
+        said = list(answers.get(session, ()))
         found.append(_night(system, rows, missed, excused, said, gone.get(session), spoiled.get(session), ids.get(session, "")))
-    known = {one.session for one in found}
+    known, labels = {one.session for one in found}, [one.run for one in found if "=" not in one.run]
+    # Nobody knows its label: it may have been a night.
+    label = NIGHTLY if NIGHTLY in labels or not labels else labels[-1]
     for lost in unreadable.find(folder, [system]):
         if lost.session not in known:
-            found.append(_unreadable(system, lost.session, lost.started, lost.why, gone.get(lost.session)))
+            found.append(_unreadable(system, lost.session, lost.started, lost.why, gone.get(lost.session), label))
     return sorted(found, key=lambda one: (one.started, one.session))
 
 
@@ -311,12 +315,12 @@ def _finding(
     return f"{base}; measured in part" if state == "part" else f"{base}; held against nothing: no reference and no history"
 
 
-def _unreadable(system: str, session: str, started: datetime, why: str, withdrawn: Withdrawal | None) -> SiteNight:
+def _unreadable(system: str, session: str, started: datetime, why: str, withdrawn: Withdrawal | None, label: str) -> SiteNight:
     state = STATES["withdrawn" if withdrawn else "red"]
     text = f"This session cannot be read: {why}"
     none: dict[str, int] = dict.fromkeys(_GATES, 0)
     identity = names.digest(session, why, withdrawn)
-    return SiteNight(system, session, started, None, "", (), state, text, (text,), (), {}, none, withdrawn, identity)
+    return SiteNight(system, session, started, None, label, (), state, text, (text,), (), {}, none, withdrawn, identity)
 
 
 def without_session(answers: Mapping[str, Sequence[StoredAnswer]]) -> list[StoredAnswer]:

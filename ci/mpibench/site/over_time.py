@@ -58,7 +58,7 @@ class OverTime:
 
     :param nights: those that count, oldest first.
     :param metrics: one row per metric: ``id``, :data:`IDENTITY`, ``name``, ``group``, ``direction``.
-    :param drawn: of each of :data:`_DRAWN` an array of shape (metrics, nights) in the unit of the metric, NaN where there is none.
+    :param drawn: of each of :data:`_DRAWN` an array of shape (metrics, nights) in the metric's unit, NaN where there is none.
     :param judged: whether the watch over nights judges it, shape (metrics, nights).
     :param missed: whether its reference was missed, likewise.
     :param facts: of each night.
@@ -76,6 +76,11 @@ class OverTime:
         """Column of each session."""
         return {night.session: at for at, night in enumerate(self.nights)}
 
+    @cached_property
+    def columns(self) -> dict[str, list[Any]]:
+        """The names of the metrics, a list for each column."""
+        return self.metrics.to_dict(as_series=False)
+
     def families(self) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
         """Metrics of each family with ``row``, in the order of their names."""
         rows = self.metrics.with_row_index("row")
@@ -91,7 +96,9 @@ def read(nights: Sequence[SiteNight], kept: Kept, stems: Mapping[str, str]) -> O
     chosen = [night for night in nights if night.session in stems][-MOST_NIGHTS:]
     files = [stems[night.session] for night in chosen]
     values = kept.values(files)
-    metrics = kept.metrics(files, values).sort(["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes"])
+    metrics = kept.metrics(files, values).sort(
+        ["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes"]
+    )
     rows = metrics.select("id").with_row_index("row")
     placed = values.join(rows, on="id")
     row, night = placed["row"].to_numpy(), placed["night"].to_numpy()
