@@ -235,7 +235,7 @@ def changes_script(series: Series) -> str:
         for night in series.nights
         if night.withdrawn
     ]
-    text = json.dumps({"changes": found, "withdrawn": gone}, ensure_ascii=True)
+    text = json.dumps({"changes": found, "withdrawn": gone}, ensure_ascii=True).replace("<", "\\u003c")
     return f"mpibenchChanges({text});\n"
 
 
