@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,13 @@ from ..night import answers
 from ..night.answers import StoredAnswer
 from ..pages import page
 from ..report.summary import OUTCOMES, format_number
-from ..results import eligibility
+from ..results import eligibility, unreadable
 from ..watch import gate
 from . import metric_page, names, night_page, nights, over_time, series_page
 from .medians import Kept
 from .metric_page import MetricFamily
 from .nights import STATES, SiteNight
-from .series import CaseHistory, Series, anchor, family_file, is_confirming, labels_of, with_outcomes
+from .series import CaseHistory, Series, anchor, family_file, is_confirming, labels_of
 from .writer import SiteWriter
 
 TEMPLATES = page.environment(__package__, number=format_number)
@@ -106,15 +106,17 @@ class _Build:
 
     def series_of(self, system: str) -> list[Series]:
         """Series of a system, that of its nights first."""
-        cases = with_outcomes(nights.light_cases(self.folder, system))
+        lost = unreadable.find(self.folder, [system])
+        cases = nights.light_cases(self.folder, system, lost)
         kept = Kept(self.kept / "medians" / names.file_name((system,)), self.folder, system)
-        identities = nights.identities(self.folder, system)
+        ids = nights.identities(self.folder, system)
         measured = set(eligibility.split_cases(cases).eligible["session"])
-        stems = {session: kept.bring(session, identity) for session, identity in identities.items() if session in measured}
+        stems = {session: kept.bring(session, identity) for session, identity in ids.items() if session in measured}
         spoiled = {session: why for session, stem in stems.items() if (why := kept.about(stem)["spoiled"])}
-        every = nights.judge(self.folder, system, cases, self.answers, spoiled)
+        by = nights.Judging(self.folder, system, cases, ids, self.answers, spoiled, lost)
+        every = nights.judge(by)
         if self._ask_the_gate(system, every):
-            every = nights.judge(self.folder, system, cases, self.answers, spoiled)
+            every = nights.judge(by)
         kept.forget_unused()
         return [self._series(system, run, every, cases, kept, stems) for run in labels_of(every)]
 
@@ -157,8 +159,7 @@ class _Build:
         own = [night for night in every if night.run == run and not is_confirming(night)]
         ids = [night.session for night in own]
         table = cases.filter(pl.col("session").is_in(ids))
-        counting = [night for night in own if night.withdrawn is None]
-        over = over_time.read(counting, kept, stems)
+        over = over_time.read([night for night in own if night.withdrawn is None], kept, stems)
         nodes = {session: _nodes(part["nodelist"]) for (session,), part in table.group_by("session")}
         confirming: dict[str, list[SiteNight]] = {}
         for night in filter(is_confirming, every):
@@ -169,6 +170,10 @@ class _Build:
         except BadInput as error:
             events = []
             self.sentences.append(f"{system}: no change points are shown: {error}")
+        slower = over_time.worse_nights(over, events)
+        own = [nights.is_worse(night, slower.get(night.session, ())) for night in own]
+        judged = {night.session: night for night in own}
+        over = replace(over, nights=[judged[night.session] for night in over.nights])
         return Series(system, run, own, table, over, events, over_time.fact_changes(over, nodes), lost, confirming)
 
     def assets(self) -> None:

@@ -23,7 +23,9 @@ MOST_FIGURES = 3
 USUAL_NIGHTS = 30
 #: Size in px of the small curve.
 WIDTH, HEIGHT = 132, 34
-#: Nights in it.
+#: Percent of the line rate above which a number is not that of the fabric (``references.PAYLOAD_EXCESS``).
+ABOVE_PERCENT = 103.0
+#: Nights in the small curve.
 CURVE_NIGHTS = 60
 
 
@@ -69,6 +71,11 @@ class FabricFigure:
         if self.line_rate is None or self.percent_of_line_rate is None:
             return ""
         return f"{self.percent_of_line_rate:.0f} % of the line rate, {format_number(self.line_rate)} {self.unit}"
+
+    @property
+    def above_line_rate(self) -> bool:
+        """Whether it is more than the fabric can carry, rounding and timers allowed for."""
+        return (self.percent_of_line_rate or 0) > ABOVE_PERCENT
 
     @property
     def change_text(self) -> str:

@@ -136,6 +136,8 @@ def _proof(
     page_folder: Path,
 ) -> dict[str, Any]:
     failed = row["outcome"] in ("failed", "interrupted")
+    reason = plain_reason(long.get("reason"))
+    sentences = list(long.get("sentences") or ()) if row["evidence"] != "proven" else []
     version = str(long.get("library_version") or "").strip().splitlines()
     return {
         **_row(series, row),
@@ -145,8 +147,8 @@ def _proof(
         "seconds": row["seconds"],
         "uuid": row["case"],
         "name": row["name"],
-        "reason": plain_reason(long.get("reason")) if failed else "",
-        "sentences": list(long.get("sentences") or ()) if row["evidence"] != "proven" else [],
+        "reason": reason if failed and reason not in sentences else "",
+        "sentences": sentences,
         "library": long.get("library") or "",
         "version": version[0] if version else "",
         "condition": [(name, value) for name, value in flat.items() if shared.get(name) != value],

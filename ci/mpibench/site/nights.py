@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -21,9 +21,10 @@ from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS
 from .. import withdrawals
 from ..night.answers import NO_SESSION, StoredAnswer
 from ..report.summary import OUTCOMES
-from ..results import confirmations, dataset, eligibility, selection_options, session_values, unreadable
+from ..results import confirmations, dataset, eligibility, selection_options, session_values
 from ..results.dataset_layout import read_labels
 from ..results.sessions import CONFIRMS
+from ..results.unreadable import Unreadable
 from ..withdrawals import Withdrawal
 from . import names
 
@@ -129,19 +130,34 @@ def outcome_of(row: Mapping[str, Any]) -> str:
     return "passed" if row["held"] else "recorded" if facts.measured else "proven"
 
 
-def light_cases(folder: Path, system: str) -> pl.DataFrame:
-    """All cases of a system that can be read, withdrawn ones among them, with counts of their reference checks.
+def light_cases(folder: Path, system: str, lost: Sequence[Unreadable]) -> pl.DataFrame:
+    """All cases of a system that can be read, withdrawn ones among them, with ``outcome`` and counts of reference checks.
 
+    :param lost: sessions that cannot be read.
     :raises BadInput: a damaged dataset, or a session that is there twice.
     """
-    session_values.cases_of(folder, system)  # which refuses what is there twice
-    lost = [one.session for one in unreadable.find(folder, [system])]
     outcome = pl.element().struct.field("outcome")
     counts = {name: pl.col("gates").list.eval(outcome == word).list.sum().fill_null(0) for name, word in _GATES.items()}
     reason = pl.col("reason").fill_null("").str.slice(0, LONGEST_REASON)
     first = pl.col("sentences").list.first().fill_null("").str.slice(0, LONGEST_REASON)
-    table = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in(lost))
-    return table.select(*LIGHT, reason=reason, sentence=first, **counts).collect().sort("started", "session", "case")
+    table = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in([one.session for one in lost]))
+    found = table.select(*LIGHT, reason=reason, sentence=first, **counts).collect().sort("started", "session", "case")
+    if found["case"].is_duplicated().any():
+        session_values.cases_of(folder, system)  # which says what is there twice
+    return _with_outcomes(found)
+
+
+def _with_outcomes(cases: pl.DataFrame) -> pl.DataFrame:
+    """The cases with ``outcome``; one look per distinct combination."""
+    counts = [(pl.col(name) > 0).cast(pl.Int64).alias(name) for name in ("held", "missed")]
+    owes = pl.col("measurement").fill_null(pl.col("group").is_not_null()).alias("measurement")
+    measured = (pl.col("samples") > 0).fill_null(False).cast(pl.Int64).alias("samples")
+    facts = cases.select("result", "fail_phase", "evidence", "superseded", measured, owes, *counts)
+    distinct = facts.unique()
+    outcomes = [outcome_of({**row, "group": None}) for row in distinct.to_dicts()]
+    distinct = distinct.with_columns(outcome=pl.Series(outcomes, dtype=pl.String))
+    joined = facts.join(distinct, on=facts.columns, how="left", nulls_equal=True, maintain_order="left")
+    return cases.with_columns(joined["outcome"])
 
 
 def identities(folder: Path, system: str) -> dict[str, str]:
@@ -154,28 +170,45 @@ def identities(folder: Path, system: str) -> dict[str, str]:
     return {session: names.digest(*parts) for session, parts in found.items()}
 
 
-def judge(
-    folder: Path, system: str, cases: pl.DataFrame, answers: Mapping[str, Sequence[StoredAnswer]], spoiled: Mapping[str, str]
-) -> list[SiteNight]:
-    """Every session of a system, oldest first; also those that cannot be read.
+class Judging(NamedTuple):
+    """What nights of a system are judged by.
 
     :param cases: :func:`light_cases`.
+    :param ids: :func:`identities`.
+    :param answers: by session.
     :param spoiled: why values of a session cannot be used, by session.
+    :param lost: sessions that cannot be read.
     """
-    gone, ids = withdrawals.find(folder), identities(folder, system)
-    found = []
-    for part in cases.partition_by("session", maintain_order=True):
-        rows = part.to_dicts()
-        session = str(rows[0]["session"])
-        missed, excused = _missed(folder, system, session) if sum(row["missed"] for row in rows) else ([], [])
-        said = list(answers.get(session, ()))
-        found.append(_night(system, rows, missed, excused, said, gone.get(session), spoiled.get(session), ids.get(session, "")))
+
+    folder: Path
+    system: str
+    cases: pl.DataFrame
+    ids: Mapping[str, str]
+    answers: Mapping[str, Sequence[StoredAnswer]]
+    spoiled: Mapping[str, str]
+    lost: Sequence[Unreadable]
+
+
+def judge(by: Judging) -> list[SiteNight]:
+    """Every session of a system, oldest first; also those that cannot be read."""
+    gone = withdrawals.find(by.folder)
+    counted = by.cases.filter(pl.col("measurement").fill_null(True) | (pl.col("result") != "pass"))
+    failed: dict[str, list[dict[str, Any]]] = {}
+    for row in counted.filter(pl.col("outcome").is_in(["failed", "interrupted"])).to_dicts():
+        failed.setdefault(str(row["session"]), []).append(row)
+    counts: dict[str, dict[str, int]] = {}
+    for session, outcome, count in counted.group_by("session", "outcome").len().iter_rows():
+        counts.setdefault(session, {})[outcome] = count
+    said_first = [pl.col(name).drop_nulls().first() for name in ("cmdline", "session_seconds", "labels", "started")]
+    sessions = by.cases.group_by("session", maintain_order=True).agg(*said_first, *(pl.col(name).sum() for name in _GATES))
+    found = [
+        _night(by, row, counts.get(row["session"], {}), failed.get(row["session"], []), gone.get(row["session"]))
+        for row in sessions.to_dicts()
+    ]
     known, labels = {one.session for one in found}, [one.run for one in found if "=" not in one.run]
     # Nobody knows its label: it may have been a night.
     label = NIGHTLY if NIGHTLY in labels or not labels else labels[-1]
-    for lost in unreadable.find(folder, [system]):
-        if lost.session not in known:
-            found.append(_unreadable(system, lost.session, lost.started, lost.why, gone.get(lost.session), label))
+    found += [_unreadable(by.system, one, gone.get(one.session), label) for one in by.lost if one.session not in known]
     return sorted(found, key=lambda one: (one.started, one.session))
 
 
@@ -195,37 +228,39 @@ def _missed(folder: Path, system: str, session: str) -> tuple[list[str], list[st
 
 
 def _night(
-    system: str,
-    rows: Sequence[Mapping[str, Any]],
-    missed: Sequence[str],
-    excused: Sequence[str],
-    said: Sequence[StoredAnswer],
+    by: Judging,
+    session: Mapping[str, Any],
+    counted: Mapping[str, int],
+    failing: Sequence[Mapping[str, Any]],
     withdrawn: Withdrawal | None,
-    spoiled: str | None,
-    identity: str,
 ) -> SiteNight:
-    counted = [row for row in rows if row["measurement"] is not False or row["result"] != "pass"]
-    outcomes = [(row, outcome_of(row)) for row in counted]
-    counts = Counter(outcome for _, outcome in outcomes)
-    references = {name: sum(row[name] for row in rows) for name in _GATES}
-    failed = [row for row, outcome in outcomes if outcome == "failed" and not _only_excused(row, missed)]
+    """A session that can be read.
+
+    :param session: its row; ``counted``: its cases by outcome; ``failing``: rows of those that failed or were interrupted.
+    """
+    uuid = str(session["session"])
+    said, spoiled = list(by.answers.get(uuid, ())), by.spoiled.get(uuid)
+    missed, excused = _missed(by.folder, by.system, uuid) if session["missed"] else ([], [])
+    counts, references = Counter(counted), {name: int(session[name]) for name in _GATES}
+    failed = [row for row in failing if row["outcome"] == "failed" and not _only_excused(row, missed)]
     ran = sum(counts[name] for name in OUTCOMES if name not in ("skipped", "retried", "dry"))
     problems = [f"values of this session cannot be used: {spoiled}"] if spoiled else []
     problems += [why_failed(row) for row in failed]
     problems += [f"interrupted: {counts['interrupted']} of {ran} cases did not run to their end"] * bool(counts["interrupted"])
-    problems += [one for one in missed if not any(one in other for other in problems)]
+    problems += missed
     problems += ["no case of this session ran"] * (not ran)
+    known = (["evidence: "] if failed else []) + (["reference: "] if missed else [])
     for answer in said:
-        problems += [one for one in answer.problems if one not in problems]
-    labels = read_labels(rows[0]["labels"])
-    options = selection_options.narrowing(next(filter(None, (row["cmdline"] for row in rows)), ""))
-    judged = references["held"] + sum(answer.judged for answer in said if answer.passed)
-    state = _state(bool(problems), withdrawn is not None, options, judged)
+        # What its own cases say need not be said twice.
+        problems += [one for one in answer.problems if one not in problems and not one.startswith(tuple(known))]
+    labels = read_labels(session["labels"])
+    options = selection_options.narrowing(session["cmdline"] or "")
+    state = _state(bool(problems), withdrawn is not None, options, references["held"] + _held_against(said))
     return SiteNight(
-        system,
-        str(rows[0]["session"]),
-        rows[0]["started"],
-        next((row["session_seconds"] for row in rows if row["session_seconds"] is not None), None),
+        by.system,
+        uuid,
+        session["started"],
+        session["session_seconds"],
         labels.get("run", "") if CONFIRMS not in labels else f"{CONFIRMS}={labels[CONFIRMS]}",
         options,
         STATES[state],
@@ -235,8 +270,34 @@ def _night(
         {name: counts[name] for name in OUTCOMES if counts[name]},
         references,
         withdrawn,
-        names.digest(identity, *said, withdrawn, spoiled, *missed, *excused),
+        names.digest(by.ids.get(uuid, ""), *said, withdrawn, spoiled, *missed, *excused),
     )
+
+
+def _held_against(said: Sequence[StoredAnswer]) -> int:
+    """Metrics that were held against the nights before and passed."""
+    return sum(answer.judged for answer in said if answer.passed)
+
+
+def is_worse(night: SiteNight, problems: Sequence[str]) -> SiteNight:
+    """The night with what became worse before or in it, and lasted: what holds nights before refused, however well they ran."""
+    new = [one for one in problems if one not in night.problems]
+    if not new or night.withdrawn:
+        return night
+    red = night.state.name == "red"
+    return replace(
+        night,
+        state=STATES["red"],
+        finding=night.finding if red else _counted(new),
+        problems=(*night.problems, *new),
+        identity=names.digest(night.identity, *new),
+    )
+
+
+def _counted(problems: Sequence[str]) -> str:
+    """The first problem, and how many others there are."""
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{first_line(problems[0], 220)}{more}"
 
 
 def _only_excused(row: Mapping[str, Any], missed: Sequence[str]) -> bool:
@@ -302,25 +363,25 @@ def _finding(
     if withdrawn is not None:
         return f"Withdrawn by {withdrawn.who} on {withdrawn.when[:10]}: {withdrawn.why}"
     if problems:
-        worst = next((answer.finding for answer in reversed(said) if not answer.passed and answer.finding), problems[0])
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         head = f"{failed} of {ran} cases failed: " if failed else ""
-        return f"{head}{first_line(worst, 220)}{more}"
+        return f"{head}{_counted(problems)}"
     proven = sum(counts.get(name, 0) for name in ("passed", "recorded", "proven"))
     base = f"{proven} of {ran} cases proven"
     if state == "green":
-        history = sum(answer.judged for answer in said if answer.passed)
+        history = _held_against(said)
         beside = f", {history} metrics as in the nights before" if history else ""
         return f"{base}, {references['held']} references held, none missed{beside}"
     return f"{base}; measured in part" if state == "part" else f"{base}; held against nothing: no reference and no history"
 
 
-def _unreadable(system: str, session: str, started: datetime, why: str, withdrawn: Withdrawal | None, label: str) -> SiteNight:
+def _unreadable(system: str, lost: Unreadable, withdrawn: Withdrawal | None, label: str) -> SiteNight:
     state = STATES["withdrawn" if withdrawn else "red"]
-    text = f"This session cannot be read: {why}"
+    text = f"This session cannot be read: {lost.why}"
     none: dict[str, int] = dict.fromkeys(_GATES, 0)
-    identity = names.digest(session, why, withdrawn)
-    return SiteNight(system, session, started, None, label, (), state, text, (text,), (), {}, none, withdrawn, identity)
+    identity = names.digest(lost.session, lost.why, withdrawn)
+    return SiteNight(
+        system, lost.session, lost.started, None, label, (), state, text, (text,), (), {}, none, withdrawn, identity
+    )
 
 
 def without_session(answers: Mapping[str, Sequence[StoredAnswer]]) -> list[StoredAnswer]:

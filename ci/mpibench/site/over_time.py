@@ -178,20 +178,47 @@ def _one_a_day(nights: Sequence[SiteNight]) -> list[int]:
     return sorted(chosen.values())
 
 
+#: Nights for which a change for the worse that lasts is held against a night, as the gate holds it.
+REMEMBERED_NIGHTS = 90
+#: Nights before a change that say what was before it, and nights in a row that say what is.
+_BEFORE, _NOW = 14, drift.FEWEST_CHANGED
+
+
+def worse_nights(over: OverTime, events: Sequence[Event]) -> dict[str, list[str]]:
+    """Nights in which a change for the worse holds that nobody accepted, with a sentence for each, by session."""
+    found: dict[str, list[str]] = {}
+    for event in events:
+        for at in _held_from(over, event) if event.worse else ():
+            found.setdefault(over.nights[at].session, []).append(f"drift: {event}")
+    return found
+
+
 def lasts(over: OverTime, event: Event) -> bool:
-    """Whether the last three nights are nearer to what came after a change than to what was before it."""
+    """Whether a change for the worse still holds in the last night."""
+    held = _held_from(over, event)
+    return bool(held) and held[-1] == len(over.nights) - 1
+
+
+def _held_from(over: OverTime, event: Event) -> list[int]:
+    """Nights from a change on that are nearer to what came after it than to what was before, without a gap of three."""
     keys = event.metrics.select(*_WATCHED).unique()
     rows = over.metrics.with_row_index("row").join(keys, on=_WATCHED, how="semi", nulls_equal=True)["row"].to_numpy()
-    at = over.place.get(event.session)
-    if at is None or not len(rows) or not at:
-        return False
+    start = over.place.get(event.session)
+    if start is None or not len(rows) or not start:
+        return []
+    sign = np.where((over.metrics["direction"][rows.tolist()] == LOWER).to_numpy(), 1.0, -1.0)
     table = over.drawn["median"][rows]
-    with np.errstate(all="ignore"):
-        sign = np.where((over.metrics["direction"][rows.tolist()] == LOWER).to_numpy(), 1.0, -1.0)
-        before, now = _middle(table[:, max(0, at - 14) : at]), _middle(table[:, -drift.FEWEST_CHANGED :])
-        moved = sign * np.log(now / before)
-    known = moved[np.isfinite(moved)]
-    return bool(len(known) and np.median(known) > np.log1p(event.slower) / 2)
+    before = _middle(table[:, max(0, start - _BEFORE) : start])
+    held: list[int] = []
+    for at in range(start, min(len(over.nights), start + REMEMBERED_NIGHTS)):
+        with np.errstate(all="ignore"):
+            moved = sign * np.log(_middle(table[:, max(start, at + 1 - _NOW) : at + 1]) / before)
+        known = moved[np.isfinite(moved)]
+        if len(known) and np.median(known) > np.log1p(event.slower) / 2:
+            held.append(at)
+        elif len(known) and (not held or at - held[-1] >= _NOW):
+            break
+    return held
 
 
 def _middle(table: Array) -> Array:

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from ..results.sessions import CONFIRMS
 from ..watch.drift import Event
 from . import names
-from .nights import NIGHTLY, STATES, NightState, SiteNight, condition_text, outcome_of
+from .nights import NIGHTLY, STATES, NightState, SiteNight, condition_text
 from .over_time import FAMILY, FactChange, OverTime
 
 #: What makes cases of different nights the same case; a case that was skipped knows its processes per node by symbol only.
@@ -24,25 +24,29 @@ _OF_METRIC = ("partition", "stack", "name", "fabric", "nodes", "ppn", "pinning",
 NOT_RUN = ("skipped", "dry", "retried")
 
 
-@dataclass(frozen=True)
-class CaseRun:
+class CaseRun(NamedTuple):
     """A case in one night.
 
-    :param row: of :func:`~.nights.light_cases`, with ``outcome``.
+    :param stored: its outcome, a key of :data:`~mpibench.report.summary.OUTCOMES`.
+    :param case: its id in ReFrame.
+    :param nodes: of its job, comma-separated.
     """
 
     night: SiteNight
-    row: Mapping[str, Any]
+    stored: str
+    case: str
+    job: str
+    nodes: str
 
     @property
     def outcome(self) -> str:
-        """Key of :data:`~mpibench.report.summary.OUTCOMES`; of a withdrawn session ``withdrawn``."""
-        return "withdrawn" if self.night.withdrawn else str(self.row["outcome"])
+        """Its outcome; of a withdrawn session ``withdrawn``."""
+        return "withdrawn" if self.night.withdrawn else self.stored
 
     @property
     def anchor(self) -> str:
         """Place of its proof on the night's page of proofs."""
-        return anchor(str(self.row["case"]))
+        return anchor(self.case)
 
 
 def anchor(case: str) -> str:
@@ -56,11 +60,13 @@ class CaseHistory:
 
     :param file: name of its page, the same in every build.
     :param runs: oldest first; nights in which it was skipped are not among them.
+    :param of_metric: what its metrics are known by.
     """
 
     file: str
     title: str
     runs: Sequence[CaseRun]
+    of_metric: tuple[Any, ...]
 
     @property
     def last(self) -> CaseRun:
@@ -86,7 +92,7 @@ class Series:
 
     :param run: the label; empty without one.
     :param nights: all its sessions, oldest first, those that were withdrawn or cannot be read among them.
-    :param cases: rows of :func:`~.nights.light_cases` with ``outcome``.
+    :param cases: rows of :func:`~.nights.light_cases`.
     :param changes: what differs from the night before, by session.
     :param lost: days on which a night of this label stored no session, with its answer.
     :param confirming: sessions that measured one of these again, by its id.
@@ -155,20 +161,26 @@ class Series:
         ran = self.cases.filter(~pl.col("outcome").is_in(NOT_RUN))
         found = []
         for key, part in ran.partition_by(CASE, as_dict=True, maintain_order=True).items():
-            runs = [CaseRun(self.by_session[row["session"]], row) for row in part.to_dicts()]
-            title = condition_text(runs[-1].row)
-            test = str(runs[-1].row["name"]).split(" ")[0]
-            found.append(CaseHistory(names.file_name((title, *key)), f"{test}: {title}", runs))
+            rows = part.select("session", "outcome", "case", "job_id", "nodelist").iter_rows()
+            runs = [
+                CaseRun(self.by_session[session], outcome, case, job or "", on or "")
+                for session, outcome, case, job, on in rows
+            ]
+            last = part.row(-1, named=True)
+            title = condition_text(last)
+            test = str(last["name"]).split(" ")[0]
+            of_metric = tuple(last[name] for name in _OF_METRIC)
+            found.append(CaseHistory(names.file_name((title, *key)), f"{test}: {title}", runs, of_metric))
         return sorted(found, key=lambda one: one.title)
 
     @cached_property
     def case_files(self) -> dict[str, str]:
         """Name of the page of each case, by its id in ReFrame."""
-        return {str(run.row["case"]): one.file for one in self.histories for run in one.runs}
+        return {run.case: one.file for one in self.histories for run in one.runs}
 
     @cached_property
     def _files_by_metric(self) -> dict[tuple[Any, ...], str]:
-        return {tuple(run.row[name] for name in _OF_METRIC): one.file for one in self.histories for run in one.runs}
+        return {one.of_metric: one.file for one in self.histories}
 
     def case_of_metric(self, row: Mapping[str, Any]) -> str:
         """Name of the page of the case that measures a metric; empty where there is none."""
@@ -189,19 +201,6 @@ def family_file(family: Sequence[Any]) -> str:
     named = dict(zip(FAMILY, family, strict=True))
     words = (named["benchmark"], named["quantity"], named["fabric"] or named["partition"], named["nodes"], named["ppn"])
     return names.file_name((*words, *family))
-
-
-def with_outcomes(cases: pl.DataFrame) -> pl.DataFrame:
-    """The cases with ``outcome``; one look per distinct combination."""
-    counts = [(pl.col(name) > 0).cast(pl.Int64).alias(name) for name in ("held", "missed")]
-    owes = pl.col("measurement").fill_null(pl.col("group").is_not_null()).alias("measurement")
-    measured = (pl.col("samples") > 0).fill_null(False).cast(pl.Int64).alias("samples")
-    facts = cases.select("result", "fail_phase", "evidence", "superseded", measured, owes, *counts)
-    distinct = facts.unique()
-    rows = [{**row, "group": None} for row in distinct.to_dicts()]
-    distinct = distinct.with_columns(outcome=pl.Series([outcome_of(row) for row in rows], dtype=pl.String))
-    joined = facts.join(distinct, on=facts.columns, how="left", nulls_equal=True, maintain_order="left")
-    return cases.with_columns(joined["outcome"])
 
 
 def labels_of(nights: Sequence[SiteNight]) -> list[str]:

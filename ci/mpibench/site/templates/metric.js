@@ -9,6 +9,8 @@
   const plot = document.getElementById("plot"), hidden = new Set();
   const pick = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const symbols = {{ symbols | list | tojson }};
+  const strokes = {solid: "\u2501", dash: "\u254d", dot: "\u2508", dashdot: "\u2509"};
+  const signs = {{ symbols | tojson }};
   const night = (page) => `../nights/${page}.html`;
 
   function line(metric) {
@@ -94,13 +96,13 @@
     const narrow = plot.clientWidth < 560;
     const layout = {
       height: narrow ? 340 : 440, margin: {l: 56, r: 12, t: 12, b: 48}, showlegend: false, hovermode: "closest",
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: {color: pick("--ink"), size: 12},
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: {color: pick("--ink"), size: 12}, modebar: {bgcolor: "rgba(0,0,0,0)", color: pick("--soft"), activecolor: pick("--link")},
       xaxis: {...axis, type: "date", nticks: narrow ? 4 : 8}, yaxis: {...axis, title: {text: `${family.quantity}${family.unit ? ` [${family.unit}]` : ""}`}, rangemode: zero ? "tozero" : "normal"},
       yaxis2: {overlaying: "y", range: [0, 1], visible: false, fixedrange: true},
       shapes: family.events.map((one) => ({type: "line", x0: `${one.day}T00:00`, x1: `${one.day}T00:00`, yref: "paper", y0: 0, y1: 1,
         line: {color: pick(one.worse ? "--bad" : "--good"), width: 1.5, dash: "dashdot"}})),
     };
-    const options = {responsive: true, displaylogo: false, displayModeBar: !narrow, toImageButtonOptions: {format: "svg"}};
+    const options = {responsive: true, displaylogo: false, displayModeBar: narrow ? false : "hover", toImageButtonOptions: {format: "svg"}};
     return Plotly.react(plot, [...bounds, ...shown, ...notes], layout, options).then(() => { names(shown); });
   }
 
@@ -108,7 +110,7 @@
     const list = document.getElementById("legend");
     list.replaceChildren(...shown.map((one) => {
       const item = document.createElement("li"), button = document.createElement("button"), sign = document.createElement("span");
-      sign.textContent = "\u25cf "; sign.style.color = one.line.color; sign.setAttribute("aria-hidden", "true");
+      sign.textContent = `${strokes[one.line.dash]}${signs[one.marker.symbol]} `; sign.style.color = one.line.color; sign.setAttribute("aria-hidden", "true");
       button.append(sign, one.name);
       button.type = "button"; button.setAttribute("aria-pressed", String(one.visible));
       button.addEventListener("click", () => { if (!hidden.delete(one.name)) hidden.add(one.name); draw(); });

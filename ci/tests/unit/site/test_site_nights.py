@@ -11,6 +11,7 @@ import pytest
 
 from mpibench import withdrawals
 from mpibench.night import answers
+from mpibench.results import unreadable
 from mpibench.site import medians, nights, outputs, series
 from mpibench.site.nights import SiteNight
 from site_nights import gate
@@ -20,9 +21,10 @@ HELD = {"gates": [gate("Uniband.bandwidth.0004194304", 110.0, 100.0)]}
 MISSED = {"gates": [gate("Uniband.bandwidth.0004194304", 90.0, 100.0, "fail")]}
 
 
-def judged(folder: Path, **said: str) -> list[SiteNight]:
-    cases = series.with_outcomes(nights.light_cases(folder, "testbed"))
-    return nights.judge(folder, "testbed", cases, answers.read(folder), said)
+def judged(folder: Path, **spoiled: str) -> list[SiteNight]:
+    lost = unreadable.find(folder, ["testbed"])
+    cases, ids = nights.light_cases(folder, "testbed", lost), nights.identities(folder, "testbed")
+    return nights.judge(nights.Judging(folder, "testbed", cases, ids, answers.read(folder), spoiled, lost))
 
 
 def only(folder: Path) -> SiteNight:
@@ -38,7 +40,11 @@ def only(folder: Path) -> SiteNight:
         ({"where": HELD, "command_line": "reframe -c reframe_tests -r -n PingPong"}, "part", "measured in part"),
         ({"where": MISSED}, "red", "Uniband.bandwidth.0004194304 is 90 MB/s"),
         ({"where": MISSED, "result": "fail"}, "red", "references missed"),
-        ({"where": {**HELD, "reason": "sanity error: went over lo"}, "evidence": "contradicted", "result": "fail"}, "red", "went over lo"),
+        (
+            {"where": {**HELD, "reason": "sanity error: went over lo"}, "evidence": "contradicted", "result": "fail"},
+            "red",
+            "went over lo",
+        ),
         ({"where": HELD, "evidence": "missing"}, "red", "no proof of its condition was stored"),
         ({"result": "abort"}, "red", "interrupted: 1 of 1 cases"),
         ({"result": "skip", "evidence": ""}, "red", "no case of this session ran"),
@@ -175,6 +181,6 @@ def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
 
 def test_outcomes_are_those_of_the_report(tmp_path: Path) -> None:
     write_session(tmp_path, 0, where=[HELD, MISSED, {"result": "skip", "evidence": None}, {"samples": 0}, {"superseded": True}])
-    cases = series.with_outcomes(nights.light_cases(tmp_path, "testbed"))
+    cases = nights.light_cases(tmp_path, "testbed", ())
     assert cases["outcome"].to_list() == ["passed", "failed", "skipped", "proven", "retried"]
     assert cases.filter(pl.col("outcome").is_null()).height == 0

@@ -40,7 +40,7 @@ def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored(folder:
 def test_who_names_a_withdrawn_session_is_told_why_it_is_none(folder: Path) -> None:
     last = newest(folder)
     withdrawals.withdraw(folder, last, "wrong cable")
-    with pytest.raises(BadInput, match="was withdrawn by .* wrong cable; it takes part in no verdict"):
+    with pytest.raises(BadInput, match=r"was withdrawn by .* wrong cable; it takes part in no verdict"):
         session_values.find_session(folder, last[:13])
     with pytest.raises(BadInput, match="wrong cable"):
         session_values.read(folder, "testbed", last)
@@ -82,7 +82,9 @@ def test_a_session_is_withdrawn_once_and_restored_once(folder: Path) -> None:
         withdrawals.withdraw(folder, last, "second reason")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"session": "other", "why": "x", "who": "y", "when": "2026-01-01T00:00:00Z"}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"session": "other", "why": "x", "who": "y", "when": "2026-01-01T00:00:00Z"}']
+)
 def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
     """Which session takes no part is not known then: no answer may rest on a guess."""
     path = folder / withdrawals.FOLDER / "session.json"
