@@ -241,7 +241,7 @@ class _Build:
         for family in found:
             for month, there in places.items():
                 self._values(folder, family, month, there, digests[month])
-            told = names.digest(last, *map(str, family.events))
+            told = names.digest(last, *(str(event) for event, _ in family.events))
 
             def shown(family: MetricFamily = family) -> dict[str, Any]:
                 return {"series": series, **metric_page.content(family)}

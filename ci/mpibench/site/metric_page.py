@@ -17,12 +17,10 @@ from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..report.summary import format_number
 from ..results.quantity_text import size_text, unit_text
-from ..results.session_values import METRIC
 from ..statistics.two_sides import Array
 from ..watch.drift import Event
-from . import names
+from . import names, over_time
 from .figures import bounds_text
-from .medians import IDENTITY
 from .night_page import family_place, family_title
 from .nights import SiteNight
 from .over_time import FAMILY, MOST_CHANGES, OverTime
@@ -32,7 +30,6 @@ from .series import Series, family_file
 DIGITS = 5
 #: Nights in the table that stands on the page itself.
 TABLE_NIGHTS = 14
-_KEYS = tuple(name for name in METRIC if name in IDENTITY)
 
 
 @dataclass(frozen=True)
@@ -41,13 +38,13 @@ class MetricFamily:
 
     :param family: words of :data:`FAMILY`.
     :param metrics: its metrics with ``row``.
-    :param events: changes that some of them are part of.
+    :param events: changes that some of them are part of, and how many of them.
     """
 
     series: Series
     family: tuple[Any, ...]
     metrics: pl.DataFrame
-    events: Sequence[Event]
+    events: Sequence[tuple[Event, int]]
 
     @cached_property
     def file(self) -> str:
@@ -82,11 +79,12 @@ class MetricFamily:
 
 def families(series: Series) -> list[MetricFamily]:
     """All families of a series."""
+    touched = [(event, over_time.rows_of(series.over, event)) for event in series.events]
     found = []
-    touched = [(event, event.metrics.select(*_KEYS).unique()) for event in series.events]
     for family, metrics in series.over.families():
-        events = [event for event, keys in touched if metrics.join(keys, on=_KEYS, how="semi", nulls_equal=True).height]
-        found.append(MetricFamily(series, family, metrics, events))
+        rows = metrics["row"].to_numpy()
+        counts = [(event, int(np.isin(rows, changed).sum())) for event, changed in touched]
+        found.append(MetricFamily(series, family, metrics, [(event, count) for event, count in counts if count]))
     return found
 
 
@@ -172,18 +170,13 @@ def content(family: MetricFamily) -> dict[str, Any]:
         "family": family,
         "sizes": [(size, size_text(size)) for size in sizes],
         "chosen": chosen,
-        "events": [(event, _of_family(event, family)) for event in family.events],
+        "events": family.events,
         "table": _table(family, metrics, chosen),
         "chosen_text": size_text(chosen),
         "cases": sorted((titles.get(file, text), file) for file, text in cases.items() if file),
         "months": list(months(over)),
         "data": _data(family, metrics, chosen),
     }
-
-
-def _of_family(event: Event, family: MetricFamily) -> int:
-    """How many metrics of a family are part of a change."""
-    return family.metrics.join(event.metrics.select(*_KEYS).unique(), on=_KEYS, how="semi", nulls_equal=True).height
 
 
 def _data(family: MetricFamily, metrics: Sequence[Mapping[str, Any]], chosen: int | None) -> dict[str, Any]:
@@ -213,7 +206,7 @@ def _data(family: MetricFamily, metrics: Sequence[Mapping[str, Any]], chosen: in
                 "worse": event.worse,
                 "page": next((n.page for n in family.series.over.nights if n.session == event.session), ""),
             }
-            for event in family.events
+            for event, _ in family.events
         ],
     }
 
@@ -243,8 +236,8 @@ def _table(family: MetricFamily, metrics: Sequence[Mapping[str, Any]], size: int
     """The last nights of one size as a table, for who has no script or does not see charts."""
     over = family.series.over
     lines = [row for row in metrics if row["message_bytes"] == size]
-    places = [at for at in range(len(over.nights)) if not all(np.isnan(over.drawn["median"][row["row"], at]) for row in lines)]
-    last = places[-TABLE_NIGHTS:][::-1]
+    known = ~np.isnan(over.drawn["median"][[row["row"] for row in lines]]).all(axis=0)
+    last = np.flatnonzero(known)[-TABLE_NIGHTS:][::-1].tolist()
     newest = last[0] if last else None
     return {
         "heads": [f"{row['stack']}, {row['pinning']}" + (f", {row['ranks']} ranks" if row["ranks"] else "") for row in lines],

@@ -13,10 +13,9 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..report.summary import OUTCOMES, format_number
-from ..results import dataset
 from ..results.dataset_layout import read_condition
 from . import figures, outputs
-from .nights import SiteNight, condition_text, plain_reason, why_failed
+from .nights import SiteNight, cases_of, condition_text, plain_reason, why_failed
 from .over_time import FAMILY
 from .series import Series, anchor, family_file
 
@@ -113,7 +112,7 @@ def proofs(folder: Path, series: Series, night: SiteNight, page_folder: Path) ->
     :param page_folder: where the page will be; links to the jobs' folders are relative to it.
     """
     light = series.cases.filter((pl.col("session") == night.session) & ~pl.col("outcome").is_in(["skipped"])).to_dicts()
-    long = dataset.load_cases(folder, [series.system]).filter(pl.col("session") == night.session).select(_PROOF).collect()
+    long = cases_of(folder, series.system, [night.session]).select(_PROOF).collect()
     by_case = {row["case"]: row for row in long.to_dicts()}
     flat = {row["case"]: _flat_condition(by_case.get(row["case"], {}).get("condition")) for row in light}
     shared = _shared(list(flat.values()))

@@ -6,6 +6,7 @@ measured, was measured in part, or was held against nothing is never green.
 
 from __future__ import annotations
 
+import glob
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS
 from .. import withdrawals
 from ..night.answers import NO_SESSION, StoredAnswer
 from ..report.summary import OUTCOMES
-from ..results import confirmations, dataset, eligibility, selection_options, session_values
+from ..results import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values
 from ..results.dataset_layout import read_labels
 from ..results.sessions import CONFIRMS
 from ..results.unreadable import Unreadable
@@ -201,10 +202,11 @@ def judge(by: Judging) -> list[SiteNight]:
         counts.setdefault(session, {})[outcome] = count
     said_first = [pl.col(name).drop_nulls().first() for name in ("cmdline", "session_seconds", "labels", "started")]
     sessions = by.cases.group_by("session", maintain_order=True).agg(*said_first, *(pl.col(name).sum() for name in _GATES))
-    found = [
-        _night(by, row, counts.get(row["session"], {}), failed.get(row["session"], []), gone.get(row["session"]))
-        for row in sessions.to_dicts()
-    ]
+    again = _confirming(sessions, gone)
+    found = []
+    for row in sessions.to_dicts():
+        one = row["session"]
+        found.append(_night(by, row, counts.get(one, {}), failed.get(one, []), gone.get(one), again.get(one, [])))
     known, labels = {one.session for one in found}, [one.run for one in found if "=" not in one.run]
     # Nobody knows its label: it may have been a night.
     label = NIGHTLY if NIGHTLY in labels or not labels else labels[-1]
@@ -212,13 +214,33 @@ def judge(by: Judging) -> list[SiteNight]:
     return sorted(found, key=lambda one: (one.started, one.session))
 
 
-def _missed(folder: Path, system: str, session: str) -> tuple[list[str], list[str]]:
-    """References that a session missed, and those that were not missed again when they were measured again."""
-    table = dataset.load_cases(folder, [system])
-    own = table.filter(pl.col("session") == session).collect()
-    again = confirmations.confirming(table.filter(~pl.col("session").is_in(list(withdrawals.find(folder)))), session)
+def _confirming(sessions: pl.DataFrame, gone: Mapping[str, Withdrawal]) -> dict[str, list[str]]:
+    """Sessions that measured another one again and were not withdrawn, by that one."""
+    label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}")
+    found: dict[str, list[str]] = {}
+    for session, first in sessions.select("session", label).drop_nulls().iter_rows():
+        if session not in gone:
+            found.setdefault(first, []).append(session)
+    return found
+
+
+def cases_of(folder: Path, system: str, sessions: Sequence[str]) -> pl.LazyFrame:
+    """Table ``cases`` of some sessions; only their files are opened."""
+    paths = [
+        path for one in sessions for path in sorted(folder.glob(f"cases/system={system}/date=*/{glob.escape(one)}.parquet"))
+    ]
+    return dataset_layout.scan_files(paths, "cases")
+
+
+def _missed(by: Judging, session: str, again: Sequence[str]) -> tuple[list[str], list[str]]:
+    """References that a session missed, and those that were not missed again when they were measured again.
+
+    :param again: sessions that say they measured it again.
+    """
+    own = cases_of(by.folder, by.system, [session]).collect()
+    second = confirmations.confirming(cases_of(by.folder, by.system, [session, *again]), session)
     held, gone = [], []
-    for one in confirmations.missed_references(own, again):
+    for one in confirmations.missed_references(own, second):
         row = one.check
         text = f"{row['stack']} on {row['fabric']}: {row['metric']} is {confirmations.value_text(row['value'])} {row['unit']}"
         (gone if one.outcome == confirmations.NOT_SEEN_AGAIN else held).append(
@@ -233,14 +255,16 @@ def _night(
     counted: Mapping[str, int],
     failing: Sequence[Mapping[str, Any]],
     withdrawn: Withdrawal | None,
+    again: Sequence[str],
 ) -> SiteNight:
     """A session that can be read.
 
     :param session: its row; ``counted``: its cases by outcome; ``failing``: rows of those that failed or were interrupted.
+    :param again: sessions that measured it again.
     """
     uuid = str(session["session"])
     said, spoiled = list(by.answers.get(uuid, ())), by.spoiled.get(uuid)
-    missed, excused = _missed(by.folder, by.system, uuid) if session["missed"] else ([], [])
+    missed, excused = _missed(by, uuid, again) if session["missed"] else ([], [])
     counts, references = Counter(counted), {name: int(session[name]) for name in _GATES}
     failed = [row for row in failing if row["outcome"] == "failed" and not _only_excused(row, missed)]
     ran = sum(counts[name] for name in OUTCOMES if name not in ("skipped", "retried", "dry"))

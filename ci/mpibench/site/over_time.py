@@ -184,6 +184,13 @@ REMEMBERED_NIGHTS = 90
 _BEFORE, _NOW = 14, drift.FEWEST_CHANGED
 
 
+def rows_of(over: OverTime, event: Event) -> np.ndarray:
+    """Rows of the metrics that are part of a change."""
+    keys = event.metrics.select(*_WATCHED).unique()
+    rows = over.metrics.with_row_index("row").join(keys, on=_WATCHED, how="semi", nulls_equal=True)
+    return rows["row"].to_numpy()
+
+
 def worse_nights(over: OverTime, events: Sequence[Event]) -> dict[str, list[str]]:
     """Nights in which a change for the worse holds that nobody accepted, with a sentence for each, by session."""
     found: dict[str, list[str]] = {}
@@ -201,8 +208,7 @@ def lasts(over: OverTime, event: Event) -> bool:
 
 def _held_from(over: OverTime, event: Event) -> list[int]:
     """Nights from a change on that are nearer to what came after it than to what was before, without a gap of three."""
-    keys = event.metrics.select(*_WATCHED).unique()
-    rows = over.metrics.with_row_index("row").join(keys, on=_WATCHED, how="semi", nulls_equal=True)["row"].to_numpy()
+    rows = rows_of(over, event)
     start = over.place.get(event.session)
     if start is None or not len(rows) or not start:
         return []

@@ -112,7 +112,7 @@ def worse(series: Series, found: Sequence[MetricFamily]) -> list[WorseLine]:
         lines.append(WorseLine(since.day, f"{histories[0].title} fails{more}", since.page, histories[0].file))
     for event in series.events:
         if event.worse and over_time.lasts(series.over, event):
-            family = next((one.file for one in found if event in one.events), "")
+            family = next((one.file for one in found if any(changed is event for changed, _ in one.events)), "")
             page = series.by_session[event.session].page
             lines.append(WorseLine(event.since, str(event).partition(", ")[2], page, family=family))
     return sorted(lines, key=lambda line: line.since)

@@ -53,8 +53,9 @@ UNNAMED = """
   bad.push(...told([...document.querySelectorAll('select, input')].filter((one) => !one.closest('label'))));
   if (document.querySelectorAll('h1').length !== 1) bad.push(`${document.querySelectorAll('h1').length} h1`);
   if (!document.documentElement.lang || !document.title) bad.push('no language or title');
+  const side = (box) => Math.min(box.width, box.height);
   const small = [...document.querySelectorAll('.month td a, .legend button, select')]
-    .filter((one) => one.checkVisibility() && Math.min(one.getBoundingClientRect().width, one.getBoundingClientRect().height) < 24);
+    .filter((one) => one.checkVisibility() && side(one.getBoundingClientRect()) < 24);
   bad.push(...small.map((one) => `small: ${one.outerHTML.slice(0, 80)}`));
   return bad;
 })()
