@@ -65,11 +65,7 @@ def write_night(folder: Path, night: int, system: str = "year") -> None:
                 },
                 **{"name": f"ImbAll %fabric=fabric{fabric} %pinning=p{pinning}", "samples": BENCHMARKS * SIZES},
                 **{"condition": json.dumps(condition), "gates": [] if red else gates},
-                **(
-                    {"result": "fail", "evidence": "contradicted", "fail_phase": "sanity", "reason": "it went over lo"}
-                    if red
-                    else {}
-                ),
+                **(failed if red else {}),
             }
         )
     table = pl.DataFrame(cases, schema=CASES_SCHEMA, orient="row")
@@ -120,8 +116,8 @@ def weigh(site: Path) -> str:
     )
     return (
         f"{len(sizes)} files, {sum(sizes.values()) / 1e6:.0f} MB; the largest page of a night {max(pages) / 1e3:.0f} kB, "
-        f"of its proofs {max(proofs, default=0) / 1e3:.0f} kB; first screen {sizes[site / 'index.html'] / 1e3:.0f} kB; a metric's "
-        f"page {metric / 1e3:.0f} kB with {per_metric / 1e3:.0f} kB of values; shared by all {shared / 1e6:.1f} MB"
+        f"of its proofs {max(proofs, default=0) / 1e3:.0f} kB; first screen {sizes[site / 'index.html'] / 1e3:.0f} kB; "
+        f"a metric's page {metric / 1e3:.0f} kB with {per_metric / 1e3:.0f} kB of values; shared by all {shared / 1e6:.1f} MB"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
@@ -115,14 +115,14 @@ class _Build:
         spoiled = {session: why for session, stem in stems.items() if (why := kept.about(stem)["spoiled"])}
         by = nights.Judging(self.folder, system, cases, ids, self.answers, spoiled, lost)
         every = nights.judge(by)
-        if self._ask_the_gate(system, every):
+        if self._ask_the_gate(system, every, set(stems)):
             every = nights.judge(by)
         kept.forget_unused()
         return [self._series(system, run, every, cases, kept, stems) for run in labels_of(every)]
 
-    def _ask_the_gate(self, system: str, every: Sequence[SiteNight]) -> bool:
-        """Hold the newest nights against those before, and keep the answers; whether there is a new one."""
-        counting = [one for one in every if one.withdrawn is None and one.counts and not is_confirming(one)]
+    def _ask_the_gate(self, system: str, every: Sequence[SiteNight], measured: Set[str]) -> bool:
+        """Hold the newest nights that measured anything against those before, and keep the answers; whether there is a new one."""
+        counting = [one for one in every if one.withdrawn is None and one.session in measured and not is_confirming(one)]
         asked = False
         for night in counting[-self.judged :] if self.judged else ():
             if any(one.source == answers.GATE for one in self.answers.get(night.session, ())):
@@ -253,21 +253,22 @@ class _Build:
         content = names.digest(digest, *family.metrics["id"])
         self.writer.put(name, content, lambda: metric_page.values(family, month, there))
 
-    def _series_page(self, series: Series, found: Sequence[MetricFamily], today: date, built: str) -> None:
-        shown = {"series": series, **series_page.content(series, found, today)}
+    def _series_page(self, series: Series, found: Sequence[MetricFamily], built: str) -> None:
+        shown = {"series": series, **series_page.content(series, found, self.now)}
         self._put(f"{series.folder}/index.html", built, "series.html", "../", lambda: shown, built=built)
 
     def index(self, found: Sequence[Series], families: Mapping[str, Sequence[MetricFamily]]) -> None:
         """The first screen, and the page of each series; both say when they were made."""
-        today, built = self.now.date(), f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
+        built = f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
         for series in found:
-            self._series_page(series, families[series.folder], today, built)
+            self._series_page(series, families[series.folder], built)
         first = {series.system: series for series in reversed(found)}
         main = [series for series in found if first[series.system] is series]
-        cards = [series_page.card(series, families[series.folder], today) for series in main]
+        cards = [series_page.card(series, families[series.folder], self.now) for series in main]
         cards.sort(key=lambda card: -(card["night"].started.timestamp() if card["night"] else 0))
-        others = [(series, series_page.verdict(series)) for series in found if first[series.system] is not series]
-        lost = nights.without_session(self.answers)[-5:]
+        others = [(series, series_page.verdict(series, self.now)) for series in found if first[series.system] is not series]
+        labels = {series.run for series in found}
+        lost = [one for one in nights.without_session(self.answers) if one.label not in labels][-5:]
         shown_first = {"cards": cards, "others": others, "lost": lost, "months": series_page.FIRST_MONTHS}
         self._put("index.html", built, "index.html", "", lambda: shown_first, built=built)
 

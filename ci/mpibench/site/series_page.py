@@ -5,12 +5,14 @@ from __future__ import annotations
 import calendar
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.vocabulary import BadInput
 
 from ..report.summary import OUTCOMES
+from ..verdicts import policy as verdict_policy
 from . import figures, over_time
 from .figures import FabricFigures
 from .metric_page import MetricFamily
@@ -19,6 +21,8 @@ from .series import CaseHistory, Series
 
 #: Months on the first screen; the page of the series has all.
 FIRST_MONTHS = 4
+#: Months of a calendar: a clock that was wrong once makes no page of half a century.
+MOST_MONTHS = 120
 #: Lines of what is worse on the first screen.
 MOST_WORSE = 5
 
@@ -69,7 +73,7 @@ def calendar_months(series: Series, today: date) -> list[CalendarMonth]:
     first, last = min(days), max(today, *days)
     found = []
     year, month = last.year, last.month
-    while (year, month) >= (first.year, first.month):
+    while (year, month) >= (first.year, first.month) and len(found) < MOST_MONTHS:
         weeks = [
             [_day(series, day, first, today) if day.month == month else None for day in week]
             for week in calendar.Calendar().monthdatescalendar(year, month)
@@ -118,34 +122,52 @@ def worse(series: Series, found: Sequence[MetricFamily]) -> list[WorseLine]:
     return sorted(lines, key=lambda line: line.since)
 
 
-def verdict(series: Series) -> str:
-    """The last night in one sentence."""
+def max_age_hours(series: Series) -> float:
+    """Age beyond which the last night says nothing of today: the policy's; of a damaged one the usual."""
+    try:
+        return verdict_policy.load(series.system).max_age_hours
+    except BadInput:
+        return verdict_policy.Policy().max_age_hours
+
+
+def is_old(series: Series, now: datetime) -> bool:
+    """Whether the last night is too old to say anything of today."""
+    night = series.newest
+    return night is None or now - night.started > timedelta(hours=max_age_hours(series))
+
+
+def verdict(series: Series, now: datetime) -> str:
+    """The last night in one sentence; of one that is too old first that nothing was measured since."""
     night = series.newest
     if night is None:
         return "Nothing was measured that counts."
+    if is_old(series, now):
+        days = (now - night.started).days
+        since = f"{night.day.day} {night.day:%b %Y}"
+        return f"Not measured since {since}, {days} days ago; that night was {night.state.word}: {night.finding.rstrip('.')}."
     since = series.red_since
     lasting = f" Red since {since.day.day} {since.day:%b %Y}." if since is not None and since.session != night.session else ""
     return f"{night.day.day} {night.day:%b %Y}, {night.state.word}: {night.finding.rstrip('.')}.{lasting}"
 
 
-def card(series: Series, found: Sequence[MetricFamily], today: date) -> dict[str, Any]:
+def card(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[str, Any]:
     """What the first screen and the page of the series say first."""
-    night = series.newest
-    fabrics: list[FabricFigures] = figures.of_last_night(series.over, _measured(series)) if _measured(series) else []  # type: ignore[arg-type]
+    night, last = series.newest, _measured(series)
+    fabrics: list[FabricFigures] = figures.of_last_night(series.over, last) if last else []
     lines = worse(series, found)
     lost = max(series.lost, default=None)
     return {
         "series": series,
         "night": night,
-        "state": night.state if night else STATES["none"],
-        "verdict": verdict(series),
+        "state": STATES["none"] if night is None or is_old(series, now) else night.state,
+        "verdict": verdict(series, now),
         "lost": series.lost[lost] if lost and (night is None or lost >= night.day) else "",
         "worse": lines[:MOST_WORSE],
         "more_worse": len(lines) - MOST_WORSE,
         "fabrics": fabrics,
-        "figures_of": _measured(series),
-        "months": calendar_months(series, today),
-        "stale_after_h": 36,
+        "figures_of": last,
+        "months": calendar_months(series, now.date()),
+        "stale_after_h": max_age_hours(series),
     }
 
 
@@ -154,10 +176,10 @@ def _measured(series: Series) -> SiteNight | None:
     return series.over.nights[-1] if series.over.nights else None
 
 
-def content(series: Series, found: Sequence[MetricFamily], today: date) -> dict[str, Any]:
+def content(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[str, Any]:
     """What the template ``series.html`` shows."""
     return {
-        "card": card(series, found, today),
+        "card": card(series, found, now),
         "places": list(_by_place(found)),
         "cases": [
             {"history": one, "mark": _mark(one), "since": one.failing_since, "nights": len(one.runs)}

@@ -203,6 +203,7 @@ def test_two_systems_a_renamed_one_and_other_labels(tmp_path: Path) -> None:
     text = (tmp_path / "site" / "index.html").read_text()
     assert text.index("new-name") < text.index("former-name"), "the one that is measured comes first"
     assert "new-name, smoke" in text
+    assert "Not measured since 7 Jan 2026, 201 days ago" in text and 'class="badge none"' in text
     (old,) = (tmp_path / "site").glob("former-name-*/index.html")
     cells = re.findall(r'<td class="day (\w+)"', old.read_text())
     assert cells.count("none") >= 190 and "green" not in cells
