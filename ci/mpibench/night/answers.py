@@ -117,10 +117,11 @@ def read(folder: Path) -> dict[str, list[StoredAnswer]]:
         session, _, source = path.stem.rpartition(".")
         try:
             row = json.loads(path.read_text(encoding="utf-8"))
-            lists = {name: tuple(one_line(str(one)) for one in row[name]) for name in ("problems", "notes")}
-            texts = {name: one_line(str(row[name])) for name in ("label", "finding", "written")}
-            datetime.fromisoformat(texts["written"].replace("Z", "+00:00"))
-            answer = StoredAnswer(session, source, passed=row["passed"] is True, judged=int(row["judged"]), **lists, **texts)
+            problems, notes = (tuple(one_line(str(one)) for one in row[name]) for name in ("problems", "notes"))
+            label, finding, written = (one_line(str(row[name])) for name in ("label", "finding", "written"))
+            datetime.fromisoformat(written.replace("Z", "+00:00"))
+            passed, judged = row["passed"] is True and not problems, int(row["judged"])
+            answer = StoredAnswer(session, source, label, passed, finding, problems, notes, judged, written)
         except (OSError, ValueError, KeyError, TypeError):
             why = f"{path} is not a readable answer: remove it"
             answer = StoredAnswer(session, source, "", False, why, (why,), (), 0, "1970-01-01T00:00:00Z")

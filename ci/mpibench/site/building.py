@@ -121,7 +121,7 @@ class _Build:
         return [self._series(system, run, every, cases, kept, stems) for run in labels_of(every)]
 
     def _ask_the_gate(self, system: str, every: Sequence[SiteNight], measured: Set[str]) -> bool:
-        """Hold the newest nights that measured anything against those before, and keep the answers; whether there is a new one."""
+        """Hold the newest nights with values against those before, and keep the answers; whether there is a new one."""
         counting = [one for one in every if one.withdrawn is None and one.session in measured and not is_confirming(one)]
         asked = False
         for night in counting[-self.judged :] if self.judged else ():
@@ -201,11 +201,11 @@ class _Build:
         before = ""
         for night in series.nights:
             # What is said of a night rests on that before it, too.
-            told = names.digest(
+            known = names.digest(
                 night.identity, night.state.name, before, events.get(night.session), series.changes.get(night.session)
             )
             again = [one.identity for one in series.confirming.get(night.session, ())]
-            digest = names.digest(told, *again, *(one.session for one in series.days[night.day][1]))
+            digest = names.digest(known, *again, *(one.session for one in series.days[night.day][1]))
             self._night(series, night, digest)
             before = night.identity
         self._metrics(series, found)
@@ -241,12 +241,12 @@ class _Build:
         for family in found:
             for month, there in places.items():
                 self._values(folder, family, month, there, digests[month])
-            told = names.digest(last, *(str(event) for event, _ in family.events))
+            known = names.digest(last, *(str(event) for event, _ in family.events))
 
             def shown(family: MetricFamily = family) -> dict[str, Any]:
                 return {"series": series, **metric_page.content(family)}
 
-            self._put(f"{folder}/{family.file}.html", told, "metric.html", "../../", shown)
+            self._put(f"{folder}/{family.file}.html", known, "metric.html", "../../", shown)
 
     def _values(self, folder: str, family: MetricFamily, month: str, there: Sequence[int], digest: str) -> None:
         name = f"{folder}/data/{family.file}.{month}.js"

@@ -160,8 +160,8 @@ def compute(folder: Path, system: str, session: str) -> NightMedians:
     table = _bounded(table, described)
     table = table.with_columns(id=pl.struct(*IDENTITY, "name", "group").hash(seed=1)).unique("id", keep="last")
     return NightMedians(
-        table.select("id", *VALUES).cast(dict(_no_values().schema)),
-        table.select("id", *IDENTITY, "name", "group", "direction").cast(dict(_no_metrics().schema)),
+        table.select("id", *VALUES).cast(_no_values().schema),
+        table.select("id", *IDENTITY, "name", "group", "direction").cast(_no_metrics().schema),
         facts,
     )
 
@@ -239,8 +239,8 @@ def _bounded(table: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
     bandwidth = pl.col("quantity") == _BANDWIDTH
     ways = pl.col("benchmark").replace_strict(_directions(points["benchmark"]), default=1.0, return_dtype=pl.Float64)
     # The check holds the median against line rate x directions x links; without one the rate of one link is drawn.
-    told = pl.when(pl.col("share") > 0).then(pl.col("median") / pl.col("share"))
-    rate = pl.when(bandwidth).then(pl.coalesce(told, pl.col("rate") * _MB_PER_GBIT * ways))
+    checked = pl.when(pl.col("share") > 0).then(pl.col("median") / pl.col("share"))
+    rate = pl.when(bandwidth).then(pl.coalesce(checked, pl.col("rate") * _MB_PER_GBIT * ways))
     return joined.with_columns(
         line_rate=rate,
         lower=pl.when(bandwidth).then(pl.max_horizontal("lower", pl.col("least") * rate)).otherwise("lower"),

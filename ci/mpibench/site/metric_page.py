@@ -112,9 +112,9 @@ def values(family: MetricFamily, month: str, places: Sequence[int]) -> str:
     nights = [over.nights[at] for at in places]
     start = datetime.strptime(month, "%Y-%m").replace(tzinfo=nights[0].started.tzinfo)
     parts = []
-    tables = {name: over.drawn[name][np.ix_(family.rows, places)] for name in ("median", "low", "high")}
+    tables = {name: over.drawn[name][family.rows][:, list(places)] for name in ("median", "low", "high")}
     rounded = {name: round_digits(table) for name, table in tables.items()}
-    bounds = {name: over.drawn[name][np.ix_(family.rows, places)] for name in ("lower", "upper", "line_rate")}
+    bounds = {name: over.drawn[name][family.rows][:, list(places)] for name in ("lower", "upper", "line_rate")}
     for at, metric in enumerate(family.metrics["id"]):
         if np.isnan(tables["median"][at]).all():
             continue

@@ -48,8 +48,8 @@ def content(series: Series, night: SiteNight) -> dict[str, Any]:
     cases = series.cases.filter(pl.col("session") == night.session).to_dicts()
     rows = [_row(series, row) for row in cases if row["outcome"] not in ("skipped", "retried")]
     failed = [row for row in rows if row["outcome"] in ("failed", "interrupted")]
-    told = {row["line"] for row in failed}
-    others = [one for one in night.problems if one not in told]
+    shown = {row["line"] for row in failed}
+    others = [one for one in night.problems if one not in shown]
     skipped = sorted((row for row in cases if row["outcome"] == "skipped"), key=_skip_reason)
     place = next((at for at, one in enumerate(series.nights) if one.session == night.session), 0)
     return {

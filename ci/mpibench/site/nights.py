@@ -115,9 +115,8 @@ class SiteNight:
 
 def outcome_of(row: Mapping[str, Any]) -> str:
     """Key of :data:`OUTCOMES` for a row of :func:`light_cases`; as the report calls it."""
-    facts = eligibility.Facts(
-        *(row[name] or "" for name in ("result", "fail_phase", "evidence")), bool(row["superseded"]), bool(row["samples"])
-    )
+    result, phase, evidence = (str(row[name] or "") for name in ("result", "fail_phase", "evidence"))
+    facts = eligibility.Facts(result, phase, evidence, bool(row["superseded"]), bool(row["samples"]))
     if facts.superseded:
         return "retried"
     short = {eligibility.INTERRUPTED: "interrupted", "skip": "skipped", "fail_deps": "failed", "xfail": "known"}
@@ -239,7 +238,8 @@ def _missed(by: Judging, session: str, again: Sequence[str]) -> tuple[list[str],
     """
     own = cases_of(by.folder, by.system, [session]).collect()
     second = confirmations.confirming(cases_of(by.folder, by.system, [session, *again]), session)
-    held, gone = [], []
+    held: list[str] = []
+    gone: list[str] = []
     for one in confirmations.missed_references(own, second):
         row = one.check
         text = f"{row['stack']} on {row['fabric']}: {row['metric']} is {confirmations.value_text(row['value'])} {row['unit']}"

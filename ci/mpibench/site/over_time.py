@@ -153,11 +153,12 @@ def change_points(folder: Path, system: str, over: OverTime) -> list[Event]:
     if len(places) < drift.FEWEST_NIGHTS or not len(watched):
         return []
     chosen = over.metrics[watched]
-    if not any(policy.judges(*row[:1], policy.band(row[1])) for row in chosen.select("quantity", "message_bytes").iter_rows()):
+    points = chosen.select("quantity", "message_bytes").iter_rows()
+    if not any(policy.judges(quantity, policy.band(size)) for quantity, size in points):
         return []
     sign = np.where((chosen["direction"] == LOWER).to_numpy(), 1.0, -1.0)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = sign * np.log(np.where(judged[watched], over.drawn["median"][np.ix_(watched, places)], np.nan))
+        logs = sign * np.log(np.where(judged[watched], over.drawn["median"][watched][:, places], np.nan))
     nights = pl.DataFrame(
         {
             "session": [over.nights[at].session for at in places],
@@ -165,8 +166,8 @@ def change_points(folder: Path, system: str, over: OverTime) -> list[Event]:
         }
     )
     history = drift.History(system, nights, chosen.select(*_WATCHED, "direction"), logs, ())
-    points = drift.change_points(history, policy, None)
-    return drift.name_moves(history, policy, drift.events(folder, history, points, policy.levels))
+    found = drift.events(folder, history, drift.change_points(history, policy, None), policy.levels)
+    return drift.name_moves(history, policy, found)
 
 
 def _one_a_day(nights: Sequence[SiteNight]) -> list[int]:

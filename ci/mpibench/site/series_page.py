@@ -33,7 +33,7 @@ class CalendarDay:
 
     :param state: of :data:`STATES`; ``None``: not to be judged, since it is to come.
     :param page: of the session that stands for it; empty without one.
-    :param said: what it was, for who points at it or hears it.
+    :param said: what it was, for who points at it or listens to it.
     """
 
     day: date
@@ -71,7 +71,7 @@ def calendar_months(series: Series, today: date) -> list[CalendarMonth]:
     if not days:
         return []
     first, last = min(days), max(today, *days)
-    found = []
+    found: list[CalendarMonth] = []
     year, month = last.year, last.month
     while (year, month) >= (first.year, first.month) and len(found) < MOST_MONTHS:
         weeks = [
@@ -145,8 +145,8 @@ def verdict(series: Series, now: datetime) -> str:
         days = (now - night.started).days
         since = f"{night.day.day} {night.day:%b %Y}"
         return f"Not measured since {since}, {days} days ago; that night was {night.state.word}: {night.finding.rstrip('.')}."
-    since = series.red_since
-    lasting = f" Red since {since.day.day} {since.day:%b %Y}." if since is not None and since.session != night.session else ""
+    first = series.red_since
+    lasting = f" Red since {first.day.day} {first.day:%b %Y}." if first is not None and first.session != night.session else ""
     return f"{night.day.day} {night.day:%b %Y}, {night.state.word}: {night.finding.rstrip('.')}.{lasting}"
 
 

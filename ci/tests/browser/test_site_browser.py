@@ -37,7 +37,7 @@ CONTRAST = """
   const bad = [];
   for (const node of document.querySelectorAll('body *')) {
     const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
-    if (!own || !node.checkVisibility() || node.closest('.heard, .skip, svg, .plot')) continue;
+    if (!own || !node.checkVisibility() || node.closest('.unseen, .skip, svg, .plot')) continue;
     const [one, other] = [light(getComputedStyle(node).color), light(behind(node))].sort((a, b) => b - a);
     if ((one + 0.05) / (other + 0.05) < 4.5) bad.push(`${node.tagName}.${node.className}: ${node.textContent.trim()}`);
   }
@@ -48,9 +48,9 @@ CONTRAST = """
 UNNAMED = """
 (() => {
   const named = (node) => (node.getAttribute('aria-label') || node.textContent || '').trim();
-  const told = (list) => list.map((one) => one.outerHTML);
-  const bad = told([...document.querySelectorAll('a, button, [role=img], table.month td a')].filter((one) => !named(one)));
-  bad.push(...told([...document.querySelectorAll('select, input')].filter((one) => !one.closest('label'))));
+  const markup = (list) => list.map((one) => one.outerHTML);
+  const bad = markup([...document.querySelectorAll('a, button, [role=img], table.month td a')].filter((one) => !named(one)));
+  bad.push(...markup([...document.querySelectorAll('select, input')].filter((one) => !one.closest('label'))));
   if (document.querySelectorAll('h1').length !== 1) bad.push(`${document.querySelectorAll('h1').length} h1`);
   if (!document.documentElement.lang || !document.title) bad.push('no language or title');
   const side = (box) => Math.min(box.width, box.height);
@@ -146,7 +146,7 @@ def pages_of(top: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_every_kind_of_page_can_be_read_and_heard(browser: chromium.Page, top: Path, dark: bool) -> None:
+def test_every_kind_of_page_can_be_read_by_everybody(browser: chromium.Page, top: Path, dark: bool) -> None:
     for page in pages_of(top):
         for width, height in WIDTHS.values():
             browser.open(page.as_uri(), width=width, height=height, dark=dark, touch=width < 500)

@@ -1,9 +1,9 @@
 // Draws a family of metrics over time. Values come in a script for each month, as a page on a file share may load nothing else.
 "use strict";
 (() => {
-  const months = [], told = {changes: [], withdrawn: []};
+  const months = [], known = {changes: [], withdrawn: []};
   window.mpibenchValues = (header, values) => { months.push({header, values}); };
-  window.mpibenchChanges = (found) => { Object.assign(told, found); };
+  window.mpibenchChanges = (found) => { Object.assign(known, found); };
 
   const family = JSON.parse(document.getElementById("family").textContent);
   const plot = document.getElementById("plot"), hidden = new Set();
@@ -79,8 +79,8 @@
     const {shown, bounds} = traces(size === "" ? "" : Number(size));
     const days = shown.flatMap((one) => one.x).sort();
     const inside = (x) => days.length && x >= days[0].slice(0, 10) && x <= days.at(-1);
-    const marks = told.changes.filter((one) => inside(one.at.slice(0, 16)));
-    const gone = told.withdrawn.filter((one) => inside(one.at.slice(0, 16)));
+    const marks = known.changes.filter((one) => inside(one.at.slice(0, 16)));
+    const gone = known.withdrawn.filter((one) => inside(one.at.slice(0, 16)));
     const notes = [];
     if (marks.length) notes.push({
       type: "scatter", mode: "markers", name: "changed that night", x: marks.map((one) => one.at.slice(0, 16)), y: marks.map(() => 0.02), yaxis: "y2",

@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import synthetic_session as synthetic
 from mpibench import withdrawals
 from mpibench.commands.sessions import sessions_app
+from mpibench.report import report
 from mpibench.results import session_values
 from mpibench.watch import gate
+from page_reader import Reader
 from reframe_tests.harness.vocabulary import BadInput
+from synthetic_report import session_of
 from synthetic_verdicts import write_session
 
 
@@ -92,6 +96,12 @@ def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(BadInput, match=r"session\.json"):
         gate.decide(folder, "testbed")
+
+
+def test_a_report_says_first_that_its_session_is_withdrawn(tmp_path: Path) -> None:
+    page = report.render(session_of(synthetic.case()), tmp_path, withdrawn="WITHDRAWN: session s by somebody: wrong cable")
+    head = Reader(page).text["top"]
+    assert "WITHDRAWN: session s by somebody: wrong cable. " in head and '<p class="verdict bad">' in page
 
 
 def test_the_commands_withdraw_list_and_restore(folder: Path) -> None:
