@@ -25,7 +25,7 @@ from . import metric_page, names, night_page, nights, over_time, series_page
 from .medians import Kept
 from .metric_page import MetricFamily
 from .nights import STATES, SiteNight
-from .series import CaseHistory, Series, anchor, family_file, is_confirming, labels_of
+from .series import SiteCase, Series, anchor, family_file, is_confirming, labels_of
 from .writer import SiteWriter
 
 TEMPLATES = page.environment(__package__, number=format_number)
@@ -278,7 +278,7 @@ def _nodes(lists: pl.Series) -> list[str]:
     return sorted({node for text in lists.drop_nulls().unique() for node in one_line(text).split(",") if node})
 
 
-def _case_shown(series: Series, history: CaseHistory) -> Any:
+def _case_shown(series: Series, history: SiteCase) -> Any:
     def shown() -> dict[str, Any]:
         families = [(night_page.family_title(one), family_file(one)) for one in series.families_of_case.get(history.file, ())]
         return {"series": series, "history": history, "families": families, "runs": list(reversed(history.runs)), "pass": PASS}

@@ -55,7 +55,7 @@ def anchor(case: str) -> str:
 
 
 @dataclass(frozen=True)
-class CaseHistory:
+class SiteCase:
     """One case over all nights of a series.
 
     :param file: name of its page, the same in every build.
@@ -156,7 +156,7 @@ class Series:
         return since
 
     @cached_property
-    def histories(self) -> list[CaseHistory]:
+    def histories(self) -> list[SiteCase]:
         """Each case that ran, in the order of their titles."""
         ran = self.cases.filter(~pl.col("outcome").is_in(NOT_RUN))
         found = []
@@ -170,7 +170,7 @@ class Series:
             title = condition_text(last)
             test = str(last["name"]).split(" ")[0]
             of_metric = tuple(last[name] for name in _OF_METRIC)
-            found.append(CaseHistory(names.file_name((title, *key)), f"{test}: {title}", runs, of_metric))
+            found.append(SiteCase(names.file_name((title, *key)), f"{test}: {title}", runs, of_metric))
         return sorted(found, key=lambda one: one.title)
 
     @cached_property

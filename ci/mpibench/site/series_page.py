@@ -17,7 +17,7 @@ from . import figures, over_time
 from .figures import FabricFigures
 from .metric_page import MetricFamily
 from .nights import STATES, NightState, SiteNight
-from .series import CaseHistory, Series
+from .series import SiteCase, Series
 
 #: Months on the first screen; the page of the series has all.
 FIRST_MONTHS = 4
@@ -105,7 +105,7 @@ def worse(series: Series, found: Sequence[MetricFamily]) -> list[WorseLine]:
     if newest is None:
         return []
     lines = []
-    by_night: dict[str, list[CaseHistory]] = {}
+    by_night: dict[str, list[SiteCase]] = {}
     for history in series.histories:
         since = history.failing_since
         if since is not None and history.last.night.day >= newest.day - timedelta(days=7):
@@ -192,7 +192,7 @@ def content(series: Series, found: Sequence[MetricFamily], now: datetime) -> dic
     }
 
 
-def _mark(history: CaseHistory) -> tuple[str, str]:
+def _mark(history: SiteCase) -> tuple[str, str]:
     """Sign and word of the last run of a case."""
     outcome = history.last.outcome
     return ("W", "withdrawn") if outcome == "withdrawn" else (OUTCOMES[outcome].mark, OUTCOMES[outcome].word)
