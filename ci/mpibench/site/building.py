@@ -25,7 +25,7 @@ from . import metric_page, names, night_page, nights, over_time, series_page
 from .medians import Kept
 from .metric_page import MetricFamily
 from .nights import STATES, SiteNight
-from .series import SiteCase, Series, anchor, family_file, is_confirming, labels_of
+from .series import Series, SiteCase, anchor, family_file, is_confirming, labels_of
 from .writer import SiteWriter
 
 TEMPLATES = page.environment(__package__, number=format_number)

@@ -17,7 +17,7 @@ from . import figures, over_time
 from .figures import FabricFigures
 from .metric_page import MetricFamily
 from .nights import STATES, NightState, SiteNight
-from .series import SiteCase, Series
+from .series import Series, SiteCase
 
 #: Months on the first screen; the page of the series has all.
 FIRST_MONTHS = 4
