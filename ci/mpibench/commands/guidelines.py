@@ -29,11 +29,13 @@ def guidelines(
     Exit status: 0 judged (violations are advice), 1 violated and the policy refuses that, 2 bad input, also a session without
     such measurements, 3 nothing could be decided.
     """
+    from mpibench import withdrawals
     from mpibench.guidelines import judgement, sentences
     from mpibench.results.sessions import read_session
     from mpibench.verdicts import policy as verdict_policy
 
     read = read_session(db, None if session == "latest" else session)
+    withdrawals.refuse(withdrawals.find(db.parent / "dataset"), read.uuid)
     if len(read.systems) != 1:
         raise BadInput(f"session {read.uuid} has cases on {len(read.systems)} systems, and one policy judges: give another.")
     policy = verdict_policy.load(read.systems[0])

@@ -33,8 +33,8 @@ try:
     from reframe_tests.harness.sites import site
 
     from ..confirmation import measuring
+    from ..night import answers, planned_night, preflight
     from ..night import options as night_options
-    from ..night import planned_night, preflight
     from ..night.preconditions import asked_in_vain, bad_references, check_database, only_one
     from ..plan import text
     from ..report import junit
@@ -301,6 +301,14 @@ def publish(night: Night, session: Session) -> None:
     )
 
 
+def show(night: Night, session: Session | None) -> None:
+    """Keep the night's answer and bring the site up to date, whatever became of the night; a site that fails is a problem."""
+    uuid = session.uuid if session else None
+    night.problems += answers.keep(RESULTS / "dataset", uuid, answers.NIGHT, night.label, night.problems, night.notes)
+    if any((RESULTS / "dataset" / "cases").glob("system=*")):
+        _step(night, "the site of results is not that of tonight", "site")
+
+
 def check_stacks(night: Night) -> None:
     """A stack that is registered and cannot be entered is a problem; the others are measured all the same.
 
@@ -346,6 +354,7 @@ def run(night: Night) -> int:
                 store(night, session)
                 confirm(night, session)
                 publish(night, session)
+            show(night, session)
         except supervision.Interrupted as signal:
             return stop(night, signal)
         night.say(session_files.holdings(RESULTS))

@@ -1,4 +1,4 @@
-"""``mpibench export``, ``report`` and ``prune``: what becomes of the sessions that ReFrame has stored."""
+"""``mpibench export``, ``report``, ``prune`` and ``sessions``: what becomes of the sessions that ReFrame has stored."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT
 
 RESULTS = ROOT / "results"
+
+Dataset = Annotated[Path, typer.Option(help="Folder of the Parquet dataset.")]
+SessionId = Annotated[str, typer.Argument(help="Session id, or four characters and more of its beginning.")]
+
+sessions_app = typer.Typer(
+    help="Withdraw sessions that are no measurement of the machine, and take that back.", no_args_is_help=True
+)
 
 
 def export(
@@ -70,7 +77,42 @@ def prune(
         typer.echo(line)
 
 
+@sessions_app.command()
+def withdraw(
+    session: SessionId,
+    why: Annotated[str, typer.Option(help="Why, for whoever asks a year later; one line.")],
+    dataset: Dataset = RESULTS / "dataset",
+) -> None:
+    """Withdraw a session: its numbers stay and are shown as withdrawn, and it takes part in no verdict.
+
+    For what was measured during maintenance, say, or with a wrong cable. Who withdrew it, when and why is recorded in the
+    dataset (withdrawn/ID.json), and `gate` and the site say so. Exit status: 0 withdrawn, 2 bad input.
+    """
+    from mpibench import withdrawals
+
+    typer.echo(str(withdrawals.withdraw(dataset, session, why)))
+
+
+@sessions_app.command()
+def restore(session: SessionId, dataset: Dataset = RESULTS / "dataset") -> None:
+    """Take a withdrawal back: the session takes part in verdicts again."""
+    from mpibench import withdrawals
+
+    typer.echo(f"session {withdrawals.restore(dataset, session).session} takes part in verdicts again")
+
+
+@sessions_app.command()
+def withdrawn(dataset: Dataset = RESULTS / "dataset") -> None:
+    """List the withdrawn sessions: by whom, when and why."""
+    from mpibench import withdrawals
+
+    found = sorted(withdrawals.find(dataset).values(), key=lambda one: one.when)
+    for line in map(str, found) if found else ["no session is withdrawn"]:
+        typer.echo(one_line(line))
+
+
 def register(program: typer.Typer) -> None:
     """Add the commands to the program."""
     for command in (export, report, prune):
         program.command()(command)
+    program.add_typer(sessions_app, name="sessions")

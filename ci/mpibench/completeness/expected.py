@@ -36,6 +36,7 @@ from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
+from .. import withdrawals
 from ..plan.cases import ListedCase
 from ..results import dataset, dataset_layout, eligibility, selection_options, selectors, session_values
 from . import expected_file
@@ -199,7 +200,8 @@ def _moved(folder: Path, system: str, session: str, run: str | None, file: Expec
     """
     if run is None or run in file.expected:
         return []
-    everywhere = selectors.sessions_table(dataset.load_cases(folder))
+    kept = ~pl.col("session").is_in(list(withdrawals.find(folder)))
+    everywhere = selectors.sessions_table(dataset.load_cases(folder).filter(kept))
     labels = selectors.runs_of(everywhere)
     series = everywhere.filter(pl.col("session").is_in([one for one, label in labels.items() if label == run]))
     before = series.filter(pl.col("started") < series.filter(pl.col("session") == session)["started"].max())

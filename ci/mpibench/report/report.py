@@ -10,7 +10,7 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
-from .. import whole_file
+from .. import whole_file, withdrawals
 from ..confirmation import references
 from ..confirmation.references import StoredAnswers
 from ..pages import page
@@ -70,6 +70,7 @@ def render(
     again: StoredAnswers = NOT_AGAIN,
     preflight: Preflight | None = None,
     plan: ReportPlan | None = None,
+    withdrawn: str = "",
 ) -> str:
     """The page as text.
 
@@ -79,6 +80,7 @@ def render(
     :param again: what measuring again gave for cases that missed a reference.
     :param preflight: the session in which the nodes were looked at before.
     :param plan: by which it was measured.
+    :param withdrawn: who withdrew it, and why; empty where nobody did.
     """
     view = View.of(session, base, stacks, published, again, preflight, plan)
     systems, label = ", ".join(session.systems), label_of(session)
@@ -90,8 +92,8 @@ def render(
         title=f"{systems}: {label}, {session.started:%Y-%m-%d}",
         systems=systems or "no system",
         label=label,
-        failed=counts(session)["failed"] or again.unreadable,
-        verdict=verdict_line(session),
+        failed=counts(session)["failed"] or again.unreadable or withdrawn,
+        verdict=f"{withdrawn}. {verdict_line(session)}" if withdrawn else verdict_line(session),
         facts=_facts(session),
         view=view,
         sections=[(section, content) for section, content in contents if content is not None],
@@ -108,6 +110,7 @@ def write_report(
     again: StoredAnswers = NOT_AGAIN,
     preflight: Preflight | None = None,
     plan: ReportPlan | None = None,
+    withdrawn: str = "",
 ) -> Path:
     """Write the page, whole or not at all, and return its path.
 
@@ -115,7 +118,7 @@ def write_report(
     """
     out_path = Path(out_path)
     try:
-        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published, again, preflight, plan))
+        whole_file.write_text(out_path, render(session, out_path.parent, stacks, published, again, preflight, plan, withdrawn))
     except OSError as err:
         raise BadInput(f"cannot write {out_path}: {err.strerror}.") from None
     return out_path
@@ -137,11 +140,14 @@ def write(db: str | Path, session: str | None, out: str | Path | None = None, pu
     curves = published_curves.choose(read, published)
     again, looked = references.stored(read, Path(db)), preflights.find(read, Path(db))
     plan = planned.find(read, Path(db))
+    gone = withdrawals.find(folder / "dataset").get(read.uuid)
+    withdrawn = f"WITHDRAWN: {gone}" if gone else ""
     for path in pages:
-        write_report(read, path, stacks, curves, again, looked, plan)
-        write_markdown(read, path.with_suffix(".md"), again.unreadable)
+        write_report(read, path, stacks, curves, again, looked, plan, withdrawn)
+        write_markdown(read, path.with_suffix(".md"), [*again.unreadable, *filter(None, [withdrawn])])
     return [
         *summary_lines(read),
+        *filter(None, [withdrawn]),
         *again.unreadable,
         *published_curves.lines(read, curves),
         *(f"report: {path}" for path in pages),

@@ -16,6 +16,7 @@ import polars as pl
 
 from reframe_tests.harness.vocabulary import HIGHER, JUDGED, LOWER, POSITIVE_TIMES, BadInput
 
+from .. import withdrawals
 from . import dataset, eligibility, selectors, unreadable
 from .dataset_layout import read_condition
 from .sessions import session_starts
@@ -110,8 +111,10 @@ def find_session(folder: Path, selector: str, system: str | None = None) -> tupl
     if named and not system:
         systems = sorted({path.parents[1].name.removeprefix("system=") for path in named})
     lost = unreadable.find(folder, systems)
-    readable = ~pl.col("session").is_in([one.session for one in lost])
-    sessions = selectors.sessions_table(dataset.load_cases(folder, systems).filter(readable))
+    withdrawn = withdrawals.find(folder)
+    withdrawals.refuse(withdrawn, selector)
+    judged = ~pl.col("session").is_in([*(one.session for one in lost), *withdrawn])
+    sessions = selectors.sessions_table(dataset.load_cases(folder, systems).filter(judged))
     chosen = selectors.select(selector, sessions, unreadable=lost)
     if len(chosen) > 1:
         raise BadInput(f"{selector!r} means {len(chosen)} sessions and one is judged at a time: give its id.")
@@ -126,7 +129,7 @@ def cases_of(folder: Path, system: str) -> pl.LazyFrame:
 
     :raises BadInput: no dataset, a damaged file, a session that is there twice.
     """
-    lost = [one.session for one in unreadable.find(folder, [system])]
+    lost = [*(one.session for one in unreadable.find(folder, [system])), *withdrawals.find(folder)]
     cases = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in(lost))
     twice = cases.group_by("case").agg(count=pl.len(), session=pl.col("session").first()).filter(pl.col("count") > 1)
     found = twice.select("session").unique().sort("session").collect()
@@ -159,6 +162,8 @@ def read(
     lost = unreadable.find(folder, [system])
     known = selectors.sessions_table(table)
     _refuse_other_systems(folder, system, selector, known)
+    for part in selectors.split(selector):
+        withdrawals.refuse(withdrawals.find(folder), part)
     sessions = selectors.select(selector, known, unreadable=lost)
     cases = selectors.filter_cases(table.filter(pl.col("session").is_in(sessions)).collect(), where)
     shared = cases.filter(SHARED_CORES).height if for_learning else 0

@@ -27,6 +27,7 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
+from .. import withdrawals
 from ..completeness import expected
 from ..completeness.expected import Completeness
 from ..history import node_counts
@@ -95,6 +96,7 @@ def decide(
     notes = (
         *references.notes,
         *late,
+        *_withdrawn(folder, name),
         *doubtful,
         *_dropped(table, sessions, cases, chosen),
         *node_counts.notes(table, sessions, chosen),
@@ -113,6 +115,14 @@ def decide(
         tuple(better),
         lost,
     )
+
+
+def _withdrawn(folder: Path, system: str) -> list[str]:
+    """Says which sessions of the system take no part because somebody withdrew them, the newest withdrawal in full."""
+    there = {path.stem for path in folder.glob(f"cases/system={system}/date=*/*.parquet")}
+    found = sorted((one for one in withdrawals.find(folder).values() if one.session in there), key=lambda one: one.when)
+    more = f"; {len(found) - 1} more sessions were withdrawn before" if len(found) > 1 else ""
+    return [f"{found[-1]}{more}"] if found else []
 
 
 def _age(started: datetime, limit_hours: float, now: datetime) -> GateCheck:

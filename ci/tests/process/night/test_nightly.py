@@ -46,7 +46,9 @@ def test_a_good_night_is_one_session_from_reframe_to_the_report(project: NightPr
         f"mpibench export --session {uuid}",
         f"mpibench report --session {uuid}",
         f"mpibench expected --session {uuid}",
+        "mpibench site",
     ]
+    assert (project.results / "site" / "index.html").is_file()
     for page in ("reports/" + uuid, "report", "tonight/report"):
         assert uuid in (project.results / f"{page}.html").read_text()
         assert (project.results / f"{page}.md").exists()
@@ -320,7 +322,7 @@ def test_a_part_says_that_it_is_one_and_of_what(project: NightProject, options: 
     assert [one.stack for one in session.cases] == ["mpich-wheels"], "also beside a mode, where ReFrame 4.10 forgets -p"
     [line] = [line for line in said.splitlines() if "PARTIAL" in line]
     assert f"({shlex.join(options)})" in line and "1 cases measured: Replay; mpich-wheels; shm" in line
-    assert project.commands()[-1] == f"mpibench expected --session {session.uuid} --partial"
+    assert project.commands()[-2:] == [f"mpibench expected --session {session.uuid} --partial", "mpibench site"]
 
 
 def test_a_mode_among_the_options_is_refused_before_the_set_up(project: NightProject) -> None:
@@ -340,7 +342,7 @@ def test_other_variables_are_reported(project: NightProject) -> None:
     status, said = project.run("-S", "repeats=1")
     assert status == 0, said
     assert "measured otherwise than a night is (-S repeats=1): 2 cases measured" in said
-    assert "--partial" not in project.commands()[-1]
+    assert "expected" in project.commands()[-2] and "--partial" not in project.commands()[-2]
 
 
 @pytest.mark.parametrize(

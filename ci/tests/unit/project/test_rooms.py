@@ -36,6 +36,7 @@ FLOORS = {
     ),
     "mpibench": (
         ("whole_file", "statistics"),
+        ("withdrawals",),
         ("stacks", "results"),
         ("plan",),
         ("spack", "cluster", "published", "completeness", "history", "protocols"),
@@ -43,6 +44,7 @@ FLOORS = {
         ("watch", "guidelines", "cascade"),
         ("confirmation",),
         ("report", "verdict_pages", "error_rates", "listings"),
+        ("site",),
         ("commands",),
         ("cli",),
     ),

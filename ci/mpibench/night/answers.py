@@ -1,0 +1,131 @@
+"""What was answered of a night when it was young, kept with its numbers: by ``ci/nightly`` itself, and by the gate.
+
+A year later the cases of a night still show what was proven and which references were missed. That a stack could not be
+entered, that something expected was missing, or how the night compared with those before it, only its answer says. A night that
+stored no session leaves its answer, too. One file each in the dataset: ``answers/<session>.<source>.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.vocabulary import BadInput
+
+from .. import whole_file
+
+FOLDER = "answers"
+#: Who answered.
+NIGHT, GATE = SOURCES = ("night", "gate")
+#: Problems kept of one answer; the others are counted.
+MOST_PROBLEMS = 50
+#: What stands for the id where a night stored no session; the time it ended is behind it.
+NO_SESSION = "none-"
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """One answer.
+
+    :param session: id; of a night without one :data:`NO_SESSION` and the time.
+    :param source: one of :data:`SOURCES`.
+    :param label: label ``run`` of the night.
+    :param passed: whether there was no problem.
+    :param finding: the worst problem in one line; empty where it passed.
+    :param judged: how many metrics were held against the nights before; references are counted in the cases.
+    :param written: UTC, as ISO 8601.
+    """
+
+    session: str
+    source: str
+    label: str
+    passed: bool
+    finding: str
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    judged: int
+    written: str
+
+    @property
+    def day(self) -> str:
+        """UTC day on which it was written, as ``2026-11-22``."""
+        return self.written[:10]
+
+
+def record(
+    folder: Path,
+    session: str | None,
+    source: str,
+    label: str,
+    problems: Sequence[str],
+    notes: Sequence[str] = (),
+    *,
+    finding: str = "",
+    judged: int = 0,
+    now: datetime | None = None,
+) -> StoredAnswer:
+    """Keep an answer in the dataset, in the place of an earlier one of the same session and source.
+
+    :raises BadInput: the dataset cannot be written.
+    """
+    moment = now or datetime.now(timezone.utc)
+    said = [one_line(one) for one in problems]
+    more = [f"... and {len(said) - MOST_PROBLEMS} more"] if len(said) > MOST_PROBLEMS else []
+    answer = StoredAnswer(
+        session or f"{NO_SESSION}{moment:%Y%m%dT%H%M%S}",
+        source,
+        one_line(label),
+        not said,
+        one_line(finding) or (said[0] if said else ""),
+        (*said[:MOST_PROBLEMS], *more),
+        tuple(one_line(one) for one in notes[:MOST_PROBLEMS]),
+        judged,
+        f"{moment:%Y-%m-%dT%H:%M:%S}Z",
+    )
+    path = folder / FOLDER / f"{answer.session}.{source}.json"
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", answer.session):
+        raise BadInput(f"session {answer.session!r} cannot name a file: use letters, digits, '_', '-' and '.'.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file.replacing(path) as partial:
+            partial.write_text(json.dumps(asdict(answer), indent=1), encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}.") from None
+    return answer
+
+
+def keep(
+    folder: Path, session: str | None, source: str, label: str, problems: Sequence[str], notes: Sequence[str] = ()
+) -> list[str]:
+    """:func:`record` an answer; why it could not be kept, as a problem of the night."""
+    try:
+        record(folder, session, source, label, problems, notes)
+    except BadInput as error:
+        return [f"the answer of this night is not kept: {str(error).rstrip('.')}"]
+    return []
+
+
+def read(folder: Path) -> dict[str, list[StoredAnswer]]:
+    """All answers by session, in the order of :data:`SOURCES`; one that cannot be read is a refusal of that night."""
+    found: dict[str, list[StoredAnswer]] = {}
+    for path in sorted((folder / FOLDER).glob("*.json")):
+        session, _, source = path.stem.rpartition(".")
+        try:
+            row = json.loads(path.read_text(encoding="utf-8"))
+            problems, notes = (tuple(one_line(str(one)) for one in row[name]) for name in ("problems", "notes"))
+            label, finding, written = (one_line(str(row[name])) for name in ("label", "finding", "written"))
+            datetime.fromisoformat(written.replace("Z", "+00:00"))
+            passed, judged = row["passed"] is True and not problems, int(row["judged"])
+            answer = StoredAnswer(session, source, label, passed, finding, problems, notes, judged, written)
+        except (OSError, ValueError, KeyError, TypeError):
+            why = f"{path} is not a readable answer: remove it"
+            answer = StoredAnswer(session, source, "", False, why, (why,), (), 0, "1970-01-01T00:00:00Z")
+        found.setdefault(session, []).append(answer)
+    for answers in found.values():
+        answers.sort(key=lambda one: SOURCES.index(one.source) if one.source in SOURCES else len(SOURCES))
+    return found

@@ -1,0 +1,242 @@
+"""The site in a real browser, from a file share: from the first screen to a job's output, at a desk's and a phone's width."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import chromium
+from mpibench import withdrawals
+from mpibench.site import building
+from site_nights import NIGHTS, RED, SLOWER_FROM, write_nights
+from synthetic_report import HOSTILE
+from synthetic_verdicts import FIRST, write_session
+
+pytestmark = pytest.mark.skipif(
+    chromium.find_browser() is None, reason=f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium"
+)
+NOW = FIRST + timedelta(days=NIGHTS - 1, hours=12)
+WIDTHS = {"desk": (1280, 900), "phone": (390, 844)}
+#: Texts with less contrast than 4.5 to what is behind them (WCAG 2.2, "relative luminance" and "contrast ratio").
+CONTRAST = """
+(() => {
+  const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+  const rgb = (text) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = text; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data]; };
+  const light = (text) => { const [r, g, b] = rgb(text).map((one) => one / 255).map((one) =>
+    one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = (node) => { for (; node; node = node.parentElement) {
+    const colour = getComputedStyle(node).backgroundColor; if (rgb(colour)[3] > 250) return colour; } return 'white'; };
+  const bad = [];
+  for (const node of document.querySelectorAll('body *')) {
+    const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
+    if (!own || !node.checkVisibility() || node.closest('.unseen, .skip, svg, .plot')) continue;
+    const [one, other] = [light(getComputedStyle(node).color), light(behind(node))].sort((a, b) => b - a);
+    if ((one + 0.05) / (other + 0.05) < 4.5) bad.push(`${node.tagName}.${node.className}: ${node.textContent.trim()}`);
+  }
+  return bad;
+})()
+"""
+#: What a person without eyes or mouse would miss: names of links, buttons, pictures and fields, one heading of the first level.
+UNNAMED = """
+(() => {
+  const named = (node) => (node.getAttribute('aria-label') || node.textContent || '').trim();
+  const markup = (list) => list.map((one) => one.outerHTML);
+  const bad = markup([...document.querySelectorAll('a, button, [role=img], table.month td a')].filter((one) => !named(one)));
+  bad.push(...markup([...document.querySelectorAll('select, input')].filter((one) => !one.closest('label'))));
+  if (document.querySelectorAll('h1').length !== 1) bad.push(`${document.querySelectorAll('h1').length} h1`);
+  if (!document.documentElement.lang || !document.title) bad.push('no language or title');
+  const side = (box) => Math.min(box.width, box.height);
+  const small = [...document.querySelectorAll('.month td a, .legend button, select')]
+    .filter((one) => one.checkVisibility() && side(one.getBoundingClientRect()) < 24);
+  bad.push(...small.map((one) => `small: ${one.outerHTML.slice(0, 80)}`));
+  return bad;
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    ids = write_nights(folder / "dataset")
+    withdrawals.withdraw(folder / "dataset", ids[25], "maintenance of the switches")
+    building.build(folder / "dataset", folder / "site", now=NOW)
+    return folder
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[chromium.Page]:
+    with chromium.open_browser(tmp_path / "profile") as page:
+        yield page
+
+
+def follow(page: chromium.Page, link: str, **window: Any) -> str:
+    """Click a link, as a person does, and wait until its page is ready; its address."""
+    href = page.evaluate(f"document.querySelector({link!r}).href")
+    page.evaluate(f"document.querySelector({link!r}).click()")
+    page.wait(f"location.href === {str(href)!r} && document.documentElement?.dataset.ready === 'yes'")
+    assert page.evaluate("document.documentElement.scrollWidth") <= window["width"], f"{href} is wider than the window"
+    return str(href)
+
+
+def text(page: chromium.Page, place: str = "main") -> str:
+    return str(page.evaluate(f"document.querySelector({place!r}).innerText"))
+
+
+def walk(page: chromium.Page, first: str, width: int, height: int) -> None:
+    """Index, red night, metric over time, case, job output and proof."""
+    page.open(first, width=width, height=height, touch=width < 500)
+    assert "red: 1 of 2 cases failed" in text(page) and "went over lo" in text(page)
+    day = FIRST + timedelta(days=RED)
+    follow(page, f".month td.red a[aria-label*='{day.day} {day:%b %Y}']", width=width)
+    assert "asked for eth1g, 2.1 GB went over lo" in text(page, ".failures li")
+    follow(page, ".failures li .links a[href*='uniband']", width=width)
+    assert page.evaluate("document.getElementById('plot').data.length") >= 2
+    assert "kernel release 6.1.0-18" in text(page, "#changes")
+    follow(page, "#cases a[href*='scatter']", width=width)
+    assert "Fails since" in text(page, ".verdict")
+    href = follow(page, "#runs tbody a[href*='-proof.html#']", width=width)
+    place = href.partition("#")[2]
+    said = text(page, f"#{place}")
+    assert "contradicted" in said and "# Uniband <b>not markup</b>" in said and "job" in said
+    assert page.evaluate(f"document.getElementById({place!r}).getBoundingClientRect().top < innerHeight")
+
+
+@pytest.mark.parametrize("window", WIDTHS)
+def test_from_the_first_screen_to_the_jobs_output(browser: chromium.Page, top: Path, window: str) -> None:
+    walk(browser, (top / "site" / "index.html").as_uri(), *WIDTHS[window])
+    assert browser.problems == []
+    assert all(url.startswith("file:") for url in browser.requests)
+    files = browser.evaluate("[...document.querySelectorAll('.proof:target a[href$=\"rfm_job.out\"]')].map((one) => one.href)")
+    assert files == [(top / "jobs" / str(RED) / "rfm_job.out").as_uri()]
+
+
+def test_the_same_from_a_web_server(browser: chromium.Page, top: Path) -> None:
+    """As on Pages: the site's folder and nothing beside it; the output of what failed is on the site itself."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(top / "site")))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        walk(browser, f"http://127.0.0.1:{server.server_port}/index.html", *WIDTHS["phone"])
+        assert browser.problems == []
+        assert {url.split("/")[2] for url in browser.requests} == {f"127.0.0.1:{server.server_port}"}
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def pages_of(top: Path) -> list[Path]:
+    """A page of each kind."""
+    site = top / "site"
+    patterns = ("index.html", "*/index.html", "*/metrics/uniband*.html", "*/cases/*scatter*.html")
+    night = next(site.glob(f"*/nights/{FIRST + timedelta(days=SLOWER_FROM):%Y-%m-%d}-*[0-9a-f].html"))
+    red = next(site.glob(f"*/nights/{FIRST + timedelta(days=RED):%Y-%m-%d}-*-proof.html"))
+    return [*(next(site.glob(pattern)) for pattern in patterns), night, red, red.with_name(red.name.replace("-proof", ""))]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_kind_of_page_can_be_read_by_everybody(browser: chromium.Page, top: Path, dark: bool) -> None:
+    for page in pages_of(top):
+        for width, height in WIDTHS.values():
+            browser.open(page.as_uri(), width=width, height=height, dark=dark, touch=width < 500)
+            assert browser.evaluate(UNNAMED) == [], page
+            assert browser.evaluate(CONTRAST) == [], page
+            assert browser.evaluate("document.documentElement.scrollWidth") <= width, page
+
+
+def test_pages_are_light(top: Path) -> None:
+    sizes = {page.name: page.stat().st_size for page in (top / "site").rglob("*.html")}
+    assert max(sizes.values()) < 1_000_000
+    assert sum(1 for _ in (top / "site").rglob("plotly*.js")) == 1
+
+
+def test_chart_has_medians_intervals_bounds_line_rate_and_what_changed(browser: chromium.Page, top: Path) -> None:
+    page = next((top / "site").glob("*/metrics/uniband*.html"))
+    browser.open(page.as_uri())
+    drawn = "document.getElementById('plot')"
+    kinds = browser.evaluate(f"{drawn}.data.map((one) => one.name)")
+    assert "line rate" in kinds and any("reference, at least" in name for name in kinds)
+    assert {"changed that night", "withdrawn"} <= set(kinds)
+    rate = browser.evaluate(f"[...new Set({drawn}.data.find((one) => one.name === 'line rate').y)]")
+    assert rate == [1250]
+    assert browser.evaluate(f"{drawn}.data.find((one) => one.error_y?.array?.length).error_y.array.every((one) => one >= 0)")
+    assert browser.evaluate(f"{drawn}.layout.shapes.map((one) => one.x0.slice(0, 10))") == [
+        f"{FIRST + timedelta(days=SLOWER_FROM):%Y-%m-%d}"
+    ]
+    before = browser.evaluate(f"{drawn}.data.find((one) => one.error_y?.array?.length).y[0]")
+    browser.evaluate("const s = document.getElementById('size'); s.value = '8'; s.dispatchEvent(new Event('change'))")
+    browser.wait(f"{drawn}.data.find((one) => one.error_y?.array?.length).y[0] !== {before}")
+    browser.evaluate("document.querySelector('#legend button').click()")
+    browser.wait("document.querySelector('#legend button').getAttribute('aria-pressed') === 'false'")
+
+
+def test_a_page_that_nobody_wrote_again_says_so(browser: chromium.Page, top: Path) -> None:
+    """A share keeps what was green: the page itself looks at the clock."""
+    browser.open((top / "site" / "index.html").as_uri())
+    assert "Not measured since" in text(browser, ".stale")
+
+
+def test_keyboard_reaches_the_nights(browser: chromium.Page, top: Path) -> None:
+    browser.open((top / "site" / "index.html").as_uri())
+    assert browser.evaluate("[...document.querySelectorAll('.month a')].every((one) => one.tabIndex === 0 && one.href)")
+    browser.evaluate("document.querySelector('.skip').focus()")
+    assert browser.evaluate("document.querySelector('.skip').getBoundingClientRect().left") >= 0
+
+
+def test_print_opens_what_is_folded(browser: chromium.Page, top: Path, tmp_path: Path) -> None:
+    red = next(page for page in pages_of(top) if page.name.endswith("-proof.html"))
+    browser.open(red.as_uri())
+    browser.evaluate(
+        "const all = () => [...document.querySelectorAll('details')].every((one) => one.open);"
+        "addEventListener('beforeprint', () => { window.opened = all(); })"
+    )
+    browser.print_pdf(tmp_path / "proof.pdf")
+    assert browser.evaluate("window.opened") is True
+    assert (tmp_path / "proof.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_hostile_names_run_nothing(browser: chromium.Page, tmp_path: Path) -> None:
+    shared = {"fabric": HOSTILE, "partition": HOSTILE, "nodelist": HOSTILE, "group": HOSTILE, "name": HOSTILE}
+    failed = {**shared, "pinning": HOSTILE, "result": "fail", "evidence": "missing", "reason": HOSTILE, "sentences": [HOSTILE]}
+    for number in range(8):
+        write_session(
+            tmp_path / "dataset",
+            number,
+            stacks=(HOSTILE,),
+            benchmarks={HOSTILE: "bandwidth_mb_per_s"},
+            sizes=(8, 4194304),
+            labels={"run": HOSTILE},
+            mpi_version=f"{HOSTILE}{number}",
+            change=lambda _, __, ___, slow=number > 3: 1.2 if slow else 1.0,
+            condition={HOSTILE: HOSTILE, "machine": {HOSTILE: [f"{HOSTILE}{number}"]}},
+            where=[shared, failed],
+        )
+    building.build(tmp_path / "dataset", tmp_path / "site", now=NOW)
+    pages = sorted((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > 15
+    for page in pages:
+        browser.open(page.as_uri())
+        assert browser.evaluate("typeof hacked") == "undefined"
+        assert browser.problems == [], page
+    assert {Path(url.removeprefix("file://")).is_relative_to(tmp_path / "site") for url in browser.requests} == {True}
+
+
+def test_an_injected_script_would_be_stopped(browser: chromium.Page, top: Path) -> None:
+    browser.open((top / "site" / "index.html").as_uri())
+    browser.problems.clear()
+    browser.evaluate("const s = document.createElement('script'); s.textContent = 'window.hacked = 2'; document.body.append(s)")
+    browser.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked = 1\">')")
+    browser.wait("true")
+    assert browser.evaluate("typeof window.hacked") == "undefined"
+    assert any("Content Security Policy" in problem for problem in browser.problems)

@@ -1,0 +1,186 @@
+"""What a night of the site is: green only where a whole session was held against something and reached it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from mpibench import withdrawals
+from mpibench.night import answers
+from mpibench.results import unreadable
+from mpibench.site import medians, nights, outputs, series
+from mpibench.site.nights import SiteNight
+from site_nights import gate
+from synthetic_verdicts import FIRST, write_session
+
+HELD = {"gates": [gate("Uniband.bandwidth.0004194304", 110.0, 100.0)]}
+MISSED = {"gates": [gate("Uniband.bandwidth.0004194304", 90.0, 100.0, "fail")]}
+
+
+def judged(folder: Path, **spoiled: str) -> list[SiteNight]:
+    lost = unreadable.find(folder, ["testbed"])
+    cases, ids = nights.light_cases(folder, "testbed", lost), nights.identities(folder, "testbed")
+    return nights.judge(nights.Judging(folder, "testbed", cases, ids, answers.read(folder), spoiled, lost))
+
+
+def only(folder: Path) -> SiteNight:
+    (night,) = judged(folder)
+    return night
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "said"),
+    [
+        ({"where": HELD}, "green", "1 of 1 cases proven, 1 references held, none missed"),
+        ({}, "unjudged", "held against nothing"),
+        ({"where": HELD, "command_line": "reframe -c reframe_tests -r -n PingPong"}, "part", "measured in part"),
+        ({"where": MISSED}, "red", "Uniband.bandwidth.0004194304 is 90 MB/s"),
+        ({"where": MISSED, "result": "fail"}, "red", "references missed"),
+        (
+            {"where": {**HELD, "reason": "sanity error: went over lo"}, "evidence": "contradicted", "result": "fail"},
+            "red",
+            "went over lo",
+        ),
+        ({"where": HELD, "evidence": "missing"}, "red", "no proof of its condition was stored"),
+        ({"result": "abort"}, "red", "interrupted: 1 of 1 cases"),
+        ({"result": "skip", "evidence": ""}, "red", "no case of this session ran"),
+    ],
+)
+def test_what_a_night_is(tmp_path: Path, changes: dict[str, Any], state: str, said: str) -> None:
+    write_session(tmp_path, 0, **changes)
+    night = only(tmp_path)
+    assert night.state.name == state
+    assert said in " ".join((night.finding, *night.problems))
+
+
+def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_path: Path) -> None:
+    session = write_session(tmp_path, 0, where=HELD)
+    answers.record(tmp_path, session, answers.NIGHT, "nightly", ["a stack could not be installed"])
+    assert only(tmp_path).state.name == "red" and "a stack could not be installed" in only(tmp_path).finding
+    answers.record(tmp_path, session, answers.NIGHT, "nightly", [])
+    assert only(tmp_path).state.name == "green"
+    (tmp_path / answers.FOLDER / f"{session}.gate.json").write_text("{}")
+    assert only(tmp_path).state.name == "red" and "is not a readable answer" in only(tmp_path).problems[0]
+
+
+def test_a_night_that_the_gate_passed_for_its_history_is_green(tmp_path: Path) -> None:
+    session = write_session(tmp_path, 0)
+    answers.record(tmp_path, session, answers.GATE, "nightly", [], judged=0)
+    assert only(tmp_path).state.name == "unjudged"
+    answers.record(tmp_path, session, answers.GATE, "nightly", [], judged=21)
+    assert only(tmp_path).state.name == "green" and "21 metrics as in the nights before" in only(tmp_path).finding
+
+
+def test_a_withdrawn_night_is_neither_green_nor_red(tmp_path: Path) -> None:
+    session = write_session(tmp_path, 0, where=MISSED)
+    withdrawals.withdraw(tmp_path, session, "wrong cable")
+    night = only(tmp_path)
+    assert night.state.name == "withdrawn" and "wrong cable" in night.finding
+
+
+def test_a_session_that_cannot_be_read_is_a_red_night_of_its_series(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, where=HELD, labels={"run": "nightly"})
+    session = write_session(tmp_path, 1, where=HELD, labels={"run": "nightly"})
+    next(tmp_path.glob(f"cases/*/*/{session}.parquet")).write_bytes(b"no parquet")
+    green, red = judged(tmp_path)
+    assert (green.state.name, red.state.name, red.run) == ("green", "red", "nightly")
+    assert "cannot be read" in red.finding
+
+
+def test_a_missed_reference_that_is_not_missed_again_is_no_failure(tmp_path: Path) -> None:
+    session = write_session(tmp_path, 0, where=MISSED, result="fail")
+    again = {**HELD["gates"][0], "layer": "learned"}
+    later = FIRST + timedelta(hours=1)
+    write_session(tmp_path, 1, where={"gates": [again]}, labels={"run": "confirmation", "confirms": session}, started=later)
+    first, second = judged(tmp_path)
+    assert series.is_confirming(second) and not series.is_confirming(first)
+    assert first.problems == () and any("not seen again" in note for note in first.notes)
+
+
+def test_values_that_are_none_make_a_night_red(tmp_path: Path) -> None:
+    def spoil(row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "value": float("inf")} if row["repeat"] == 2 else row
+
+    session = write_session(tmp_path, 0, where=HELD, edit=spoil)
+    kept = medians.compute(tmp_path, "testbed", session)
+    assert "is inf" in kept.spoiled and not kept.values.height
+    assert judged(tmp_path, **{session: kept.spoiled})[0].state.name == "red"
+
+
+def test_medians_with_their_intervals_bounds_and_line_rate(tmp_path: Path) -> None:
+    fraction = gate("Uniband.line_rate_fraction.0004194304", 0.5, 0.4, layer="physics", unit="1")
+    session = write_session(
+        tmp_path, 0, where={"gates": [*HELD["gates"], fraction]}, condition={"line_rate_gbit_per_s": 10.0}, repeats=7
+    )
+    found = medians.compute(tmp_path, "testbed", session)
+    table = found.values.join(found.metrics, on="id")
+    large = table.filter(benchmark="Uniband", message_bytes=4194304).row(0, named=True)
+    assert large["n"] == 7 and large["low"] < large["median"] < large["high"]
+    # What the check of that night held the median against; the reference is the larger of both bounds.
+    assert large["line_rate"] == pytest.approx(large["median"] / 0.5)
+    assert large["lower"] == pytest.approx(max(100.0, 0.4 * large["line_rate"]))
+    small = table.filter(benchmark="Uniband", message_bytes=8).row(0, named=True)
+    assert small["line_rate"] == 1250.0 and small["lower"] is None
+    assert table.filter(benchmark="PingPong")["line_rate"].null_count() == table.filter(benchmark="PingPong").height
+
+
+@pytest.mark.parametrize(("repeats", "place"), [(1, 1), (3, 1), (5, 1), (6, 1), (9, 2), (20, 6)])
+def test_the_interval_of_a_median_holds_it_with_95_percent_from_six_repeats_on(
+    tmp_path: Path, repeats: int, place: int
+) -> None:
+    """Ranks of the textbook's table for 95 %: 6 of 20, 2 of 9."""
+
+    def number(row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "value": float(row["repeat"])}
+
+    session = write_session(tmp_path, 0, repeats=repeats, edit=number, sizes=(8,))
+    values = medians.compute(tmp_path, "testbed", session).values
+    assert set(values["low"]) == {float(place)} and set(values["high"]) == {float(repeats + 1 - place)}
+
+
+def test_ranks_that_share_cores_are_another_metric_and_not_watched(tmp_path: Path) -> None:
+    session = write_session(tmp_path, 0, condition={"oversubscribed": "2 ranks on 1 core"})
+    found = medians.compute(tmp_path, "testbed", session)
+    assert set(found.metrics["variant"]) == {"oversubscribed"} and not found.values["judged"].any()
+
+
+def test_what_is_kept_of_a_night_is_computed_again_when_its_files_change(tmp_path: Path) -> None:
+    folder = tmp_path / "dataset"
+    session = write_session(folder, 0, sizes=(8,))
+    for changed in (False, True):
+        if changed:
+            write_session(folder, 0, sizes=(8,), change=lambda *_: 2.0)
+        identity = nights.identities(folder, "testbed")[session]
+        kept = medians.Kept(tmp_path / "kept", folder, "testbed")
+        stem = kept.bring(session, identity)
+        kept.forget_unused()
+        values = kept.values([stem])
+        names = kept.metrics([stem], values)
+        latency = values.join(names.filter(benchmark="PingPong"), on="id")["median"][0]
+        assert latency == pytest.approx(5 * (2 if changed else 1), rel=0.05)
+    assert len(list((tmp_path / "kept").glob("*.json"))) == 1
+
+
+def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "rfm_job.out").symlink_to(tmp_path / "secret")
+    (tmp_path / "rfm_job.err").write_bytes(b"\x1b[31mred\xff" + b"x" * 300_000 + b"end")
+    row = {"outputdir": str(tmp_path), "job_id": "1"}
+    found = outputs.excerpts(row)
+    assert set(found) == {"rfm_job.err"}
+    assert found["rfm_job.err"].startswith("red") and found["rfm_job.err"].endswith("end")
+    assert "bytes left out" in found["rfm_job.err"] and len(found["rfm_job.err"]) < 250_000
+    assert outputs.find({**row, "outputdir": "/no/such/folder"}, tmp_path).href == ""
+    assert outputs.find({**row, "outputdir": None}, tmp_path).path == ""
+    assert outputs.excerpts({**row, "outputdir": "a\0b"}) == {}
+
+
+def test_outcomes_are_those_of_the_report(tmp_path: Path) -> None:
+    write_session(tmp_path, 0, where=[HELD, MISSED, {"result": "skip", "evidence": None}, {"samples": 0}, {"superseded": True}])
+    cases = nights.light_cases(tmp_path, "testbed", ())
+    assert cases["outcome"].to_list() == ["passed", "failed", "skipped", "proven", "retried"]
+    assert cases.filter(pl.col("outcome").is_null()).height == 0

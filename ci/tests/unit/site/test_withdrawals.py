@@ -1,0 +1,115 @@
+"""Withdrawn sessions: recorded with who and why, no part of any verdict, and never passed over in silence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import synthetic_session as synthetic
+from mpibench import withdrawals
+from mpibench.commands.sessions import sessions_app
+from mpibench.report import report
+from mpibench.results import session_values
+from mpibench.watch import gate
+from page_reader import Reader
+from reframe_tests.harness.vocabulary import BadInput
+from synthetic_report import session_of
+from synthetic_verdicts import write_session
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number in range(3):
+        write_session(tmp_path, number, labels={"run": "nightly"})
+    return tmp_path
+
+
+def newest(folder: Path) -> str:
+    return session_values.find_session(folder, "latest")[1]
+
+
+def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored(folder: Path) -> None:
+    last = newest(folder)
+    one = withdrawals.withdraw(folder, last[:12], "maintenance\nof the switches")
+    assert one.session == last and one.why == "maintenance of the switches" and one.who
+    assert newest(folder) != last
+    assert session_values.cases_of(folder, "testbed").collect()["session"].n_unique() == 2
+    assert withdrawals.restore(folder, last) == one
+    assert newest(folder) == last
+
+
+def test_who_names_a_withdrawn_session_is_told_why_it_is_none(folder: Path) -> None:
+    last = newest(folder)
+    withdrawals.withdraw(folder, last, "wrong cable")
+    with pytest.raises(BadInput, match=r"was withdrawn by .* wrong cable; it takes part in no verdict"):
+        session_values.find_session(folder, last[:13])
+    with pytest.raises(BadInput, match="wrong cable"):
+        session_values.read(folder, "testbed", last)
+    with pytest.raises(BadInput, match="wrong cable"):
+        gate.decide(folder, "testbed", last)
+
+
+def test_the_gate_says_which_session_it_passed_over(folder: Path) -> None:
+    last = newest(folder)
+    withdrawals.withdraw(folder, last, "wrong cable")
+    answer = gate.decide(folder, "testbed")
+    assert answer.session != last
+    assert any(last[:8] in note and "wrong cable" in note for note in answer.notes)
+
+
+@pytest.mark.parametrize(
+    ("session", "why", "said"),
+    [
+        ("0000", "x", "is the beginning of"),
+        ("ffffffff", "x", "holds no session ffffffff"),
+        ("../../etc", "x", "is not a session"),
+        ("", "x", "is not a session"),
+        ("00000001", " \n", "--why is empty"),
+        ("00000001", "x" * 501, "at most 500"),
+    ],
+)
+def test_bad_input_is_one_sentence(folder: Path, session: str, why: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        withdrawals.withdraw(folder, session, why)
+    assert withdrawals.find(folder) == {}
+
+
+def test_a_session_is_withdrawn_once_and_restored_once(folder: Path) -> None:
+    last = newest(folder)
+    with pytest.raises(BadInput, match="is not withdrawn"):
+        withdrawals.restore(folder, last)
+    withdrawals.withdraw(folder, last, "first reason")
+    with pytest.raises(BadInput, match="first reason; it is withdrawn already"):
+        withdrawals.withdraw(folder, last, "second reason")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"session": "other", "why": "x", "who": "y", "when": "2026-01-01T00:00:00Z"}']
+)
+def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
+    """Which session takes no part is not known then: no answer may rest on a guess."""
+    path = folder / withdrawals.FOLDER / "session.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(BadInput, match=r"session\.json"):
+        gate.decide(folder, "testbed")
+
+
+def test_a_report_says_first_that_its_session_is_withdrawn(tmp_path: Path) -> None:
+    page = report.render(session_of(synthetic.case()), tmp_path, withdrawn="WITHDRAWN: session s by somebody: wrong cable")
+    head = Reader(page).text["top"]
+    assert "WITHDRAWN: session s by somebody: wrong cable. " in head and '<p class="verdict bad">' in page
+
+
+def test_the_commands_withdraw_list_and_restore(folder: Path) -> None:
+    run, last = CliRunner(), newest(folder)
+    given = ["--dataset", str(folder)]
+    assert "no session is withdrawn" in run.invoke(sessions_app, ["withdrawn", *given]).output
+    done = run.invoke(sessions_app, ["withdraw", last, "--why", "\x1b[31mred", *given])
+    assert done.exit_code == 0 and f"session {last[:8]} was withdrawn by" in done.output
+    assert json.loads((folder / "withdrawn" / f"{last}.json").read_text())["why"] == "red"
+    assert last[:8] in run.invoke(sessions_app, ["withdrawn", *given]).output
+    assert "takes part in verdicts again" in run.invoke(sessions_app, ["restore", last, *given]).output
