@@ -36,8 +36,8 @@ def tune(
 ) -> None:
     """Measure the algorithms of collectives, interleaved in one job; choose, prove, and write what the library reads.
 
-    Round by round, algorithms that are clearly slower are measured no more. What is faster than the library's own choice by more
-    than noise is proven in fresh jobs, default against tuned; only what is better there is written to
+    Round by round, algorithms that are clearly slower are measured no more. What is faster than the library's own choice by
+    more than noise is proven in fresh jobs, default against tuned; only what is better there is written to
     site_configs/SYSTEM/tuning, with a modulefile, and `reframe -S tuned=yes` measures with it. An interrupted tuning goes on
     where it was. Options for ReFrame may follow after `--`.
     Exit status: 0 better settings are installed, or hold; 1 --check: they no longer hold; 2 bad input; 3 nothing is better than

@@ -5,8 +5,8 @@ in place of bounds on the whole range. An algorithm leaves a message size when "
 as long as the one that leads there" is rejected: one-sided, Student's t of the paired logarithms of interleaved repeats,
 their spreads moderated over all pairs of the round (:mod:`mpibench.statistics.two_sides`).
 
-Error: which one leads is known from the same data, so the tests are counted as if every ordered pair of algorithms were tested at
-every size in every round, and each is made at :data:`ERROR` over that number (Bonferroni). The probability that an algorithm
+Error: which one leads is known from the same data, so the tests are counted as if every ordered pair of algorithms were tested
+at every size in every round, and each is made at :data:`ERROR` over that number (Bonferroni). The probability that an algorithm
 that is not slower than the others by :data:`SLOWER` leaves anywhere in a whole tuning is then at most :data:`ERROR`, as far as
 repeats of a job are independent and their logarithms normal. The library's own choice never leaves.
 """

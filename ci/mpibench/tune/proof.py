@@ -1,4 +1,4 @@
-"""Whether settings are better: default against tuned, interleaved in fresh jobs, paired; and what shows that they were taken."""
+"""Whether settings are better: default against tuned, interleaved in fresh jobs, paired; what shows that they were taken."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def prove(
 
     :param chosen: collective to message size to algorithm.
     :param settings: folder of the settings.
-    :param forced: what one call of each algorithm sent when it was forced, where that was counted (:attr:`racing.Race.messages`).
+    :param forced: what one call of each algorithm sent when it was forced, where counted (:attr:`racing.Race.messages`).
     :raises BadInput: nothing was measured.
     """
     asked = dict.fromkeys(chosen, f"{DEFAULT}+{TUNED}")

@@ -1,4 +1,4 @@
-"""The rounds of a tuning: measure what is left, leave out what is clearly slower, until all is decided or the budget is used."""
+"""The rounds of a tuning: measure what is left, leave out what is clearly slower, until all is decided or time is up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tuning has measured so far, in a folder of its own: each round's run report, and what was asked. So it can be resumed."""
+"""What a tuning has measured so far, in a folder of its own, so that it can be resumed: run reports, and what was asked."""
 
 from __future__ import annotations
 

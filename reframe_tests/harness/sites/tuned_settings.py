@@ -1,7 +1,7 @@
 """Tuned settings of a stack under a condition: a folder with what the library reads, and a record of what shows that it helps.
 
-``site_configs/<system>/tuning/<stack>/<fabric>_nn_<N>_np_<N>_ppn_<N>_<pinning>/tuned.json``, written by ``mpibench tune`` beside
-the library's own files. Tests load it with ``-S tuned=yes``. A record of another release of the MPI, of a file that was
+``site_configs/<system>/tuning/<stack>/<fabric>_nn_<N>_np_<N>_ppn_<N>_<pinning>/tuned.json``, written by ``mpibench tune``
+beside the library's own files. Tests load it with ``-S tuned=yes``. A record of another release of the MPI, of a file that was
 edited since, or whose files say something else than its rules is refused.
 """
 

@@ -2,8 +2,8 @@
 
 Classic (docs/tuning-apps/collectives/tuned.rst): number of collectives; of each its id and number of communicator sizes; of
 each the size and its number of rules; of each ``bytes algorithm topology segment``. The nearest smaller communicator size and
-message size count, so rules for exactly ``p`` ranks need a set with algorithm 0 (the library's own choice) at ``p + 1``, and a rule for
-0 bytes must be there. JSON has inclusive ranges; without a rule the library chooses.
+message size count, so rules for exactly ``p`` ranks need a set with algorithm 0 (the library's own choice) at ``p + 1``,
+and a rule for 0 bytes must be there. JSON has inclusive ranges; without a rule the library chooses.
 """
 
 from __future__ import annotations
