@@ -71,19 +71,10 @@ def compare(tables: Mapping[str, Times], against: str = DEFAULT) -> list[Compare
     for at, (collective, size, word) in enumerate(keys):
         times = tables[collective]
         outcome = BETTER if called[at] else WORSE if called[at + len(keys)] else UNDECIDED
-        low, high = found.effect[at] - reach[at], found.effect[at] + reach[at]
-        answers.append(
-            Compared(
-                collective,
-                size,
-                word,
-                times.location(size, against),
-                times.location(size, word),
-                *(float(np.exp(each)) if enough[at] else math.nan for each in (found.effect[at], low, high)),
-                len(rows[at]),
-                outcome,
-            )
-        )
+        reached = (found.effect[at], found.effect[at] - reach[at], found.effect[at] + reach[at])
+        ratio, low, high = (float(np.exp(each)) if enough[at] else math.nan for each in reached)
+        before, after = times.location(size, against), times.location(size, word)
+        answers.append(Compared(collective, size, word, before, after, ratio, low, high, len(rows[at]), outcome))
     return answers
 
 

@@ -63,7 +63,7 @@ class Order:
         }
         return [
             *(_program(), "--nocolor", "--dry-run" if dry else "-r"),
-            *("-c", str(ROOT / "reframe_tests" / "collective_algorithms.py")),
+            *("-c", str(ROOT / "reframe_tests" / "collectives.py")),
             f"--system={place.system}{':' * bool(self.partition)}{self.partition}",
             *("-p", f"^{re.escape(place.stack)}$", "-n", f"{case}%pinning={place.pinning}$"),
             *("-P", f"ppn={place.ppn}", "-P", f"pinning={place.pinning}", "-P", f"nodes={place.nodes}"),

@@ -6,12 +6,12 @@ import pytest
 
 from mpibench.results import sessions
 from mpibench.tune import asked, settings
+from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.algorithms import COLLECTIVES, counts
-from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.tuning.model import Rule
 from test_catalogue_mpi import oversubscribed
 
@@ -96,7 +96,7 @@ def test_algorithms_and_a_proposed_file_in_one_real_job(name, word, require_stac
     environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
     chosen = ("-n", CASE, "-p", name, "-P", "ppn=2", "-S", "level=smoke", "-S", "repeats=2", "--system=generic")
     chosen += ("-S", f"algorithms=Allreduce:default+{word}+tuned", "-S", f"tuned_files={tmp_path / 'tuned'}")
-    done = run_reframe("-r", *chosen, environ=environ, only="collective_algorithms.py")
+    done = run_reframe("-r", *chosen, environ=environ, only="collectives.py")
     [case] = sessions.read_session(tmp_path / "results.db").cases
     if case.result == "skip":
         pytest.skip(f"[cores] not measured here: {case.reason}")

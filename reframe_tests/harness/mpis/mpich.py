@@ -31,8 +31,10 @@ _ALGORITHMS: Mapping[str, str] = {
 #: Those whose size a selection file tests as that of all ranks' blocks together, as the library's own tree does.
 _WHOLE, _ONE_CHOICE = ("Allgather", "Gather", "Scatter"), ("Allgatherv", "Alltoallv", "Gatherv", "Scatterv")
 #: Further: what a file cannot say without its parameters, and what is for MPI_IN_PLACE only.
-_IGNORED = ("auto", "k_brucks", "recexch", "recexch_doubling", "recexch_halving", "recursive_multiplying", "tree", "ccl")
-_IGNORED += ("pipelined_tree", "k_reduce_scatter_allgather", "pairwise_sendrecv_replace")
+_IGNORED = (
+    *("auto", "k_brucks", "recexch", "recexch_doubling", "recexch_halving", "recursive_multiplying", "tree", "ccl"),
+    *("pipelined_tree", "k_reduce_scatter_allgather", "pairwise_sendrecv_replace"),
+)
 
 #: Of MPICH and what is built on it.
 TUNING = Tuning(

@@ -146,8 +146,8 @@ def read_json(tuning: Tuning, text: str, ranks: int) -> tuple[Rule, ...]:
                 row for each in sets if each["comm_size_min"] <= ranks <= each["comm_size_max"] for row in each["rules"]
             ):
                 first, last = row.get("msg_size_min", 0) // times, (row.get("msg_size_max", -1) + 1) // times - 1
-                sizes = (first, last) if control.by_size else (0, 0)
-                rules.append(Rule(control.collective, *sizes, str(row["alg"])))
+                first, last = (first, last) if control.by_size else (0, 0)
+                rules.append(Rule(control.collective, first, last, str(row["alg"])))
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{JSON_NAME} is not of its form ({type(error).__name__}: {error}).") from None
     return tuple(sorted(rules, key=lambda rule: (rule.collective, rule.first)))

@@ -55,7 +55,7 @@ def test_the_librarys_own_choice_is_always_measured_first() -> None:
 
 
 def test_what_no_library_has_is_said() -> None:
-    with pytest.raises(BadInput, match="Alltoall has no algorithm 'bruck': .*lists brucks, pairwise"):
+    with pytest.raises(BadInput, match=r"Alltoall has no algorithm 'bruck': .*lists brucks, pairwise"):
         variants.list_wishes(tuning_of("mpich"), "Alltoall", "bruck")
     with pytest.raises(NotMeasured, match="no control of Gatherv"):
         variants.list_wishes(tuning_of("openmpi"), "Gatherv", "")
@@ -92,7 +92,9 @@ def test_a_size_that_is_not_measured_is_said() -> None:
 
 
 def test_times_are_read_with_their_algorithm() -> None:
-    text = ended(HEAD + ROW.format(label="ring", size=8, count=100, time=1.5) + ROW.format(label="ring", size=32, count=9, time=2))
+    text = ended(
+        HEAD + ROW.format(label="ring", size=8, count=100, time=1.5) + ROW.format(label="ring", size=32, count=9, time=2)
+    )
     records = reader.parse(text)
     assert [(row.variant, row.message_bytes, row.values[QUANTITY]) for row in records] == [
         ("algorithm=ring", 8, 1.5),
@@ -104,7 +106,9 @@ def test_times_are_read_with_their_algorithm() -> None:
 
 
 def test_messages_are_read() -> None:
-    text = ended(COUNT_HEAD + "Allreduce              4                                     8           12             96   1a2b3c4d\n")
+    text = ended(
+        COUNT_HEAD + "Allreduce              4                                     8           12             96   1a2b3c4d\n"
+    )
     assert counts.read(text, "x") == {8: counts.MessageCount(12, 96, "1a2b3c4d")}
     with pytest.raises(OutputError):
         counts.read(text.replace(" 96", " 97"), "x")

@@ -25,7 +25,7 @@ mca:coll:tuned:param:coll_tuned_alltoallv_algorithm:enumerator:value:2:pairwise
 mca:coll:tuned:param:coll_tuned_barrier_algorithm:enumerator:value:1:linear
 """
 MPICH = (
-    "\tMPIR_CVAR_ALLTOALL_INTRA_ALGORITHM=0\tSCOPE_ALL_EQ\tNo-object\tMPI_INT\tVERBOSITY\tVariable to select alltoall algorithm\n"
+    "\tMPIR_CVAR_ALLTOALL_INTRA_ALGORITHM=0\tSCOPE_ALL_EQ\tNo-object\tMPI_INT\tVERBOSITY\tVariable to select\n"
     "auto - Internal algorithm selection\n"
     "brucks                    - Force brucks algorithm\n"
     "k_brucks                  - Force Force radix k brucks algorithm\n"
