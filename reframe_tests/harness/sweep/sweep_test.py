@@ -44,19 +44,19 @@ class AlgorithmTest(MaintenanceTest):
     #:
     #: :type: :class:`float`
     #: :default: ``0``: those of the level
-    seconds = variable(typ.Float, value=0.0, loggable=True)
+    seconds = variable(float, value=0.0, loggable=True)
 
     #: Whether messages are counted where the library can.
     #:
     #: :type: :class:`bool`
     #: :default: ``True``
-    count_messages = variable(typ.Bool, value=True)
+    count_messages = variable(bool, value=True)
 
     #: Whether a library that can is made to end rather than take another algorithm than the one it was told.
     #:
     #: :type: :class:`bool`
     #: :default: ``True``
-    strict = variable(typ.Bool, value=True)
+    strict = variable(bool, value=True)
 
     #: Folder of the record of tuned settings that ``tuned`` stands for.
     #:
