@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from mpibench.results import sessions
@@ -56,19 +58,27 @@ def test_a_library_lists_its_own_algorithms(name: str, require_stack) -> None:
         assert {one.word for one in each.control.algorithms} <= there
 
 
-@pytest.mark.parametrize(
-    ("name", "collective", "word"), [("mpich-wheels", "Allgather", "recursive_doubling"), ("intelmpi-wheels", "Alltoall", "99")]
-)
-def test_an_algorithm_that_cannot_be_taken_ends_the_program(name, collective, word, require_stack, run_on) -> None:
-    """Three ranks are no power of two, and there is no preset 99; without the strict variables another one is taken."""
-    stack = require_stack(name)
-    tuning = registry.find(stack.mpi).tuning
+def test_an_algorithm_that_does_not_apply_ends_the_program(require_stack, run_on) -> None:
+    """Three ranks are no power of two; without the strict variable MPICH takes another algorithm and says nothing."""
+    stack = require_stack("mpich-wheels")
+    tuning = registry.find("mpich").tuning
     assert tuning is not None
-    status, output = run_on(stack, *words_of(stack, collective, tuning.force(collective, word)), ranks=3, limit_s=120)
+    told = tuning.force("Allgather", "recursive_doubling")
+    status, output = run_on(stack, *words_of(stack, "Allgather", told), ranks=3, limit_s=120)
     assert status != 0, output
-    loose = tuning.force(collective, word, strict=False)
-    status, output = run_on(stack, *words_of(stack, collective, loose), ranks=3, limit_s=120)
+    loose = tuning.force("Allgather", "recursive_doubling", strict=False)
+    status, output = run_on(stack, *words_of(stack, "Allgather", loose), ranks=3, limit_s=120)
     assert status == 0 and reader.parse(output), output
+
+
+def test_intel_mpi_says_which_algorithm_it_does_not_know(require_stack, run_on) -> None:
+    stack = require_stack("intelmpi-wheels")
+    tuning = registry.find("intelmpi").tuning
+    assert tuning is not None
+    for word, known in (("2", True), ("99", False), ("2:x", False)):
+        status, output = run_on(stack, *words_of(stack, "Alltoallv", tuning.force("Alltoallv", word)), ranks=2, limit_s=120)
+        assert status == 0, output
+        assert bool(re.search(tuning.ignored, output)) is not known
 
 
 def test_open_mpi_counts_the_messages_of_each_algorithm(require_stack, run_on) -> None:

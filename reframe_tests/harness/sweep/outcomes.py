@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import Any
 
 from ..job import ending, script
 from ..job.condition import Condition
+from ..printable import printable
 from ..results import measurement
+from ..results.job_files import beginning_of
 from ..results.measurement import Outcome
 from ..samples import MISSING
 from ..suites.algorithms import counts
@@ -49,6 +52,7 @@ def evaluate(
     limit_s: int,
     directory: Path,
     end: ending.JobEnd,
+    ignored: str = "",
 ) -> Swept:
     """Read and judge everything that a job of several algorithms wrote into its directory.
 
@@ -56,6 +60,7 @@ def evaluate(
     the job, unless it is the library's own choice or a proposed file.
 
     :param check: the launch that compares received data, if there is one.
+    :param ignored: regular expression of what the library prints of a value that it does not take (:attr:`Tuning.ignored`).
     """
     whole = Outcome(repeats)
     parts: list[Outcome] = []
@@ -66,9 +71,11 @@ def evaluate(
     for variant in variants:
         part = measurement.evaluate(variant.condition, [variant.launch], repeats, limit_s, directory, end)
         rows[variant.word] = {"environment": dict(variant.env), "outcome": MEASURED}
+        if line := _find_ignored(variant, ignored, repeats, directory):
+            part.add(variant.launch.name, measurement.WHOLE_JOB, MISSING, [f"the library does not take it: {line}"])
         broken = [row for row in part.findings if row.launch == variant.launch.name and row.status == MISSING]
         if broken and variant.word not in (DEFAULT, TUNED):
-            rows[variant.word] |= {"outcome": REFUSED, "why": broken[0].sentence}
+            rows[variant.word] |= {"outcome": REFUSED, "why": broken[-1].sentence}
             continue
         parts.append(part)
         _add(whole, part)
@@ -87,6 +94,16 @@ def evaluate(
             notes=tuple(dict.fromkeys(notes)),
         )
     return Swept(whole, rows)
+
+
+def _find_ignored(variant: Variant, ignored: str, repeats: int, directory: Path) -> str:
+    """The line that says that the library goes on without what it was told; empty where it says nothing."""
+    for repeat in range(1, repeats + 1) if ignored else ():
+        files = script.files_of(variant.launch.name, repeat)
+        for name in (files.output, files.error, files.debug):
+            if found := re.search(ignored, beginning_of(directory / name)):
+                return printable(found[0])
+    return ""
 
 
 def _add(whole: Outcome, part: Outcome) -> None:

@@ -105,8 +105,9 @@ class AlgorithmTest(MaintenanceTest):
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
         """What each algorithm gave; those that the library refused are named and leave no numbers."""
-        directory, end = Path(self.stagedir), self._job_end()
-        swept = outcomes.evaluate(where, self._check, self._variants, self._executions, self.limit_s, directory, end)
+        directory, end, executions = Path(self.stagedir), self._job_end(), self._executions
+        ignored = tuned_settings.tuning_of(where.stack).ignored
+        swept = outcomes.evaluate(where, self._check, self._variants, executions, self.limit_s, directory, end, ignored)
         self.condition = {**self.condition, "collective": self.collective, "algorithms": dict(swept.algorithms)}
         self._measured = swept.measured
         return swept.outcome

@@ -126,6 +126,7 @@ class Tuning:
     :param listing: how the library lists algorithms; ``None``: the manual's lists count.
     :param env: variables every control needs.
     :param strict: variables with which the library ends rather than take another algorithm than the one it was told.
+    :param ignored: regular expression of what it prints of a value that it does not take and goes on without.
     :param counting: variables with which it counts the messages it sends; ``{NAME}`` in a value stands for what a variable was.
     :param write: rules to what the library reads; ``read``: back, to the rules.
     :param note: what a reader of tuned settings should know.
@@ -138,6 +139,7 @@ class Tuning:
     listing: Listing | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     strict: Mapping[str, str] = field(default_factory=dict)
+    ignored: str = ""
     counting: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
 
