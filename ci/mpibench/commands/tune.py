@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -43,6 +44,7 @@ def tune(
     Exit status: 0 better settings are installed, or hold; 1 --check: they no longer hold; 2 bad input; 3 nothing is better than
     the library's own choice.
     """
+    from mpibench.night import supervision
     from mpibench.plan.budget import Budget
     from mpibench.tune import answer, charts, tuning
     from reframe_tests.harness.sites.tuned_settings import Place
@@ -58,20 +60,28 @@ def tune(
     def say(line: str) -> None:
         typer.echo(one_line(line))
 
-    if dry_run:
-        raise typer.Exit(tuning.write_jobs(request, found_stack, controls, say))
-    if check:
-        checked = tuning.check(request, found_stack, controls)
-        for line in answer.of_check(checked, place):
-            say(line)
-        raise typer.Exit(LOST if checked.lost else 0)
-    result = tuning.tune(request, found_stack, controls, say)
-    for line in answer.of_tuning(result, place, controls):
-        say(line)
+    try:
+        with supervision.heeded():
+            if dry_run:
+                raise typer.Exit(tuning.write_jobs(request, found_stack, controls, say))
+            if check:
+                checked = tuning.check(request, found_stack, controls)
+                _print(answer.of_check(checked, place))
+                raise typer.Exit(LOST if checked.lost else 0)
+            result = tuning.tune(request, found_stack, controls, say)
+    except supervision.Interrupted as signal:
+        say(f"interrupted by {signal.name}; the same command goes on after the last whole round")
+        raise typer.Exit(signal.status) from None
+    _print(answer.of_tuning(result, place, controls))
     if chart:
         charts.write(chart, place, tuple(wanted))
         say(f"chart: {chart}")
     raise typer.Exit(0 if result.rules else NOTHING_BETTER)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(one_line(line))
 
 
 def _parse(given: list[str], known: list[str]) -> dict[str, tuple[str, ...]]:

@@ -22,9 +22,11 @@ def size_of(row: Compared) -> str:
 
 def of_row(row: Compared) -> str:
     """One comparison: ``Allreduce, 1 KiB: ring takes 0.71 [0.66, 0.76] of the default's time, better``."""
+    # The sum of what is normalised is in no unit that says something.
+    whole = "time" if row.message_bytes == ALL_SIZES else f"{row.default_us:.1f} us"
     return (
         f"{row.collective}, {size_of(row)}: {row.word} takes {row.ratio:.2f} [{row.low:.2f}, {row.high:.2f}] of the default's "
-        f"{row.default_us:.1f} us: {row.outcome}"
+        f"{whole}: {row.outcome}"
     )
 
 

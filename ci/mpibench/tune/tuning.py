@@ -16,7 +16,7 @@ from reframe_tests.harness.tuning.model import DEFAULT, Rule, Tuning
 from reframe_tests.harness.vocabulary import ROOT, BadInput, NotMeasured
 
 from . import asked, measuring, proof, racing, settings
-from .choosing import Compared, choose, compare, keep_proven, ranges
+from .choosing import BETTER, Compared, choose, compare, keep_proven, ranges
 from .proof import Proof
 from .state import State, read
 from .times import ALL_SIZES
@@ -193,7 +193,7 @@ def check(request: Request, stack: Stack, tuning: Tuning) -> Checked:
     old = tuned_settings.read(request.place.folder)
     if old.mpi != stack.mpi:
         raise BadInput(f"the tuned settings of {request.place.text} are for {old.mpi}, and the stack is {stack.mpi}.")
-    recorded = [row for row in old.proof.get("rows", ()) if row["outcome"] == "better"]
+    recorded = [row for row in old.proof.get("rows", ()) if row["outcome"] == BETTER and row["word"] != DEFAULT]
     chosen: dict[str, dict[int, str]] = {}
     for row in recorded:
         one = tuning.find(row["collective"])
