@@ -2,8 +2,8 @@
 
 ``PYTHONPATH=ci python -m studies.tuning_rates --draws 200 --algorithms 10 --spread 0.05``
 
-Drawn: true times of the algorithms relative to the library's own choice (log-normal, standard deviation ``--range``), at sizes
-whose order changes with size; repeats with log-normal noise of ``--spread``, one disturbance in common for each repeat of a job,
+Drawn: true times of the algorithms relative to the library's own choice (log-normal, standard deviation ``--range``), whose
+order changes with the message size; repeats with log-normal noise of ``--spread``, one disturbance in common for each repeat,
 and one heavy-tailed value in twenty. The rounds are those of ``mpibench tune`` (:mod:`mpibench.tune.racing`), a launch takes
 its own seconds and ``OVERHEAD_S``. An exhaustive sweep has as many repeats of every algorithm at every size. The proof draws
 fresh repeats of default and tuned.
@@ -86,7 +86,7 @@ def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, sp
                 kept = fresh.values.setdefault(size, {}).setdefault(label, {})
                 kept["proof", repeat] = math.exp(truth[size][real] + value)
     held = choosing.choose(choosing.compare({"Allreduce": fresh})).get("Allreduce", {})
-    best = {size: min(each, key=lambda word: each[word]) for size, each in truth.items()}  # noqa: B023
+    best = {size: min(each, key=lambda word: each[word]) for size, each in truth.items()}
     return Drawn(
         spent,
         whole,

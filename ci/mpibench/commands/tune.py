@@ -55,7 +55,7 @@ def tune(
     wanted = _parse(collective or [], [control.collective for control in controls.controls])
     bound = Budget.parse(budget)
     minutes = bound.amount if bound.unit == "min" else 60 * bound.amount / nodes
-    request = tuning.Request(place, partition, tuple(wanted), wanted, 60 * minutes, level, restart, tuple(context.args))
+    request = tuning.TuneRequest(place, partition, tuple(wanted), wanted, 60 * minutes, level, restart, tuple(context.args))
 
     def say(line: str) -> None:
         typer.echo(one_line(line))

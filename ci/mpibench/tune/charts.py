@@ -24,7 +24,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 980, 560, 70, 230, 24, 50
 
 
 @dataclass(frozen=True)
-class Line:
+class AlgorithmLine:
     """One algorithm of one stack.
 
     :param points: message size in bytes and median time in microseconds.
@@ -57,7 +57,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Chart:
+class AlgorithmChart:
     """A collective.
 
     :param spots: sentences on which algorithm is fastest where.
@@ -77,7 +77,7 @@ class Chart:
     top: int = TOP
 
 
-def collect(place: Place, collective: str) -> list[Line]:
+def collect(place: Place, collective: str) -> list[AlgorithmLine]:
     """Every algorithm of every stack tuned under a condition; the reports of their rounds are read."""
     found = []
     for folder in sorted((RESULTS / place.system).glob(f"*/{place.name}")):
@@ -92,11 +92,11 @@ def collect(place: Place, collective: str) -> list[Line]:
         stack = folder.parent.name
         for word in words:
             points = tuple((size, times.location(size, word)) for size in times.sizes if word in times.words(size))
-            found.append(Line(stack, word, points))
+            found.append(AlgorithmLine(stack, word, points))
     return found
 
 
-def sweet_spots(lines: Sequence[Line]) -> list[str]:
+def sweet_spots(lines: Sequence[AlgorithmLine]) -> list[str]:
     """Runs of sizes at which one algorithm of one stack has the smallest median; noise is not judged here."""
     fastest: list[tuple[int, str]] = []
     for size in sorted({size for line in lines for size, _ in line.points}):
@@ -108,7 +108,7 @@ def sweet_spots(lines: Sequence[Line]) -> list[str]:
     return [f"{first} to {last} bytes: {name}" if first != last else f"{first} bytes: {name}" for first, last, name in runs]
 
 
-def draw(collective: str, lines: Sequence[Line]) -> Chart:
+def draw(collective: str, lines: Sequence[AlgorithmLine]) -> AlgorithmChart:
     """A chart with logarithmic axes."""
     sizes = [size for line in lines for size, _ in line.points]
     times = [time for line in lines for _, time in line.points]
@@ -137,7 +137,7 @@ def draw(collective: str, lines: Sequence[Line]) -> Chart:
     )
     x_ticks = tuple((x(size), str(size)) for size in sorted(set(sizes)))
     y_ticks = tuple((y(10.0**power), f"{10.0**power:g}") for power in range(low, high + 1))
-    return Chart(collective, drawn, tuple(sweet_spots(lines)), x_ticks, y_ticks)
+    return AlgorithmChart(collective, drawn, tuple(sweet_spots(lines)), x_ticks, y_ticks)
 
 
 def write(path: Path, place: Place, collectives: Sequence[str]) -> None:

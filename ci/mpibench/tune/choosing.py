@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from reframe_tests.harness.tuning.model import DEFAULT, Rule
+from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule
 
 from ..statistics import two_sides
 from .times import ALL_SIZES, Times, effects
@@ -91,7 +91,7 @@ def choose(compared: list[Compared]) -> dict[str, dict[int, str]]:
     return found
 
 
-def ranges(collective: str, sizes: list[int], chosen: Mapping[int, str]) -> list[Rule]:
+def ranges(collective: str, sizes: list[int], chosen: Mapping[int, str]) -> list[AlgorithmRule]:
     """Rules for the sizes between those measured.
 
     Neighbours with the same answer cover what lies between them; where they differ, each covers its side of their geometric
@@ -102,17 +102,17 @@ def ranges(collective: str, sizes: list[int], chosen: Mapping[int, str]) -> list
     :param chosen: size to algorithm; sizes without keep the library's own choice.
     """
     if ALL_SIZES in chosen:
-        return [Rule(collective, 0, 0, chosen[ALL_SIZES])]
-    found: list[Rule] = []
+        return [AlgorithmRule(collective, 0, 0, chosen[ALL_SIZES])]
+    found: list[AlgorithmRule] = []
     for at, size in enumerate(sizes):
         if size not in chosen:
             continue
         first = size if at == 0 else math.isqrt(sizes[at - 1] * size) + 1
         last = size if at == len(sizes) - 1 else math.isqrt(size * sizes[at + 1])
         if found and found[-1].word == chosen[size] and found[-1].last + 1 == first:
-            found[-1] = Rule(collective, found[-1].first, last, chosen[size])
+            found[-1] = AlgorithmRule(collective, found[-1].first, last, chosen[size])
         else:
-            found.append(Rule(collective, first, last, chosen[size]))
+            found.append(AlgorithmRule(collective, first, last, chosen[size]))
     return found
 
 

@@ -37,6 +37,7 @@ class Order:
     :param repeats: of each launch, interleaved.
     :param seconds: that a launch may time its calls for.
     :param tuned_files: folder of the settings that the word ``tuned`` stands for.
+    :param show: whether a further launch of each algorithm shows that it is taken.
     :param options: further ones for ReFrame.
     """
 
@@ -47,6 +48,7 @@ class Order:
     seconds: float
     level: str = "nightly"
     tuned_files: str = ""
+    show: bool = True
     options: tuple[str, ...] = ()
 
     def words(self, report: Path, *, dry: bool = False) -> list[str]:
@@ -59,6 +61,7 @@ class Order:
             f"{TEST}.repeats": str(self.repeats),
             f"{TEST}.seconds": f"{self.seconds:g}",
             f"{TEST}.level": self.level,
+            f"{TEST}.show": "yes" if self.show else "no",
             **({f"{TEST}.tuned_files": self.tuned_files} if self.tuned_files else {}),
         }
         return [

@@ -99,7 +99,7 @@ def _evidence(
         if pairs and all(one == other for one, other in pairs):
             return COUNTED
     # A file's choices are called without a look whether they apply; what a variable forces is looked at.
-    if tuning.strict and not files:
+    if tuned.get(STRICT) or (tuning.strict and not files):
         return STRICT
     mine = [row for row in rows if row.collective == collective and row.outcome != UNDECIDED]
     return TIMED if mine else NOT_PROVEN

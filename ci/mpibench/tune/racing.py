@@ -15,7 +15,7 @@ from ..night import supervision
 from ..results.sessions import Case, read_report
 from . import measuring
 from .elimination import MOST_ROUNDS, Survivors, eliminate, is_decided
-from .state import Round, State
+from .state import Round, TuneState
 from .times import ALL_SIZES, Times
 
 #: Repeats of a round: the fewest whose spread says something.
@@ -37,7 +37,7 @@ class Race:
     """
 
     tuning: Tuning
-    state: State
+    state: TuneState
     times: dict[str, Times] = field(default_factory=dict)
     survivors: dict[str, Survivors] = field(default_factory=dict)
     messages: dict[str, dict[str, Mapping[str, Sequence[object]]]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def _wishes(survivors: Survivors, words: Sequence[str]) -> list[Wish]:
     return found
 
 
-def resume(tuning: Tuning, state: State, folder: Path) -> Race:
+def resume(tuning: Tuning, state: TuneState, folder: Path) -> Race:
     """The race as far as its rounds went.
 
     :raises BadInput: a report is gone or damaged.
@@ -131,7 +131,7 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
             break
         launches = _launches(asked.values())
         say(f"round {number + 1}: {launches} algorithms of {len(asked)} collectives, about {expected:.0f} s")
-        order = replace(base, algorithms=asked, repeats=REPEATS, seconds=seconds)
+        order = replace(base, algorithms=asked, repeats=REPEATS, seconds=seconds, show=not number)
         try:
             ran = measuring.run(order, folder, f"round_{number + 1}", rest)
         except supervision.OutOfTime:

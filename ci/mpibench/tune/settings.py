@@ -15,7 +15,7 @@ from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings, checksum
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.tuning import model
-from reframe_tests.harness.tuning.model import FOLDER, Rule, Tuning, Wanted
+from reframe_tests.harness.tuning.model import FOLDER, AlgorithmRule, Tuning, Wanted
 
 from .choosing import Compared
 
@@ -23,7 +23,7 @@ MODULEFILE, TABLE = "modulefile.lua", "before_after.csv"
 
 
 def make(
-    place: Place, stack: Stack, tuning: Tuning, rules: Sequence[Rule], proof: Mapping[str, Any] | None = None
+    place: Place, stack: Stack, tuning: Tuning, rules: Sequence[AlgorithmRule], proof: Mapping[str, Any] | None = None
 ) -> tuple[TunedSettings, dict[str, str]]:
     """The record and the text of each file beside it.
 

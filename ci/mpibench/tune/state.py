@@ -32,7 +32,7 @@ class Round:
 
 
 @dataclass
-class State:
+class TuneState:
     """A tuning.
 
     :param library: MPI and release; a tuning of another one begins again.
@@ -63,7 +63,7 @@ class State:
             raise BadInput(f"cannot write {folder} ({error.strerror}): correct its rights or its file system.") from None
 
 
-def read(folder: Path) -> State | None:
+def read(folder: Path) -> TuneState | None:
     """The tuning of a folder; ``None`` where there is none.
 
     :raises BadInput: it cannot be read.
@@ -78,6 +78,6 @@ def read(folder: Path) -> State | None:
         place = Place(**content.pop("place"))
         rounds = [Round(**row) for row in content.pop("rounds")]
         words = {name: tuple(each) for name, each in content.pop("algorithms").items()}
-        return State(place=place, rounds=rounds, algorithms=words, **content)
+        return TuneState(place=place, rounds=rounds, algorithms=words, **content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{path} cannot be read ({error}); begin again with --restart.") from None

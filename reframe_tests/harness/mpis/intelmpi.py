@@ -269,8 +269,9 @@ _TUNING = Tuning(
     write=adjust.write,
     read=adjust.read,
     listing=Listing(("bin/impi_info", "-v", "{variable}"), r"range:\s*0-(?P<last>[0-9]+)"),
-    # I_MPI_ADJUST_FAILURE_ON_COLL_FALLBACK=1 would end it where an algorithm cannot be taken, but its own choice of Barrier in
-    # MPI_Init falls back as well ("BARRIER: algo #4 has fallback"), and nothing would start.
+    # impi_info lists it without a word. Its own choice of Barrier in MPI_Init falls back, too, and nothing would start.
+    proving={"I_MPI_ADJUST_FAILURE_ON_COLL_FALLBACK": "1", "I_MPI_ADJUST_BARRIER": "1"},
+    fallback=r"{collective}: algo #[0-9]+ has fallback",
     ignored=r"MPI startup\(\): Incorrect (?:algorithm|adjust value): .*will be ignored",
 )
 

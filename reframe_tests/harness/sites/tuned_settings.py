@@ -17,7 +17,7 @@ from typing import Any
 from ..field_types import find_fault
 from ..mpis import registry as mpis
 from ..stacks.stack import Stack
-from ..tuning.model import FOLDER, Rule, TunedFiles, Tuning
+from ..tuning.model import FOLDER, AlgorithmRule, TunedFiles, Tuning
 from ..vocabulary import BadInput, NotMeasured
 from . import site
 
@@ -80,7 +80,7 @@ class TunedSettings:
     env: Mapping[str, str]
     files: Mapping[str, str]
     further: Mapping[str, str]
-    rules: tuple[Rule, ...]
+    rules: tuple[AlgorithmRule, ...]
     proof: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
 
@@ -141,7 +141,7 @@ def read(folder: Path) -> TunedSettings:
     try:
         if content.pop("layout") != LAYOUT:
             raise BadInput(f"{path} has another layout than {LAYOUT}: make it again with {REMEDY}.")
-        place, rules = Place(**content.pop("place")), tuple(Rule(**row) for row in content.pop("rules"))
+        place, rules = Place(**content.pop("place")), tuple(AlgorithmRule(**row) for row in content.pop("rules"))
         found = TunedSettings(place=place, rules=rules, **content)
     except (AttributeError, KeyError, TypeError) as error:
         raise BadInput(f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}.") from None
@@ -169,7 +169,7 @@ def _check_files(found: TunedSettings, folder: Path) -> None:
         raise BadInput(f"the files in {folder} say something else than their record: make them again with {REMEDY}.")
 
 
-def _as_said(tuning: Tuning, rules: Iterable[Rule]) -> set[Rule]:
+def _as_said(tuning: Tuning, rules: Iterable[AlgorithmRule]) -> set[AlgorithmRule]:
     """Rules as the library can be told them: without sizes where one algorithm is for all."""
     return {rule if tuning.find(rule.collective).by_size else replace(rule, first=0, last=0) for rule in rules}
 

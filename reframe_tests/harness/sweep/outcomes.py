@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,25 @@ from ..samples import MISSING
 from ..suites.algorithms import counts
 from ..suites.catalogue import Launch
 from ..suites.records import OutputError
-from ..tuning.model import DEFAULT
+from ..tuning.model import DEFAULT, STRICT
 from .variants import TUNED, Variant
 
 #: What became of an algorithm.
 MEASURED, REFUSED = "measured", "refused"
 #: Beginning of the note on a job's check of received data, and that on a job without one; here one launch has it for all.
 _UNCHECKED = "received data are not checked"
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """Regular expressions of what the library prints; empty: it says nothing.
+
+    :param ignored: of a value that it does not take (:attr:`Tuning.ignored`).
+    :param fallback: of another algorithm than it was told (:attr:`Tuning.fallback`).
+    """
+
+    ignored: str = ""
+    fallback: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,7 @@ def evaluate(
     limit_s: int,
     directory: Path,
     end: ending.JobEnd,
-    ignored: str = "",
+    said: Refusals,
 ) -> Swept:
     """Read and judge everything that a job of several algorithms wrote into its directory.
 
@@ -60,7 +72,6 @@ def evaluate(
     the job, unless it is the library's own choice or a proposed file.
 
     :param check: the launch that compares received data, if there is one.
-    :param ignored: regular expression of what the library prints of a value that it does not take (:attr:`Tuning.ignored`).
     """
     whole = Outcome(repeats)
     parts: list[Outcome] = []
@@ -71,16 +82,18 @@ def evaluate(
     for variant in variants:
         part = measurement.evaluate(variant.condition, [variant.launch], repeats, limit_s, directory, end)
         rows[variant.word] = {"environment": dict(variant.env), "outcome": MEASURED}
-        if line := _find_ignored(variant, ignored, repeats, directory):
+        if line := _find(said.ignored, variant.launch, range(1, repeats + 1), directory):
             part.add(variant.launch.name, measurement.WHOLE_JOB, MISSING, [f"the library does not take it: {line}"])
+        shown = _show(variant, said.fallback, limit_s, directory, end) if variant.shown else {}
+        if line := shown.pop("fallback", ""):
+            part.add(variant.launch.name, measurement.WHOLE_JOB, MISSING, [f"the library takes another one: {line}"])
         broken = [row for row in part.findings if row.launch == variant.launch.name and row.status == MISSING]
         if broken and variant.word not in (DEFAULT, TUNED):
             rows[variant.word] |= {"outcome": REFUSED, "why": broken[-1].sentence}
             continue
+        rows[variant.word] |= shown
         parts.append(part)
         _add(whole, part)
-        if variant.counted:
-            rows[variant.word] |= _count(whole, variant, limit_s, directory, end)
     notes = [note for part in parts if part.evidence for note in part.evidence.notes if not note.startswith(_UNCHECKED)]
     notes += [f"{word} is not measured: {row['why']}" for word, row in rows.items() if row["outcome"] == REFUSED]
     with_evidence = [part.evidence for part in parts if part.evidence]
@@ -96,12 +109,12 @@ def evaluate(
     return Swept(whole, rows)
 
 
-def _find_ignored(variant: Variant, ignored: str, repeats: int, directory: Path) -> str:
-    """The line that says that the library goes on without what it was told; empty where it says nothing."""
-    for repeat in range(1, repeats + 1) if ignored else ():
-        files = script.files_of(variant.launch.name, repeat)
+def _find(pattern: str, launch: Launch, repeats: Iterable[int], directory: Path) -> str:
+    """The first thing like this that a launch printed; empty where it did not."""
+    for repeat in repeats if pattern else ():
+        files = script.files_of(launch.name, repeat)
         for name in (files.output, files.error, files.debug):
-            if found := re.search(ignored, beginning_of(directory / name)):
+            if found := re.search(pattern, beginning_of(directory / name)):
                 return printable(found[0])
     return ""
 
@@ -112,16 +125,24 @@ def _add(whole: Outcome, part: Outcome) -> None:
     whole.network = whole.network or part.network
 
 
-def _count(whole: Outcome, variant: Variant, limit_s: int, directory: Path, end: ending.JobEnd) -> dict[str, Any]:
-    """Messages of one call by size, as the condition keeps them; empty where they were not counted."""
-    assert variant.counted is not None
-    where, launch = variant.counted
+def _show(variant: Variant, fallback: str, limit_s: int, directory: Path, end: ending.JobEnd) -> dict[str, Any]:
+    """What shows that an algorithm is taken, as the condition keeps it.
+
+    ``messages`` of one call by size; ``strict``: the library would have ended; ``fallback``: it took another one, and said so;
+    ``not_shown``: why nothing is known.
+    """
+    assert variant.shown is not None
+    where, launch = variant.shown
+    if line := _find(fallback, launch, [1], directory):
+        return {"fallback": line}
     part = measurement.evaluate(where, [launch], 1, limit_s, directory, end)
     if part.findings:
-        return {"not_counted": part.findings[0].sentence}
+        return {"not_shown": part.findings[0].sentence}
+    if fallback:
+        return {STRICT: True}
     path = directory / script.files_of(launch.name, 1).output
     try:
         found = counts.read(path.read_text(errors="replace"), path.name)
     except (OSError, OutputError) as error:
-        return {"not_counted": str(error)}
+        return {"not_shown": str(error)}
     return {"messages": {str(size): [one.messages, one.sent_bytes, one.pattern] for size, one in found.items()}}

@@ -46,11 +46,11 @@ class AlgorithmTest(MaintenanceTest):
     #: :default: ``0``: those of the level
     seconds = variable(float, value=0.0, loggable=True)
 
-    #: Whether messages are counted where the library can.
+    #: Whether a further launch of each algorithm shows that it is taken, where the library can.
     #:
     #: :type: :class:`bool`
     #: :default: ``True``
-    count_messages = variable(bool, value=True)
+    show = variable(bool, value=True)
 
     #: Whether a library that can is made to end rather than take another algorithm than the one it was told.
     #:
@@ -79,8 +79,7 @@ class AlgorithmTest(MaintenanceTest):
                 env = {**self._tuned_environment(where), **(tuning.strict if self.strict else {})}
             else:
                 env = tuning.force(self.collective, wish.word, strict=self.strict)
-            count = self.count_messages
-            self._variants.append(variants.make(where, launch, tuning, wish, env, seconds=self.seconds, count=count))
+            self._variants.append(variants.make(where, launch, tuning, wish, env, seconds=self.seconds, show=self.show))
         return (*self._check, *(each.launch for each in self._variants))
 
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
@@ -106,8 +105,10 @@ class AlgorithmTest(MaintenanceTest):
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
         """What each algorithm gave; those that the library refused are named and leave no numbers."""
         directory, end, executions = Path(self.stagedir), self._job_end(), self._executions
-        ignored = tuned_settings.tuning_of(where.stack).ignored
-        swept = outcomes.evaluate(where, self._check, self._variants, executions, self.limit_s, directory, end, ignored)
+        tuning = tuned_settings.tuning_of(where.stack)
+        fallback = tuning.fallback.replace("{collective}", self.collective.upper())
+        said = outcomes.Refusals(tuning.ignored, fallback)
+        swept = outcomes.evaluate(where, self._check, self._variants, executions, self.limit_s, directory, end, said)
         self.condition = {**self.condition, "collective": self.collective, "algorithms": dict(swept.algorithms)}
         self._measured = swept.measured
         return swept.outcome

@@ -56,18 +56,19 @@ class Variant:
     """An algorithm as the job measures it.
 
     :param env: variables that choose it, beside those of the condition.
-    :param counted: the launch that counts its messages, and under which condition; ``None``: the library cannot.
+    :param shown: the launch that shows that it is taken, by messages counted or by a library that would end otherwise, and
+        under which condition; ``None``: there is none.
     """
 
     word: str
     env: Mapping[str, str]
     condition: Condition
     launch: Launch
-    counted: tuple[Condition, Launch] | None = None
+    shown: tuple[Condition, Launch] | None = None
 
     def commands(self, own: Condition, command: Sequence[str], options: Sequence[str]) -> list[script.Command]:
-        """Its launches for a job that has entered the condition ``own``: what is timed, then what counts, once."""
-        both = [(self.condition, self.launch, False), *([(*self.counted, True)] if self.counted else [])]
+        """Its launches for a job that has entered the condition ``own``: what is timed, then what shows that it is taken, once."""
+        both = [(self.condition, self.launch, False), *([(*self.shown, True)] if self.shown else [])]
         found = []
         for where, launch, once in both:
             [one] = interleaved.list_commands(where, [launch], where.launcher_words(command, options))
@@ -98,14 +99,14 @@ def list_wishes(tuning: Tuning, collective: str, asked: str) -> list[Wish]:
 
 
 def make(
-    own: Condition, launch: Launch, tuning: Tuning, wish: Wish, env: Mapping[str, str], *, seconds: float, count: bool
+    own: Condition, launch: Launch, tuning: Tuning, wish: Wish, env: Mapping[str, str], *, seconds: float, show: bool
 ) -> Variant:
     """An algorithm under a condition.
 
     :param launch: of the collective, as the catalogue has it.
     :param env: what chooses the algorithm.
     :param seconds: of a launch; 0: as the level says.
-    :param count: whether its messages are counted, too.
+    :param show: whether a further launch shows that it is taken, where the library can.
     """
     name = f"{launch.name}_{re.sub(r'[^A-Za-z0-9]', '_', wish.word)}"
     [expected] = launch.expected
@@ -123,12 +124,14 @@ def make(
         args=("--algorithm", wish.word, *words),
         expected=(expected._replace(sizes=sizes, variants=(f"{algorithms.VARIANT}{wish.word}",)),),
     )
-    counted = None
-    if count and tuning.counting:
-        extra = {key: _fill(value, condition.job_env) for key, value in tuning.counting.items()}
+    shown = None
+    more, option = (tuning.counting, "--count") if tuning.counting else (tuning.proving, "--call")
+    # What is the library's own choice may fall back as it likes.
+    if show and more and not (option == "--call" and wish.word == DEFAULT):
+        extra = {key: _fill(value, condition.job_env) for key, value in more.items() if key not in env}
         where = replace(condition, chosen={**condition.chosen, **extra})
-        counted = (where, replace(timed, name=f"{name}_messages", args=("--count", *timed.args), expected=()))
-    return Variant(wish.word, env, condition, timed, counted)
+        shown = (where, replace(timed, name=f"{name}_shown", args=(option, *timed.args), expected=()))
+    return Variant(wish.word, env, condition, timed, shown)
 
 
 def _fill(value: str, env: Mapping[str, str]) -> str:

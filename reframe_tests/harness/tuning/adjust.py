@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from ..vocabulary import BadInput
-from .model import Rule, TunedFiles, Tuning, Wanted
+from .model import AlgorithmRule, TunedFiles, Tuning, Wanted
 
 #: Largest message of a condition: that of a C int.
 MOST = 2**31 - 1
@@ -31,7 +31,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     return TunedFiles(env, further={f"mpiexec_{wanted.name}.conf": lines} if env else {})
 
 
-def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[Rule, ...]:
+def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[AlgorithmRule, ...]:
     """The rules for communicators of so many ranks.
 
     :raises BadInput: a value is none of this form, or the two ways say different things.
@@ -48,7 +48,7 @@ def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[Rule, ...]:
         for word, first, last, least, most in parse(variable, value):
             if least <= ranks <= most:
                 sizes = (first, last) if control.by_size else (0, 0)
-                rules.append(Rule(control.collective, *sizes, word))
+                rules.append(AlgorithmRule(control.collective, *sizes, word))
     return tuple(rules)
 
 

@@ -63,6 +63,9 @@ class Listing:
     :param program: it and its arguments; the first word is a path below the prefix.
     :param pattern: regular expression for one control, ``{variable}`` standing for it. With the group ``last`` algorithms are
         the numbers from 1 to it; with ``word`` (and ``title``) each match is one.
+    :param proving: variables with which it ends rather than take another algorithm, but which change other calls as well, so
+        that nothing is timed with them: each algorithm is called once. ``fallback``: regular expression of what it then says,
+        ``{collective}`` standing for the name in capitals.
     :param ignored: words that are none.
     :param part: regular expression whose first group is the control's part; empty: the pattern itself names the control.
     :param prefix: beginning of the control's variable that the program leaves out.
@@ -76,7 +79,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Rule:
+class AlgorithmRule:
     """One algorithm for messages of some sizes.
 
     :param first: smallest size in bytes; ``last``: the largest, inclusive.
@@ -111,7 +114,7 @@ class Wanted:
     :param name: beginning of a file's name that says the condition (``shm_nn_1_np_4_ppn_4``).
     """
 
-    rules: tuple[Rule, ...]
+    rules: tuple[AlgorithmRule, ...]
     ranks: int
     version: tuple[int, ...] = ()
     library: str = ""
@@ -126,6 +129,9 @@ class Tuning:
     :param listing: how the library lists algorithms; ``None``: the manual's lists count.
     :param env: variables every control needs.
     :param strict: variables with which the library ends rather than take another algorithm than the one it was told.
+    :param proving: variables with which it ends rather than take another algorithm, but which change other calls as well, so
+        that nothing is timed with them: each algorithm is called once. ``fallback``: regular expression of what it then says,
+        ``{collective}`` standing for the name in capitals.
     :param ignored: regular expression of what it prints of a value that it does not take and goes on without.
     :param counting: variables with which it counts the messages it sends; ``{NAME}`` in a value stands for what a variable was.
     :param write: rules to what the library reads; ``read``: back, to the rules.
@@ -135,10 +141,12 @@ class Tuning:
     source: str
     controls: tuple[Control, ...]
     write: Callable[[Tuning, Wanted], TunedFiles]
-    read: Callable[[Tuning, TunedFiles, int], tuple[Rule, ...]]
+    read: Callable[[Tuning, TunedFiles, int], tuple[AlgorithmRule, ...]]
     listing: Listing | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     strict: Mapping[str, str] = field(default_factory=dict)
+    proving: Mapping[str, str] = field(default_factory=dict)
+    fallback: str = ""
     ignored: str = ""
     counting: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
@@ -199,7 +207,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     return made
 
 
-def _said(tuning: Tuning, rule: Rule) -> tuple[str, int, int, str]:
+def _said(tuning: Tuning, rule: AlgorithmRule) -> tuple[str, int, int, str]:
     """A rule as its library can say it: without sizes where it has none."""
     if tuning.find(rule.collective).by_size:
         return rule.collective, rule.first, rule.last, rule.word

@@ -12,7 +12,7 @@ import json
 from typing import Any
 
 from ..vocabulary import BadInput
-from .model import FOLDER, Rule, TunedFiles, Tuning, Wanted
+from .model import FOLDER, AlgorithmRule, TunedFiles, Tuning, Wanted
 
 NAME, JSON_NAME = "openmpi_rules.conf", "openmpi_rules.json"
 VARIABLE = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
@@ -31,7 +31,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     return TunedFiles(env, {taken: texts[taken]}, {other: texts[other]})
 
 
-def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[Rule, ...]:
+def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[AlgorithmRule, ...]:
     """The rules for communicators of so many ranks, from either file; both must say the same.
 
     :raises BadInput: a file is not of its form, or the two say different things.
@@ -44,7 +44,7 @@ def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[Rule, ...]:
 
 
 def _write_classic(tuning: Tuning, wanted: Wanted) -> str:
-    by_collective: dict[str, list[Rule]] = {}
+    by_collective: dict[str, list[AlgorithmRule]] = {}
     for rule in wanted.rules:
         by_collective.setdefault(rule.collective, []).append(rule)
     controls = sorted((tuning.find(name) for name in by_collective), key=lambda each: each.number)
@@ -65,7 +65,7 @@ def _write_classic(tuning: Tuning, wanted: Wanted) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_classic(tuning: Tuning, text: str, ranks: int) -> tuple[Rule, ...]:
+def read_classic(tuning: Tuning, text: str, ranks: int) -> tuple[AlgorithmRule, ...]:
     """Rules of a classic file for communicators of so many ranks.
 
     :raises BadInput: it is not of this form.
@@ -75,7 +75,7 @@ def read_classic(tuning: Tuning, text: str, ranks: int) -> tuple[Rule, ...]:
         raise BadInput(f"{NAME} holds something that is no number.")
     numbers = iter([int(word) for word in words])
     controls = {control.number: control for control in tuning.controls}
-    rules: list[Rule] = []
+    rules: list[AlgorithmRule] = []
     try:
         for _collective in range(next(numbers)):
             control = controls.get(next(numbers))
@@ -98,13 +98,13 @@ def read_classic(tuning: Tuning, text: str, ranks: int) -> tuple[Rule, ...]:
     return tuple(sorted(rules, key=lambda rule: (rule.collective, rule.first)))
 
 
-def _ranges(collective: str, steps: list[tuple[int, str]], times: int, by_size: bool) -> list[Rule]:
+def _ranges(collective: str, steps: list[tuple[int, str]], times: int, by_size: bool) -> list[AlgorithmRule]:
     """Steps, each of which ends where the next begins, as rules without the library's own choice."""
     if not by_size:
-        return [Rule(collective, 0, 0, steps[0][1])] if steps[0][1] != OWN_CHOICE else []
+        return [AlgorithmRule(collective, 0, 0, steps[0][1])] if steps[0][1] != OWN_CHOICE else []
     ends = [size for size, _ in steps[1:]]
     return [
-        Rule(collective, size // times, end // times - 1, word)
+        AlgorithmRule(collective, size // times, end // times - 1, word)
         for (size, word), end in zip(steps, ends, strict=False)
         if word != OWN_CHOICE
     ]
@@ -128,7 +128,7 @@ def _write_json(tuning: Tuning, wanted: Wanted) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def read_json(tuning: Tuning, text: str, ranks: int) -> tuple[Rule, ...]:
+def read_json(tuning: Tuning, text: str, ranks: int) -> tuple[AlgorithmRule, ...]:
     """Rules of a JSON file for communicators of so many ranks.
 
     :raises BadInput: it is not of this form.
@@ -147,7 +147,7 @@ def read_json(tuning: Tuning, text: str, ranks: int) -> tuple[Rule, ...]:
             ):
                 first, last = row.get("msg_size_min", 0) // times, (row.get("msg_size_max", -1) + 1) // times - 1
                 first, last = (first, last) if control.by_size else (0, 0)
-                rules.append(Rule(control.collective, first, last, str(row["alg"])))
+                rules.append(AlgorithmRule(control.collective, first, last, str(row["alg"])))
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{JSON_NAME} is not of its form ({type(error).__name__}: {error}).") from None
     return tuple(sorted(rules, key=lambda rule: (rule.collective, rule.first)))

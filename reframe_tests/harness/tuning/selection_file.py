@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..vocabulary import BadInput
-from .model import FOLDER, Rule, TunedFiles, Tuning, Wanted
+from .model import FOLDER, AlgorithmRule, TunedFiles, Tuning, Wanted
 
 NAME = "mpich_selection.json"
 VARIABLE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"
@@ -84,7 +84,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     return TunedFiles(env, {NAME: json.dumps(tree, indent=1) + "\n"})
 
 
-def _by_size(collective: str, rules: list[Rule], own: Tree, ranks: int, whole: bool, by_size: bool) -> Tree:
+def _by_size(collective: str, rules: list[AlgorithmRule], own: Tree, ranks: int, whole: bool, by_size: bool) -> Tree:
     if not by_size:
         return {leaf(collective, rules[0].word): {}}
     kind, times = ("total", ranks) if whole else ("avg", 1)
@@ -98,12 +98,12 @@ def _by_size(collective: str, rules: list[Rule], own: Tree, ranks: int, whole: b
     return {**found, f"{kind}_msg_size=any": own}
 
 
-def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[Rule, ...]:
+def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[AlgorithmRule, ...]:
     """The rules for communicators of so many ranks that a file has in front of the library's own choices.
 
     :raises BadInput: it is not of this form.
     """
-    rules: list[Rule] = []
+    rules: list[AlgorithmRule] = []
     for name, text in found.files.items():
         try:
             tree = json.loads(text)
@@ -118,12 +118,12 @@ def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[Rule, ...]:
                 limit = _LIMIT.fullmatch(test)
                 algorithm = next((hit for key in answer if (hit := _ALGORITHM.fullmatch(key)) and len(answer) == 1), None)
                 if direct := _ALGORITHM.fullmatch(test):
-                    rules.append(Rule(control.collective, 0, 0, direct[3]))
+                    rules.append(AlgorithmRule(control.collective, 0, 0, direct[3]))
                 elif limit:
                     times = ranks if control.whole else 1
                     last = (int(limit[2]) + 1) // times - 1
                     if algorithm and answer != _own(tree, control.collective, ranks):
-                        rules.append(Rule(control.collective, previous, last, algorithm[3]))
+                        rules.append(AlgorithmRule(control.collective, previous, last, algorithm[3]))
                     previous = last + 1
     return tuple(sorted(rules, key=lambda rule: (rule.collective, rule.first)))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ..vocabulary import BadInput
-from .model import Rule, TunedFiles, Tuning, Wanted
+from .model import AlgorithmRule, TunedFiles, Tuning, Wanted
 
 NAME = "mpi_tuned.env"
 _LINE = re.compile(r"export (\w+)=([\w.-]+)")
@@ -24,7 +24,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     return TunedFiles(env, further={NAME: text} if env else {})
 
 
-def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[Rule, ...]:
+def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[AlgorithmRule, ...]:
     """The rules, of all sizes.
 
     :raises BadInput: the file sets something else than the variables.
@@ -36,4 +36,4 @@ def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[Rule, ...]:
     unknown = [name for name in found.env if name not in names]
     if unknown:
         raise BadInput(f"{unknown[0]} sets no algorithm of a collective that is known here.")
-    return tuple(Rule(names[name].collective, 0, 0, word) for name, word in found.env.items())
+    return tuple(AlgorithmRule(names[name].collective, 0, 0, word) for name, word in found.env.items())

@@ -15,12 +15,12 @@ from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import NAME, Place
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.tuning.model import Rule, Tuning
+from reframe_tests.harness.tuning.model import AlgorithmRule, Tuning
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from synthetic_conditions import resolved
 from synthetic_stack import write_stack
 
-RULES = (Rule("Allreduce", 8, 1023, "3"), Rule("Alltoallv", 0, 0, "2"))
+RULES = (AlgorithmRule("Allreduce", 8, 1023, "3"), AlgorithmRule("Alltoallv", 0, 0, "2"))
 
 
 @pytest.fixture
@@ -91,16 +91,14 @@ def test_files_that_say_something_else_than_the_record_are_refused(stack: Stack,
         tuned_settings.read(folder)
 
 
-def test_a_condition_under_tuned_settings_says_so(
-    stack: Stack, tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_condition_under_tuned_settings_says_so(tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuned_settings.site, "references_file", lambda system: tmp_path / "references.yaml")
     own = resolved()
-    own = replace(own, stack=replace(own.stack, mpi="openmpi", mpi_version="5.0.11"))
+    own = replace(own, stack=replace(own.stack, mpi="openmpi", mpi_version="5.0.11", build={"lock_hash": "0123abcd"}))
     with pytest.raises(NotMeasured, match="there are no tuned settings"):
         tuned_condition.apply("generic", own)
     place = tuned_condition.place_of("generic", own)
-    install(stack, tuning, place.folder, place)
+    install(own.stack, tuning, place.folder, place)
     tuned = tuned_condition.apply("generic", own)
     assert "tuned" not in own.as_dict() and tuned.as_dict()["tuned"] == tuned_settings.read(place.folder).id
     assert tuned.asked_env["OMPI_MCA_coll_tuned_use_dynamic_rules"] == "1", "every rank is asked whether it had it"

@@ -74,7 +74,7 @@ def launch() -> catalogue.Launch:
 def test_an_algorithm_differs_from_the_job_in_its_variables_only() -> None:
     own, tuning = resolved(), tuning_of("openmpi")
     env = tuning.force("Allreduce", "4")
-    made = variants.make(own, launch(), tuning, Wish("4", (32,)), env, seconds=0.5, count=True)
+    made = variants.make(own, launch(), tuning, Wish("4", (32,)), env, seconds=0.5, show=True)
     timed, counted = made.commands(own, ["mpirun"], [])
     assert made.launch.args == (
         *("--algorithm", "4", "--sizes", "32", "--repetitions", "300", "--budget-s", "0.5", "Allreduce"),
@@ -82,13 +82,13 @@ def test_an_algorithm_differs_from_the_job_in_its_variables_only() -> None:
     assert timed.enter == f"env {' '.join(f'{name}={value}' for name, value in env.items())}"
     assert set(env) <= set(timed.asked), "every rank is asked whether it had them"
     assert counted.once and "OMPI_MCA_pml=cm,monitoring" in counted.enter and "--count" in counted.program
-    [default, _] = variants.make(own, launch(), tuning, Wish(DEFAULT), {}, seconds=0, count=True).commands(own, ["mpirun"], [])
+    [default, _] = variants.make(own, launch(), tuning, Wish(DEFAULT), {}, seconds=0, show=True).commands(own, ["mpirun"], [])
     assert default.enter == ""
 
 
 def test_a_size_that_is_not_measured_is_said() -> None:
     with pytest.raises(NotMeasured, match="none of the sizes"):
-        variants.make(resolved(), launch(), tuning_of("mpich"), Wish("ring", (9,)), {}, seconds=0, count=False)
+        variants.make(resolved(), launch(), tuning_of("mpich"), Wish("ring", (9,)), {}, seconds=0, show=False)
 
 
 def test_times_are_read_with_their_algorithm() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from mpibench.tune import choosing, elimination, times
 from mpibench.tune.times import ALL_SIZES, Times
-from reframe_tests.harness.tuning.model import DEFAULT, Rule
+from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule
 
 SIZES = (8, 32, 128, 512)
 
@@ -98,7 +98,7 @@ def test_the_best_is_hardly_ever_left_out() -> None:
 def test_rules_reach_halfway_to_a_neighbour_and_never_beyond_what_was_measured(
     chosen: dict[int, str], rules: list[tuple[int, int, str]]
 ) -> None:
-    assert choosing.ranges("Bcast", list(SIZES), chosen) == [Rule("Bcast", *each) for each in rules]
+    assert choosing.ranges("Bcast", list(SIZES), chosen) == [AlgorithmRule("Bcast", *each) for each in rules]
 
 
 def test_only_what_is_proven_again_is_kept() -> None:

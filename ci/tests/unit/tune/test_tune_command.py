@@ -9,7 +9,7 @@ import pytest
 from mpibench import cli
 from mpibench.commands import tune as command
 from mpibench.tune import measuring, racing, state
-from mpibench.tune.state import Round, State
+from mpibench.tune.state import Round, TuneState
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.tuning.model import DEFAULT
@@ -23,7 +23,7 @@ def race(survivors: dict[str, dict[int, tuple[str, ...]]]) -> racing.Race:
     tuning = registry.find("openmpi").tuning
     assert tuning is not None
     words = {"Allreduce": (DEFAULT, "1", "2", "3"), "Alltoallv": (DEFAULT, "1", "2")}
-    found = racing.Race(tuning, State(PLACE, "openmpi 5", words))
+    found = racing.Race(tuning, TuneState(PLACE, "openmpi 5", words))
     found.survivors = survivors
     return found
 
@@ -54,7 +54,9 @@ def test_a_round_that_has_fewer_algorithms_is_expected_to_take_less() -> None:
 
 def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert state.read(tmp_path) is None
-    written = State(PLACE, "openmpi 5", {"Allreduce": (DEFAULT, "1")}, [Round("round_1.json", {"Allreduce": "default+1"}, 9.5)])
+    written = TuneState(
+        PLACE, "openmpi 5", {"Allreduce": (DEFAULT, "1")}, [Round("round_1.json", {"Allreduce": "default+1"}, 9.5)]
+    )
     written.refused = {"Allreduce": {"7": "it hangs"}}
     written.write(tmp_path)
     assert state.read(tmp_path) == written

@@ -10,10 +10,14 @@ import pytest
 
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.tuning import adjust, rules_file, selection_file
-from reframe_tests.harness.tuning.model import DEFAULT, FOLDER, Rule, TunedFiles, Tuning, Wanted, write
+from reframe_tests.harness.tuning.model import DEFAULT, FOLDER, AlgorithmRule, TunedFiles, Tuning, Wanted, write
 from reframe_tests.harness.vocabulary import BadInput
 
-RULES = (Rule("Allreduce", 0, 122, "2"), Rule("Allreduce", 123, 4194304, "3"), Rule("Alltoall", 8, 1023, "1"))
+RULES = (
+    AlgorithmRule("Allreduce", 0, 122, "2"),
+    AlgorithmRule("Allreduce", 123, 4194304, "3"),
+    AlgorithmRule("Alltoall", 8, 1023, "1"),
+)
 WORDS = {"2": "ring", "3": "recursive_doubling", "1": "brucks"}
 #: A tree like MPICH's, cut to what the rules are about.
 TREE = {
@@ -51,10 +55,12 @@ def test_intel_conditions_of_the_paper_are_read() -> None:
 
 
 def test_a_call_with_one_choice_gets_it_for_all_sizes() -> None:
-    made = write(tuning_of("intelmpi"), Wanted((Rule("Alltoallv", 0, 0, "2"),), 24))
+    made = write(tuning_of("intelmpi"), Wanted((AlgorithmRule("Alltoallv", 0, 0, "2"),), 24))
     assert made.env == {"I_MPI_ADJUST_ALLTOALLV": f"2:0-{adjust.MOST}@24-24"}
     with pytest.raises(BadInput, match="one algorithm for all sizes"):
-        write(tuning_of("intelmpi"), Wanted((Rule("Alltoallv", 0, 8, "2"), Rule("Alltoallv", 9, 99, "1")), 24))
+        write(
+            tuning_of("intelmpi"), Wanted((AlgorithmRule("Alltoallv", 0, 8, "2"), AlgorithmRule("Alltoallv", 9, 99, "1")), 24)
+        )
 
 
 def test_open_mpi_rules_end_where_they_were_measured() -> None:
@@ -95,7 +101,7 @@ def library(tmp_path: Path) -> Path:
     return path
 
 
-def mpich_rules() -> tuple[Rule, ...]:
+def mpich_rules() -> tuple[AlgorithmRule, ...]:
     return tuple(replace(rule, word=WORDS[rule.word]) for rule in RULES)
 
 
@@ -128,11 +134,11 @@ def test_mpich_without_its_tree_is_refused(tmp_path: Path) -> None:
 def test_rules_that_overlap_or_are_of_nothing_are_refused() -> None:
     tuning = tuning_of("intelmpi")
     with pytest.raises(BadInput, match="two rules"):
-        write(tuning, Wanted((Rule("Bcast", 0, 8, "1"), Rule("Bcast", 8, 9, "2")), 4))
+        write(tuning, Wanted((AlgorithmRule("Bcast", 0, 8, "1"), AlgorithmRule("Bcast", 8, 9, "2")), 4))
     with pytest.raises(BadInput, match="no range"):
-        write(tuning, Wanted((Rule("Bcast", 9, 8, "1"),), 4))
+        write(tuning, Wanted((AlgorithmRule("Bcast", 9, 8, "1"),), 4))
     with pytest.raises(BadInput, match="there is no control of Barrier"):
-        write(tuning, Wanted((Rule("Barrier", 0, 8, "1"),), 4))
+        write(tuning, Wanted((AlgorithmRule("Barrier", 0, 8, "1"),), 4))
 
 
 def test_variables_and_file_that_differ_are_refused() -> None:
@@ -150,5 +156,9 @@ def test_every_control_can_be_forced_and_written(name: str, library: Path) -> No
         first = control.algorithms[0].word
         assert tuning.force(control.collective, first)[control.variable] == first
         if name != "mpich":
-            rule = Rule(control.collective, 8, 64, first) if control.by_size else Rule(control.collective, 0, 0, first)
+            rule = (
+                AlgorithmRule(control.collective, 8, 64, first)
+                if control.by_size
+                else AlgorithmRule(control.collective, 0, 0, first)
+            )
             assert write(tuning, Wanted((rule,), 4)).env

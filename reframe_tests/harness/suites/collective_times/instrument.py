@@ -12,6 +12,9 @@ programs of several threads (MPICH's release-gather). The interpreter adds about
 from the MPI_T performance variables ``pml_monitoring_messages_count`` and ``_size`` of Open MPI (ompi/mca/common/monitoring,
 ``OMPI_MCA_pml_monitoring_enable=1``), and prints both sums and a checksum over who sent what to whom.
 
+``--call`` calls the collective once at each size, compares the data, and calls nothing but MPI_Barrier beside it, for libraries that are made to
+end if any call is not done as they were told.
+
 Sizes: bytes of one rank's block; of reductions and Bcast, of the whole vector (of Reduce_scatter, that of all ranks together).
 """
 
@@ -38,6 +41,7 @@ from mpi4py import MPI  # noqa: E402  (MPI_Init happens in this line)
 
 TITLE = "# MPI collective times, format 1"
 COUNT_TITLE = "# MPI collective message counts, format 1"
+CALL_TITLE = "# MPI collective calls, format 1"
 ROOT, PAUSE_S = 0, 0.3
 #: Repetitions that are not counted, those that are in any case, and those between two looks at the clock.
 WARM_UP, FEWEST, AT_ONCE = 2, 3, 16
@@ -52,7 +56,7 @@ def known(sender: int, receiver: int) -> int:
     return (7 * sender + 3 * receiver) % 251 + 1
 
 
-class Calls:
+class Collectives:
     """The collectives on one communicator; each method takes a size in bytes."""
 
     def __init__(self, comm: Any) -> None:
@@ -268,15 +272,27 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--volume-mib", type=int, default=64, help="MiB of a size after which fewer repetitions are made")
     parser.add_argument("--budget-s", type=float, default=2.0, help="seconds for all sizes together")
     parser.add_argument("--count", action="store_true", help="count messages and time nothing")
+    parser.add_argument("--call", action="store_true", help="call it once, and nothing else but MPI_Barrier")
     parser.add_argument("collective")
     return parser.parse_args(words)
+
+
+def call_each(comm: Any, make: Callable[[int], Operation], asked: argparse.Namespace) -> None:
+    """Call the collective at each size and compare the data; nothing else is called but MPI_Barrier."""
+    for size in asked.sizes:
+        if not make(size)[1]():
+            give_up(comm, f"{asked.collective} of {size} bytes: rank {comm.rank} of {comm.size} received wrong data")
+        comm.Barrier()
+    if comm.rank == ROOT:
+        sys.stdout.write(f"{CALL_TITLE}\n# {asked.collective}: {len(asked.sizes)} sizes, received data all right\n")
+        sys.stdout.flush()
 
 
 def main(words: list[str], comm: Any) -> None:
     """Measure on a communicator; the table goes to the standard output of its root."""
     asked = read_arguments(words)
     time.sleep(PAUSE_S)
-    calls, checksum, rows = Calls(comm), 0, 0
+    calls, checksum, rows = Collectives(comm), 0, 0
 
     def say(line: str) -> None:
         nonlocal checksum
@@ -286,6 +302,9 @@ def main(words: list[str], comm: Any) -> None:
             sys.stdout.flush()
 
     make = getattr(calls, asked.collective.lower())
+    if asked.call:
+        call_each(comm, make, asked)
+        return
     counters = Counters(comm) if asked.count else None
     if counters:
         titles = f"{'messages':>12} {'sent[bytes]':>14} {'pattern':>10}"
