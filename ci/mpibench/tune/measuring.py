@@ -80,27 +80,35 @@ class Ran:
     """What a session gave.
 
     :param seconds: that it took, from the start of ReFrame to its end.
+    :param late: it was ended at its limit, and has only the cases that were done by then.
     """
 
     session: Session
     seconds: float
+    late: bool = False
 
 
 def run(order: Order, folder: Path, name: str, limit_s: float, show: Callable[[str], bool] = lambda line: False) -> Ran:
     """Run a session; its report is ``<name>.json`` in the folder, its log ``<name>.log``.
 
     :raises BadInput: ReFrame stored nothing, or could not be started.
-    :raises supervision.OutOfTime: it was not done within the limit.
+    :raises supervision.OutOfTime: it was not done within the limit and stored nothing.
     """
     report, log = folder / f"{name}.json", folder / f"{name}.log"
     report.unlink(missing_ok=True)
     started = time.monotonic()
-    _start(order.words(report), log, limit_s, show)
+    late = False
+    try:
+        _start(order.words(report), log, limit_s, show)
+    except supervision.OutOfTime:
+        late = True
+        if not report.exists():
+            raise
     if not report.exists():
         said = _ERROR.findall(log.read_text(errors="replace")) if log.exists() else []
         reason = first_line(said[0]) if said else "ReFrame ended before it could write its run report"
         raise BadInput(f"nothing was measured: {reason.rstrip('. ')}; see {log}.")
-    return Ran(read_report(report), time.monotonic() - started)
+    return Ran(read_report(report), time.monotonic() - started, late)
 
 
 def dry_run(order: Order, folder: Path) -> tuple[int, Path]:

@@ -137,6 +137,8 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
         except supervision.OutOfTime:
             say(f"round {number + 1} was not done when the budget was used up, and is not used")
             break
+        if ran.late:
+            say(f"round {number + 1} was not done when the budget was used up; what was done is used")
         cases = measuring.cases_of(ran.session, tuple(asked))
         if all(measuring.why_unusable(cases.get(name)) for name in asked) and not number:
             name = next(iter(asked))

@@ -67,7 +67,7 @@ class Variant:
     shown: tuple[Condition, Launch] | None = None
 
     def commands(self, own: Condition, command: Sequence[str], options: Sequence[str]) -> list[script.Command]:
-        """Its launches for a job that has entered the condition ``own``: what is timed, then what shows that it is taken, once."""
+        """Its launches for a job that has entered the condition ``own``: what is timed, then what shows it, once."""
         both = [(self.condition, self.launch, False), *([(*self.shown, True)] if self.shown else [])]
         found = []
         for where, launch, once in both:

@@ -54,9 +54,8 @@ def test_a_round_that_has_fewer_algorithms_is_expected_to_take_less() -> None:
 
 def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert state.read(tmp_path) is None
-    written = TuneState(
-        PLACE, "openmpi 5", {"Allreduce": (DEFAULT, "1")}, [Round("round_1.json", {"Allreduce": "default+1"}, 9.5)]
-    )
+    rounds = [Round("round_1.json", {"Allreduce": "default+1"}, 9.5)]
+    written = TuneState(PLACE, "openmpi 5", {"Allreduce": (DEFAULT, "1")}, rounds)
     written.refused = {"Allreduce": {"7": "it hangs"}}
     written.write(tmp_path)
     assert state.read(tmp_path) == written

@@ -12,8 +12,8 @@ programs of several threads (MPICH's release-gather). The interpreter adds about
 from the MPI_T performance variables ``pml_monitoring_messages_count`` and ``_size`` of Open MPI (ompi/mca/common/monitoring,
 ``OMPI_MCA_pml_monitoring_enable=1``), and prints both sums and a checksum over who sent what to whom.
 
-``--call`` calls the collective once at each size, compares the data, and calls nothing but MPI_Barrier beside it, for libraries that are made to
-end if any call is not done as they were told.
+``--call`` calls the collective once at each size, compares the data, and calls nothing but MPI_Barrier beside it, for
+libraries that are made to end if any call is not done as they were told.
 
 Sizes: bytes of one rank's block; of reductions and Bcast, of the whole vector (of Reduce_scatter, that of all ranks together).
 """
