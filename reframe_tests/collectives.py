@@ -5,6 +5,7 @@ from reframe.core.builtins import parameter
 
 from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
 from reframe_tests.harness.job.idle_nodes import node_count
+from reframe_tests.harness.sweep.sweep_test import AlgorithmTest
 
 
 @rfm.simple_test
@@ -70,3 +71,10 @@ class WholeMachine(MaintenanceTest):
 
     group = "growth"
     nodes = parameter(inherit_params=True, filter_params=lambda counts: counts[-1:], type=node_count, loggable=True)
+
+
+@rfm.simple_test
+class CollectiveAlgorithms(AlgorithmTest):
+    """Each algorithm of one collective, interleaved in one job, and what shows that it was taken: what `mpibench tune` asks."""
+
+    group = "algorithms"

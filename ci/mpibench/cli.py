@@ -19,6 +19,7 @@ from mpibench.commands import (
     site,
     stacks,
     suites,
+    tune,
     verdicts,
 )
 from reframe_tests.harness.printable import printable
@@ -33,7 +34,7 @@ app = typer.Typer(
 )
 
 #: Modules with commands, in the order of the help; ``register`` of each adds its own.
-COMMANDS = (machine, stacks, suites, planning, sessions, site, verdicts, error_rates, guidelines, published, cluster)
+COMMANDS = (machine, stacks, suites, planning, sessions, site, verdicts, error_rates, guidelines, tune, published, cluster)
 for module in COMMANDS:
     module.register(app)
 

@@ -20,7 +20,7 @@ from reframe.core.builtins import parameter, run_after, run_before, sanity_funct
 from reframe.core.exceptions import ReframeError, SanityError
 
 from .evidence import data_check, loaded_modules, recorder
-from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script
+from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script, tuned_condition
 from .job.condition import Condition
 from .results import agreement, growth, measurement
 from .samples import ReferenceCheck, Sample
@@ -91,6 +91,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: :type: :class:`Dict[str, str]`
     #: :default: none
     suite_options = variable(typ.Dict[str, str], value={}, loggable=True)
+
+    #: ``yes``: with the tuned settings of the stack under this condition, as ``mpibench tune`` made and proved them.
+    #:
+    #: :type: :class:`str`
+    #: :default: ``no``
+    tuned = variable(str, value="no", loggable=True)
 
     #: What the paired stack measured, with its condition and proof; the name is that of stored sessions.
     rival_run = variable(dict, value={}, loggable=True)
@@ -235,7 +241,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     def _resolve(self, stack: Stack) -> Condition:
         """The parameters translated for a stack on this partition."""
         partition, space = self.current_partition, type(self).param_space.params
-        return condition.resolve(
+        found = condition.resolve(
             stack=stack,
             fabric=site.fabrics_of(partition.extras)[self.fabric],
             nodes=self._nodes,
@@ -250,6 +256,9 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             scheduler=partition.scheduler.registered_name,
             chosen=self._chosen,
         )
+        if self.tuned not in ("yes", "no"):
+            raise BadInput(f"tuned={self.tuned} is neither yes nor no.")
+        return tuned_condition.apply(self.current_system.name, found) if self.tuned == "yes" else found
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """What the job starts under a condition: where something is timed, the check of received data first."""
@@ -268,9 +277,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.measured_with, partition = provenance.describe(), self.current_partition
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
-        commands = interleaved.list_commands(self._condition, self._launches, launcher)
-        if self._paired:
-            commands += self._paired.commands(self._condition, self.job.launcher.command(self.job), self.job.launcher.options)
+        commands = self._list_commands()
         self.time_limit = f"{self._executions * len(commands) * self.limit_s + 60}s"
         self.job.options += ending.submit_options(partition.scheduler.registered_name)
         self.prerun_cmds = [
@@ -299,6 +306,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             if self._options:
                 theirs |= options.as_stored(catalogue.OPTIONS, self._options, self._paired.launches)
             self.rival_run = {"condition": theirs}
+
+    def _list_commands(self) -> list[script.Command]:
+        """What the job starts, ready to be written into its script."""
+        started = (self.job.launcher.command(self.job), self.job.launcher.options)
+        commands = interleaved.list_commands(self._condition, self._launches, self._condition.launcher_words(*started))
+        return commands + (self._paired.commands(self._condition, *started) if self._paired else [])
 
     @sanity_function
     def prove_conditions(self) -> bool:

@@ -31,7 +31,7 @@ REPORT, LOG = "run-report.json", "reframe.log"
 #: What two measurements must have in common, besides the case's name: of its condition, and its level.
 ALIKE = (
     *("level", "mpi_version", "lock_hash", "fabric", "nodes", "ppn", "pinning"),
-    *("suite_options", "striped", "oversubscribed", "network"),
+    *("suite_options", "striped", "tuned", "oversubscribed", "network"),
 )
 #: What ReFrame says where it ends before it runs anything: its own errors, and ours.
 _ERROR = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)

@@ -50,13 +50,14 @@ FACTS = (
     Fact("suites", "benchmark version", "benchmark versions"),
     Fact("suite_options", "suite options", "suite options"),
     Fact("striped", "striping", "striping"),
+    Fact("tuned", "tuned settings", "tuned settings"),
     # Ranks that wait for each other's cores.
     Fact("oversubscribed", "oversubscription", "oversubscription"),
     # Of what ran as shipped.
     Fact("network", "network", "networks"),
 )
 #: Those of them that the condition holds as they are.
-_STORED = ("depth", "transport", "placement", "suite_options", "striped", "oversubscribed", "network")
+_STORED = ("depth", "transport", "placement", "suite_options", "striped", "tuned", "oversubscribed", "network")
 #: Its nodes, where sides are compared that must have the same.
 NODES = Fact("nodelist", "node list", "node lists")
 

@@ -33,7 +33,7 @@ WORST_FIRST = (SEEN_TWICE, NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN)
 #: that was taken, as the test says it measured.
 _SAME_CASE = ("partition", "stack", "mpi_version", "lock_hash", "name", "fabric", "nodes", "ppn", "pinning")
 #: What makes two reference checks those of one metric, measured alike.
-_APART = ("suite_options", "striped", "oversubscribed", "network")
+_APART = ("suite_options", "striped", "tuned", "oversubscribed", "network")
 SAME_CHECK = (*_SAME_CASE, "level", *_APART, "metric", "layer", "unit")
 #: What measured again later than so much after a session is another night.
 WITHIN = timedelta(hours=24)

@@ -292,6 +292,7 @@ def facts(cases: pl.DataFrame) -> dict[str, list[str]]:
             f"library of {row['stack']}": row["library_version"],
             f"lock hash of {row['stack']}": row["lock_hash"],
             f"suite options of {row['stack']}": condition.get("suite_options"),
+            f"tuned settings of {row['stack']} on {condition.get('fabric')}": condition.get("tuned"),
             f"striping of {condition.get('fabric')}": "over all rails" if condition.get("striped") else None,
             f"network of {row['stack']} on {condition.get('fabric')}": condition.get("network"),
             f"oversubscription on {condition.get('fabric')}": condition.get("oversubscribed"),

@@ -40,6 +40,7 @@ class Condition:
     :param recommended: variables the site sets for this stack; those of the condition itself win.
     :param chosen: variables the user sets; they win over everything, and the evidence says what came of it.
     :param oversubscribed: of :func:`oversubscription`.
+    :param tuned: which tuned settings ``chosen`` holds (``tuned_settings.TunedSettings.id``); empty: none.
     :param may_share: ranks of a node may share cores: the site lets launchers start more of them, and nothing is pinned.
     """
 
@@ -60,6 +61,7 @@ class Condition:
     chosen: Mapping[str, str] = field(default_factory=dict)
     oversubscribed: str = ""
     may_share: bool = False
+    tuned: str = ""
 
     @property
     def ranks(self) -> int:
@@ -173,6 +175,7 @@ class Condition:
             # Written only where it is so: what was stored before it could be asked for was not striped.
             **({"striped": True} if self.fabric.striped else {}),
             **({"oversubscribed": self.oversubscribed} if self.oversubscribed else {}),
+            **({"tuned": self.tuned} if self.tuned else {}),
             "line_rate_gbit_per_s": self.fabric.line_rate_gbit_per_s,
             "nodes": self.nodes,
             "ppn": self.ppn,

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from ..tuning import adjust
+from ..tuning.model import Algorithm, Control, Listing, Tuning
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
     OPX_MANUAL,
@@ -245,6 +247,34 @@ _GAPS: tuple[Gap, ...] = (
     Gap("cxi", Range((0,), (2021,)), "Intel MPI before 2021 is not used with the cxi provider: use transport tcp."),
 )
 
+#: Collective to the last preset of 2021.18 (impi_info); what the manual lists of each are fewer, and their names changed.
+_PRESETS: Mapping[str, int] = {
+    **{"Allgather": 6, "Allgatherv": 5, "Allreduce": 32, "Alltoall": 18, "Alltoallv": 9, "Bcast": 22, "Gather": 5},
+    **{"Gatherv": 4, "Reduce": 19, "Reduce_scatter": 6, "Reduce_scatter_block": 4, "Scan": 3, "Scatter": 5, "Scatterv": 4},
+}
+#: One algorithm for all sizes: ranks need not know each other's counts.
+_ONE_CHOICE = ("Allgatherv", "Alltoallv", "Gatherv", "Scatterv")
+
+_TUNING = Tuning(
+    source=_REFERENCE + "'I_MPI_ADJUST Family Environment Variables'; impi_info of the library",
+    controls=tuple(
+        Control(
+            name,
+            f"I_MPI_ADJUST_{name.upper()}",
+            tuple(Algorithm(str(number)) for number in range(1, last + 1)),
+            by_size=name not in _ONE_CHOICE,
+        )
+        for name, last in _PRESETS.items()
+    ),
+    write=adjust.write,
+    read=adjust.read,
+    listing=Listing(("bin/impi_info", "-v", "{variable}"), r"range:\s*0-(?P<last>[0-9]+)"),
+    # impi_info lists it without a word. Its own choice of Barrier in MPI_Init falls back, too, and nothing would start.
+    proving={"I_MPI_ADJUST_FAILURE_ON_COLL_FALLBACK": "1", "I_MPI_ADJUST_BARRIER": "1"},
+    fallback=r"{collective}: algo #[0-9]+ has fallback",
+    ignored=r"MPI startup\(\): Incorrect (?:algorithm|adjust value): .*will be ignored",
+)
+
 MPI = Mpi(
     name="intelmpi",
     title="Intel MPI",
@@ -273,4 +303,5 @@ MPI = Mpi(
     ),
     rows=_ROWS,
     gaps=_GAPS,
+    tuning=_TUNING,
 )

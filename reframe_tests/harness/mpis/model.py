@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..machine.transport import TRANSPORTS, Transport
+from ..tuning.model import Tuning
 from .transport import Gap, TransportRow, Version
 
 
@@ -84,6 +85,7 @@ class Mpi:
         every rank.
     :param spack: its package, where Spack can build it.
     :param untested: why nothing of it was ever run by the project, as the end of a sentence; empty: it was.
+    :param tuning: what of its collectives can be tuned; ``None``: nothing is known.
     :param transports: transports it adds to :data:`machine.transport.TRANSPORTS`; a name alone is one of RDMA devices.
     """
 
@@ -105,6 +107,7 @@ class Mpi:
     bookkeeping: tuple[str, ...] = ()
     spack: SpackPackage | None = None
     untested: str = ""
+    tuning: Tuning | None = None
     transports: tuple[Transport | str, ...] = ()
 
     @property

@@ -2,10 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..machine.transport import TRANSPORTS
+from ..tuning import selection_file
+from ..tuning.model import Algorithm, Control, Listing, Tuning
 from . import ch4
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage
 from .transport import Gap, Range
+
+#: Collective to algorithms of 4.3 that need no further number (radix, kind of tree), which a selection file would have to say.
+_ALGORITHMS: Mapping[str, str] = {
+    "Allgather": "brucks recursive_doubling ring nb",
+    "Allgatherv": "brucks recursive_doubling ring nb",
+    "Allreduce": "recursive_doubling reduce_scatter_allgather smp ring nb",
+    "Alltoall": "brucks pairwise scattered nb",
+    "Alltoallv": "scattered nb",
+    "Bcast": "binomial scatter_recursive_doubling_allgather scatter_ring_allgather smp nb",
+    "Gather": "binomial nb",
+    "Gatherv": "linear nb",
+    "Reduce": "binomial reduce_scatter_gather smp nb",
+    "Reduce_scatter": "noncommutative pairwise recursive_doubling recursive_halving nb",
+    "Reduce_scatter_block": "noncommutative pairwise recursive_doubling recursive_halving nb",
+    "Scan": "recursive_doubling smp nb",
+    "Scatter": "binomial nb",
+    "Scatterv": "linear nb",
+}
+#: Those whose size a selection file tests as that of all ranks' blocks together, as the library's own tree does.
+_WHOLE, _ONE_CHOICE = ("Allgather", "Gather", "Scatter"), ("Allgatherv", "Alltoallv", "Gatherv", "Scatterv")
+#: Further: what a file cannot say without its parameters, and what is for MPI_IN_PLACE only.
+_IGNORED = (
+    *("auto", "k_brucks", "recexch", "recexch_doubling", "recexch_halving", "recursive_multiplying", "tree", "ccl"),
+    *("pipelined_tree", "k_reduce_scatter_allgather", "pairwise_sendrecv_replace"),
+)
+
+#: Of MPICH and what is built on it.
+TUNING = Tuning(
+    source="MPICH, doc/mpich/tuning_parameters.md and src/mpi/coll/cvars.txt; mpivars of the library",
+    controls=tuple(
+        Control(
+            name,
+            f"MPIR_CVAR_{name.upper()}_INTRA_ALGORITHM",
+            tuple(Algorithm(word) for word in words.split()),
+            by_size=name not in _ONE_CHOICE,
+            whole=name in _WHOLE,
+            env={f"MPIR_CVAR_{name.upper()}_DEVICE_COLLECTIVE": "0"},
+        )
+        for name, words in _ALGORITHMS.items()
+    ),
+    write=selection_file.write,
+    read=selection_file.read,
+    listing=Listing(
+        ("bin/mpivars",), r"^(?P<word>\w+) +- Force", ignored=_IGNORED, part=r"^\t{variable} *=.*\n((?:(?!\t).*\n)*)"
+    ),
+    # By default a forced algorithm that does not apply is replaced without a word.
+    strict={"MPIR_CVAR_COLLECTIVE_FALLBACK": "error"},
+    note="MPIR_CVAR_<OP>_DEVICE_COLLECTIVE=0 holds in communicators of every size.",
+)
 
 MPI = Mpi(
     name="mpich",
@@ -22,6 +75,7 @@ MPI = Mpi(
     stdout_lines=ch4.SUMMARY_LINES,
     settings=("MPIR_CVAR_", "MPICH_"),
     spack=SpackPackage("mpich"),
+    tuning=TUNING,
     rows=(
         *ch4.ofi_rows(Range((3, 4), (4,)), {ch4.CAPABILITY: "1"}, rank_lines=True),
         *ch4.ofi_rows(Range((4,)), {ch4.SUMMARY: "2"}, rank_lines=True),

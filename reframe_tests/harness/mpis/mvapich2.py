@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ..machine.transport import TRANSPORTS
+from ..tuning import variables
+from ..tuning.model import Algorithm, Control, Tuning
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import PSM2_CLUSTER, PSM2_MANUAL, PSM2_NODE, PSM2_RAILS
 from .transport import LIBRARIES, MANY_RAILS, ONE_RAIL, STRIPED, Gap, Proof, Range, TransportRow, scoped
@@ -100,6 +102,24 @@ _GAPS: tuple[Gap, ...] = (
     ),
 )
 
+#: It reads numbers and says nothing of them; there is no condition of sizes or communicators.
+_TUNING = Tuning(
+    source=_GUIDE + "'MV2_ALLTOALL_TUNING'; src/mpi/coll/alltoall_tuning.h",
+    controls=(
+        Control(
+            "Alltoall",
+            "MV2_ALLTOALL_TUNING",
+            tuple(
+                Algorithm(str(at), title)
+                for at, title in enumerate(("bruck", "recursive_doubling", "scatter_destination", "pairwise"))
+            ),
+            by_size=False,
+        ),
+    ),
+    write=variables.write,
+    read=variables.read,
+)
+
 MPI = Mpi(
     name="mvapich2",
     title="MVAPICH2",
@@ -121,6 +141,7 @@ MPI = Mpi(
         ),
     ),
     settings=("MV2_", "MPIR_CVAR_"),
+    tuning=_TUNING,
     spack=SpackPackage("mvapich2"),
     rows=_ROWS,
     gaps=_GAPS,

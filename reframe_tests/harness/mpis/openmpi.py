@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ..tuning import rules_file
+from ..tuning.model import Algorithm, Control, Listing, Tuning
 from .model import Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
     OPX_MANUAL,
@@ -187,6 +189,56 @@ _GAPS: tuple[Gap, ...] = (
     Gap("cxi", Range((0,), (5,)), "Open MPI before 5.0 is not used with the cxi provider: use 5.0 or newer."),
 )
 
+#: Collective to its id in rule files (ompi/mca/coll/base/coll_base_functions.h) and the algorithms of 5.0, from number 1 on.
+#: ``coll/tuned`` has none of Gatherv and Scatterv.
+_ALGORITHMS: Mapping[str, tuple[int, str]] = {
+    "Allgather": (0, "linear bruck recursive_doubling ring neighbor two_proc sparbit"),
+    "Allgatherv": (1, "default bruck ring neighbor two_proc sparbit"),
+    "Allreduce": (2, "basic_linear nonoverlapping recursive_doubling ring segmented_ring rabenseifner"),
+    "Alltoall": (3, "linear pairwise modified_bruck linear_sync two_proc"),
+    "Alltoallv": (4, "basic_linear pairwise"),
+    "Bcast": (
+        7,
+        "basic_linear chain pipeline split_binary_tree binary_tree binomial knomial scatter_allgather scatter_allgather_ring",
+    ),
+    "Gather": (9, "basic_linear binomial linear_sync"),
+    "Reduce": (11, "linear chain pipeline binary binomial in-order_binary rabenseifner"),
+    "Reduce_scatter": (12, "non-overlapping recursive_halving ring butterfly"),
+    "Reduce_scatter_block": (13, "basic_linear recursive_doubling recursive_halving butterfly"),
+    "Scan": (14, "linear recursive_doubling"),
+    "Scatter": (15, "basic_linear binomial linear_nb"),
+}
+#: Those whose size in a rule is that of all ranks' blocks together (coll_tuned_decision_dynamic.c). Of Allgatherv that differs
+#: between releases, and of Alltoallv only the rule for 0 bytes counts.
+_WHOLE, _ONE_CHOICE = ("Allgather", "Alltoall", "Gather", "Scatter"), ("Allgatherv", "Alltoallv")
+
+_TUNING = Tuning(
+    source="Open MPI documentation, 'Tuning Collectives'; ompi_info of the library",
+    controls=tuple(
+        Control(
+            name,
+            f"OMPI_MCA_coll_tuned_{name.lower()}_algorithm",
+            tuple(Algorithm(str(at), title) for at, title in enumerate(titles.split(), 1)),
+            by_size=name not in _ONE_CHOICE,
+            whole=name in _WHOLE,
+            number=number,
+        )
+        for name, (number, titles) in _ALGORITHMS.items()
+    ),
+    write=rules_file.write,
+    read=rules_file.read,
+    listing=Listing(
+        ("bin/ompi_info", "--param", "coll", "tuned", "--level", "9", "--parsable"),
+        r"param:{variable}:enumerator:value:(?P<word>[0-9]+):(?P<title>\S+)",
+        ignored=("0",),
+        prefix="OMPI_MCA_",
+    ),
+    # Between nodes coll/han comes before coll/tuned (priority 35), and its sub-communicators would be what is set.
+    env={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_priority": "90"},
+    counting={"OMPI_MCA_pml_monitoring_enable": "1", "OMPI_MCA_pml": "{OMPI_MCA_pml},monitoring"},
+    note="coll/tuned takes the place of coll/han for all collectives of a job between nodes, also those without a rule.",
+)
+
 MPI = Mpi(
     name="openmpi",
     title="Open MPI",
@@ -213,4 +265,5 @@ MPI = Mpi(
     spack=SpackPackage("openmpi"),
     rows=_ROWS,
     gaps=_GAPS,
+    tuning=_TUNING,
 )

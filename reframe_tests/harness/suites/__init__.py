@@ -2,6 +2,7 @@
 
 #: Modules that hold no record: what the others share.
 SHARED = (
+    "algorithms",
     "benchmark",
     "catalogue",
     "cross_check",

@@ -19,7 +19,7 @@ FLOORS = {
     "reframe_tests.harness": (
         ("vocabulary", "field_types", "former_names", "optional_file", "printable", "process_stat"),
         ("records", "samples", "batch_systems", "yaml_file"),
-        ("machine",),
+        ("machine", "tuning"),
         ("mpis",),
         ("launchers", "schedulers"),
         ("schema",),
@@ -31,7 +31,7 @@ FLOORS = {
         ("job",),
         ("results",),
         ("fabric_test", "preflight"),
-        ("memory", "sharing"),
+        ("memory", "sharing", "sweep"),
         ("cascade",),
     ),
     "mpibench": (
@@ -41,7 +41,7 @@ FLOORS = {
         ("plan",),
         ("spack", "cluster", "published", "completeness", "history", "protocols"),
         ("night", "verdicts", "bare", "pages"),
-        ("watch", "guidelines", "cascade"),
+        ("watch", "guidelines", "cascade", "tune"),
         ("confirmation",),
         ("report", "verdict_pages", "error_rates", "listings"),
         ("site",),
@@ -221,6 +221,7 @@ def test_a_leaf_knows_the_base_class_and_nobody_knows_a_leaf() -> None:
         ("reframe_tests.harness.memory.memory_test", "MemoryTest"),
         ("reframe_tests.harness.sharing.sharing_test", "SharingTest"),
         ("reframe_tests.harness.cascade.pair_test", "PairTest"),
+        ("reframe_tests.harness.sweep.sweep_test", "AlgorithmTest"),
     }
     of_parameters = {("reframe_tests.harness.job.idle_nodes", "node_count")}
     assert of_leaves == {*(("reframe_tests.harness.fabric_test", name) for name in bases), *of_nodes, *of_parameters}

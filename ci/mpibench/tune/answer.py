@@ -1,0 +1,93 @@
+"""What a tuning answers, as lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.tuning.model import DEFAULT, NOT_PROVEN, Tuning
+
+from ..results.quantity_text import size_text
+from . import racing
+from .choosing import BETTER, WORSE, Compared
+from .proof import Proof
+from .times import ALL_SIZES
+from .tuning import Checked, Tuned
+
+
+def size_of(row: Compared) -> str:
+    """Message size in words."""
+    return "all sizes" if row.message_bytes == ALL_SIZES else size_text(row.message_bytes)
+
+
+def of_row(row: Compared) -> str:
+    """One comparison: ``Allreduce, 1 KiB: ring takes 0.71 [0.66, 0.76] of the default's time, better``."""
+    # The sum of what is normalised is in no unit that says something.
+    whole = "time" if row.message_bytes == ALL_SIZES else f"{row.default_us:.1f} us"
+    return (
+        f"{row.collective}, {size_of(row)}: {row.word} takes {row.ratio:.2f} [{row.low:.2f}, {row.high:.2f}] of the default's "
+        f"{whole}: {row.outcome}"
+    )
+
+
+def of_proof(found: Proof) -> Iterator[str]:
+    """What the proof says of each collective."""
+    for collective, evidence in found.evidence.items():
+        rows = [row for row in found.rows if row.collective == collective]
+        best = min((row.ratio for row in rows if row.outcome == BETTER), default=1.0)
+        counted = ", ".join(f"{sum(row.outcome == each for row in rows)} {each}" for each in (BETTER, WORSE))
+        yield f"{collective}: {counted} of {len(rows)} sizes; best {1 / best:.2f} times as fast; shown by {evidence}"
+        yield from (f"  {of_row(row)}" for row in rows)
+        if evidence == NOT_PROVEN:
+            yield f"  not recommended: nothing shows that the library took what it was told for {collective}"
+    yield from (f"{collective}: not used: {why}" for collective, why in found.unusable.items())
+
+
+def of_cost(result: Tuned) -> str:
+    """What the race cost against an exhaustive sweep."""
+    race = result.race
+    decisions = sum(len(each) for each in race.survivors.values())
+    whole = racing.exhaustive_s(race)
+    spent = race.state.measured_s
+    share = f", {100 * spent / whole:.0f} % of the {whole:.0f} s of an exhaustive sweep" if whole else ""
+    return f"measured {spent:.0f} s in {len(race.state.rounds)} rounds for {decisions} decisions{share}"
+
+
+def of_tuning(result: Tuned, place: Place, tuning: Tuning) -> Iterator[str]:
+    """Lines on a whole tuning."""
+    yield f"{place.text}: {of_cost(result)}"
+    for collective, refused in result.race.state.refused.items():
+        for word, why in refused.items():
+            yield f"  {collective} {word} is left out: {why}"
+    for collective, why in result.race.unusable.items():
+        yield f"  {collective}: not measured: {why}"
+    left = [name for name in result.race.times if name not in result.chosen]
+    if left:
+        yield f"the library's own choice stays, nothing was better by more than noise: {', '.join(left)}"
+    if result.found:
+        yield from of_proof(result.found)
+        lost = {
+            (name, size): word
+            for name, each in result.chosen.items()
+            for size, word in each.items()
+            if size not in result.kept.get(name, {})
+        }
+        total = sum(len(each) for each in result.chosen.values())
+        yield f"{total - len(lost)} of {total} choices held in the proof"
+    if result.rules:
+        for rule in result.rules:
+            sizes = f"{rule.first} to {rule.last} bytes" if rule.last else "all sizes"
+            yield f"  {rule.collective}, {sizes}, {place.ranks} ranks: {rule.word}"
+        yield f"installed: {place.folder}"
+        if tuning.note:
+            yield f"note: {tuning.note}"
+    else:
+        yield f"nothing is better than the library's own choice ({DEFAULT}); no settings are installed"
+
+
+def of_check(checked: Checked, place: Place) -> Iterable[str]:
+    """Lines on settings that were proven again."""
+    yield f"{place.text}: {len(checked.held)} of {len(checked.held) + len(checked.lost)} choices hold"
+    yield from (f"  no longer: {of_row(row)}" for row in checked.lost)
+    yield from of_proof(checked.found)
+    yield f"renewed: {place.folder}" if checked.renewed else "the settings are left as they were: tune again"

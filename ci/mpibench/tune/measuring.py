@@ -1,0 +1,163 @@
+"""Runs sessions of the test of collective algorithms, and reads what they measured."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.samples import PROVEN
+from reframe_tests.harness.session import session_folder
+from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.vocabulary import ROOT, BadInput
+
+from ..night import supervision
+from ..results.sessions import Case, Session, read_report
+
+TEST = "CollectiveAlgorithms"
+#: Value of the label ``run`` of its sessions, which are no nights of any series.
+RUN = "tune"
+#: Seconds that a dry run may take.
+DRY_RUN_S = 600.0
+_ERROR = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Order:
+    """One session.
+
+    :param partition: of the system; empty: the only one that fits.
+    :param algorithms: collective to algorithms in the words of the test.
+    :param repeats: of each launch, interleaved.
+    :param seconds: that a launch may time its calls for.
+    :param tuned_files: folder of the settings that the word ``tuned`` stands for.
+    :param show: whether a further launch of each algorithm shows that it is taken.
+    :param options: further ones for ReFrame.
+    """
+
+    place: Place
+    partition: str
+    algorithms: Mapping[str, str]
+    repeats: int
+    seconds: float
+    level: str = "nightly"
+    tuned_files: str = ""
+    show: bool = True
+    options: tuple[str, ...] = ()
+
+    def words(self, report: Path, *, dry: bool = False) -> list[str]:
+        """ReFrame's command line."""
+        place = self.place
+        names = "|".join(re.escape(name) for name in self.algorithms)
+        case = f"^{TEST}%fabric={re.escape(place.fabric)}%nodes={place.nodes}%ppn={place.ppn}%pinning={place.pinning}"
+        settings = {
+            f"{TEST}.algorithms": ",".join(f"{name}:{words}" for name, words in self.algorithms.items()),
+            f"{TEST}.repeats": str(self.repeats),
+            f"{TEST}.seconds": f"{self.seconds:g}",
+            f"{TEST}.level": self.level,
+            f"{TEST}.show": "yes" if self.show else "no",
+            **({f"{TEST}.tuned_files": self.tuned_files} if self.tuned_files else {}),
+        }
+        return [
+            *(_program(), "--nocolor", "--dry-run" if dry else "-r"),
+            *("-c", str(ROOT / "reframe_tests" / "collectives.py")),
+            f"--system={place.system}{':' * bool(self.partition)}{self.partition}",
+            *("-p", f"^{re.escape(place.stack)}$", "-n", f"{case}%collective=(?:{names})$"),
+            *("-P", f"ppn={place.ppn}", "-P", f"pinning={place.pinning}", "-P", f"nodes={place.nodes}"),
+            *(word for name, value in settings.items() for word in ("-S", f"{name}={value}")),
+            *("--session-extras", f"run={RUN}", f"--report-file={report}", *self.options),
+        ]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a session gave.
+
+    :param seconds: that it took, from the start of ReFrame to its end.
+    :param late: it was ended at its limit, and has only the cases that were done by then.
+    """
+
+    session: Session
+    seconds: float
+    late: bool = False
+
+
+def run(order: Order, folder: Path, name: str, limit_s: float, show: Callable[[str], bool] = lambda line: False) -> Ran:
+    """Run a session; its report is ``<name>.json`` in the folder, its log ``<name>.log``.
+
+    :raises BadInput: ReFrame stored nothing, or could not be started.
+    :raises supervision.OutOfTime: it was not done within the limit and stored nothing.
+    """
+    report, log = folder / f"{name}.json", folder / f"{name}.log"
+    report.unlink(missing_ok=True)
+    started = time.monotonic()
+    late = False
+    try:
+        _start(order.words(report), log, limit_s, show)
+    except supervision.OutOfTime:
+        late = True
+        if not report.exists():
+            raise
+    if not report.exists():
+        said = _ERROR.findall(log.read_text(errors="replace")) if log.exists() else []
+        reason = first_line(said[0]) if said else "ReFrame ended before it could write its run report"
+        raise BadInput(f"nothing was measured: {reason.rstrip('. ')}; see {log}.")
+    return Ran(read_report(report), time.monotonic() - started, late)
+
+
+def dry_run(order: Order, folder: Path) -> tuple[int, Path]:
+    """Write the job scripts of a session; exit status of ReFrame, and its log, which says where they are.
+
+    :raises BadInput: ReFrame could not be started.
+    """
+    log = folder / "dry_run.log"
+    return _start(order.words(folder / "dry_run.json", dry=True), log, DRY_RUN_S, lambda line: False), log
+
+
+def _start(words: Sequence[str], log: Path, limit_s: float, show: Callable[[str], bool]) -> int:
+    environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
+    for variable in (session_folder.VARIABLE, "RFM_REPORT_JUNIT"):
+        environ.pop(variable, None)
+    environ.setdefault("RFM_CONFIG_FILES", str(ROOT / "site_configs" / "settings.py"))
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return supervision.run(words, log, show, environ, cwd=ROOT, limit_s=limit_s)
+    except OSError as error:
+        raise BadInput(f"ReFrame could not be started ({error.strerror}); run ci/setup.") from None
+
+
+def cases_of(session: Session, collectives: Sequence[str]) -> dict[str, Case]:
+    """Collective to its case.
+
+    :raises BadInput: a collective has several, of several partitions.
+    """
+    found: dict[str, Case] = {}
+    for case in session.cases:
+        name = str(case.entry.get("collective", ""))
+        if name not in collectives:
+            continue
+        if name in found and found[name].partition != case.partition:
+            both = f"{found[name].partition} and {case.partition}"
+            raise BadInput(f"several partitions have this fabric ({both}): give SYSTEM:PARTITION.")
+        found[name] = case
+    return found
+
+
+def why_unusable(case: Case | None) -> str:
+    """Why the numbers of a case are not used; empty where they are."""
+    if case is None:
+        return "there is no such case on this system: see 'reframe -l -v -n CollectiveAlgorithms' for the reason"
+    if case.evidence != PROVEN:
+        return first_line(case.reason) or f"its evidence is {case.evidence}"
+    return ""
+
+
+def _program() -> str:
+    """ReFrame, as a night finds it, or that of our own Python where that was not activated."""
+    return shutil.which("reframe") or str(Path(sys.executable).with_name("reframe"))

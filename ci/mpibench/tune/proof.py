@@ -1,0 +1,110 @@
+"""Whether settings are better: default against tuned, interleaved in fresh jobs, paired; what shows that they were taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from reframe_tests.harness.sites import tuned_settings
+from reframe_tests.harness.sweep.variants import TUNED
+from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NOT_PROVEN, STRICT, TIMED, Tuning
+from reframe_tests.harness.vocabulary import BadInput
+
+from . import measuring
+from .choosing import BETTER, UNDECIDED, Compared, compare
+from .times import ALL_SIZES, Times
+
+#: Repeats of both, and seconds that a launch times its calls for.
+REPEATS, LAUNCH_S = 8, 2.0
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Default against tuned.
+
+    :param rows: each collective at each size, and where one algorithm is chosen for all sizes, of all together as well.
+    :param evidence: collective to how it is shown that the settings were taken.
+    :param unusable: collective to why its measurement cannot be used.
+    """
+
+    session: str
+    seconds: float
+    rows: tuple[Compared, ...]
+    evidence: Mapping[str, str]
+    unusable: Mapping[str, str]
+
+
+def prove(
+    base: measuring.Order,
+    tuning: Tuning,
+    chosen: Mapping[str, Mapping[int, str]],
+    settings: Path,
+    folder: Path,
+    name: str,
+    limit_s: float,
+    forced: Mapping[str, Mapping[str, Mapping[str, Sequence[object]]]] | None = None,
+) -> Proof:
+    """Measure settings against the library's own choice.
+
+    :param chosen: collective to message size to algorithm.
+    :param settings: folder of the settings.
+    :param forced: what one call of each algorithm sent when it was forced, where counted (:attr:`racing.Race.messages`).
+    :raises BadInput: nothing was measured.
+    """
+    asked = dict.fromkeys(chosen, f"{DEFAULT}+{TUNED}")
+    order = replace(base, algorithms=asked, repeats=REPEATS, seconds=LAUNCH_S, tuned_files=str(settings))
+    ran = measuring.run(order, folder, name, limit_s)
+    cases = measuring.cases_of(ran.session, tuple(asked))
+    unusable = {each: why for each in asked if (why := measuring.why_unusable(cases.get(each)))}
+    if len(unusable) == len(asked):
+        first = next(iter(unusable))
+        raise BadInput(f"the settings could not be proven: {first}: {unusable[first].rstrip('.')}.")
+    tables = {}
+    for each in (each for each in asked if each not in unusable):
+        tables[each] = Times(each)
+        tables[each].add(ran.session.uuid, cases[each].samples)
+    sums = {name: tables[name].as_one() for name in tables if not tuning.find(name).by_size}
+    rows = [*compare({**tables, **sums}), *compare({name: tables[name] for name in sums})]
+    labelled = tuple(replace(row, word=_word(chosen[row.collective], row.message_bytes)) for row in rows)
+    evidence, told = {}, tuned_settings.read(settings)
+    for each in tables:
+        algorithms = cases[each].condition.get("algorithms", {})
+        counted = (forced or {}).get(each, {})
+        evidence[each] = _evidence(tuning, algorithms.get(TUNED, {}), counted, chosen[each], labelled, each, told.files)
+    return Proof(ran.session.uuid, ran.seconds, labelled, evidence, unusable)
+
+
+def _word(chosen: Mapping[int, str], size: int) -> str:
+    return chosen.get(size, chosen.get(ALL_SIZES, DEFAULT))
+
+
+def _evidence(
+    tuning: Tuning,
+    tuned: Mapping[str, object],
+    forced: Mapping[str, Mapping[str, Sequence[object]]],
+    chosen: Mapping[int, str],
+    rows: Sequence[Compared],
+    collective: str,
+    files: Mapping[str, str],
+) -> str:
+    """How it is shown that a collective's algorithms were taken, the strongest first."""
+    messages = tuned.get("messages")
+    if isinstance(messages, Mapping):
+        pairs = [
+            (list(messages[str(size)]), list(forced[word][str(size)]))
+            for size, word in chosen.items()
+            if str(size) in messages and str(size) in forced.get(word, {})
+        ]
+        if pairs and all(one == other for one, other in pairs):
+            return COUNTED
+    # A file's choices are called without a look whether they apply; what a variable forces is looked at.
+    if tuned.get(STRICT) or (tuning.strict and not files):
+        return STRICT
+    mine = [row for row in rows if row.collective == collective and row.outcome != UNDECIDED]
+    return TIMED if mine else NOT_PROVEN
+
+
+def recommended(found: Proof) -> list[Compared]:
+    """What is better and was shown to be taken."""
+    return [row for row in found.rows if row.outcome == BETTER and found.evidence.get(row.collective, NOT_PROVEN) != NOT_PROVEN]

@@ -1,0 +1,114 @@
+"""From choices to a folder: the library's files, the record, a modulefile, and the tables of what was measured."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from reframe_tests.harness.sites import tuned_settings
+from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings, checksum
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.tuning import model
+from reframe_tests.harness.tuning.model import FOLDER, AlgorithmRule, Tuning, Wanted
+
+from .choosing import Compared
+
+MODULEFILE, TABLE = "modulefile.lua", "before_after.csv"
+
+
+def make(
+    place: Place, stack: Stack, tuning: Tuning, rules: Sequence[AlgorithmRule], proof: Mapping[str, Any] | None = None
+) -> tuple[TunedSettings, dict[str, str]]:
+    """The record and the text of each file beside it.
+
+    :raises BadInput: the library cannot follow the rules.
+    """
+    wanted = Wanted(tuple(rules), place.ranks, stack.version_tuple, stack.library, place.name.removesuffix(f"_{place.pinning}"))
+    files = model.write(tuning, wanted)
+    found = TunedSettings(
+        place=place,
+        mpi=stack.mpi,
+        mpi_version=stack.mpi_version,
+        lock_hash=stack.lock_hash,
+        made=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        env=dict(files.env),
+        files={name: checksum(text) for name, text in files.files.items()},
+        further={name: checksum(text) for name, text in files.further.items()},
+        rules=tuple(rules),
+        proof=dict(proof or {}),
+        note=tuning.note,
+    )
+    return found, {**files.files, **files.further}
+
+
+def install(found: TunedSettings, texts: Mapping[str, str], folder: Path, rows: Sequence[Compared] = ()) -> None:
+    """Write a folder that tests, users and modules read.
+
+    :raises BadInput: it cannot be written.
+    """
+    more = {MODULEFILE: write_modulefile(found), **({TABLE: write_table(rows)} if rows else {})}
+    found.write(folder, {**texts, **more})
+
+
+def write_modulefile(found: TunedSettings) -> str:
+    """A modulefile for Lmod that sets the variables, wherever the folder lies."""
+    place = found.place
+    lines = [
+        "-- Collectives of " + place.text + ", as mpibench measured them; do not edit.",
+        f'whatis("Tuned collectives of {found.mpi} {found.mpi_version} for {place.ranks} ranks, {place.ppn} a node")',
+        "local folder = myFileName():match('^(.*)/[^/]*$')",
+    ]
+    for name, value in found.env.items():
+        before, sign, after = value.partition(FOLDER)
+        lines.append(
+            f"setenv({_lua(name)}, folder .. {_lua(after)})" if sign and not before else f"setenv({_lua(name)}, {_lua(value)})"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _lua(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def write_table(rows: Iterable[Compared]) -> str:
+    """Default against tuned, one line for each collective and size, as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        [
+            "collective",
+            "bytes",
+            "algorithm",
+            "default_us",
+            "tuned_us",
+            "tuned_over_default",
+            "low",
+            "high",
+            "repeats",
+            "outcome",
+        ]
+    )
+    for row in rows:
+        numbers = [f"{value:.3f}" for value in (row.default_us, row.tuned_us, row.ratio, row.low, row.high)]
+        writer.writerow([row.collective, row.message_bytes, row.word, *numbers, row.repeats, row.outcome])
+    return text.getvalue()
+
+
+def as_proof(rows: Iterable[Compared], **more: Any) -> dict[str, Any]:
+    """What the record keeps of a measurement of default against tuned."""
+    kept = [
+        {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in asdict(row).items()}
+        for row in rows
+    ]
+    return {"rows": kept, **more}
+
+
+def is_installed(place: Place) -> bool:
+    """Whether there is a record for a condition."""
+    return (place.folder / tuned_settings.NAME).exists()

@@ -1,0 +1,225 @@
+"""A tuning from beginning to end: what to measure, the race, the choice, the files, the proof, what is recommended."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from reframe_tests.harness.sites import tuned_settings
+from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule, Tuning
+from reframe_tests.harness.vocabulary import ROOT, BadInput, NotMeasured
+
+from . import asked, measuring, proof, racing, settings
+from .choosing import BETTER, Compared, choose, compare, keep_proven, ranges
+from .proof import Proof
+from .state import TuneState, read
+from .times import ALL_SIZES
+
+RESULTS = ROOT / "results" / "tuning"
+#: Share of the budget that is kept for the proof.
+PROOF_SHARE = 0.25
+CANDIDATE = "candidate"
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """What is asked for.
+
+    :param algorithms: collective to algorithms, where not all are wanted.
+    :param budget_s: seconds for everything.
+    :param restart: forget what was measured before.
+    """
+
+    place: Place
+    partition: str
+    collectives: tuple[str, ...]
+    algorithms: Mapping[str, tuple[str, ...]]
+    budget_s: float
+    level: str = "nightly"
+    restart: bool = False
+    options: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Where reports, logs and the state are kept."""
+        return RESULTS / self.place.system / self.place.stack / self.place.name
+
+    @property
+    def order(self) -> measuring.Order:
+        """A session of it, without algorithms."""
+        return measuring.Order(self.place, self.partition, {}, 1, 0.0, self.level, options=self.options)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What came of it.
+
+    :param compared: each algorithm against the library's own choice.
+    :param chosen: collective to size to algorithm, before the proof.
+    :param kept: likewise, what the proof showed to be better.
+    :param rules: of what is kept.
+    :param found: the proof; ``None`` where nothing was chosen.
+    """
+
+    race: racing.Race
+    compared: tuple[Compared, ...]
+    chosen: Mapping[str, Mapping[int, str]]
+    kept: Mapping[str, Mapping[int, str]]
+    rules: tuple[AlgorithmRule, ...]
+    found: Proof | None
+    folder: Path
+
+
+def find_stack(name: str) -> tuple[Stack, Tuning]:
+    """A stack and what can be tuned of its MPI.
+
+    :raises BadInput: there is none of that name, or nothing can be tuned of it.
+    """
+    stacks, _ = metadata.discover()
+    for stack in stacks:
+        if stack.name == name:
+            try:
+                return stack, tuned_settings.tuning_of(stack)
+            except NotMeasured as none:
+                raise BadInput(f"{none}.") from None
+    there = ", ".join(stack.name for stack in stacks) or "none; run ci/setup"
+    raise BadInput(f"there is no stack {name!r}; there are {there}.")
+
+
+def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
+    """The state to go on with: that of an interrupted tuning of the same, or a new one.
+
+    :raises BadInput: an algorithm is not there, or what was measured before was of another library.
+    """
+    listed = asked.ask(stack, tuning, request.collectives)
+    words = {
+        name: (DEFAULT, *(each.word for each in asked.pick(listed[name], request.algorithms.get(name, ()))))
+        for name in request.collectives
+    }
+    library = f"{stack.mpi} {stack.mpi_version} {stack.lock_hash}"
+    if request.restart:
+        shutil.rmtree(request.folder, ignore_errors=True)
+    state = read(request.folder)
+    if state is None:
+        return TuneState(request.place, library, words)
+    if (state.library, {name: tuple(each) for name, each in state.algorithms.items()}) != (library, words):
+        raise BadInput(
+            f"{request.folder} holds a tuning of {state.library.rpartition(' ')[0]}, {', '.join(state.algorithms)}, with other "
+            "algorithms or another library: begin again with --restart."
+        )
+    return state
+
+
+def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> Tuned:
+    """Tune, and install what is proven to be better.
+
+    :raises BadInput: nothing can be measured.
+    """
+    started = time.monotonic()
+    state = begin(request, stack, tuning)
+    race = racing.resume(tuning, state, request.folder)
+    if state.rounds:
+        say(f"going on after {len(state.rounds)} rounds, which took {state.measured_s:.0f} s")
+    race = racing.go_on(race, request.order, request.folder, request.budget_s * (1 - PROOF_SHARE), say)
+    if not race.times:
+        raise BadInput(
+            f"nothing was measured within {request.budget_s:.0f} s: give a larger --budget, or fewer collectives and algorithms."
+        )
+    tables = {name: race.table(name) for name in race.times}
+    compared = compare(tables)
+    chosen = choose(compared)
+    if not chosen:
+        return Tuned(race, tuple(compared), {}, {}, (), None, request.folder)
+    sizes = {name: race.times[name].sizes for name in chosen}
+    candidate = request.folder / CANDIDATE
+    made = settings.make(request.place, stack, tuning, to_rules(chosen, sizes))
+    settings.install(*made, candidate)
+    say(f"proof: default against tuned, {proof.REPEATS} repeats of {', '.join(chosen)}")
+    rest = max(request.budget_s - (time.monotonic() - started), request.budget_s * PROOF_SHARE)
+    found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "proof", rest, race.messages)
+    kept = keep_proven(proof.recommended(found), chosen)
+    rules = to_rules(kept, sizes)
+    if rules:
+        record = settings.as_proof(found.rows, session=found.session, evidence=dict(found.evidence))
+        final, texts = settings.make(request.place, stack, tuning, rules, record)
+        settings.install(final, texts, request.place.folder, found.rows)
+    return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder)
+
+
+def to_rules(chosen: Mapping[str, Mapping[int, str]], sizes: Mapping[str, Sequence[int]]) -> list[AlgorithmRule]:
+    """Rules of all collectives."""
+    return [rule for name, each in chosen.items() for rule in ranges(name, list(sizes[name]), each)]
+
+
+def write_jobs(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> int:
+    """Write the job scripts of a first round, as a dry run of ReFrame; its exit status. Nothing is measured or kept.
+
+    :raises BadInput: an algorithm is not there, or ReFrame could not be started.
+    """
+    listed = asked.ask(stack, tuning, request.collectives)
+    words = {}
+    for name in request.collectives:
+        picked = asked.pick(listed[name], request.algorithms.get(name, ()))
+        words[name] = "+".join([DEFAULT, *(each.word for each in picked)])
+        say(f"{name}: {len(picked)} algorithms, as {listed[name].source} lists them: {' '.join(each.word for each in picked)}")
+    order = replace(request.order, algorithms=words, repeats=racing.REPEATS, seconds=racing.LAUNCH_S[0])
+    status, log = measuring.dry_run(order, request.folder)
+    say(
+        f"about {racing.predict([], words, racing.LAUNCH_S[0]):.0f} s on {request.place.nodes} nodes for the first round; {log}"
+    )
+    return status
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What proving installed settings again gave.
+
+    :param held: rows of what is recommended that are better again; ``lost``: that are not.
+    """
+
+    found: Proof
+    held: tuple[Compared, ...]
+    lost: tuple[Compared, ...]
+    renewed: bool
+
+
+def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
+    """Prove installed settings again, also under another release of the library; they are renewed where all of them hold.
+
+    :raises BadInput: there are none, or they cannot be measured.
+    """
+    old = tuned_settings.read(request.place.folder)
+    if old.mpi != stack.mpi:
+        raise BadInput(f"the tuned settings of {request.place.text} are for {old.mpi}, and the stack is {stack.mpi}.")
+    recorded = [row for row in old.proof.get("rows", ()) if row["outcome"] == BETTER and row["word"] != DEFAULT]
+    chosen: dict[str, dict[int, str]] = {}
+    for row in recorded:
+        one = tuning.find(row["collective"])
+        if (row["message_bytes"] == ALL_SIZES) != one.by_size:
+            chosen.setdefault(row["collective"], {})[row["message_bytes"]] = row["word"]
+    chosen = {name: each for name, each in chosen.items() if any(rule.collective == name for rule in old.rules)}
+    if not chosen:
+        raise BadInput(f"the record of {request.place.text} does not say what was proven; tune again.")
+    known = asked.ask(stack, tuning, tuple(chosen))
+    for name, each in chosen.items():
+        asked.pick(known[name], tuple(dict.fromkeys(each.values())))
+    candidate = request.folder / CANDIDATE
+    shutil.rmtree(candidate, ignore_errors=True)
+    settings.install(*settings.make(request.place, stack, tuning, old.rules), candidate)
+    found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "check", request.budget_s)
+    better = {(row.collective, row.message_bytes) for row in proof.recommended(found)}
+    wanted = {(name, size) for name, each in chosen.items() for size in each}
+    rows = [row for row in found.rows if (row.collective, row.message_bytes) in wanted]
+    held = tuple(row for row in rows if (row.collective, row.message_bytes) in better)
+    lost = tuple(row for row in rows if (row.collective, row.message_bytes) not in better)
+    if not lost:
+        record = settings.as_proof(found.rows, session=found.session, evidence=dict(found.evidence))
+        final, texts = settings.make(request.place, stack, tuning, old.rules, record)
+        settings.install(replace(final), texts, request.place.folder, found.rows)
+    return Checked(found, held, lost, not lost)

@@ -1,0 +1,126 @@
+"""How often a tuning leaves out the best algorithm, what it costs against an exhaustive sweep, and how many choices hold.
+
+``PYTHONPATH=ci python -m studies.tuning_rates --draws 200 --algorithms 10 --spread 0.05``
+
+Drawn: true times of the algorithms relative to the library's own choice (log-normal, standard deviation ``--range``), whose
+order changes with the message size; repeats with log-normal noise of ``--spread``, one disturbance in common for each repeat,
+and one heavy-tailed value in twenty. The rounds are those of ``mpibench tune`` (:mod:`mpibench.tune.racing`), a launch takes
+its own seconds and ``OVERHEAD_S``. An exhaustive sweep has as many repeats of every algorithm at every size. The proof draws
+fresh repeats of default and tuned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpibench.statistics.two_sides import Array
+from mpibench.tune import choosing, elimination, proof, racing
+from mpibench.tune.times import Times
+from reframe_tests.harness.tuning.model import DEFAULT
+
+#: Share of values that are drawn with this many times the spread.
+TAIL, TAIL_TIMES = 0.05, 5.0
+
+
+@dataclass
+class Drawn:
+    """What one tuning gave.
+
+    :param lost: sizes at which the best algorithm left; ``near``: choices within :data:`elimination.SLOWER` of the best.
+    :param chosen: choices; ``held``: of them those that the proof shows better; ``wrong``: those truly not faster.
+    """
+
+    spent_s: float
+    whole_s: float
+    sizes: int
+    lost: int
+    chosen: int
+    near: int
+    held: int
+    wrong: int
+
+
+def noise(rng: np.random.Generator, count: int, spread: float) -> Array:
+    """Logarithms of one unit's values."""
+    scale = np.where(rng.random(count) < TAIL, TAIL_TIMES * spread, spread)
+    return np.asarray(rng.normal(0, 1, count) * scale)
+
+
+def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, spread: float) -> Drawn:
+    """One tuning of one collective."""
+    words = [DEFAULT, *(str(number) for number in range(1, algorithms + 1))]
+    listed = [1 << (3 + 2 * at) for at in range(sizes)]
+    slope = rng.normal(0, reach / 2, len(words))
+    level = rng.normal(0, reach, len(words))
+    centre = np.linspace(-1, 1, sizes)
+    truth = {size: dict(zip(words, level + slope * centre[at], strict=True)) for at, size in enumerate(listed)}
+    found = Times("Allreduce")
+    survivors: elimination.Survivors = {size: tuple(words) for size in listed}
+    spent = whole = 0.0
+    for number in range(elimination.MOST_ROUNDS):
+        open_sizes = [size for size, there in survivors.items() if len([each for each in there if each != DEFAULT]) > 1]
+        if not open_sizes:
+            break
+        launches = {word for size in open_sizes for word in survivors[size]}
+        seconds = racing.LAUNCH_S[number] + racing.OVERHEAD_S
+        spent += racing.REPEATS * len(launches) * seconds
+        whole += racing.REPEATS * len(words) * seconds
+        for repeat in range(racing.REPEATS):
+            for size in open_sizes:
+                common = rng.normal(0, 2 * spread)
+                values = noise(rng, len(survivors[size]), spread) + common
+                for word, value in zip(survivors[size], values, strict=True):
+                    kept = found.values.setdefault(size, {}).setdefault(word, {})
+                    kept[str(number), repeat] = size * math.exp(truth[size][word] + value)
+        survivors = elimination.eliminate({"Allreduce": (found, survivors)})["Allreduce"]
+    chosen = choosing.choose(choosing.compare({"Allreduce": found})).get("Allreduce", {})
+    fresh = Times("Allreduce")
+    for repeat in range(proof.REPEATS):
+        for size, word in chosen.items():
+            values = noise(rng, 2, spread) + rng.normal(0, 2 * spread)
+            for label, real, value in ((DEFAULT, DEFAULT, values[0]), ("tuned", word, values[1])):
+                kept = fresh.values.setdefault(size, {}).setdefault(label, {})
+                kept["proof", repeat] = math.exp(truth[size][real] + value)
+    held = choosing.choose(choosing.compare({"Allreduce": fresh})).get("Allreduce", {})
+    best = {size: min(each, key=lambda word: each[word]) for size, each in truth.items()}
+    return Drawn(
+        spent,
+        whole,
+        sizes,
+        sum(best[size] not in survivors[size] and best[size] != DEFAULT for size in listed),
+        len(chosen),
+        sum(truth[size][word] <= truth[size][best[size]] + math.log1p(elimination.SLOWER) for size, word in chosen.items()),
+        len(held),
+        sum(truth[size][word] >= truth[size][DEFAULT] for size, word in chosen.items()),
+    )
+
+
+def main() -> None:
+    """Draw and print."""
+    parser = argparse.ArgumentParser(description="Error rates and cost of a tuning.")
+    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--algorithms", type=int, default=10)
+    parser.add_argument("--sizes", type=int, default=9)
+    parser.add_argument("--range", type=float, default=0.4, help="standard deviation of the algorithms' log times")
+    parser.add_argument("--spread", type=float, default=0.05, help="standard deviation of a repeat's log time")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    rng = np.random.default_rng(asked.seed)
+    rows = [draw(rng, asked.algorithms, asked.sizes, asked.range, asked.spread) for _ in range(asked.draws)]
+    total = {name: sum(getattr(row, name) for row in rows) for name in Drawn.__dataclass_fields__}
+    chosen = max(total["chosen"], 1)
+    print(
+        f"{asked.draws} tunings of {asked.algorithms} algorithms at {asked.sizes} sizes, spread {asked.spread:g}: "
+        f"best left out in {sum(row.lost > 0 for row in rows) / asked.draws:.1%} of them; "
+        f"cost {total['spent_s'] / total['whole_s']:.1%} of an exhaustive sweep, {total['spent_s'] / total['sizes']:.1f} s a "
+        f"decision; {chosen} choices, {total['near'] / chosen:.1%} within {elimination.SLOWER:.0%} of the best, "
+        f"{total['held'] / chosen:.1%} hold in the proof, {total['wrong'] / chosen:.2%} not truly faster"
+    )
+
+
+if __name__ == "__main__":
+    main()

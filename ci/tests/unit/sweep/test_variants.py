@@ -1,0 +1,121 @@
+"""Algorithms as launches of their own: labels, variables, and what each prints."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites.algorithms import COLLECTIVES, GROUP, QUANTITY, counts
+from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.sweep import variants
+from reframe_tests.harness.sweep.variants import Wish
+from reframe_tests.harness.tuning.model import DEFAULT, Tuning
+from reframe_tests.harness.vocabulary import BadInput, NotMeasured
+from synthetic_conditions import resolved
+
+ROW = "Allreduce              {label:<28} {size:>10} {count:>12} {time:>14.3f}\n"
+HEAD = (
+    "# MPI collective times, format 1\n"
+    "# 4 ranks, MPI_THREAD_SINGLE, MPI_Barrier before each call, time of the slowest rank\n"
+    "# benchmark            algorithm                         bytes  repetitions        p50[us]\n"
+)
+COUNT_HEAD = (
+    "# MPI collective message counts, format 1\n"
+    "# 4 ranks, MPI_THREAD_SINGLE, one call\n"
+    "# benchmark            algorithm                         bytes     messages    sent[bytes]    pattern\n"
+)
+
+
+def ended(text: str) -> str:
+    rows = len(text.splitlines()) - 3
+    return f"{text}# end: {rows} rows, received data all right, CRC-32 {zlib.crc32(text.encode()):08x}\n"
+
+
+def tuning_of(name: str) -> Tuning:
+    found = registry.find(name).tuning
+    assert found is not None
+    return found
+
+
+def test_algorithms_are_asked_for_in_one_word() -> None:
+    asked = Wish.parse("default+3+in-order_binary@8/512")
+    assert asked == [Wish(DEFAULT), Wish("3"), Wish("in-order_binary", (8, 512))]
+    assert "+".join(map(str, asked)) == "default+3+in-order_binary@8/512"
+    for text in ("3++5", "3@", "3@x", "3+3"):
+        with pytest.raises(BadInput):
+            Wish.parse(text)
+
+
+def test_the_librarys_own_choice_is_always_measured_first() -> None:
+    assert variants.list_wishes(tuning_of("mpich"), "Alltoall", "brucks")[0] == Wish(DEFAULT)
+    assert [wish.word for wish in variants.list_wishes(tuning_of("openmpi"), "Alltoallv", "")] == [DEFAULT, "1", "2"]
+
+
+def test_what_no_library_has_is_said() -> None:
+    with pytest.raises(BadInput, match=r"Alltoall has no algorithm 'bruck': .*lists brucks, pairwise"):
+        variants.list_wishes(tuning_of("mpich"), "Alltoall", "bruck")
+    with pytest.raises(NotMeasured, match="no control of Gatherv"):
+        variants.list_wishes(tuning_of("openmpi"), "Gatherv", "")
+
+
+def launch() -> catalogue.Launch:
+    return catalogue.Launch(
+        "allreduce",
+        "collective_times",
+        "collective_times",
+        ("--sizes", "8,32,128", "--repetitions", "300", "--budget-s", "3", "Allreduce"),
+        (catalogue.Expected("Allreduce", 4, (8, 32, 128)),),
+    )
+
+
+def test_an_algorithm_differs_from_the_job_in_its_variables_only() -> None:
+    own, tuning = resolved(), tuning_of("openmpi")
+    env = tuning.force("Allreduce", "4")
+    made = variants.make(own, launch(), tuning, Wish("4", (32,)), env, seconds=0.5, show=True)
+    timed, counted = made.commands(own, ["mpirun"], [])
+    assert made.launch.args == (
+        *("--algorithm", "4", "--sizes", "32", "--repetitions", "300", "--budget-s", "0.5", "Allreduce"),
+    )
+    assert timed.enter == f"env {' '.join(f'{name}={value}' for name, value in env.items())}"
+    assert set(env) <= set(timed.asked), "every rank is asked whether it had them"
+    assert counted.once and "OMPI_MCA_pml=cm,monitoring" in counted.enter and "--count" in counted.program
+    [default, _] = variants.make(own, launch(), tuning, Wish(DEFAULT), {}, seconds=0, show=True).commands(own, ["mpirun"], [])
+    assert default.enter == ""
+
+
+def test_a_size_that_is_not_measured_is_said() -> None:
+    with pytest.raises(NotMeasured, match="none of the sizes"):
+        variants.make(resolved(), launch(), tuning_of("mpich"), Wish("ring", (9,)), {}, seconds=0, show=False)
+
+
+def test_times_are_read_with_their_algorithm() -> None:
+    text = ended(
+        HEAD + ROW.format(label="ring", size=8, count=100, time=1.5) + ROW.format(label="ring", size=32, count=9, time=2)
+    )
+    records = reader.parse(text)
+    assert [(row.variant, row.message_bytes, row.values[QUANTITY]) for row in records] == [
+        ("algorithm=ring", 8, 1.5),
+        ("algorithm=ring", 32, 2.0),
+    ]
+    for broken in (text.replace("1.500", "1.501"), text[:-40], text.replace("1.500", "0.000"), HEAD):
+        with pytest.raises(OutputError):
+            reader.parse(broken)
+
+
+def test_messages_are_read() -> None:
+    text = ended(
+        COUNT_HEAD + "Allreduce              4                                     8           12             96   1a2b3c4d\n"
+    )
+    assert counts.read(text, "x") == {8: counts.MessageCount(12, 96, "1a2b3c4d")}
+    with pytest.raises(OutputError):
+        counts.read(text.replace(" 96", " 97"), "x")
+
+
+def test_every_collective_has_a_row_and_a_plan() -> None:
+    assert [row.name for row in catalogue.rows(GROUP)] == list(COLLECTIVES)
+    assert [plan.name for plan in catalogue.GROUPS[GROUP].plans] == [name.lower() for name in COLLECTIVES]
+    controls = [control for mpi in registry.known().values() if mpi.tuning for control in mpi.tuning.controls]
+    assert {control.collective for control in controls} == set(COLLECTIVES)

@@ -1,0 +1,62 @@
+"""The lists that libraries print of their algorithms, as the programs of real installations print them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mpibench.tune import asked
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.tuning.model import Algorithm
+from reframe_tests.harness.vocabulary import BadInput
+
+#: impi_info of Intel MPI 2021.18; ompi_info of Open MPI 5.0.11; mpivars of MPICH 4.3.2. Cut to what counts.
+INTEL = """I_MPI_ADJUST_ALLREDUCE
+  MPI Datatype:
+    MPI_CHAR
+  Description:
+    Control selection of MPI_Allreduce algorithm presets.
+    Arguments
+    <presetid> - Preset identifier
+    range: 0-32
+"""
+OPEN_MPI = """mca:coll:tuned:param:coll_tuned_alltoallv_algorithm:enumerator:value:0:ignore
+mca:coll:tuned:param:coll_tuned_alltoallv_algorithm:enumerator:value:1:basic_linear
+mca:coll:tuned:param:coll_tuned_alltoallv_algorithm:enumerator:value:2:pairwise
+mca:coll:tuned:param:coll_tuned_barrier_algorithm:enumerator:value:1:linear
+"""
+MPICH = (
+    "\tMPIR_CVAR_ALLTOALL_INTRA_ALGORITHM=0\tSCOPE_ALL_EQ\tNo-object\tMPI_INT\tVERBOSITY\tVariable to select\n"
+    "auto - Internal algorithm selection\n"
+    "brucks                    - Force brucks algorithm\n"
+    "k_brucks                  - Force Force radix k brucks algorithm\n"
+    "pairwise                  - Force pairwise algorithm\n"
+    "\tMPIR_CVAR_ALLTOALL_INTER_ALGORITHM=0\tSCOPE_ALL_EQ\tNo-object\tMPI_INT\tVERBOSITY\tVariable to select\n"
+    "pairwise_exchange - Force pairwise exchange algorithm\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("mpi", "collective", "text", "words"),
+    [
+        ("intelmpi", "Allreduce", INTEL, [str(number) for number in range(1, 33)]),
+        ("openmpi", "Alltoallv", OPEN_MPI, ["1", "2"]),
+        ("mpich", "Alltoall", MPICH, ["brucks", "pairwise"]),
+        ("mpich", "Bcast", MPICH, []),
+    ],
+)
+def test_a_library_lists_its_algorithms(mpi: str, collective: str, text: str, words: list[str]) -> None:
+    tuning = registry.find(mpi).tuning
+    assert tuning is not None and tuning.listing is not None
+    control = tuning.find(collective)
+    variable = control.variable.removeprefix(tuning.listing.prefix)
+    found = asked.parse(text, tuning.listing, variable, {each.word: each for each in control.algorithms})
+    assert [each.word for each in found] == words
+
+
+def test_an_algorithm_that_is_not_listed_is_bad_input() -> None:
+    tuning = registry.find("openmpi").tuning
+    assert tuning is not None
+    listed = asked.Listed(tuning.find("Alltoallv"), (Algorithm("1"), Algorithm("2")), "ompi_info of it")
+    assert [each.word for each in asked.pick(listed, ["2"])] == ["2"]
+    with pytest.raises(BadInput, match="Alltoallv has no algorithm '7': ompi_info of it lists 1, 2"):
+        asked.pick(listed, ["7"])

@@ -1,0 +1,107 @@
+"""Choices: the paper's worked example, noise is never preferred, and nothing is said beyond what was measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mpibench.tune import choosing, elimination, times
+from mpibench.tune.times import ALL_SIZES, Times
+from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule
+
+SIZES = (8, 32, 128, 512)
+
+
+def table(
+    medians: dict[str, float], seed: int = 1, repeats: int = 8, spread: float = 0.03, collective: str = "Allreduce"
+) -> Times:
+    """Times of algorithms at some sizes; repeats have a disturbance in common, as those of a job do."""
+    rng = np.random.default_rng(seed)
+    found = Times(collective)
+    for size in SIZES:
+        common = rng.normal(0, 0.2, repeats)
+        for word, median in medians.items():
+            values = median * size * np.exp(common + rng.normal(0, spread, repeats))
+            found.values.setdefault(size, {})[word] = {("s", at): float(value) for at, value in enumerate(values)}
+    return found
+
+
+def test_timings_are_normalised_as_in_the_paper() -> None:
+    """Cambridge paper, appendix C.1: 60 x 4M / 32 = 7864320; 600,000 x 4M / 4M = 600,000."""
+    four_mib = 4 << 20
+    assert times.normalise({32: 60.0, four_mib: 0.0}) == 7864320
+    assert times.normalise({32: 60.0, four_mib: 600_000.0}) == 7864320 + 600_000
+
+
+def test_weights_of_an_application_take_the_place_of_the_normalisation() -> None:
+    assert times.normalise({8: 2.0, 1024: 30.0}, {8: 100.0}) == 200.0
+
+
+def test_small_messages_decide_a_single_choice() -> None:
+    """As in the paper: one is twice as fast on small messages, the other 20 to 40 % faster on large ones."""
+    found = Times("Alltoallv")
+    for unit in range(4):
+        for size, one, two in ((32, 120.0, 60.0), (4 << 20, 600_000.0, 800_000.0)):
+            for word, value in ((DEFAULT, one), ("2", two)):
+                found.values.setdefault(size, {}).setdefault(word, {})[("s", unit)] = value * (1 + 0.01 * unit)
+    whole = found.as_one()
+    assert whole.sizes == [ALL_SIZES]
+    assert whole.location(ALL_SIZES, "2") < whole.location(ALL_SIZES, DEFAULT)
+
+
+def test_what_is_faster_is_found_and_what_is_noise_is_not() -> None:
+    compared = choosing.compare({"Allreduce": table({DEFAULT: 1.0, "2": 0.8, "3": 1.0, "4": 1.5})})
+    assert choosing.choose(compared) == {"Allreduce": dict.fromkeys(SIZES, "2")}
+    assert {row.outcome for row in compared if row.word == "4"} == {choosing.WORSE}
+    assert {row.outcome for row in compared if row.word == "3"} == {choosing.UNDECIDED}
+
+
+def test_noise_is_hardly_ever_preferred() -> None:
+    called = sum(
+        bool(choosing.choose(choosing.compare({"Allreduce": table({DEFAULT: 1.0, "2": 1.0, "3": 1.0}, seed=seed)})))
+        for seed in range(40)
+    )
+    assert called <= 4
+
+
+def test_too_few_repeats_decide_nothing() -> None:
+    assert choosing.choose(choosing.compare({"Allreduce": table({DEFAULT: 1.0, "2": 0.5}, repeats=2)})) == {}
+
+
+def test_clearly_slower_algorithms_leave_and_the_default_stays() -> None:
+    found = table({DEFAULT: 3.0, "2": 1.0, "3": 2.0, "4": 1.01})
+    left = elimination.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, (DEFAULT, "2", "3", "4")))})["Allreduce"]
+    for words in left.values():
+        assert DEFAULT in words and "2" in words and "4" in words and "3" not in words
+
+
+def test_the_best_is_hardly_ever_left_out() -> None:
+    lost = 0
+    for seed in range(40):
+        found = table({DEFAULT: 1.0, **{str(at): 1.0 + 0.01 * at for at in range(8)}}, seed=seed, repeats=4, spread=0.1)
+        words = tuple(found.words(8))
+        left = elimination.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, words))})["Allreduce"]
+        lost += any("0" not in there for there in left.values())
+    assert lost <= 2
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rules"),
+    [
+        (dict.fromkeys(SIZES, "2"), [(8, 512, "2")]),
+        ({8: "2", 32: "3"}, [(8, 16, "2"), (17, 64, "3")]),
+        ({128: "2"}, [(65, 256, "2")]),
+        ({}, []),
+        ({ALL_SIZES: "2"}, [(0, 0, "2")]),
+    ],
+)
+def test_rules_reach_halfway_to_a_neighbour_and_never_beyond_what_was_measured(
+    chosen: dict[int, str], rules: list[tuple[int, int, str]]
+) -> None:
+    assert choosing.ranges("Bcast", list(SIZES), chosen) == [AlgorithmRule("Bcast", *each) for each in rules]
+
+
+def test_only_what_is_proven_again_is_kept() -> None:
+    rows = choosing.compare({"Allreduce": table({DEFAULT: 1.0, "tuned": 0.8})})
+    kept = choosing.keep_proven([row for row in rows if row.message_bytes != 32], {"Allreduce": {8: "2", 32: "2"}})
+    assert kept == {"Allreduce": {8: "2"}}

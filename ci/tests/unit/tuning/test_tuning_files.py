@@ -1,0 +1,164 @@
+"""What is written for each library says what was chosen, for communicators of that size only, and bad input is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.tuning import adjust, rules_file, selection_file
+from reframe_tests.harness.tuning.model import DEFAULT, FOLDER, AlgorithmRule, TunedFiles, Tuning, Wanted, write
+from reframe_tests.harness.vocabulary import BadInput
+
+RULES = (
+    AlgorithmRule("Allreduce", 0, 122, "2"),
+    AlgorithmRule("Allreduce", 123, 4194304, "3"),
+    AlgorithmRule("Alltoall", 8, 1023, "1"),
+)
+WORDS = {"2": "ring", "3": "recursive_doubling", "1": "brucks"}
+#: A tree like MPICH's, cut to what the rules are about.
+TREE = {
+    "collective=allreduce": {
+        "comm_type=intra": {"avg_msg_size<=8": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}}},
+        "comm_type=inter": {"algorithm=MPIR_Allreduce_inter_reduce_exchange_bcast": {}},
+    },
+    "collective=alltoall": {"comm_type=intra": {"algorithm=MPIR_Alltoall_intra_pairwise": {}}},
+    "collective=gatherv": {"algorithm=MPIR_Gatherv_allcomm_linear": {}},
+}
+
+
+def tuning_of(name: str) -> Tuning:
+    found = registry.find(name).tuning
+    assert found is not None
+    return found
+
+
+def test_intel_conditions_name_the_ranks_they_are_for() -> None:
+    made = write(tuning_of("intelmpi"), Wanted(RULES, 24, name="opa_nn_2_np_24_ppn_12"))
+    assert made.env == {
+        "I_MPI_ADJUST_ALLREDUCE": "2:0-122@24-24;3:123-4194304@24-24",
+        "I_MPI_ADJUST_ALLTOALL": "1:8-1023@24-24",
+    }
+    text = made.further["mpiexec_opa_nn_2_np_24_ppn_12.conf"]
+    assert text.splitlines()[0] == "-genv I_MPI_ADJUST_ALLREDUCE '2:0-122@24-24;3:123-4194304@24-24'"
+    assert adjust.read(tuning_of("intelmpi"), made, 8) == (), "smaller communicators keep the library's own choice"
+
+
+def test_intel_conditions_of_the_paper_are_read() -> None:
+    assert adjust.parse("X", "2:0-123@24;3:124-4194304@24") == [("2", 0, 123, 24, 24), ("3", 124, 4194304, 24, 24)]
+    assert adjust.parse("X", "1:5,7-9@2-4") == [("1", 5, 5, 0, adjust.MOST), ("1", 7, 9, 2, 4)]
+    with pytest.raises(BadInput, match="no condition"):
+        adjust.parse("X", "2:9@")
+
+
+def test_a_call_with_one_choice_gets_it_for_all_sizes() -> None:
+    made = write(tuning_of("intelmpi"), Wanted((AlgorithmRule("Alltoallv", 0, 0, "2"),), 24))
+    assert made.env == {"I_MPI_ADJUST_ALLTOALLV": f"2:0-{adjust.MOST}@24-24"}
+    with pytest.raises(BadInput, match="one algorithm for all sizes"):
+        write(
+            tuning_of("intelmpi"), Wanted((AlgorithmRule("Alltoallv", 0, 8, "2"), AlgorithmRule("Alltoallv", 9, 99, "1")), 24)
+        )
+
+
+def test_open_mpi_rules_end_where_they_were_measured() -> None:
+    tuning = tuning_of("openmpi")
+    made = write(tuning, Wanted(RULES, 24, version=(5, 0, 11)))
+    assert made.env["OMPI_MCA_coll_tuned_dynamic_rules_filename"] == f"{FOLDER}/{rules_file.NAME}"
+    numbers = [line.partition("#")[0].strip() for line in made.files[rules_file.NAME].splitlines()]
+    assert numbers == [
+        *("2", "2", "2", "24", "3", "0 2 0 0", "123 3 0 0", "4194305 0 0 0", "25", "1", "0 0 0 0"),
+        *("3", "2", "24", "3", "0 0 0 0", f"{8 * 24} 1 0 0", f"{1024 * 24} 0 0 0", "25", "1", "0 0 0 0"),
+    ]
+    for ranks in (23, 25, 100):
+        assert rules_file.read_classic(tuning, made.files[rules_file.NAME], ranks) == ()
+    assert write(tuning, Wanted(RULES, 24, version=(6, 0))).env["OMPI_MCA_coll_tuned_dynamic_rules_filename"].endswith(".json")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("1\n2\n1\n4\n1\n8 1 0 0\n", "begin with 0 bytes"),
+        ("1\n2\n1\n4\n2\n0 1 0 0\n", "ends before"),
+        ("1\n2\n1\n4\n1\n0 1 0 0\n7\n", "goes on"),
+        ("one\n", "no number"),
+        ("1\n99\n0\n", "not known here"),
+    ],
+)
+def test_a_damaged_rules_file_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        rules_file.read_classic(tuning_of("openmpi"), text, 4)
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A library with a tree compiled into it, between those of other layers."""
+    other = b'\x00{"collective=bcast":{"composition=MPIDI_Bcast_intra_composition_alpha":{}}}\x00'
+    path = tmp_path / "libmpi.so"
+    path.write_bytes(b"\x7fELF" + other + json.dumps(TREE).encode() + b"\x00rest")
+    return path
+
+
+def mpich_rules() -> tuple[AlgorithmRule, ...]:
+    return tuple(replace(rule, word=WORDS[rule.word]) for rule in RULES)
+
+
+def test_mpich_keeps_the_librarys_own_tree_for_other_communicators_and_sizes(library: Path) -> None:
+    tuning = tuning_of("mpich")
+    made = write(tuning, Wanted(mpich_rules(), 24, library=str(library)))
+    tree = json.loads(made.files[selection_file.NAME])
+    own = TREE["collective=alltoall"]["comm_type=intra"]
+    assert tree["collective=alltoall"]["comm_type=intra"] == {
+        "comm_size<24": own,
+        "comm_size<=24": {
+            "avg_msg_size<=7": own,
+            "avg_msg_size<=1023": {"algorithm=MPIR_Alltoall_intra_brucks": {}},
+            "avg_msg_size=any": own,
+        },
+        "comm_size=any": own,
+    }
+    assert tree["collective=allreduce"]["comm_type=inter"] == TREE["collective=allreduce"]["comm_type=inter"]
+    assert tree["collective=gatherv"] == TREE["collective=gatherv"], "untouched"
+    assert made.env["MPIR_CVAR_ALLTOALL_DEVICE_COLLECTIVE"] == "0"
+
+
+def test_mpich_without_its_tree_is_refused(tmp_path: Path) -> None:
+    empty = tmp_path / "libmpi.so"
+    empty.write_bytes(b"nothing")
+    with pytest.raises(BadInput, match="no selection tree"):
+        write(tuning_of("mpich"), Wanted(mpich_rules(), 24, library=str(empty)))
+
+
+def test_rules_that_overlap_or_are_of_nothing_are_refused() -> None:
+    tuning = tuning_of("intelmpi")
+    with pytest.raises(BadInput, match="two rules"):
+        write(tuning, Wanted((AlgorithmRule("Bcast", 0, 8, "1"), AlgorithmRule("Bcast", 8, 9, "2")), 4))
+    with pytest.raises(BadInput, match="no range"):
+        write(tuning, Wanted((AlgorithmRule("Bcast", 9, 8, "1"),), 4))
+    with pytest.raises(BadInput, match="there is no control of Barrier"):
+        write(tuning, Wanted((AlgorithmRule("Barrier", 0, 8, "1"),), 4))
+
+
+def test_variables_and_file_that_differ_are_refused() -> None:
+    tuning = tuning_of("intelmpi")
+    made = write(tuning, Wanted(RULES, 24))
+    with pytest.raises(BadInput, match="does not set"):
+        adjust.read(tuning, TunedFiles(made.env, further={"mpiexec_mpi.conf": "-genv I_MPI_ADJUST_BCAST '1:0-8'\n"}), 24)
+
+
+@pytest.mark.parametrize("name", ["intelmpi", "openmpi", "mpich", "mvapich2"])
+def test_every_control_can_be_forced_and_written(name: str, library: Path) -> None:
+    tuning = tuning_of(name)
+    for control in tuning.controls:
+        assert tuning.force(control.collective, DEFAULT) == {}
+        first = control.algorithms[0].word
+        assert tuning.force(control.collective, first)[control.variable] == first
+        if name != "mpich":
+            rule = (
+                AlgorithmRule(control.collective, 8, 64, first)
+                if control.by_size
+                else AlgorithmRule(control.collective, 0, 0, first)
+            )
+            assert write(tuning, Wanted((rule,), 4)).env

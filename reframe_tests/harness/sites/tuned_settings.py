@@ -1,0 +1,199 @@
+"""Tuned settings of a stack under a condition: a folder with what the library reads, and a record of what shows that it helps.
+
+``site_configs/<system>/tuning/<stack>/<fabric>_nn_<N>_np_<N>_ppn_<N>_<pinning>/tuned.json``, written by ``mpibench tune``
+beside the library's own files. Tests load it with ``-S tuned=yes``. A record of another release of the MPI, of a file that was
+edited since, or whose files say something else than its rules is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..field_types import find_fault
+from ..mpis import registry as mpis
+from ..stacks.stack import Stack
+from ..tuning.model import FOLDER, AlgorithmRule, TunedFiles, Tuning
+from ..vocabulary import BadInput, NotMeasured
+from . import site
+
+NAME = "tuned.json"
+LAYOUT = 1
+#: How to get, or renew, one.
+REMEDY = "mpibench tune"
+_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Place:
+    """What tuned settings are for.
+
+    :param ppn: processes per node, as a number.
+    """
+
+    system: str
+    stack: str
+    fabric: str
+    nodes: int
+    ppn: int
+    pinning: str
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the communicators that the rules are for."""
+        return self.nodes * self.ppn
+
+    @property
+    def name(self) -> str:
+        """Name of the folder."""
+        return f"{self.fabric}_nn_{self.nodes}_np_{self.ranks}_ppn_{self.ppn}_{self.pinning}"
+
+    @property
+    def folder(self) -> Path:
+        """Where they are kept."""
+        return site.references_file(self.system).parent / "tuning" / self.stack / self.name
+
+    @property
+    def text(self) -> str:
+        """In the words of the command line."""
+        return f"{self.stack} on {self.system}, {self.fabric}, {self.nodes} x {self.ppn}, {self.pinning}"
+
+
+@dataclass(frozen=True)
+class TunedSettings:
+    """One record.
+
+    :param env: variables; ``{folder}`` in a value stands for the folder of the record.
+    :param files: name to SHA-256 of each file that a variable refers to; ``further``: of those beside.
+    :param proof: what the settings bring, as ``mpibench tune`` writes it.
+    """
+
+    place: Place
+    mpi: str
+    mpi_version: str
+    lock_hash: str
+    made: str
+    env: Mapping[str, str]
+    files: Mapping[str, str]
+    further: Mapping[str, str]
+    rules: tuple[AlgorithmRule, ...]
+    proof: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def id(self) -> str:
+        """What is stored with each case measured with it: a checksum of what the library is told."""
+        told = [asdict(rule) for rule in self.rules], dict(self.env), dict(self.files), self.mpi_version
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Variables for a job that reads the files in a folder."""
+        return {name: value.replace(FOLDER, str(folder)) for name, value in self.env.items()}
+
+    def write(self, folder: Path, texts: Mapping[str, str]) -> None:
+        """Write record and files, the record last.
+
+        :raises BadInput: they cannot be written.
+        """
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, text in texts.items():
+                (folder / name).write_text(text)
+            whole = folder / f".{NAME}"
+            whole.write_text(json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n")
+            whole.replace(folder / NAME)
+        except OSError as error:
+            raise BadInput(f"cannot write {folder} ({error.strerror}): correct its rights or its file system.") from None
+
+
+def checksum(text: str) -> str:
+    """SHA-256 of a file's text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def tuning_of(stack: Stack) -> Tuning:
+    """What can be tuned of a stack's MPI.
+
+    :raises NotMeasured: nothing is known.
+    """
+    tuning = mpis.find(stack.mpi).tuning
+    if tuning is None:
+        raise NotMeasured(f"no control of {stack.mpi}'s collective algorithms is known; add it to its file in harness/mpis")
+    return tuning
+
+
+def read(folder: Path) -> TunedSettings:
+    """A record, its files compared with it.
+
+    :raises BadInput: it cannot be read, or is not of this form; a file is gone, was edited or says something else.
+    """
+    path = folder / NAME
+    try:
+        content = json.loads(path.read_text())
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({error.strerror}): make it with {REMEDY}.") from None
+    except ValueError as error:
+        raise BadInput(f"{path} is not JSON ({error}): make it again with {REMEDY}.") from None
+    try:
+        if content.pop("layout") != LAYOUT:
+            raise BadInput(f"{path} has another layout than {LAYOUT}: make it again with {REMEDY}.")
+        place, rules = Place(**content.pop("place")), tuple(AlgorithmRule(**row) for row in content.pop("rules"))
+        found = TunedSettings(place=place, rules=rules, **content)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}.") from None
+    if fault := find_fault(found):
+        raise BadInput(f"{path}: {fault}; make it again with {REMEDY}.")
+    _check_files(found, folder)
+    return found
+
+
+def _check_files(found: TunedSettings, folder: Path) -> None:
+    texts: dict[str, str] = {}
+    for name, wanted in {**found.files, **found.further}.items():
+        try:
+            texts[name] = (folder / name).read_text()
+        except (OSError, ValueError):
+            raise BadInput(f"{folder / name} is gone or no text: make it again with {REMEDY}.") from None
+        if checksum(texts[name]) != wanted:
+            raise BadInput(f"{folder / name} was changed after it was proven: make it again with {REMEDY}.")
+    tuning = mpis.find(found.mpi).tuning
+    if tuning is None:
+        raise BadInput(f"{folder / NAME} is for {found.mpi}, of which no control is known here.")
+    files = TunedFiles(found.env, *({name: texts[name] for name in part} for part in (found.files, found.further)))
+    said = tuning.read(tuning, files, found.place.ranks)
+    if _as_said(tuning, said) != _as_said(tuning, found.rules):
+        raise BadInput(f"the files in {folder} say something else than their record: make them again with {REMEDY}.")
+
+
+def _as_said(tuning: Tuning, rules: Iterable[AlgorithmRule]) -> set[AlgorithmRule]:
+    """Rules as the library can be told them: without sizes where one algorithm is for all."""
+    return {rule if tuning.find(rule.collective).by_size else replace(rule, first=0, last=0) for rule in rules}
+
+
+def find(place: Place, stack: Stack) -> TunedSettings:
+    """The settings for a condition.
+
+    :raises NotMeasured: there are none.
+    :raises BadInput: they are of another release of the MPI, or as :func:`read`.
+    """
+    if not (place.folder / NAME).exists():
+        raise NotMeasured(f"there are no tuned settings of {place.text}; make them with {REMEDY}")
+    found = read(place.folder)
+    check_release(found, stack)
+    return found
+
+
+def check_release(found: TunedSettings, stack: Stack) -> None:
+    """Make sure that settings are of a stack's release.
+
+    :raises BadInput: they are of another.
+    """
+    if (found.mpi, found.mpi_version) != (stack.mpi, stack.mpi_version):
+        raise BadInput(
+            f"the tuned settings of {found.place.text} are for {found.mpi} {found.mpi_version}, and the stack is {stack.mpi} "
+            f"{stack.mpi_version}: prove them again with '{REMEDY} --check', or make new ones."
+        )

@@ -1,0 +1,148 @@
+"""From what a job of several algorithms left behind to one outcome, and what became of each algorithm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..job import ending, script
+from ..job.condition import Condition
+from ..printable import printable
+from ..results import measurement
+from ..results.job_files import beginning_of
+from ..results.measurement import Outcome
+from ..samples import MISSING
+from ..suites.algorithms import counts
+from ..suites.catalogue import Launch
+from ..suites.records import OutputError
+from ..tuning.model import DEFAULT, STRICT
+from .variants import TUNED, Variant
+
+#: What became of an algorithm.
+MEASURED, REFUSED = "measured", "refused"
+#: Beginning of the note on a job's check of received data, and that on a job without one; here one launch has it for all.
+_UNCHECKED = "received data are not checked"
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """Regular expressions of what the library prints; empty: it says nothing.
+
+    :param ignored: of a value that it does not take (:attr:`Tuning.ignored`).
+    :param fallback: of another algorithm than it was told (:attr:`Tuning.fallback`).
+    """
+
+    ignored: str = ""
+    fallback: str = ""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a job gave.
+
+    :param outcome: of all algorithms that were measured.
+    :param algorithms: label to what the condition keeps of each: variables, what became of it and why, and its messages.
+    """
+
+    outcome: Outcome
+    algorithms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Labels of the algorithms that were measured."""
+        return tuple(label for label, row in self.algorithms.items() if row["outcome"] == MEASURED)
+
+
+def evaluate(
+    own: Condition,
+    check: Sequence[Launch],
+    variants: Sequence[Variant],
+    repeats: int,
+    limit_s: int,
+    directory: Path,
+    end: ending.JobEnd,
+    said: Refusals,
+) -> Swept:
+    """Read and judge everything that a job of several algorithms wrote into its directory.
+
+    An algorithm whose launches the library or the check of its data ended is refused and leaves no numbers: it is no fault of
+    the job, unless it is the library's own choice or a proposed file.
+
+    :param check: the launch that compares received data, if there is one.
+    """
+    whole = Outcome(repeats)
+    parts: list[Outcome] = []
+    rows: dict[str, dict[str, Any]] = {}
+    if check:
+        parts.append(measurement.evaluate(own, check, repeats, limit_s, directory, end))
+        _add(whole, parts[0])
+    for variant in variants:
+        part = measurement.evaluate(variant.condition, [variant.launch], repeats, limit_s, directory, end)
+        rows[variant.word] = {"environment": dict(variant.env), "outcome": MEASURED}
+        if line := _find(said.ignored, variant.launch, range(1, repeats + 1), directory):
+            part.add(variant.launch.name, measurement.WHOLE_JOB, MISSING, [f"the library does not take it: {line}"])
+        shown = _show(variant, said.fallback, limit_s, directory, end) if variant.shown else {}
+        if line := shown.pop("fallback", ""):
+            part.add(variant.launch.name, measurement.WHOLE_JOB, MISSING, [f"the library takes another one: {line}"])
+        broken = [row for row in part.findings if row.launch == variant.launch.name and row.status == MISSING]
+        if broken and variant.word not in (DEFAULT, TUNED):
+            rows[variant.word] |= {"outcome": REFUSED, "why": broken[-1].sentence}
+            continue
+        rows[variant.word] |= shown
+        parts.append(part)
+        _add(whole, part)
+    notes = [note for part in parts if part.evidence for note in part.evidence.notes if not note.startswith(_UNCHECKED)]
+    notes += [f"{word} is not measured: {row['why']}" for word, row in rows.items() if row["outcome"] == REFUSED]
+    with_evidence = [part.evidence for part in parts if part.evidence]
+    if with_evidence:
+        first = with_evidence[1 if check and len(with_evidence) > 1 else 0]
+        whole.evidence = replace(
+            first,
+            status=whole.status,
+            sentences=tuple(whole.sentences),
+            seconds=tuple(seconds for each in with_evidence for seconds in each.seconds),
+            notes=tuple(dict.fromkeys(notes)),
+        )
+    return Swept(whole, rows)
+
+
+def _find(pattern: str, launch: Launch, repeats: Iterable[int], directory: Path) -> str:
+    """The first thing like this that a launch printed; empty where it did not."""
+    for repeat in repeats if pattern else ():
+        files = script.files_of(launch.name, repeat)
+        for name in (files.output, files.error, files.debug):
+            if found := re.search(pattern, beginning_of(directory / name)):
+                return printable(found[0])
+    return ""
+
+
+def _add(whole: Outcome, part: Outcome) -> None:
+    whole.samples += part.samples
+    whole.findings += [finding for finding in part.findings if finding not in whole.findings]
+    whole.network = whole.network or part.network
+
+
+def _show(variant: Variant, fallback: str, limit_s: int, directory: Path, end: ending.JobEnd) -> dict[str, Any]:
+    """What shows that an algorithm is taken, as the condition keeps it.
+
+    ``messages`` of one call by size; ``strict``: the library would have ended; ``fallback``: it took another one, and said so;
+    ``not_shown``: why nothing is known.
+    """
+    assert variant.shown is not None
+    where, launch = variant.shown
+    if line := _find(fallback, launch, [1], directory):
+        return {"fallback": line}
+    part = measurement.evaluate(where, [launch], 1, limit_s, directory, end)
+    if part.findings:
+        return {"not_shown": part.findings[0].sentence}
+    if fallback:
+        return {STRICT: True}
+    path = directory / script.files_of(launch.name, 1).output
+    try:
+        found = counts.read(path.read_text(errors="replace"), path.name)
+    except (OSError, OutputError) as error:
+        return {"not_shown": str(error)}
+    return {"messages": {str(size): [one.messages, one.sent_bytes, one.pattern] for size, one in found.items()}}

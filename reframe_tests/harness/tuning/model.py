@@ -1,0 +1,214 @@
+"""What can be tuned of an MPI's collectives: one record for each, the rules that choose, and the files the library reads.
+
+A rule says which algorithm a collective takes for messages from one size to another in communicators of exactly so many ranks;
+smaller ones keep the library's own choice, because they were not measured (Cambridge paper, appendix C.2). Sizes are those the
+tests print: bytes of one rank's block; of reductions and Bcast, of the whole vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from ..vocabulary import BadInput
+
+#: The library's own choice.
+DEFAULT = "default"
+#: Stands in a variable's value for the folder the files are in.
+FOLDER = "{folder}"
+#: How it is shown that a control took effect: the library ends the program rather than take another algorithm; it sent other
+#: messages than by default; its times differ by more than noise, in launches that differ by nothing else.
+STRICT, COUNTED, TIMED, NOT_PROVEN = "strict", "messages", "timing", "not proven"
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One algorithm.
+
+    :param word: as the control is given it: ``3``, ``ring``.
+    :param title: what the library or its manual calls it, where that is another word.
+    """
+
+    word: str
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Control:
+    """What sets the algorithm of one collective.
+
+    :param collective: as the tests name it (``Allreduce``).
+    :param variable: environment variable that takes one algorithm for all sizes and communicators.
+    :param algorithms: those known without asking the library; the library's own list comes first.
+    :param by_size: its files can choose by message size; else one algorithm is chosen for all sizes.
+    :param whole: its files count the bytes of all ranks' blocks together.
+    :param env: variables it needs beside.
+    :param number: of the collective in the library's files.
+    """
+
+    collective: str
+    variable: str
+    algorithms: tuple[Algorithm, ...]
+    by_size: bool = True
+    whole: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    number: int = -1
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A program of the library that lists algorithms.
+
+    :param program: it and its arguments; the first word is a path below the prefix.
+    :param pattern: regular expression for one control, ``{variable}`` standing for it. With the group ``last`` algorithms are
+        the numbers from 1 to it; with ``word`` (and ``title``) each match is one.
+    :param proving: variables with which it ends rather than take another algorithm, but which change other calls as well, so
+        that nothing is timed with them: each algorithm is called once. ``fallback``: regular expression of what it then says,
+        ``{collective}`` standing for the name in capitals.
+    :param ignored: words that are none.
+    :param part: regular expression whose first group is the control's part; empty: the pattern itself names the control.
+    :param prefix: beginning of the control's variable that the program leaves out.
+    """
+
+    program: tuple[str, ...]
+    pattern: str
+    ignored: tuple[str, ...] = ()
+    part: str = ""
+    prefix: str = ""
+
+
+@dataclass(frozen=True)
+class AlgorithmRule:
+    """One algorithm for messages of some sizes.
+
+    :param first: smallest size in bytes; ``last``: the largest, inclusive.
+    """
+
+    collective: str
+    first: int
+    last: int
+    word: str
+
+
+@dataclass(frozen=True)
+class TunedFiles:
+    """What makes a library follow rules.
+
+    :param env: variables; :data:`FOLDER` in a value stands for the folder of the files.
+    :param files: name to content.
+    :param further: files nothing refers to, for other ways to load the same.
+    """
+
+    env: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
+    further: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Rules to be written for a library.
+
+    :param ranks: of the communicators they are for.
+    :param library: path of libmpi, of which some formats need the library's own tree.
+    :param name: beginning of a file's name that says the condition (``shm_nn_1_np_4_ppn_4``).
+    """
+
+    rules: tuple[AlgorithmRule, ...]
+    ranks: int
+    version: tuple[int, ...] = ()
+    library: str = ""
+    name: str = "mpi"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What of an MPI can be tuned.
+
+    :param source: where the controls are described.
+    :param listing: how the library lists algorithms; ``None``: the manual's lists count.
+    :param env: variables every control needs.
+    :param strict: variables with which the library ends rather than take another algorithm than the one it was told.
+    :param proving: variables with which it ends rather than take another algorithm, but which change other calls as well, so
+        that nothing is timed with them: each algorithm is called once. ``fallback``: regular expression of what it then says,
+        ``{collective}`` standing for the name in capitals.
+    :param ignored: regular expression of what it prints of a value that it does not take and goes on without.
+    :param counting: variables with which it counts the messages it sends; ``{NAME}`` in a value stands for what a variable was.
+    :param write: rules to what the library reads; ``read``: back, to the rules.
+    :param note: what a reader of tuned settings should know.
+    """
+
+    source: str
+    controls: tuple[Control, ...]
+    write: Callable[[Tuning, Wanted], TunedFiles]
+    read: Callable[[Tuning, TunedFiles, int], tuple[AlgorithmRule, ...]]
+    listing: Listing | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    strict: Mapping[str, str] = field(default_factory=dict)
+    proving: Mapping[str, str] = field(default_factory=dict)
+    fallback: str = ""
+    ignored: str = ""
+    counting: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    def find(self, collective: str) -> Control:
+        """The control of a collective.
+
+        :raises BadInput: there is none.
+        """
+        for control in self.controls:
+            if control.collective == collective:
+                return control
+        there = ", ".join(control.collective for control in self.controls)
+        raise BadInput(f"there is no control of {collective}'s algorithm; there are those of {there}.")
+
+    def force(self, collective: str, word: str, *, strict: bool = True) -> dict[str, str]:
+        """Variables that force one algorithm for all sizes; none for :data:`DEFAULT`.
+
+        :raises BadInput: there is no such control.
+        """
+        control = self.find(collective)
+        if word == DEFAULT:
+            return {}
+        return {**self.env, **(self.strict if strict else {}), **control.env, control.variable: word}
+
+
+def check_words(control: Control, words: Sequence[str], known: Sequence[Algorithm], source: str) -> None:
+    """Make sure that algorithms exist.
+
+    :param source: where ``known`` is from.
+    :raises BadInput: naming the first that does not.
+    """
+    there = [each.word for each in known]
+    for word in words:
+        if word != DEFAULT and word not in there:
+            raise BadInput(f"{control.collective} has no algorithm {word!r}: {source} lists {', '.join(there)}.")
+
+
+def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
+    """What makes the library follow rules, read back and compared.
+
+    :raises BadInput: rules that overlap or that the library cannot follow, or what was written says something else.
+    """
+    ordered = sorted(wanted.rules, key=lambda rule: (rule.collective, rule.first))
+    for rule in ordered:
+        control = tuning.find(rule.collective)
+        if not 0 <= rule.first <= rule.last:
+            raise BadInput(f"a rule of {rule.collective} goes from {rule.first} to {rule.last} bytes, which is no range.")
+        if not control.by_size and sum(each.collective == rule.collective for each in ordered) > 1:
+            raise BadInput(f"{rule.collective} allows one algorithm for all sizes, and the rules have several.")
+    for one, two in pairwise(ordered):
+        if one.collective == two.collective and two.first <= one.last:
+            raise BadInput(f"two rules of {one.collective} are for {two.first} bytes.")
+    made = tuning.write(tuning, Wanted(tuple(ordered), wanted.ranks, wanted.version, wanted.library, wanted.name))
+    back = sorted(tuning.read(tuning, made, wanted.ranks), key=lambda rule: (rule.collective, rule.first))
+    if [_said(tuning, rule) for rule in back] != [_said(tuning, rule) for rule in ordered]:
+        raise BadInput(f"what was written for {wanted.name} says {back} and not {ordered}; do not use it.")
+    return made
+
+
+def _said(tuning: Tuning, rule: AlgorithmRule) -> tuple[str, int, int, str]:
+    """A rule as its library can say it: without sizes where it has none."""
+    if tuning.find(rule.collective).by_size:
+        return rule.collective, rule.first, rule.last, rule.word
+    return rule.collective, 0, 0, rule.word
