@@ -11,7 +11,8 @@ _WRITTEN = Path("/etc/mpibench/node.json")
 _TWO_CORES = {"processor": describe(sockets=1, cores_per_socket=2), "faked": False, "cores": 2}
 _NODE = json.loads(_WRITTEN.read_text()) if _WRITTEN.exists() else _TWO_CORES
 #: Of a cluster of two, unless more is written of this one.
-_NODE_COUNTS = {"node_counts": [2], **_NODE}["node_counts"]
+_SHOWN = {"node_counts": [2], "fabrics": ["eth1g", "eth10g", "eth40g"], **_NODE}
+_NODE_COUNTS = _SHOWN["node_counts"]
 
 #: The nodes share the machine's cores. A rank that polls without pause keeps the rank it waits for from running: at two ranks
 #: per node on two cores, an Allreduce of 1 KiB took longer than 10 ms with Intel MPI and MPICH, and 30 to 300 us so. With a
@@ -35,6 +36,8 @@ _FABRICS = {
     },
     "eth10g": {"rails": [{"device": "eth10g", "line_rate_gbit_per_s": 10}], "min_efficiency": 0.1},
     "eth40g": {"rails": [{"device": "eth40g"}]},
+    # Below leaf switches: two cores carry sixteen such links at the same time.
+    "eth100m": {"rails": [{"device": "eth100m", "line_rate_gbit_per_s": 0.1}], "min_efficiency": 0.8},
 }
 
 
@@ -82,6 +85,11 @@ system = {
         _partition("eth10g", "Two nodes, 10 Gbit/s Ethernet", "eth10g"),
         _partition("eth40g", "Two nodes, Ethernet as fast as memory lets it be", "eth40g"),
         _partition("shm", "One node, shared memory", "shm", queue="eth40g"),
+        *(
+            [_partition("eth100m", "All nodes, 100 Mbit/s Ethernet below leaf switches and a spine", "eth100m")]
+            if "eth100m" in _SHOWN["fabrics"]
+            else []
+        ),
         _partition("eth1g-mpirun", "1 Gbit/s Ethernet, started by each stack's own mpirun", "eth1g", launcher="mpirun"),
     ],
 }
