@@ -41,7 +41,8 @@ _FABRICS = {
 }
 
 
-#: Slurm leaves a rank that has a node for itself on all cores. Bound, c1's rank has the first core and c2's the second.
+#: Slurm leaves a rank that has a node for itself on all cores. Bound, c1's rank has the first core and c2's the second; of many
+#: nodes, any two of which may be a pair, half share a core, and answer in a millisecond.
 _ONE_CORE_EACH = [["SLURM_CPU_BIND", "cores"]]
 
 
@@ -56,7 +57,7 @@ def _partition(name, descr, fabric, launcher="srun", queue=None):
         # A job that Slurm starts a second time after a failure would be measured twice.
         "access": [f"--partition={queue or fabric}", "--no-requeue"],
         "max_jobs": 4,
-        "env_vars": [*_GIVE_WAY, *(_ONE_CORE_EACH if launcher == "srun" else [])],
+        "env_vars": [*_GIVE_WAY, *(_ONE_CORE_EACH if launcher == "srun" and fabric != "eth100m" else [])],
         "extras": {
             "fabrics": {fabric: within if fabric == "shm" else {**between, **_FABRICS[fabric]}},
             "node_counts": _NODE_COUNTS,

@@ -126,7 +126,9 @@ def _relay(cluster: State, record: Record) -> None:
     ways = _ways(record)
     name, inner, outer = relay_names(node, fabric)
     if inner in daemons.interfaces(cluster.init):
-        raise BadInput(f"the cable of {node.name} on {fabric.name} has such a fault already; 'mpibench cluster fault heal' first.")
+        raise BadInput(
+            f"the cable of {node.name} on {fabric.name} has such a fault already; 'mpibench cluster fault heal' first."
+        )
     port, bridge = network.port(node, fabric), network.bridge_above(cluster.plan, node, fabric)
     lines = [
         f"link add {inner} type veth peer name {outer}",
@@ -152,7 +154,9 @@ def _without_relay(cluster: State, record: Record) -> None:
 
 
 def _slow_cpu(cluster: State, record: Record) -> None:
-    _begin(cluster, cluster.node_process(record["node"]), "mc-throttle", ["throttle", record["fraction"], *registry.libraries()])
+    _begin(
+        cluster, cluster.node_process(record["node"]), "mc-throttle", ["throttle", record["fraction"], *registry.libraries()]
+    )
 
 
 def _usual_cpu(cluster: State, record: Record) -> None:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reframe.core.builtins import parameter, run_after, run_before, variable
-from reframe.core.exceptions import ReframeError
+from reframe.core.builtins import parameter, run_before, variable
 from reframe.core.logging import getlogger
 
 from ..evidence.counters import counter_names
@@ -82,25 +81,22 @@ class MapTest(MaintenanceTest):
     #: The map, as stored with the session (:mod:`..pairs.pair_values`).
     pair_map = variable(dict, value={}, loggable=True)
 
-    @run_after("setup")
-    def read_switches(self) -> None:
+    def _read_switches(self) -> SwitchTree | None:
         """The switches that a file describes; the job's nodes are not known yet."""
         for name, least in (("rounds", 0), ("orders", 1), ("seed", 0), ("values", 1), ("patience_s", 1)):
             if getattr(self, name) < least:
-                raise ReframeError(f"-S {name}={getattr(self, name)} is not possible; give {least} or more.")
+                raise BadInput(f"-S {name}={getattr(self, name)} is not possible; give {least} or more.")
         named = self.switches or self.current_partition.extras.get("switches", "")
-        self._described: SwitchTree | None = None
-        if named:
-            path = Path(named).expanduser()
-            try:
-                self._described = files.read(path if path.is_absolute() else [site.ROOT, *site.LOADED][-1] / path)
-            except BadInput as error:
-                raise ReframeError(str(error)) from None
+        if not named:
+            return None
+        path = Path(named).expanduser()
+        return files.read(path if path.is_absolute() else [site.ROOT, *site.LOADED][-1] / path)
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """One start: the instrument compares what it receives itself."""
+        self._described = self._read_switches()
         planned = self.plan_launches(limits, where)
-        words = {word: text for word, text in zip(planned[0].args[::2], planned[0].args[1::2], strict=True)}
+        words = dict(zip(planned[0].args[::2], planned[0].args[1::2], strict=True))
         size, _, messages = words["--bandwidth"].partition("x")
         self._cost_s = schedule.cost_s(
             where.nodes,
@@ -117,7 +113,7 @@ class MapTest(MaintenanceTest):
         """The catalogue's launch with this test's rounds."""
         asked = {"rounds": self.rounds, "orders": self.orders, "seed": self.seed, "repeats": self.values}
         # Ranks that wait for each other's cores would time those and no network.
-        asked |= {"together": 1 if (where or self._condition).oversubscribed else 0, "patience": self.patience_s}
+        asked |= {"shared": 1 if (where or self._condition).oversubscribed else 0, "patience": self.patience_s}
         words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
         if self._described:
             words += ["--switches", PATHS_FILE]
@@ -157,7 +153,9 @@ class MapTest(MaintenanceTest):
     def _judge(self, outcome: measurement.Outcome, found: output.MapOutput, launch: str) -> None:
         """Hold the map against the counters, and keep it."""
         devices = outcome.evidence.devices if outcome.evidence else ()
-        right, less, notes = counted.judge(found, devices, counter_names(self._condition.fabric)) if found.whole else ({}, [], [])
+        right, less, notes = (
+            counted.judge(found, devices, counter_names(self._condition.fabric)) if found.whole else ({}, [], [])
+        )
         outcome.add(launch, 1, CONTRADICTED, less)
         tree, said = self._find_tree(found)
         notes = [*notes, *said, *(tree.notes if tree else ()), f"expected to take {self._cost_s:.0f} s"]

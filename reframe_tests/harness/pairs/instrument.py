@@ -3,11 +3,11 @@
 A program for the Python of a stack, with mpi4py and nothing else, under its launcher:
 ``python instrument.py --rounds 0 --orders 2 --seed 1 --latency 8x100 --bandwidth 1048576x3``.
 
-Rank 0 starts each step of a round when all have reported the one before: a pair's latency both ways, then the bandwidth of
+Rank 0 starts each step of a round when all that took part in the one before have reported it: a pair's latency both ways, then the bandwidth of
 all pairs in one direction, then in the other. Latency is half of a round trip of blocking calls, the median over the repetitions;
 bandwidth that of windows of messages into one buffer with an acknowledgement each, as Uniband of IMB has it, in which nobody
 waits longer than ``--patience``: a node that stops answering is named and left out, and the others go on. Ranks that take no part
-in a step sleep, and look every half millisecond for the next. Each step's rows end with a checksum of all lines so far, so that
+in a step sleep, and look now and then for the next. Each step's rows end with a checksum of all lines so far, so that
 what was measured before an untimely end can be used.
 """
 
@@ -32,14 +32,20 @@ from reframe_tests.harness.switches import paths  # noqa: E402
 
 TITLE = "# MPI pair map, format 1"
 WINDOW = 64
-#: Seconds before the first message; why, says ``evidence/exchange.py``. Seconds between two looks of an idle rank.
-PAUSE_S, LOOK_S = 0.3, 0.0005
+#: Seconds before the first message; why, says ``evidence/exchange.py``.
+PAUSE_S = 0.3
+#: Seconds between two looks of an idle rank, at first and at most: the longer it has waited, the fewer it needs.
+FIRST_LOOK_S, LAST_LOOK_S, LONGER = 0.0001, 0.005, 1.3
+#: The same of a rank that waits for large messages where others need its core.
+SHARED_LOOK_S = 0.0002
 #: Looks of a rank that works before it lets others have its core; bytes that make a connection before it is timed.
 SPINS, WARM_UP_BYTES = 200, 1 << 16
 #: Repetitions of a latency that are not counted.
 WARM_UP = 5
 #: Silent ranks after which nothing more is worth measuring.
 MOST_SILENT = 32
+#: Seconds after which a rank gives up that hears nothing more: rank 0 is gone.
+HOUR_S = 3600
 GO, REPORT, GREET, PING, DATA, ACK = range(1, 7)
 FINE, ALONE, WRONG = range(3)
 LATENCY, BANDWIDTH = "latency_us", "bandwidth_mb_per_s"
@@ -98,35 +104,39 @@ def known(rank: int, size: int) -> bytes:
     return bytes([rank % 251 + 1]) * size
 
 
-def wait(requests: list[Any], deadline: float) -> None:
+def wait(requests: list[Any], deadline: float, *, shared: bool) -> None:
     """Until all requests are complete.
 
+    :param shared: others need the core.
     :raises SilentError: they are not by the deadline.
     """
     spins = 0
     while not MPI.Request.Testall(requests):
         spins += 1
         if spins > SPINS:
-            os.sched_yield()
-            if spins % SPINS == 0 and time.monotonic() > deadline:
+            time.sleep(SHARED_LOOK_S) if shared else os.sched_yield()
+            if (shared or spins % SPINS == 0) and time.monotonic() > deadline:
                 raise SilentError
 
 
 def wait_idly(requests: list[Any], deadline: float) -> bool:
     """As :func:`wait`, for a rank that has nothing else to do; whether they are complete."""
+    look_s = FIRST_LOOK_S
     while not MPI.Request.Testall(requests):
         if time.monotonic() > deadline:
             return False
-        time.sleep(LOOK_S)
+        time.sleep(look_s)
+        look_s = min(LAST_LOOK_S, LONGER * look_s)
     return True
 
 
 class Rank:
     """One rank's part of each step."""
 
-    def __init__(self, comm: Any, latency: Size, bandwidth: Size, repeats: int, patience_s: float) -> None:
-        self.comm, self.latency, self.bandwidth, self.repeats, self.patience_s = comm, latency, bandwidth, repeats, patience_s
-        self.sent = bytearray(known(comm.rank, max(bandwidth.bytes, WARM_UP_BYTES)))
+    def __init__(self, comm: Any, asked: argparse.Namespace) -> None:
+        self.comm, self.latency, self.bandwidth, self.repeats = comm, asked.latency, asked.bandwidth, asked.repeats
+        self.patience_s, self.shared = asked.patience, bool(asked.shared)
+        self.sent = bytearray(known(comm.rank, max(self.bandwidth.bytes, WARM_UP_BYTES)))
         self.got = bytearray(len(self.sent))
         #: Requests of a partner that fell silent: they may still complete, so that their buffers must stay.
         self.left: list[Any] = []
@@ -148,7 +158,7 @@ class Rank:
 
     def begin(self, requests: list[Any], deadline: float) -> None:
         try:
-            wait(requests, deadline)
+            wait(requests, deadline, shared=self.shared)
         except SilentError:
             self.left += requests
             raise
@@ -244,12 +254,13 @@ class Conductor:
             there = [pair for pair in step.pairs if not set(pair) & set(self.silent)]
             values = self.conduct(number, step, there)
             self.table.add(step, values)
-        self.tell(-1)
+        self.tell(-1, self.listening())
 
-    def tell(self, number: int) -> None:
+    def tell(self, number: int, ranks: list[int]) -> None:
+        """Name a step, or the end, to ranks, and who is silent."""
         gone = sorted(self.silent)[:MOST_SILENT]
         words = array("i", [number, len(gone), *gone, *([0] * (MOST_SILENT - len(gone)))])
-        requests = [self.comm.Isend([words, MPI.INT], rank, GO) for rank in self.listening()]
+        requests = [self.comm.Isend([words, MPI.INT], rank, GO) for rank in ranks]
         if not wait_idly(requests, time.monotonic() + self.rank.patience_s):
             self.rank.left += [requests, words]
 
@@ -257,10 +268,10 @@ class Conductor:
         return [rank for rank in range(1, self.comm.size) if rank not in self.silent]
 
     def conduct(self, number: int, step: Step, pairs: list[tuple[int, int]]) -> dict[int, list[float]]:
-        ranks = self.listening()
+        ranks = [rank for rank in self.listening() if any(rank in pair for pair in pairs)]
         reports = {rank: array("d", bytes(8 * self.words)) for rank in ranks}
         requests = {rank: self.comm.Irecv([reports[rank], MPI.DOUBLE], rank, REPORT) for rank in ranks}
-        self.tell(number)
+        self.tell(number, ranks)
         status, own = self.rank.take_part(step._replace(pairs=pairs))
         # Whoever waits for a silent partner reports after its own patience; then the partner has not.
         if not wait_idly(list(requests.values()), time.monotonic() + 2 * self.rank.patience_s + 1):
@@ -287,7 +298,8 @@ def follow(rank: Rank, steps: list[Step]) -> bool:
     comm, words = rank.comm, array("i", bytes(4 * (2 + MOST_SILENT)))
     while True:
         order = comm.Irecv([words, MPI.INT], 0, GO)
-        if not wait_idly([order], time.monotonic() + 20 * rank.patience_s + 60):
+        # Of a step that it takes no part in, a rank hears nothing.
+        if not wait_idly([order], time.monotonic() + 20 * rank.patience_s + HOUR_S):
             return False
         number, gone = words[0], set(words[2 : 2 + words[1]])
         if number < 0:
@@ -304,7 +316,7 @@ def read_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--orders", type=int, default=2, help="passes over all rounds, each in another order")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=1, help="values of each pair and pass")
-    parser.add_argument("--together", type=int, default=0, help="pairs whose latency is measured at the same time; 0: all")
+    parser.add_argument("--shared", type=int, default=0, help="1: ranks share cores; latency is measured one pair at a time")
     parser.add_argument("--latency", type=Size.read, default=Size(8, 100), metavar="BYTESxREPETITIONS")
     parser.add_argument("--bandwidth", type=Size.read, default=Size(1 << 20, 3), metavar="BYTESxMESSAGES")
     parser.add_argument("--switches", default="", metavar="FILE", help="lines 'NODE SWITCH.SWITCH', the top one first")
@@ -335,8 +347,8 @@ def main(words: list[str], comm: Any) -> None:
     source, above = find_switches(comm, hosts, asked.switches)
     leaves = above if all(above) else [()] * comm.size
     design, rounds = schedule.make(leaves, asked.rounds, asked.seed)
-    steps = steps_of(rounds, asked.orders, asked.seed, asked.together)
-    rank = Rank(comm, asked.latency, asked.bandwidth, asked.repeats, asked.patience)
+    steps = steps_of(rounds, asked.orders, asked.seed, together=1 if asked.shared else 0)
+    rank = Rank(comm, asked)
     gc.disable()
     if comm.rank:
         if not follow(rank, steps):

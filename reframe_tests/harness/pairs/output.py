@@ -74,7 +74,9 @@ def read(text: str, source: str) -> MapOutput:
     for number, pattern in enumerate(_HEAD, first):
         found = pattern.fullmatch(lines[number]) if number < len(lines) else None
         if not found:
-            raise BadInput(f"{source}, line {number + 1}: the head is not that of a pair map; the output is damaged, run it again.")
+            raise BadInput(
+                f"{source}, line {number + 1}: the head is not that of a pair map; the output is damaged, run it again."
+            )
         head.append(found)
         checksum = zlib.crc32(f"{lines[number]}\n".encode(), checksum)
     ranks, seed, rounds, orders, repeats, latency_count, _, message_count, _ = (
@@ -83,7 +85,9 @@ def read(text: str, source: str) -> MapOutput:
     listed = [re.fullmatch(rf"([0-9]+):({_HOST})\((.+)\)", word) for word in head[3][1].split(" ")]
     nodes = tuple(one[2] for one in listed if one)
     if [int(one[1]) for one in listed if one] != list(range(ranks)) or len(set(nodes)) != ranks:
-        raise BadInput(f"{source}: the nodes of the pair map are not those of {ranks} ranks; the output is damaged, run it again.")
+        raise BadInput(
+            f"{source}: the nodes of the pair map are not those of {ranks} ranks; the output is damaged, run it again."
+        )
     above = {one[2]: () if one[3] == "-" else tuple(one[3].split(".")) for one in listed if one}
     body = _read_body(lines[first + len(_HEAD) :], nodes, checksum, source)
     expected = _planned_rows(head[1][2], ranks, rounds) * orders * repeats * 4
@@ -127,7 +131,9 @@ def _read_body(lines: list[str], nodes: tuple[str, ...], checksum: int, source: 
             body.silent[silent[1]] = silent[2]
         elif end := _SO_FAR.fullmatch(line) or _END.fullmatch(line):
             if int(end[1]) != len(values) or int(end[2], 16) != checksum:
-                raise BadInput(f"{source}: rows and checksum of the pair map do not fit together; the output is damaged, run it again.")
+                raise BadInput(
+                    f"{source}: rows and checksum of the pair map do not fit together; the output is damaged, run it again."
+                )
             body.values, body.seconds, body.ended = tuple(values), took, line.startswith("# end")
             continue
         else:

@@ -36,7 +36,9 @@ def read(text: str, source: str) -> SwitchTree:
         raise BadInput(f"{source} is not YAML ({' '.join(str(error).split())[:120]}); correct it.") from None
     rows = whole.get("switches") if isinstance(whole, dict) else None
     if not isinstance(rows, dict) or not rows or set(whole) != {"switches"}:
-        raise BadInput(f"{source} is not a mapping with switches alone, by their names; write 'switches: {{leaf1: {{nodes: c[1-4]}}}}'.")
+        raise BadInput(
+            f"{source} is not a mapping with switches alone, by their names; write 'switches: {{leaf1: {{nodes: c[1-4]}}}}'."
+        )
     parents: dict[str, str] = {}
     nodes: dict[str, tuple[str, ...]] = {}
     for name, row in rows.items():

@@ -48,7 +48,9 @@ def tree_of(hosts: Mapping[str, Iterable[str]], links: Iterable[tuple[str, str]]
     groups: dict[str, list[str]] = {name: [name] for name in level}
     parents: dict[str, str] = {}
     while level:
-        above = sorted({other for name in level for member in groups[name] for other in neighbours.get(member, ()) if other not in height})
+        above = sorted(
+            {other for name in level for member in groups[name] for other in neighbours.get(member, ()) if other not in height}
+        )
         height.update(dict.fromkeys(above, max(height.values()) + 1))
         sides = _side_by_side(above, {name: {o for m in groups[name] for o in neighbours.get(m, ())} for name in level})
         for members, below in sides:
@@ -58,7 +60,9 @@ def tree_of(hosts: Mapping[str, Iterable[str]], links: Iterable[tuple[str, str]]
         level = [members[0] if not members[1:] else f"{members[0]}_and_{len(members) - 1}_more" for members, _ in sides]
     notes = []
     if several:
-        notes.append(f"{len(several)} hosts, {several[0]} first, are plugged into several switches; that of their first port counts")
+        notes.append(
+            f"{len(several)} hosts, {several[0]} first, are plugged into several switches; that of their first port counts"
+        )
     return SwitchTree(
         origin, {name: Switch(parents.get(name), tuple(leaf_nodes.get(name, ()))) for name in groups}, tuple(notes)
     )

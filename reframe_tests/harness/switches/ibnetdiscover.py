@@ -55,5 +55,7 @@ def read(text: str, source: str) -> SwitchTree:
     for guid, others in ports.items():
         if guid[0] == "H" and not _OF_SWITCH.search(titles[guid]):
             hosts.setdefault(names[guid], []).extend(names[other] for other in others if other[0] == "S")
-    links = [(names[guid], names[other]) for guid, others in ports.items() if guid[0] == "S" for other in others if other[0] == "S"]
+    links = [
+        (names[guid], names[other]) for guid, others in ports.items() if guid[0] == "S" for other in others if other[0] == "S"
+    ]
     return discovered.tree_of(hosts, links, IBNETDISCOVER, source)

@@ -46,7 +46,9 @@ def read(text: str, source: str) -> SwitchTree:
         # `scontrol` also lists, for a switch above others, all nodes below those.
         nodes[name] = () if children else tuple(hostlist.expand(row.get("nodes", "")))
     if not below:
-        raise BadInput(f"{source} describes no switch (SwitchName= or BlockName=); give the output of 'scontrol show topology'.")
+        raise BadInput(
+            f"{source} describes no switch (SwitchName= or BlockName=); give the output of 'scontrol show topology'."
+        )
     if lacking := sorted(set(parents) - set(below)):
         raise BadInput(f"{source} has switch {lacking[0]} below {parents[lacking[0]]} and does not describe it.")
     return SwitchTree(SLURM, {name: Switch(parents.get(name), nodes[name]) for name in below})

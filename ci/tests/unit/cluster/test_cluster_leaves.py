@@ -34,7 +34,9 @@ def test_without_leaves_nothing_changes() -> None:
     assert "Topology" not in slurm.slurm_conf(made, Path("/log"))
 
 
-@pytest.mark.parametrize(("compute", "asked", "leaf_size"), [(2, None, 0), (4, None, 0), (5, None, 4), (16, None, 4), (4, 2, 2), (8, 0, 0)])
+@pytest.mark.parametrize(
+    ("compute", "asked", "leaf_size"), [(2, None, 0), (4, None, 0), (5, None, 4), (16, None, 4), (4, 2, 2), (8, 0, 0)]
+)
 def test_clusters_of_more_than_four_have_leaves_unless_told_otherwise(compute: int, asked: int | None, leaf_size: int) -> None:
     assert plan.make(compute, "spread", leaf_size=asked).leaf_size == leaf_size
 
@@ -83,7 +85,9 @@ def test_names_fit_an_interface_up_to_the_largest_cluster() -> None:
     assert max(map(len, names)) <= 15
 
 
-@pytest.mark.parametrize(("more", "wanted"), [({"leaf_size": -1}, "leaf switch of -1"), ({"oversubscription": 0}, "oversubscription of 0")])
+@pytest.mark.parametrize(
+    ("more", "wanted"), [({"leaf_size": -1}, "leaf switch of -1"), ({"oversubscription": 0}, "oversubscription of 0")]
+)
 def test_impossible_leaves_are_refused(more: dict[str, float], wanted: str) -> None:
     with pytest.raises(BadInput, match=wanted):
         plan.make(4, "spread", **more)  # type: ignore[arg-type]

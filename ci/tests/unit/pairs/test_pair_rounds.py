@@ -20,7 +20,9 @@ def members(pairs: schedule.Round) -> list[int]:
 def test_all_pairs_are_there_once_in_disjoint_rounds(nodes: int) -> None:
     rounds = schedule.circle_rounds(nodes)
     assert len(rounds) == schedule.number_of_rounds(nodes, 0)
-    assert Counter(frozenset(pair) for pair in chain.from_iterable(rounds)) == Counter(map(frozenset, combinations(range(nodes), 2)))
+    assert Counter(frozenset(pair) for pair in chain.from_iterable(rounds)) == Counter(
+        map(frozenset, combinations(range(nodes), 2))
+    )
     for pairs in rounds:
         assert len(set(members(pairs))) == len(members(pairs)) == nodes // 2 * 2, "one has a round off at most"
     off = Counter(node for pairs in rounds for node in set(range(nodes)) - set(members(pairs)))
@@ -69,7 +71,9 @@ def test_two_nodes_are_one_round() -> None:
     assert schedule.make([(), ()], 0, 1) == ("all", [[(0, 1)]])
 
 
-@pytest.mark.parametrize(("nodes", "asked", "rounds"), [(16, 0, 15), (15, 0, 15), (16, 4, 4), (16, 99, 15), (1, 0, 0), (2, 5, 1)])
+@pytest.mark.parametrize(
+    ("nodes", "asked", "rounds"), [(16, 0, 15), (15, 0, 15), (16, 4, 4), (16, 99, 15), (1, 0, 0), (2, 5, 1)]
+)
 def test_how_many_rounds_are_known_in_advance(nodes: int, asked: int, rounds: int) -> None:
     assert schedule.number_of_rounds(nodes, asked) == rounds
     design, made = schedule.make(["x"] * nodes, asked, 1)

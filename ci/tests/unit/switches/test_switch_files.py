@@ -20,7 +20,9 @@ SHOWN = """SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=c[1-2]
 SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=c[3-4]
 SwitchName=spine Level=1 LinkSpeed=1 Nodes=c[1-4] Switches=leaf[1-2]
 """
-CONFIGURED = "# ours\nSwitchName=spine Switches=leaf[1-2]\nswitchname=leaf1 nodes=c1,c2 LinkSpeed=100\nSwitchName=leaf2 Nodes=c[3-4]\n"
+CONFIGURED = (
+    "# ours\nSwitchName=spine Switches=leaf[1-2]\nswitchname=leaf1 nodes=c1,c2 LinkSpeed=100\nSwitchName=leaf2 Nodes=c[3-4]\n"
+)
 BLOCKS = "BlockName=b1 BlockIndex=0 Nodes=c[1-2] BlockSize=2\nBlockName=b2 BlockIndex=1 Nodes=c[3-4] BlockSize=2\n"
 AGGREGATED = BLOCKS + "AggregatedBlock=b[1-2] BlockIndex=2 Nodes=c[1-4] BlockSize=4\n"
 DESCRIBED = 'switches:\n  spine: {switches: "leaf[1-2]"}\n  leaf1: {nodes: "c[1-2]"}\n  leaf2: {nodes: [c3, c4]}\n'
@@ -77,7 +79,9 @@ def written(tmp_path: Path, text: str) -> SwitchTree:
         (DESCRIBED, YAML, ("leaf1", "leaf2"), "spine"),
     ],
 )
-def test_the_same_fabric_in_every_kind_of_file(tmp_path: Path, text: str, origin: str, leaves: tuple[str, str], top: str | None) -> None:
+def test_the_same_fabric_in_every_kind_of_file(
+    tmp_path: Path, text: str, origin: str, leaves: tuple[str, str], top: str | None
+) -> None:
     tree = written(tmp_path, text)
     assert tree.origin == origin
     assert [tree.leaf_of[f"c{node}"] for node in (1, 2, 3, 4)] == [leaves[0], leaves[0], leaves[1], leaves[1]]

@@ -35,7 +35,12 @@ def test_links_go_up_to_the_switch_above_both_and_down_again() -> None:
 
 def test_a_part_has_only_what_is_above_it() -> None:
     part = TREE.only(["c1", "c4", "c9"])
-    assert dict(part.switches) == {"top": Switch(), "s1": Switch("top"), "leaf1": Switch("s1", ("c1",)), "leaf3": Switch("top", ("c4",))}
+    assert dict(part.switches) == {
+        "top": Switch(),
+        "s1": Switch("top"),
+        "leaf1": Switch("s1", ("c1",)),
+        "leaf3": Switch("top", ("c4",)),
+    }
 
 
 def test_it_is_stored_and_read() -> None:
