@@ -1,14 +1,14 @@
-"""What a fault needs for as long as it lasts, as a process inside the cluster: ``fault_process.py NAME relay|throttle|toggle ...``.
+"""What a fault needs for as long as it lasts, as a process in the cluster: ``fault_process.py NAME relay|throttle|toggle ...``.
 
 A program of its own, without imports of the project: it goes by the name it is given, and is killed by it.
 
 ``relay PORT SWITCH DELAY:LOSS DELAY:LOSS``
-    hands each frame that comes in at one interface out of the other, as a cable does, after a delay in us and unless it is one of
-    those that get lost; first of what the node behind ``PORT`` sends, then of what it receives. Frames keep the header that says
-    how the kernel is to cut them up and add their checksum (``packet(7)``, ``PACKET_VNET_HDR``); loss is that of wire frames.
+    hands each frame that comes in at one interface out of the other, as a cable does, after a delay in us and unless it is one
+    of those that get lost; first of what the node behind ``PORT`` sends, then of what it receives. Frames keep the header that
+    says how the kernel is to cut them up and add their checksum (``packet(7)``, ``PACKET_VNET_HDR``); lost are wire frames.
 ``throttle FRACTION LIBRARY...``
     lets processes that have loaded one of these libraries run for a fraction of each period, and stops them for the rest: what
-    a quota of a control group does (``cpu.cfs_quota_us``), without a control group of the host; with ``1``, once, lets them run.
+    a quota of a control group does (``cpu.cfs_quota_us``), without a control group of the host; with ``1`` it lets them run.
 ``toggle BAD GOOD LINES LINES``
     runs ``tc`` lines (apart by ``;``) in turn: the first for so many seconds, then the others.
 """

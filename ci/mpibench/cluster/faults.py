@@ -16,8 +16,8 @@ from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import daemons, lifecycle, link_faults, namespaces, network, state
-from .plan import HEAD
 from .link_faults import Fault, Record
+from .plan import HEAD
 from .state import Process, State
 
 #: libfaketime, as Debian and its relatives install it, for threaded programs (``faketime(1)``, "libfaketimeMT").

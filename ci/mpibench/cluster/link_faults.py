@@ -1,6 +1,6 @@
 """Faults of one node's link, processor or path, and of an uplink, as the analysis of a map of pairs is to name them.
 
-What must go on for as long as the fault does (dropping and delaying frames, stopping ranks, a link that is bad now and then) is a
+What must go on for as long as the fault does (losing and delaying frames, stopping ranks, a link that is bad now and then) is a
 process of the cluster (:mod:`.fault_process`), which is found again by its name.
 """
 

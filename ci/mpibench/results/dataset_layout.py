@@ -22,8 +22,8 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Version of the layout written here. The minor number counts added columns (1.1: ``cmdline`` and ``measurement`` of
-#: ``cases``; 1.2: its ``seconds`` and ``session_seconds``; 1.3: the tables of pair maps); the major one changes when a column gets another meaning. Files
-#: without a version are 1.0.
+#: ``cases``; 1.2: its ``seconds`` and ``session_seconds``; 1.3: the tables of pair maps); the major one changes when
+#: a column gets another meaning. Files without a version are 1.0.
 LAYOUT = "1.3"
 VERSION_KEY = "mpibench_layout"
 UNVERSIONED = "1.0"

@@ -11,8 +11,8 @@ from ..printable import format_bytes
 from ..samples import DeviceTraffic
 from ..switches.paths import name_of
 
-#: Beyond what the schedule has: headers (66 of 1514 bytes), acknowledgements of what came in (one of 66 bytes for two packets, to
-#: each packet at worst), what was lost and sent again; and the MPI's own start, steps and reports.
+#: Beyond what the schedule has: headers (66 of 1514 bytes), acknowledgements of what came in (one of 66 bytes for each packet
+#: at worst), what was lost and sent again; and the MPI's own start, steps and reports.
 MORE_SENT, MORE_ACKNOWLEDGED, MORE_BYTES = 1.15, 0.06, 8 << 20
 
 

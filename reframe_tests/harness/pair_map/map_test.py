@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,19 @@ from ..job.idle_nodes import node_count
 from ..pairs import output, schedule
 from ..pairs.pair_values import PairMap
 from ..results import job_files, measurement
-from ..samples import CONTRADICTED
+from ..samples import CONTRADICTED, MISSING
 from ..sites import site
 from ..suites import catalogue
-from ..switches import files, slurm
+from ..switches import files, hostlist, slurm
+from ..switches.paths import name_of
 from ..switches.tree import SwitchTree
 from ..vocabulary import BadInput
 from . import counted
 
 #: What Slurm says of its switches when the job starts; switches that a file describes, for the ranks.
 SLURM_FILE, PATHS_FILE = "switches-slurm.txt", "switches.txt"
+#: What srun says of a node that Slurm has lost (seen with 22.05).
+_NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
 #: Of a launch's limit: a map of slow links takes longer than one of good ones. Seconds of MPI's start and end.
 SLACK, START_S = 5, 60
 
@@ -129,9 +133,6 @@ class MapTest(MaintenanceTest):
             lines += [f"cat >{PATHS_FILE} <<'END_OF_FILE'", *rows, "END_OF_FILE"]
         elif "slurm" in scheduler or scheduler == "squeue":
             lines.append(f"scontrol show topology >{SLURM_FILE} 2>/dev/null || true")
-        if "slurm" in scheduler or scheduler == "squeue":
-            # What was measured before a node fails is kept, and the others go on.
-            self.job.options += ["--no-kill"]
         self.prerun_cmds = [*lines, *self.prerun_cmds]
         rounds = self.orders * schedule.number_of_rounds(self._nodes, self.rounds)
         getlogger().info(f"{self.display_name}: {rounds} rounds on {self._nodes} nodes, about {self._cost_s:.0f} s")
@@ -159,6 +160,17 @@ class MapTest(MaintenanceTest):
         outcome.add(launch, 1, CONTRADICTED, less)
         tree, said = self._find_tree(found)
         notes = [*notes, *said, *(tree.notes if tree else ()), f"expected to take {self._cost_s:.0f} s"]
+        values = tuple(one._replace(counted=_both(right, one.source, one.target)) for one in found.values)
+        silent = dict(found.silent)
+        if not found.whole:
+            error = job_files.beginning_of(Path(self.stagedir) / script.files_of(launch, 1).error)
+            silent |= dict.fromkeys(
+                _failed_nodes(error, found.nodes), f"failed after {len(found.values)} values, as Slurm says"
+            )
+            named = "".join(f"; {node} {why}" for node, why in silent.items())
+            outcome.add(launch, 1, MISSING, [f"the map ends after {len(found.values)} values{named}."])
+        pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree)
+        self.pair_map = pair_map.as_dict()
         if outcome.evidence:
             outcome.evidence = replace(
                 outcome.evidence,
@@ -166,10 +178,6 @@ class MapTest(MaintenanceTest):
                 sentences=tuple(outcome.sentences),
                 notes=(*outcome.evidence.notes, *(note.removesuffix(".") for note in notes)),
             )
-        values = tuple(one._replace(counted=_both(right, one.source, one.target)) for one in found.values)
-        silent = dict(found.silent)
-        pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree)
-        self.pair_map = pair_map.as_dict()
 
     def _find_tree(self, found: output.MapOutput) -> tuple[SwitchTree | None, list[str]]:
         """The switches above the nodes: as a file, Slurm or what the ranks were told has them; and what is wrong with these."""
@@ -183,6 +191,17 @@ class MapTest(MaintenanceTest):
             said.append(wrong)
         tree = tree or found.tree
         return (tree.only(found.nodes) if tree else None), said
+
+
+def _failed_nodes(error: str, nodes: Collection[str]) -> list[str]:
+    """Nodes of the job that srun says have failed."""
+    found: list[str] = []
+    for listed in _NODE_FAILURE.findall(error):
+        try:
+            found += [name for name in map(name_of, hostlist.expand(listed)) if name in nodes]
+        except BadInput:
+            continue
+    return found
 
 
 def _both(right: Mapping[str, bool], *nodes: str) -> bool | None:

@@ -3,12 +3,12 @@
 A program for the Python of a stack, with mpi4py and nothing else, under its launcher:
 ``python instrument.py --rounds 0 --orders 2 --seed 1 --latency 8x100 --bandwidth 1048576x3``.
 
-Rank 0 starts each step of a round when all that took part in the one before have reported it: a pair's latency both ways, then the bandwidth of
-all pairs in one direction, then in the other. Latency is half of a round trip of blocking calls, the median over the repetitions;
-bandwidth that of windows of messages into one buffer with an acknowledgement each, as Uniband of IMB has it, in which nobody
-waits longer than ``--patience``: a node that stops answering is named and left out, and the others go on. Ranks that take no part
-in a step sleep, and look now and then for the next. Each step's rows end with a checksum of all lines so far, so that
-what was measured before an untimely end can be used.
+Rank 0 starts each step of a round when all that took part in the one before have reported it: a pair's latency both ways, then
+the bandwidth of all pairs in one direction, then in the other. Latency is half of a round trip of blocking calls, the median
+over repetitions; bandwidth that of windows of messages into one buffer with an acknowledgement each, as Uniband of IMB has it,
+in which nobody waits longer than ``--patience``: a node that stops answering is named and left out, and the others go on, if
+the MPI lets them. Ranks that take no part in a step sleep, and look now and then for the next. Each step's rows end with a
+checksum of all lines so far, so that what was measured before an untimely end can be used.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 from mpi4py import MPI
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-from reframe_tests.harness.pairs import schedule  # noqa: E402
-from reframe_tests.harness.switches import paths  # noqa: E402
+from reframe_tests.harness.pairs import schedule
+from reframe_tests.harness.switches import paths
 
 TITLE = "# MPI pair map, format 1"
 WINDOW = 64
@@ -44,6 +44,8 @@ SPINS, WARM_UP_BYTES = 200, 1 << 16
 WARM_UP = 5
 #: Silent ranks after which nothing more is worth measuring.
 MOST_SILENT = 32
+#: Seconds for which others may report after one has said that its partner is silent.
+LATE_S = 1.0
 #: Seconds after which a rank gives up that hears nothing more: rank 0 is gone.
 HOUR_S = 3600
 GO, REPORT, GREET, PING, DATA, ACK = range(1, 7)
@@ -273,13 +275,11 @@ class Conductor:
         requests = {rank: self.comm.Irecv([reports[rank], MPI.DOUBLE], rank, REPORT) for rank in ranks}
         self.tell(number, ranks)
         status, own = self.rank.take_part(step._replace(pairs=pairs))
-        # Whoever waits for a silent partner reports after its own patience; then the partner has not.
-        if not wait_idly(list(requests.values()), time.monotonic() + 2 * self.rank.patience_s + 1):
+        if not self.await_reports(requests, reports):
             for rank, request in requests.items():
                 if not request.Test():
-                    partner = next((sum(pair) - rank for pair in pairs if rank in pair), None)
-                    with_whom = f" with {self.table.hosts[partner]}" if partner is not None else ""
-                    self.silent[rank] = f"did not answer in round {step.round}{with_whom}"
+                    partner = next(sum(pair) - rank for pair in pairs if rank in pair)
+                    self.silent[rank] = f"did not answer in round {step.round}, paired with {self.table.hosts[partner]}"
                     self.rank.left += [request, reports[rank]]
         values = {0: own}
         for rank in set(ranks) - set(self.silent):
@@ -288,6 +288,16 @@ class Conductor:
         if status == WRONG:
             give_up(f"wrong data were received in round {step.round}")
         return {rank: found for rank, found in values.items() if not self.is_alone(rank, pairs)}
+
+    def await_reports(self, requests: dict[int, Any], reports: dict[int, array[float]]) -> bool:
+        """Whether all report. Who waits for a silent partner does so after its own patience; then the partner is late already."""
+        deadline = time.monotonic() + 2 * self.rank.patience_s
+        while not wait_idly(list(requests.values()), min(deadline, time.monotonic() + LATE_S)):
+            alone = any(request.Test() and reports[rank][0] == ALONE for rank, request in requests.items())
+            if time.monotonic() > deadline:
+                return False
+            deadline = min(deadline, time.monotonic() + LATE_S) if alone else deadline
+        return True
 
     def is_alone(self, rank: int, pairs: list[tuple[int, int]]) -> bool:
         return any(rank in pair and set(pair) & set(self.silent) for pair in pairs)

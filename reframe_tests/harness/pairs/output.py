@@ -19,16 +19,16 @@ _HOST = r"[A-Za-z0-9_-]{1,64}"
 _HEAD = (
     re.compile(re.escape(TITLE)),
     re.compile(
-        r"# ([0-9]{1,6}) ranks, one a node; design (all|sampled), seed ([0-9]{1,18}), ([0-9]{1,7}) rounds, ([0-9]{1,4}) passes, "
-        r"([0-9]{1,4}) values; ([0-9]{1,9}) repetitions of ([0-9]{1,9}) B, ([0-9]{1,9}) messages of ([0-9]{1,12}) B"
+        r"# ([0-9]{1,6}) ranks, one a node; design (all|sampled), seed ([0-9]{1,18}), ([0-9]{1,7}) rounds, "
+        r"([0-9]{1,4}) passes, ([0-9]{1,4}) values; ([0-9]{1,9}) repetitions of ([0-9]{1,9}) B, ([0-9]{1,9}) messages of ([0-9]{1,12}) B"
     ),
     re.compile(r"# (?:switches as (Slurm|the site) has them|the switches are not known)"),
     re.compile(rf"# nodes: ([0-9]+:{_HOST}\([A-Za-z0-9_.-]+\)(?: [0-9]+:{_HOST}\([A-Za-z0-9_.-]+\))*)"),
     re.compile(r"# order round phase source target quantity bytes repeat value"),
 )
 _ROW = re.compile(
-    rf"([0-9]{{1,4}}) ([0-9]{{1,7}}) ([12]) ([0-9]{{1,6}}) ([0-9]{{1,6}}) ({LATENCY}|{BANDWIDTH}) ([0-9]{{1,12}}) ([0-9]{{1,4}}) "
-    r"(-|[0-9]{1,12}\.[0-9]{3})"
+    rf"([0-9]{{1,4}}) ([0-9]{{1,7}}) ([12]) ([0-9]{{1,6}}) ([0-9]{{1,6}}) ({LATENCY}|{BANDWIDTH}) ([0-9]{{1,12}}) "
+    r"([0-9]{1,4}) (-|[0-9]{1,12}\.[0-9]{3})"
 )
 _SO_FAR = re.compile(r"# so far: ([0-9]{1,9}) rows, CRC-32 ([0-9a-f]{8})")
 _SILENT = re.compile(rf"# silent: ({_HOST}): (.{{1,200}})")

@@ -17,7 +17,7 @@ from ..vocabulary import BadInput
 
 #: Quantities of a map, keys of :data:`vocabulary.QUANTITIES`.
 LATENCY, BANDWIDTH = QUANTITIES = ("latency_us", "bandwidth_mb_per_s")
-#: How pairs were chosen: each with each (circle method), or random perfect matchings, stratified by switch where these are known.
+#: How pairs were chosen: each with each (circle method), or random perfect matchings, by switch where these are known.
 ALL_PAIRS, SAMPLED = DESIGNS = ("all", "sampled")
 #: Of the stored record; a reader refuses a newer one.
 VERSION = 1

@@ -1,4 +1,4 @@
-"""What ``ibnetdiscover(8)`` writes (infiniband-diags): a block for each switch and channel adapter, a line for each cabled port.
+"""What ``ibnetdiscover(8)`` writes (infiniband-diags): a block for each switch and adapter, a line for each cabled port.
 
 A block begins with ``Switch 36 "S-0002..." # "NAME" ...`` or ``Ca 1 "H-0002..." # "HOST HCA-1"``; its lines are
 ``[1] "H-0002..."[1](GUID) # "HOST HCA-1" lid 5 4xEDR``. Hosts are the first word of an adapter's description.

@@ -1,4 +1,4 @@
-"""Switches above a node, as Slurm tells each task, or a site in a variable. Pure Python: instruments run it under a stack's own.
+"""Switches above a node, as Slurm tells each task, or a site in a variable. Pure Python: instruments run it, too.
 
 Slurm: ``SLURM_TOPOLOGY_ADDR`` and its pattern (srun(1)). A site: ``MPIBENCH_SWITCHES``, switches with patterns of their hosts:
 ``leaf1=cn0*,cn10;leaf2=cn1?``; with those above, ``spine.leaf1=...``.

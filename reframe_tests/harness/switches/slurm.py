@@ -1,7 +1,7 @@
 """Switches as Slurm has them: ``topology.conf(5)`` and ``scontrol show topology`` of topology/tree and topology/block.
 
-Both are lines of ``Key=value``. Blocks are leaves without anything above them (their nodes are close to each other; how blocks are
-joined, Slurm does not say), unless a line aggregates them.
+Both are lines of ``Key=value``. Blocks are leaves without anything above them (their nodes are close to each other; how blocks
+are joined, Slurm does not say), unless a line aggregates them.
 """
 
 from __future__ import annotations

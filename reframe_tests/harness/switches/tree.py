@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from ..vocabulary import BadInput
@@ -89,7 +90,7 @@ class SwitchTree:
         if not shared:
             return ()
         stations = [source, *reversed(up[shared:]), up[shared - 1], *down[shared:], target]
-        return tuple(zip(stations[:-1], stations[1:], strict=True))
+        return tuple(pairwise(stations))
 
     def only(self, nodes: Iterable[str]) -> SwitchTree:
         """The tree with these nodes alone, and the switches above them."""

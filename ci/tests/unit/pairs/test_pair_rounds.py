@@ -45,7 +45,7 @@ def test_a_sample_is_perfect_matchings_that_know_the_switches(leaves: list[str],
         elif len(sizes) > 1:
             there = Counter(leaves[node] for node in members(pairs))
             assert alike <= max(0, max(there.values()) - len(pairs)), "apart as far as that goes"
-    off = Counter({node: 0 for node in range(nodes)})
+    off = Counter(dict.fromkeys(range(nodes), 0))
     off.update(node for pairs in found for node in set(range(nodes)) - set(members(pairs)))
     assert max(off.values()) - min(off.values()) <= 1, "rounds off are shared out"
 

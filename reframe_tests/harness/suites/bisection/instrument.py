@@ -25,7 +25,7 @@ from typing import Any
 from mpi4py import MPI
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
-from reframe_tests.harness.switches.paths import described_switches, name_of, switches_of  # noqa: E402
+from reframe_tests.harness.switches.paths import described_switches, name_of, switches_of
 
 TITLE = "# MPI bisection, format 1"
 WINDOW = 64

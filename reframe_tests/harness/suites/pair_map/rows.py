@@ -1,4 +1,4 @@
-"""Pairs of nodes, each with each or a sample, in rounds: rows, plan and command line. Metrics sum up; the map is stored apart."""
+"""Pairs of nodes, each with each or a sample, in rounds: rows, plan and command line. Metrics sum up a map."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SIZES = at_levels(
 #: Group to what it measures and its invocations.
 GROUPS: Mapping[str, Group] = {
     NAME: Group(
-        "Latency and bandwidth of pairs of nodes in rounds of disjoint pairs: the map that locates a slow node, cable or switch",
+        "Latency and bandwidth of pairs of nodes in rounds of disjoint pairs, to locate a slow node, cable or switch",
         (Plan("map", PROGRAM, (LATENCY, BANDWIDTH), _SIZES),),
     ),
 }
