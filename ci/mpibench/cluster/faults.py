@@ -204,8 +204,17 @@ def heal(say: lifecycle.Say) -> None:
                 lifecycle.boot(cluster, node)
                 state.save(cluster)
                 say(f"node {node.name} is back")
+        _resume_nodes(cluster)
         lifecycle.serve(cluster, say)
         _free_nodes(cluster)
+
+
+def _resume_nodes(cluster: State) -> None:
+    """Take back into service what Slurm has drained by itself, since a job's processes did not end in time."""
+    for name, word in daemons.node_states(cluster).items():
+        if word.startswith("drain"):
+            head = cluster.node_process(HEAD)
+            namespaces.run(cluster, head, ["scontrol", "update", f"NodeName={name}", "State=RESUME"])
 
 
 def _free_nodes(cluster: State) -> None:
