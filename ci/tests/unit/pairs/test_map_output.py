@@ -1,0 +1,160 @@
+"""The output of a pair map's instrument: whole, cut off, damaged, with a silent node; and its summary as records."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import zlib
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reframe_tests.harness.pairs import instrument_path, output, schedule
+from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.suites.records import OutputError
+from reframe_tests.harness.switches.tree import SLURM, YAML, Switch
+from reframe_tests.harness.vocabulary import BadInput
+
+SUITE = catalogue.SUITES["pair_map"]
+
+
+@pytest.fixture(scope="module")
+def program() -> Any:
+    """The instrument without MPI."""
+    stand_in = ModuleType("mpi4py")
+    stand_in.MPI = SimpleNamespace(Exception=RuntimeError)  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "mpi4py", stand_in)
+        return SimpleNamespace(**runpy.run_path(str(instrument_path.PATH)))
+
+
+def made(nodes: int = 3, orders: int = 2, *, leaves: bool = True, origin: str = "Slurm", silent: int | None = None) -> str:
+    """An output as the instrument writes it; a latency is 10 us and a bandwidth 100 MB/s but for what node 0 sends, half."""
+    paths = [f"spine.leaf{node // 2 + 1}" if leaves else "-" for node in range(nodes)]
+    rounds = schedule.circle_rounds(nodes)
+    lines = [
+        output.TITLE,
+        f"# {nodes} ranks, one a node; design all, seed 1, {len(rounds)} rounds, {orders} passes, 1 values; "
+        "100 repetitions of 8 B, 3 messages of 1048576 B",
+        f"# switches as {origin} has them" if leaves else "# the switches are not known",
+        "# nodes: " + " ".join(f"{node}:n{node}({path})" for node, path in enumerate(paths)),
+        "# order round phase source target quantity bytes repeat value",
+    ]
+    text, rows, number = "", 0, 0
+    for order in range(1, orders + 1):
+        for pairs in schedule.in_order(rounds, order, 1):
+            number += 1
+            for quantity, size in ((LATENCY, 8), (BANDWIDTH, 1 << 20)):
+                for phase in (1, 2):
+                    for one, other in (pair[:: 3 - 2 * phase] for pair in pairs):
+                        value = "10.000" if quantity == LATENCY else "50.000" if one == 0 else "100.000"
+                        value = "-" if silent in (one, other) else value
+                        lines.append(f"{order} {number} {phase} {one} {other} {quantity} {size} 1 {value}")
+                        rows += 1
+            text = "".join(f"{line}\n" for line in lines if not line.startswith("# so far"))
+            lines.append(f"# so far: {rows} rows, CRC-32 {zlib.crc32(text.encode()):08x}")
+    if silent is not None:
+        lines.append(f"# silent: n{silent}: did not answer in round 1")
+        text += lines[-1] + "\n"
+    end = [
+        f"# took {number / 10:.1f} s",
+        f"# end: {rows} rows, received data all right, CRC-32 {zlib.crc32(text.encode()):08x}",
+    ]
+    return "\n".join([*lines, *end]) + "\n"
+
+
+def test_a_whole_output() -> None:
+    found = output.read(made(), "map.1.out")
+    assert (found.whole, found.design, found.rounds, found.silent, found.seconds) == (True, "all", 6, {}, 0.6)
+    assert found.nodes == ("n0", "n1", "n2")
+    assert len(found.values) == 3 * 2 * 2 * 2
+    assert found.tree is not None and found.tree.origin == SLURM
+    assert found.tree.switches["leaf1"] == Switch("spine", ("n0", "n1"))
+    other = output.read(made(origin="the site"), "map.1.out").tree
+    assert other is not None and other.origin == YAML
+    assert output.read(made(leaves=False), "map.1.out").tree is None
+
+
+def test_its_summary_is_records() -> None:
+    latency, bandwidth = SUITE.parse(made(4), "map.1.out")
+    assert (latency.benchmark, latency.message_bytes, latency.ranks, latency.values["latency_p50_us"]) == (
+        "Pair_latency",
+        8,
+        4,
+        10,
+    )
+    assert bandwidth.values == {"bandwidth_p50_mb_per_s": 100.0, "bandwidth_slowest_mb_per_s": 50.0}
+    # 12 directions in 2 passes, each 3 messages of a rank and 100 round trips.
+    assert (bandwidth.repetitions, latency.repetitions) == (12 * 2 * 3 // 4, 12 * 2 * 2 * 100 // 4)
+    said = SUITE.said(made(4))
+    assert said.hosts == {0: "n0", 1: "n1", 2: "n2", 3: "n3"}
+    assert said.notes == ("48 values of pairs (all) in 6 rounds in 1 s; switches from slurm",)
+
+
+def test_two_nodes() -> None:
+    found = output.read(made(2, 1), "map.1.out")
+    assert found.whole and len(found.values) == 4
+    assert {(one.source, one.target) for one in found.values} == {("n0", "n1"), ("n1", "n0")}
+
+
+def test_a_map_that_was_cut_off_is_kept_up_to_its_last_checksum() -> None:
+    text = made(4)
+    found = output.read(text[: text.index("# so far: 16 rows") + 30] + "1 3 1 0 1 lat", "map.1.out")
+    assert not found.whole
+    assert len(found.values) in (8, 16)
+    with pytest.raises(OutputError, match="cut off"):
+        SUITE.parse(text[: text.rindex("# end")], "map.1.out")
+
+
+def test_a_silent_node_is_named_and_its_pairs_have_no_value() -> None:
+    text = made(4, silent=2)
+    found = output.read(text, "map.1.out")
+    assert found.silent == {"n2": "did not answer in round 1"}
+    assert {one.value is None for one in found.values if "n2" in (one.source, one.target)} == {True}
+    assert {one.value is None for one in found.values if "n2" not in (one.source, one.target)} == {False}
+    with pytest.raises(OutputError, match="n2"):
+        SUITE.parse(text, "map.1.out")
+
+
+def test_lines_of_others_are_passed_over() -> None:
+    text = made()
+    assert output.read(f"a warning\n{text}".replace("# so far: 4", "libmpi: hello\n# so far: 4", 1), "x").whole
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace("100.000", "999.000", 1), "do not fit together"),
+        (lambda text: text.replace("1:n1", "1:n0", 1), "not those of 3 ranks"),
+        (lambda text: text.replace(output.TITLE, "# another"), "no title"),
+        (lambda text: text.replace("# order round", "# round order"), "the head is not"),
+        (lambda text: text.replace("1 1 1 ", "1 1 1 9", 1), "no pair|do not fit"),
+    ],
+)
+def test_damage_is_one_sentence(change: Any, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        output.read(change(made()), "map.1.out")
+
+
+def test_the_instrument_takes_each_pair_both_ways_in_every_pass(program: Any) -> None:
+    steps = program.steps_of(schedule.circle_rounds(5), 2, 1, 0)
+    assert [step.quantity for step in steps[:3]] == [LATENCY, BANDWIDTH, BANDWIDTH]
+    assert steps[1].pairs == [pair[::-1] for pair in steps[2].pairs] == steps[0].pairs
+    assert max(step.round for step in steps) == 10
+    alone = program.steps_of(schedule.circle_rounds(4), 1, 1, 1)
+    assert [len(step.pairs) for step in alone[:4]] == [1, 1, 2, 2], "where cores are shared, one latency at a time"
+
+
+def test_the_instrument_prints_what_is_read(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    table = program.Table(["n0", "n1"], {LATENCY: 8, BANDWIDTH: 1 << 20}, 1)
+    for line in made(2, 1).splitlines()[:5]:
+        table.say(line)
+    steps = program.steps_of(schedule.circle_rounds(2), 1, 1, 0)
+    table.add(steps[0], {0: [7.5], 1: [7.25]})
+    table.add(steps[1], {steps[1].pairs[0][0]: [11.5]})
+    table.add(steps[2], {})
+    found = output.read(capsys.readouterr().out, "map.1.out")
+    assert [one.value for one in found.values if one.quantity == BANDWIDTH] == [11.5, None]
+    assert {one.value for one in found.values if one.quantity == LATENCY} == {7.5, 7.25}
