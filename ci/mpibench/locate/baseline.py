@@ -1,0 +1,131 @@
+"""What healthy pairs of one class reach, and how much slower each observation is than that.
+
+slowness of an observation
+    = level of its class + drift of its moment + node that sends + node that receives + links between switches + pair + noise,
+    additive on the log scale, where all but the first two and the noise are 0 unless something is wrong.
+
+A class holds the pairs that should be alike: the same distance in the tree of switches and the same kinds of nodes. Its level is
+that of its fastest quarter at least, so that it holds while less than three quarters of a small map are slow: of four nodes one
+slow one is in half of all pairs. The drift of a moment is the median over all pairs that were measured then. Neither is what the
+error rates rest on, which count ranks only (:mod:`.search`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.stats
+
+from .observations import Flags, Floats, Integers, Observations, Places, numbered
+
+#: A level is sought above this share of the fastest, and among what lies within so many times their spread.
+_FASTEST, _REACH = 0.25, 4.0
+#: Moments with fewer observations than this have no drift of their own: one slow pair would be a part of it.
+_LEAST_AT_A_MOMENT = 8
+#: Classes with fewer observations are too small to judge one of them by the others.
+LEAST_OF_A_CLASS = 4
+#: As the median absolute deviation of a normal distribution is related to its standard deviation.
+_NORMAL = 1.4826
+
+
+@dataclass(frozen=True)
+class Level:
+    """One class of pairs.
+
+    :param distance: switch levels that a message climbs: 0 below one leaf.
+    :param kinds: of source and target; ``("", "")`` where all nodes are alike.
+    :param slowness: what its healthy pairs have, log scale.
+    :param count: observations.
+    :param blocks: pairs of switches it has observations of.
+    """
+
+    distance: int
+    kinds: tuple[str, str]
+    slowness: float
+    count: int
+    blocks: int
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """How much slower each observation is than its class, log scale.
+
+    :param stratum: class of each observation, a place in ``levels``.
+    :param spread: standard deviation of the middle of the residuals.
+    """
+
+    levels: tuple[Level, ...]
+    stratum: Integers
+    excess: Floats
+    spread: float
+
+
+def distances(seen: Observations, places: Places) -> Integers:
+    """How many switch levels the message of each observation climbs; those of nodes without a switch count as the farthest."""
+    far = np.zeros(len(seen), dtype=np.intp)
+    for switch_of in places.levels(seen.nodes):
+        _, number = numbered(switch_of)
+        unknown = np.array([not name for name in switch_of])
+        ends = number[seen.source], number[seen.target]
+        far += (ends[0] != ends[1]) | unknown[seen.source]
+    return far
+
+
+def residuals(seen: Observations, places: Places, kinds: Mapping[str, str]) -> Residuals:
+    """Levels of all classes, and what is left without them and without the drift.
+
+    :param kinds: node to its kind, where there are several.
+    """
+    distance = distances(seen, places)
+    kind = [kinds.get(node, "") for node in seen.nodes]
+    _, kind_number = numbered(kind)
+    leaves = numbered([places.leaf(node) for node in seen.nodes])[1]
+    many = int(kind_number.max(initial=0)) + 1
+    code = (distance * many + kind_number[seen.source]) * many + kind_number[seen.target]
+    _, stratum = np.unique(code, return_inverse=True)
+    block = leaves[seen.source] * (int(leaves.max(initial=0)) + 1) + leaves[seen.target]
+    levels = []
+    excess = np.empty(len(seen))
+    for number in range(int(stratum.max(initial=-1)) + 1):
+        there = np.flatnonzero(stratum == number)
+        level = level_of(seen.slowness[there])
+        excess[there] = seen.slowness[there] - level
+        first = there[0]
+        pair = kind[seen.source[first]], kind[seen.target[first]]
+        levels.append(Level(int(distance[first]), pair, level, len(there), len(np.unique(block[there]))))
+    excess -= drift(excess, seen.moment)
+    return Residuals(tuple(levels), stratum.astype(np.intp), excess, spread(excess))
+
+
+def level_of(slowness: Floats) -> float:
+    """The middle of the fastest observations that lie together; of at most three quarters that are slower nothing is in it."""
+    low, quarter = np.quantile(slowness, [_FASTEST / 2, _FASTEST], method="lower")
+    room = _REACH * max(float(quarter - low) / float(np.diff(scipy.stats.norm.ppf([_FASTEST / 2, _FASTEST]))[0]), 1e-3)
+    return float(np.median(slowness[slowness <= quarter + room]))
+
+
+def drift(excess: Floats, moment: Integers) -> Floats:
+    """For each observation the median of all of its moment: what came and went for all."""
+    order = np.lexsort((excess, moment))
+    counts = np.bincount(moment)
+    ends = np.cumsum(counts)
+    middle = np.zeros(len(counts))
+    enough = counts >= _LEAST_AT_A_MOMENT
+    starts = (ends - counts)[enough]
+    ordered = excess[order]
+    low, high = starts + (counts[enough] - 1) // 2, starts + counts[enough] // 2
+    middle[enough] = (ordered[low] + ordered[high]) / 2
+    return middle[moment]
+
+
+def spread(excess: Floats) -> float:
+    """Standard deviation of the middle half, as if it were normal; 0 of nothing."""
+    return float(_NORMAL * np.median(np.abs(excess - np.median(excess)))) if len(excess) else 0.0
+
+
+def too_small(found: Residuals) -> Flags:
+    """Observations of classes with fewer than :data:`LEAST_OF_A_CLASS`."""
+    counts = np.array([level.count for level in found.levels])
+    return counts[found.stratum] < LEAST_OF_A_CLASS if len(counts) else np.zeros(0, dtype=bool)
