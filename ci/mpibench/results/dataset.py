@@ -1,20 +1,22 @@
 """Sessions as a Parquet dataset, so that results outlive the machine's database and any tool can read them.
 
-Two tables, each partitioned the way Hive does it (``<table>/system=<name>/date=<UTC day>/<session>.parquet``; the
+Tables, each partitioned the way Hive does it (``<table>/system=<name>/date=<UTC day>/<session>.parquet``; the
 partition columns are in the path, not in the files):
 
 ``samples``
     one row per repeat x metric x message size, of every case that measured anything, whatever its evidence says;
 ``cases``
     one row per test case, also of those that were skipped or failed before they measured, so that what is missing
-    can be judged later.
+    can be judged later;
+``pairs`` and ``pair_maps``
+    of sessions with maps of pairs: one row per value of a pair of nodes, and one per map, with the switches.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,12 +25,25 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.evidence import link_state
+from reframe_tests.harness.pairs.pair_values import PairMap, PairValue
 from reframe_tests.harness.samples import PROVEN, STATUSES
+from reframe_tests.harness.switches.tree import Switch, SwitchTree
 from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 
 from .. import whole_file
 from . import job_times, unreadable
-from .dataset_layout import CASE_COLUMNS, CASES_SCHEMA, LAYOUT, SAMPLES_SCHEMA, VERSION_KEY, scan
+from .dataset_layout import (
+    CASE_COLUMNS,
+    CASES_SCHEMA,
+    LAYOUT,
+    PAIR_MAPS_SCHEMA,
+    PAIRS_SCHEMA,
+    SAMPLES_SCHEMA,
+    VERSION_KEY,
+    find_files,
+    scan,
+    scan_files,
+)
 from .sessions import Case, Session, read_session, session_starts, systems_of
 
 
@@ -50,6 +65,17 @@ class Summary:
     def __str__(self) -> str:
         unproven = f", {self.unproven_rows} of them without proof" if self.unproven_rows else ""
         return f"{self.out_dir}: {self.sessions} sessions, {self.cases} cases, {self.rows} values{unproven}"
+
+
+@dataclass(frozen=True)
+class StoredPairMap:
+    """A map of pairs of the dataset.
+
+    :param case: what the dataset says of its case (``dataset_layout.CASE_COLUMNS``), and ``system``.
+    """
+
+    case: Mapping[str, Any]
+    pair_map: PairMap
 
 
 class RefusedSessions(BadInput):
@@ -162,12 +188,45 @@ def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
     ]
 
 
+def _pair_tables(session: Session, cases: Iterable[Case]) -> dict[str, pl.DataFrame]:
+    """The tables of maps of pairs, where a case has one."""
+    maps = [(_case_values(session, case), found) for case in cases for found in [case.pair_map] if found]
+    if not maps:
+        return {}
+    values = [(number, *row) for number, (_, found) in enumerate(maps) for row in found.values]
+    fields = {"number": pl.Int32(), **{name: PAIRS_SCHEMA[name] for name in PairValue._fields}}
+    measured = pl.DataFrame(values, schema=fields, orient="row")
+    described = pl.DataFrame([about for about, _ in maps], schema=CASE_COLUMNS, orient="row")
+    rows = [
+        {
+            **about,
+            "design": found.design,
+            "seed": found.seed,
+            "rounds": found.rounds,
+            "hosts": list(found.nodes),
+            "silent": [{"node": node, "why": why} for node, why in found.silent.items()],
+            "origin": found.tree.origin if found.tree else None,
+            "notes": list(found.tree.notes) if found.tree else [],
+            "switches": [
+                {"name": name, "parent": switch.parent, "nodes": list(switch.nodes)}
+                for name, switch in (found.tree.switches.items() if found.tree else ())
+            ],
+        }
+        for about, found in maps
+    ]
+    return {
+        "pairs": measured.hstack(described[measured["number"]]).select(PAIRS_SCHEMA.names()),
+        "pair_maps": pl.DataFrame(rows, schema=PAIR_MAPS_SCHEMA, orient="row"),
+    }
+
+
 def tables(session: Session, system: str) -> dict[str, pl.DataFrame]:
-    """Both tables of one session on one system, without the partition columns."""
+    """The tables of one session on one system, without the partition columns."""
     cases = [case for case in session.cases if case.system == system]
     return {
         "samples": _samples_table(session, cases),
         "cases": pl.DataFrame(_case_rows(session, cases), schema=CASES_SCHEMA, orient="row"),
+        **_pair_tables(session, cases),
     }
 
 
@@ -272,3 +331,33 @@ def load_cases(out_dir: str | Path, systems: Sequence[str] | None = None) -> pl.
     :raises BadInput: no dataset, or a damaged file.
     """
     return scan(out_dir, "cases", systems)
+
+
+def load_pair_maps(
+    out_dir: str | Path, *, sessions: Sequence[str] | None = None, systems: Sequence[str] | None = None
+) -> list[StoredPairMap]:
+    """Maps of pairs, oldest first, whatever their evidence; none where nothing of the kind was measured.
+
+    :param sessions: only these session ids.
+    :raises BadInput: a damaged file.
+    """
+    frames = {}
+    for table in ("pair_maps", "pairs"):
+        found = find_files(Path(out_dir), table, systems)
+        wanted = {path: path.stem for path in (*found.readable, *found.refused) if sessions is None or path.stem in sessions}
+        if refused := [found.refused[path] for path in wanted if path in found.refused]:
+            raise BadInput(refused[0])
+        frames[table] = scan_files(list(wanted), table).collect()
+    values = frames["pairs"].select("session", "case", *PairValue._fields).partition_by("session", "case", as_dict=True)
+    maps = []
+    for row in frames["pair_maps"].sort("started", "case").iter_rows(named=True):
+        tree = None
+        if row["origin"]:
+            switches = {one["name"]: Switch(one["parent"], tuple(one["nodes"])) for one in row["switches"]}
+            tree = SwitchTree(row["origin"], switches, tuple(row["notes"]))
+        own = values.get((row["session"], row["case"]))
+        pairs = () if own is None else tuple(PairValue(*one) for one in own.select(PairValue._fields).iter_rows())
+        silent = {one["node"]: one["why"] for one in row["silent"]}
+        found_map = PairMap(row["design"], row["seed"], row["rounds"], tuple(row["hosts"]), silent, pairs, tree)
+        maps.append(StoredPairMap({name: row[name] for name in (*CASE_COLUMNS, "system")}, found_map))
+    return maps

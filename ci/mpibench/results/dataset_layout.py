@@ -22,9 +22,9 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
 #: Version of the layout written here. The minor number counts added columns (1.1: ``cmdline`` and ``measurement`` of
-#: ``cases``; 1.2: its ``seconds`` and ``session_seconds``); the major one changes when a column gets another meaning. Files
+#: ``cases``; 1.2: its ``seconds`` and ``session_seconds``; 1.3: the tables of pair maps); the major one changes when a column gets another meaning. Files
 #: without a version are 1.0.
-LAYOUT = "1.2"
+LAYOUT = "1.3"
 VERSION_KEY = "mpibench_layout"
 UNVERSIONED = "1.0"
 
@@ -105,15 +105,51 @@ CASES_SCHEMA = pl.Schema(
     }
 )
 
+#: ``pairs``: one row per value of a pair of nodes (:class:`~reframe_tests.harness.pairs.pair_values.PairValue`).
+PAIRS_SCHEMA = pl.Schema(
+    {
+        **CASE_COLUMNS,
+        "order": pl.Int32,  # pass over all rounds, from 1
+        "round": pl.Int32,  # from 1, through all passes
+        "phase": pl.Int32,  # rows of one order, round, phase and quantity were measured at the same time
+        "source": pl.String,  # node that sends, or starts the ping-pong
+        "target": pl.String,
+        "quantity": pl.String,
+        "message_bytes": pl.Int64,
+        "repeat": pl.Int32,  # from 1
+        "value": pl.Float64,  # us or MB/s; null where the pair was to be measured and was not
+        "counted": pl.Boolean,  # the bytes of both nodes are those of the schedule; null: not known
+    }
+)
+
+_SWITCH = pl.Struct({"name": pl.String, "parent": pl.String, "nodes": pl.List(pl.String)})
+
+#: ``pair_maps``: one row per map of pairs.
+PAIR_MAPS_SCHEMA = pl.Schema(
+    {
+        **CASE_COLUMNS,
+        "design": pl.String,  # all, sampled
+        "seed": pl.Int64,
+        "rounds": pl.Int32,  # planned, in all passes
+        "hosts": pl.List(pl.String),  # in the order of their ranks
+        "silent": pl.List(pl.Struct({"node": pl.String, "why": pl.String})),  # stopped answering
+        "origin": pl.String,  # of the tree of switches; null without one
+        "notes": pl.List(pl.String),  # on how the tree was read
+        "switches": pl.List(_SWITCH),
+    }
+)
+
 #: Column of ``cases`` that begins with the name of the test.
 TEST = "name"
 
-SCHEMAS = {"samples": SAMPLES_SCHEMA, "cases": CASES_SCHEMA}
+SCHEMAS = {"samples": SAMPLES_SCHEMA, "cases": CASES_SCHEMA, "pairs": PAIRS_SCHEMA, "pair_maps": PAIR_MAPS_SCHEMA}
 
 #: Without these a row says nothing.
 REQUIRED = {
     "samples": ("session", "started", "case", "evidence", "benchmark", "quantity", "unit", "value"),
     "cases": ("session", "started", "case", "stack", "result", "evidence"),
+    "pairs": ("session", "case", "evidence", "order", "round", "source", "target", "quantity", "value"),
+    "pair_maps": ("session", "case", "evidence", "design", "hosts", "switches"),
 }
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness import former_names
+from reframe_tests.harness.pairs.pair_values import PairMap, read_pair_map
 from reframe_tests.harness.printable import one_line, printable_data
 from reframe_tests.harness.samples import MISSING, Evidence, ReferenceCheck, Sample, read_evidence, read_gates, read_samples
 from reframe_tests.harness.vocabulary import BadInput
@@ -61,6 +62,7 @@ class Case:
     :param entry: the test case entry as ReFrame stored it, for everything that has no field here.
     :param condition: what the test says it ran under; empty if it failed before that was known.
     :param samples: measured values; empty for skipped cases and those that failed before parsing.
+    :param pair_map: values of pairs of nodes; ``None`` for all tests but that of them.
     :param proof: evidence; ``None`` if the case got no further than its set-up, or is not a measurement.
     """
 
@@ -71,6 +73,7 @@ class Case:
     samples: tuple[Sample, ...]
     proof: Evidence | None
     gates: tuple[ReferenceCheck, ...]
+    pair_map: PairMap | None = None
 
     def _text(self, key: str) -> str:
         return one_line(self._paragraph(key))
@@ -299,13 +302,11 @@ def _cases(report: Mapping[str, Any], where: str) -> Iterator[Case]:
             if any(not isinstance(entry.get(key), str) for key in ("uuid", "result", "system")):
                 raise BadInput(f"{place} lacks uuid, result or system: it is not a complete ReFrame test case.")
             case = Case(
-                uuid=entry["uuid"],
-                run=number,
-                entry=entry,
-                condition=condition,
+                *(entry["uuid"], number, entry, condition),
                 samples=read_samples(_defined(entry, "samples"), place),
                 proof=read_evidence(_defined(entry, "proof"), place),
                 gates=read_gates(_defined(entry, "gates"), place),
+                pair_map=read_pair_map(_defined(entry, "pair_map"), place),
             )
             yield case
             yield from _paired(case, place)

@@ -23,6 +23,8 @@ FLOORS = {
         ("mpis",),
         ("launchers", "schedulers"),
         ("schema",),
+        ("switches",),
+        ("pairs",),
         ("stacks",),
         ("suites",),
         ("evidence",),
@@ -32,7 +34,7 @@ FLOORS = {
         ("results",),
         ("fabric_test", "preflight"),
         ("memory", "sharing"),
-        ("cascade",),
+        ("cascade", "pair_map"),
     ),
     "mpibench": (
         ("whole_file", "statistics"),
@@ -219,6 +221,7 @@ def test_a_leaf_knows_the_base_class_and_nobody_knows_a_leaf() -> None:
         ("reframe_tests.harness.memory.memory_test", "MemoryTest"),
         ("reframe_tests.harness.sharing.sharing_test", "SharingTest"),
         ("reframe_tests.harness.cascade.pair_test", "PairTest"),
+        ("reframe_tests.harness.pair_map.map_test", "MapTest"),
     }
     of_parameters = {("reframe_tests.harness.job.idle_nodes", "node_count")}
     assert of_leaves == {*(("reframe_tests.harness.fabric_test", name) for name in bases), *of_nodes, *of_parameters}

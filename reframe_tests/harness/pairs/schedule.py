@@ -1,0 +1,105 @@
+"""Rounds of disjoint pairs. Pure Python without imports of the project: the instrument runs it under a stack's own Python.
+
+All pairs: the circle method (round-robin tournament; Kirkman 1847): N - 1 rounds of N / 2 pairs for an even number of nodes, N
+rounds for an odd one, in which each node has one round off. A sample: random perfect matchings; where the switches are known
+every third round keeps pairs below one switch as far as that goes, and the others part them as far as that goes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Sequence
+
+#: Pairs of node numbers, the first of which is the first to send.
+Round = list[tuple[int, int]]
+#: Of so many rounds of a sample the first keeps pairs below one switch.
+WITHIN_EACH = 3
+#: Random draws of a round, of which the one with the fewest repeated pairs is taken.
+DRAWS = 8
+
+
+def circle_rounds(nodes: int) -> list[Round]:
+    """Every pair of ``nodes`` numbers once, in rounds of disjoint pairs."""
+    if nodes < 2:
+        return []
+    ring = list(range(nodes)) if nodes % 2 == 0 else [*range(nodes), -1]
+    rounds = []
+    for number in range(len(ring) - 1):
+        pairs = zip(ring[: len(ring) // 2], reversed(ring[len(ring) // 2 :]), strict=True)
+        turned = [(one, other) if (number + at) % 2 == 0 else (other, one) for at, (one, other) in enumerate(pairs)]
+        rounds.append([pair for pair in turned if -1 not in pair])
+        ring = [ring[0], ring[-1], *ring[1:-1]]
+    return rounds
+
+
+def matchings(leaves: Sequence[Hashable], rounds: int, seed: int) -> list[Round]:
+    """Random perfect matchings of ``len(leaves)`` nodes; with an odd number one node has a round off, each in its turn.
+
+    :param leaves: switch of each node; all alike where these are not known.
+    """
+    draw = random.Random(seed)
+    several = len(set(leaves)) > 1
+    count = len(leaves)
+    known: set[frozenset[int]] = set()
+    off = [0] * count
+    found: list[Round] = []
+    for number in range(rounds if count > 1 else 0):
+        idle = min(range(count), key=lambda node: (off[node], draw.random())) if count % 2 else -1
+        there = [node for node in range(count) if node != idle]
+        within = several and number % WITHIN_EACH == 0
+        tries = [_match(there, leaves, draw, within=within, apart=several and not within) for _ in range(DRAWS)]
+        best = min(tries, key=lambda pairs: sum(frozenset(pair) in known for pair in pairs))
+        known.update(map(frozenset, best))
+        if idle >= 0:
+            off[idle] += 1
+        found.append(best)
+    return found
+
+
+def _match(nodes: Sequence[int], leaves: Sequence[Hashable], draw: random.Random, *, within: bool, apart: bool) -> Round:
+    """A random matching of an even number of nodes."""
+    mixed = draw.sample(list(nodes), len(nodes))
+    if within or apart:
+        switches = list(dict.fromkeys(leaves[node] for node in mixed))
+        draw.shuffle(switches)
+        place = {switch: at for at, switch in enumerate(switches)}
+        mixed.sort(key=lambda node: place[leaves[node]])
+    if within:
+        pairs, left = [], []
+        for switch in dict.fromkeys(leaves[node] for node in mixed):
+            below = [node for node in mixed if leaves[node] == switch]
+            left += below[len(below) // 2 * 2 :]
+            pairs += list(zip(below[0::2], below[1::2], strict=False))
+        draw.shuffle(left)
+        pairs += list(zip(left[0::2], left[1::2], strict=True))
+    else:
+        half = len(mixed) // 2
+        pairs = list(zip(mixed[:half], mixed[half:], strict=True))
+    return [pair if draw.random() < 0.5 else pair[::-1] for pair in pairs]
+
+
+def in_order(rounds: Sequence[Round], order: int, seed: int) -> list[Round]:
+    """The rounds as pass number ``order`` (from 1) runs them: the first as they are, each other one mixed.
+
+    In even passes the other node of each pair sends first.
+    """
+    mixed = [list(pairs) for pairs in rounds]
+    if order > 1:
+        random.Random(f"{seed} {order}").shuffle(mixed)
+    return [[pair[::-1] for pair in pairs] for pairs in mixed] if order % 2 == 0 else mixed
+
+
+def number_of_rounds(nodes: int, sampled: int) -> int:
+    """Rounds of one pass: ``sampled``, or those of all pairs where that is 0 or more than these."""
+    whole = nodes - 1 + nodes % 2 if nodes > 1 else 0
+    return min(sampled, whole) if sampled else whole
+
+
+def make(leaves: Sequence[Hashable], sampled: int, seed: int) -> tuple[str, list[Round]]:
+    """Design (``all`` or ``sampled``) and rounds of one pass, for nodes on these switches.
+
+    :param sampled: rounds of a sample; 0: all pairs.
+    """
+    rounds = number_of_rounds(len(leaves), sampled)
+    whole = rounds == number_of_rounds(len(leaves), 0)
+    return ("all", circle_rounds(len(leaves))) if whole else ("sampled", matchings(leaves, rounds, seed))
