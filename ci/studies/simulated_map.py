@@ -211,6 +211,9 @@ def observe(
     if not latency:
         source, target = np.concatenate([source, target]), np.concatenate([target, source])
         moment = np.concatenate([moment, moment])
+    together = 2 * moment
+    if not latency:
+        together[len(together) // 2 :] += 1
     count = len(source)
     level = (fabric.leaf[source] != fabric.leaf[target]).astype(np.intp) + (fabric.above[source] != fabric.above[target])
     base = np.log(_BASE_US + _LEVEL_US * level) if latency else np.zeros(count)
@@ -225,7 +228,7 @@ def observe(
         walk = np.cumsum(noise.drift * rng.standard_normal(len(rounds)))
         values += walk[moment - first_moment]
     quantity = "latency_us" if latency else "bandwidth_mb_per_s"
-    return Observations(quantity, fabric.nodes, source, target, values, moment, directed=not latency)
+    return Observations(quantity, fabric.nodes, source, target, values, moment, together, directed=not latency)
 
 
 def _lost(

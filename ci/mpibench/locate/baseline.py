@@ -4,7 +4,8 @@ slowness of an observation
     = level of its class + drift of its moment + node that sends + node that receives + links between switches + pair + noise,
     additive on the log scale, where all but the first two and the noise are 0 unless something is wrong.
 
-A class holds the pairs that should be alike: the same distance in the tree of switches and the same kinds of nodes. Its level is
+A class holds the pairs that should be alike: the same distance in the tree of switches, the same kinds of nodes, and, where that
+matters, as many others on the same uplink at the same time (links between switches may be oversubscribed). Its level is
 that of its fastest quarter at least, so that it holds while less than three quarters of a small map are slow: of four nodes one
 slow one is in half of all pairs. The drift of a moment is the median over all pairs that were measured then. Neither is what the
 error rates rest on, which count ranks only (:mod:`.search`).
@@ -26,6 +27,8 @@ _FASTEST, _REACH = 0.25, 4.0
 _LEAST_AT_A_MOMENT = 8
 #: Classes with fewer observations are too small to judge one of them by the others.
 LEAST_OF_A_CLASS = 4
+#: Busy uplinks make classes of their own where their pairs are slower by so much (log scale); so many loads are kept apart.
+_BUSY, _MOST_LOADS = 0.03, 16
 #: As the median absolute deviation of a normal distribution is related to its standard deviation.
 _NORMAL = 1.4826
 
@@ -36,6 +39,8 @@ class Level:
 
     :param distance: switch levels that a message climbs: 0 below one leaf.
     :param kinds: of source and target; ``("", "")`` where all nodes are alike.
+    :param load: observations on the busier of its two uplinks at the same time, itself among them; 0: below one switch, or it
+        makes no difference.
     :param slowness: what its healthy pairs have, log scale.
     :param count: observations.
     :param blocks: pairs of switches it has observations of.
@@ -43,6 +48,7 @@ class Level:
 
     distance: int
     kinds: tuple[str, str]
+    load: int
     slowness: float
     count: int
     blocks: int
@@ -83,7 +89,9 @@ def residuals(seen: Observations, places: Places, kinds: Mapping[str, str]) -> R
     _, kind_number = numbered(kind)
     leaves = numbered([places.leaf(node) for node in seen.nodes])[1]
     many = int(kind_number.max(initial=0)) + 1
-    code = (distance * many + kind_number[seen.source]) * many + kind_number[seen.target]
+    load = _if_it_matters(loads(seen, leaves), seen.slowness) if seen.directed else np.zeros(len(seen), dtype=np.intp)
+    code = distance * (int(load.max(initial=0)) + 1) + load
+    code = (code * many + kind_number[seen.source]) * many + kind_number[seen.target]
     _, stratum = np.unique(code, return_inverse=True)
     block = leaves[seen.source] * (int(leaves.max(initial=0)) + 1) + leaves[seen.target]
     levels = []
@@ -94,9 +102,35 @@ def residuals(seen: Observations, places: Places, kinds: Mapping[str, str]) -> R
         excess[there] = seen.slowness[there] - level
         first = there[0]
         pair = kind[seen.source[first]], kind[seen.target[first]]
-        levels.append(Level(int(distance[first]), pair, level, len(there), len(np.unique(block[there]))))
+        levels.append(Level(int(distance[first]), pair, int(load[first]), level, len(there), len(np.unique(block[there]))))
     excess -= drift(excess, seen.moment)
     return Residuals(tuple(levels), stratum.astype(np.intp), excess, spread(excess))
+
+
+def loads(seen: Observations, leaves: Integers) -> Integers:
+    """Observations on the busier of the two uplinks of each at the same time; 0 below one switch."""
+    across = leaves[seen.source] != leaves[seen.target]
+    load = np.zeros(len(seen), dtype=np.intp)
+    many = int(leaves.max(initial=0)) + 1
+    for end in (seen.source, seen.target):
+        code = seen.together[across] * many + leaves[end[across]]
+        _, place, count = np.unique(code, return_inverse=True, return_counts=True)
+        load[across] = np.maximum(load[across], count[place])
+    return load
+
+
+def _if_it_matters(load: Integers, slowness: Floats) -> Integers:
+    """The loads, in quarters of an octave where there are many; all 0 where pairs on busy uplinks are as fast as others."""
+    across = np.flatnonzero(load)
+    middle = float(np.median(load[across])) if len(across) else 0.0
+    busy, free = across[load[across] > middle], across[load[across] <= middle]
+    if len(busy) < LEAST_OF_A_CLASS or len(free) < LEAST_OF_A_CLASS:
+        return np.zeros_like(load)
+    if level_of(slowness[busy]) - level_of(slowness[free]) < _BUSY:
+        return np.zeros_like(load)
+    if len(np.unique(load[across])) <= _MOST_LOADS:
+        return load
+    return np.where(load > 0, np.round(2.0 ** (np.round(4 * np.log2(np.maximum(load, 1))) / 4)), 0).astype(np.intp)
 
 
 def level_of(slowness: Floats) -> float:

@@ -56,6 +56,7 @@ class Finding:
 
     :param quantity: what shows it.
     :param directions: sending before receiving.
+    :param said: its sentence, where it is not the usual one.
     """
 
     quantity: str
@@ -63,6 +64,7 @@ class Finding:
     names: tuple[str, ...]
     level: int
     directions: tuple[Direction, ...]
+    said: str = ""
 
     @property
     def way(self) -> str:
@@ -106,7 +108,7 @@ def findings(
         Finding(seen.quantity, kind, names, level, tuple(sorted(directions, key=_order)))
         for (kind, names, level), directions in gathered.items()
     ]
-    return sorted(rows, key=lambda one: (one.extent != ALL, -len(one.worst.suspect.names) * 0 - one.worst.times))
+    return sorted(rows, key=lambda one: (one.extent != ALL, -one.worst.times))
 
 
 def _order(direction: Direction) -> tuple[int, tuple[str, ...]]:

@@ -23,7 +23,8 @@ class Observations:
     :param quantity: what was measured, a name of :data:`reframe_tests.harness.vocabulary.QUANTITIES`.
     :param nodes: names; ``source`` and ``target`` are places in it.
     :param slowness: natural logarithm, turned so that more is worse: of a latency, or minus that of a bandwidth.
-    :param moment: when: observations of one moment ran at the same time. Disturbances of one moment are one event.
+    :param moment: in which round: disturbances of one round are one event.
+    :param together: what ran at the same time and shares the links between switches: a round's one direction.
     :param directed: source sends and target receives; else both ends do both, and their order means nothing.
     """
 
@@ -33,10 +34,11 @@ class Observations:
     target: Integers
     slowness: Floats
     moment: Integers
+    together: Integers
     directed: bool
 
     def __post_init__(self) -> None:
-        lengths = {len(one) for one in (self.source, self.target, self.slowness, self.moment)}
+        lengths = {len(one) for one in (self.source, self.target, self.slowness, self.moment, self.together)}
         if len(lengths) != 1:
             raise ValueError(f"columns of {sorted(lengths)} observations")
         if not np.isfinite(self.slowness).all():
@@ -56,14 +58,11 @@ class Places:
     :param switches: node to its switches, the leaf first, then what is above it (a pod, a group of a dragonfly).
     :param origin: where that is written: ``topology.conf``, ...; ``""``: nothing is known.
     :param guessed: found in the map itself and written nowhere.
-    :param full_rate: whether links between switches are said to carry what the nodes below them can send together; ``None``:
-        nothing is said. Only with ``True`` a machine whose pairs are all slower across switches is at fault.
     """
 
     switches: Mapping[str, Sequence[str]]
     origin: str = ""
     guessed: bool = False
-    full_rate: bool | None = None
 
     def levels(self, nodes: Sequence[str]) -> list[list[str]]:
         """For each level, the leaves first, the switch of each node; empty where a node has none."""

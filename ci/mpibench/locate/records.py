@@ -1,0 +1,128 @@
+"""The answer for programs: JSON, JUnit, and commands for Slurm that are printed and never run."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+from xml.etree import ElementTree
+
+from reframe_tests.harness.printable import one_line, plain_data
+
+from .effects import Finding
+from .judgement import Answer
+from .sentences import percent
+
+#: Names of nodes that Slurm takes as one node and no shell takes for anything else.
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+#: Characters of a reason that a shell, Slurm's parser and a terminal all take as they are.
+_REASON = re.compile(r"[^A-Za-z0-9 .,:;%()/_+-]")
+#: Characters of a reason, at most.
+_LONGEST = 160
+
+Say = Callable[[Finding], str]
+
+
+def drain(answer: Answer, say: Say, session: str, silent: Mapping[str, str]) -> list[str]:
+    """A command for each node that is accused or stopped answering; a switch or cable is none that Slurm could drain."""
+    reasons = {node: f"stopped answering: {why}" for node, why in silent.items()}
+    for finding in answer.findings:
+        for node in finding.nodes:
+            reasons.setdefault(node, say(finding))
+    return [_drain(node, f"mpibench {session[:8]}: {why}") for node, why in reasons.items()]
+
+
+def _drain(node: str, why: str) -> str:
+    if not _NODE.fullmatch(node):
+        return f"# no command for {shlex.quote(one_line(node))}: it is not a node name that Slurm would take as one node"
+    reason = _REASON.sub("_", one_line(why))[:_LONGEST].strip()
+    return f"scontrol update nodename={node} state=drain reason={shlex.quote(reason)}"
+
+
+def as_data(answer: Answer, say: Say, session: str, system: str, status: int) -> dict[str, Any]:
+    """Everything, for programs; what is not known is ``None``."""
+    data: dict[str, Any] = plain_data(
+        {
+            "session": session,
+            "system": system,
+            "status": status,
+            "nodes": list(answer.nodes),
+            "innocents_per_run_at_most": sum(part.rate for part in answer.parts),
+            "switches": {"origin": answer.places.origin or None, "guessed": answer.places.guessed},
+            "accused_nodes": list(answer.accused),
+            "findings": [_finding(finding, say, answer.facts) for finding in answer.findings],
+            "inconclusive": list(answer.inconclusive),
+            "quantities": [
+                {
+                    "quantity": part.seen.quantity,
+                    "observations": len(part.seen),
+                    "rounds": len(set(part.seen.moment.tolist())),
+                    "tests": part.tests,
+                    "innocents_per_run_at_most": part.rate,
+                    "noise_percent": 100 * math.expm1(part.residuals.spread),
+                    "smallest_loss_accused_times": part.floor,
+                    "levels": [
+                        {**asdict(level), "value": math.exp(level.slowness if _is_time(part.seen.quantity) else -level.slowness)}
+                        for level in part.residuals.levels
+                    ],
+                }
+                for part in answer.parts
+            ],
+            "notes": list(answer.notes),
+        }
+    )
+    return data
+
+
+def _is_time(quantity: str) -> bool:
+    return quantity.endswith("_us")
+
+
+def _finding(finding: Finding, say: Say, facts: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    return {
+        "sentence": say(finding),
+        "quantity": finding.quantity,
+        "kind": finding.kind,
+        "names": list(finding.names),
+        "way": finding.way,
+        "switch_level": finding.level,
+        "extent": finding.extent,
+        "accused_nodes": list(finding.nodes),
+        "facts": [sentence for node in finding.nodes for sentence in facts.get(node, ())],
+        "directions": [
+            {
+                **asdict(direction),
+                "suspect": direction.suspect._asdict(),
+                "alike": [other._asdict() for other in direction.alike],
+                "percent_of_others": percent(direction),
+            }
+            for direction in finding.directions
+        ],
+    }
+
+
+def junit(answer: Answer, say: Say, system: str) -> ElementTree.ElementTree[Any]:
+    """A test case for each node, one for each other thing that is accused, and one for what could not be decided."""
+    suite = ElementTree.Element("testsuite", {"name": f"mpibench locate {one_line(system)}"})
+    accused: dict[str, list[str]] = {}
+    for finding in answer.findings:
+        for name in finding.nodes or ("-".join(finding.names),):
+            accused.setdefault(name, []).append(say(finding))
+    for name in dict.fromkeys([*answer.nodes, *accused]):
+        case = ElementTree.SubElement(suite, "testcase", {"classname": "locate", "name": one_line(name)})
+        if name in accused:
+            text = one_line("; ".join(accused[name]))
+            ElementTree.SubElement(case, "failure", {"type": "accused", "message": text}).text = text
+    case = ElementTree.SubElement(suite, "testcase", {"classname": "locate", "name": "everything could be decided"})
+    if answer.inconclusive:
+        text = one_line("; ".join(answer.inconclusive))
+        ElementTree.SubElement(case, "error", {"type": "inconclusive", "message": text}).text = text
+    for attribute, name in (("failures", "failure"), ("errors", "error")):
+        suite.set(attribute, str(len(suite.findall(f"testcase/{name}"))))
+    suite.set("tests", str(len(suite.findall("testcase"))))
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    return ElementTree.ElementTree(root)
