@@ -94,9 +94,7 @@ class Finding:
         return self.names if self.kind == NODE and sure else ()
 
 
-def findings(
-    seen: Observations, found: Residuals, suspects: Suspects, accusations: Iterable[Accusation]
-) -> list[Finding]:
+def findings(seen: Observations, found: Residuals, suspects: Suspects, accusations: Iterable[Accusation]) -> list[Finding]:
     """Accusations as findings, the worst first."""
     gathered: dict[tuple[str, tuple[str, ...], int], list[Direction]] = {}
     for one in accusations:
@@ -154,7 +152,11 @@ def _median(values: Floats) -> tuple[float, float, float]:
     """Median and its interval from order statistics, whatever the distribution (Conover 1999, section 3.2)."""
     ordered = np.sort(values)
     place = int(scipy.stats.binom.ppf((1 - CONFIDENCE) / 2, len(ordered), 0.5))
-    return float(ordered[max(0, place - 1)]), float(np.median(ordered)), float(ordered[min(len(ordered) - 1, len(ordered) - place)])
+    return (
+        float(ordered[max(0, place - 1)]),
+        float(np.median(ordered)),
+        float(ordered[min(len(ordered) - 1, len(ordered) - place)]),
+    )
 
 
 def gather(parts: Sequence[Sequence[Finding]]) -> list[Finding]:

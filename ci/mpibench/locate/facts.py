@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reframe_tests.harness.evidence.link_state import ERRORS, SETTINGS
+from reframe_tests.harness.evidence.link_state import ERRORS, MUST_AGREE, SETTINGS
 from reframe_tests.harness.printable import one_line
 
 from ..results.sessions import Case
@@ -47,6 +47,24 @@ def unlike_others(facts: Mapping[str, Mapping[str, Any]], node: str) -> list[str
     return [one_line(text) for _, text in sorted(rows, key=lambda row: -row[0])][:MOST]
 
 
+def odd_links(cases: Iterable[Case]) -> dict[str, str]:
+    """Nodes whose link is not set as those of all others are, each with a sentence: such a link is wrong whatever it reaches."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for case in cases:
+        for row in case.proof.links if case.proof else ():
+            for key in MUST_AGREE:
+                if key in row:
+                    rows.setdefault((str(row["link"]), key), {})[_short(row["node"])] = str(row[key])
+    found: dict[str, list[str]] = {}
+    for (link, key), values in rows.items():
+        usual, count = Counter(values.values()).most_common(1)[0]
+        # Of two nodes neither is the majority.
+        for node in [node for node, value in values.items() if value != usual and 3 * count >= 2 * len(values)]:
+            said = f"its {MUST_AGREE[key]} of {link} is {values[node]}, {count} of {len(values)} nodes have {usual}"
+            found.setdefault(node, []).append(one_line(said))
+    return {node: f"{node}: {'; '.join(said)}" for node, said in found.items()}
+
+
 def link_errors(cases: Iterable[Case], node: str) -> list[str]:
     """Sentences on errors that the links of a node counted while it was measured."""
     counted: Counter[tuple[str, str]] = Counter()
@@ -55,7 +73,9 @@ def link_errors(cases: Iterable[Case], node: str) -> list[str]:
             if row.get("reported") and _short(str(row.get("node"))) == node and isinstance(row.get("new"), int):
                 counted[str(row.get("link")), str(row.get("counter"))] += row["new"]
     return [
-        one_line(f"its {link} counted {new} {ERRORS.get(counter, counter)}") for (link, counter), new in counted.items() if new > 0
+        one_line(f"its {link} counted {new} {ERRORS.get(counter, counter)}")
+        for (link, counter), new in counted.items()
+        if new > 0
     ][:MOST]
 
 

@@ -45,6 +45,9 @@ class Answer:
     :param findings: who is accused, the worst first.
     :param inconclusive: sentences on what could not be decided: with these nobody can be called healthy.
     :param notes: sentences for the reader.
+    :param evident: node to a sentence on what is wrong with it whatever its times are: it stopped answering, its link is not set
+        as all others are.
+    :param facts: of accused nodes, sentences on what else is unlike others.
     """
 
     parts: tuple[Part, ...]
@@ -52,6 +55,7 @@ class Answer:
     findings: tuple[Finding, ...]
     inconclusive: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    evident: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
@@ -62,7 +66,12 @@ class Answer:
     @property
     def accused(self) -> tuple[str, ...]:
         """Nodes that are accused, the worst first."""
-        return tuple(dict.fromkeys(node for finding in self.findings for node in finding.nodes))
+        return tuple(dict.fromkeys([*self.evident, *(node for finding in self.findings for node in finding.nodes)]))
+
+    @property
+    def is_accusing(self) -> bool:
+        """Whether anybody or anything is accused."""
+        return bool(self.findings or self.evident)
 
 
 def judge(
@@ -126,9 +135,7 @@ def _judge_one(
             doubts.append(_kinds_text(seen, plain, kinds))
     all_suspects = suspects.of_map(seen, places)
     small = baseline.too_small(found)
-    verdict = search.search(
-        all_suspects, found.excess, found.stratum, seen.moment, margin=margin, rate=rate, usable=~small
-    )
+    verdict = search.search(all_suspects, found.excess, found.stratum, seen.moment, margin=margin, rate=rate, usable=~small)
     if verdict.floor is None:
         doubts.append(_blind_text(seen, verdict))
     rows = effects.findings(seen, found, all_suspects, verdict.accusations)
@@ -184,8 +191,10 @@ def _across_switches(part: Part, margin: float, oversubscribed: bool | None) -> 
     text = _level_text(part, worst, loss)
     if oversubscribed is None and len({part.places.leaf(node) for node in part.seen.nodes}) > 2:
         return [], [f"{text}: the links between switches are oversubscribed, or all slow alike"]
-    remedy = "all uplinks are slow" if oversubscribed is False else (
-        "the uplink is slow, or oversubscribed by design: say which (--oversubscribed, --full-rate)"
+    remedy = (
+        "all uplinks are slow"
+        if oversubscribed is False
+        else ("the uplink is slow, or oversubscribed by design: say which (--oversubscribed, --full-rate)")
     )
     return [f"{text}: {remedy}"], []
 

@@ -68,7 +68,8 @@ class Places:
         """For each level, the leaves first, the switch of each node; empty where a node has none."""
         depth = max((len(self.switches.get(node, ())) for node in nodes), default=0)
         return [
-            [path[level] if level < len(path := self.switches.get(node, ())) else "" for node in nodes] for level in range(depth)
+            [path[level] if level < len(path := self.switches.get(node, ())) else "" for node in nodes]
+            for level in range(depth)
         ]
 
     def leaf(self, node: str) -> str:

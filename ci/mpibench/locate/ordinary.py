@@ -70,7 +70,9 @@ def _jobs(quantity: str, values: pl.DataFrame, nodes: Mapping[str, tuple[str, ..
     """Jobs of one band; ``None`` with too few."""
     if not values.height:
         return None
-    table = values.with_columns(slowness(values)).group_by(*METRIC, "case", maintain_order=True).agg(pl.col("slowness").median())
+    table = (
+        values.with_columns(slowness(values)).group_by(*METRIC, "case", maintain_order=True).agg(pl.col("slowness").median())
+    )
     many = pl.col("case").n_unique().over(METRIC) >= _LEAST_JOBS
     excess = pl.col("slowness") - pl.col("slowness").median().over(METRIC)
     table = table.filter(many).with_columns(excess=excess).group_by("case", maintain_order=True).agg(pl.col("excess").median())
@@ -86,11 +88,7 @@ def judge(all_jobs: Sequence[Jobs], rate: float, margins_percent: Mapping[str, f
     parts = [_judge_one(jobs, rate / len(all_jobs), margin_of(jobs.quantity, margins_percent)) for jobs in all_jobs]
     findings = [finding for part in parts for finding in part.findings]
     nodes = {node for jobs in all_jobs for there in jobs.nodes for node in there}
-    few = {
-        node
-        for node in nodes
-        if all(sum(node in there for there in jobs.nodes) < LEAST_MOMENTS for jobs in all_jobs)
-    }
+    few = {node for node in nodes if all(sum(node in there for there in jobs.nodes) < LEAST_MOMENTS for jobs in all_jobs)}
     doubts = [
         f"{part.seen.quantity}: {len(part.seen)} jobs are too few to accuse a node of: measure a map (-n PairMap)"
         for part in parts
@@ -112,7 +110,14 @@ def _judge_one(jobs: Jobs, rate: float, margin: float) -> Part:
     excess = np.array(jobs.excess)
     moment = np.arange(len(excess))
     seen = Observations(
-        jobs.quantity, tuple(names), numbers[first], numbers[first + np.array(sizes) - 1], excess, moment, moment, directed=False
+        jobs.quantity,
+        tuple(names),
+        numbers[first],
+        numbers[first + np.array(sizes) - 1],
+        excess,
+        moment,
+        moment,
+        directed=False,
     )
     level = baseline.level_of(excess)
     residuals = baseline.Residuals(

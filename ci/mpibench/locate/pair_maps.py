@@ -75,7 +75,7 @@ def _observations(pair_map: PairMap, rows: Sequence[PairValue]) -> Observations:
 
 
 def _missing(pair_map: PairMap) -> list[str]:
-    found = [f"{node} stopped answering: {why}" for node, why in pair_map.silent.items()]
+    found = []
     silent = set(pair_map.silent)
     lost = {tuple(sorted((row.source, row.target))) for row in pair_map.values if row.value is None}
     others = sorted(pair for pair in lost if not silent & set(pair))
@@ -124,7 +124,11 @@ def places_of(tree: SwitchTree | None, nodes: Sequence[str]) -> tuple[Places, li
             f"the switches ({tree.origin}) have none of the nodes that were measured, but {others}, ...: "
             "its names contradict the host names, and it is not used"
         ]
-    said = [f"the switches ({tree.origin}) lack {', '.join(unknown[:10])}{', ...' if len(unknown) > 10 else ''}"] if unknown else []
+    said = (
+        [f"the switches ({tree.origin}) lack {', '.join(unknown[:10])}{', ...' if len(unknown) > 10 else ''}"]
+        if unknown
+        else []
+    )
     return Places(described, tree.origin, tree.origin == GUESSED), said
 
 

@@ -26,9 +26,9 @@ _LONGEST = 160
 Say = Callable[[Finding], str]
 
 
-def drain(answer: Answer, say: Say, session: str, silent: Mapping[str, str]) -> list[str]:
-    """A command for each node that is accused or stopped answering; a switch or cable is none that Slurm could drain."""
-    reasons = {node: f"stopped answering: {why}" for node, why in silent.items()}
+def drain(answer: Answer, say: Say, session: str) -> list[str]:
+    """A command for each node that is accused; a switch or cable is none that Slurm could drain."""
+    reasons = dict(answer.evident)
     for finding in answer.findings:
         for node in finding.nodes:
             reasons.setdefault(node, say(finding))
@@ -53,6 +53,7 @@ def as_data(answer: Answer, say: Say, session: str, system: str, status: int) ->
             "innocents_per_run_at_most": sum(part.rate for part in answer.parts),
             "switches": {"origin": answer.places.origin or None, "guessed": answer.places.guessed},
             "accused_nodes": list(answer.accused),
+            "evident": dict(answer.evident),
             "findings": [_finding(finding, say, answer.facts) for finding in answer.findings],
             "inconclusive": list(answer.inconclusive),
             "quantities": [
@@ -65,7 +66,10 @@ def as_data(answer: Answer, say: Say, session: str, system: str, status: int) ->
                     "noise_percent": 100 * math.expm1(part.residuals.spread),
                     "smallest_loss_accused_times": part.floor,
                     "levels": [
-                        {**asdict(level), "value": math.exp(level.slowness if _is_time(part.seen.quantity) else -level.slowness)}
+                        {
+                            **asdict(level),
+                            "value": math.exp(level.slowness if _is_time(part.seen.quantity) else -level.slowness),
+                        }
                         for level in part.residuals.levels
                     ],
                 }
@@ -104,25 +108,27 @@ def _finding(finding: Finding, say: Say, facts: Mapping[str, Sequence[str]]) -> 
     }
 
 
-def junit(answer: Answer, say: Say, system: str) -> ElementTree.ElementTree[Any]:
-    """A test case for each node, one for each other thing that is accused, and one for what could not be decided."""
-    suite = ElementTree.Element("testsuite", {"name": f"mpibench locate {one_line(system)}"})
-    accused: dict[str, list[str]] = {}
-    for finding in answer.findings:
-        for name in finding.nodes or ("-".join(finding.names),):
-            accused.setdefault(name, []).append(say(finding))
-    for name in dict.fromkeys([*answer.nodes, *accused]):
-        case = ElementTree.SubElement(suite, "testcase", {"classname": "locate", "name": one_line(name)})
-        if name in accused:
-            text = one_line("; ".join(accused[name]))
-            ElementTree.SubElement(case, "failure", {"type": "accused", "message": text}).text = text
-    case = ElementTree.SubElement(suite, "testcase", {"classname": "locate", "name": "everything could be decided"})
-    if answer.inconclusive:
-        text = one_line("; ".join(answer.inconclusive))
-        ElementTree.SubElement(case, "error", {"type": "inconclusive", "message": text}).text = text
-    for attribute, name in (("failures", "failure"), ("errors", "error")):
-        suite.set(attribute, str(len(suite.findall(f"testcase/{name}"))))
-    suite.set("tests", str(len(suite.findall("testcase"))))
+def junit(maps: Sequence[tuple[str, Answer, Say]], system: str) -> str:
+    """A test suite for each map: a test case for each node, for each other suspect that is accused, and for what is inconclusive."""
     root = ElementTree.Element("testsuites")
-    root.append(suite)
-    return ElementTree.ElementTree(root)
+    for title, answer, say in maps:
+        suite = ElementTree.SubElement(root, "testsuite", {"name": one_line(f"mpibench locate {system}, {title}")})
+        accused = {node: [text] for node, text in answer.evident.items()}
+        for finding in answer.findings:
+            for name in finding.nodes or (" and ".join(finding.names),):
+                accused.setdefault(name, []).append(say(finding))
+        for name in dict.fromkeys([*answer.nodes, *accused]):
+            _case(suite, name, "failure", "accused", accused.get(name, ()))
+        _case(suite, "everything could be decided", "error", "inconclusive", answer.inconclusive)
+        for attribute, element in (("failures", "failure"), ("errors", "error")):
+            suite.set(attribute, str(len(suite.findall(f"testcase/{element}"))))
+        suite.set("tests", str(len(suite.findall("testcase"))))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: ElementTree.Element, name: str, element: str, kind: str, said: Sequence[str]) -> None:
+    case = ElementTree.SubElement(suite, "testcase", {"classname": "locate", "name": one_line(name)})
+    if said:
+        text = one_line("; ".join(said))
+        ElementTree.SubElement(case, element, {"type": kind, "message": text}).text = text

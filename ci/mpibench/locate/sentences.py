@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from .effects import Direction, Finding
+from .judgement import Answer
 from .search import ALL
 from .suspects import BOTH, LINK, NODE, PAIR, RECEIVES, SENDS, SWITCH, UPLINK, Suspect
 
@@ -142,11 +144,28 @@ def name(suspect: Suspect) -> str:
     return way.format(f"the switch {one}" if suspect.kind == SWITCH else one)
 
 
-def headline(findings: Sequence[Finding], inconclusive: Sequence[str], nodes: int, rate: float) -> str:
+def headline(answer: Answer) -> str:
     """The answer in one line."""
-    if findings:
-        count = len(findings)
-        return f"{count} {'is' if count == 1 else 'are'} accused among {nodes} nodes (innocents expected per run: at most {rate:g})"
-    if inconclusive:
-        return f"nobody is accused among {nodes} nodes, and not all could be decided"
-    return f"nobody is accused among {nodes} nodes (innocents expected per run: at most {rate:g})"
+    count = len(answer.findings) + len(answer.evident)
+    nodes, rate = len(answer.nodes), sum(part.rate for part in answer.parts)
+    if count:
+        accused = "1 suspect is" if count == 1 else f"{count} suspects are"
+        return f"{accused} accused among {nodes} nodes (innocents expected per run: at most {rate:g})"
+    undecided = ", and not all could be decided" if answer.inconclusive else ""
+    return f"nobody is accused among {nodes} nodes{undecided} (innocents expected per run: at most {rate:g})"
+
+
+def floors(answer: Answer) -> list[str]:
+    """How slow a node had to be to be accused, a sentence for each quantity."""
+    rows = []
+    for part in answer.parts:
+        words = QUANTITIES[part.seen.quantity]
+        if part.floor is not None:
+            loss = (
+                f"{100 * (part.floor - 1):.0f} % more"
+                if words.direction == "lower"
+                else f"{100 * (1 - 1 / part.floor):.0f} % less"
+            )
+            noise = 100 * (math.exp(part.residuals.spread) - 1)
+            rows.append(f"a node with {loss} {words.title} in all of its pairs would be accused (noise here: {noise:.2g} %)")
+    return rows

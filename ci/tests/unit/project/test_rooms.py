@@ -42,7 +42,7 @@ FLOORS = {
         ("plan",),
         ("spack", "cluster", "published", "completeness", "history", "protocols"),
         ("night", "verdicts", "bare", "pages"),
-        ("watch", "guidelines", "cascade"),
+        ("watch", "guidelines", "cascade", "locate"),
         ("confirmation",),
         ("report", "verdict_pages", "error_rates", "listings"),
         ("commands",),
