@@ -231,6 +231,15 @@ def observe(
     return Observations(quantity, fabric.nodes, source, target, values, moment, together, directed=not latency)
 
 
+def slowness_again(
+    fabric: Fabric, seen: Observations, which: Integers, faults: Sequence[Fault], noise: Noise, rng: Rng
+) -> Floats:
+    """Slowness of some observations of a bandwidth, measured once more: the same faults, other noise, no load by others."""
+    source, target = seen.source[which], seen.target[which]
+    lost = _lost(fabric, faults, source, target, np.arange(len(which)), rng, latency=False)
+    return lost + noise.draw(rng, len(which))
+
+
 def _lost(
     fabric: Fabric, faults: Sequence[Fault], source: Integers, target: Integers, moment: Integers, rng: Rng, *, latency: bool
 ) -> Floats:
@@ -247,7 +256,7 @@ def _lost(
             hit = sends ^ receives if fault.kind == "uplink" else sends & (ends[target] == fault.at[1])
             hit = hit & (not latency)
         elif fault.kind == "intermittent":
-            hit = (sends | receives) & (rng.random(int(moment.max()) + 1) < 0.5)[moment] & (not latency)
+            hit = (sends | receives) & (rng.random(int(moment.max(initial=0)) + 1) < 0.5)[moment] & (not latency)
         else:
             hit = {"sends": sends, "receives": receives, "both": sends | receives}[fault.kind] & (not latency)
         lost = np.maximum(lost, fault.loss * hit)

@@ -16,8 +16,8 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 if TYPE_CHECKING:
-    from mpibench.locate.effects import Finding
-    from mpibench.locate.judgement import Answer
+    from mpibench.locate.effects import Accused
+    from mpibench.locate.judgement import Localisation
     from mpibench.results.sessions import Case, Session
 
 RESULTS = ROOT / "results"
@@ -36,10 +36,10 @@ class Located:
     """
 
     title: str
-    answer: Answer
+    answer: Localisation
     line_rate_mb_per_s: float | None
 
-    def say(self, finding: Finding) -> str:
+    def say(self, finding: Accused) -> str:
         """A finding as a sentence, with what is known of its nodes beside."""
         from mpibench.locate import sentences
 

@@ -5,10 +5,10 @@ slowness of an observation
     additive on the log scale, where all but the first two and the noise are 0 unless something is wrong.
 
 A class holds the pairs that should be alike: the same distance in the tree of switches, the same kinds of nodes, and, where that
-matters, as many others on the same uplink at the same time (links between switches may be oversubscribed). Its level is
-that of its fastest quarter at least, so that it holds while less than three quarters of a small map are slow: of four nodes one
-slow one is in half of all pairs. The drift of a moment is the median over all pairs that were measured then. Neither is what the
-error rates rest on, which count ranks only (:mod:`.search`).
+matters, as many others on the same uplink at the same time (links between switches may be oversubscribed). Its level is that of
+its fastest quarter at least, so that it holds while less than three quarters of a small map are slow: of four nodes one slow one
+is in half of all pairs. The drift of a moment is the median over all pairs that were measured then. Neither is what the error
+rates rest on, which count ranks only (:mod:`.search`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NORMAL = 1.4826
 
 
 @dataclass(frozen=True)
-class Level:
+class PairClass:
     """One class of pairs.
 
     :param distance: switch levels that a message climbs: 0 below one leaf.
@@ -62,7 +62,7 @@ class Residuals:
     :param spread: standard deviation of the middle of the residuals.
     """
 
-    levels: tuple[Level, ...]
+    levels: tuple[PairClass, ...]
     stratum: Integers
     excess: Floats
     spread: float
@@ -102,7 +102,7 @@ def residuals(seen: Observations, places: Places, kinds: Mapping[str, str]) -> R
         excess[there] = seen.slowness[there] - level
         first = there[0]
         pair = kind[seen.source[first]], kind[seen.target[first]]
-        levels.append(Level(int(distance[first]), pair, int(load[first]), level, len(there), len(np.unique(block[there]))))
+        levels.append(PairClass(int(distance[first]), pair, int(load[first]), level, len(there), len(np.unique(block[there]))))
     excess -= drift(excess, seen.moment)
     return Residuals(tuple(levels), stratum.astype(np.intp), excess, spread(excess))
 

@@ -51,7 +51,7 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Accused:
     """One thing that is accused, in all its directions.
 
     :param quantity: what shows it.
@@ -94,7 +94,7 @@ class Finding:
         return self.names if self.kind == NODE and sure else ()
 
 
-def findings(seen: Observations, found: Residuals, suspects: Suspects, accusations: Iterable[Accusation]) -> list[Finding]:
+def findings(seen: Observations, found: Residuals, suspects: Suspects, accusations: Iterable[Accusation]) -> list[Accused]:
     """Accusations as findings, the worst first."""
     gathered: dict[tuple[str, tuple[str, ...], int], list[Direction]] = {}
     for one in accusations:
@@ -103,7 +103,7 @@ def findings(seen: Observations, found: Residuals, suspects: Suspects, accusatio
         names = tuple(sorted(suspect.names)) if suspect.kind in _FLIPPED else suspect.names
         gathered.setdefault((suspect.kind, names, suspect.level), []).append(direction)
     rows = [
-        Finding(seen.quantity, kind, names, level, tuple(sorted(directions, key=_order)))
+        Accused(seen.quantity, kind, names, level, tuple(sorted(directions, key=_order)))
         for (kind, names, level), directions in gathered.items()
     ]
     return sorted(rows, key=lambda one: (one.extent != ALL, -one.worst.times))
@@ -159,7 +159,7 @@ def _median(values: Floats) -> tuple[float, float, float]:
     )
 
 
-def gather(parts: Sequence[Sequence[Finding]]) -> list[Finding]:
+def gather(parts: Sequence[Sequence[Accused]]) -> list[Accused]:
     """Findings of several quantities: those of one thing beside each other, in the order of the worst."""
     rows = [one for part in parts for one in part]
     first = {}

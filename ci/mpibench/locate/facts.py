@@ -48,7 +48,7 @@ def unlike_others(facts: Mapping[str, Mapping[str, Any]], node: str) -> list[str
 
 
 def odd_links(cases: Iterable[Case]) -> dict[str, str]:
-    """Nodes whose link is not set as those of all others are, each with a sentence: such a link is wrong whatever it reaches."""
+    """Nodes whose link is set otherwise than those of most others, each with a sentence: that is wrong whatever it reaches."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for case in cases:
         for row in case.proof.links if case.proof else ():

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
 from . import baseline, effects, guesses, search, suspects
-from .baseline import Level, Residuals
-from .effects import Finding
+from .baseline import PairClass, Residuals
+from .effects import Accused
 from .observations import Observations, Places
 
 #: Loss that is called slow at least, in percent: of a bandwidth (ClusterKit's bound), and what a latency takes longer.
@@ -31,7 +31,7 @@ class Part:
     seen: Observations
     residuals: Residuals
     places: Places
-    findings: tuple[Finding, ...]
+    findings: tuple[Accused, ...]
     tests: int
     rate: float
     floor: float | None
@@ -39,20 +39,20 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Localisation:
     """The whole answer.
 
     :param findings: who is accused, the worst first.
     :param inconclusive: sentences on what could not be decided: with these nobody can be called healthy.
     :param notes: sentences for the reader.
-    :param evident: node to a sentence on what is wrong with it whatever its times are: it stopped answering, its link is not set
-        as all others are.
+    :param evident: node to a sentence on what is wrong with it whatever its times are: it stopped answering, its link is set
+        otherwise than all others.
     :param facts: of accused nodes, sentences on what else is unlike others.
     """
 
     parts: tuple[Part, ...]
     places: Places
-    findings: tuple[Finding, ...]
+    findings: tuple[Accused, ...]
     inconclusive: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     evident: Mapping[str, str] = field(default_factory=dict)
@@ -82,7 +82,7 @@ def judge(
     rate: float = search.RATE,
     margins_percent: Mapping[str, float] = MARGINS_PERCENT,
     oversubscribed: bool | None = None,
-) -> Answer:
+) -> Localisation:
     """Judge all quantities of a map; the rate of innocents is that of all of them together.
 
     :param places: where nodes are plugged in; where nothing is known groups are sought in the map.
@@ -108,7 +108,7 @@ def judge(
         inconclusive += [*doubts, *found]
         notes += said
     rows = effects.gather([part.findings for part in parts])
-    return Answer(tuple(parts), places, tuple(rows), tuple(inconclusive), tuple(notes))
+    return Localisation(tuple(parts), places, tuple(rows), tuple(inconclusive), tuple(notes))
 
 
 def margin_of(quantity: str, margins_percent: Mapping[str, float]) -> float:
@@ -163,8 +163,8 @@ def _kinds_text(seen: Observations, plain: Residuals, kinds: Mapping[str, str]) 
     slow = [node for node in seen.nodes if node in kinds]
     shown = ", ".join(slow[:8]) + (", ..." if len(slow) > 8 else "")
     return (
-        f"{_title(seen)}: {len(slow)} of {len(seen.nodes)} nodes ({shown}) are alike and slower in all pairs: nodes of another kind, "
-        "or all wrong alike; a guess from the map: give each kind a partition of its own, or say which they are (--kinds)"
+        f"{_title(seen)}: {len(slow)} of {len(seen.nodes)} nodes ({shown}) are alike and slower in all pairs: of another kind, "
+        "or all wrong alike; a guess from the map: give each kind a partition of its own, or name one (--kind)"
     )
 
 
@@ -199,6 +199,6 @@ def _across_switches(part: Part, margin: float, oversubscribed: bool | None) -> 
     return [f"{text}: {remedy}"], []
 
 
-def _level_text(part: Part, level: Level, loss: float) -> str:
+def _level_text(part: Part, level: PairClass, loss: float) -> str:
     busy = f" with {level.load} on an uplink at once" if level.load else ""
     return f"{_title(part.seen)}: pairs across switches{busy} reach {100 * math.exp(-loss):.0f} % of those below one switch"

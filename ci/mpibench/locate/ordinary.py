@@ -18,8 +18,8 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..results.session_values import METRIC, Selection, slowness
 from . import baseline, search
-from .effects import Direction, Finding
-from .judgement import Answer, Part, margin_of
+from .effects import Direction, Accused
+from .judgement import Localisation, Part, margin_of
 from .observations import Observations, Places, numbered
 from .search import ALL, Accusation
 from .suspects import BOTH, LEAST_MOMENTS, NODE, Suspect, Suspects
@@ -83,7 +83,7 @@ def _jobs(quantity: str, values: pl.DataFrame, nodes: Mapping[str, tuple[str, ..
     return Jobs(quantity, tuple(cases), tuple(nodes[case] for case in cases), tuple(table["excess"].to_list()))
 
 
-def judge(all_jobs: Sequence[Jobs], rate: float, margins_percent: Mapping[str, float]) -> Answer:
+def judge(all_jobs: Sequence[Jobs], rate: float, margins_percent: Mapping[str, float]) -> Localisation:
     """Accuse nodes whose jobs are slow."""
     parts = [_judge_one(jobs, rate / len(all_jobs), margin_of(jobs.quantity, margins_percent)) for jobs in all_jobs]
     findings = [finding for part in parts for finding in part.findings]
@@ -99,7 +99,7 @@ def judge(all_jobs: Sequence[Jobs], rate: float, margins_percent: Mapping[str, f
         doubts.append(f"{len(few)} of {len(nodes)} nodes had fewer than {LEAST_MOMENTS} jobs and are not judged: {shown}")
     counts = ", ".join(f"{len(part.seen)} jobs ({part.seen.quantity})" for part in parts)
     note = f"{counts} of ordinary sessions: no directions, cables or switches; {HOW_TO_MEASURE}"
-    return Answer(tuple(parts), Places({}), tuple(findings), tuple(doubts), (note,))
+    return Localisation(tuple(parts), Places({}), tuple(findings), tuple(doubts), (note,))
 
 
 def _judge_one(jobs: Jobs, rate: float, margin: float) -> Part:
@@ -121,7 +121,7 @@ def _judge_one(jobs: Jobs, rate: float, margin: float) -> Part:
     )
     level = baseline.level_of(excess)
     residuals = baseline.Residuals(
-        (baseline.Level(0, ("", ""), 0, level, len(excess), 1),),
+        (baseline.PairClass(0, ("", ""), 0, level, len(excess), 1),),
         np.zeros(len(excess), dtype=np.intp),
         excess - level,
         baseline.spread(excess),
@@ -139,7 +139,7 @@ def _judge_one(jobs: Jobs, rate: float, margin: float) -> Part:
     return Part(seen, residuals, Places({}), findings, verdict.tests, rate, floor, {})
 
 
-def _finding(one: Accusation, suspects: Suspects, jobs: Jobs, residuals: baseline.Residuals) -> Finding:
+def _finding(one: Accusation, suspects: Suspects, jobs: Jobs, residuals: baseline.Residuals) -> Accused:
     suspect = suspects.named[one.row]
     slow = one.observations[residuals.excess[one.observations] > one.threshold]
     judged = one.observations if one.extent == ALL else slow
@@ -171,4 +171,4 @@ def _finding(one: Accusation, suspects: Suspects, jobs: Jobs, residuals: baselin
         threshold=one.threshold,
         alike=alike,
     )
-    return Finding(jobs.quantity, NODE, suspect.names, 0, (direction,), text)
+    return Accused(jobs.quantity, NODE, suspect.names, 0, (direction,), text)

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 from reframe_tests.harness.printable import one_line, plain_data
 
-from .effects import Finding
-from .judgement import Answer
+from .effects import Accused
+from .judgement import Localisation
 from .sentences import percent
 
 #: Names of nodes that Slurm takes as one node and no shell takes for anything else.
@@ -23,10 +23,10 @@ _REASON = re.compile(r"[^A-Za-z0-9 .,:;%()/_+-]")
 #: Characters of a reason, at most.
 _LONGEST = 160
 
-Say = Callable[[Finding], str]
+Say = Callable[[Accused], str]
 
 
-def drain(answer: Answer, say: Say, session: str) -> list[str]:
+def drain(answer: Localisation, say: Say, session: str) -> list[str]:
     """A command for each node that is accused; a switch or cable is none that Slurm could drain."""
     reasons = dict(answer.evident)
     for finding in answer.findings:
@@ -42,7 +42,7 @@ def _drain(node: str, why: str) -> str:
     return f"scontrol update nodename={node} state=drain reason={shlex.quote(reason)}"
 
 
-def as_data(answer: Answer, say: Say, session: str, system: str, status: int) -> dict[str, Any]:
+def as_data(answer: Localisation, say: Say, session: str, system: str, status: int) -> dict[str, Any]:
     """Everything, for programs; what is not known is ``None``."""
     data: dict[str, Any] = plain_data(
         {
@@ -85,7 +85,7 @@ def _is_time(quantity: str) -> bool:
     return quantity.endswith("_us")
 
 
-def _finding(finding: Finding, say: Say, facts: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def _finding(finding: Accused, say: Say, facts: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     return {
         "sentence": say(finding),
         "quantity": finding.quantity,
@@ -108,8 +108,8 @@ def _finding(finding: Finding, say: Say, facts: Mapping[str, Sequence[str]]) -> 
     }
 
 
-def junit(maps: Sequence[tuple[str, Answer, Say]], system: str) -> str:
-    """A test suite for each map: a test case for each node, for each other suspect that is accused, and for what is inconclusive."""
+def junit(maps: Sequence[tuple[str, Localisation, Say]], system: str) -> str:
+    """A test suite for each map: a test case for each node, each other suspect that is accused, and what is inconclusive."""
     root = ElementTree.Element("testsuites")
     for title, answer, say in maps:
         suite = ElementTree.SubElement(root, "testsuite", {"name": one_line(f"mpibench locate {system}, {title}")})

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from .effects import Direction, Finding
-from .judgement import Answer
+from .effects import Direction, Accused
+from .judgement import Localisation
 from .search import ALL
 from .suspects import BOTH, LINK, NODE, PAIR, RECEIVES, SENDS, SWITCH, UPLINK, Suspect
 
@@ -43,7 +43,7 @@ def percent(direction: Direction) -> float:
     return 100 / direction.times
 
 
-def text(finding: Finding, line_rate_mb_per_s: float | None = None) -> str:
+def text(finding: Accused, line_rate_mb_per_s: float | None = None) -> str:
     """One finding as a sentence without a full stop.
 
     :param line_rate_mb_per_s: of a link of a node, in MB/s; bandwidths are then held against it.
@@ -56,14 +56,14 @@ def text(finding: Finding, line_rate_mb_per_s: float | None = None) -> str:
     return f"{_what(finding, late, line_rate_mb_per_s)}: {cause}{others}"
 
 
-def _cause(finding: Finding, late: bool) -> str:
+def _cause(finding: Accused, late: bool) -> str:
     if finding.extent != ALL:
         return _NEVER_ALL if finding.kind in (NODE, PAIR) else _ONE_OF_SEVERAL
     way = BOTH if finding.is_two_way else finding.way
     return _CAUSES[finding.kind, way, late]
 
 
-def _what(finding: Finding, late: bool, line_rate: float | None) -> str:
+def _what(finding: Accused, late: bool, line_rate: float | None) -> str:
     one = finding.worst
     if finding.kind == NODE:
         return f"{finding.names[0]}: {_longer(one)}" if late and one.extent == ALL else _node(finding, late, line_rate)
@@ -85,7 +85,7 @@ def _what(finding: Finding, late: bool, line_rate: float | None) -> str:
     return f"{share} {'have' if late else 'at'} {_loss(one, late, line_rate)}"
 
 
-def _node(finding: Finding, late: bool, line_rate: float | None) -> str:
+def _node(finding: Accused, late: bool, line_rate: float | None) -> str:
     name = finding.names[0]
     if finding.extent != ALL:
         rows = [
@@ -128,7 +128,7 @@ def _microseconds(one: Direction) -> str:
     return f"{added:.0f} us" if added >= 10 else f"{added:.2g} us"
 
 
-def _alike(finding: Finding) -> str:
+def _alike(finding: Accused) -> str:
     rows = list(dict.fromkeys(name(one) for direction in finding.directions for one in direction.alike))
     return f"; from these pairs it cannot be distinguished from {', '.join(rows[:3])}" if rows else ""
 
@@ -144,7 +144,7 @@ def name(suspect: Suspect) -> str:
     return way.format(f"the switch {one}" if suspect.kind == SWITCH else one)
 
 
-def headline(answer: Answer) -> str:
+def headline(answer: Localisation) -> str:
     """The answer in one line."""
     count = len(answer.findings) + len(answer.evident)
     nodes, rate = len(answer.nodes), sum(part.rate for part in answer.parts)
@@ -155,7 +155,7 @@ def headline(answer: Answer) -> str:
     return f"nobody is accused among {nodes} nodes{undecided} (innocents expected per run: at most {rate:g})"
 
 
-def floors(answer: Answer) -> list[str]:
+def floors(answer: Localisation) -> list[str]:
     """How slow a node had to be to be accused, a sentence for each quantity."""
     rows = []
     for part in answer.parts:

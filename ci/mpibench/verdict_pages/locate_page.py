@@ -1,8 +1,9 @@
-"""The page of ``mpibench locate``: its sentences, the map of all pairs ordered by switch, and the tree with the accused links."""
+"""The page of ``mpibench locate``: its sentences, the map of all pairs ordered by switch, the tree with accused links."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ import plotly.graph_objects as go
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..locate import sentences
-from ..locate.effects import Finding
-from ..locate.judgement import Answer, Part
+from ..locate.effects import Accused
+from ..locate.judgement import Localisation, Part
 from ..locate.observations import Floats, numbered
 from ..locate.suspects import LINK, NODE, UPLINK
 from ..pages import page as page_templates
@@ -36,8 +37,8 @@ class Shown(NamedTuple):
     """
 
     title: str
-    answer: Answer
-    say: Callable[[Finding], str]
+    answer: Localisation
+    say: Callable[[Accused], str]
 
 
 def page(maps: Sequence[Shown], title: str) -> str:
@@ -79,7 +80,7 @@ def _table(shown: Shown) -> list[list[str]]:
     ]
 
 
-def figures(answer: Answer) -> Iterator[go.Figure]:
+def figures(answer: Localisation) -> Iterator[go.Figure]:
     """The map of each quantity, and the tree where it is known."""
     tree = _tree(answer)
     if tree:
@@ -229,7 +230,7 @@ def _details(part: Part) -> Iterator[go.Figure]:
         yield _aggregated(names, [seen.nodes[one] for one in own], blocks, title)
 
 
-def _tree(answer: Answer) -> go.Figure | None:
+def _tree(answer: Localisation) -> go.Figure | None:
     """Switches and, of few, nodes below them; accused links are drawn thick. ``None`` where no switch is known."""
     paths = {node: answer.places.switches.get(node, ()) for node in answer.nodes}
     if not any(paths.values()):
@@ -248,7 +249,7 @@ def _tree(answer: Answer) -> go.Figure | None:
     accused = {finding.names[0] for finding in answer.findings if finding.kind in (NODE, UPLINK)} | set(answer.evident)
     accused |= {name for finding in answer.findings if finding.kind == LINK for name in finding.names}
     figure = go.Figure()
-    links = dict.fromkeys(pair for path in stations.values() for pair in zip(path, path[1:], strict=False))
+    links = dict.fromkeys(pair for path in stations.values() for pair in pairwise(path))
     for bad in (False, True):
         drawn = [(at[low], at[high]) for low, high in links if (low in accused) == bad]
         figure.add_scatter(
