@@ -1,7 +1,7 @@
-"""What a site should run, and how often the answer is right: ``python -m studies.fabric_faults``. Simulated; no network is used.
+"""What a site should run, and how often the answer is right: ``python -m studies.fabric_faults``. All simulated.
 
-Designs: ``all pairs`` (N - 1 rounds), ``matchings`` (k random perfect matchings), ``adaptive`` (some matchings, then only suspects
-with healthy partners). Noise, fabrics and faults are those of :mod:`.simulated_map`; the analysis is that of ``mpibench locate``.
+Designs: ``all pairs`` (N - 1 rounds), ``matchings`` (k random perfect matchings), ``adaptive`` (some matchings, then suspects
+alone, with healthy partners). Noise, fabrics and faults are those of :mod:`.simulated_map`; ``mpibench locate`` analyses them.
 
     --design    rounds needed for 99 % of faults at 0.1 innocents a run, for 1, 3 and 10 faults (the table of the docs)
     --noise     found and innocents on noise that nothing was tuned to, and healthy runs that accuse somebody
@@ -24,8 +24,22 @@ from mpibench.locate.observations import Integers, Observations, Places
 from mpibench.locate.suspects import Suspect
 
 from . import peer_rules
-from .simulated_map import NOISES, Fabric, Fault, Floats, Matching, Noise, Rng, all_pairs, dragonfly, fat_tree
-from .simulated_map import matchings, observe, place_faults, slowness_again
+from .simulated_map import (
+    NOISES,
+    Fabric,
+    Fault,
+    Floats,
+    Matching,
+    Noise,
+    Rng,
+    all_pairs,
+    dragonfly,
+    fat_tree,
+    matchings,
+    observe,
+    place_faults,
+    slowness_again,
+)
 
 MARGIN = judgement.margin_of("bandwidth_mb_per_s", judgement.MARGINS_PERCENT)
 #: Faults drawn in turn; nodes are what fails most.
@@ -79,7 +93,9 @@ def accuse(seen: Observations, places: Places, rate: float = search.RATE) -> lis
     return [tuple(everybody.named[row] for row in (one.row, *one.alike)) for one in verdict.accusations]
 
 
-def adaptive(fabric: Fabric, rounds: int, faults: Sequence[Fault], noise: Noise, rng: Rng) -> tuple[int, list[tuple[Suspect, ...]]]:
+def adaptive(
+    fabric: Fabric, rounds: int, faults: Sequence[Fault], noise: Noise, rng: Rng
+) -> tuple[int, list[tuple[Suspect, ...]]]:
     """Half of the rounds for all, the other half for suspects alone: nodes a third of whose observations were slow.
 
     What accuses is all rounds together, so that the choice of who is measured again does not bias the error rate: the second
@@ -105,7 +121,9 @@ def _with_partners(chosen: Integers, size: int, rounds: int, rng: Rng) -> list[M
     found = []
     for _ in range(rounds):
         count = min(3 * len(chosen), len(healthy))
-        others = rng.permutation(healthy)[: count - (count - len(chosen)) % 2] if count > len(chosen) else rng.permutation(healthy)
+        others = (
+            rng.permutation(healthy)[: count - (count - len(chosen)) % 2] if count > len(chosen) else rng.permutation(healthy)
+        )
         pairs = others[len(chosen) :]
         here = min(len(chosen), len(others))
         first, second = chosen[:here], others[:here]
@@ -113,7 +131,9 @@ def _with_partners(chosen: Integers, size: int, rounds: int, rng: Rng) -> list[M
     return found
 
 
-def run(fabric: Fabric, design: str, rounds: int, kinds: Sequence[str], noise: Noise, fraction: float, rng: Rng) -> tuple[list[Fault], list[tuple[Suspect, ...]]]:
+def run(
+    fabric: Fabric, design: str, rounds: int, kinds: Sequence[str], noise: Noise, fraction: float, rng: Rng
+) -> tuple[list[Fault], list[tuple[Suspect, ...]]]:
     """One run: faults, and who is accused."""
     faults = place_faults(fabric, kinds, fraction, rng)
     if design == "adaptive":
@@ -122,7 +142,9 @@ def run(fabric: Fabric, design: str, rounds: int, kinds: Sequence[str], noise: N
     return faults, accuse(observe(fabric, order, faults, noise, rng), fabric.places())
 
 
-def needed(fabric: Fabric, design: str, faults: int, noise: Noise, fraction: float, runs: int, rng: Rng) -> tuple[int | None, Tally]:
+def needed(
+    fabric: Fabric, design: str, faults: int, noise: Noise, fraction: float, runs: int, rng: Rng
+) -> tuple[int | None, Tally]:
     """The fewest rounds that are good enough, and what they gave; ``None`` and the most where none is."""
     tally = Tally()
     for rounds in ROUNDS:
@@ -170,7 +192,9 @@ def show_peers(size: int, fraction: float, runs: int, seed: int) -> None:
         fabric = fat_tree(size, leaf=4)
         order = all_pairs(size)
         for number in range(runs):
-            faults = place_faults(fabric, () if number % 2 else ("sends", "receives", "both")[number // 2 % 3 :][:1], fraction, rng)
+            faults = place_faults(
+                fabric, () if number % 2 else ("sends", "receives", "both")[number // 2 % 3 :][:1], fraction, rng
+            )
             seen = observe(fabric, order, faults, noise, rng)
 
             def again(which: Integers, seen: Observations = seen, faults: Sequence[Fault] = faults) -> Floats:
@@ -179,7 +203,9 @@ def show_peers(size: int, fraction: float, runs: int, seed: int) -> None:
             ours.add(faults, accuse(seen, fabric.places()))
             for tally, rule in ((kit, peer_rules.clusterkit), (link, peer_rules.linktest)):
                 tally.add(faults, [(Suspect("node", (name,), "both"),) for name in rule(seen, again)])
-        print(f"{size} nodes, {noise.name}\n  ours        {ours.text()}\n  ClusterKit  {kit.text()}\n  LinkTest    {link.text()}", flush=True)
+        print(f"{size} nodes, {noise.name}", flush=True)
+        for name, tally in (("ours", ours), ("ClusterKit", kit), ("LinkTest", link)):
+            print(f"  {name:10} {tally.text()}", flush=True)
 
 
 def show_cost(sizes: Sequence[int], rounds: Sequence[int], seed: int) -> None:
@@ -195,7 +221,10 @@ def show_cost(sizes: Sequence[int], rounds: Sequence[int], seed: int) -> None:
             accused = judgement.judge([seen], places, {}).findings
             seconds = time.perf_counter() - began
             most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-            print(f"{size} nodes x {count} rounds, {len(seen)} observations: {seconds:.1f} s, {most:.2f} GiB, {len(accused)} accused", flush=True)
+            print(
+                f"{size} nodes x {count} rounds, {len(seen)} values: {seconds:.1f} s, {most:.2f} GiB, {len(accused)} accused",
+                flush=True,
+            )
 
 
 def main() -> None:

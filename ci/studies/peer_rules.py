@@ -1,11 +1,11 @@
 """The rules of two other programs, as their documents describe them, on the observations that ours are given.
 
-ClusterKit (NVIDIA HPC-X 2.24, "ClusterKit"): a pair is bad whose latency is above 2.1 times the least or whose bandwidth is below
-93 % of the greatest; suspects are measured again, pairs in half as many rounds each time, and those bad in the last round are
-reported. Nodes are not named: here one is taken as named if it is in more than half of its pairs that were measured bad.
+ClusterKit (NVIDIA HPC-X 2.24, "ClusterKit"): a pair is bad whose latency is above 2.1 times the least or whose bandwidth is
+below 93 % of the greatest; suspects are measured again, pairs in half as many rounds each time, and those bad in the last round
+are reported. It names pairs: here a node is taken as named if more than half of its pairs are bad.
 
 LinkTest 1.2 (Juelich): the N slowest pairs (N nodes) are measured again, one at a time, and both numbers are printed, without a
-rule. Here those are taken as reported that are as slow again, below 93 % of the median of all pairs; a node is taken as named if
+rule. Here those are taken as reported that are slow again, below 93 % of the median of all pairs; a node is taken as named if
 it is in at least three of them.
 
 The second measurement is drawn by the caller, with the same faults and other noise.
@@ -47,11 +47,15 @@ def linktest(seen: Observations, again: Again) -> set[str]:
 
 
 def _named(seen: Observations, bad: Integers, rule: Callable[[Integers, Integers], np.ndarray]) -> set[str]:
-    """Nodes for which a rule on the number of bad observations, of all, holds; as sender or receiver where there are directions."""
+    """Nodes for which a rule on the number of bad observations, of all, holds; by its directions."""
     found: set[str] = set()
     ends = (seen.source, seen.target)
     size = len(seen.nodes)
-    parts = [(end[bad], end) for end in ends] if seen.directed else [(np.concatenate([end[bad] for end in ends]), np.concatenate(ends))]
+    parts = (
+        [(end[bad], end) for end in ends]
+        if seen.directed
+        else [(np.concatenate([end[bad] for end in ends]), np.concatenate(ends))]
+    )
     for hit, everything in parts:
         count, of = np.bincount(hit, minlength=size), np.bincount(everything, minlength=size)
         found |= {seen.nodes[place] for place in np.flatnonzero((count > 0) & rule(count, of)).tolist()}
