@@ -4,11 +4,11 @@ slowness of an observation
     = level of its class + drift of its moment + node that sends + node that receives + links between switches + pair + noise,
     additive on the log scale, where all but the first two and the noise are 0 unless something is wrong.
 
-A class holds the pairs that should be alike: the same distance in the tree of switches, the same kinds of nodes, and, where that
-matters, as many others on the same uplink at the same time (links between switches may be oversubscribed). Its level is that of
-its fastest quarter at least, so that it holds while less than three quarters of a small map are slow: of four nodes one slow one
-is in half of all pairs. The drift of a moment is the median over all pairs that were measured then. Neither is what the error
-rates rest on, which count ranks only (:mod:`.search`).
+A class holds the pairs that should be alike: the same distance in the tree of switches, the same kinds of nodes and, where
+that matters, as many others on the same uplink at the same time (links between switches may be oversubscribed). Its level is
+that of its fastest quarter at least, so that it holds while less than three quarters of a small map are slow: of four nodes one
+slow one is in half of all pairs. The drift of a moment is the median over all pairs that were measured then. Neither is what
+the error rates rest on, which count ranks only (:mod:`.search`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PairClass:
 class Residuals:
     """How much slower each observation is than its class, log scale.
 
-    :param stratum: class of each observation, a place in ``levels``.
+    :param stratum: class of each observation, or what several classes are that should be equally fast.
     :param spread: standard deviation of the middle of the residuals.
     """
 
@@ -79,10 +79,11 @@ def distances(seen: Observations, places: Places) -> Integers:
     return far
 
 
-def residuals(seen: Observations, places: Places, kinds: Mapping[str, str]) -> Residuals:
+def residuals(seen: Observations, places: Places, kinds: Mapping[str, str], *, full_rate: bool = False) -> Residuals:
     """Levels of all classes, and what is left without them and without the drift.
 
     :param kinds: node to its kind, where there are several.
+    :param full_rate: a pair across switches should be as fast as one below a switch, however busy the uplinks are.
     """
     distance = distances(seen, places)
     kind = [kinds.get(node, "") for node in seen.nodes]
@@ -95,14 +96,20 @@ def residuals(seen: Observations, places: Places, kinds: Mapping[str, str]) -> R
     _, stratum = np.unique(code, return_inverse=True)
     block = leaves[seen.source] * (int(leaves.max(initial=0)) + 1) + leaves[seen.target]
     levels = []
-    excess = np.empty(len(seen))
     for number in range(int(stratum.max(initial=-1)) + 1):
         there = np.flatnonzero(stratum == number)
         level = level_of(seen.slowness[there])
-        excess[there] = seen.slowness[there] - level
         first = there[0]
         pair = kind[seen.source[first]], kind[seen.target[first]]
         levels.append(PairClass(int(distance[first]), pair, int(load[first]), level, len(there), len(np.unique(block[there]))))
+    best: dict[tuple[str, str], float] = {}
+    for one in levels:
+        best[one.kinds] = min(best.get(one.kinds, np.inf), one.slowness)
+    healthy = np.array([best[one.kinds] if full_rate else one.slowness for one in levels])
+    excess = seen.slowness - healthy[stratum]
+    if full_rate:
+        _, pairs_of_kinds = numbered([one.kinds for one in levels])
+        stratum = pairs_of_kinds[stratum]
     excess -= drift(excess, seen.moment)
     return Residuals(tuple(levels), stratum.astype(np.intp), excess, spread(excess))
 
@@ -161,5 +168,5 @@ def spread(excess: Floats) -> float:
 
 def too_small(found: Residuals) -> Flags:
     """Observations of classes with fewer than :data:`LEAST_OF_A_CLASS`."""
-    counts = np.array([level.count for level in found.levels])
-    return counts[found.stratum] < LEAST_OF_A_CLASS if len(counts) else np.zeros(0, dtype=bool)
+    few: Flags = np.bincount(found.stratum)[found.stratum] < LEAST_OF_A_CLASS
+    return few

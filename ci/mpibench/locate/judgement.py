@@ -102,7 +102,8 @@ def judge(
     parts = []
     for seen in observed:
         margin = margin_of(seen.quantity, margins_percent)
-        part, doubts = _judge_one(seen, places, kinds, rate / len(observed), margin)
+        full_rate = oversubscribed is False and seen.directed
+        part, doubts = _judge_one(seen, places, kinds, rate / len(observed), margin, full_rate=full_rate)
         parts.append(part)
         found, said = _across_switches(part, margin, oversubscribed)
         inconclusive += [*doubts, *found]
@@ -124,19 +125,19 @@ def margin_of(quantity: str, margins_percent: Mapping[str, float]) -> float:
 
 
 def _judge_one(
-    seen: Observations, places: Places, kinds: Mapping[str, str], rate: float, margin: float
+    seen: Observations, places: Places, kinds: Mapping[str, str], rate: float, margin: float, *, full_rate: bool
 ) -> tuple[Part, list[str]]:
     doubts = []
-    found = baseline.residuals(seen, places, kinds)
+    found = baseline.residuals(seen, places, kinds, full_rate=full_rate)
     if not kinds:
         kinds = guesses.slower_kind(seen, found.excess, margin, places)
         if kinds:
-            plain, found = found, baseline.residuals(seen, places, kinds)
-            doubts.append(_kinds_text(seen, plain, kinds))
+            found = baseline.residuals(seen, places, kinds, full_rate=full_rate)
+            doubts.append(_kinds_text(seen, kinds))
     all_suspects = suspects.of_map(seen, places)
     small = baseline.too_small(found)
     verdict = search.search(all_suspects, found.excess, found.stratum, seen.moment, margin=margin, rate=rate, usable=~small)
-    if verdict.floor is None:
+    if verdict.floor is None or len(seen.nodes) == 2:
         doubts.append(_blind_text(seen, verdict))
     rows = effects.findings(seen, found, all_suspects, verdict.accusations)
     floor = None if verdict.floor is None else math.exp(verdict.floor)
@@ -159,7 +160,7 @@ def _blind_text(seen: Observations, verdict: search.Verdict) -> str:
     )
 
 
-def _kinds_text(seen: Observations, plain: Residuals, kinds: Mapping[str, str]) -> str:
+def _kinds_text(seen: Observations, kinds: Mapping[str, str]) -> str:
     slow = [node for node in seen.nodes if node in kinds]
     shown = ", ".join(slow[:8]) + (", ..." if len(slow) > 8 else "")
     return (
@@ -185,18 +186,13 @@ def _across_switches(part: Part, margin: float, oversubscribed: bool | None) -> 
     far = [level for level in part.residuals.levels if level.distance > 0 and level.kinds in near]
     slower = [(level, level.slowness - near[level.kinds].slowness) for level in far]
     slower = [(level, loss) for level, loss in slower if loss > margin]
-    if not slower or oversubscribed:
+    if not slower or oversubscribed is not None:
         return [], []
     worst, loss = max(slower, key=lambda row: row[1])
     text = _level_text(part, worst, loss)
-    if oversubscribed is None and len({part.places.leaf(node) for node in part.seen.nodes}) > 2:
+    if len({part.places.leaf(node) for node in part.seen.nodes}) > 2:
         return [], [f"{text}: the links between switches are oversubscribed, or all slow alike"]
-    remedy = (
-        "all uplinks are slow"
-        if oversubscribed is False
-        else ("the uplink is slow, or oversubscribed by design: say which (--oversubscribed, --full-rate)")
-    )
-    return [f"{text}: {remedy}"], []
+    return [f"{text}: the uplink is slow, or oversubscribed by design: say which (--oversubscribed, --full-rate)"], []
 
 
 def _level_text(part: Part, level: PairClass, loss: float) -> str:

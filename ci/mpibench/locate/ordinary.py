@@ -18,7 +18,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..results.session_values import METRIC, Selection, slowness
 from . import baseline, search
-from .effects import Direction, Accused
+from .effects import Accused, Direction
 from .judgement import Localisation, Part, margin_of
 from .observations import Observations, Places, numbered
 from .search import ALL, Accusation

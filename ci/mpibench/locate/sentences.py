@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from reframe_tests.harness.vocabulary import QUANTITIES
 
-from .effects import Direction, Accused
+from .effects import Accused, Direction
 from .judgement import Localisation
 from .search import ALL
 from .suspects import BOTH, LINK, NODE, PAIR, RECEIVES, SENDS, SWITCH, UPLINK, Suspect
@@ -129,7 +129,10 @@ def _microseconds(one: Direction) -> str:
 
 
 def _alike(finding: Accused) -> str:
-    rows = list(dict.fromkeys(name(one) for direction in finding.directions for one in direction.alike))
+    alike = [one for direction in finding.directions for one in direction.alike]
+    # The way between two switches is a part of what either has upwards.
+    own = finding.names if finding.kind == LINK else ()
+    rows = list(dict.fromkeys(name(one) for one in alike if not (one.kind == UPLINK and one.names[0] in own)))
     return f"; from these pairs it cannot be distinguished from {', '.join(rows[:3])}" if rows else ""
 
 
