@@ -6,7 +6,7 @@ differ by 1 % and in how noisy they are. What each fault is, and what counts as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,10 @@ import numpy.typing as npt
 
 from mpibench.locate.observations import Observations, Places
 from mpibench.locate.suspects import LINK, NODE, PAIR, UPLINK, Suspect
+from reframe_tests.harness.vocabulary import BadInput
+
+#: Random places that are tried for a fault.
+_TRIES = 1000
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -176,20 +180,26 @@ KINDS: dict[str, Callable[[Fabric, Rng], tuple[int, ...]]] = {
 }
 
 
-def place_faults(fabric: Fabric, kinds: Iterable[str], fraction: float, rng: Rng) -> list[Fault]:
+def place_faults(fabric: Fabric, kinds: Sequence[str], fraction: float, rng: Rng) -> list[Fault]:
     """Faults at random places that are not below one another.
 
     :param fraction: of the rate that is left; of a latency, that is added 1 / fraction - 1 times.
     """
     found: list[Fault] = []
-    leaves: set[int] = set()
+    taken: set[tuple[int, ...]] = set()
+    cut: set[int] = set()
+    busy: set[int] = set()
     for kind in kinds:
-        while True:
+        for _ in range(_TRIES):
             at = KINDS[kind](fabric, rng)
-            below = {at[0]} if kind == "uplink" else {int(fabric.leaf[at[0]])} if KINDS[kind] is _node else set()
-            if not below & leaves:
-                break
-        leaves |= below
+            leaf = at[0] if kind == "uplink" else int(fabric.leaf[at[0]]) if KINDS[kind] is _node else -1
+            if (kind == "uplink" and leaf in cut | busy) or leaf in cut or (KINDS[kind] is _node and at in taken):
+                continue
+            break
+        else:
+            raise BadInput(f"{fabric.size} nodes have no room for {', '.join(kinds)}: simulate more nodes.")
+        (cut if kind == "uplink" else busy).add(leaf)
+        taken |= {at} if KINDS[kind] is _node else set()
         found.append(Fault(kind, at, -np.log(fraction), _named(kind, fabric, at)))
     return found
 

@@ -7,8 +7,8 @@ slowness of an observation
 A class holds the pairs that should be alike: the same distance in the tree of switches, the same kinds of nodes and, where
 that matters, as many others on the same uplink at the same time (links between switches may be oversubscribed). Its level is
 that of its fastest quarter at least, so that it holds while less than three quarters of a small map are slow: of four nodes one
-slow one is in half of all pairs. The drift of a moment is the median over all pairs that were measured then. Neither is what
-the error rates rest on, which count ranks only (:mod:`.search`).
+slow one is in half of all pairs. The drift of a moment is how much slower its fastest quarter is than usual. Neither is what the
+error rates rest on, which count ranks only (:mod:`.search`).
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ def residuals(seen: Observations, places: Places, kinds: Mapping[str, str], *, f
     for one in levels:
         best[one.kinds] = min(best.get(one.kinds, np.inf), one.slowness)
     healthy = np.array([best[one.kinds] if full_rate else one.slowness for one in levels])
-    excess = seen.slowness - healthy[stratum]
+    own = np.array([one.slowness for one in levels])
+    excess = seen.slowness - healthy[stratum] - drift(seen.slowness - own[stratum], seen.moment)
     if full_rate:
         _, pairs_of_kinds = numbered([one.kinds for one in levels])
         stratum = pairs_of_kinds[stratum]
-    excess -= drift(excess, seen.moment)
     return Residuals(tuple(levels), stratum.astype(np.intp), excess, spread(excess))
 
 
@@ -129,7 +129,8 @@ def loads(seen: Observations, leaves: Integers) -> Integers:
 def _if_it_matters(load: Integers, slowness: Floats) -> Integers:
     """The loads, in quarters of an octave where there are many; all 0 where pairs on busy uplinks are as fast as others."""
     across = np.flatnonzero(load)
-    middle = float(np.median(load[across])) if len(across) else 0.0
+    # Where most have the largest load, that against the others.
+    middle = min(float(np.median(load[across])), int(load.max()) - 0.5) if len(across) else 0.0
     busy, free = across[load[across] > middle], across[load[across] <= middle]
     if len(busy) < LEAST_OF_A_CLASS or len(free) < LEAST_OF_A_CLASS:
         return np.zeros_like(load)
@@ -148,17 +149,21 @@ def level_of(slowness: Floats) -> float:
 
 
 def drift(excess: Floats, moment: Integers) -> Floats:
-    """For each observation the median of all of its moment: what came and went for all."""
+    """For each observation how much slower the fastest quarter of its moment is than that of all: what came and went for all.
+
+    Of a moment in which up to three quarters cross a slow uplink nothing of that is drift.
+    """
     order = np.lexsort((excess, moment))
     counts = np.bincount(moment)
-    ends = np.cumsum(counts)
-    middle = np.zeros(len(counts))
     enough = counts >= _LEAST_AT_A_MOMENT
-    starts = (ends - counts)[enough]
-    ordered = excess[order]
-    low, high = starts + (counts[enough] - 1) // 2, starts + counts[enough] // 2
-    middle[enough] = (ordered[low] + ordered[high]) / 2
-    return middle[moment]
+    if not enough.any():
+        return np.zeros(len(excess))
+    starts = np.cumsum(counts) - counts
+    shift = np.zeros(len(counts))
+    quarter = np.floor((counts[enough] - 1) * _FASTEST).astype(np.intp)
+    shift[enough] = excess[order][starts[enough] + quarter]
+    shift[enough] -= np.median(shift[enough])
+    return shift[moment]
 
 
 def spread(excess: Floats) -> float:
