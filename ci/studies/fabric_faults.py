@@ -89,7 +89,8 @@ def accuse(seen: Observations, places: Places, rate: float = search.RATE) -> lis
     found = baseline.residuals(seen, places, {})
     kinds = guesses.slower_kind(seen, found.excess, MARGIN, places)
     found = baseline.residuals(seen, places, kinds) if kinds else found
-    verdict = search.search(everybody, found.excess, found.stratum, seen.moment, margin=MARGIN, rate=rate)
+    ends = (seen.source, seen.target)
+    verdict = search.search(everybody, found.excess, found.stratum, seen.moment, margin=MARGIN, rate=rate, ends=ends)
     return [tuple(everybody.named[row] for row in (one.row, *one.alike)) for one in verdict.accusations]
 
 

@@ -230,7 +230,7 @@ def observe(
     values = base + _lost(fabric, faults, source, target, moment, rng, latency=latency)
     if noise.kinds == 2:
         old = rng.permutation(fabric.size) < 0.4 * fabric.size
-        values += 0.69 * (old[source] | old[target])
+        values += 0.4 * (old[source] | old[target])
     nodes = _NODES * rng.standard_normal(fabric.size)
     louder = np.exp(_NOISES * rng.standard_normal(fabric.size))
     values += nodes[source] + nodes[target] + noise.draw(rng, count) * np.sqrt(louder[source] * louder[target])

@@ -7,8 +7,8 @@ slowness of an observation
 A class holds the pairs that should be alike: the same distance in the tree of switches, the same kinds of nodes and, where
 that matters, as many others on the same uplink at the same time (links between switches may be oversubscribed). Its level is
 that of its fastest quarter at least, so that it holds while less than three quarters of a small map are slow: of four nodes one
-slow one is in half of all pairs. The drift of a moment is how much slower its fastest quarter is than usual. Neither is what the
-error rates rest on, which count ranks only (:mod:`.search`).
+slow one is in half of all pairs. The drift of a moment is how much slower its fastest quarter is than usual. Neither is what
+the error rates rest on, which count ranks only (:mod:`.search`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from .observations import Flags, Floats, Integers, Observations, Places, numbere
 _FASTEST, _REACH = 0.25, 4.0
 #: Moments with fewer observations than this have no drift of their own: one slow pair would be a part of it.
 _LEAST_AT_A_MOMENT = 8
+#: Levels and drift are found in turn, so many times.
+_SWEEPS = 4
 #: Classes with fewer observations are too small to judge one of them by the others.
 LEAST_OF_A_CLASS = 4
 #: Busy uplinks make classes of their own where their pairs are slower by so much (log scale); so many loads are kept apart.
@@ -95,19 +97,22 @@ def residuals(seen: Observations, places: Places, kinds: Mapping[str, str], *, f
     code = (code * many + kind_number[seen.source]) * many + kind_number[seen.target]
     _, stratum = np.unique(code, return_inverse=True)
     block = leaves[seen.source] * (int(leaves.max(initial=0)) + 1) + leaves[seen.target]
+    members = [np.flatnonzero(stratum == number) for number in range(int(stratum.max(initial=-1)) + 1)]
+    shift, own = np.zeros(len(seen)), np.zeros(len(members))
+    for _ in range(_SWEEPS):
+        own = np.array([level_of((seen.slowness - shift)[there]) for there in members])
+        shift = drift(seen.slowness - own[stratum], seen.moment)
     levels = []
-    for number in range(int(stratum.max(initial=-1)) + 1):
-        there = np.flatnonzero(stratum == number)
-        level = level_of(seen.slowness[there])
+    for there, level in zip(members, own.tolist(), strict=True):
         first = there[0]
         pair = kind[seen.source[first]], kind[seen.target[first]]
-        levels.append(PairClass(int(distance[first]), pair, int(load[first]), level, len(there), len(np.unique(block[there]))))
+        blocks = len(np.unique(block[there]))
+        levels.append(PairClass(int(distance[first]), pair, int(load[first]), level, len(there), blocks))
     best: dict[tuple[str, str], float] = {}
     for one in levels:
         best[one.kinds] = min(best.get(one.kinds, np.inf), one.slowness)
     healthy = np.array([best[one.kinds] if full_rate else one.slowness for one in levels])
-    own = np.array([one.slowness for one in levels])
-    excess = seen.slowness - healthy[stratum] - drift(seen.slowness - own[stratum], seen.moment)
+    excess = seen.slowness - healthy[stratum] - shift
     if full_rate:
         _, pairs_of_kinds = numbered([one.kinds for one in levels])
         stratum = pairs_of_kinds[stratum]

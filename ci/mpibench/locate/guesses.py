@@ -1,8 +1,9 @@
 """What a map says of the machine where nobody wrote it down: nodes of two kinds, and groups of nodes. Both are guesses.
 
 Two kinds
-    The median excess of a node over all its pairs is small for most and large for a minority, which is too many to be faults
-    (:data:`_LEAST_SHARE`) and slow among itself as well. Pairs of each combination of kinds are then a class of their own.
+    Even the fastest pairs of a node (:data:`_FASTEST`) are slow for some nodes, which are too many to be faults
+    (:data:`_LEAST_SHARE`) and slow among themselves as well; below a slow uplink a node's pairs with its neighbours are not.
+    Pairs of each combination of kinds are then a class of their own.
 Groups
     Average linkage (Sokal and Michener 1958) of the nodes by how slow their pairs are, the nodes' own effects taken out by
     median polish (Tukey 1977), cut at the largest step; accepted only where nearly all pairs inside groups are faster than
@@ -23,6 +24,8 @@ from .observations import Floats, Observations, Places
 
 #: Nodes of a second kind, at least; fewer are faults.
 _LEAST_SHARE, _LEAST_NODES = 0.2, 3
+#: Quantile of the observations of a node that says whether all of them are slow.
+_FASTEST = 0.15
 #: The step between the kinds, at least so many times the spread within each.
 _CLEAR = 4.0
 #: Share of pairs of pairs, one inside groups and one across, of which the inside one must be the faster.
@@ -39,9 +42,9 @@ def slower_kind(seen: Observations, excess: Floats, margin: float, places: Place
     :param excess: how much slower each observation is than its class.
     :param margin: the least step between kinds, log scale.
     """
-    middle = _by_node(seen, excess)
-    order = np.argsort(middle)
-    ordered = middle[order]
+    fastest = _by_node(seen, excess)
+    order = np.argsort(fastest)
+    ordered = fastest[order]
     least = max(_LEAST_NODES, int(np.ceil(_LEAST_SHARE * len(ordered))))
     if len(ordered) < 2 * least or not np.isfinite(ordered).all():
         return {}
@@ -64,7 +67,7 @@ def slower_kind(seen: Observations, excess: Floats, margin: float, places: Place
 
 
 def _by_node(seen: Observations, excess: Floats) -> Floats:
-    """Median excess of the observations of each node; ``nan`` of one without any."""
+    """Excess of the fastest observations of each node; ``nan`` of one without any."""
     node = np.concatenate([seen.source, seen.target])
     value = np.concatenate([excess, excess])
     order = np.lexsort((value, node))
@@ -73,12 +76,12 @@ def _by_node(seen: Observations, excess: Floats) -> Floats:
     ordered = value[order]
     found = np.full(len(counts), np.nan)
     there = counts > 0
-    found[there] = ordered[starts[there] + counts[there] // 2]
+    found[there] = ordered[starts[there] + np.floor((counts[there] - 1) * _FASTEST).astype(np.intp)]
     return found
 
 
 def _spread(values: Floats) -> float:
-    return float(np.quantile(values, 0.9) - np.quantile(values, 0.1))
+    return float(np.quantile(values, 0.75) - np.quantile(values, 0.25))
 
 
 def groups(seen: Observations) -> Places | None:

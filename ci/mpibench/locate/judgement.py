@@ -136,7 +136,10 @@ def _judge_one(
             doubts.append(_kinds_text(seen, kinds))
     all_suspects = suspects.of_map(seen, places)
     small = baseline.too_small(found)
-    verdict = search.search(all_suspects, found.excess, found.stratum, seen.moment, margin=margin, rate=rate, usable=~small)
+    ends = (seen.source, seen.target)
+    verdict = search.search(
+        all_suspects, found.excess, found.stratum, seen.moment, margin=margin, rate=rate, usable=~small, ends=ends
+    )
     if verdict.floor is None or len(seen.nodes) == 2:
         doubts.append(_blind_text(seen, verdict))
     rows = effects.findings(seen, found, all_suspects, verdict.accusations)

@@ -3,8 +3,8 @@
 An observation is slow if it exceeds its class by a threshold. If nothing is wrong with a suspect, its observations are as often
 slow as those of all others of the same classes, whatever the noise is: their number has a hypergeometric distribution in each
 class (Fisher 1935), which needs no estimate and no assumption on tails. Where healthy nodes differ in how noisy they are, the
-number has longer tails; a beta-binomial distribution with the overdispersion of all others of the kind covers that, and the
-larger of both probabilities counts.
+number has longer tails; for ``some`` a beta-binomial distribution with the overdispersion of all others of the kind covers
+that, and the larger of both probabilities counts.
 
 error rate
     The probabilities of all suspects, thresholds and both extents below are each held against rate / (number of such tests).
@@ -16,7 +16,8 @@ which one
     shows in is then taken out, and the search goes on with the rest, so that no observation accuses two.
 extent
     ``all``: at least two thirds of its observations are slow. ``some``: fewer, at three moments or more: an intermittent fault,
-    or one of several parallel cables.
+    or one of several parallel cables. Of a node at least a sixth, since some are noisier than others; of a switch or link they
+    must not be one node's for the most part.
 """
 
 from __future__ import annotations
@@ -30,17 +31,19 @@ import numpy as np
 import scipy.stats
 
 from .observations import Flags, Floats, Integers
-from .suspects import KINDS, Suspects
+from .suspects import KINDS, NODE, PAIR, Suspects
 
 #: Innocents accused per run, expected at most.
 RATE = 0.05
 ALL, SOME = "all", "some"
-#: Share of observations that must be slow for ``all``, and moments with slow ones for ``some``.
-_ALL_SHARE, _SOME_MOMENTS = 2 / 3, 3
+#: Share of observations that must be slow for ``all``; for ``some`` moments with slow ones, and of a node the share.
+_ALL_SHARE, _SOME_MOMENTS, _SOME_SHARE = 2 / 3, 3, 1 / 6
 #: Thresholds: the margin on the log scale, and so many times it.
 LADDER = (1.0, 2.0, 4.0, 8.0)
 #: The probability can be smaller than the bound that sorts out whom to compute it for, by no more than this (natural log).
 _SLACK = 6.0
+#: Share of the others that are left out where their overdispersion is estimated: those slow most often, which may be at fault.
+_TRIMMED = 0.02
 #: Accusations in one run, at most: who finds more has a machine that is broken as a whole.
 MOST = 500
 
@@ -88,6 +91,7 @@ class _State:
 
     def __init__(self, suspects: Suspects, excess: Floats, stratum: Integers, moment: Integers, usable: Flags) -> None:
         self.suspects, self.excess, self.stratum, self.moment = suspects, excess, stratum, moment
+        self.ends: tuple[Integers, ...] = ()
         self.active = usable.copy()
         self.strata = int(stratum.max(initial=0)) + 1
 
@@ -107,13 +111,16 @@ def search(
     margin: float,
     rate: float = RATE,
     usable: Flags | None = None,
+    ends: tuple[Integers, ...] = (),
 ) -> Verdict:
     """Accuse whoever explains most, take its observations out, and go on.
 
     :param excess: how much slower each observation is than its class, log scale.
     :param margin: what is called slow at least, log scale.
+    :param ends: node of each observation at either end, where these are known.
     """
     state = _State(suspects, excess, stratum, moment, np.ones(len(excess), dtype=bool) if usable is None else usable)
+    state.ends = ends
     thresholds = [margin * step for step in LADDER]
     tests = max(1, 2 * len(thresholds) * len(suspects.named))
     limit = rate / tests
@@ -146,12 +153,11 @@ def _strongest(state: _State, threshold: float, limit: float, kind: Integers) ->
         extent = ALL if share[row] >= _ALL_SHARE else SOME
         mine = state.suspects.observations_of(row)
         mine = mine[state.active[mine]]
-        if extent == SOME and len(np.unique(state.moment[mine[slow[mine]]])) < _SOME_MOMENTS:
+        if extent == SOME and not _is_partial(state, mine[slow[mine]], len(mine), kind[row]):
             continue
         probability = _exact(state, slow, mine)
         if extent == SOME and probability <= limit:
-            others = (kind == kind[row]) & (count > 0)
-            others[row] = False
+            others = _others(hits, count, kind == kind[row], row)
             probability = max(probability, _overdispersed(hits[row], count[row], hits[others], count[others]))
         if probability <= limit:
             alike = _alike(state, row, mine, np.flatnonzero((hits == hits[row]) & (count == count[row])))
@@ -160,6 +166,25 @@ def _strongest(state: _State, threshold: float, limit: float, kind: Integers) ->
                 first, tuple(rest), extent, threshold, int(hits[row]), int(count[row]), probability, mine
             )
     return None
+
+
+def _is_partial(state: _State, slow: Integers, count: int, kind: int) -> bool:
+    """Whether slow observations may be a part of a suspect's: at several moments, and of a switch not one node's."""
+    if len(np.unique(state.moment[slow])) < _SOME_MOMENTS:
+        return False
+    if kind in (KINDS.index(NODE), KINDS.index(PAIR)):
+        return len(slow) >= _SOME_SHARE * count
+    return all(2 * np.bincount(end[slow]).max() <= len(slow) for end in state.ends)
+
+
+def _others(hits: Integers, count: Integers, like_it: Flags, row: int) -> Integers:
+    """Suspects of the same kind, without those that are slow most often."""
+    like_it = like_it & (count > 0)
+    like_it[row] = False
+    places = np.flatnonzero(like_it)
+    worst = max(2, math.ceil(_TRIMMED * len(places)))
+    ordered: Integers = places[np.argsort(hits[places] / count[places], kind="stable")]
+    return ordered[: max(len(ordered) - worst, 0)]
 
 
 def _likelihood_ratio(hits: Integers, count: Integers, all_slow: int, total: int) -> Floats:
