@@ -87,7 +87,7 @@ def accuse(seen: Observations, places: Places, rate: float = search.RATE) -> lis
     """Suspects that are accused, each with those that cannot be distinguished from it."""
     everybody = suspects.of_map(seen, places)
     found = baseline.residuals(seen, places, {})
-    kinds = guesses.slower_kind(seen, found.excess, MARGIN, places)
+    kinds = guesses.slower_kind(seen, MARGIN, places)
     found = baseline.residuals(seen, places, kinds) if kinds else found
     ends = (seen.source, seen.target)
     verdict = search.search(everybody, found.excess, found.stratum, seen.moment, margin=MARGIN, rate=rate, ends=ends)
@@ -176,7 +176,7 @@ def show_designs(sizes: Sequence[int], fraction: float, runs: int, seed: int) ->
 def show_noises(size: int, rounds: int, fraction: float, runs: int, seed: int) -> None:
     """Found and innocents on each kind of noise, with faults and without."""
     for noise in NOISES.values():
-        for count in (0, 3):
+        for count in (0, 1, 3):
             rng, tally = np.random.default_rng(seed), Tally()
             design = "all pairs" if size <= 64 else "matchings"
             fabric = fat_tree(size, leaf=4 if size <= 64 else 32)

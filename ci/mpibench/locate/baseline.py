@@ -22,11 +22,9 @@ import scipy.stats
 from .observations import Flags, Floats, Integers, Observations, Places, numbered
 
 #: A level is sought above this share of the fastest, and among what lies within so many times their spread.
-_FASTEST, _REACH = 0.25, 4.0
+_FASTEST, _REACH = 0.25, 2.0
 #: Moments with fewer observations than this have no drift of their own: one slow pair would be a part of it.
 _LEAST_AT_A_MOMENT = 8
-#: Levels and drift are found in turn, so many times.
-_SWEEPS = 4
 #: Classes with fewer observations are too small to judge one of them by the others.
 LEAST_OF_A_CLASS = 4
 #: Busy uplinks make classes of their own where their pairs are slower by so much (log scale); so many loads are kept apart.
@@ -92,31 +90,38 @@ def residuals(seen: Observations, places: Places, kinds: Mapping[str, str], *, f
     _, kind_number = numbered(kind)
     leaves = numbered([places.leaf(node) for node in seen.nodes])[1]
     many = int(kind_number.max(initial=0)) + 1
-    load = _if_it_matters(loads(seen, leaves), seen.slowness) if seen.directed else np.zeros(len(seen), dtype=np.intp)
-    code = distance * (int(load.max(initial=0)) + 1) + load
-    code = (code * many + kind_number[seen.source]) * many + kind_number[seen.target]
-    _, stratum = np.unique(code, return_inverse=True)
+    code = (distance * many + kind_number[seen.source]) * many + kind_number[seen.target]
+    # Drift before loads: rounds differ in how busy uplinks are in them, and levels by load would take up what came and went.
+    members, stratum = _members(code)
+    own = np.array([level_of(seen.slowness[there]) for there in members])
+    left = seen.slowness - drift(seen.slowness - own[stratum], seen.moment)
+    load = _if_it_matters(loads(seen, leaves), left) if seen.directed else np.zeros(len(seen), dtype=np.intp)
+    members, stratum = _members(code * (int(load.max(initial=0)) + 1) + load)
     block = leaves[seen.source] * (int(leaves.max(initial=0)) + 1) + leaves[seen.target]
-    members = [np.flatnonzero(stratum == number) for number in range(int(stratum.max(initial=-1)) + 1)]
-    shift, own = np.zeros(len(seen)), np.zeros(len(members))
-    for _ in range(_SWEEPS):
-        own = np.array([level_of((seen.slowness - shift)[there]) for there in members])
-        shift = drift(seen.slowness - own[stratum], seen.moment)
     levels = []
-    for there, level in zip(members, own.tolist(), strict=True):
+    for there in members:
         first = there[0]
         pair = kind[seen.source[first]], kind[seen.target[first]]
         blocks = len(np.unique(block[there]))
+        level = level_of(left[there])
         levels.append(PairClass(int(distance[first]), pair, int(load[first]), level, len(there), blocks))
     best: dict[tuple[str, str], float] = {}
     for one in levels:
         best[one.kinds] = min(best.get(one.kinds, np.inf), one.slowness)
     healthy = np.array([best[one.kinds] if full_rate else one.slowness for one in levels])
-    excess = seen.slowness - healthy[stratum] - shift
+    excess = left - healthy[stratum]
     if full_rate:
         _, pairs_of_kinds = numbered([one.kinds for one in levels])
         stratum = pairs_of_kinds[stratum]
     return Residuals(tuple(levels), stratum.astype(np.intp), excess, spread(excess))
+
+
+def _members(code: Integers) -> tuple[list[Integers], Integers]:
+    """Places of the observations of each class, and the class of each observation."""
+    names, stratum = np.unique(code, return_inverse=True)
+    order = np.argsort(stratum, kind="stable")
+    ends = np.cumsum(np.bincount(stratum, minlength=len(names)))
+    return list(np.split(order, ends[:-1])), stratum
 
 
 def loads(seen: Observations, leaves: Integers) -> Integers:

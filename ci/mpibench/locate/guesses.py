@@ -20,12 +20,15 @@ import scipy.cluster.hierarchy
 import scipy.spatial.distance
 import scipy.stats
 
+from .baseline import distances
 from .observations import Floats, Observations, Places
 
 #: Nodes of a second kind, at least; fewer are faults.
 _LEAST_SHARE, _LEAST_NODES = 0.2, 3
 #: Quantile of the observations of a node that says whether all of them are slow.
 _FASTEST = 0.15
+#: Quantile of all observations of one distance that two of the faster kind reach.
+_BEST = 0.1
 #: The step between the kinds, at least so many times the spread within each.
 _CLEAR = 4.0
 #: Share of pairs of pairs, one inside groups and one across, of which the inside one must be the faster.
@@ -36,12 +39,12 @@ _POLISHES = 10
 SLOWER = "slower"
 
 
-def slower_kind(seen: Observations, excess: Floats, margin: float, places: Places) -> dict[str, str]:
+def slower_kind(seen: Observations, margin: float, places: Places) -> dict[str, str]:
     """Nodes of a second, slower kind, each to :data:`SLOWER`; empty where there is none.
 
-    :param excess: how much slower each observation is than its class.
     :param margin: the least step between kinds, log scale.
     """
+    excess = _excess(seen, places)
     fastest = _by_node(seen, excess)
     order = np.argsort(fastest)
     ordered = fastest[order]
@@ -64,6 +67,20 @@ def slower_kind(seen: Observations, excess: Floats, margin: float, places: Place
     if not among.any() or float(np.median(excess[inside if inside.any() else among])) <= margin:
         return {}
     return {seen.nodes[place]: SLOWER for place in np.flatnonzero(slow).tolist()}
+
+
+def _excess(seen: Observations, places: Places) -> Floats:
+    """How much slower each is than the fastest tenth of its distance, which are two of the faster kind."""
+    distance = distances(seen, places)
+    best = np.array(
+        [
+            np.quantile(seen.slowness[distance == one], _BEST)
+            for one in range(int(distance.max(initial=0)) + 1)
+            if (distance == one).any()
+        ]
+    )
+    found: Floats = seen.slowness - best[np.unique(distance, return_inverse=True)[1]]
+    return found
 
 
 def _by_node(seen: Observations, excess: Floats) -> Floats:

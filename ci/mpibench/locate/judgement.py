@@ -130,7 +130,7 @@ def _judge_one(
     doubts = []
     found = baseline.residuals(seen, places, kinds, full_rate=full_rate)
     if not kinds:
-        kinds = guesses.slower_kind(seen, found.excess, margin, places)
+        kinds = guesses.slower_kind(seen, margin, places)
         if kinds:
             found = baseline.residuals(seen, places, kinds, full_rate=full_rate)
             doubts.append(_kinds_text(seen, kinds))

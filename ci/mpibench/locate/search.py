@@ -16,8 +16,8 @@ which one
     shows in is then taken out, and the search goes on with the rest, so that no observation accuses two.
 extent
     ``all``: at least two thirds of its observations are slow. ``some``: fewer, at three moments or more: an intermittent fault,
-    or one of several parallel cables. Of a node at least a sixth, since some are noisier than others; of a switch or link they
-    must not be one node's for the most part.
+    or one of several parallel cables. By twice the margin, and of a node at least a sixth, as some are noisier than others;
+    of a switch or link they must not be one node's for the most part.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def search(
     found: list[Accusation] = []
     while len(found) < MOST:
         best = max(
-            (one for each in thresholds if (one := _strongest(state, each, limit, kind)) is not None),
+            (one for each in thresholds if (one := _strongest(state, each, limit, kind, partial=each > margin)) is not None),
             key=lambda one: one[0],
             default=None,
         )
@@ -139,7 +139,9 @@ def search(
     return Verdict(tuple(found), tests, rate, state.active, _floor(state, thresholds, limit, kind))
 
 
-def _strongest(state: _State, threshold: float, limit: float, kind: Integers) -> tuple[float, Accusation] | None:
+def _strongest(
+    state: _State, threshold: float, limit: float, kind: Integers, *, partial: bool
+) -> tuple[float, Accusation] | None:
     """Whoever explains most at one threshold, of those that pass; with the logarithm of the likelihood ratio."""
     slow = state.slow(threshold)
     total, all_slow = int(state.active.sum()), int(slow.sum())
@@ -153,7 +155,7 @@ def _strongest(state: _State, threshold: float, limit: float, kind: Integers) ->
         extent = ALL if share[row] >= _ALL_SHARE else SOME
         mine = state.suspects.observations_of(row)
         mine = mine[state.active[mine]]
-        if extent == SOME and not _is_partial(state, mine[slow[mine]], len(mine), kind[row]):
+        if extent == SOME and not (partial and _is_partial(state, mine[slow[mine]], len(mine), kind[row])):
             continue
         probability = _exact(state, slow, mine)
         if extent == SOME and probability <= limit:
@@ -182,7 +184,7 @@ def _others(hits: Integers, count: Integers, like_it: Flags, row: int) -> Intege
     like_it = like_it & (count > 0)
     like_it[row] = False
     places = np.flatnonzero(like_it)
-    worst = max(2, math.ceil(_TRIMMED * len(places)))
+    worst = max(1, math.ceil(_TRIMMED * len(places)))
     ordered: Integers = places[np.argsort(hits[places] / count[places], kind="stable")]
     return ordered[: max(len(ordered) - worst, 0)]
 
