@@ -8,7 +8,19 @@ from pathlib import Path
 
 import typer
 
-from mpibench.commands import cluster, error_rates, guidelines, locate, machine, planning, published, sessions, stacks, suites, verdicts
+from mpibench.commands import (
+    cluster,
+    error_rates,
+    guidelines,
+    locate,
+    machine,
+    planning,
+    published,
+    sessions,
+    stacks,
+    suites,
+    verdicts,
+)
 from reframe_tests.harness.printable import printable
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 

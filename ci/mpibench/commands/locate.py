@@ -205,7 +205,7 @@ def _ordinary(
     from mpibench.locate import ordinary
     from mpibench.results import session_values
 
-    selection = session_values.select(folder, system, selector, where=where)
+    selection = session_values.read(folder, system, selector, where=where)
     return Located(f"ordinary sessions {selector}", ordinary.judge(ordinary.jobs_of(selection), rate, margins), None)
 
 

@@ -162,7 +162,7 @@ def _median(values: Floats) -> tuple[float, float, float]:
 def gather(parts: Sequence[Sequence[Accused]]) -> list[Accused]:
     """Findings of several quantities: those of one thing beside each other, in the order of the worst."""
     rows = [one for part in parts for one in part]
-    first = {}
+    first: dict[tuple[str, tuple[str, ...], int], int] = {}
     for place, one in enumerate(rows):
         first.setdefault((one.kind, one.names, one.level), place)
     return sorted(rows, key=lambda one: first[one.kind, one.names, one.level])

@@ -105,8 +105,8 @@ def judge(
         full_rate = oversubscribed is False and seen.directed
         part, doubts = _judge_one(seen, places, kinds, rate / len(observed), margin, full_rate=full_rate)
         parts.append(part)
-        found, said = _across_switches(part, margin, oversubscribed)
-        inconclusive += [*doubts, *found]
+        slower, said = _across_switches(part, margin, oversubscribed)
+        inconclusive += [*doubts, *slower]
         notes += said
     rows = effects.gather([part.findings for part in parts])
     return Localisation(tuple(parts), places, tuple(rows), tuple(inconclusive), tuple(notes))

@@ -137,9 +137,9 @@ def _joined(seen: Observations, parts: Sequence[_Labels]) -> Suspects:
     suspects, at = [], []
     for part in parts:
         numbering = np.array([numbers.setdefault(name, len(numbers)) for name in part.names], dtype=np.intp)
-        there = np.flatnonzero(part.label >= 0)
-        suspects.append(numbering[part.label[there]])
-        at.append(there)
+        labelled = np.flatnonzero(part.label >= 0)
+        suspects.append(numbering[part.label[labelled]])
+        at.append(labelled)
     who, where = np.concatenate(suspects), np.concatenate(at)
     names = list(numbers)
     moments = _moments_of(who, seen.moment[where], len(names))
