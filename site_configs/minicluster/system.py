@@ -11,7 +11,8 @@ _WRITTEN = Path("/etc/mpibench/node.json")
 _TWO_CORES = {"processor": describe(sockets=1, cores_per_socket=2), "faked": False, "cores": 2}
 _NODE = json.loads(_WRITTEN.read_text()) if _WRITTEN.exists() else _TWO_CORES
 #: Of a cluster of two, unless more is written of this one.
-_NODE_COUNTS = {"node_counts": [2], **_NODE}["node_counts"]
+_SHOWN = {"node_counts": [2], "fabrics": ["eth1g", "eth10g", "eth40g"], **_NODE}
+_NODE_COUNTS = _SHOWN["node_counts"]
 
 #: The nodes share the machine's cores. A rank that polls without pause keeps the rank it waits for from running: at two ranks
 #: per node on two cores, an Allreduce of 1 KiB took longer than 10 ms with Intel MPI and MPICH, and 30 to 300 us so. With a
@@ -35,10 +36,13 @@ _FABRICS = {
     },
     "eth10g": {"rails": [{"device": "eth10g", "line_rate_gbit_per_s": 10}], "min_efficiency": 0.1},
     "eth40g": {"rails": [{"device": "eth40g"}]},
+    # Below leaf switches: two cores carry sixteen such links at the same time.
+    "eth100m": {"rails": [{"device": "eth100m", "line_rate_gbit_per_s": 0.1}], "min_efficiency": 0.8},
 }
 
 
-#: Slurm leaves a rank that has a node for itself on all cores. Bound, c1's rank has the first core and c2's the second.
+#: Slurm leaves a rank that has a node for itself on all cores. Bound, c1's rank has the first core and c2's the second; of many
+#: nodes, any two of which may be a pair, half share a core, and answer in a millisecond.
 _ONE_CORE_EACH = [["SLURM_CPU_BIND", "cores"]]
 
 
@@ -53,7 +57,7 @@ def _partition(name, descr, fabric, launcher="srun", queue=None):
         # A job that Slurm starts a second time after a failure would be measured twice.
         "access": [f"--partition={queue or fabric}", "--no-requeue"],
         "max_jobs": 4,
-        "env_vars": [*_GIVE_WAY, *(_ONE_CORE_EACH if launcher == "srun" else [])],
+        "env_vars": [*_GIVE_WAY, *(_ONE_CORE_EACH if launcher == "srun" and fabric != "eth100m" else [])],
         "extras": {
             "fabrics": {fabric: within if fabric == "shm" else {**between, **_FABRICS[fabric]}},
             "node_counts": _NODE_COUNTS,
@@ -82,6 +86,11 @@ system = {
         _partition("eth10g", "Two nodes, 10 Gbit/s Ethernet", "eth10g"),
         _partition("eth40g", "Two nodes, Ethernet as fast as memory lets it be", "eth40g"),
         _partition("shm", "One node, shared memory", "shm", queue="eth40g"),
+        *(
+            [_partition("eth100m", "All nodes, 100 Mbit/s Ethernet below leaf switches and a spine", "eth100m")]
+            if "eth100m" in _SHOWN["fabrics"]
+            else []
+        ),
         _partition("eth1g-mpirun", "1 Gbit/s Ethernet, started by each stack's own mpirun", "eth1g", launcher="mpirun"),
     ],
 }

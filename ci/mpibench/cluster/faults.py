@@ -9,35 +9,20 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import daemons, lifecycle, namespaces, network, state
-from .plan import HEAD, fabric_of
+from . import daemons, lifecycle, link_faults, namespaces, network, state
+from .plan import HEAD
+from .link_faults import Fault, Record
 from .state import Process, State
-
-Record = dict[str, Any]
 
 #: libfaketime, as Debian and its relatives install it, for threaded programs (``faketime(1)``, "libfaketimeMT").
 _FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 _PRELOAD, _OFFSET = "ld.so.preload", "faketimerc"
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One kind of fault.
-
-    :param make: makes it as the record says; may add to the record what healing needs.
-    :param undo: undoes it.
-    """
-
-    make: Callable[[State, Record], None]
-    undo: Callable[[State, Record], None]
 
 
 def _nothing(cluster: State, record: Record) -> None:
@@ -45,12 +30,12 @@ def _nothing(cluster: State, record: Record) -> None:
 
 
 def _link_down(cluster: State, record: Record) -> None:
-    port = network.port(cluster.plan.node(record["node"]), fabric_of(record["fabric"]))
+    port = network.port(cluster.plan.node(record["node"]), cluster.plan.fabric(record["fabric"]))
     lifecycle.batch(cluster, cluster.init, "ip", [f"link set {port} down"])
 
 
 def _link_up(cluster: State, record: Record) -> None:
-    port = network.port(cluster.plan.node(record["node"]), fabric_of(record["fabric"]))
+    port = network.port(cluster.plan.node(record["node"]), cluster.plan.fabric(record["fabric"]))
     if port in daemons.interfaces(cluster.init):
         lifecycle.batch(cluster, cluster.init, "ip", [f"link set {port} up"])
 
@@ -61,7 +46,7 @@ def _slow_link(cluster: State, record: Record) -> None:
 
 
 def _police(cluster: State, record: Record) -> None:
-    fabric = fabric_of(record["fabric"])
+    fabric = cluster.plan.fabric(record["fabric"])
     for node in cluster.plan.compute_nodes:
         lines = network.police_lines(network.port(node, fabric), fabric, record["fraction"])
         lifecycle.batch(cluster, cluster.init, "tc", lines)
@@ -170,6 +155,7 @@ FAULTS: dict[str, Fault] = {
     "stop-rank": Fault(_stop_rank, _continue_rank),
     "full-disk": Fault(_full_disk, _usual_disk),
     "clock-jump": Fault(_clock_jump, _usual_clock),
+    **link_faults.FAULTS,
 }
 
 
@@ -183,9 +169,11 @@ def make(name: str, **what: Any) -> None:
         if "node" in what:
             cluster.plan.node(what["node"])
         if "fabric" in what:
-            fabric_of(what["fabric"])
+            cluster.plan.fabric(what["fabric"])
+        if "leaf" in what:
+            cluster.plan.leaf(what["leaf"])
         if not 0 < what.get("fraction", 1) <= 1:
-            raise BadInput(f"a fraction of {what['fraction']} of the line rate is not possible; give one above 0, at most 1.")
+            raise BadInput(f"a fraction of {what['fraction']} is not possible; give one above 0, at most 1.")
         record: Record = {"name": name, "words": [str(value) for value in what.values()], **what}
         cluster.faults.append(record)
         state.save(cluster)

@@ -15,7 +15,7 @@ from pathlib import Path
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from . import daemons, kernel, namespaces, network, packages, slurm, state
-from .plan import FABRICS, HEAD, Node, Plan, make
+from .plan import HEAD, Node, Plan, make
 from .state import Process, State
 
 Say = Callable[[str], None]
@@ -35,14 +35,25 @@ def init_log() -> Path:
     return log_dir() / "init.log"
 
 
-def up(compute: int, layout: str, share: Sequence[Path], say: Say) -> State:
+def up(
+    compute: int,
+    layout: str,
+    share: Sequence[Path],
+    say: Say,
+    *,
+    leaf_size: int | None = None,
+    oversubscription: float = 1.0,
+) -> State:
     """Bring the cluster up; nothing to do if the same cluster is up already.
+
+    :param leaf_size: nodes of a leaf switch, as for :func:`.plan.make`.
 
     :raises BadInput: if this machine cannot carry it, or another one is up. Nothing is left behind then.
     """
     with state.locked() as runtime_dir:
         shown = [ROOT, Path.home(), Path(sys.prefix), Path(sys.base_prefix), Path.cwd(), runtime_dir, *share]
-        plan = make(compute, layout, namespaces.hidden([path.absolute() for path in shown if path.exists()]))
+        visible = namespaces.hidden([path.absolute() for path in shown if path.exists()])
+        plan = make(compute, layout, visible, leaf_size, oversubscription)
         found = state.load()
         if found and found.init.alive and found.ready:
             _expect_same(found.plan, plan)
@@ -99,6 +110,8 @@ def _interruptible() -> Iterator[Callable[[], None]]:
 def _expect_same(running: Plan, wanted: Plan) -> None:
     if (running.compute, running.layout) != (wanted.compute, wanted.layout):
         raise BadInput(f"a cluster of {running.compute} nodes with layout {running.layout} is up; take it down first.")
+    if (running.leaf_size, running.oversubscription) != (wanted.leaf_size, wanted.oversubscription):
+        raise BadInput(f"a cluster with {_leaf_words(running)} is up; take it down first.")
     lacking = [path for path in wanted.shared if not any(Path(path).is_relative_to(known) for known in running.shared)]
     if lacking:
         raise BadInput(f"the cluster that is up does not show {', '.join(lacking)} on its nodes; take it down first.")
@@ -115,14 +128,17 @@ def _build(plan: Plan, package_root: Path | None, say: Say) -> State:
         cluster = State(plan, init, str(package_root) if package_root else None, own_user)
         state.save(cluster)
         say(
-            f"namespaces: switch with {', '.join(fabric.name for fabric in FABRICS)}"
+            f"namespaces: switch with {', '.join(fabric.name for fabric in plan.fabrics)}"
             + (", in a user namespace" if own_user else "")
         )
-        batch(cluster, init, "ip", network.switch_lines())
+        batch(cluster, init, "ip", network.switch_lines(plan))
+        batch(cluster, init, "tc", [line for leaf in plan.leaves for line in network.uplink_lines(leaf)])
         for node in plan.nodes:
             boot(cluster, node)
             state.save(cluster)
         say(f"nodes: {', '.join(node.name for node in plan.nodes)} ({_layout_words(plan)})")
+        if plan.leaves:
+            say(f"switches: {_leaf_words(plan)}")
         serve(cluster, say)
         cluster.ready = True
         state.save(cluster)
@@ -152,18 +168,25 @@ def _layout_words(plan: Plan) -> str:
     return f"layout {plan.layout}: {cores}"
 
 
+def _leaf_words(plan: Plan) -> str:
+    if not plan.leaves:
+        return "no leaf switches"
+    leaves = ", ".join(f"{leaf.name} with {leaf.nodes[0].name} to {leaf.nodes[-1].name}" for leaf in plan.leaves)
+    return f"{leaves}; uplinks of {plan.leaves[0].uplink.line_rate_mbit_per_s} Mbit/s ({plan.oversubscription:g} : 1)"
+
+
 def boot(cluster: State, node: Node) -> None:
     """Make a node and plug its cables in; no daemon runs on it yet.
 
     :raises BadInput: if a step fails.
     """
     # The kernel removes a dead node's cables a moment after the node.
-    ports = {network.port(node, fabric) for fabric in FABRICS}
+    ports = {network.port(node, fabric) for fabric in cluster.plan.fabrics}
     namespaces.wait_until(lambda: not ports & daemons.interfaces(cluster.init), 10)
     process = namespaces.create_node(cluster, node, init_log())
     cluster.nodes[node.name] = process
-    batch(cluster, cluster.init, "ip", network.cable_lines(node, process.pid_in_parent))
-    batch(cluster, process, "ip", network.node_lines(node))
+    batch(cluster, cluster.init, "ip", network.cable_lines(cluster.plan, node, process.pid_in_parent))
+    batch(cluster, process, "ip", network.node_lines(cluster.plan, node))
     shape(cluster, node)
     daemons.prepare(process)
 
@@ -173,7 +196,7 @@ def shape(cluster: State, node: Node, fraction: float = 1.0, fabrics: Sequence[s
 
     :raises BadInput: if ``tc`` refuses.
     """
-    chosen = [fabric for fabric in FABRICS if not fabrics or fabric.name in fabrics]
+    chosen = [fabric for fabric in cluster.plan.fabrics if not fabrics or fabric.name in fabrics]
     lines = [line for fabric in chosen for line in network.shape_lines(fabric.name, fabric, fraction)]
     batch(cluster, cluster.node_process(node.name), "tc", lines)
     lines = [line for fabric in chosen for line in network.port_lines(cluster.plan, node, fabric, fraction)]
@@ -268,17 +291,18 @@ _SHOW_LINKS = 'ip -json link; for name do echo --; tc class show dev "$name"; do
 def links(cluster: State) -> list[tuple[str, str, str, str]]:
     """Every node's interfaces as the kernel has them: node, fabric, ``up`` or ``down``, rate as ``tc`` prints it."""
     rows = []
+    names = [fabric.name for fabric in cluster.plan.fabrics]
     for node in cluster.plan.nodes:
         process = cluster.nodes.get(node.name)
         if process is None or not process.alive:
             continue
-        shown = namespaces.run(cluster, process, ["sh", "-c", _SHOW_LINKS, "sh", *(fabric.name for fabric in FABRICS)]).stdout
+        shown = namespaces.run(cluster, process, ["sh", "-c", _SHOW_LINKS, "sh", *names]).stdout
         described, *classes = shown.split(_NEXT_LINK)
         up = {row["ifname"]: row["operstate"] == "UP" for row in json.loads(described or "[]")}
-        for fabric, text in zip(FABRICS, classes, strict=False):
-            if fabric.name in up:
+        for name, text in zip(names, classes, strict=False):
+            if name in up:
                 rate = re.search(r"\brate (\S+)", text)
-                rows.append((node.name, fabric.name, "up" if up[fabric.name] else "down", rate[1] if rate else "unshaped"))
+                rows.append((node.name, name, "up" if up[name] else "down", rate[1] if rate else "unshaped"))
     return rows
 
 
@@ -296,6 +320,8 @@ def status(say: Say) -> int:
     if not found.ready:
         say("the cluster is coming up, or did not come up completely; 'mpibench cluster down' takes it away")
         return 1
+    if found.plan.leaves:
+        say(f"switches: {_leaf_words(found.plan)}")
     say(f"{_layout_words(found.plan)}; process {found.init.pid}, files in {state.runtime_dir()}")
     healthy = not found.faults
     states = daemons.node_states(found)

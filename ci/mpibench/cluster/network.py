@@ -6,7 +6,9 @@ Congestion control is cubic per route, whatever the host's default, so that resu
 
 from __future__ import annotations
 
-from .plan import FABRICS, Fabric, Node, Plan
+from collections.abc import Sequence
+
+from .plan import LEAF_FABRIC, Fabric, Leaf, Node, Plan
 
 CONGESTION_CONTROL = "cubic"
 #: Bytes a class may send before the next gets its turn (``tc-htb(8)``); one class only, so any value above a frame will do.
@@ -29,36 +31,57 @@ def bridge(fabric: Fabric) -> str:
     return f"br-{fabric.name}"
 
 
-def switch_lines() -> list[str]:
-    """``ip`` commands that make the bridges.
+def bridge_above(plan: Plan, node: Node, fabric: Fabric) -> str:
+    """Bridge that a node's cable of a fabric ends in: that of its leaf switch, where the fabric has leaves."""
+    leaf = plan.leaf_above(node) if fabric == LEAF_FABRIC else None
+    return leaf.name if leaf else bridge(fabric)
+
+
+def uplink_ends(leaf: Leaf) -> tuple[str, str]:
+    """The interfaces of a leaf's uplink: what the leaf sends goes out of the first, what the spine sends of the second."""
+    return f"{leaf.name}-up", f"{leaf.name}-down"
+
+
+def switch_lines(plan: Plan) -> list[str]:
+    """``ip`` commands that make the bridges, and the uplinks between them.
 
     Without spanning tree and with no forwarding delay a port carries traffic at once.
     """
     lines = ["link set lo up"]
-    for fabric in FABRICS:
+    for name in (*(bridge(fabric) for fabric in plan.fabrics), *(leaf.name for leaf in plan.leaves)):
+        lines += [f"link add {name} type bridge stp_state 0 forward_delay 0 mcast_snooping 0", f"link set {name} up"]
+    for leaf in plan.leaves:
+        up, down = uplink_ends(leaf)
         lines += [
-            f"link add {bridge(fabric)} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
-            f"link set {bridge(fabric)} up",
+            f"link add {up} type veth peer name {down}",
+            f"link set {up} master {leaf.name} up",
+            f"link set {down} master {bridge(LEAF_FABRIC)} up",
         ]
     return lines
 
 
-def cable_lines(node: Node, pid: int) -> list[str]:
+def uplink_lines(leaf: Leaf, fraction: float = 1.0, directions: Sequence[str] = ("up", "down")) -> list[str]:
+    """``tc`` commands that give a leaf's uplink its rate, or a fraction of it, in these directions."""
+    ends = dict(zip(("up", "down"), uplink_ends(leaf), strict=True))
+    return [line for direction in directions for line in shape_lines(ends[direction], leaf.uplink, fraction)]
+
+
+def cable_lines(plan: Plan, node: Node, pid: int) -> list[str]:
     """``ip`` commands, for the switch, that connect a node (its init's process id) to every bridge."""
     lines = []
-    for fabric in FABRICS:
+    for fabric in plan.fabrics:
         switch_end = port(node, fabric)
         lines += [
             f"link add {switch_end} type veth peer name {fabric.name} address {node.hardware_address(fabric)} netns {pid}",
-            f"link set {switch_end} master {bridge(fabric)} up",
+            f"link set {switch_end} master {bridge_above(plan, node, fabric)} up",
         ]
     return lines
 
 
-def node_lines(node: Node) -> list[str]:
+def node_lines(plan: Plan, node: Node) -> list[str]:
     """``ip`` commands, for the node, that bring its interfaces up."""
     lines = ["link set lo up"]
-    for fabric in FABRICS:
+    for fabric in plan.fabrics:
         address = node.address(fabric)
         lines += [
             f"addr add {address}/24 dev {fabric.name}",

@@ -57,17 +57,23 @@ FABRICS: tuple[Fabric, ...] = (
     Fabric("eth40g", 40),
 )
 DATA_FABRICS: tuple[str, ...] = tuple(fabric.name for fabric in FABRICS if fabric.partition)
+#: The fabric of leaf switches and a spine, on clusters that have them. Two cores carry 16 links of this rate at the same time.
+LEAF_FABRIC = Fabric("eth100m", 100, 100, 5_000)
+#: Nodes of a leaf switch, and the smallest cluster that has them unless it is asked for otherwise.
+LEAF_SIZE, LEAVES_FROM = 4, 5
+SPINE = "spine"
+LEAST_OVERSUBSCRIPTION, MOST_OVERSUBSCRIPTION = 0.5, 16.0
 
 
-def fabric_of(name: str) -> Fabric:
-    """The fabric of this name.
+def fabric_of(name: str, fabrics: Sequence[Fabric] = FABRICS) -> Fabric:
+    """The fabric of this name, by default of a cluster without leaf switches.
 
     :raises BadInput: listing the known ones.
     """
-    for fabric in FABRICS:
+    for fabric in fabrics:
         if fabric.name == name:
             return fabric
-    raise BadInput(f"there is no fabric '{name}'; the cluster has {', '.join(fabric.name for fabric in FABRICS)}.")
+    raise BadInput(f"there is no fabric '{name}'; the cluster has {', '.join(fabric.name for fabric in fabrics)}.")
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,18 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Leaf:
+    """A leaf switch: a bridge of :data:`LEAF_FABRIC` with an uplink to the spine.
+
+    :param uplink: its rate, from the spine and to it.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    uplink: Fabric
+
+
+@dataclass(frozen=True)
 class Plan:
     """The cluster as asked for.
 
@@ -113,12 +131,58 @@ class Plan:
     :param layout: one of :data:`LAYOUTS`.
     :param host_cpus: one CPU of each physical core the cluster may use.
     :param shared: directories visible on all nodes although they lie under a path that is private to each.
+    :param leaf_size: nodes of a leaf switch; 0: no leaves and no :data:`LEAF_FABRIC`.
+    :param oversubscription: what the nodes of a leaf can send together, over what its uplink carries.
     """
 
     compute: int
     layout: str
     host_cpus: tuple[int, ...]
     shared: tuple[str, ...] = ()
+    leaf_size: int = 0
+    oversubscription: float = 1.0
+
+    @property
+    def fabrics(self) -> tuple[Fabric, ...]:
+        """The cluster's networks."""
+        return (*FABRICS, LEAF_FABRIC) if self.leaf_size else FABRICS
+
+    def fabric(self, name: str) -> Fabric:
+        """The fabric of this name.
+
+        :raises BadInput: listing the known ones.
+        """
+        return fabric_of(name, self.fabrics)
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        """The leaf switches with their nodes, ``leaf1`` first."""
+        if not self.leaf_size:
+            return ()
+        rate = LEAF_FABRIC.line_rate_mbit_per_s or 0
+        uplink = round(self.leaf_size * rate / self.oversubscription)
+        # A bucket that lasts as long as that of a cable.
+        burst = LEAF_FABRIC.burst_bytes * max(1, round(uplink / rate))
+        parts = [self.compute_nodes[at : at + self.leaf_size] for at in range(0, self.compute, self.leaf_size)]
+        return tuple(
+            Leaf(f"leaf{number}", nodes, Fabric(f"uplink{number}", LEAF_FABRIC.subnet, uplink, burst, partition=False))
+            for number, nodes in enumerate(parts, 1)
+        )
+
+    def leaf(self, name: str) -> Leaf:
+        """The leaf switch of this name.
+
+        :raises BadInput: listing the known ones.
+        """
+        for leaf in self.leaves:
+            if leaf.name == name:
+                return leaf
+        known = ", ".join(leaf.name for leaf in self.leaves) or "none; bring it up with --leaf-size"
+        raise BadInput(f"there is no leaf switch '{name}'; the cluster has {known}.")
+
+    def leaf_above(self, node: Node) -> Leaf | None:
+        """The leaf switch a node is plugged into; ``None`` for the head, which is on the spine, and without leaves."""
+        return next((leaf for leaf in self.leaves if node in leaf.nodes), None)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -151,7 +215,8 @@ class Plan:
     @classmethod
     def from_dict(cls, row: dict[str, Any]) -> Plan:
         """From the state file."""
-        return cls(row["compute"], row["layout"], tuple(row["host_cpus"]), tuple(row["shared"]))
+        leaves = (int(row.get("leaf_size", 0)), float(row.get("oversubscription", 1.0)))
+        return cls(row["compute"], row["layout"], tuple(row["host_cpus"]), tuple(row["shared"]), *leaves)
 
 
 def _spread(plan: Plan, node: Node) -> Topology:
@@ -190,13 +255,26 @@ def physical_cores(cpus: Iterable[int], sysfs: Path = Path("/sys/devices/system/
     return tuple(first.values())
 
 
-def make(compute: int, layout: str, shared: Sequence[Path] = ()) -> Plan:
+def make(
+    compute: int, layout: str, shared: Sequence[Path] = (), leaf_size: int | None = None, oversubscription: float = 1.0
+) -> Plan:
     """The plan for this machine.
 
-    :raises BadInput: for a node count or a layout that cannot be had.
+    :param leaf_size: nodes of a leaf switch; 0: no leaves; ``None``: :data:`LEAF_SIZE` from :data:`LEAVES_FROM` nodes on.
+    :raises BadInput: for a node count, a layout or leaves that cannot be had.
     """
     if not 1 <= compute <= MAX_NODES:
         raise BadInput(f"a cluster of {compute} nodes cannot be built; ask for 1 to {MAX_NODES}.")
     if layout not in LAYOUTS:
         raise BadInput(f"there is no layout '{layout}'; known are {', '.join(LAYOUTS)}.")
-    return Plan(compute, layout, physical_cores(os.sched_getaffinity(0)), tuple(str(path) for path in shared))
+    if leaf_size is None:
+        leaf_size = LEAF_SIZE if compute >= LEAVES_FROM else 0
+    if not 0 <= leaf_size <= MAX_NODES:
+        raise BadInput(f"a leaf switch of {leaf_size} nodes cannot be built; give 1 to {MAX_NODES}, or 0 for none.")
+    if not LEAST_OVERSUBSCRIPTION <= oversubscription <= MOST_OVERSUBSCRIPTION:
+        raise BadInput(
+            f"an oversubscription of {oversubscription:g} cannot be built; give {LEAST_OVERSUBSCRIPTION:g} to "
+            f"{MOST_OVERSUBSCRIPTION:g}."
+        )
+    cpus, paths = physical_cores(os.sched_getaffinity(0)), tuple(str(path) for path in shared)
+    return Plan(compute, layout, cpus, paths, leaf_size, float(oversubscription))

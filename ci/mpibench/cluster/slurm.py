@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reframe_tests.harness.suites.benchmark import growing_node_counts
 
-from .plan import CLUSTER_NAME, FABRICS, HEAD, Node, Plan, Topology
+from .plan import CLUSTER_NAME, FABRICS, HEAD, SPINE, Node, Plan, Topology
 
 #: Default and longest run time of a job in minutes: a hung job ends even if a test forgets its own limit.
 TIME_LIMITS_MIN = (10, 120)
@@ -59,6 +59,7 @@ def slurm_conf(plan: Plan, log: Path) -> str:
         "SlurmdTimeout": 20,
         "KillWait": 5,
         "UnkillableStepTimeout": 30,
+        **({"TopologyPlugin": "topology/tree"} if plan.leaves else {}),
     }
     lines = [f"{key}={value}" for key, value in rows.items()]
     for node in plan.compute_nodes:
@@ -67,7 +68,7 @@ def slurm_conf(plan: Plan, log: Path) -> str:
             f"NodeName={node.name} NodeAddr={node.address(mgmt)} Sockets={shown.sockets} "
             f"CoresPerSocket={shown.cores_per_socket} ThreadsPerCore=1 State=UNKNOWN"
         )
-    for fabric in (fabric for fabric in FABRICS if fabric.partition):
+    for fabric in (fabric for fabric in plan.fabrics if fabric.partition):
         default = "YES" if fabric.name == "eth1g" else "NO"
         lines.append(
             f"PartitionName={fabric.name} Nodes={names} Default={default} State=UP OverSubscribe=EXCLUSIVE "
@@ -93,6 +94,14 @@ def slurmdbd_conf(plan: Plan, log: Path) -> str:
     return "".join(f"{key}={value}\n" for key, value in rows.items())
 
 
+def topology_conf(plan: Plan) -> str:
+    """``topology.conf(5)``: the leaf switches and, above several, the spine; empty without leaves."""
+    rows = [f"SwitchName={leaf.name} Nodes={','.join(node.name for node in leaf.nodes)}" for leaf in plan.leaves]
+    if len(rows) > 1:
+        rows.append(f"SwitchName={SPINE} Switches={','.join(leaf.name for leaf in plan.leaves)}")
+    return "".join(f"{row}\n" for row in rows)
+
+
 def cgroup_conf() -> str:
     """``cgroup.conf``: names a plugin, so that slurmd does not look for the host's control groups; none are used."""
     return "CgroupPlugin=cgroup/v1\n"
@@ -101,7 +110,7 @@ def cgroup_conf() -> str:
 def hosts(plan: Plan) -> str:
     """``/etc/hosts``: plain names on the management network, ``c1-eth1g`` and so on for the fabrics."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
-    for fabric in FABRICS:
+    for fabric in plan.fabrics:
         for node in plan.nodes:
             lines.append(f"{node.address(fabric)} {node.name}" + ("" if fabric.subnet == 0 else f"-{fabric.name}"))
     return "\n".join(lines) + "\n"
@@ -112,10 +121,13 @@ def node_json(plan: Plan) -> str:
 
     ``processor``: its topology as ReFrame wants it (``systems.partitions.processor``); NUMA nodes are taken to be the sockets.
     ``faked``: whether it shows cores that the machine does not have. ``cores``: those that all nodes share.
-    ``node_counts``: those to measure on, 2, 4, 8, ... up to all.
+    ``node_counts``: those to measure on, 2, 4, 8, ... up to all. ``fabrics``: the data fabrics it has.
     """
     shown = plan.topology(plan.compute_nodes[0])
-    counts = {"node_counts": growing_node_counts(max(2, plan.compute))}
+    counts = {
+        "node_counts": growing_node_counts(max(2, plan.compute)),
+        "fabrics": [fabric.name for fabric in plan.fabrics if fabric.partition],
+    }
     sockets = [
         shown.cpus[first : first + shown.cores_per_socket] for first in range(0, len(shown.cpus), shown.cores_per_socket)
     ]
@@ -191,6 +203,7 @@ def etc_files(plan: Plan, log: Path) -> dict[str, str]:
         "slurm/slurm.conf": slurm_conf(plan, log),
         "slurm/slurmdbd.conf": slurmdbd_conf(plan, log),
         "slurm/cgroup.conf": cgroup_conf(),
+        "slurm/topology.conf": topology_conf(plan),
         "mpibench/node.json": node_json(plan),
         # Bound over by the clock fault on one node; empty, they change nothing.
         "ld.so.preload": "",

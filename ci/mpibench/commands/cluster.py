@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mpibench.cluster.plan import DATA_FABRICS, DEFAULT_LAYOUT, HEAD, LAYOUTS
+from mpibench.cluster.plan import DATA_FABRICS, DEFAULT_LAYOUT, HEAD, LAYOUTS, LEAF_FABRIC, LEAF_SIZE, LEAVES_FROM
 
 app = typer.Typer(
     name="cluster",
@@ -27,7 +27,9 @@ app.add_typer(fault_app)
 Layout = enum.Enum("Layout", {name: name for name in LAYOUTS}, type=str)  # type: ignore[misc]
 DEFAULT = Layout(DEFAULT_LAYOUT)
 Node = Annotated[str, typer.Argument(help="Node, e.g. c2.")]
-Fabric = Annotated[str, typer.Argument(help=f"Fabric: {', '.join(DATA_FABRICS)}, or mgmt.")]
+Fabric = Annotated[str, typer.Argument(help=f"Fabric: {', '.join(DATA_FABRICS)}, {LEAF_FABRIC.name}, or mgmt.")]
+Direction = Annotated[str, typer.Option(help="send, receive or both, as the node sees it.")]
+Remaining = Annotated[float, typer.Option(help="Fraction that remains.")]
 
 #: Variables of the caller that would mislead programs on a node: paths private to a node, and another job's identity.
 _PRIVATE_VARIABLES = ("TMPDIR", "XDG_RUNTIME_DIR", "HOSTNAME")
@@ -44,6 +46,17 @@ def up(
             "per node has a core of its own. westmere: faked, two sockets of six cores numbered alternately; nothing is bound."
         ),
     ] = DEFAULT,
+    leaf_size: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Nodes of a leaf switch of the fabric {LEAF_FABRIC.name}, which only clusters with leaves have; 0: none. "
+            f"Default: {LEAF_SIZE} from {LEAVES_FROM} nodes on.",
+            show_default=False,
+        ),
+    ] = None,
+    oversubscription: Annotated[
+        float, typer.Option(help="What the nodes of a leaf can send together, over what its uplink to the spine carries.")
+    ] = 1.0,
     share: Annotated[
         list[Path] | None, typer.Option(help="Directory below /tmp, /run or /dev/shm that all nodes share; repeatable.")
     ] = None,
@@ -57,7 +70,8 @@ def up(
     """
     from mpibench.cluster import lifecycle
 
-    lifecycle.up(nodes, layout.value, share or [], typer.echo)
+    shared = share or []
+    lifecycle.up(nodes, layout.value, shared, typer.echo, leaf_size=leaf_size, oversubscription=oversubscription)
 
 
 @app.command()
@@ -128,6 +142,69 @@ def police(
 ) -> None:
     """Drop packets to the compute nodes beyond a fraction of the fabric's rate; TCP retransmits them."""
     _make("police", fabric=fabric, fraction=fraction)
+
+
+@fault_app.command("slow-port")
+def slow_port(node: Node, fabric: Fabric, fraction: Remaining = 0.25, direction: Direction = "both") -> None:
+    """Limit one node's link to a fraction of its rate, in one direction or both; nothing is lost."""
+    _make("slow-port", node=node, fabric=fabric, fraction=fraction, direction=direction)
+
+
+@fault_app.command("flapping")
+def flapping(
+    node: Node,
+    fabric: Fabric,
+    fraction: Remaining = 0.1,
+    direction: Annotated[str, typer.Option(help="send or receive.")] = "send",
+    bad_s: Annotated[float, typer.Option(help="Seconds for which it is bad.")] = 1.0,
+    good_s: Annotated[float, typer.Option(help="Seconds for which it is good again.")] = 3.0,
+) -> None:
+    """Limit one node's link now and then, in one direction."""
+    _make("flapping", node=node, fabric=fabric, fraction=fraction, direction=direction, bad_s=bad_s, good_s=good_s)
+
+
+@fault_app.command("lossy-cable")
+def lossy_cable(
+    node: Node,
+    fabric: Fabric,
+    loss: Annotated[float, typer.Option(help="Fraction of the frames that get lost.")] = 0.01,
+    direction: Direction = "both",
+) -> None:
+    """Lose frames of one node's cable at random; TCP sends them again."""
+    _make("lossy-cable", node=node, fabric=fabric, loss=loss, direction=direction)
+
+
+@fault_app.command("delay")
+def delay(
+    node: Node,
+    fabric: Fabric,
+    delay_us: Annotated[int, typer.Option(help="Microseconds by which each frame comes later.")] = 1000,
+    direction: Direction = "both",
+) -> None:
+    """Hand each frame of one node's cable on later. A process does that: it needs a part of a core."""
+    _make("delay", node=node, fabric=fabric, delay_us=delay_us, direction=direction)
+
+
+@fault_app.command("slow-uplink")
+def slow_uplink(
+    leaf: Annotated[str, typer.Argument(help="Leaf switch, e.g. leaf1.")],
+    fraction: Remaining = 0.25,
+    direction: Annotated[str, typer.Option(help="send (to the spine), receive (from it) or both.")] = "both",
+) -> None:
+    """Limit the uplink of a leaf switch to a fraction of its rate."""
+    _make("slow-uplink", leaf=leaf, fraction=fraction, direction=direction)
+
+
+@fault_app.command("mtu")
+def mtu(node: Node, fabric: Fabric, mtu: Annotated[int, typer.Option(help="Bytes; the other nodes have 1500.")] = 1400) -> None:
+    """Give one node's interface another MTU."""
+    _make("mtu", node=node, fabric=fabric, mtu=mtu)
+
+
+@fault_app.command("slow-cpu")
+def slow_cpu(node: Node, fraction: Remaining = 0.25) -> None:
+    """Let the MPI processes of one node run for a fraction of each 4 ms only, as a quota of its processor would."""
+    _make("slow-cpu", node=node, fraction=fraction)
 
 
 @fault_app.command("kill-slurmd")

@@ -73,7 +73,9 @@ class PairMap:
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionary, for the session's database: rows are lists, nodes in them numbers."""
         number = {node: at for at, node in enumerate(self.nodes)}
-        rows = [[*row[:3], number[row.source], number[row.target], QUANTITIES.index(row.quantity), *row[6:]] for row in self.values]
+        rows = [
+            [*row[:3], number[row.source], number[row.target], QUANTITIES.index(row.quantity), *row[6:]] for row in self.values
+        ]
         return {
             "version": VERSION,
             "design": self.design,
@@ -99,12 +101,16 @@ def read_pair_map(value: Any, place: str) -> PairMap | None:
         raise BadInput(f"{place}: pair_map is {type(value).__name__}, expected a mapping.")
     version = value.get("version")
     if not isinstance(version, int) or version > VERSION:
-        raise BadInput(f"{place}: pair_map has version {version!r}, this program reads {VERSION}: read it with a newer mpibench.")
+        raise BadInput(
+            f"{place}: pair_map has version {version!r}, this program reads {VERSION}: read it with a newer mpibench."
+        )
     nodes, silent, design = value.get("nodes"), value.get("silent") or {}, value.get("design")
     if not isinstance(nodes, (list, tuple)) or not all(isinstance(node, str) for node in nodes) or len(set(nodes)) < len(nodes):
         raise BadInput(f"{place}: the nodes of pair_map are not a list of different names.")
     if design not in DESIGNS or not isinstance(silent, Mapping):
-        raise BadInput(f"{place}: design {design!r} or silent nodes of pair_map are not as written; expected {', '.join(DESIGNS)}.")
+        raise BadInput(
+            f"{place}: design {design!r} or silent nodes of pair_map are not as written; expected {', '.join(DESIGNS)}."
+        )
     if value.get("columns") != list(PairValue._fields) or value.get("quantities") != list(QUANTITIES):
         raise BadInput(f"{place}: the columns of pair_map are {value.get('columns')}, expected {list(PairValue._fields)}.")
     return PairMap(

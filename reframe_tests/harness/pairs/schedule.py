@@ -103,3 +103,22 @@ def make(leaves: Sequence[Hashable], sampled: int, seed: int) -> tuple[str, list
     rounds = number_of_rounds(len(leaves), sampled)
     whole = rounds == number_of_rounds(len(leaves), 0)
     return ("all", circle_rounds(len(leaves))) if whole else ("sampled", matchings(leaves, rounds, seed))
+
+
+#: Seconds that all ranks take to report a step and begin the next: at all, and for each of them. A small message and back.
+STEP_S, STEP_RANK_S, PING_S = 0.002, 0.0001, 50e-6
+#: The same where ranks share cores, and look for the next step as often as they are given one.
+SHARED_STEP_S = 0.01
+
+
+def cost_s(nodes: int, rounds: int, orders: int, *, transfer_s: float, pings: int, one_at_a_time: bool = False) -> float:
+    """About how many seconds the rounds take: each has a step for latency (for each pair, where that is measured one at a time)
+    and two for bandwidth.
+
+    :param rounds: of one pass; ``orders``: passes.
+    :param transfer_s: seconds for the messages of one bandwidth at the line rate.
+    :param pings: round trips of one latency.
+    """
+    step = (SHARED_STEP_S if one_at_a_time else STEP_S) + nodes * STEP_RANK_S
+    latencies = max(1, nodes // 2) if one_at_a_time else 1
+    return rounds * orders * (latencies * (step + 2 * pings * PING_S) + 2 * (step + transfer_s))

@@ -168,7 +168,9 @@ def evaluate(
     evidence = _evidence(outcome, choice.describe(condition.setting.summary, outcome.network), details)
     notes = list(evidence.notes)
     if any(launch.expected for launch in launches):
-        notes.append(checked or f"received data are not checked: {condition.stack.name} has no mpi4py")
+        compared = all(catalogue.SUITES[launch.suite].compares_data for launch in launches if launch.expected)
+        unchecked = f"received data are not checked: {condition.stack.name} has no mpi4py"
+        notes.append(checked or ("received data were compared while they were timed" if compared else unchecked))
     if set_aside:
         notes.append(f"before the benchmarks' titles stood {preamble.say(set_aside)}, set aside")
     starts = beginning_of(directory / script.START_LOG).splitlines()

@@ -214,6 +214,7 @@ class Suite:
     :param files: files a run is to find in the folder it is started in, name to content.
     :param result: name of the file it writes its output to, in the same folder; empty: to standard output.
     :param variants: variants of a row that follow from a run; ``None``: those of the row.
+    :param compares_data: its program compares what it receives with what was sent, and gives up where they differ.
     :param per_ranks: a program whose name ends in ``.x`` may have been built for a number of ranks, which then ends its name.
     """
 
@@ -240,6 +241,7 @@ class Suite:
     result: str = ""
     variants: Callable[[Benchmark, Run], tuple[str, ...]] | None = None
     per_ranks: bool = False
+    compares_data: bool = False
 
     @property
     def feature(self) -> str:

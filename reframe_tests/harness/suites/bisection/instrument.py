@@ -16,14 +16,16 @@ from __future__ import annotations
 import argparse
 import gc
 import os
-import re
 import sys
 import time
 import zlib
-from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from mpi4py import MPI
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
+from reframe_tests.harness.switches.paths import described_switches, name_of, switches_of  # noqa: E402
 
 TITLE = "# MPI bisection, format 1"
 WINDOW = 64
@@ -31,28 +33,6 @@ WINDOW = 64
 PAUSE_S = 0.3
 #: Benchmark to whether both halves send.
 OPERATIONS = {"Bisection": False, "Bisection_both_ways": True}
-
-
-def name_of(host: str) -> str:
-    """A host's name without its domain."""
-    return host.partition(".")[0]
-
-
-def switches_of(host: str, address: str, pattern: str) -> tuple[str, ...]:
-    """Switches above a node, the top one first; none where Slurm does not say, or says it of another node."""
-    parts, kinds = address.split("."), pattern.split(".")
-    if len(parts) != len(kinds) or kinds[-1] != "node" or name_of(parts[-1]) != name_of(host):
-        return ()
-    return tuple(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in parts[:-1])
-
-
-def described_switches(host: str, description: str) -> tuple[str, ...]:
-    """The same as the site describes them; the first switch with a pattern that fits counts."""
-    for row in description.split(";"):
-        name, _, patterns = row.strip().partition("=")
-        if any(fnmatchcase(name_of(host), pattern.strip()) for pattern in patterns.split(",")):
-            return tuple(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in name.split("."))
-    return ()
 
 
 def give_up(why: str) -> None:

@@ -1,0 +1,135 @@
+"""What a fault needs for as long as it lasts, as a process inside the cluster: ``fault_process.py NAME relay|throttle|toggle ...``.
+
+A program of its own, without imports of the project: it goes by the name it is given, and is killed by it.
+
+``relay PORT SWITCH DELAY:LOSS DELAY:LOSS``
+    hands each frame that comes in at one interface out of the other, as a cable does, after a delay in us and unless it is one of
+    those that get lost; first of what the node behind ``PORT`` sends, then of what it receives. Frames keep the header that says
+    how the kernel is to cut them up and add their checksum (``packet(7)``, ``PACKET_VNET_HDR``); loss is that of wire frames.
+``throttle FRACTION LIBRARY...``
+    lets processes that have loaded one of these libraries run for a fraction of each period, and stops them for the rest: what
+    a quota of a control group does (``cpu.cfs_quota_us``), without a control group of the host; with ``1``, once, lets them run.
+``toggle BAD GOOD LINES LINES``
+    runs ``tc`` lines (apart by ``;``) in turn: the first for so many seconds, then the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import heapq
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+#: ``linux/if_packet.h``, ``linux/if_ether.h``, ``linux/prctl.h``.
+SOL_PACKET, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING, ETH_P_ALL, PR_SET_NAME = 263, 15, 23, 0x0003, 15
+#: Bytes of ``struct virtio_net_hdr``; of the largest frame that the kernel hands over uncut; of a frame on the wire.
+HEADER, LARGEST, WIRE = 10, 1 << 17, 1514
+#: Seconds of a throttle's period, and between two looks for new processes.
+PERIOD_S, LOOK_S = 0.004, 0.2
+#: Bytes that a relay holds for each direction; what comes beyond is lost, as in a switch.
+HELD = 4 << 20
+
+
+def rename(name: str) -> None:
+    """Go by this name (15 characters)."""
+    ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def interface(name: str) -> socket.socket:
+    """Everything that comes in at an interface."""
+    # Without a protocol nothing comes in until it is bound.
+    opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    opened.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+    opened.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+    opened.bind((name, ETH_P_ALL))
+    opened.setblocking(False)
+    return opened
+
+
+def relay(port: str, switch: str, *settings: str) -> None:
+    """Hand frames on in both directions, for ever."""
+    ends = (interface(port), interface(switch))
+    rules = [(float(delay) / 1e6, float(loss)) for delay, loss in (setting.split(":") for setting in settings)]
+    waiting: list[tuple[float, int, int, bytes]] = []
+    held, serial, draw = [0, 0], 0, random.Random()
+    while True:
+        timeout = max(waiting[0][0] - time.monotonic(), 0) if waiting else None
+        ready = select.select(ends, [], [], timeout)[0]
+        now = time.monotonic()
+        for way, end in enumerate(ends):
+            delay, loss = rules[way]
+            while end in ready:
+                try:
+                    frame = end.recv(HEADER + LARGEST)
+                except BlockingIOError:
+                    break
+                wires = max(1, (len(frame) - HEADER + WIRE - 1) // WIRE)
+                lost = loss and draw.random() > (1 - loss) ** wires
+                if not lost and held[way] + len(frame) <= HELD:
+                    serial, held[way] = serial + 1, held[way] + len(frame)
+                    heapq.heappush(waiting, (now + delay, serial, way, frame))
+        while waiting and waiting[0][0] <= time.monotonic():
+            _, _, way, frame = heapq.heappop(waiting)
+            held[way] -= len(frame)
+            # A full queue loses a frame, and a link that is down all.
+            with contextlib.suppress(OSError):
+                ends[1 - way].send(frame)
+
+
+def ranks(libraries: list[str]) -> list[int]:
+    """Processes of this node that have loaded one of the libraries."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                maps = (entry / "maps").read_text()
+                found += [int(entry.name)] if any(f"/{library}.so" in maps for library in libraries) else []
+    return found
+
+
+def notify(processes: list[int], number: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(OSError):
+            os.kill(process, number)
+
+
+def throttle(fraction: str, *libraries: str) -> None:
+    """Stop and continue the ranks, for ever; with a fraction of 1 only continue them."""
+    share = float(fraction)
+    if share >= 1:
+        notify(ranks(list(libraries)), signal.SIGCONT)
+        return
+    looked, found = 0.0, list[int]()
+    while True:
+        if time.monotonic() - looked > LOOK_S:
+            looked, found = time.monotonic(), ranks(list(libraries))
+        if not found:
+            time.sleep(LOOK_S)
+            continue
+        notify(found, signal.SIGSTOP)
+        time.sleep(PERIOD_S * (1 - share))
+        notify(found, signal.SIGCONT)
+        time.sleep(PERIOD_S * share)
+
+
+def toggle(bad_s: str, good_s: str, *lines: str) -> None:
+    """Run both lists of lines in turn, for ever."""
+    while True:
+        for seconds, listed in zip((bad_s, good_s), lines, strict=True):
+            text = "\n".join(listed.split("; ")) + "\n"
+            subprocess.run(["tc", "-force", "-batch", "-"], input=text, text=True, check=False, stderr=subprocess.DEVNULL)
+            time.sleep(float(seconds))
+
+
+if __name__ == "__main__":
+    rename(sys.argv[1])
+    {"relay": relay, "throttle": throttle, "toggle": toggle}[sys.argv[2]](*sys.argv[3:])

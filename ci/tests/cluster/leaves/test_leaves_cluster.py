@@ -1,0 +1,97 @@
+"""Maps of pairs on six nodes below two leaf switches: as they should be, with one slow direction, and with a node that dies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+import leaf_cluster
+import live_cluster
+from leaf_cluster import bandwidths
+from live_cluster import LiveCluster
+from mpibench.results import dataset
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.switches.tree import SLURM
+
+NODES = [f"c{number}" for number in range(1, 7)]
+#: What TCP can carry at 100 Mbit/s, in MB/s (``test_cluster_plan``).
+PAYLOAD_LIMIT = 11.77
+
+
+@pytest.fixture(autouse=True)
+def stack(require_stack: Callable[[str], Stack]) -> Stack:
+    """The one that is measured."""
+    return require_stack("mpich-wheels")
+
+
+@pytest.fixture(scope="module")
+def leaves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+    """Six nodes, three below each leaf; what nodes share is below ``runtime.parent``."""
+    tmp = tmp_path_factory.mktemp("leaves")
+    (tmp / "shared").mkdir()
+    with live_cluster.running(tmp, "--nodes", "6", "--leaf-size", "3", "--share", str(tmp / "shared")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def folder(leaves: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder of the test's own that all nodes see; afterwards all faults are healed."""
+    yield leaves.runtime.parent / "shared" / request.node.name
+    leaves.good("fault", "heal")
+
+
+def test_a_healthy_map_is_whole_and_proven(leaves: LiveCluster, folder: Path) -> None:
+    case = leaf_cluster.measure(leaves, folder)
+    found = case.pair_map
+    assert found is not None and (case.result, case.evidence) == ("pass", "proven"), case.reason
+    assert (found.design, found.rounds, found.silent, sorted(found.nodes)) == ("all", 10, {}, NODES)
+    assert set(bandwidths(case)) == set(leaf_cluster.latencies(case)) == set(permutations(NODES, 2))
+    assert all(value <= 1.05 * PAYLOAD_LIMIT for value in bandwidths(case).values())
+    assert {one.counted for one in found.values} == {True}, "each node's bytes are those of the schedule"
+    assert found.tree is not None and found.tree.origin == SLURM
+    assert {name: switch.nodes for name, switch in found.tree.switches.items()} == {
+        **{"spine": (), "leaf1": ("c1", "c2", "c3"), "leaf2": ("c4", "c5", "c6")},
+    }
+    dataset.export(folder / "results.db", folder / "dataset")
+    (stored,) = dataset.load_pair_maps(folder / "dataset")
+    assert stored.pair_map == found
+    assert stored.case["evidence"] == "proven"
+
+
+def test_one_slow_direction_is_one_row_of_the_map(leaves: LiveCluster, folder: Path) -> None:
+    leaves.good("fault", "slow-port", "c5", "eth100m", "--fraction", "0.25", "--direction", "send")
+    found = bandwidths(leaf_cluster.measure(leaves, folder))
+    slow = {pair: value for pair, value in found.items() if pair[0] == "c5"}
+    assert all(value <= 0.3 * PAYLOAD_LIMIT for value in slow.values()), slow
+    assert min(value for pair, value in found.items() if pair not in slow) > max(slow.values())
+
+
+def test_an_uplink_slows_what_crosses_it_and_nothing_else(leaves: LiveCluster, folder: Path) -> None:
+    leaves.good("fault", "slow-uplink", "leaf2", "--fraction", "0.1")
+    found = bandwidths(leaf_cluster.measure(leaves, folder))
+    across = {pair: value for pair, value in found.items() if (pair[0] in NODES[:3]) != (pair[1] in NODES[:3])}
+    assert len(across) == 18
+    assert all(value <= 0.35 * PAYLOAD_LIMIT for value in across.values()), across
+    assert min(value for pair, value in found.items() if pair not in across) > max(across.values())
+
+
+def test_a_node_that_dies_is_named_and_the_rest_is_kept(leaves: LiveCluster, folder: Path) -> None:
+    def kill_when_measuring() -> None:
+        live_cluster.wait_for(lambda: any("so far" in path.read_text() for path in folder.glob("stage/**/map.1.out")), 60)
+        time.sleep(1)
+        leaves.good("fault", "kill-node", "c3")
+
+    killer = Thread(target=kill_when_measuring)
+    killer.start()
+    case = leaf_cluster.measure(leaves, folder, "-S", "patience_s=4", "-S", "orders=4")
+    killer.join()
+    assert case.result == "fail" and case.evidence != "proven"
+    assert "c3" in case.reason
+    found = case.pair_map
+    assert found is not None
+    assert any(one.value for one in found.values if "c3" not in (one.source, one.target)), "what was measured is kept"

@@ -1,0 +1,39 @@
+"""A mini-cluster with leaf switches, and maps of its pairs as a user measures them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cluster_reframe
+from live_cluster import LiveCluster
+from mpibench.results.sessions import Case
+from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY
+
+WHERE = ("-n", "PairMap%fabric=eth100m", "-p", "mpich-wheels", "--system=minicluster:eth100m")
+
+
+def measure(cluster: LiveCluster, folder: Path, *options: str) -> Case:
+    """The one case of a session."""
+    (case,) = cluster_reframe.run(cluster, folder, *WHERE, *options, files=["pair_map.py"]).measured
+    assert case.pair_map is not None, case.reason
+    return case
+
+
+def bandwidths(case: Case) -> dict[tuple[str, str], float]:
+    """The best of each direction of each pair, in MB/s: what a busy machine makes of it is never more than the link carries."""
+    return _extreme(case, BANDWIDTH, max)
+
+
+def latencies(case: Case) -> dict[tuple[str, str], float]:
+    """The least of each pair, in us."""
+    return _extreme(case, LATENCY, min)
+
+
+def _extreme(case: Case, quantity: str, choose: object) -> dict[tuple[str, str], float]:
+    assert case.pair_map is not None
+    found: dict[tuple[str, str], list[float]] = {}
+    for one in case.pair_map.values:
+        if one.quantity == quantity and one.value is not None:
+            found.setdefault((one.source, one.target), []).append(one.value)
+    assert callable(choose)
+    return {pair: choose(values) for pair, values in found.items()}

@@ -1,0 +1,161 @@
+"""Descriptions of switches, each read as its program writes it, and told apart by their content.
+
+The recordings are composed by the formats in the manuals (``topology.conf(5)``, ``scontrol(1)``, ``ibnetdiscover(8)``, FastFabric's
+``opareport``); no fabric of that kind was at hand.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from reframe_tests.harness.switches import files, hostlist
+from reframe_tests.harness.switches.tree import IBNETDISCOVER, OPA, SLURM, YAML, SwitchTree
+from reframe_tests.harness.vocabulary import BadInput
+
+SHOWN = """SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=c[1-2]
+SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=c[3-4]
+SwitchName=spine Level=1 LinkSpeed=1 Nodes=c[1-4] Switches=leaf[1-2]
+"""
+CONFIGURED = (
+    "# ours\nSwitchName=spine Switches=leaf[1-2]\nswitchname=leaf1 nodes=c1,c2 LinkSpeed=100\nSwitchName=leaf2 Nodes=c[3-4]\n"
+)
+BLOCKS = "BlockName=b1 BlockIndex=0 Nodes=c[1-2] BlockSize=2\nBlockName=b2 BlockIndex=1 Nodes=c[3-4] BlockSize=2\n"
+AGGREGATED = BLOCKS + "AggregatedBlock=b[1-2] BlockIndex=2 Nodes=c[1-4] BlockSize=4\n"
+DESCRIBED = 'switches:\n  spine: {switches: "leaf[1-2]"}\n  leaf1: {nodes: "c[1-2]"}\n  leaf2: {nodes: [c3, c4]}\n'
+
+
+def cable(number: int) -> str:
+    """A host of the composed InfiniBand fabric: c1 and c2 on the first leaf, c3 and c4 on the second."""
+    leaf, port = (number + 1) // 2, (number - 1) % 2 + 1
+    return (
+        f"vendid=0x2c9\ndevid=0x1017\nsysimgguid=0x{number:016x}\ncaguid=0x{number:016x}\n"
+        f'Ca\t1 "H-{number:016x}"\t\t# "c{number} mlx5_0"\n'
+        f'[1]({number:x}) \t"S-{0xA0 + leaf:016x}"[{port}]\t\t# lid {number} lmc 0 "leaf {leaf}" lid 9 4xEDR\n\n'
+    )
+
+
+def switch(number: int, title: str, ports: list[str]) -> str:
+    lines = "".join(f'[{at}]\t"{other}"[1]\t\t# "x" lid 5 4xEDR\n' for at, other in enumerate(ports, 1))
+    return f'vendid=0x2c9\nswitchguid=0x{number:x}({number:x})\nSwitch\t36 "S-{number:016x}"\t\t# "{title}" base port 0 lid 3 lmc 0\n{lines}\n'
+
+
+LEAVES = [[f"H-{1:016x}", f"H-{2:016x}"], [f"H-{3:016x}", f"H-{4:016x}"]]
+SPINES = [f"S-{0xB0 + spine:016x}" for spine in (1, 2)]
+DISCOVERED = (
+    "#\n# Topology file: generated on Mon Nov 23 12:00:00 2026\n#\n"
+    + "".join(switch(0xA1 + at, f"leaf {at + 1}", [*hosts, *SPINES]) for at, hosts in enumerate(LEAVES))
+    + "".join(switch(0xB1 + at, f"spine {at + 1}", [f"S-{0xA1:016x}", f"S-{0xA2:016x}"]) for at in range(2))
+    + "".join(map(cable, (1, 2, 3, 4)))
+)
+REPORTED = (
+    "Link Summary\n\n6 Links in Fabric:\nRate NodeGUID          Port Type Name\n"
+    + "".join(
+        f"100g 0x001175010000000{node}   1 FI c{node} hfi1_0\n<->  0x00117501020000a{(node + 1) // 2}  {node} SW leaf{(node + 1) // 2}\n"
+        for node in (1, 2, 3, 4)
+    )
+    + "".join(f"100g 0x00117501020000a{leaf}  20 SW leaf{leaf}\n<->  0x00117501020000b1  {leaf} SW spine\n" for leaf in (1, 2))
+)
+
+
+def written(tmp_path: Path, text: str) -> SwitchTree:
+    path = tmp_path / "switches"
+    path.write_text(text)
+    return files.read(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "origin", "leaves", "top"),
+    [
+        (SHOWN, SLURM, ("leaf1", "leaf2"), "spine"),
+        (CONFIGURED, SLURM, ("leaf1", "leaf2"), "spine"),
+        (BLOCKS, SLURM, ("b1", "b2"), None),
+        (AGGREGATED, SLURM, ("b1", "b2"), "blocks b[1-2]"),
+        (DISCOVERED, IBNETDISCOVER, ("leaf_1", "leaf_2"), "spine_1_and_1_more"),
+        (REPORTED, OPA, ("leaf1", "leaf2"), "spine"),
+        (DESCRIBED, YAML, ("leaf1", "leaf2"), "spine"),
+    ],
+)
+def test_the_same_fabric_in_every_kind_of_file(
+    tmp_path: Path, text: str, origin: str, leaves: tuple[str, str], top: str | None
+) -> None:
+    tree = written(tmp_path, text)
+    assert tree.origin == origin
+    assert [tree.leaf_of[f"c{node}"] for node in (1, 2, 3, 4)] == [leaves[0], leaves[0], leaves[1], leaves[1]]
+    assert [tree.switches[leaf].parent for leaf in leaves] == [top, top]
+    assert files.contradiction(tree, ["c1", "c4"]) == ""
+    assert files.contradiction(tree, ["c1", "n7"]) == (
+        f"the switches as {origin} has them lack n7: the description is of another time or of another machine."
+    )
+
+
+def test_a_host_with_two_ports_hangs_on_the_switch_of_the_first(tmp_path: Path) -> None:
+    more = f"100g 0x0011750100000001   2 FI c1 hfi1_1\n<->  0x00117501020000a2  9 SW leaf2\n"
+    tree = written(tmp_path, REPORTED + more)
+    assert tree.leaf_of["c1"] == "leaf1"
+    assert tree.notes == ("1 hosts, c1 first, are plugged into several switches; that of their first port counts",)
+
+
+def test_switches_of_one_description_are_told_apart(tmp_path: Path) -> None:
+    tree = written(tmp_path, DISCOVERED.replace("leaf 2", "leaf 1"))
+    assert len({tree.leaf_of[f"c{node}"] for node in (1, 3)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello\n", "describes no switches that can be read"),
+        ("SwitchName=a Switches=b\n", "does not describe it"),
+        ("SwitchName=a Nodes=c[1-2\n", "list of hosts"),
+        ("SwitchName=a Nodes=c1\nSwitchName=a Nodes=c2\n", "twice"),
+        ("SwitchName=a Nodes=c1\nSwitchName=b Switches=a\nSwitchName=d Switches=a\n", "one above each"),
+        (DISCOVERED[: len(DISCOVERED) // 2], "cut off"),
+        (REPORTED.rpartition("<->")[0], "cut off"),
+        ("switches: [a]\n", "mapping with switches alone"),
+        ("switches: {a: {hosts: c1}}\n", "nodes or its switches"),
+        ("switches: {a: {nodes: [1]}}\n", "list of such"),
+        ("switches: {a: {switches: b}}\n", "does not describe it"),
+        ("switches: {a: {nodes: c1}, b: {nodes: c1}}\n", "hangs on two switches"),
+        ("switches: {a: {nodes: 'c[1-2]'\n", "not YAML"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        written(tmp_path, text)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        files.read(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("c1", ["c1"]),
+        ("c[1-3]", ["c1", "c2", "c3"]),
+        ("c[08-10,12],login", ["c08", "c09", "c10", "c12", "login"]),
+        ("r[1-2]n[1-2]", ["r1n1", "r1n2", "r2n1", "r2n2"]),
+        ("c[1-2]-ib,d3", ["c1-ib", "c2-ib", "d3"]),
+        ("", []),
+    ],
+)
+def test_lists_of_hosts(text: str, names: list[str]) -> None:
+    assert hostlist.expand(text) == names
+
+
+@pytest.mark.parametrize("text", ["c[", "c]", "c[1-2", "c[2-1]", "c[a]", ",", "a,,b", "c[1-999999999]"])
+def test_what_is_no_list_of_hosts(text: str) -> None:
+    with pytest.raises(BadInput):
+        hostlist.expand(text)
+
+
+@given(some.text(alphabet="c1-2[],a", max_size=12))
+def test_any_text_is_a_list_or_refused(text: str) -> None:
+    try:
+        assert all(hostlist.expand(text)) or not text
+    except BadInput:
+        pass

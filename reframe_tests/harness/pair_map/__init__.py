@@ -1,0 +1,1 @@
+"""The test of pairs of nodes: one job, one start of MPI, and what each node counted held against the schedule."""

@@ -1,0 +1,191 @@
+"""The base class of maps of pairs: which rounds, what they cost, and the map that is stored with its case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from reframe.core.builtins import parameter, run_before, variable
+from reframe.core.logging import getlogger
+
+from ..evidence.counters import counter_names
+from ..fabric_test import MaintenanceTest
+from ..job import script
+from ..job.condition import Condition
+from ..job.idle_nodes import node_count
+from ..pairs import output, schedule
+from ..pairs.pair_values import PairMap
+from ..results import job_files, measurement
+from ..samples import CONTRADICTED
+from ..sites import site
+from ..suites import catalogue
+from ..switches import files, slurm
+from ..switches.tree import SwitchTree
+from ..vocabulary import BadInput
+from . import counted
+
+#: What Slurm says of its switches when the job starts; switches that a file describes, for the ranks.
+SLURM_FILE, PATHS_FILE = "switches-slurm.txt", "switches.txt"
+#: Of a launch's limit: a map of slow links takes longer than one of good ones. Seconds of MPI's start and end.
+SLACK, START_S = 5, 60
+
+
+class MapTest(MaintenanceTest):
+    """Measures pairs of nodes in rounds, after one start of MPI, and stores the map beside the metrics that sum it up."""
+
+    #: One start: the passes over all rounds are the repeats.
+    repeats = 1
+    #: The instrument's own: one rank on each node.
+    ppn = parameter(["1"], type=str, loggable=True)
+    #: All nodes of the largest job.
+    nodes = parameter(inherit_params=True, filter_params=lambda counts: counts[-1:], type=node_count, loggable=True)
+
+    #: Rounds of one pass.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: all pairs
+    rounds = variable(int, value=0, loggable=True)
+
+    #: Passes over all rounds, each in another order.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``2``
+    orders = variable(int, value=2, loggable=True)
+
+    #: Of the random numbers that choose a sample and mix the rounds.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``1``
+    seed = variable(int, value=1, loggable=True)
+
+    #: Values of each pair and direction in a pass.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``1``
+    values = variable(int, value=1, loggable=True)
+
+    #: Seconds after which a node that does not answer is left out.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``20``
+    patience_s = variable(int, value=20)
+
+    #: File that describes the switches: of Slurm, ibnetdiscover, opareport, or YAML.
+    #:
+    #: :type: :class:`str`
+    #: :default: that of the partition's extras, else what Slurm says
+    switches = variable(str, value="")
+
+    #: The map, as stored with the session (:mod:`..pairs.pair_values`).
+    pair_map = variable(dict, value={}, loggable=True)
+
+    def _read_switches(self) -> SwitchTree | None:
+        """The switches that a file describes; the job's nodes are not known yet."""
+        for name, least in (("rounds", 0), ("orders", 1), ("seed", 0), ("values", 1), ("patience_s", 1)):
+            if getattr(self, name) < least:
+                raise BadInput(f"-S {name}={getattr(self, name)} is not possible; give {least} or more.")
+        named = self.switches or self.current_partition.extras.get("switches", "")
+        if not named:
+            return None
+        path = Path(named).expanduser()
+        return files.read(path if path.is_absolute() else [site.ROOT, *site.LOADED][-1] / path)
+
+    def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
+        """One start: the instrument compares what it receives itself."""
+        self._described = self._read_switches()
+        planned = self.plan_launches(limits, where)
+        words = dict(zip(planned[0].args[::2], planned[0].args[1::2], strict=True))
+        size, _, messages = words["--bandwidth"].partition("x")
+        self._cost_s = schedule.cost_s(
+            where.nodes,
+            schedule.number_of_rounds(where.nodes, self.rounds),
+            self.orders,
+            transfer_s=self.values * int(size) * int(messages) * 8 / ((limits.line_rate_gbit_per_s or 10.0) * 1e9),
+            pings=self.values * int(words["--latency"].partition("x")[2]),
+            one_at_a_time=bool(where.oversubscribed),
+        )
+        self.limit_s = self.limit_s or round(SLACK * self._cost_s) + START_S
+        return planned
+
+    def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
+        """The catalogue's launch with this test's rounds."""
+        asked = {"rounds": self.rounds, "orders": self.orders, "seed": self.seed, "repeats": self.values}
+        # Ranks that wait for each other's cores would time those and no network.
+        asked |= {"shared": 1 if (where or self._condition).oversubscribed else 0, "patience": self.patience_s}
+        words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+        if self._described:
+            words += ["--switches", PATHS_FILE]
+        return tuple(replace(each, args=(*each.args, *words)) for each in super().plan_launches(limits, where))
+
+    @run_before("run")
+    def ask_for_switches(self) -> None:
+        """Have the job write down what Slurm says, and what a file describes for the ranks; say what it costs."""
+        scheduler = self.current_partition.scheduler.registered_name
+        lines = []
+        if self._described:
+            rows = [f"{node} {'.'.join(self._described.path(node))}" for node in sorted(self._described.leaf_of)]
+            lines += [f"cat >{PATHS_FILE} <<'END_OF_FILE'", *rows, "END_OF_FILE"]
+        elif "slurm" in scheduler or scheduler == "squeue":
+            lines.append(f"scontrol show topology >{SLURM_FILE} 2>/dev/null || true")
+        if "slurm" in scheduler or scheduler == "squeue":
+            # What was measured before a node fails is kept, and the others go on.
+            self.job.options += ["--no-kill"]
+        self.prerun_cmds = [*lines, *self.prerun_cmds]
+        rounds = self.orders * schedule.number_of_rounds(self._nodes, self.rounds)
+        getlogger().info(f"{self.display_name}: {rounds} rounds on {self._nodes} nodes, about {self._cost_s:.0f} s")
+
+    def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
+        """As of any test; then the map, of what was measured up to an untimely end, too."""
+        outcome = super()._evaluate(where, launches)
+        if where is not self._condition:
+            return outcome
+        (launch,) = launches
+        text = job_files.beginning_of(Path(self.stagedir) / script.files_of(launch.name, 1).output)
+        try:
+            found = output.read(text, launch.name)
+        except BadInput:
+            return outcome  # said already
+        self._judge(outcome, found, launch.name)
+        return outcome
+
+    def _judge(self, outcome: measurement.Outcome, found: output.MapOutput, launch: str) -> None:
+        """Hold the map against the counters, and keep it."""
+        devices = outcome.evidence.devices if outcome.evidence else ()
+        right, less, notes = (
+            counted.judge(found, devices, counter_names(self._condition.fabric)) if found.whole else ({}, [], [])
+        )
+        outcome.add(launch, 1, CONTRADICTED, less)
+        tree, said = self._find_tree(found)
+        notes = [*notes, *said, *(tree.notes if tree else ()), f"expected to take {self._cost_s:.0f} s"]
+        if outcome.evidence:
+            outcome.evidence = replace(
+                outcome.evidence,
+                status=outcome.status,
+                sentences=tuple(outcome.sentences),
+                notes=(*outcome.evidence.notes, *(note.removesuffix(".") for note in notes)),
+            )
+        values = tuple(one._replace(counted=_both(right, one.source, one.target)) for one in found.values)
+        silent = dict(found.silent)
+        pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree)
+        self.pair_map = pair_map.as_dict()
+
+    def _find_tree(self, found: output.MapOutput) -> tuple[SwitchTree | None, list[str]]:
+        """The switches above the nodes: as a file, Slurm or what the ranks were told has them; and what is wrong with these."""
+        said: list[str] = []
+        text = job_files.beginning_of(Path(self.stagedir) / SLURM_FILE)
+        try:
+            tree = self._described or (slurm.read(text, "Slurm") if slurm.recognised(text) else None)
+        except BadInput as error:
+            said, tree = [str(error)], None
+        if tree and (wrong := files.contradiction(tree, found.nodes)):
+            said.append(wrong)
+        tree = tree or found.tree
+        return (tree.only(found.nodes) if tree else None), said
+
+
+def _both(right: Mapping[str, bool], *nodes: str) -> bool | None:
+    """Whether the counts of both nodes are right; ``None`` where one has none."""
+    known: list[Any] = [right.get(node) for node in nodes]
+    return None if None in known else all(known)

@@ -1,0 +1,381 @@
+"""Latency and bandwidth of pairs of nodes, in rounds of disjoint pairs, after one start of MPI with one rank a node.
+
+A program for the Python of a stack, with mpi4py and nothing else, under its launcher:
+``python instrument.py --rounds 0 --orders 2 --seed 1 --latency 8x100 --bandwidth 1048576x3``.
+
+Rank 0 starts each step of a round when all that took part in the one before have reported it: a pair's latency both ways, then the bandwidth of
+all pairs in one direction, then in the other. Latency is half of a round trip of blocking calls, the median over the repetitions;
+bandwidth that of windows of messages into one buffer with an acknowledgement each, as Uniband of IMB has it, in which nobody
+waits longer than ``--patience``: a node that stops answering is named and left out, and the others go on. Ranks that take no part
+in a step sleep, and look now and then for the next. Each step's rows end with a checksum of all lines so far, so that
+what was measured before an untimely end can be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import statistics
+import sys
+import time
+import zlib
+from array import array
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mpi4py import MPI
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+from reframe_tests.harness.pairs import schedule  # noqa: E402
+from reframe_tests.harness.switches import paths  # noqa: E402
+
+TITLE = "# MPI pair map, format 1"
+WINDOW = 64
+#: Seconds before the first message; why, says ``evidence/exchange.py``.
+PAUSE_S = 0.3
+#: Seconds between two looks of an idle rank, at first and at most: the longer it has waited, the fewer it needs.
+FIRST_LOOK_S, LAST_LOOK_S, LONGER = 0.0001, 0.005, 1.3
+#: The same of a rank that waits for large messages where others need its core.
+SHARED_LOOK_S = 0.0002
+#: Looks of a rank that works before it lets others have its core; bytes that make a connection before it is timed.
+SPINS, WARM_UP_BYTES = 200, 1 << 16
+#: Repetitions of a latency that are not counted.
+WARM_UP = 5
+#: Silent ranks after which nothing more is worth measuring.
+MOST_SILENT = 32
+#: Seconds after which a rank gives up that hears nothing more: rank 0 is gone.
+HOUR_S = 3600
+GO, REPORT, GREET, PING, DATA, ACK = range(1, 7)
+FINE, ALONE, WRONG = range(3)
+LATENCY, BANDWIDTH = "latency_us", "bandwidth_mb_per_s"
+
+
+class Size(NamedTuple):
+    """A message size in bytes, and messages of one value."""
+
+    bytes: int
+    count: int
+
+    @classmethod
+    def read(cls, text: str) -> Size:
+        size, _, count = text.partition("x")
+        return cls(int(size), int(count))
+
+
+class Step(NamedTuple):
+    """What some pairs do at the same time; of a bandwidth the first of each pair sends."""
+
+    order: int
+    round: int
+    quantity: str
+    phase: int
+    pairs: list[tuple[int, int]]
+
+
+class SilentError(Exception):
+    """The partner did not answer in time, or its connection broke."""
+
+
+def give_up(why: str) -> None:
+    sys.stderr.write(f"{why}\n")
+    sys.stderr.flush()
+    MPI.COMM_WORLD.Abort(1)
+
+
+def steps_of(rounds: list[schedule.Round], orders: int, seed: int, together: int) -> list[Step]:
+    """All steps in their order.
+
+    :param together: pairs whose latency is measured at the same time; 0: all of a round.
+    """
+    steps, number = [], 0
+    for order in range(1, orders + 1):
+        for pairs in schedule.in_order(rounds, order, seed):
+            number += 1
+            part = together or len(pairs)
+            steps += [Step(order, number, LATENCY, 1, pairs[at : at + part]) for at in range(0, len(pairs), part)]
+            steps.append(Step(order, number, BANDWIDTH, 1, pairs))
+            steps.append(Step(order, number, BANDWIDTH, 2, [pair[::-1] for pair in pairs]))
+    return steps
+
+
+def known(rank: int, size: int) -> bytes:
+    """What a rank sends: a byte that tells it from its neighbours."""
+    return bytes([rank % 251 + 1]) * size
+
+
+def wait(requests: list[Any], deadline: float, *, shared: bool) -> None:
+    """Until all requests are complete.
+
+    :param shared: others need the core.
+    :raises SilentError: they are not by the deadline.
+    """
+    spins = 0
+    while not MPI.Request.Testall(requests):
+        spins += 1
+        if spins > SPINS:
+            time.sleep(SHARED_LOOK_S) if shared else os.sched_yield()
+            if (shared or spins % SPINS == 0) and time.monotonic() > deadline:
+                raise SilentError
+
+
+def wait_idly(requests: list[Any], deadline: float) -> bool:
+    """As :func:`wait`, for a rank that has nothing else to do; whether they are complete."""
+    look_s = FIRST_LOOK_S
+    while not MPI.Request.Testall(requests):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(look_s)
+        look_s = min(LAST_LOOK_S, LONGER * look_s)
+    return True
+
+
+class Rank:
+    """One rank's part of each step."""
+
+    def __init__(self, comm: Any, asked: argparse.Namespace) -> None:
+        self.comm, self.latency, self.bandwidth, self.repeats = comm, asked.latency, asked.bandwidth, asked.repeats
+        self.patience_s, self.shared = asked.patience, bool(asked.shared)
+        self.sent = bytearray(known(comm.rank, max(self.bandwidth.bytes, WARM_UP_BYTES)))
+        self.got = bytearray(len(self.sent))
+        #: Requests of a partner that fell silent: they may still complete, so that their buffers must stay.
+        self.left: list[Any] = []
+
+    def take_part(self, step: Step) -> tuple[int, list[float]]:
+        """Status and values of this rank in a step: those of a latency in its second phase are behind those of the first."""
+        pair = next((pair for pair in step.pairs if self.comm.rank in pair), None)
+        if pair is None:
+            return FINE, []
+        first = pair[0] == self.comm.rank
+        partner = pair[1] if first else pair[0]
+        try:
+            self.greet(partner)
+            if step.quantity == LATENCY:
+                return FINE, self.ping(partner, first=first)
+            return self.stream(partner, sends=first)
+        except (SilentError, MPI.Exception):
+            return ALONE, []
+
+    def begin(self, requests: list[Any], deadline: float) -> None:
+        try:
+            wait(requests, deadline, shared=self.shared)
+        except SilentError:
+            self.left += requests
+            raise
+
+    def greet(self, partner: int) -> None:
+        """Meet; the first time connections are made, also for messages that go by rendezvous."""
+        part = [memoryview(self.sent)[:WARM_UP_BYTES], MPI.BYTE], [memoryview(self.got)[:WARM_UP_BYTES], MPI.BYTE]
+        requests = [self.comm.Irecv(part[1], partner, GREET), self.comm.Isend(part[0], partner, GREET)]
+        self.begin(requests, time.monotonic() + self.patience_s)
+
+    def ping(self, partner: int, *, first: bool) -> list[float]:
+        """Half round trips in us that this rank started, one value a repeat; the other rank then starts its own."""
+        comm, clock, values = self.comm, time.perf_counter, list[float]()
+        sent, got = [bytearray(self.latency.bytes), MPI.BYTE], [bytearray(self.latency.bytes), MPI.BYTE]
+        for starts in (first, not first):
+            for _ in range(self.repeats):
+                times = array("d")
+                for repetition in range(WARM_UP + self.latency.count):
+                    if starts:
+                        begin = clock()
+                        comm.Send(sent, partner, PING)
+                        comm.Recv(got, partner, PING)
+                        if repetition >= WARM_UP:
+                            times.append(clock() - begin)
+                    else:
+                        comm.Recv(got, partner, PING)
+                        comm.Send(sent, partner, PING)
+                if starts:
+                    values.append(statistics.median(times) / 2 * 1e6)
+        return values
+
+    def stream(self, partner: int, *, sends: bool) -> tuple[int, list[float]]:
+        """Bandwidths in MB/s, of the rank that sends."""
+        comm, size, values, mark = self.comm, self.bandwidth, list[float](), bytearray(1)
+        sent, got = ([memoryview(one)[: size.bytes], MPI.BYTE] for one in (self.sent, self.got))
+        self.got[:] = bytes(len(self.got))
+        for _ in range(self.repeats):
+            begin = time.perf_counter()
+            for first in range(0, size.count, WINDOW):
+                count, deadline = min(WINDOW, size.count - first), time.monotonic() + self.patience_s
+                if sends:
+                    answer = comm.Irecv([mark, MPI.BYTE], partner, ACK)
+                    self.begin([*(comm.Isend(sent, partner, DATA) for _ in range(count)), answer], deadline)
+                else:
+                    self.begin([comm.Irecv(got, partner, DATA) for _ in range(count)], deadline)
+                    self.begin([comm.Isend([mark, MPI.BYTE], partner, ACK)], deadline)
+            if sends:
+                values.append(size.bytes * size.count / (time.perf_counter() - begin) / 1e6)
+        right = sends or memoryview(self.got)[: size.bytes] == known(partner, size.bytes)
+        return (FINE if right else WRONG), values
+
+
+class Table:
+    """What rank 0 prints."""
+
+    def __init__(self, hosts: list[str], sizes: dict[str, int], repeats: int) -> None:
+        self.hosts, self.sizes, self.repeats = hosts, sizes, repeats
+        self.checksum = self.rows = 0
+
+    def say(self, line: str) -> None:
+        self.checksum = zlib.crc32(f"{line}\n".encode(), self.checksum)
+        sys.stdout.write(f"{line}\n")
+
+    def add(self, step: Step, values: dict[int, list[float]]) -> None:
+        """The rows of a step: for each pair and direction, a value a repeat, or ``-`` where there is none."""
+        rows = []
+        for source, target in step.pairs:
+            rows.append((step.phase, source, target, values.get(source, [])))
+            if step.quantity == LATENCY:
+                rows.append((2, target, source, values.get(target, [])))
+        size = self.sizes[step.quantity]
+        for phase, source, target, found in rows:
+            for repeat in range(1, self.repeats + 1):
+                value = f"{found[repeat - 1]:.3f}" if len(found) >= repeat else "-"
+                self.say(f"{step.order} {step.round} {phase} {source} {target} {step.quantity} {size} {repeat} {value}")
+                self.rows += 1
+        sys.stdout.write(f"# so far: {self.rows} rows, CRC-32 {self.checksum:08x}\n")
+        sys.stdout.flush()
+
+
+class Conductor:
+    """Rank 0: lets all ranks take each step, and finds out who is silent."""
+
+    def __init__(self, rank: Rank, table: Table) -> None:
+        self.rank, self.comm, self.table = rank, rank.comm, table
+        self.silent: dict[int, str] = {}
+        self.words = 2 + rank.repeats
+
+    def run(self, steps: list[Step]) -> None:
+        for number, step in enumerate(steps):
+            if len(self.silent) > MOST_SILENT or len(self.silent) >= self.comm.size - 1:
+                break
+            there = [pair for pair in step.pairs if not set(pair) & set(self.silent)]
+            values = self.conduct(number, step, there)
+            self.table.add(step, values)
+        self.tell(-1, self.listening())
+
+    def tell(self, number: int, ranks: list[int]) -> None:
+        """Name a step, or the end, to ranks, and who is silent."""
+        gone = sorted(self.silent)[:MOST_SILENT]
+        words = array("i", [number, len(gone), *gone, *([0] * (MOST_SILENT - len(gone)))])
+        requests = [self.comm.Isend([words, MPI.INT], rank, GO) for rank in ranks]
+        if not wait_idly(requests, time.monotonic() + self.rank.patience_s):
+            self.rank.left += [requests, words]
+
+    def listening(self) -> list[int]:
+        return [rank for rank in range(1, self.comm.size) if rank not in self.silent]
+
+    def conduct(self, number: int, step: Step, pairs: list[tuple[int, int]]) -> dict[int, list[float]]:
+        ranks = [rank for rank in self.listening() if any(rank in pair for pair in pairs)]
+        reports = {rank: array("d", bytes(8 * self.words)) for rank in ranks}
+        requests = {rank: self.comm.Irecv([reports[rank], MPI.DOUBLE], rank, REPORT) for rank in ranks}
+        self.tell(number, ranks)
+        status, own = self.rank.take_part(step._replace(pairs=pairs))
+        # Whoever waits for a silent partner reports after its own patience; then the partner has not.
+        if not wait_idly(list(requests.values()), time.monotonic() + 2 * self.rank.patience_s + 1):
+            for rank, request in requests.items():
+                if not request.Test():
+                    partner = next((sum(pair) - rank for pair in pairs if rank in pair), None)
+                    with_whom = f" with {self.table.hosts[partner]}" if partner is not None else ""
+                    self.silent[rank] = f"did not answer in round {step.round}{with_whom}"
+                    self.rank.left += [request, reports[rank]]
+        values = {0: own}
+        for rank in set(ranks) - set(self.silent):
+            values[rank] = list(reports[rank])[2:] if reports[rank][1] > 0 else []
+            status = max(status, int(reports[rank][0]) if reports[rank][0] == WRONG else 0)
+        if status == WRONG:
+            give_up(f"wrong data were received in round {step.round}")
+        return {rank: found for rank, found in values.items() if not self.is_alone(rank, pairs)}
+
+    def is_alone(self, rank: int, pairs: list[tuple[int, int]]) -> bool:
+        return any(rank in pair and set(pair) & set(self.silent) for pair in pairs)
+
+
+def follow(rank: Rank, steps: list[Step]) -> bool:
+    """Every other rank: takes each step that rank 0 says; whether it came to an end."""
+    comm, words = rank.comm, array("i", bytes(4 * (2 + MOST_SILENT)))
+    while True:
+        order = comm.Irecv([words, MPI.INT], 0, GO)
+        # Of a step that it takes no part in, a rank hears nothing.
+        if not wait_idly([order], time.monotonic() + 20 * rank.patience_s + HOUR_S):
+            return False
+        number, gone = words[0], set(words[2 : 2 + words[1]])
+        if number < 0:
+            return not gone
+        step = steps[number]
+        status, values = rank.take_part(step._replace(pairs=[pair for pair in step.pairs if not gone & set(pair)]))
+        report = array("d", [status, len(values), *values, *([0.0] * (rank.repeats - len(values)))])
+        rank.begin([comm.Isend([report, MPI.DOUBLE], 0, REPORT)], time.monotonic() + rank.patience_s)
+
+
+def read_arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Latency and bandwidth of pairs of nodes.")
+    parser.add_argument("--rounds", type=int, default=0, help="rounds of a sample; 0: all pairs")
+    parser.add_argument("--orders", type=int, default=2, help="passes over all rounds, each in another order")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=1, help="values of each pair and pass")
+    parser.add_argument("--shared", type=int, default=0, help="1: ranks share cores; latency is measured one pair at a time")
+    parser.add_argument("--latency", type=Size.read, default=Size(8, 100), metavar="BYTESxREPETITIONS")
+    parser.add_argument("--bandwidth", type=Size.read, default=Size(1 << 20, 3), metavar="BYTESxMESSAGES")
+    parser.add_argument("--switches", default="", metavar="FILE", help="lines 'NODE SWITCH.SWITCH', the top one first")
+    parser.add_argument("--patience", type=float, default=20, help="seconds to wait for a partner")
+    return parser.parse_args(words)
+
+
+def find_switches(comm: Any, hosts: list[str], file: str) -> tuple[str, list[tuple[str, ...]]]:
+    """Who says it, and the switches above each node, as rank 0 has them: of a file, of Slurm, of the site's variable."""
+    environ = (os.environ.get("SLURM_TOPOLOGY_ADDR", ""), os.environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", ""))
+    source, above = "Slurm", comm.allgather(paths.switches_of(hosts[comm.rank], *environ))
+    if file:
+        rows = (line.split() for line in Path(file).read_text().splitlines()) if comm.rank == 0 else ()
+        known = {row[0]: tuple(row[1].split(".")) for row in rows if len(row) == 2}
+        source, above = "the site", [known.get(host, ()) for host in hosts]
+    elif not all(above):
+        source, above = "the site", [paths.described_switches(host, os.environ.get("MPIBENCH_SWITCHES", "")) for host in hosts]
+    return source, comm.bcast(above, 0)
+
+
+def main(words: list[str], comm: Any) -> None:
+    """Measure on a communicator; the table goes to the standard output of its first rank."""
+    asked = read_arguments(words)
+    time.sleep(PAUSE_S)
+    hosts = [paths.name_of(host) for host in comm.allgather(MPI.Get_processor_name())]
+    if len(set(hosts)) < comm.size or comm.size < 2:
+        give_up(f"{comm.size} ranks on {len(set(hosts))} nodes: one rank on each of two nodes or more is needed")
+    source, above = find_switches(comm, hosts, asked.switches)
+    leaves = above if all(above) else [()] * comm.size
+    design, rounds = schedule.make(leaves, asked.rounds, asked.seed)
+    steps = steps_of(rounds, asked.orders, asked.seed, together=1 if asked.shared else 0)
+    rank = Rank(comm, asked)
+    gc.disable()
+    if comm.rank:
+        if not follow(rank, steps):
+            time.sleep(60)  # rank 0 ends all
+        return
+    table = Table(hosts, {LATENCY: asked.latency.bytes, BANDWIDTH: asked.bandwidth.bytes}, asked.repeats)
+    table.say(TITLE)
+    table.say(
+        f"# {comm.size} ranks, one a node; design {design}, seed {asked.seed}, {len(rounds)} rounds, {asked.orders} passes, "
+        f"{asked.repeats} values; {asked.latency.count} repetitions of {asked.latency.bytes} B, {asked.bandwidth.count} "
+        f"messages of {asked.bandwidth.bytes} B"
+    )
+    table.say(f"# switches as {source} has them" if all(above) else "# the switches are not known")
+    table.say("# nodes: " + " ".join(f"{at}:{host}({'.'.join(above[at]) or '-'})" for at, host in enumerate(hosts)))
+    table.say("# order round phase source target quantity bytes repeat value")
+    begin = time.monotonic()
+    conductor = Conductor(rank, table)
+    conductor.run(steps)
+    for number, why in sorted(conductor.silent.items()):
+        table.say(f"# silent: {hosts[number]}: {why}")
+    end = f"{table.rows} rows, received data all right, CRC-32 {table.checksum:08x}"
+    sys.stdout.write(f"# took {time.monotonic() - begin:.1f} s\n# end: {end}\n")
+    sys.stdout.flush()
+    if conductor.silent:
+        time.sleep(1)  # what was printed has to come through
+        give_up("nodes stopped answering: " + ", ".join(f"{hosts[rank]} ({why})" for rank, why in conductor.silent.items()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:], MPI.COMM_WORLD)

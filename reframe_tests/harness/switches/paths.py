@@ -1,0 +1,32 @@
+"""Switches above a node, as Slurm tells each task, or a site in a variable. Pure Python: instruments run it under a stack's own.
+
+Slurm: ``SLURM_TOPOLOGY_ADDR`` and its pattern (srun(1)). A site: ``MPIBENCH_SWITCHES``, switches with patterns of their hosts:
+``leaf1=cn0*,cn10;leaf2=cn1?``; with those above, ``spine.leaf1=...``.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+
+def name_of(host: str) -> str:
+    """A host's name without its domain."""
+    return host.partition(".")[0]
+
+
+def switches_of(host: str, address: str, pattern: str) -> tuple[str, ...]:
+    """Switches above a node, the top one first; none where Slurm does not say, or says it of another node."""
+    parts, kinds = address.split("."), pattern.split(".")
+    if len(parts) != len(kinds) or kinds[-1] != "node" or name_of(parts[-1]) != name_of(host):
+        return ()
+    return tuple(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in parts[:-1])
+
+
+def described_switches(host: str, description: str) -> tuple[str, ...]:
+    """The same as the site describes them; the first switch with a pattern that fits counts."""
+    for row in description.split(";"):
+        name, _, patterns = row.strip().partition("=")
+        if any(fnmatchcase(name_of(host), pattern.strip()) for pattern in patterns.split(",")):
+            return tuple(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in name.split("."))
+    return ()
