@@ -12,6 +12,7 @@ from mpibench.commands import (
     cluster,
     error_rates,
     guidelines,
+    locate,
     machine,
     planning,
     published,
@@ -34,7 +35,7 @@ app = typer.Typer(
 )
 
 #: Modules with commands, in the order of the help; ``register`` of each adds its own.
-COMMANDS = (machine, stacks, suites, planning, sessions, site, verdicts, error_rates, guidelines, tune, published, cluster)
+COMMANDS = (machine, stacks, suites, planning, sessions, site, verdicts, error_rates, guidelines, locate, tune, published, cluster)
 for module in COMMANDS:
     module.register(app)
 

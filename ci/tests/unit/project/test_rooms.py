@@ -43,7 +43,7 @@ FLOORS = {
         ("plan",),
         ("spack", "cluster", "published", "completeness", "history", "protocols"),
         ("night", "verdicts", "bare", "pages"),
-        ("watch", "guidelines", "cascade", "tune"),
+        ("watch", "guidelines", "cascade", "tune", "locate"),
         ("confirmation",),
         ("report", "verdict_pages", "error_rates", "listings"),
         ("site",),

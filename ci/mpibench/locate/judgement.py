@@ -1,0 +1,203 @@
+"""The answer for one machine: who is accused, what could not be decided, and what a healthy machine is known to have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+
+from . import baseline, effects, guesses, search, suspects
+from .baseline import PairClass, Residuals
+from .effects import Accused
+from .observations import Observations, Places
+
+#: Loss that is called slow at least, in percent: of a bandwidth (ClusterKit's bound), and what a latency takes longer.
+MARGINS_PERCENT: Mapping[str, float] = MappingProxyType({"bandwidth_mb_per_s": 7.0, "latency_us": 25.0})
+OTHER_MARGIN_PERCENT = 10.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one quantity shows.
+
+    :param floor: of a node that is slow in all of its pairs, the smallest loss (as a factor of time) that would have been
+        accused; ``None``: none would have been.
+    :param kinds: nodes of a second kind, as used.
+    """
+
+    seen: Observations
+    residuals: Residuals
+    places: Places
+    findings: tuple[Accused, ...]
+    tests: int
+    rate: float
+    floor: float | None
+    kinds: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Localisation:
+    """The whole answer.
+
+    :param findings: who is accused, the worst first.
+    :param inconclusive: sentences on what could not be decided: with these nobody can be called healthy.
+    :param notes: sentences for the reader.
+    :param evident: node to a sentence on what is wrong with it whatever its times are: it stopped answering, its link is set
+        otherwise than all others.
+    :param facts: of accused nodes, sentences on what else is unlike others.
+    """
+
+    parts: tuple[Part, ...]
+    places: Places
+    findings: tuple[Accused, ...]
+    inconclusive: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    evident: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes that were measured."""
+        return tuple(dict.fromkeys(node for part in self.parts for node in part.seen.nodes))
+
+    @property
+    def accused(self) -> tuple[str, ...]:
+        """Nodes that are accused, the worst first."""
+        return tuple(dict.fromkeys([*self.evident, *(node for finding in self.findings for node in finding.nodes)]))
+
+    @property
+    def is_accusing(self) -> bool:
+        """Whether anybody or anything is accused."""
+        return bool(self.findings or self.evident)
+
+
+def judge(
+    observed: Sequence[Observations],
+    places: Places,
+    kinds: Mapping[str, str],
+    *,
+    rate: float = search.RATE,
+    margins_percent: Mapping[str, float] = MARGINS_PERCENT,
+    oversubscribed: bool | None = None,
+) -> Localisation:
+    """Judge all quantities of a map; the rate of innocents is that of all of them together.
+
+    :param places: where nodes are plugged in; where nothing is known groups are sought in the map.
+    :param kinds: node to its kind, where it is known that there are several; else two are sought in the map.
+    :param oversubscribed: whether links between switches are meant to be slower than what is below them; ``None``: unknown.
+    :raises BadInput: rate or margin is none.
+    """
+    if not 0 < rate < 1:
+        raise BadInput(f"the rate of innocents accused per run is {rate:g}, expected a number between 0 and 1.")
+    notes: list[str] = []
+    if not places.switches:
+        guessed = next((found for seen in observed if (found := guesses.groups(seen))), None)
+        if guessed:
+            places = guessed
+            notes.append(_groups_text(places))
+    inconclusive: list[str] = []
+    parts = []
+    for seen in observed:
+        margin = margin_of(seen.quantity, margins_percent)
+        full_rate = oversubscribed is False and seen.directed
+        part, doubts = _judge_one(seen, places, kinds, rate / len(observed), margin, full_rate=full_rate)
+        parts.append(part)
+        slower, said = _across_switches(part, margin, oversubscribed)
+        inconclusive += [*doubts, *slower]
+        notes += said
+    rows = effects.gather([part.findings for part in parts])
+    return Localisation(tuple(parts), places, tuple(rows), tuple(inconclusive), tuple(notes))
+
+
+def margin_of(quantity: str, margins_percent: Mapping[str, float]) -> float:
+    """Margin of a quantity on the log scale, as a factor of time.
+
+    :raises BadInput: it is not a percentage that can be lost.
+    """
+    percent = margins_percent.get(quantity, OTHER_MARGIN_PERCENT)
+    lost = QUANTITIES[quantity].direction == "higher"
+    if not 0 < percent < (100 if lost else math.inf):
+        raise BadInput(f"the margin of {quantity} is {percent:g} %, expected a loss above 0 % that can be had.")
+    return -math.log1p(-percent / 100) if lost else math.log1p(percent / 100)
+
+
+def _judge_one(
+    seen: Observations, places: Places, kinds: Mapping[str, str], rate: float, margin: float, *, full_rate: bool
+) -> tuple[Part, list[str]]:
+    doubts = []
+    found = baseline.residuals(seen, places, kinds, full_rate=full_rate)
+    if not kinds:
+        kinds = guesses.slower_kind(seen, margin, places)
+        if kinds:
+            found = baseline.residuals(seen, places, kinds, full_rate=full_rate)
+            doubts.append(_kinds_text(seen, kinds))
+    all_suspects = suspects.of_map(seen, places)
+    small = baseline.too_small(found)
+    ends = (seen.source, seen.target)
+    verdict = search.search(
+        all_suspects, found.excess, found.stratum, seen.moment, margin=margin, rate=rate, usable=~small, ends=ends
+    )
+    if verdict.floor is None or len(seen.nodes) == 2:
+        doubts.append(_blind_text(seen, verdict))
+    rows = effects.findings(seen, found, all_suspects, verdict.accusations)
+    floor = None if verdict.floor is None else math.exp(verdict.floor)
+    return Part(seen, found, places, tuple(rows), verdict.tests, rate, floor, kinds), doubts
+
+
+def _title(seen: Observations) -> str:
+    return QUANTITIES[seen.quantity].title
+
+
+def _blind_text(seen: Observations, verdict: search.Verdict) -> str:
+    slow = (~verdict.rest).sum()
+    if len(seen.nodes) == 2:
+        return f"{_title(seen)}: of two nodes there is one pair, and nothing to hold it against: measure three nodes or more"
+    rounds = len(set(seen.moment.tolist()))
+    why = "too much is slow, or " if slow or verdict.accusations else ""
+    return (
+        f"{_title(seen)}: {why}{rounds} rounds of {len(seen.nodes)} nodes are too few to accuse a node "
+        f"at {verdict.rate:g} innocents a run: measure more rounds (-S orders=)"
+    )
+
+
+def _kinds_text(seen: Observations, kinds: Mapping[str, str]) -> str:
+    slow = [node for node in seen.nodes if node in kinds]
+    shown = ", ".join(slow[:8]) + (", ..." if len(slow) > 8 else "")
+    return (
+        f"{_title(seen)}: {len(slow)} of {len(seen.nodes)} nodes ({shown}) are alike and slower in all pairs: of another kind, "
+        "or all wrong alike; a guess from the map: give each kind a partition of its own, or name one (--kind)"
+    )
+
+
+def _groups_text(places: Places) -> str:
+    names: dict[str, list[str]] = {}
+    for node, path in places.switches.items():
+        names.setdefault(path[0], []).append(node)
+    rows = [f"{name} = {', '.join(nodes[:8])}{', ...' if len(nodes) > 8 else ''}" for name, nodes in names.items()]
+    shown = "; ".join(rows[:8]) + (f"; {len(rows) - 8} more" if len(rows) > 8 else "")
+    return f"no switches are described; a guess from the map: {len(names)} groups of nodes ({shown})"
+
+
+def _across_switches(part: Part, margin: float, oversubscribed: bool | None) -> tuple[list[str], list[str]]:
+    """What is said where all pairs across switches are slower than those below one: inconclusive, or a note."""
+    if not part.seen.directed or part.places.guessed:
+        return [], []
+    near = {level.kinds: level for level in part.residuals.levels if level.distance == 0}
+    far = [level for level in part.residuals.levels if level.distance > 0 and level.kinds in near]
+    slower = [(level, level.slowness - near[level.kinds].slowness) for level in far]
+    slower = [(level, loss) for level, loss in slower if loss > margin]
+    if not slower or oversubscribed is not None:
+        return [], []
+    worst, loss = max(slower, key=lambda row: row[1])
+    text = _level_text(part, worst, loss)
+    if len({part.places.leaf(node) for node in part.seen.nodes}) > 2:
+        return [], [f"{text}: the links between switches are oversubscribed, or all slow alike"]
+    return [f"{text}: the uplink is slow, or oversubscribed by design: say which (--oversubscribed, --full-rate)"], []
+
+
+def _level_text(part: Part, level: PairClass, loss: float) -> str:
+    busy = f" with {level.load} on an uplink at once" if level.load else ""
+    return f"{_title(part.seen)}: pairs across switches{busy} reach {100 * math.exp(-loss):.0f} % of those below one switch"

@@ -1,0 +1,213 @@
+"""Sentences, exit statuses and records of ``mpibench locate`` on maps with known faults, and bad input."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from mpibench import cli
+from mpibench.locate import records
+from reframe_tests.harness.pairs.pair_values import BANDWIDTH, PairMap
+from reframe_tests.harness.switches.tree import YAML, Switch, SwitchTree
+from synthetic_pair_map import across, late, names, pair_map, sends_slowly, session_of
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Exit status and output of the command on a session."""
+
+    def run(session, *options: str) -> tuple[int, str]:
+        monkeypatch.setattr("mpibench.results.sessions.read_session", lambda db, uuid: session)
+        monkeypatch.setattr("mpibench.report.preflight.find", lambda session, db: None)
+        status = cli.main(["locate", "0123", *options])
+        said = capsys.readouterr()
+        return status, said.out + said.err
+
+    return run
+
+
+def test_a_node_that_sends_slowly(ask) -> None:
+    status, said = ask(session_of(pair_map(8, sends_slowly("c5", 4.0))))
+    assert status == 1
+    assert said.startswith(
+        "minicluster, session 0123abcd, mpich-wheels on eth100m, eth100m: 1 suspect is accused among 8 nodes (in"
+    )
+    assert (
+        "\n  c5 sends at 22 % of line rate to all 7 partners, receives normally: its transmit side (cable, port, driver)\n"
+        in said
+    )
+    (line,) = [line for line in said.splitlines() if "scontrol" in line]
+    assert shlex.split(line)[:4] == ["scontrol", "update", "nodename=c5", "state=drain"]
+    assert shlex.split(line)[4].startswith("reason=mpibench 0123abcd: c5 sends at 22 % of line rate to all 7")
+
+
+def test_a_node_with_latency(ask) -> None:
+    status, said = ask(session_of(pair_map(8, late("c3", 1.36))))
+    assert status == 1
+    assert "\n  c3: 18 us more latency in all 7 pairs: its CPU frequency or its NIC's interrupt settings\n" in said.replace(
+        "19 us", "18 us"
+    )
+
+
+def test_one_direction_between_two_leaves(ask) -> None:
+    nodes = names(8)
+    status, said = ask(session_of(pair_map(8, across((nodes[:4], nodes[4:]), 2.0))))
+    assert status == 1
+    assert "\n  all 16 pairs from leaf1 to leaf2 at 4" in said and "% of line rate: the uplink\n" in said
+    assert "scontrol" not in said
+
+
+def test_both_directions_of_the_only_uplink_are_inconclusive_until_it_is_said_what_it_should_carry(ask) -> None:
+    nodes = names(8)
+    one, other = across((nodes[:4], nodes[4:]), 2.0), across((nodes[4:], nodes[:4]), 2.0)
+    session = session_of(pair_map(8, lambda *pair: max(one(*pair), other(*pair))))
+    status, said = ask(session)
+    assert status == 3
+    assert (
+        "inconclusive: bandwidth: pairs across switches reach 50 % of those below one switch: the uplink is slow, or overs"
+        in said
+    )
+    assert ask(session, "--oversubscribed")[0] == 0
+    status, said = ask(session, "--full-rate")
+    assert status == 1
+    assert "\n  all 16 pairs across leaf1-leaf2 at " in said and ": the uplink\n" in said
+
+
+def test_a_healthy_map(ask) -> None:
+    status, said = ask(session_of(pair_map(8)))
+    assert status == 0, said
+    assert ": nobody is accused among 8 nodes (innocents expected per run: at most 0.05)\n" in said
+    assert "note: a node with 7 % less bandwidth in all of its pairs would be accused (noise here: 1." in said
+
+
+def test_facts_stand_beside_an_accused_node(ask) -> None:
+    links = [{"node": node, "link": "eth1", "pcie_width": 8 if node == "c5" else 16, "mtu_bytes": 1500} for node in names(8)]
+    _, said = ask(session_of(pair_map(8, sends_slowly("c5", 4.0)), links=links))
+    assert "(cable, port, driver); its PCIe lanes of eth1 is 8, 7 of 7 others have 16\n" in said
+
+
+def test_a_link_that_is_set_otherwise_is_named_whatever_it_reaches(ask) -> None:
+    links = [{"node": node, "link": "eth1", "mtu_bytes": 1400 if node == "c2" else 1500} for node in names(8)]
+    status, said = ask(session_of(pair_map(8), links=links, status="contradicted", result="fail"))
+    assert status == 1
+    assert "\n  c2: its MTU of eth1 is 1400, 7 of 8 nodes have 1500\n" in said
+    assert "inconclusive: the case has no proof of its condition" in said
+
+
+def test_a_node_that_dies_is_named_and_the_rest_is_used(ask) -> None:
+    silent = {"c7": "no answer for 20 s in round 9"}
+    status, said = ask(session_of(pair_map(8, sends_slowly("c2", 2.0), silent=silent), status="missing", result="fail"))
+    assert status == 1
+    assert "\n  c7: stopped answering (no answer for 20 s in round 9)\n" in said and "c2 sends at" in said
+    assert "nodename=c7" in said
+
+
+def test_two_nodes(ask) -> None:
+    status, said = ask(session_of(pair_map(2, leaf=None)))
+    assert status == 3
+    assert "of two nodes there is one pair, and nothing to hold it against: measure three nodes or more" in said
+
+
+def test_an_odd_number(ask) -> None:
+    status, said = ask(session_of(pair_map(7, sends_slowly("c7", 2.0))))
+    assert status == 1 and "c7 sends at 4" in said and "to all 6 partners" in said
+
+
+def test_pairs_that_are_missing_are_no_green(ask) -> None:
+    whole = pair_map(8)
+    part = replace(
+        whole,
+        values=tuple(row._replace(value=None) if row.source == "c1" and row.target == "c2" else row for row in whole.values),
+    )
+    status, said = ask(session_of(part))
+    assert status == 3 and "inconclusive: 1 pairs were to be measured and were not: c1-c2" in said
+    uncounted = replace(whole, values=tuple(row._replace(counted=row.source != "c1") for row in whole.values))
+    status, said = ask(session_of(uncounted))
+    assert status == 3 and "did not count the bytes that were sent on the fabric" in said
+
+
+def test_switches_that_contradict_the_host_names(ask) -> None:
+    tree = SwitchTree(YAML, {"leaf1": Switch(None, ("node1", "node2"))})
+    status, said = ask(session_of(replace(pair_map(8), tree=tree)))
+    assert status == 3
+    assert "have none of the nodes that were measured, but node1, node2" in said and "contradict the host names" in said
+
+
+def two_kinds(count: int) -> PairMap:
+    old = set(names(count)[:6])
+    return pair_map(
+        count, lambda quantity, source, target, round_: 2.0 if quantity == BANDWIDTH and {source, target} & old else 1.0
+    )
+
+
+def test_nodes_of_two_kinds_are_guessed_and_not_accused(ask) -> None:
+    session = session_of(replace(two_kinds(16), tree=None))
+    status, said = ask(session)
+    assert status == 3, said
+    assert "6 of 16 nodes (c1, c2, c3, c4, c5, c6) are alike and slower in all pairs" in said
+    status, said = ask(session, *(word for number in range(1, 7) for word in ("--kind", f"old=c{number}")))
+    assert status == 0, said
+    assert ask(session, "--kind", "old=x*")[0] == 2
+
+
+def test_groups_are_guessed_and_said_to_be_a_guess(ask) -> None:
+    nodes = names(12)
+    group = {node: place // 4 for place, node in enumerate(nodes)}
+    farther = pair_map(12, lambda quantity, source, target, round_: 1.0 if group[source] == group[target] else 1.2, leaf=None)
+    status, said = ask(session_of(farther))
+    assert status == 0, said
+    assert "a guess from the map: 3 groups of nodes (group1 = c1, c2, c3, c4; group2 = c5, c6, c7, c8; group3 = c9," in said
+
+
+def test_records_say_the_same(ask, tmp_path: Path) -> None:
+    junit, out = tmp_path / "locate.xml", tmp_path / "locate.html"
+    status, said = ask(session_of(pair_map(8, sends_slowly("c5", 4.0))), "--json", "--junit", str(junit), "--out", str(out))
+    assert status == 1
+    (data,) = json.loads(said[: said.rindex("]") + 1][said.index("[") :])
+    assert (data["status"], data["accused_nodes"], data["findings"][0]["way"]) == (1, ["c5"], "sends")
+    assert 20 < data["findings"][0]["directions"][0]["percent_of_others"] < 30
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("9", "1", "0")
+    (failure,) = suite.iter("failure")
+    assert failure.get("message", "").startswith("c5 sends at 22 % of line rate")
+    page = out.read_text()
+    assert "c5 sends at 22 % of line rate" in page and "Plotly.newPlot" in page
+
+
+def test_a_session_without_a_map_is_bad_input(ask) -> None:
+    status, said = ask(session_of(None))
+    assert status == 2 and "holds no map of pairs; measure one with: reframe -c reframe_tests -r -n PairMap" in said
+
+
+def test_bad_rates_and_margins(ask) -> None:
+    session = session_of(pair_map(4))
+    assert ask(session, "--rate", "0")[0] == 2
+    assert ask(session, "--bandwidth-margin", "100")[0] == 2
+    assert ask(session, "--latency-margin", "-1")[0] == 2
+
+
+@pytest.mark.parametrize("name", ["c1;reboot", "-x", "c1 c2", "c[1-4]", "$(id)", ""])
+def test_no_command_is_printed_for_what_is_no_node_name(name: str) -> None:
+    answer = replace(records_answer(), evident={name: "x"})
+    (line,) = records.drain(answer, lambda finding: "", "0123")
+    assert line.startswith("# no command for ")
+
+
+def records_answer():
+    from mpibench.locate.judgement import Localisation
+    from mpibench.locate.observations import Places
+
+    return Localisation((), Places({}), ())
+
+
+def test_a_reason_is_one_word_for_a_shell() -> None:
+    answer = replace(records_answer(), evident={"c1": 'it\'s "bad"; rm -rf $HOME `id`\nand more'})
+    (line,) = records.drain(answer, lambda finding: "", "0123abcd")
+    words = shlex.split(line)
+    assert words[:4] == ["scontrol", "update", "nodename=c1", "state=drain"] and len(words) == 5
+    assert not set("'\"$`\n;&|") & set(words[4].partition("mpibench")[2].replace(";", ""))

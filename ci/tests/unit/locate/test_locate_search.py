@@ -1,0 +1,135 @@
+"""Who is accused, on simulated maps: faults by name, innocents at a rate, and the right thing of those that look alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from mpibench.locate import baseline, search, suspects
+from mpibench.locate.observations import Observations, Places
+from mpibench.locate.suspects import LINK, NODE, PAIR, UPLINK, Suspect
+from reframe_tests.harness.vocabulary import BadInput
+from studies import fabric_faults, simulated_map
+from studies.simulated_map import NOISES, all_pairs, fat_tree, matchings, observe, place_faults
+
+QUIET = NOISES["slow tail"]
+
+
+def accused_on(fabric: simulated_map.Fabric, rounds: list, kinds: tuple[str, ...], seed: int, noise=QUIET, fraction=0.5):
+    rng = np.random.default_rng(seed)
+    faults = place_faults(fabric, kinds, fraction, rng)
+    return faults, fabric_faults.accuse(observe(fabric, rounds, faults, noise, rng), fabric.places())
+
+
+@pytest.mark.parametrize("kind", ["sends", "receives", "both"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slow_node_is_named_and_nobody_else(kind: str, seed: int) -> None:
+    faults, accused = accused_on(fat_tree(16, leaf=4), all_pairs(16), (kind,), seed)
+    name = f"n{faults[0].at[0]:05}"
+    ways = ("sends", "receives") if kind == "both" else (kind,)
+    assert sorted(one for (one, *_) in accused) == sorted(Suspect(NODE, (name,), way) for way in ways)
+
+
+def test_a_slow_uplink_is_no_fault_of_the_nodes_below_it() -> None:
+    faults, accused = accused_on(fat_tree(16, leaf=4), all_pairs(16), ("uplink",), 1)
+    assert {(one.kind, one.names) for (one, *_) in accused} == {(UPLINK, (f"leaf{faults[0].at[0]}",))}
+
+
+def test_one_way_between_two_groups() -> None:
+    fabric = simulated_map.dragonfly(512, leaf=8, group=16)
+    faults, accused = accused_on(fabric, matchings(512, 16, np.random.default_rng(5)), ("global link",), 5)
+    ends = tuple(f"group{one}" for one in faults[0].at)
+    assert [one for (one, *_) in accused] == [Suspect(LINK, ends, "sends", 1)]
+
+
+def test_an_intermittent_node_is_named() -> None:
+    faults, accused = accused_on(fat_tree(64, leaf=16), all_pairs(64), ("intermittent",), 2)
+    assert {one.names for (one, *_) in accused} == {(f"n{faults[0].at[0]:05}",)}
+
+
+def test_a_pair_is_named_where_it_is_measured_again() -> None:
+    rounds = all_pairs(8) * 3
+    seen = observe(fat_tree(8, leaf=4), rounds, [], QUIET, np.random.default_rng(3))
+    slow = (seen.source == 2) & (seen.target == 5)
+    changed = Observations(
+        *(seen.quantity, seen.nodes, seen.source, seen.target, seen.slowness + 1.0 * slow),
+        *(seen.moment, seen.together, seen.directed),
+    )
+    assert [one for (one, *_) in fabric_faults.accuse(changed, fat_tree(8, leaf=4).places())] == [
+        Suspect(PAIR, ("n00002", "n00005"), "sends")
+    ]
+
+
+@pytest.mark.parametrize("noise", NOISES.values(), ids=lambda noise: noise.name)
+def test_healthy_maps_accuse_nobody(noise: simulated_map.Noise) -> None:
+    """The rate is 0.05 per run: of 40 runs 2 are expected at most, and 8 or more have a probability below 0.1 %."""
+    wrong = sum(bool(accused_on(fat_tree(16, leaf=4), all_pairs(16), (), seed, noise)[1]) for seed in range(40))
+    assert wrong < 8
+    assert scipy.stats.poisson.sf(7, 2) < 0.0012
+
+
+def test_two_faults_at_once() -> None:
+    faults, accused = accused_on(fat_tree(16, leaf=4), all_pairs(16), ("sends", "uplink"), 4)
+    assert {(one.kind, one.names) for (one, *_) in accused} == {
+        (NODE, (f"n{faults[0].at[0]:05}",)),
+        (UPLINK, (f"leaf{faults[1].at[0]}",)),
+    }
+
+
+def test_an_odd_number_of_nodes() -> None:
+    faults, accused = accused_on(fat_tree(9, leaf=3), all_pairs(9) * 2, ("receives",), 6)
+    assert [one.names for (one, *_) in accused] == [(f"n{faults[0].at[0]:05}",)]
+
+
+def test_of_two_nodes_the_ends_of_one_direction_are_alike() -> None:
+    rng = np.random.default_rng(1)
+    seen = observe(fat_tree(2, leaf=2), all_pairs(2) * 12, [], QUIET, rng)
+    changed = Observations(
+        *(seen.quantity, seen.nodes, seen.source, seen.target, seen.slowness + 0.7 * (seen.source == 0)),
+        *(seen.moment, seen.together, seen.directed),
+    )
+    (names,) = fabric_faults.accuse(changed, Places({}))
+    assert set(names) == {
+        Suspect(NODE, ("n00000",), "sends"),
+        Suspect(NODE, ("n00001",), "receives"),
+        Suspect(PAIR, ("n00000", "n00001"), "sends"),
+    }
+
+
+def test_too_few_rounds_accuse_nobody_and_say_so() -> None:
+    fabric = fat_tree(4, leaf=4)
+    seen = observe(fabric, all_pairs(4), [], QUIET, np.random.default_rng(1))
+    everybody = suspects.of_map(seen, fabric.places())
+    found = baseline.residuals(seen, fabric.places(), {})
+    margin = fabric_faults.MARGIN
+    verdict = search.search(everybody, found.excess, found.stratum, seen.moment, margin=margin)
+    assert (verdict.accusations, verdict.floor) == ((), None)
+    often = observe(fabric, all_pairs(4) * 4, [], QUIET, np.random.default_rng(1))
+    found = baseline.residuals(often, fabric.places(), {})
+    again = search.search(suspects.of_map(often, fabric.places()), found.excess, found.stratum, often.moment, margin=margin)
+    assert again.floor is not None
+
+
+def test_busy_uplinks_make_classes_of_their_own() -> None:
+    """Links between switches at half of what is below them: pairs are slow by how many are on them, and nobody is at fault."""
+    fabric = fat_tree(16, leaf=4)
+    seen = observe(fabric, all_pairs(16) * 2, [], QUIET, np.random.default_rng(2))
+    load = baseline.loads(seen, fabric.leaf)
+    shared = Observations(
+        *(seen.quantity, seen.nodes, seen.source, seen.target, seen.slowness + np.log(np.maximum(load / 2, 1))),
+        *(seen.moment, seen.together, seen.directed),
+    )
+    assert set(load) >= {0, 4}
+    assert fabric_faults.accuse(shared, fabric.places()) == []
+    classes = baseline.residuals(shared, fabric.places(), {}).levels
+    assert {one.load for one in classes} == set(load.tolist())
+
+
+def test_what_is_no_measurement_is_refused() -> None:
+    ends = np.array([0]), np.array([0])
+    moment = np.array([0])
+    with pytest.raises(BadInput, match="c1 measured against itself"):
+        Observations("latency_us", ("c1",), *ends, np.array([1.0]), moment, moment, False)
+    with pytest.raises(BadInput, match="not a positive number"):
+        Observations("latency_us", ("c1", "c2"), np.array([0]), np.array([1]), np.array([np.nan]), moment, moment, False)
