@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from mpibench.commands import cluster, error_rates, guidelines, machine, planning, published, sessions, stacks, suites, verdicts
+from mpibench.commands import advice, cluster, error_rates, machine, planning, published, sessions, stacks, suites, verdicts
 from reframe_tests.harness.printable import printable
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 
 #: Modules with commands, in the order of the help; ``register`` of each adds its own.
-COMMANDS = (machine, stacks, suites, planning, sessions, verdicts, error_rates, guidelines, published, cluster)
+COMMANDS = (machine, stacks, suites, planning, sessions, verdicts, error_rates, advice, published, cluster)
 for module in COMMANDS:
     module.register(app)
 
