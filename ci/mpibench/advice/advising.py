@@ -103,8 +103,10 @@ def advise(profile: Profile, measured: Curves, policy: Policy, terms: Terms) -> 
     share = coverage.share(profile, common)
     if not fitting or share < terms.least_covered:
         best = max(covers.values(), key=lambda one: coverage.share(profile, list(one.terms)), default=None)
-        reasons = best.reasons if best else dict.fromkeys(
-            range(len(profile.calls)), f"measured with {counts} ranks, the profile has {profile.ranks}"
+        reasons = (
+            best.reasons
+            if best
+            else dict.fromkeys(range(len(profile.calls)), f"measured with {counts} ranks, the profile has {profile.ranks}")
         )
         left = tuple(coverage.gaps(profile, reasons, list(best.terms) if best else []))
         own = coverage.share(profile, list(best.terms)) if best else 0.0
@@ -142,7 +144,11 @@ def _common(
     shares = {choice: coverage.share(profile, list(one.terms)) for choice, one in covers.items()}
     ranked = [choice for choice in covers if shares[choice] >= terms.least_covered]
     unranked += [
-        (choice, f"its curves cover {100 * shares[choice]:.0f} % of the {coverage.basis(profile)}{_first_gap(profile, covers[choice])}")
+        (
+            choice,
+            f"its curves cover {100 * shares[choice]:.0f} % of the {coverage.basis(profile)}"
+            + _first_gap(profile, covers[choice]),
+        )
         for choice in covers
         if choice not in ranked
     ]
@@ -173,6 +179,4 @@ def _reasons(
 
 
 def _named(sources: Mapping[str, Source]) -> dict[str, str]:
-    return {
-        f"MPI_{call}": source.text + (f", {source.instead}" if source.instead else "") for call, source in sources.items()
-    }
+    return {f"MPI_{call}": source.text + (f", {source.instead}" if source.instead else "") for call, source in sources.items()}

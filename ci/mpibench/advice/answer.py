@@ -60,8 +60,10 @@ def _percent(share: float) -> str:
 def _in_mpi(advice: Advice) -> str:
     share = advice.profile.share_in_mpi
     if share is None:
-        return "how much of the run is in MPI is not known (give --wall-s)" if advice.profile.mpi_s else (
-            "how much of the run is in MPI is not known: the profile has no times"
+        return (
+            "how much of the run is in MPI is not known (give --wall-s)"
+            if advice.profile.mpi_s
+            else ("how much of the run is in MPI is not known: the profile has no times")
         )
     return f"{_percent(share)} of the run is in MPI"
 
@@ -99,7 +101,7 @@ def size_sentence(best: BestSize) -> str:
     end = " (the largest measured: larger ones may be better)" if best.at_the_end else ""
     return (
         f"{best.call} moves most at {size_text(best.peak_bytes)}{end}, {best.peak_mb_per_s:.4g} MB/s{same}; "
-        f"the profile's messages, {size_text(round(best.own_bytes))} in the mean, reach {_percent(min(best.reached, 1.0))} of that"
+        f"the profile's messages, {size_text(round(best.own_bytes))} on average, reach {_percent(min(best.reached, 1))} of that"
     )
 
 
@@ -119,8 +121,8 @@ def limits(advice: Advice) -> Iterator[str]:
         yield "a message is timed alone, as in a ping-pong: ranks that send at the same time share the link"
     if profile.imbalance is not None and profile.imbalance > IMBALANCED:
         yield (
-            f"imbalance: the rank with most time in MPI has {profile.imbalance:.2f} times the mean; waiting for late ranks is in "
-            "the profile and in no prediction"
+            f"imbalance: the rank with most time in MPI has {profile.imbalance:.2f} times the mean; waiting for late ranks is "
+            "in the profile and in no prediction"
         )
     if any(one.call in START_AND_END for one in profile.calls):
         yield "MPI_Init and MPI_Finalize are left out"

@@ -1,7 +1,7 @@
 """What of a profile the measured curves say something about, and why they say nothing of the rest.
 
-Nothing is extrapolated: a call without a benchmark, one without a size, sizes beyond or too far between the measured ones, and a
-communicator of other numbers of ranks than were measured are not covered, each under its name.
+Nothing is extrapolated: a call without a benchmark, one without a size, sizes beyond or too far between the measured ones, and
+a communicator of other numbers of ranks than were measured are not covered, each under its name.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def choose_sources(profile: Profile, curves: Curves) -> dict[str, Source]:
         rows = SOURCES.get(call, ())
         sizes = {one.comm_size or profile.ranks for one in profile.calls if one.call == call}
         having = [
-            sum(any(curves.find(choice, row, ranks) is not None for ranks in sizes) for choice in curves.by_choice) for row in rows
+            sum(any(curves.find(choice, row, ranks) is not None for ranks in sizes) for choice in curves.by_choice)
+            for row in rows
         ]
         if rows:
             found[call] = rows[having.index(max(having))]
@@ -93,9 +94,7 @@ def cover(profile: Profile, curves: Curves, choice: Choice, sources: Mapping[str
     return Coverage(terms, reasons)
 
 
-def _term(
-    at: int, one: Calls, profile: Profile, curves: Curves, choice: Choice, sources: Mapping[str, Source]
-) -> Term | str:
+def _term(at: int, one: Calls, profile: Profile, curves: Curves, choice: Choice, sources: Mapping[str, Source]) -> Term | str:
     source = sources.get(one.call)
     if source is None:
         return NO_BENCHMARK

@@ -139,7 +139,10 @@ def read(folder: Path, system: str, selector: str, *, where: str | None = None) 
         .collect()
     )
     started = [row["started"].strftime("%Y-%m-%d %H:%M") for row in rows.values()]
-    notes = (*selection.notes, *([f"{other} cases not used: measured with options, or with ranks that share cores"] if other else []))
+    notes = (
+        *selection.notes,
+        *([f"{other} cases not used: measured with options, or with ranks that share cores"] if other else []),
+    )
     return Curves(
         system,
         selection.sessions,

@@ -1,8 +1,8 @@
 """The time a profile's calls would take with one choice, with an interval, and whether two choices differ.
 
-A unit is one repeat of one job. Each gives one time of the whole profile: counts times times of calls, so that what disturbs all
-sizes of a repeat alike is counted once. Benchmarks of different jobs (point-to-point, collectives) are added, their errors as
-independent ones.
+A unit is one repeat of one job. Each gives one time of the whole profile: counts times times of calls, so that what disturbs
+all sizes of a repeat alike is counted once. Benchmarks of different jobs (point-to-point, collectives) are added, their errors
+as independent ones.
 
 location of a job
     20 % trimmed mean of the logarithms of its repeats (:mod:`mpibench.statistics.two_sides`), spreads moderated over all
@@ -202,5 +202,3 @@ def _ranked(predictions: Sequence[Prediction], policy: Policy) -> list[Predictio
 def _welch(one: Prediction, other: Prediction) -> float:
     squares = (one.error**2, other.error**2)
     return sum(squares) ** 2 / (squares[0] ** 2 / one.df + squares[1] ** 2 / other.df)
-
-

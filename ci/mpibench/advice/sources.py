@@ -1,7 +1,7 @@
 """Which measured curve says what a call takes.
 
-A row of :data:`SOURCES` is a benchmark that times the call; of several the first counts that all stacks have, because two suites
-do not time alike and are never compared. Message sizes mean the same in all of them (:mod:`mpibench.profiles.record`).
+A row of :data:`SOURCES` is a benchmark that times the call; of several the first counts that all stacks have, because two
+suites do not time alike and are never compared. Message sizes mean the same in all of them (:mod:`mpibench.profiles.record`).
 
 Point-to-point messages take the one-way time of a ping-pong, one for each send, and one more for each blocking receive, whose
 rank waits as long; receives have the sizes of the sends, as profilers know the size of the buffer at best. What completes

@@ -64,7 +64,9 @@ def advise(
     system: System = None,
     where: Where = None,
     ranks: Annotated[int | None, typer.Option(min=1, help="Ranks of the application, where the profile does not say.")] = None,
-    wall_s: Annotated[float | None, typer.Option(min=0.0, help="Its run time in seconds, where the profile does not say.")] = None,
+    wall_s: Annotated[
+        float | None, typer.Option(min=0.0, help="Its run time in seconds, where the profile does not say.")
+    ] = None,
     covered: Annotated[
         float, typer.Option(min=1.0, max=100.0, help="Percent of the profile that must be covered before anything is ranked.")
     ] = 80.0,
@@ -80,8 +82,8 @@ def advise(
 
     Weighs the calls, sizes and ranks of a profile by the measured curves of proven cases. Nothing is extrapolated: what is not
     covered is named with its share, and below --covered nothing is ranked. Choices that differ by no more than noise are no
-    choice. Exit status: 0 one is the fastest, or so little time is in MPI that none matters; 2 bad input, also a damaged profile;
-    3 nothing could be decided (within noise, too little covered, or one choice only).
+    choice. Exit status: 0 one is the fastest, or so little time is in MPI that none matters; 2 bad input, also a damaged
+    profile; 3 nothing could be decided (within noise, too little covered, or one choice only).
     """
     from mpibench.advice import advising, answer, curves
     from mpibench.profiles import record, registry

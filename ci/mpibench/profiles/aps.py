@@ -1,8 +1,8 @@
 """Intel Application Performance Snapshot's function summary, ``aps-report -f`` (User Guide, 'Function Summary for All Ranks').
 
-A row per function with seconds, volume in MB (2^20 bytes, printed with two decimals) and calls of all ranks; sizes are the mean,
-volume over calls. The chart does not say how many ranks there are, nor sizes of communicators. A function whose volume rounds to
-nothing has no size. The line TOTAL shows whether rows were lost.
+A row per function with seconds, volume in MB (2^20 bytes, printed with two decimals) and calls of all ranks; sizes are the
+mean, volume over calls. The chart does not say how many ranks there are, nor sizes of communicators. A function whose volume
+rounds to nothing has no size. The line TOTAL shows whether rows were lost.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ def read(text: str, source: str, given: Given) -> Profile:
     seconds, whole = sum(one.seconds or 0.0 for one in calls), number(total["Time(sec)"], "time", source)
     if abs(seconds - whole) > ROUNDED * (len(rows) + 1) + 1e-4 * whole:
         agree({"total time": whole, "the sum over functions": seconds}, source)
-    agree({"total calls": number(total["Calls"], "calls", source), "the sum over functions": sum(c.count for c in calls)}, source, 1e-5)
+    agree(
+        {"total calls": number(total["Calls"], "calls", source), "the sum over functions": sum(c.count for c in calls)},
+        source,
+        1e-5,
+    )
     notes = ("sizes are the mean of each function (APS)", "APS's summary has no communicator sizes")
     wall = None if given.wall_s is None else given.wall_s * given.ranks
     return Profile(FORM, given.ranks, gathered(calls), wall, seconds, notes=notes)

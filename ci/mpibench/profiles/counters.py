@@ -39,7 +39,13 @@ def read_csv(text: str, source: str, pattern: re.Pattern[str]) -> Table:
             raise BadInput(f"{where}: {len(fields)} fields, expected {len(heads)}: the file is damaged.")
         row = dict(zip(heads, fields, strict=True))
         if pattern.fullmatch(row["counter"]):
-            add(found, int(number(row["rank"], "rank", where, whole=True)), row["counter"], number(row["value"], "value", where), where)
+            add(
+                found,
+                int(number(row["rank"], "rank", where, whole=True)),
+                row["counter"],
+                number(row["value"], "value", where),
+                where,
+            )
     return found
 
 

@@ -3,7 +3,8 @@
 ``darshan-parser`` prints ``<module> <rank> <record id> <counter> <value> ...`` with tabs, after a head with ``# nprocs:`` and
 ``# run time:``. Of each function there are ``MPI_X_CALL_COUNT``, ``_TOTAL_BYTES``, ``_TOTAL_TIME`` (seconds) and counts in six
 ranges of sizes (``_MSG_SIZE_AGG_0_256`` ... ``_1M_PLUS``); the size of each call is the mean, and the ranges are its bounds.
-Counts of the ranges are held against those of the calls.
+What makes lost rows visible: every rank has the same counters, every function all of its own, and the ranges of sizes have as
+many calls as the function.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def read(text: str, source: str, given: Given) -> Profile:
     facts = {found[1]: number(found[2], found[1], source) for found in _FACT.finditer(text)}
     ranks = int(facts.get("nprocs") or given.ranks or len(table))
     counters.check_ranks(table, ranks, source)
+    _check_whole(table, source)
     wall = facts.get("run time", given.wall_s)
     calls = {rank: list(_calls(row, f"{source}, rank {rank}")) for rank, row in table.items()}
     per_rank = tuple(sum(one.seconds or 0.0 for one in rows) for rows in calls.values())
@@ -64,8 +66,22 @@ def _parsed(text: str, source: str) -> counters.Table:
                 raise BadInput(f"{source}, line {at}: {len(fields)} fields, expected 5 or more: the file is damaged.")
             continue
         where = f"{source}, line {at}"
-        counters.add(found, int(number(fields[1], "rank", where, whole=True)), fields[3], number(fields[4], fields[3], where), where)
+        counters.add(
+            found, int(number(fields[1], "rank", where, whole=True)), fields[3], number(fields[4], fields[3], where), where
+        )
     return found
+
+
+def _check_whole(table: counters.Table, source: str) -> None:
+    """:raises BadInput: a counter that other ranks have, or that its function has beside the others, is missing."""
+    every = {name for row in table.values() for name in row}
+    stems = {re.sub(r"(CALL_COUNT|TOTAL_BYTES|TOTAL_TIME|MSG_SIZE_AGG_\w+)$", "", name) for name in every}
+    wanted = {f"{stem}{end}" for stem in stems for end in ("CALL_COUNT", "TOTAL_TIME")}
+    sized = {stem for stem in stems if any(name.startswith((f"{stem}TOTAL_BYTES", f"{stem}MSG_SIZE_AGG_")) for name in every)}
+    wanted |= {f"{stem}{end}" for stem in sized for end in ("TOTAL_BYTES", *(f"MSG_SIZE_AGG_{text}" for text in RANGES))}
+    for rank, row in table.items():
+        if lacking := sorted((every | wanted) - set(row)):
+            raise BadInput(f"{source} is damaged or cut: rank {rank} lacks the counter {lacking[0]}; get the profile again.")
 
 
 def _calls(row: Mapping[str, float], where: str) -> Iterator[Calls]:

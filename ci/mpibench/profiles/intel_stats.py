@@ -1,11 +1,12 @@
 """Intel MPI's native statistics, ``I_MPI_STATS`` (5.1 Reference Manual, 'Native Statistics Format'; gone since 2019).
 
-Per process: 'Communication Activity' counts the calls of each operation (level 2), 'Communication Activity by actual args' those
-of each size (level 3 or 4, without which there are no sizes). Csend is what collectives send inside and is left out: the
+Per process: 'Communication Activity' counts the calls of each operation (level 2), 'Communication Activity by actual args'
+those of each size (level 3 or 4, without which there are no sizes). Csend is what collectives send inside and is left out: the
 collective itself is there. Times of single operations are not taken from this format (``Cost(%)`` is of a lifetime whose unit
 the manual does not give), so that what is covered is a share of calls and not of time.
 
-What makes lost rows visible: 'Process I of N', both tables against each other, the line at the end of a process and of the file.
+What makes lost rows visible: 'Process I of N', both tables against each other, the line at the end of a process and of the
+file.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """IPM's XML (IPM 2, ``src/report_xml.c`` and ``doc/ipm_xml.dtd``): a hash entry per call, size and partner of every task.
 
 An entry is ``<hent call= bytes= orank= region= count= ...>total shortest longest</hent>``, seconds. Bytes are those of
-``include/mod_mpi.h``: for MPI_Alltoallv what a rank sends to itself, taken for each pair; for MPI_Reduce_scatter a rank's share,
-from which the whole vector is made. IPM records no communicator sizes.
+``include/mod_mpi.h``: for MPI_Alltoallv what a rank sends to itself, taken for each pair; for MPI_Reduce_scatter a rank's
+share, from which the whole vector is made. IPM records no communicator sizes.
 
-What makes lost entries visible: the number of tasks (``ntasks`` of ``job``) and, in ``hash``, of entries (``nkey``) and of calls
-(``nlog``).
+What makes lost entries visible: the number of tasks (``ntasks`` of ``job``) and, in ``hash``, of entries (``nkey``) and of
+calls (``nlog``).
 """
 
 from __future__ import annotations
@@ -83,6 +83,8 @@ def _calls(task: ElementTree.Element, ranks: int, source: str) -> Iterator[Calls
             continue
         fields = (entry.text or "").split()
         if len(fields) != 3:
-            raise BadInput(f"{where}: an entry of {entry.get('call')} has {len(fields)} times, expected 3: get the profile again.")
+            raise BadInput(
+                f"{where}: an entry of {entry.get('call')} has {len(fields)} times, expected 3: get the profile again."
+            )
         size = number(entry.get("bytes", ""), f"bytes of {entry.get('call')}", where)
         yield Calls(call, size * ranks if call in SHARES else size, count, number(fields[0], "time", where))

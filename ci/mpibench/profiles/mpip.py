@@ -1,9 +1,9 @@
 """mpiP's text report, verbose or concise (mpiP 3.5, User Guide, "mpiP Output"; ``report.c`` for the columns).
 
-Verbose reports have a row per callsite and rank and one for all ranks (``*``), for times and for bytes sent. mpiP gives the mean
-of a callsite's sizes with their bounds, no receive sizes, no communicator sizes, and none at all for calls of vectors
-(``MPI_Alltoallv``). Concise reports (``MPIP=-c``) list the twenty callsites of most time and most bytes; the others are counted
-as one whose call is not known. Numbers are printed with three or four digits.
+Verbose reports have a row per callsite and rank and one for all ranks (``*``), for times and for bytes sent. mpiP gives the
+mean of a callsite's sizes with their bounds, no receive sizes, no communicator sizes, and none at all for calls of vectors
+(``MPI_Alltoallv``). Concise reports (``MPIP=-c``) list the twenty callsites of most time and most bytes; the others are
+counted as one whose call is not known. Numbers are printed with three or four digits.
 
 What makes lost rows visible: the number of rows in the title of the times, which holds unless rows below a threshold were left
 out (``-t``), ``*`` rows against those of ranks, callsites against the total, and the report's last title.
@@ -157,7 +157,10 @@ def _concise(sections: dict[str, list[_Row]], source: str, mpi_s: float) -> Iter
             raise BadInput(f"{row.where}: {len(row.fields)} fields, expected 7: the report is damaged.")
         if len(row.fields) == 6:
             raise BadInput(f"{row.where}: a report without counts is that of an mpiP before 3.5: use its verbose report.")
-        count, seconds = int(number(row.fields[5], "Count", row.where, whole=True)), number(row.fields[2], "Time", row.where) / 1000
+        count, seconds = (
+            int(number(row.fields[5], "Count", row.where, whole=True)),
+            number(row.fields[2], "Time", row.where) / 1000,
+        )
         shown += seconds
         of_site = sizes.get(row.site)
         mean = _value(of_site, 4, 6, "Avrg") if of_site else None

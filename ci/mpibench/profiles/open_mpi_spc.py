@@ -1,9 +1,9 @@
-"""Open MPI's software performance counters (``ompi_spc.c``): what ``mpi_spc_dump_enabled`` prints, or CSV of rank,counter,value.
+"""Open MPI's software performance counters (``ompi_spc.c``): the dump of ``mpi_spc_dump_enabled``, or CSV of counters by rank.
 
-The dump has a line ``MPI_COMM_WORLD Rank N:`` for each rank and lines ``OMPI_SPC_SEND -> 12``; counters of nothing are left out,
-so that a rank without any is one that called nothing. As MPI_T variables the names begin with ``runtime_spc_``. There are counts
-of calls, and one sum of the bytes of all point-to-point messages: their mean is the size of each. Collectives have no sizes and
-nothing has a time.
+The dump has a line ``MPI_COMM_WORLD Rank N:`` for each rank and lines ``OMPI_SPC_SEND -> 12``; counters of nothing are left
+out, so that a rank without any is one that called nothing. As MPI_T variables the names begin with ``runtime_spc_``. There are
+counts of calls, and one sum of the bytes of all point-to-point messages: their mean is the size of each. Collectives have no
+sizes and nothing has a time.
 """
 
 from __future__ import annotations
@@ -46,14 +46,15 @@ def read(text: str, source: str, given: Given) -> Profile:
         volume = named.get("BYTES_SENT_USER")
         if sends and volume is None:
             raise BadInput(
-                f"{source}: rank {rank} sent {sends} messages and has no counter OMPI_SPC_BYTES_SENT_USER: without sizes nothing "
-                "can be predicted; run with mpi_spc_attach=all."
+                f"{source}: rank {rank} sent {sends} messages and has no counter OMPI_SPC_BYTES_SENT_USER: without sizes "
+                "nothing can be predicted; run with mpi_spc_attach=all."
             )
         for call, count in counts.items():
             calls.append(Calls(call, volume / sends if volume is not None and call in SENDS else None, count))
     notes = (
         "sizes are the mean of all messages of a rank (Open MPI's SPC); its collectives have none",
         "SPC give no times of calls: what is covered is a share of calls",
+        "SPC leave out counters of nothing, so that nobody knows whether a line was lost",
     )
     return Profile(FORM, ranks, gathered(calls), None if given.wall_s is None else given.wall_s * ranks, notes=notes)
 

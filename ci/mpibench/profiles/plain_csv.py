@@ -78,7 +78,9 @@ def _columns(line: str, where: str) -> list[str]:
     if lacking == ["bytes"]:
         raise BadInput(f"{where}: there is no column 'bytes': without sizes nothing can be predicted.")
     if unknown or lacking or len(set(names)) != len(names):
-        wrong = f"there is no column {lacking[0]!r}" if lacking else f"column {(unknown or names)[0]!r} is unknown or twice there"
+        wrong = (
+            f"there is no column {lacking[0]!r}" if lacking else f"column {(unknown or names)[0]!r} is unknown or twice there"
+        )
         raise BadInput(f"{where}: {wrong}; columns are {', '.join((*REQUIRED, *OPTIONAL))}.")
     return names
 

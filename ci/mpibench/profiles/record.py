@@ -1,8 +1,8 @@
 """What is known of an application's MPI calls, whichever profiler wrote it down.
 
-Counts and seconds are sums over the profiled ranks. A size is that which benchmarks of the call have (IMB User Guide): the bytes
-of one rank's block for gathers, scatters and allgathers, of one pair for all-to-alls, of the whole vector for all others. What a
-profiler does not say is ``None`` and never a guess.
+Counts and seconds are sums over the profiled ranks. A size is that which benchmarks of the call have (IMB User Guide): the
+bytes of one rank's block for gathers, scatters and allgathers, of one pair for all-to-alls, of the whole vector for all
+others. What a profiler does not say is ``None`` and never a guess.
 """
 
 from __future__ import annotations

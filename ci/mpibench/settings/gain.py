@@ -1,8 +1,8 @@
 """How many times faster one condition is than another, over all that both measured, and whether that is more than noise.
 
-Each benchmark, quantity and message size that both have counts alike: the mean of the differences of logarithms. Its error is the
-mean of theirs, as if all erred together, which those of one job nearly do; with fewer than two jobs a side the policy's spread
-between jobs is added (:mod:`mpibench.verdicts.policy`).
+Each benchmark, quantity and message size that both have counts alike: the mean of the differences of logarithms. Its error is
+the mean of theirs, as if all erred together, which those of one job nearly do; with fewer than two jobs a side the policy's
+spread between jobs is added (:mod:`mpibench.verdicts.policy`).
 """
 
 from __future__ import annotations

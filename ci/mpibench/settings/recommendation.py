@@ -1,9 +1,9 @@
 """Which fabric and pinning were proven best for a stack, per partition; what is not proven is left as the stack has it.
 
-A fabric is chosen where it is the only one of its scope that was measured and proven, or faster than each other one by more than
-noise; where the MPI was also measured with nothing forced, it must be faster than that, too. A pinning is chosen where it is
-faster than the stack's own (``default``) with the most ranks a node. Settings are those of the proven cases themselves, as they
-were stored, without what only makes an MPI speak.
+A fabric is chosen where it is the only one of its scope that was measured and proven, or faster than each other one by more
+than noise; where the MPI was also measured with nothing forced, it must be faster than that, too. A pinning is chosen where it
+is faster than the stack's own (``default``) with the most ranks a node. Settings are those of the proven cases themselves, as
+they were stored, without what only makes an MPI speak.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def _check_version(stack: Stack, cases: pl.DataFrame) -> None:
         if own and measured and measured != [own]:
             what = column.replace("_", " ")
             raise BadInput(
-                f"stack {stack.name!r} has {what} {own} and was measured with {', '.join(measured)}: measure it again, or name the "
-                "sessions of this one with --sessions."
+                f"stack {stack.name!r} has {what} {own} and was measured with {', '.join(measured)}: measure it again, or name "
+                "the sessions of this one with --sessions."
             )
 
 
@@ -177,9 +177,14 @@ def _fabric(
             best = one
             gains += [("fabric", found) for found in against.values() if found]
         else:
-            lost += [f"{one}: {found.text}" if found else f"{one} and {other} share no measurement" for other, found in against.items()]
+            lost += [
+                f"{one}: {found.text}" if found else f"{one} and {other} share no measurement"
+                for other, found in against.items()
+            ]
     if not best:
-        reasons.append("fabric: none is faster than all others by more than noise" + (f" ({lost[0]})" if lost else "") + "; none is set")
+        reasons.append(
+            "fabric: none is faster than all others by more than noise" + (f" ({lost[0]})" if lost else "") + "; none is set"
+        )
         return ""
     for other in baseline:
         found = _gain(values, "fabric", best, other, policy)
@@ -219,7 +224,9 @@ def _pinning(
     others = sorted(set(chosen["pinning"]) - {DEFAULT})
     newest = next((condition for row, condition in reversed(usable) if int(row["ppn"] or 0) == ppn), {})
     if not own.height:
-        reasons.append("pinning: the stack's own was not measured, so that no other is proven to be better; it is left as it is")
+        reasons.append(
+            "pinning: the stack's own was not measured, so that no other is proven to be better; it is left as it is"
+        )
         return DEFAULT, newest
     found = {name: _gain(chosen, "pinning", name, DEFAULT, policy) for name in others}
     better = {name: one for name, one in found.items() if one is not None and one.better}
@@ -246,7 +253,7 @@ def _settings(
     of_fabric = [condition for row, condition in stored.values() if row["fabric"] == fabric]
     source = of_fabric[-1] if of_fabric else measured
     environment = {str(name): str(value) for name, value in (source.get("environment") or {}).items()}
-    chosen = {name: "fabric" for name in _names(stack, str(source.get("transport", "")))} if fabric else {}
+    chosen = dict.fromkeys(_names(stack, str(source.get("transport", ""))), "fabric") if fabric else {}
     site = {name for entry in extras.get("recommended", ()) for name in entry["env_vars"]}
     variables = [
         Variable(name, value, "site" if name in site else chosen[name])
@@ -272,6 +279,6 @@ def _settings(
 def _names(stack: Stack, transport: str) -> set[str]:
     """Variables by which the MPI is made to use a transport; none of those that only make it speak."""
     rows = [row for row in mpis.find(stack.mpi).rows if row.transport == transport and stack.version_tuple in row.versions]
-    return {
-        name for row in rows for part in (row.env, *row.by_scope.values(), *row.by_rails.values()) for name in part
-    } - {name for row in rows for name in row.debug_env}
+    return {name for row in rows for part in (row.env, *row.by_scope.values(), *row.by_rails.values()) for name in part} - {
+        name for row in rows for name in row.debug_env
+    }

@@ -1,7 +1,7 @@
 """The same variables as a fragment of Spack's modules.yaml, for the module files that Spack writes of the package.
 
-Source: Spack documentation, 'Modules (modules.yaml)', "Customize environment modifications": ``environment: set:`` below a spec.
-Spack fills ``{...}`` in values, so that braces of a value are written with a backslash.
+Source: Spack documentation, 'Modules (modules.yaml)', "Customize environment modifications": ``environment: set:`` below a
+spec. Spack fills ``{...}`` in values, so that braces of a value are written with a backslash.
 """
 
 from __future__ import annotations
