@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.launchers import binding
+from reframe_tests.harness.launchers.model import Binding
 from reframe_tests.harness.machine.placement import RankPlacement
 from reframe_tests.harness.mpis import registry as mpis
 from reframe_tests.harness.sites import systems
@@ -262,18 +263,30 @@ def _settings(
     ]
     if pinning == DEFAULT:
         return variables, ()
-    placement = measured.get("placement")
-    ranks = None if placement is None else tuple(tuple(int(cpu) for cpu in cpus) for cpus in placement)
-    ppn, nodes = int(measured["ppn"]), int(measured["nodes"])
-    words = binding.bind(
-        RankPlacement(pinning, ppn, ranks), stack.launcher_family, nodes, ppn, mpi=stack.mpi, version=stack.version_tuple
-    )
-    set_ = {name: value for name, value in words.env.items() if name not in {one.name for one in variables}}
-    if words.options:
+    try:
+        words, plain = (_words(stack, policy, measured) for policy in (pinning, DEFAULT))
+    except NotMeasured as error:
+        reasons.append(f"pinning: {pinning} is as the job's script has it, and no variable: {error}")
+        return variables, ()
+    known = {one.name for one in variables} | set(plain.env)
+    set_ = [Variable(name, value, "pinning") for name, value in sorted(words.env.items()) if name not in known]
+    options = words.options[len(plain.options) :] if words.options[: len(plain.options)] == plain.options else words.options
+    if options:
         reasons.append(f"pinning: {stack.launcher_family} takes it as options and not as variables; give them to mpirun")
     if words.files:
-        reasons.append(f"pinning: it needs the file {next(iter(words.files))} in the job's directory, as the tests write it")
-    return [*variables, *(Variable(name, value, "pinning") for name, value in sorted(set_.items()))], words.options
+        reasons.append(
+            f"pinning: it needs the file {next(iter(words.files))} in the job's directory, as the job's script has it"
+        )
+    return [*variables, *set_], options
+
+
+def _words(stack: Stack, policy: str, measured: Mapping[str, Any]) -> Binding:
+    """How the stack's launcher is told of a policy."""
+    ranks = measured.get("placement") if policy != DEFAULT else None
+    cpus = None if ranks is None else tuple(tuple(int(cpu) for cpu in one) for one in ranks)
+    ppn, nodes = int(measured["ppn"]), int(measured["nodes"])
+    placed = RankPlacement(policy, ppn, cpus)
+    return binding.bind(placed, stack.launcher_family, nodes, ppn, mpi=stack.mpi, version=stack.version_tuple)
 
 
 def _names(stack: Stack, transport: str) -> set[str]:
