@@ -34,8 +34,7 @@ from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import PINNING_POLICIES
 
-from .profiled_patterns import __file__ as PROGRAM
-
+PROGRAM = Path(__file__).with_name("profiled_patterns.py")
 #: Iterations of each pattern: some tenths of a second over TCP.
 ITERATIONS = {"solver": 3000, "transpose": 1500, "spectral": 3000, "particles": 1000, "training": 800}
 MOST_ITERATIONS = 4000
@@ -64,7 +63,7 @@ def run(choice: Choice, pattern: str, folder: Path) -> Profile:
     )
     out = folder / "profile.csv"
     out.unlink(missing_ok=True)
-    python = stack.python_with("mpi4py")
+    python = stack.python_with("mpi4py.bench")
     iterations = str(ITERATIONS.get(pattern, MOST_ITERATIONS))
     words = [*resolved.launcher_words([], []), *python, str(PROGRAM), pattern, iterations, str(out)]
     silent = {name: value for name, value in resolved.job_env.items() if name not in resolved.setting.debug_env}
