@@ -141,9 +141,8 @@ def main() -> None:
         values = [row["correlations"][name] for row in rows]  # type: ignore[index]
         known = [value for value in values if value == value]
         if known:
-            print(
-                f"{name}: median rank correlation {statistics.median(known):.2f}, lowest {min(known):.2f}, of {len(known)} programs"
-            )
+            middle, lowest = statistics.median(known), min(known)
+            print(f"{name}: median rank correlation {middle:.2f}, lowest {lowest:.2f}, of {len(known)} programs")
     if given.json:
         given.json.write_text(json.dumps(rows, indent=2))
 

@@ -7,7 +7,8 @@ measured curves (3), compared on the calls, sizes and ranks of the application (
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from ..profiles.record import Profile
 from ..verdicts.policy import Policy
@@ -66,7 +67,7 @@ class Advice:
     gaps: tuple[Gap, ...] = ()
     unranked: tuple[tuple[Choice, str], ...] = ()
     sizes: tuple[BestSize, ...] = ()
-    sources: Mapping[str, str] = ()  # type: ignore[assignment]
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def best(self) -> list[Prediction]:
@@ -81,7 +82,7 @@ def has_little(profile: Profile, terms: Terms) -> bool:
 
 def stop(profile: Profile, policy: Policy, terms: Terms) -> Advice:
     """The answer of step 2, for which nothing need have been measured."""
-    return Advice(profile, Curves("", (), {}), terms, policy, LITTLE, basis=coverage.basis(profile), sources={})
+    return Advice(profile, Curves("", (), {}), terms, policy, LITTLE, basis=coverage.basis(profile))
 
 
 def advise(profile: Profile, measured: Curves, policy: Policy, terms: Terms) -> Advice:
@@ -103,18 +104,23 @@ def advise(profile: Profile, measured: Curves, policy: Policy, terms: Terms) -> 
     share = coverage.share(profile, common)
     if not fitting or share < terms.least_covered:
         best = max(covers.values(), key=lambda one: coverage.share(profile, list(one.terms)), default=None)
-        reasons = (
-            best.reasons
-            if best
-            else dict.fromkeys(range(len(profile.calls)), f"measured with {counts} ranks, the profile has {profile.ranks}")
-        )
-        left = tuple(coverage.gaps(profile, reasons, list(best.terms) if best else []))
-        own = coverage.share(profile, list(best.terms)) if best else 0.0
-        return Advice(profile, measured, terms, policy, UNCOVERED, (), own, basis, left, tuple(unranked), (), _named(sources))
+        if best is None:
+            why = f"measured with {counts or 'no'} ranks, the profile has {profile.ranks}"
+            best = Coverage({}, dict.fromkeys(coverage.counted(profile), why))
+        left, own = coverage.gaps(profile, best.reasons, list(best.terms)), coverage.share(profile, list(best.terms))
+        more: dict[str, Any] = {
+            "covered": own,
+            "basis": basis,
+            "gaps": tuple(left),
+            "unranked": tuple(unranked),
+            "sources": _named(sources),
+        }
+        return Advice(profile, measured, terms, policy, UNCOVERED, (), **more)
     found, refused = prediction.predict(profile, same, {choice: covers[choice] for choice in ranked}, common, policy)
     unranked += list(refused.items())
     if not found:
-        return Advice(profile, measured, terms, policy, UNCOVERED, (), 0.0, basis, (), tuple(unranked), (), _named(sources))
+        more = {"basis": basis, "unranked": tuple(unranked), "sources": _named(sources)}
+        return Advice(profile, measured, terms, policy, UNCOVERED, (), **more)
     reasons = _reasons(profile, covers, ranked, common)
     near = [one for one in found if not one.differs]
     return Advice(

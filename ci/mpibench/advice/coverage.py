@@ -80,13 +80,17 @@ def choose_sources(profile: Profile, curves: Curves) -> dict[str, Source]:
     return found
 
 
+def counted(profile: Profile) -> list[int]:
+    """Rows of a profile that a curve of their own may cover: all but those that follow from sends, start and end."""
+    apart = {*START_AND_END, *RECEIVES, *COMPLETIONS}
+    return [at for at, one in enumerate(profile.calls) if one.call not in apart]
+
+
 def cover(profile: Profile, curves: Curves, choice: Choice, sources: Mapping[str, Source]) -> Coverage:
     """What the curves of a choice cover."""
     terms, reasons = dict[int, Term](), dict[int, str]()
-    for at, one in enumerate(profile.calls):
-        if one.call in START_AND_END or one.call in RECEIVES or one.call in COMPLETIONS:
-            continue
-        found = _term(at, one, profile, curves, choice, sources)
+    for at in counted(profile):
+        found = _term(at, profile.calls[at], profile, curves, choice, sources)
         if isinstance(found, Term):
             terms[at] = found
         else:
@@ -106,7 +110,7 @@ def _term(at: int, one: Calls, profile: Profile, curves: Curves, choice: Choice,
     if curve is None:
         others = measured_ranks(curves, choice, source)
         if others:
-            return f"communicators of {ranks} ranks, measured with {', '.join(map(str, others))}"
+            return f"communicators of {ranks} rank{'s'[: ranks != 1]}, measured with {', '.join(map(str, others))}"
         return f"{NOT_MEASURED} ({source.text})"
     weights = curve.weights(size)
     if weights is None:

@@ -26,6 +26,8 @@ _TOP_TIMES, _TOP_SENT = "Aggregate Time", "Aggregate Sent Message Size"
 _TOTALS, _END = "MPI Time (seconds)", "End of Report"
 #: Three printed digits differ from the number by 0.5 % at most, and so does the sum they are compared with.
 ROUNDING = 0.011
+#: Callsites that the sections of a concise report have.
+MOST_LISTED = 20
 #: The name that calls get which a concise report has no room for.
 UNLISTED = "(callsites that a concise report leaves out)"
 
@@ -150,6 +152,15 @@ def _concise(sections: dict[str, list[_Row]], source: str, mpi_s: float) -> Iter
         raise BadInput(f"{source} has no times of callsites: run without options that shorten mpiP's report.")
     if not sent and not any(call_of(row.fields[0]) == "Barrier" for row in times):
         raise BadInput(f"{source} has no message sizes, without which nothing can be predicted: use mpiP's whole report.")
+    listed = next((re.fullmatch(r"Callsites: (\d+)", title) for title in sections if title.startswith("Callsites: ")), None)
+    if listed is None:
+        raise BadInput(f"{source} does not say how many callsites there are: get the report again.")
+    agree({"rows of callsites": len(times), "callsites, or the twenty of most time": min(int(listed[1]), MOST_LISTED)}, source)
+    parts = [_value(row, 5, 6, "Sent%") for row in sent]
+    if sent and len(sent) < MOST_LISTED and abs(sum(parts) - 100) > 0.01 * len(sent):
+        raise BadInput(
+            f"{source} is damaged: bytes of its callsites add up to {sum(parts):.2f} % of all; get the report again."
+        )
     sizes = {row.site: row for row in sent}
     shown = 0.0
     for row in times:
@@ -157,13 +168,11 @@ def _concise(sections: dict[str, list[_Row]], source: str, mpi_s: float) -> Iter
             raise BadInput(f"{row.where}: {len(row.fields)} fields, expected 7: the report is damaged.")
         if len(row.fields) == 6:
             raise BadInput(f"{row.where}: a report without counts is that of an mpiP before 3.5: use its verbose report.")
-        count, seconds = (
-            int(number(row.fields[5], "Count", row.where, whole=True)),
-            number(row.fields[2], "Time", row.where) / 1000,
-        )
+        count = int(number(row.fields[5], "Count", row.where, whole=True))
+        seconds = number(row.fields[2], "Time", row.where) / 1000
         shown += seconds
         of_site = sizes.get(row.site)
         mean = _value(of_site, 4, 6, "Avrg") if of_site else None
         yield Calls(call_of(row.fields[0]), mean, count, seconds)
-    if len(times) >= 20 and mpi_s > shown:
+    if len(times) >= MOST_LISTED and mpi_s > shown:
         yield Calls(UNLISTED, None, 1, mpi_s - shown)

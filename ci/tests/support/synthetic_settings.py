@@ -12,7 +12,13 @@ from synthetic_evidence import STACK
 from synthetic_verdicts import write_session
 
 INTEL = replace(
-    STACK, name="intelmpi-wheels", mpi="intelmpi", mpi_version="2021.18.1", abi="mpich", launcher_family="hydra-intel"
+    STACK,
+    name="intelmpi-wheels",
+    mpi="intelmpi",
+    mpi_version="2021.18.1",
+    abi="mpich",
+    launcher_family="hydra-intel",
+    build={"lock_hash": "0123abcd"},
 )
 #: Selector of all sessions these tests write.
 ALL = "20250101:20300101"

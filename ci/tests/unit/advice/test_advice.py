@@ -54,7 +54,7 @@ def test_several_jobs_show_how_much_jobs_differ(tmp_path: Path) -> None:
     folder = dataset(tmp_path, change=slower(SLOW, 1.1), jobs=4)
     found = ask(folder, mixed())
     assert found.outcome == CHOICE
-    assert all(one.df == 3 for one in found.ranking)
+    assert all(2.9 < one.df < 7 for one in found.ranking), "of four jobs, in one or two groups"
 
 
 def test_what_matters_is_what_the_application_calls(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def gap_texts(found: advising.Advice) -> str:
         (Calls("Bcast", 8, 10, 1.0, 2), "MPI_Bcast: not measured (imb Bcast)"),
         (Calls("Allreduce", None, 10, 1.0, 2), "MPI_Allreduce: the profile has no sizes of it"),
         (Calls("Waitall", None, 10, 1.0), "MPI_Waitall: no sends of these messages are in the profile or covered"),
-        (Calls("Allreduce", 8, 10, 1.0, 1), "MPI_Allreduce: communicators of 1 ranks, measured with 2"),
+        (Calls("Allreduce", 8, 10, 1.0, 1), "MPI_Allreduce: communicators of 1 rank, measured with 2"),
     ],
 )
 def test_what_is_not_covered_is_named_and_below_a_share_nothing_is_ranked(calls: Calls, why: str, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_the_best_size_is_where_throughput_peaks(tmp_path: Path) -> None:
     assert (best.call, best.peak_bytes, best.from_bytes, best.at_the_end) == ("MPI_Alltoall", 4096, 4096, False)
     assert best.reached == pytest.approx(100 / true_us(100) / (4096 / true_us(4096)), rel=0.05)
     assert answer.size_sentence(best).startswith("MPI_Alltoall moves most at 4 KiB, ")
-    plain = ask(dataset(tmp_path / "plain"), profile_of(Calls("Alltoall", 100, 1000, 1.0, 2)))
+    plain = ask(dataset(tmp_path / "plain", noise=1e-4), profile_of(Calls("Alltoall", 100, 1000, 1.0, 2)))
     assert plain.sizes[0].at_the_end and "larger ones may be better" in answer.size_sentence(plain.sizes[0])
 
 
@@ -229,7 +229,7 @@ def test_all_benchmarks_of_the_table_exist() -> None:
 
     for call, rows in sources.SOURCES.items():
         for row in rows:
-            known = {one.name.partition("-vs-")[0]: one for one in catalogue.rows(row.suite) if one.group == row.group}
+            known = {one.name.partition("-vs-")[0]: one for one in catalogue.rows(row.group) if one.suite == row.suite}
             assert row.benchmark in known, f"{call}: {row.text}"
             assert row.quantity in known[row.benchmark].quantities, f"{call}: {row.text}"
     assert set(BENCHMARKS) <= {row.benchmark for rows in sources.SOURCES.values() for row in rows}
