@@ -16,8 +16,8 @@ from . import coverage, curves, message_sizes, prediction
 from .coverage import Coverage, Gap
 from .curves import Choice, Curves
 from .message_sizes import BestSize
-from .prediction import Prediction
-from .sources import Source
+from .prediction import PredictedTime
+from .sources import CallBenchmark
 
 #: Outcomes: one choice is the fastest; several are, within noise; there is but one; communication hardly matters; too little is
 #: covered.
@@ -61,7 +61,7 @@ class Advice:
     terms: Terms
     policy: Policy
     outcome: str
-    ranking: tuple[Prediction, ...] = ()
+    ranking: tuple[PredictedTime, ...] = ()
     covered: float = 0.0
     basis: str = ""
     gaps: tuple[Gap, ...] = ()
@@ -70,7 +70,7 @@ class Advice:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def best(self) -> list[Prediction]:
+    def best(self) -> list[PredictedTime]:
         """The fastest, and those that do not differ from it."""
         return [one for one in self.ranking if not one.differs]
 
@@ -184,5 +184,5 @@ def _reasons(
     return {at: why for at, why in found.items() if at not in common}
 
 
-def _named(sources: Mapping[str, Source]) -> dict[str, str]:
+def _named(sources: Mapping[str, CallBenchmark]) -> dict[str, str]:
     return {f"MPI_{call}": source.text + (f", {source.instead}" if source.instead else "") for call, source in sources.items()}

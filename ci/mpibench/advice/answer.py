@@ -10,7 +10,7 @@ from ..profiles.record import START_AND_END
 from ..results.quantity_text import size_text
 from .advising import ALONE, CHOICE, LITTLE, NOISE, UNCOVERED, Advice
 from .message_sizes import BestSize
-from .prediction import Prediction
+from .prediction import PredictedTime
 from .sources import COMPLETIONS, SENDS
 
 #: Exit status: it is answered, or nothing could be decided.
@@ -89,7 +89,7 @@ def headline(advice: Advice) -> str:
     return f"no choice: {len(advice.best)} are the fastest within noise ({names})"
 
 
-def _row(one: Prediction) -> str:
+def _row(one: PredictedTime) -> str:
     interval = f" ({one.low:.3g} to {one.high:.3g})" if math.isfinite(one.low) else " (no interval: too few repeats)"
     same = "" if one.differs else ", the fastest" if one.over_best == 1.0 else ", not distinguishable from the fastest"
     return f"  {one.seconds:.3g} s a rank{interval}, {one.over_best:.2f} times: {one.choice.text}{same}"
@@ -185,7 +185,7 @@ def _choice(choice: Any) -> dict[str, Any]:
     return {name: getattr(choice, name) for name in ("partition", "stack", "fabric", "nodes", "ppn", "pinning", "tuned")}
 
 
-def _as_row(one: Prediction) -> dict[str, Any]:
+def _as_row(one: PredictedTime) -> dict[str, Any]:
     return {
         **_choice(one.choice),
         "seconds": one.seconds,

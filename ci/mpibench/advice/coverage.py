@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ..profiles.record import START_AND_END, Calls, Profile
 from ..results.quantity_text import size_text
-from .curves import Choice, Curve, Curves
-from .sources import COMPLETIONS, RECEIVES, SENDS, SOURCES, Source
+from .curves import Choice, TimeCurve, Curves
+from .sources import COMPLETIONS, RECEIVES, SENDS, SOURCES, CallBenchmark
 
 NO_BENCHMARK = "no benchmark times this call"
 NO_SIZE = "the profile has no sizes of it"
@@ -31,7 +31,7 @@ class Term:
     """
 
     at: int
-    source: Source
+    source: CallBenchmark
     ranks: int
     weights: Mapping[int, float]
     count: float
@@ -65,7 +65,7 @@ def basis(profile: Profile) -> str:
     return "time in MPI" if timed else "MPI calls"
 
 
-def choose_sources(profile: Profile, curves: Curves) -> dict[str, Source]:
+def choose_sources(profile: Profile, curves: Curves) -> dict[str, CallBenchmark]:
     """The benchmark of each call that most choices have; of equals the first."""
     found = {}
     for call in dict.fromkeys(one.call for one in profile.calls):
@@ -86,7 +86,7 @@ def counted(profile: Profile) -> list[int]:
     return [at for at, one in enumerate(profile.calls) if one.call not in apart]
 
 
-def cover(profile: Profile, curves: Curves, choice: Choice, sources: Mapping[str, Source]) -> Coverage:
+def cover(profile: Profile, curves: Curves, choice: Choice, sources: Mapping[str, CallBenchmark]) -> Coverage:
     """What the curves of a choice cover."""
     terms, reasons = dict[int, Term](), dict[int, str]()
     for at in counted(profile):
@@ -98,7 +98,9 @@ def cover(profile: Profile, curves: Curves, choice: Choice, sources: Mapping[str
     return Coverage(terms, reasons)
 
 
-def _term(at: int, one: Calls, profile: Profile, curves: Curves, choice: Choice, sources: Mapping[str, Source]) -> Term | str:
+def _term(
+    at: int, one: Calls, profile: Profile, curves: Curves, choice: Choice, sources: Mapping[str, CallBenchmark]
+) -> Term | str:
     source = sources.get(one.call)
     if source is None:
         return NO_BENCHMARK
@@ -118,13 +120,13 @@ def _term(at: int, one: Calls, profile: Profile, curves: Curves, choice: Choice,
     return Term(at, source, ranks, weights, float(one.count))
 
 
-def measured_ranks(curves: Curves, choice: Choice, source: Source) -> list[int]:
+def measured_ranks(curves: Curves, choice: Choice, source: CallBenchmark) -> list[int]:
     """With how many ranks a benchmark was measured."""
     names = (source.suite, source.benchmark, source.quantity)
     return [ranks for *key, ranks in curves.by_choice[choice] if tuple(key) == names]
 
 
-def beyond(message_bytes: float, curve: Curve) -> str:
+def beyond(message_bytes: float, curve: TimeCurve) -> str:
     """Why a curve says nothing of a size."""
     low, high = (size_text(int(size)) for size in (curve.sizes[0], curve.sizes[-1]))
     if message_bytes > curve.sizes[-1]:

@@ -18,7 +18,7 @@ from ..results import dataset, session_values
 from ..results.dataset_layout import read_condition
 from ..results.session_values import CONDITION
 from ..statistics.two_sides import Array
-from .sources import GROUPS, GUIDELINES, QUANTITIES, Source
+from .sources import GROUPS, GUIDELINES, QUANTITIES, CallBenchmark
 
 #: How many times apart two sizes may be for a time between them; smaller ones than :data:`SMALL` bytes always may.
 MOST_APART, SMALL = 8, 64
@@ -56,7 +56,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Curve:
+class TimeCurve:
     """Times of one benchmark, in us.
 
     :param sizes: message sizes in bytes, ascending; a benchmark without messages has size 0 alone.
@@ -92,12 +92,12 @@ class Curves:
 
     system: str
     sessions: tuple[str, ...]
-    by_choice: Mapping[Choice, Mapping[tuple[str, str, str, int], Curve]]
+    by_choice: Mapping[Choice, Mapping[tuple[str, str, str, int], TimeCurve]]
     notes: tuple[str, ...] = ()
     cases: int = 0
     started: tuple[str, str] = field(default=("", ""))
 
-    def find(self, choice: Choice, source: Source, ranks: int) -> Curve | None:
+    def find(self, choice: Choice, source: CallBenchmark, ranks: int) -> TimeCurve | None:
         """The curve of a benchmark on so many ranks; pairs have two, whoever else there is."""
         return self.by_choice[choice].get((source.suite, source.benchmark, source.quantity, 2 if source.pair else ranks))
 
@@ -153,7 +153,9 @@ def read(folder: Path, system: str, selector: str, *, where: str | None = None) 
     )
 
 
-def _by_choice(samples: pl.DataFrame, choices: Mapping[str, Choice]) -> dict[Choice, dict[tuple[str, str, str, int], Curve]]:
+def _by_choice(
+    samples: pl.DataFrame, choices: Mapping[str, Choice]
+) -> dict[Choice, dict[tuple[str, str, str, int], TimeCurve]]:
     found: dict[Choice, dict[tuple[str, str, str, int], list[pl.DataFrame]]] = {}
     for key, part in samples.partition_by("case", "suite", "benchmark", "quantity", "ranks", as_dict=True).items():
         case, suite, benchmark, quantity, ranks = key
@@ -165,7 +167,7 @@ def _by_choice(samples: pl.DataFrame, choices: Mapping[str, Choice]) -> dict[Cho
     }
 
 
-def _curve(samples: pl.DataFrame) -> Curve:
+def _curve(samples: pl.DataFrame) -> TimeCurve:
     sizes = np.array(sorted(set(samples["message_bytes"])), dtype=float)
     units = sorted(set(zip(samples["case"], samples["repeat"], strict=True)))
     times = np.full((len(sizes), len(units)), np.nan)
@@ -173,7 +175,7 @@ def _curve(samples: pl.DataFrame) -> Curve:
     column = {unit: at for at, unit in enumerate(units)}
     for case, repeat, size, value in samples.select("case", "repeat", "message_bytes", "value").iter_rows():
         times[row[size], column[case, repeat]] = value
-    return Curve(sizes, tuple(units), times)
+    return TimeCurve(sizes, tuple(units), times)
 
 
 def conditions(curves: Curves) -> list[int]:

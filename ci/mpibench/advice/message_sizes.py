@@ -17,8 +17,8 @@ from ..profiles.record import Profile
 from ..statistics import two_sides
 from ..verdicts.policy import Policy
 from .coverage import SIZELESS, Coverage, weight
-from .curves import Choice, Curve, Curves
-from .sources import Source
+from .curves import Choice, TimeCurve, Curves
+from .sources import CallBenchmark
 
 #: Share of a profile from which on a call is worth a sentence.
 WORTH = 0.05
@@ -49,7 +49,7 @@ def find(profile: Profile, curves: Curves, choice: Choice, coverage: Coverage, p
     """The best sizes of the calls in which most time is spent."""
     weights = weight(profile)
     total = sum(weights) or 1.0
-    groups: dict[tuple[str, Source, int], list[int]] = {}
+    groups: dict[tuple[str, CallBenchmark, int], list[int]] = {}
     for at, term in coverage.terms.items():
         one = profile.calls[at]
         if one.message_bytes and one.call not in SIZELESS:
@@ -65,7 +65,7 @@ def find(profile: Profile, curves: Curves, choice: Choice, coverage: Coverage, p
 
 
 def _best(
-    name: str, choice: Choice, curve: Curve, profile: Profile, rows: Mapping[int, Mapping[int, float]], policy: Policy
+    name: str, choice: Choice, curve: TimeCurve, profile: Profile, rows: Mapping[int, Mapping[int, float]], policy: Policy
 ) -> BestSize | None:
     some = curve.sizes > 0
     sizes, times = curve.sizes[some], curve.times[some]

@@ -33,14 +33,14 @@ from ..statistics.two_sides import Array
 from ..verdicts.policy import Policy
 from .coverage import Coverage, Term, sends
 from .curves import Choice, Curves, Unit
-from .sources import RECEIVES, SENDS, Source
+from .sources import RECEIVES, SENDS, CallBenchmark
 
 #: Jobs that show how much jobs differ.
 ENOUGH_JOBS = 3
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PredictedTime:
     """Time in communication per rank, of the calls that are covered.
 
     :param seconds: mean over ranks; ``low``, ``high``: its interval, ``nan`` where there are too few repeats.
@@ -70,7 +70,7 @@ class _Part:
 
 def predict(
     profile: Profile, curves: Curves, covered: Mapping[Choice, Coverage], common: frozenset[int], policy: Policy
-) -> tuple[list[Prediction], dict[Choice, str]]:
+) -> tuple[list[PredictedTime], dict[Choice, str]]:
     """Predictions of all choices, the fastest first, and why some have none.
 
     :param covered: of each choice.
@@ -106,7 +106,7 @@ def _with_receives(profile: Profile, terms: list[Term]) -> list[Term]:
 
 
 def _parts(curves: Curves, choice: Choice, terms: Sequence[Term]) -> list[_Part]:
-    by_curve: dict[tuple[Source, int], dict[int, float]] = {}
+    by_curve: dict[tuple[CallBenchmark, int], dict[int, float]] = {}
     for term in terms:
         rows = by_curve.setdefault((term.source, term.ranks), {})
         for row, part in term.weights.items():
@@ -158,7 +158,7 @@ def _combine(sides: two_sides.Side, places: Sequence[int], policy: Policy) -> tu
 
 def _prediction(
     choice: Choice, parts: Iterable[tuple[float, float, float]], by_call: Mapping[str, float], ranks: int, policy: Policy
-) -> Prediction:
+) -> PredictedTime:
     rows = [(math.exp(location), error, df) for location, error, df in parts]
     total = sum(time for time, *_ in rows)
     errors = [(time / total) ** 2 * error for time, error, _ in rows]
@@ -168,7 +168,7 @@ def _prediction(
     reach = float(scipy.special.stdtrit(df, 0.5 + policy.confidence / 2)) * math.sqrt(squared)
     seconds = total * 1e-6 / ranks
     low, high = seconds * math.exp(-reach), seconds * math.exp(reach)
-    return Prediction(choice, seconds, low, high, math.sqrt(squared), df, by_call)
+    return PredictedTime(choice, seconds, low, high, math.sqrt(squared), df, by_call)
 
 
 def _by_call(profile: Profile, curves: Curves, choice: Choice, terms: Sequence[Term]) -> dict[str, float]:
@@ -184,7 +184,7 @@ def _by_call(profile: Profile, curves: Curves, choice: Choice, terms: Sequence[T
     return dict(sorted(found.items(), key=lambda row: -row[1]))
 
 
-def _ranked(predictions: Sequence[Prediction], policy: Policy) -> list[Prediction]:
+def _ranked(predictions: Sequence[PredictedTime], policy: Policy) -> list[PredictedTime]:
     """The fastest first, each with whether it differs from that."""
     order = sorted(predictions, key=lambda one: one.seconds)
     if not order:
@@ -199,6 +199,6 @@ def _ranked(predictions: Sequence[Prediction], policy: Policy) -> list[Predictio
     return found
 
 
-def _welch(one: Prediction, other: Prediction) -> float:
+def _welch(one: PredictedTime, other: PredictedTime) -> float:
     squares = (one.error**2, other.error**2)
     return sum(squares) ** 2 / (squares[0] ** 2 / one.df + squares[1] ** 2 / other.df)

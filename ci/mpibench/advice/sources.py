@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Source:
+class CallBenchmark:
     """A benchmark that times a call.
 
     :param group: of the test that measures it.
@@ -40,9 +40,9 @@ class Source:
 #: In these, one program times a call several times, once against each mock-up: ``Bcast-vs-...``.
 GUIDELINES = "guidelines"
 _PAIRS = (
-    Source("imb", "PingPong", "p2p", "latency_us", True),
-    Source("osu", "osu_latency", "p2p_osu", "latency_us", True),
-    Source("mpi4py", "pingpong", "p2p_mpi4py", "latency_us", True),
+    CallBenchmark("imb", "PingPong", "p2p", "latency_us", True),
+    CallBenchmark("osu", "osu_latency", "p2p_osu", "latency_us", True),
+    CallBenchmark("mpi4py", "pingpong", "p2p_mpi4py", "latency_us", True),
 )
 _INSTEAD = "one message of a ping-pong"
 #: Benchmarks of collective calls: those IMB and OSU both have, and whether the guidelines time the call.
@@ -70,17 +70,17 @@ _NONBLOCKING = (
 )
 
 
-def _guidelines(call: str) -> Source:
-    return Source(GUIDELINES, call, GUIDELINES, "call_us")
+def _guidelines(call: str) -> CallBenchmark:
+    return CallBenchmark(GUIDELINES, call, GUIDELINES, "call_us")
 
 
-def _osu(call: str) -> Source:
-    return Source("osu", f"osu_{call.lower()}", "collectives_osu")
+def _osu(call: str) -> CallBenchmark:
+    return CallBenchmark("osu", f"osu_{call.lower()}", "collectives_osu")
 
 
-def _collective(call: str) -> tuple[Source, ...]:
+def _collective(call: str) -> tuple[CallBenchmark, ...]:
     also = (_guidelines(call),) if _COLLECTIVES[call] else ()
-    return (Source("imb", call, "collectives"), _osu(call), *also)
+    return (CallBenchmark("imb", call, "collectives"), _osu(call), *also)
 
 
 #: Calls that begin a message.
@@ -93,12 +93,12 @@ COMPLETIONS = (
     *("Probe", "Iprobe", "Mprobe", "Improbe"),
 )
 #: What times each call.
-SOURCES: Mapping[str, tuple[Source, ...]] = {
+SOURCES: Mapping[str, tuple[CallBenchmark, ...]] = {
     **dict.fromkeys(SENDS, _PAIRS),
     **{
         call: (
-            Source("imb", "Sendrecv", "transfer"),
-            *(Source(one.suite, one.benchmark, one.group, one.quantity, True, _INSTEAD) for one in _PAIRS),
+            CallBenchmark("imb", "Sendrecv", "transfer"),
+            *(CallBenchmark(one.suite, one.benchmark, one.group, one.quantity, True, _INSTEAD) for one in _PAIRS),
         )
         for call in ("Sendrecv", "Sendrecv_replace")
     },
@@ -106,7 +106,7 @@ SOURCES: Mapping[str, tuple[Source, ...]] = {
     **{
         call: tuple(_osu(call) if suite == "osu" else _guidelines(call) for suite in suites) for call, suites in _OTHERS.items()
     },
-    **{call: (Source("imb", f"{call}_pure", "nonblocking_pure"),) for call in _NONBLOCKING},
+    **{call: (CallBenchmark("imb", f"{call}_pure", "nonblocking_pure"),) for call in _NONBLOCKING},
 }
 #: Groups of tests that are asked, and quantities.
 GROUPS = tuple(sorted({one.group for rows in SOURCES.values() for one in rows}))

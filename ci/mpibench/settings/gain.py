@@ -72,8 +72,8 @@ def measure(first: pl.DataFrame, second: pl.DataFrame, subjects: Sequence[str], 
     if not common:
         return None
     effects = _effects([[sides[at][key] for key in common] for at in (0, 1)], policy)
-    at = keys.index("message_bytes")
-    bands = np.array([policy.band(key[at]) for key in common])
+    sizes = [key[keys.index("message_bytes")] for key in common]
+    bands = np.array([policy.band(size if isinstance(size, int) else None) for size in sizes])
     found = {band: _gain(effects, bands == band, against, policy) for band in dict.fromkeys(bands.tolist())}
     whole = _gain(effects, np.ones(len(common), dtype=bool), against, policy)
     return Gain(whole.against, whole.times, whole.low, whole.high, whole.metrics, found)
@@ -101,8 +101,8 @@ def _effects(sides: list[list[dict[tuple[str, int], float]]], policy: Policy) ->
         jobs.append(np.array([len({case for case, _ in row}) for row in side], dtype=float))
     described = [two_sides.describe(table) for table in tables]
     between = np.zeros(len(sides[0]))
-    for side, number in zip(described, jobs, strict=True):
-        least = policy.between_jobs_times_repeats**2 * np.nan_to_num(side.variance)
+    for each, number in zip(described, jobs, strict=True):
+        least = policy.between_jobs_times_repeats**2 * np.nan_to_num(each.variance)
         between += np.maximum((policy.between_jobs_percent / 100) ** 2, least) / number
     return two_sides.compare(tables[1], tables[0], between)
 

@@ -281,7 +281,7 @@ def _settings(
 
 
 def _words(stack: Stack, policy: str, measured: Mapping[str, Any]) -> Binding:
-    """How the stack's launcher is told of a policy."""
+    """A policy in the words of the stack's launcher."""
     ranks = measured.get("placement") if policy != DEFAULT else None
     cpus = None if ranks is None else tuple(tuple(int(cpu) for cpu in one) for one in ranks)
     ppn, nodes = int(measured["ppn"]), int(measured["nodes"])
