@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..profiles.record import START_AND_END, Calls, Profile
 from ..results.quantity_text import size_text
-from .curves import Choice, TimeCurve, Curves
+from .curves import Choice, Curves, TimeCurve
 from .sources import COMPLETIONS, RECEIVES, SENDS, SOURCES, CallBenchmark
 
 NO_BENCHMARK = "no benchmark times this call"

@@ -17,7 +17,7 @@ from ..profiles.record import Profile
 from ..statistics import two_sides
 from ..verdicts.policy import Policy
 from .coverage import SIZELESS, Coverage, weight
-from .curves import Choice, TimeCurve, Curves
+from .curves import Choice, Curves, TimeCurve
 from .sources import CallBenchmark
 
 #: Share of a profile from which on a call is worth a sentence.

@@ -119,12 +119,12 @@ def _verbose(sections: dict[str, list[_Row]], source: str, threshold: bool) -> I
     sent = {row.site: row for row in _found(sections, _SENT)[1] if row.fields[2:3] == ("*",)}
     _check_sent(sections, source, threshold)
     for site, (count, seconds) in sites.items():
-        row = sent.pop(site) if site in sent else None
-        sized = int(_value(row, 3, 8, "Count", whole=True)) if row is not None else 0
+        known = sent.pop(site) if site in sent else None
+        sized = int(_value(known, 3, 8, "Count", whole=True)) if known is not None else 0
         if sized > count:
             raise BadInput(f"{source}: callsite {site[1]} sent {sized} messages in {count} calls: the report is damaged.")
-        if row is not None:
-            largest, mean, smallest = (_value(row, at, 8, "size") for at in (4, 5, 6))
+        if known is not None:
+            largest, mean, smallest = (_value(known, at, 8, "size") for at in (4, 5, 6))
             yield Calls(call_of(site[0]), mean, sized, seconds * sized / count, None, smallest, largest)
         if count > sized:
             yield Calls(call_of(site[0]), None, count - sized, seconds * (count - sized) / count)
