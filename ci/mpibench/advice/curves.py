@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
+
+from reframe_tests.harness.vocabulary import BadInput
 
 from ..results import dataset, session_values
 from ..results.dataset_layout import read_condition
@@ -110,6 +113,7 @@ def read(folder: Path, system: str, selector: str, *, where: str | None = None) 
     """
     selection = session_values.read(folder, system, selector, where=where)
     rows = {row["case"]: row for row in selection.cases.filter(pl.col("group").is_in(GROUPS)).to_dicts()}
+    _check_versions(rows.values())
     choices, other = dict[str, Choice](), 0
     for case, row in rows.items():
         condition = read_condition(row["condition"])
@@ -151,6 +155,18 @@ def read(folder: Path, system: str, selector: str, *, where: str | None = None) 
         len(choices),
         (min(started, default=""), max(started, default="")),
     )
+
+
+def _check_versions(cases: Iterable[Mapping[str, Any]]) -> None:
+    """:raises BadInput: a stack was measured in two versions, which are two stacks by the same name."""
+    found: dict[str, set[str]] = {}
+    for row in cases:
+        found.setdefault(row["stack"], set()).add(f"{row['mpi']} {row['mpi_version']} ({str(row['lock_hash'])[:8]})")
+    for stack, versions in found.items():
+        if len(versions) > 1:
+            raise BadInput(
+                f"stack {stack!r} was measured as {' and as '.join(sorted(versions))}: name the sessions of one with --sessions."
+            )
 
 
 def _by_choice(

@@ -185,6 +185,13 @@ def test_tuned_measurements_are_a_choice_of_their_own(tmp_path: Path) -> None:
     assert [one.choice.tuned for one in found.ranking] == ["0123", ""] and found.outcome == CHOICE
 
 
+def test_two_versions_by_one_name_are_not_pooled(tmp_path: Path) -> None:
+    dataset(tmp_path)
+    dataset(tmp_path, 2, mpi_version="6.0.0")
+    with pytest.raises(BadInput, match=r"was measured as openmpi 5\.0\.10 .* and as openmpi 6\.0\.0"):
+        ask(tmp_path, mixed())
+
+
 def test_unproven_cases_are_no_ground(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="has no proof"):
         ask(dataset(tmp_path, evidence="contradicted"), mixed())
