@@ -9,9 +9,10 @@ from typing import Any
 from ..profiles.record import START_AND_END
 from ..results.quantity_text import size_text
 from .advising import ALONE, CHOICE, LITTLE, NOISE, UNCOVERED, Advice
+from .coverage import counted
 from .message_sizes import BestSize
 from .prediction import PredictedTime
-from .sources import COMPLETIONS, SENDS
+from .sources import COMPLETIONS, PAIRED, SENDS
 
 #: Exit status: it is answered, or nothing could be decided.
 STATUS = {CHOICE: 0, LITTLE: 0, NOISE: 3, ALONE: 3, UNCOVERED: 3}
@@ -111,7 +112,8 @@ def limits(advice: Advice) -> Iterator[str]:
     if not advice.ranking:
         return
     calls = {one.call for one in profile.calls}
-    if any(one.comm_size is None and one.call not in SENDS for one in profile.calls):
+    collective = [profile.calls[at] for at in counted(profile) if profile.calls[at].call not in PAIRED]
+    if any(one.comm_size is None for one in collective):
         yield f"communicator sizes are not known of all calls: there all {profile.ranks} ranks are assumed"
     if any("communicators of" in gap.why for gap in advice.gaps):
         yield "communicators smaller than measured behave differently, and by their placement; they are left out"

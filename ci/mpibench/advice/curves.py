@@ -165,7 +165,7 @@ def _check_versions(cases: Iterable[Mapping[str, Any]]) -> None:
     for stack, versions in found.items():
         if len(versions) > 1:
             raise BadInput(
-                f"stack {stack!r} was measured as {' and as '.join(sorted(versions))}: name the sessions of one with --sessions."
+                f"stack {stack!r} was measured as {' and as '.join(sorted(versions))}: name the sessions of one (--sessions)."
             )
 
 

@@ -85,6 +85,8 @@ def _collective(call: str) -> tuple[CallBenchmark, ...]:
 
 #: Calls that begin a message.
 SENDS = ("Send", "Bsend", "Rsend", "Ssend", "Isend", "Ibsend", "Irsend", "Issend")
+#: Calls between two ranks, whatever the size of their communicator.
+PAIRED = (*SENDS, "Sendrecv", "Sendrecv_replace")
 #: Calls in which a rank waits for a message.
 RECEIVES = ("Recv", "Mrecv")
 #: Calls whose time is that of messages begun elsewhere.

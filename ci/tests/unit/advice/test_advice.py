@@ -169,6 +169,11 @@ def test_limits_are_those_of_the_profile(tmp_path: Path) -> None:
     assert "times what is predicted for mpich-wheels" in said and "something else than communication decides" in said
 
 
+def test_a_communicator_that_is_known_is_no_limit(tmp_path: Path) -> None:
+    calls = (Calls("Isend", 64, 1000, 0.5), Calls("Waitall", None, 500, 0.5), Calls("Alltoall", 64, 10, 1.0, 2))
+    assert "are assumed" not in "\n".join(answer.limits(ask(dataset(tmp_path), profile_of(*calls))))
+
+
 def test_cases_with_shared_cores_or_options_do_not_count(tmp_path: Path) -> None:
     folder = dataset(tmp_path, change=slower(SLOW, 1.5))
     dataset(tmp_path, 2, change=slower(STACKS[0], 9.0), condition={"oversubscribed": "4 ranks on 2 cores"})
