@@ -1,15 +1,17 @@
 """How many times faster one condition is than another, over all that both measured, and whether that is more than noise.
 
-Each benchmark, quantity and message size that both have counts alike: the mean of the differences of logarithms. Its error is
-the mean of theirs, as if all erred together, which those of one job nearly do; with fewer than two jobs a side the policy's
-spread between jobs is added (:mod:`mpibench.verdicts.policy`).
+Each benchmark, quantity and message size that both have counts alike: the mean of the differences of logarithms. A unit is one
+repeat of one job: how much it lies above or below the others over all sizes of a benchmark says how much repeats differ, so
+that noise of single sizes averages out and what disturbs a whole repeat does not. Benchmarks are taken to err together. With
+few jobs a side the policy's spread between jobs is added (:mod:`mpibench.verdicts.policy`), at least
+``between_jobs_times_repeats`` times what repeats differ by.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -71,12 +73,13 @@ def measure(first: pl.DataFrame, second: pl.DataFrame, subjects: Sequence[str], 
     common = sorted(sides[0].keys() & sides[1].keys(), key=str)
     if not common:
         return None
-    effects = _effects([[sides[at][key] for key in common] for at in (0, 1)], policy)
+    tables = [[side[key] for key in common] for side in sides]
+    names = [tuple(key[keys.index(name)] for name in ("suite", "benchmark", "variant", "quantity")) for key in common]
     sizes = [key[keys.index("message_bytes")] for key in common]
     bands = np.array([policy.band(size if isinstance(size, int) else None) for size in sizes])
-    found = {band: _gain(effects, bands == band, against, policy) for band in dict.fromkeys(bands.tolist())}
-    whole = _gain(effects, np.ones(len(common), dtype=bool), against, policy)
-    return Gain(whole.against, whole.times, whole.low, whole.high, whole.metrics, found)
+    found = {band: _gain(tables, names, bands == band, against, policy) for band in dict.fromkeys(bands.tolist())}
+    whole = _gain(tables, names, np.ones(len(common), dtype=bool), against, policy)
+    return replace(whole, bands=found)
 
 
 _Key = tuple[object, ...]
@@ -91,27 +94,41 @@ def _matrix(values: pl.DataFrame, keys: Sequence[str]) -> dict[_Key, dict[tuple[
     return found
 
 
-def _effects(sides: list[list[dict[tuple[str, int], float]]], policy: Policy) -> two_sides.Effects:
-    tables, jobs = list[Array](), list[Array]()
-    for side in sides:
-        table = np.full((len(side), max(map(len, side))), np.nan)
-        for at, row in enumerate(side):
-            table[at, : len(row)] = list(row.values())
-        tables.append(table)
-        jobs.append(np.array([len({case for case, _ in row}) for row in side], dtype=float))
-    described = [two_sides.describe(table) for table in tables]
-    between = np.zeros(len(sides[0]))
-    for each, number in zip(described, jobs, strict=True):
-        least = policy.between_jobs_times_repeats**2 * np.nan_to_num(each.variance)
-        between += np.maximum((policy.between_jobs_percent / 100) ** 2, least) / number
-    return two_sides.compare(tables[1], tables[0], between)
+_Units = dict[tuple[str, int], float]
 
 
-def _gain(effects: two_sides.Effects, rows: Array, against: str, policy: Policy) -> Gain:
-    effect, error, df = (column[rows] for column in (effects.effect, effects.error, effects.df))
-    mean = float(np.nanmean(effect))
-    known = np.isfinite(error) & np.isfinite(df)
-    reach = math.nan
-    if known.all() and known.size:
-        reach = float(scipy.special.stdtrit(float(np.min(df)), 0.5 + policy.confidence / 2) * np.mean(error))
-    return Gain(against, math.exp(-mean), math.exp(-mean - reach), math.exp(-mean + reach), int(known.size))
+def _gain(tables: list[list[_Units]], names: list[_Key], rows: Array, against: str, policy: Policy) -> Gain:
+    """The gain over some rows; ``tables``: units of each row, of the first and of the second."""
+    effect, error, df, total = 0.0, 0.0, math.inf, int(np.sum(rows))
+    for name in dict.fromkeys(names):
+        places = [at for at, own in enumerate(names) if own == name and rows[at]]
+        if not places:
+            continue
+        part = len(places) / total
+        first, second = (_side([table[at] for at in places], policy) for table in tables)
+        effect += part * (first[0] - second[0])
+        error += part * math.sqrt(first[1] + second[1])
+        df = min(df, first[2] + second[2]) if first[2] > 0 and second[2] > 0 else math.nan
+        if math.isnan(df):
+            break
+    if math.isnan(df):
+        effect = float(np.mean([_mean(tables[0][at]) - _mean(tables[1][at]) for at in np.flatnonzero(rows)]))
+    reach = float(scipy.special.stdtrit(df, 0.5 + policy.confidence / 2)) * error
+    return Gain(against, math.exp(-effect), math.exp(-effect - reach), math.exp(-effect + reach), total)
+
+
+def _mean(units: _Units) -> float:
+    return float(np.mean(list(units.values())))
+
+
+def _side(rows: list[_Units], policy: Policy) -> tuple[float, float, float]:
+    """Slowness of one benchmark over its sizes, its squared error and degrees of freedom."""
+    units = sorted({unit for row in rows for unit in row})
+    table = np.array([[row.get(unit, math.nan) for unit in units] for row in rows])
+    side = two_sides.describe(table)
+    deviations = np.nanmean(table - side.location[:, None], axis=0)
+    spread = float(np.var(deviations, ddof=1)) if len(units) > 1 else math.nan
+    jobs = len({case for case, _ in units})
+    least = policy.between_jobs_times_repeats**2 * np.nan_to_num(spread)
+    between = max((policy.between_jobs_percent / 100) ** 2, float(least)) / jobs
+    return float(np.mean(side.location)), between + spread / len(units), float(len(units) - 1)

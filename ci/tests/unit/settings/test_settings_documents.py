@@ -65,6 +65,14 @@ def test_within_noise_nothing_is_set(tmp_path: Path) -> None:
     assert "none is faster than all others by more than noise" in said(row)
 
 
+def test_noise_of_single_sizes_hides_no_large_difference(tmp_path: Path) -> None:
+    """Sizes that vary by a factor of two each, as on a busy machine, and a fabric ten times as slow."""
+    measured(tmp_path, 1, noise=0.7, repeats=3)
+    measured(tmp_path, 2, fabric="eth1g", factor=10.0, noise=0.7, repeats=3)
+    row = only(tmp_path)
+    assert row.fabric == "eth10g", said(row)
+
+
 def test_a_fabric_that_is_slower_for_some_sizes_is_not_set(tmp_path: Path) -> None:
     measured(tmp_path, 1, change=lambda benchmark, size, stack: 2.0 if size <= 1024 else 0.2)
     measured(tmp_path, 2, fabric="eth1g")
