@@ -155,6 +155,7 @@ PATTERNS = {each.__name__: each for each in (solver, transpose, spectral, partic
 
 def write(profiler: Profiler, wall_s: float, path: str) -> None:
     """The sums over all ranks, by rank 0."""
+    wall_s = profiler.comm.allreduce(wall_s, op=MPI.MAX)
     every = profiler.comm.gather(profiler.rows, root=0)
     if profiler.rank:
         return

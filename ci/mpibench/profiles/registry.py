@@ -11,6 +11,8 @@ from . import aps, darshan, intel_stats, ipm, mpip, open_mpi_spc, plain_csv
 from .record import Given, Profile, check
 
 READERS = (mpip, ipm, intel_stats, aps, open_mpi_spc, darshan, plain_csv)
+#: Time in MPI over that of the run, at most: clocks and printed digits differ a little.
+MOST_IN_MPI = 1.02
 #: Largest file that is read, in bytes: profiles of thousands of ranks are a few MB.
 LARGEST = 512 << 20
 
@@ -39,4 +41,9 @@ def read(path: Path, given: Given | None = None) -> Profile:
         raise BadInput(f"{path} is a profile of {profile.ranks} ranks, and --ranks says {given.ranks}.")
     if given.wall_s is not None and profile.wall_s is None:
         profile = replace(profile, wall_s=given.wall_s * profile.ranks)
+    if profile.mpi_s is not None and profile.wall_s is not None and profile.mpi_s > MOST_IN_MPI * profile.wall_s:
+        raise BadInput(
+            f"{path} ({profile.form}) has {profile.mpi_s:.4g} s in MPI and a run of {profile.wall_s:.4g} s, all ranks together: "
+            "one of them is not of this run."
+        )
     return profile

@@ -178,6 +178,11 @@ def test_a_run_time_that_is_given_fills_what_is_missing() -> None:
     assert found.share_in_mpi == pytest.approx(0.2)
 
 
+def test_more_time_in_mpi_than_in_the_run_is_refused() -> None:
+    with pytest.raises(BadInput, match="has 100 s in MPI and a run of 20 s, all ranks together"):
+        registry.read(composed_profiles.FOLDER / "aps.txt", Given(ranks=2, wall_s=10.0))
+
+
 @pytest.mark.parametrize(
     ("written", "call"),
     [
