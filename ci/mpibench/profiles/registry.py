@@ -43,7 +43,7 @@ def read(path: Path, given: Given | None = None) -> Profile:
         profile = replace(profile, wall_s=given.wall_s * profile.ranks)
     if profile.mpi_s is not None and profile.wall_s is not None and profile.mpi_s > MOST_IN_MPI * profile.wall_s:
         raise BadInput(
-            f"{path} ({profile.form}) has {profile.mpi_s:.4g} s in MPI and a run of {profile.wall_s:.4g} s, all ranks together: "
-            "one of them is not of this run."
+            f"{path} ({profile.form}) has {profile.mpi_s:.4g} s in MPI and a run of {profile.wall_s:.4g} s, all ranks "
+            "together: one of them is not of this run."
         )
     return profile
