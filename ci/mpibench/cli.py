@@ -9,17 +9,15 @@ from pathlib import Path
 import typer
 
 from mpibench.commands import (
+    advice,
     cluster,
     error_rates,
-    guidelines,
     locate,
     machine,
     planning,
     published,
     sessions,
-    site,
     stacks,
-    suites,
     tune,
     verdicts,
 )
@@ -35,7 +33,7 @@ app = typer.Typer(
 )
 
 #: Modules with commands, in the order of the help; ``register`` of each adds its own.
-COMMANDS = (machine, stacks, suites, planning, sessions, site, verdicts, error_rates, guidelines, locate, tune, published, cluster)
+COMMANDS = (machine, stacks, planning, sessions, verdicts, error_rates, locate, advice, tune, published, cluster)
 for module in COMMANDS:
     module.register(app)
 

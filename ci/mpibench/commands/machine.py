@@ -1,10 +1,22 @@
-"""``mpibench doctor`` and ``orphans``: what this machine offers and lacks, and what a killed ReFrame has left on it."""
+"""``mpibench doctor`` and ``orphans``: what this machine offers and lacks, and what a killed ReFrame has left on it;
+``catalogue`` and ``parse``: the benchmarks, and their outputs as records."""
 
 from __future__ import annotations
 
+import enum
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class TableFormat(str, enum.Enum):
+    """How records are printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
 
 
 def doctor(
@@ -41,7 +53,43 @@ def orphans(
     raise typer.Exit(search.report(cancel, typer.echo))
 
 
+def catalogue(
+    name: Annotated[
+        str | None, typer.Argument(help="A group (p2p, collectives), a suite (imb, osu), a benchmark (Allreduce) or a program.")
+    ] = None,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="What releases of the suites offer, and which test measures it, as Markdown.")
+    ] = False,
+) -> None:
+    """List what the tests can measure: the groups of each suite with the test that runs them.
+
+    With a name: its benchmarks with program, ranks, quantities with units, and the sizes that may have a reference.
+    """
+    from mpibench.listings import catalogue as catalogue_command
+    from mpibench.listings import coverage as coverage_page
+
+    if coverage:
+        typer.echo(coverage_page.page(), nl=False)
+        return
+    catalogue_command.show(name)
+
+
+def parse(
+    files: Annotated[list[Path], typer.Argument(help="Outputs of IMB, OSU, mpi4py.bench or perftest; - reads standard input.")],
+    format: Annotated[TableFormat, typer.Option("--format", "-f", help="How to print the records.")] = TableFormat.table,
+) -> None:
+    """Parse benchmark outputs into records: benchmark, ranks, groups, message_bytes, repetitions, one field per column.
+
+    Field names carry the unit (latency_us, bandwidth_mb_per_s with 1 MB = 1e6 bytes). A truncated, mixed-up or empty
+    output is an error that names file and line, and nothing of it is printed. Known lines of MPI library, launcher and batch
+    system before the title are skipped, and standard error says how many. Exit status: 0 all were read, 2 one was not.
+    """
+    from mpibench.listings import parse as parse_command
+
+    sys.stdout.write(parse_command.parse_files(files, format.value, lambda text: typer.echo(text, err=True)))
+
+
 def register(program: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (doctor, orphans):
+    for command in (doctor, orphans, catalogue, parse):
         program.command()(command)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mpibench import cli
-from mpibench.commands import guidelines as command
+from mpibench.commands import advice as command
 from mpibench.guidelines import judgement, sentences
 from mpibench.verdicts import policy as verdict_policy
 from mpibench.verdicts.policy import Policy

@@ -1,0 +1,1 @@
+"""MPI profiles of applications: each profiler's file into one record, with nothing lost on the way."""
