@@ -1,4 +1,4 @@
-"""``mpibench export``, ``report``, ``site``, ``prune`` and ``sessions``: what becomes of the sessions that ReFrame has stored."""
+"""``mpibench export``, ``report``, ``site``, ``prune`` and ``sessions``: what becomes of stored sessions."""
 
 from __future__ import annotations
 

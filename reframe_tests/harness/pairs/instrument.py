@@ -290,7 +290,7 @@ class Conductor:
         return {rank: found for rank, found in values.items() if not self.is_alone(rank, pairs)}
 
     def await_reports(self, requests: dict[int, Any], reports: dict[int, array[float]]) -> bool:
-        """Whether all report. Who waits for a silent partner does so after its own patience; then the partner is late already."""
+        """Whether all report. Who waits for a silent partner does so after its own patience; then that one is late already."""
         deadline = time.monotonic() + 2 * self.rank.patience_s
         while not wait_idly(list(requests.values()), min(deadline, time.monotonic() + LATE_S)):
             alone = any(request.Test() and reports[rank][0] == ALONE for rank, request in requests.items())
