@@ -90,7 +90,7 @@ def families(series: Series) -> list[MetricFamily]:
 
 def key_of(metric: int) -> str:
     """Name of a metric in the files of values: short, and the same in every month."""
-    return np.base_repr(metric, 36).lower()
+    return f"{metric:x}"
 
 
 def months(over: OverTime) -> dict[str, list[int]]:
@@ -112,14 +112,14 @@ def values(family: MetricFamily, month: str, places: Sequence[int]) -> str:
     nights = [over.nights[at] for at in places]
     start = datetime.strptime(month, "%Y-%m").replace(tzinfo=nights[0].started.tzinfo)
     parts = []
-    tables = {name: over.drawn[name][family.rows][:, list(places)] for name in ("median", "low", "high")}
-    rounded = {name: round_digits(table) for name, table in tables.items()}
-    bounds = {name: over.drawn[name][family.rows][:, list(places)] for name in ("lower", "upper", "line_rate")}
+    chosen = list(places)
+    drawn = np.stack([over.drawn[name][family.rows][:, chosen] for name in ("median", "low", "high")], axis=1)
+    bounds = np.stack([over.drawn[name][family.rows][:, chosen] for name in ("lower", "upper", "line_rate")], axis=2)
+    rounded, bounded = round_digits(drawn), ~np.isnan(bounds).all(axis=(1, 2))
     for at, metric in enumerate(family.metrics["id"]):
-        if np.isnan(tables["median"][at]).all():
-            continue
-        lists = ",".join(_numbers(rounded[name][at]) for name in ("median", "low", "high"))
-        parts.append(f'"{key_of(metric)}":[{lists},{_steps({name: table[at] for name, table in bounds.items()})}]')
+        if not np.isnan(drawn[at, 0]).all():
+            steps = _steps(bounds[at]) if bounded[at] else "[]"
+            parts.append(f'"{key_of(metric)}":[{_numbers(rounded[at])},{steps}]')
     header = json.dumps(
         {
             "month": month,
@@ -139,19 +139,21 @@ def round_digits(table: Array) -> Array:
     return rounded
 
 
-def _numbers(row: Array) -> str:
-    return json.dumps(row.tolist(), separators=(",", ":")).replace("NaN", "null").replace(".0,", ",").replace(".0]", "]")
+def _numbers(lists: Array) -> str:
+    """Lists of numbers as text, each whole number without its point."""
+    text = json.dumps(lists.tolist(), separators=(",", ":"))[1:-1]
+    return text.replace("NaN", "null").replace(".0,", ",").replace(".0]", "]")
 
 
-def _steps(bounds: Mapping[str, Array]) -> str:
-    """Bounds where they change: place in the month, lower, upper, line rate."""
+def _steps(bounds: Array) -> str:
+    """Bounds where they change: place in the month, lower, upper, line rate.
+
+    :param bounds: of each night.
+    """
     found: list[list[float | None]] = []
     last: list[float | None] | None = None
-    for at in range(len(bounds["lower"])):
-        now = [
-            None if math.isnan(bounds[name][at]) else float(f"{bounds[name][at]:.6g}")
-            for name in ("lower", "upper", "line_rate")
-        ]
+    for at, night in enumerate(bounds.tolist()):
+        now = [None if math.isnan(value) else float(f"{value:.6g}") for value in night]
         if now != last and (last is not None or any(one is not None for one in now)):
             found.append([at, *now])
         last = now

@@ -18,7 +18,7 @@ def project(tmp_path: Path) -> NightProject:
 
 def test_a_red_night_is_on_the_site_with_its_jobs_output(project: NightProject) -> None:
     project.plan([case(), case("mpich-wheels", end="sanity", verdict="contradicted", reason=CONTRADICTED)])
-    status, said = project.run(NIGHT_STEPS="real")
+    status, said = project.run(NIGHT_STEPS="real", NIGHT_EXPECTED="1")
     assert status == 1, said
     first = (project.results / "site" / "index.html").read_text()
     assert "red: 1 of 2 cases failed" in first and "2.1 GB went over shm" in first
