@@ -23,6 +23,8 @@ from ..results.sessions import Case, Session, read_report
 TEST = "CollectiveAlgorithms"
 #: Value of the label ``run`` of its sessions, which are no nights of any series.
 RUN = "tune"
+#: Seconds after which a launch counts as hung, beside ten times those that it times its calls for.
+LIMIT_S = 60.0
 #: Seconds that a dry run may take.
 DRY_RUN_S = 600.0
 _ERROR = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
@@ -60,6 +62,7 @@ class Order:
             f"{TEST}.algorithms": ",".join(f"{name}:{words}" for name, words in self.algorithms.items()),
             f"{TEST}.repeats": str(self.repeats),
             f"{TEST}.seconds": f"{self.seconds:g}",
+            f"{TEST}.limit_s": f"{LIMIT_S + 10 * self.seconds:.0f}",
             f"{TEST}.level": self.level,
             f"{TEST}.show": "yes" if self.show else "no",
             **({f"{TEST}.tuned_files": self.tuned_files} if self.tuned_files else {}),
