@@ -233,7 +233,7 @@ def _mark(path: Path) -> None:
     """
     if (path / MARK).exists():
         return
-    if kept := sorted(os.listdir(path)):
+    if kept := sorted(os.listdir(path)):  # noqa: PTH208
         raise BadInput(
             f"{path} is not a runtime directory of a cluster: it holds {kept[0]} and no {MARK}; nothing in it is touched. "
             f"Set {RUNTIME_VARIABLE} to a new or empty directory."
@@ -284,7 +284,7 @@ def remove() -> list[str]:
             shutil.rmtree(target, ignore_errors=True)
         else:
             target.unlink(missing_ok=True)
-    left = sorted(set(os.listdir(path)) - {MARK})
+    left = sorted(set(os.listdir(path)) - {MARK})  # noqa: PTH208
     if not left:
         (path / MARK).unlink()
         path.rmdir()

@@ -186,8 +186,8 @@ def same_library(path: str, expected: str) -> bool:
     real = os.path.realpath(expected)
     if path == real:
         return True
-    stem, wanted = (os.path.basename(each).split(".so")[0] for each in (path, real))
-    return os.path.dirname(path) == os.path.dirname(real) and stem in (wanted, "libmpi_abi")
+    stem, wanted = (os.path.basename(each).split(".so")[0] for each in (path, real))  # noqa: PTH119 (plain text)
+    return os.path.dirname(path) == os.path.dirname(real) and stem in (wanted, "libmpi_abi")  # noqa: PTH120
 
 
 def check_library(ranks: Sequence[RankEvidence], stack: Stack) -> list[str]:

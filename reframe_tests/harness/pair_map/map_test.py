@@ -180,7 +180,7 @@ class MapTest(MaintenanceTest):
             )
 
     def _find_tree(self, found: output.MapOutput) -> tuple[SwitchTree | None, list[str]]:
-        """The switches above the nodes: as a file, Slurm or what the ranks were told has them; and what is wrong with these."""
+        """The switches above the nodes: as a file, Slurm or the ranks themselves have them; and what is wrong with these."""
         said: list[str] = []
         text = job_files.beginning_of(Path(self.stagedir) / SLURM_FILE)
         try:

@@ -20,7 +20,8 @@ _HEAD = (
     re.compile(re.escape(TITLE)),
     re.compile(
         r"# ([0-9]{1,6}) ranks, one a node; design (all|sampled), seed ([0-9]{1,18}), ([0-9]{1,7}) rounds, "
-        r"([0-9]{1,4}) passes, ([0-9]{1,4}) values; ([0-9]{1,9}) repetitions of ([0-9]{1,9}) B, ([0-9]{1,9}) messages of ([0-9]{1,12}) B"
+        r"([0-9]{1,4}) passes, ([0-9]{1,4}) values; ([0-9]{1,9}) repetitions of ([0-9]{1,9}) B, "
+        r"([0-9]{1,9}) messages of ([0-9]{1,12}) B"
     ),
     re.compile(r"# (?:switches as (Slurm|the site) has them|the switches are not known)"),
     re.compile(rf"# nodes: ([0-9]+:{_HOST}\([A-Za-z0-9_.-]+\)(?: [0-9]+:{_HOST}\([A-Za-z0-9_.-]+\))*)"),
@@ -41,7 +42,7 @@ class MapOutput:
     """What an output says.
 
     :param rounds: planned, in all passes.
-    :param nodes: hosts in the order of their ranks; ``tree``: the switches above them, as the ranks were told.
+    :param nodes: hosts in the order of their ranks; ``tree``: the switches above them, as the ranks had them.
     :param latency_count: repetitions of a latency; ``message_count``: messages of a bandwidth.
     :param whole: it has its end, and its rows are those of all rounds.
     :param seconds: the measurement took.

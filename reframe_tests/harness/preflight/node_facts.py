@@ -129,7 +129,7 @@ class Node:
     def target(self, name: str) -> "str | None":
         """Last part of what a link points to, such as a driver's name."""
         try:
-            return Path(os.readlink(str(self.root / name))).name
+            return Path(os.readlink(str(self.root / name))).name  # noqa: PTH115 (Path.readlink is of Python 3.9)
         except OSError:
             return None
 

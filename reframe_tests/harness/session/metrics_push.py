@@ -90,7 +90,7 @@ def _register() -> None:
     :raises BadInput: the client library is not here. It is loaded now: what a running session lacks ends it.
     """
     try:
-        import prometheus_client
+        import prometheus_client  # noqa: F401
     except ImportError:
         raise BadInput(f"{VARIABLE} needs the Python package prometheus_client: install it, or run ci/setup.") from None
     from reframe.core.logging import getlogger, register_log_handler
