@@ -368,7 +368,7 @@ def main(words: list[str], comm: Any) -> None:
     table.say(TITLE)
     table.say(
         f"# {comm.size} ranks, one a node; design {design}, seed {asked.seed}, {len(rounds)} rounds, {asked.orders} passes, "
-        f"{asked.repeats} values; {asked.latency.number} repetitions of {asked.latency.bytes} B, {asked.bandwidth.count} "
+        f"{asked.repeats} values; {asked.latency.number} repetitions of {asked.latency.bytes} B, {asked.bandwidth.number} "
         f"messages of {asked.bandwidth.bytes} B"
     )
     table.say(f"# switches as {source} has them" if all(above) else "# the switches are not known")
