@@ -5,6 +5,7 @@ from reframe.core.builtins import parameter
 
 from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
 from reframe_tests.harness.job.idle_nodes import node_count
+from reframe_tests.harness.pair_map.map_test import MapTest
 
 
 @rfm.simple_test
@@ -68,3 +69,10 @@ class OsuCongestion(MaintenanceTest):
     """Fan-in and fan-out of OSU: many nodes send to one, and one to many; on two nodes or more."""
 
     group = "congestion_osu"
+
+
+@rfm.simple_test
+class PairMap(MapTest):
+    """Latency and bandwidth between all nodes of a job, or a sample of pairs, in rounds of disjoint pairs."""
+
+    group = "pair_map"

@@ -26,6 +26,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 #: ``linux/if_packet.h``, ``linux/if_ether.h``, ``linux/prctl.h``.
@@ -130,6 +131,8 @@ def toggle(bad_s: str, good_s: str, *lines: str) -> None:
             time.sleep(float(seconds))
 
 
+KINDS: dict[str, Callable[..., None]] = {"relay": relay, "throttle": throttle, "toggle": toggle}
+
 if __name__ == "__main__":
     rename(sys.argv[1])
-    {"relay": relay, "throttle": throttle, "toggle": toggle}[sys.argv[2]](*sys.argv[3:])
+    KINDS[sys.argv[2]](*sys.argv[3:])

@@ -14,7 +14,7 @@ WHERE = ("-n", "PairMap%fabric=eth100m", "-p", "mpich-wheels", "--system=miniclu
 
 def measure(cluster: LiveCluster, folder: Path, *options: str) -> Case:
     """The one case of a session."""
-    (case,) = cluster_reframe.run(cluster, folder, *WHERE, *options, files=["pair_map.py"]).measured
+    (case,) = cluster_reframe.run(cluster, folder, *WHERE, *options, files=["parallel_transfer.py"]).measured
     assert case.pair_map is not None, case.reason
     return case
 

@@ -99,6 +99,8 @@ class MapTest(MaintenanceTest):
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """One start: the instrument compares what it receives itself."""
         self._described = self._read_switches()
+        # Modes ask for more of every test.
+        self.repeats = 1
         planned = self.plan_launches(limits, where)
         words = dict(zip(planned[0].args[::2], planned[0].args[1::2], strict=True))
         size, _, messages = words["--bandwidth"].partition("x")
@@ -180,7 +182,7 @@ class MapTest(MaintenanceTest):
             )
 
     def _find_tree(self, found: output.MapOutput) -> tuple[SwitchTree | None, list[str]]:
-        """The switches above the nodes: as a file, Slurm or what the ranks were told has them; and what is wrong with these."""
+        """The switches above the nodes: as a file, Slurm or the ranks themselves have them; and what is wrong with these."""
         said: list[str] = []
         text = job_files.beginning_of(Path(self.stagedir) / SLURM_FILE)
         try:

@@ -57,7 +57,7 @@ class Size(NamedTuple):
     """A message size in bytes, and messages of one value."""
 
     bytes: int
-    count: int
+    number: int
 
     @classmethod
     def read(cls, text: str) -> Size:
@@ -178,7 +178,7 @@ class Rank:
         for starts in (first, not first):
             for _ in range(self.repeats):
                 times = array("d")
-                for repetition in range(WARM_UP + self.latency.count):
+                for repetition in range(WARM_UP + self.latency.number):
                     if starts:
                         begin = clock()
                         comm.Send(sent, partner, PING)
@@ -199,8 +199,8 @@ class Rank:
         self.got[:] = bytes(len(self.got))
         for _ in range(self.repeats):
             begin = time.perf_counter()
-            for first in range(0, size.count, WINDOW):
-                count, deadline = min(WINDOW, size.count - first), time.monotonic() + self.patience_s
+            for first in range(0, size.number, WINDOW):
+                count, deadline = min(WINDOW, size.number - first), time.monotonic() + self.patience_s
                 if sends:
                     answer = comm.Irecv([mark, MPI.BYTE], partner, ACK)
                     self.begin([*(comm.Isend(sent, partner, DATA) for _ in range(count)), answer], deadline)
@@ -208,7 +208,7 @@ class Rank:
                     self.begin([comm.Irecv(got, partner, DATA) for _ in range(count)], deadline)
                     self.begin([comm.Isend([mark, MPI.BYTE], partner, ACK)], deadline)
             if sends:
-                values.append(size.bytes * size.count / (time.perf_counter() - begin) / 1e6)
+                values.append(size.bytes * size.number / (time.perf_counter() - begin) / 1e6)
         right = sends or memoryview(self.got)[: size.bytes] == known(partner, size.bytes)
         return (FINE if right else WRONG), values
 
@@ -290,7 +290,7 @@ class Conductor:
         return {rank: found for rank, found in values.items() if not self.is_alone(rank, pairs)}
 
     def await_reports(self, requests: dict[int, Any], reports: dict[int, array[float]]) -> bool:
-        """Whether all report. Who waits for a silent partner does so after its own patience; then that one is late already."""
+        """Whether all report. Who waits for a silent partner does so after its own patience; the partner is late then."""
         deadline = time.monotonic() + 2 * self.rank.patience_s
         while not wait_idly(list(requests.values()), min(deadline, time.monotonic() + LATE_S)):
             alone = any(request.Test() and reports[rank][0] == ALONE for rank, request in requests.items())
@@ -368,7 +368,7 @@ def main(words: list[str], comm: Any) -> None:
     table.say(TITLE)
     table.say(
         f"# {comm.size} ranks, one a node; design {design}, seed {asked.seed}, {len(rounds)} rounds, {asked.orders} passes, "
-        f"{asked.repeats} values; {asked.latency.count} repetitions of {asked.latency.bytes} B, {asked.bandwidth.count} "
+        f"{asked.repeats} values; {asked.latency.number} repetitions of {asked.latency.bytes} B, {asked.bandwidth.number} "
         f"messages of {asked.bandwidth.bytes} B"
     )
     table.say(f"# switches as {source} has them" if all(above) else "# the switches are not known")

@@ -42,7 +42,7 @@ class MapOutput:
     """What an output says.
 
     :param rounds: planned, in all passes.
-    :param nodes: hosts in the order of their ranks; ``tree``: the switches above them, as the ranks were told.
+    :param nodes: hosts in the order of their ranks; ``tree``: the switches above them, as the ranks had them.
     :param latency_count: repetitions of a latency; ``message_count``: messages of a bandwidth.
     :param whole: it has its end, and its rows are those of all rounds.
     :param seconds: the measurement took.

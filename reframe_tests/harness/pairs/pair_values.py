@@ -52,7 +52,7 @@ class PairValue(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PairMap:
+class PairMapRecord:
     """A map of pairs.
 
     :param design: one of :data:`DESIGNS`; ``seed``: of the random numbers.
@@ -90,7 +90,11 @@ class PairMap:
         }
 
 
-def read_pair_map(value: Any, place: str) -> PairMap | None:
+#: What others call it, where no test of that name is near.
+PairMap = PairMapRecord
+
+
+def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
     """Check the ``pair_map`` of a case; ``None`` where there is none.
 
     :raises BadInput: a field is absent or of the wrong type, a value is not finite, or the record is newer than this program.
@@ -113,7 +117,7 @@ def read_pair_map(value: Any, place: str) -> PairMap | None:
         )
     if value.get("columns") != list(PairValue._fields) or value.get("quantities") != list(QUANTITIES):
         raise BadInput(f"{place}: the columns of pair_map are {value.get('columns')}, expected {list(PairValue._fields)}.")
-    return PairMap(
+    return PairMapRecord(
         design=design,
         seed=_whole(value.get("seed"), f"{place}: seed of pair_map"),
         rounds=_whole(value.get("rounds"), f"{place}: rounds of pair_map"),

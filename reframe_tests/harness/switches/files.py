@@ -1,8 +1,8 @@
-"""A file that describes the switches, whatever wrote it: told apart by its content."""
+"""A file that describes the switches, whatever wrote it: its content says which kind it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..vocabulary import BadInput
@@ -10,11 +10,11 @@ from . import described, ibnetdiscover, opa, slurm
 from .tree import SwitchTree
 
 #: What can be read, and what it is called.
-_FORMATS = (
-    (slurm, "topology.conf or 'scontrol show topology' of Slurm"),
-    (ibnetdiscover, "the output of ibnetdiscover"),
-    (opa, "the output of 'opareport -o links'"),
-    (described, "YAML with 'switches:'"),
+_FORMATS: tuple[tuple[Callable[[str], bool], Callable[[str, str], SwitchTree], str], ...] = (
+    (slurm.recognised, slurm.read, "topology.conf or 'scontrol show topology' of Slurm"),
+    (ibnetdiscover.recognised, ibnetdiscover.read, "the output of ibnetdiscover"),
+    (opa.recognised, opa.read, "the output of 'opareport -o links'"),
+    (described.recognised, described.read, "YAML with 'switches:'"),
 )
 #: Bytes of the largest file that is read: ibnetdiscover writes about 100 a port.
 MOST_BYTES = 256 << 20
@@ -31,10 +31,10 @@ def read(path: Path) -> SwitchTree:
         text = path.read_text(errors="replace")
     except OSError as error:
         raise BadInput(f"{path}, which is to describe the switches, cannot be read ({error.strerror}).") from None
-    for module, _ in _FORMATS:
-        if module.recognised(text):
-            return module.read(text, str(path))
-    raise BadInput(f"{path} describes no switches that can be read; give {', '.join(name for _, name in _FORMATS)}.")
+    for recognised, read_text, _ in _FORMATS:
+        if recognised(text):
+            return read_text(text, str(path))
+    raise BadInput(f"{path} describes no switches that can be read; give {', '.join(row[2] for row in _FORMATS)}.")
 
 
 def contradiction(tree: SwitchTree, hosts: Iterable[str]) -> str:

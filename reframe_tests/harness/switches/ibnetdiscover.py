@@ -49,7 +49,7 @@ def read(text: str, source: str) -> SwitchTree:
     names: dict[str, str] = {}
     for guid, title in titles.items():
         name = discovered.plain(title) if guid[0] == "S" else name_of(title.split()[0] if title.split() else guid)
-        # Two switches of one description are told apart by what is theirs alone.
+        # Of two switches with one description, the second has a part of its own GUID in its name.
         names[guid] = f"{name}-{guid[-6:]}" if guid[0] == "S" and name in names.values() else name
     hosts: dict[str, list[str]] = {}
     for guid, others in ports.items():

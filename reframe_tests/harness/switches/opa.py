@@ -1,7 +1,7 @@
 """What ``opareport -o links`` of Omni-Path's FastFabric tools writes: two lines for each link.
 
 ``100g 0x00117501017bfd2d   1 FI c1 hfi1_0`` and ``<->  0x00117501026a5683  13 SW leaf1``: rate, GUID, port, type (FI: host
-fabric interface, SW: switch) and node description, whose first word is the host (Omni-Path FastFabric CLI reference).
+fabric interface, SW: switch) and node description, whose first word is the host (FastFabric CLI reference).
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def test_of_several_workers_one_gets_at_once_what_shares_the_cluster_and_others_
 def test_a_folder_of_the_cluster_lane_is_a_part_and_elsewhere_a_file_is() -> None:
     parts = {lanes.part_of(f"{path.relative_to(TESTS.parents[1])}::test_x[a::b]") for path in TESTS.rglob("test_*.py")}
     folders = {part for part in parts if not part.endswith(".py")}
-    assert folders == {"ci/tests/cluster/fabrics", "ci/tests/cluster/faults"}
+    assert folders == {"ci/tests/cluster/fabrics", "ci/tests/cluster/faults", "ci/tests/cluster/leaves"}
     assert {"ci/tests/cluster/test_cluster_ends.py", "ci/tests/process/cluster/test_cluster_state.py"} < parts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from .. import traffic
 from ..benchmark import BY_NODES, Benchmark
@@ -18,15 +19,16 @@ PING_BYTES, PINGS = 8, {"smoke": 50, "nightly": 100, "acceptance": 500}
 LEAST_MESSAGES = 3
 
 
-def _row(name: str, quantities: tuple[str, ...]) -> Benchmark:
+def _row(name: str, quantities: tuple[str, ...], size: int) -> Benchmark:
+    gates: dict[str, Any] = {"gated_sizes": {quantities[0]: (size,)}}
     # Every rank sends as much as any other, and a link is busy both ways in turn.
-    return Benchmark(name, NAME, PROGRAM, NAME, BY_NODES, quantities, traffic.every_rank_once, min_nodes=2)
+    return Benchmark(name, NAME, PROGRAM, NAME, BY_NODES, quantities, traffic.every_rank_once, min_nodes=2, **gates)
 
 
 #: Quantiles are over the pairs, of which each direction counts with the median of its values.
 ROWS: tuple[Benchmark, ...] = (
-    _row(LATENCY, ("latency_p50_us", "latency_p90_us", "latency_p99_us")),
-    _row(BANDWIDTH, ("bandwidth_p50_mb_per_s", "bandwidth_slowest_mb_per_s")),
+    _row(LATENCY, ("latency_p50_us", "latency_p90_us", "latency_p99_us"), PING_BYTES),
+    _row(BANDWIDTH, ("bandwidth_p50_mb_per_s", "bandwidth_slowest_mb_per_s"), 1 << 20),
 )
 _SIZES = at_levels(
     SizeRange((20, 20), PINGS["smoke"], 64),
