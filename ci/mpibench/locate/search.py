@@ -12,8 +12,9 @@ error rate
     (Bonferroni; Lehmann and Romano 2005, "per-family error rate").
 which one
     A slow uplink makes pairs of each node below it slow, and a slow node a part of its switch's. Of all that pass, the one is
-    accused which explains most: the largest likelihood ratio of its number of slow observations to that of the others. What it
-    shows in is then taken out, and the search goes on with the rest, so that no observation accuses two.
+    accused which explains most: the largest likelihood ratio of its number of slow observations to that of the others, whoever
+    is slow in ``all`` before ``some`` (two slow nodes are not a part of their switch). What it shows in is then taken out, and
+    the search goes on with the rest, so that no observation accuses two.
 extent
     ``all``: at least two thirds of its observations are slow. ``some``: fewer, at three moments or more: an intermittent fault,
     or one of several parallel cables. By twice the margin, and of a node at least a sixth, as some are noisier than others;
@@ -129,7 +130,7 @@ def search(
     while len(found) < MOST:
         best = max(
             (one for each in thresholds if (one := _strongest(state, each, limit, kind, partial=each > margin)) is not None),
-            key=lambda one: one[0],
+            key=lambda one: (one[1].extent == ALL, one[0]),
             default=None,
         )
         if best is None:
@@ -151,8 +152,11 @@ def _strongest(
     ratio = _likelihood_ratio(hits, count, all_slow, total)
     share = hits / np.maximum(count, 1)
     order = np.argsort(-ratio, kind="stable")
+    part: tuple[float, Accusation] | None = None
     for row in order[: np.searchsorted(-ratio[order], math.log(limit) + _SLACK)].tolist():
         extent = ALL if share[row] >= _ALL_SHARE else SOME
+        if extent == SOME and part:
+            continue
         mine = state.suspects.observations_of(row)
         mine = mine[state.active[mine]]
         if extent == SOME and not (partial and _is_partial(state, mine[slow[mine]], len(mine), kind[row])):
@@ -164,10 +168,11 @@ def _strongest(
         if probability <= limit:
             alike = _alike(state, row, mine, np.flatnonzero((hits == hits[row]) & (count == count[row])))
             first, *rest = sorted([row, *alike], key=lambda one: (kind[one], one))
-            return float(ratio[row]), Accusation(
-                first, tuple(rest), extent, threshold, int(hits[row]), int(count[row]), probability, mine
-            )
-    return None
+            what = Accusation(first, tuple(rest), extent, threshold, int(hits[row]), int(count[row]), probability, mine)
+            if extent == ALL:
+                return float(ratio[row]), what
+            part = float(ratio[row]), what
+    return part
 
 
 def _is_partial(state: _State, slow: Integers, count: int, kind: int) -> bool:

@@ -154,8 +154,8 @@ def headline(answer: Localisation) -> str:
     if count:
         accused = "1 suspect is" if count == 1 else f"{count} suspects are"
         return f"{accused} accused among {nodes} nodes (innocents expected per run: at most {rate:g})"
-    undecided = ", and not all could be decided" if answer.inconclusive else ""
-    return f"nobody is accused among {nodes} nodes{undecided} (innocents expected per run: at most {rate:g})"
+    but = ", and not all could be decided" if answer.inconclusive else ""
+    return f"nobody is accused among {nodes} nodes{but} (innocents expected per run: at most {rate:g})"
 
 
 def floors(answer: Localisation) -> list[str]:
