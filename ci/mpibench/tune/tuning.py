@@ -128,9 +128,7 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
         say(f"going on after {len(state.rounds)} rounds, which took {state.measured_s:.0f} s")
     race = racing.go_on(race, request.order, request.folder, request.budget_s * (1 - PROOF_SHARE), say)
     if not race.times:
-        raise BadInput(
-            f"nothing was measured within {request.budget_s:.0f} s: give a larger --budget, or fewer algorithms."
-        )
+        raise BadInput(f"nothing was measured within {request.budget_s:.0f} s: give a larger --budget, or fewer algorithms.")
     tables = {name: race.table(name) for name in race.times}
     compared = compare(tables)
     chosen = choose(compared)

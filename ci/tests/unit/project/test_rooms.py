@@ -37,7 +37,7 @@ FLOORS = {
         ("cascade", "pair_map"),
     ),
     "mpibench": (
-        ("whole_file", "statistics", "profiles"),
+        ("whole_file", "own_reframe", "statistics", "profiles"),
         ("withdrawals",),
         ("stacks", "results"),
         ("plan",),
