@@ -174,15 +174,14 @@ def state_of(
     waiting = dict.fromkeys(range(len(candidates.pairs)), 0)
     stale = dict.fromkeys(waiting, candidates.nights)
     still = set(waiting)
-    known = set(waiting)
     for number, day in enumerate(window):
         measured = candidates.pairs.known(tried.get(day, ()))
         for pair in still & measured:
             stale[pair] = number
         still -= measured
-        # Where a pair did not exist yet nobody can have waited for it.
-        known &= candidates.pairs.known(existed(day)) | measured
-        for pair in still & known:
+        # It has waited since the first night that knew of it. One in between that did not, because it was a part of a night or
+        # its plan cannot be read, does not begin the waiting anew.
+        for pair in still & candidates.pairs.known(existed(day)):
             waiting[pair] = number + 1
     for pair in set(waiting) - still:
         waiting[pair] = stale[pair]

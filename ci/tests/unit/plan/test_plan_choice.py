@@ -153,6 +153,22 @@ def test_a_pair_that_is_new_has_k_nights_of_its_own() -> None:
     assert set(asked.choose(known, MONDAY).reasons.values()) == {choice.DUE}, "it was there for all these nights"
 
 
+@pytest.mark.parametrize("partly", [1, 3, 5])
+def test_a_night_that_knew_of_a_part_does_not_begin_the_waiting_anew(partly: int) -> None:
+    """`ci/nightly -n Test` without a budget between planned nights: what it did not run exists all the same."""
+    cases = sorted(listed(0, 0, test) for test in range(6))
+    rest, lonely = cases[:-1], cases[-1]
+    days = [MONDAY - timedelta(days=number) for number in range(1, 7)]
+    tried = {day: set(rest) for day in days}
+    known = {day: rest if number == partly else cases for number, day in enumerate(days, 1)}
+    asked = candidates(cases, [1.0] * 6, 1.0, 7)
+    state = choice.state_of(asked, days, tried, known.__getitem__, dict.fromkeys(rest, days[0]), [])
+    chosen = asked.choose(state, MONDAY)
+    assert [(cases[one], why) for one, why in chosen.reasons.items()] == [(lonely, choice.DUE)]
+    full = candidates(cases, [1.0] * 6, 0.5, 7)
+    assert full.choose(state, MONDAY).overdue, "what does not fit is said"
+
+
 def test_of_a_core_that_does_not_fit_nothing_else_is_chosen() -> None:
     cases = sorted(listed(stack, 0, 0) for stack in range(4))
     asked = candidates(cases, [10.0] * 4, 25.0, 7, core=(0, 1, 2))
