@@ -173,6 +173,23 @@ def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm: Slurm, state
     assert jobs[1].exitcode and jobs[2].exitcode and len(slurm.submitted) == 1
 
 
+def test_an_allocation_that_slurm_did_not_answer_for_goes_on(slurm: Slurm) -> None:
+    """Where ``squeue`` fails, ReFrame takes all jobs for completed; a controller that starts again answers soon."""
+    jobs = [slurm.case() for _ in range(3)]
+    run(slurm.spool(), 1, "")
+    for state, seconds in (("COMPLETED", slurm_shared.LATE_S - 1), ("RUNNING", slurm_shared.LATE_S), ("COMPLETED", 1)):
+        slurm.states["101"] = state
+        slurm.scheduler.poll(*jobs)
+        slurm.clock += seconds
+    slurm.states["101"] = "RUNNING"
+    slurm.scheduler.poll(*jobs)
+    (slurm.spool() / "000001.done").write_text("0 0 5\n")
+    for number in (2, 3):
+        run(slurm.spool(), number)
+    slurm.scheduler.poll(*jobs)
+    assert [job.state for job in jobs] == ["COMPLETED"] * 3 and len(slurm.submitted) == 1
+
+
 @pytest.mark.parametrize("state", ["COMPLETED", "TIMEOUT"])
 def test_an_allocation_that_started_nothing_is_not_asked_for_again_and_again(slurm: Slurm, state: str) -> None:
     job = slurm.case()
