@@ -169,6 +169,22 @@ def test_a_night_that_knew_of_a_part_does_not_begin_the_waiting_anew(partly: int
     assert full.choose(state, MONDAY).overdue, "what does not fit is said"
 
 
+def test_what_was_skipped_covers_nothing_where_another_case_can_be_measured() -> None:
+    """The cheap case is skipped each night with a reason; the pairs that the dear one shares with it come all the same."""
+    cheap, dear, other = listed(0, 0, 0, ppn=1), listed(0, 0, 0, ppn=2), listed(1, 0, 0)
+    days = [MONDAY - timedelta(days=number) for number in range(1, 7)]
+    cases = sorted([cheap, dear, other])
+    shares = [10.0 if case == dear else 1.0 for case in cases]
+    asked = Candidates(cases, shares, {}, 11.0, 7, PairTable(cases, {cheap}))
+    assert len(asked.pairs) == len(PairTable([dear, other])), "a pair that only skipped cases have cannot be promised"
+    state = choice.state_of(asked, days, {day: {other} for day in days}, lambda _: cases, {cheap: days[0], other: days[0]}, [])
+    chosen = asked.choose(state, MONDAY)
+    assert chosen.reasons[cases.index(dear)] == choice.DUE
+    assert cases.index(cheap) not in chosen.reasons or chosen.reasons[cases.index(cheap)] == choice.STALEST
+    earlier = choice.state_of(asked, days, {days[3]: {cheap}, days[0]: {other}}, lambda _: cases, {}, [])
+    assert set(earlier.waiting.values()) == {0, 3, 6}, "where it ran it measured"
+
+
 def test_of_a_core_that_does_not_fit_nothing_else_is_chosen() -> None:
     cases = sorted(listed(stack, 0, 0) for stack in range(4))
     asked = candidates(cases, [10.0] * 4, 25.0, 7, core=(0, 1, 2))
