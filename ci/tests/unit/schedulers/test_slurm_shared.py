@@ -117,6 +117,14 @@ def test_a_damaged_end_is_a_failure(slurm: Slurm) -> None:
     assert job.state == "FAILED" and "damaged" in str(job._exception)
 
 
+def test_an_end_that_a_full_disk_left_empty_is_a_failure_that_says_so(slurm: Slurm) -> None:
+    job = slurm.case()
+    run(slurm.spool(), 1, "")
+    (slurm.spool() / "000001.done").touch()
+    slurm.scheduler.poll(job)
+    assert job.state == "FAILED" and job.exitcode and "is empty, as where nothing more can be written" in str(job._exception)
+
+
 def test_a_limit_longer_than_the_sites_is_given_to_the_first_case(slurm: Slurm) -> None:
     slurm.case(limit_s=7200)
     assert slurm.submitted[0].time_limit > 7200
