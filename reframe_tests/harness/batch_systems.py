@@ -53,6 +53,14 @@ SLURM = BatchSystem(
     "SLURM_EXPORT_ENV",
     {"SLURM_OVERLAP": "1"},
 )
+#: Reasons for which Slurm keeps a job in the queue, and never starts it as it is asked for ("Job Reason Codes" of its manual).
+#: It refuses such a job at once only with ``EnforcePartLimits`` (slurm.conf(5)), which is not its default; ReFrame 4.10 knows
+#: only the first of them by itself, and would wait for the others for ever.
+SLURM_NEVER_STARTS = (
+    *("ReqNodeNotAvail", "BadConstraints", "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"),
+    *("AccountNotAllowed", "InvalidAccount", "InvalidQOS", "QOSNotAllowed"),
+    *("AssocMaxNodePerJobLimit", "AssocMaxWallDurationPerJobLimit", "QOSMaxNodePerJobLimit", "QOSMaxWallDurationPerJobLimit"),
+)
 #: ``qsub(1B)`` of PBS Pro, OpenPBS and Torque.
 PBS = BatchSystem("PBS", ("torque", "pbs", "pbspro"), ("PBS_",), "PBS_JOBID", "qsub", ("-r n",))
 BATCH_SYSTEMS = (

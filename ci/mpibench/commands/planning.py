@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Annotated
 
@@ -48,7 +48,8 @@ def plan(
 
     try:
         day = datetime.strptime(date, "%Y-%m-%d").date() if date else datetime.now(timezone.utc).date()
-    except ValueError:
+        day + timedelta(days=making.MOST_NIGHTS + text.MOST_AHEAD)  # to which it is looked ahead
+    except (ValueError, OverflowError):
         raise BadInput(f"--date {date} is no day: write YYYY-MM-DD.") from None
     request = planned_night.request(
         budget, mode, label or mode, context.args, dataset, day=day, nights=str(nights), max_jobs=str(max_jobs or "")

@@ -12,6 +12,8 @@ from reframe_tests.harness.session import session_labels
 from reframe_tests.harness.sites import named_tests, site
 from reframe_tests.harness.vocabulary import BadInput
 
+from ..plan import record
+
 #: ReFrame's options that change neither which cases are selected nor how they are measured.
 _NEUTRAL = (
     ("--report-junit", "--session-extras", "--system", "--prefix", "-o", "--output", "-s", "--stage", "-J", "--job-option"),
@@ -73,6 +75,11 @@ def check(options: Sequence[str]) -> None:
         if own:
             raise BadInput(f"ci/nightly does not take {own}: {_OWN[own]}.")
     session_labels.check(options)
+    if record.LABEL in session_labels.names(options):
+        raise BadInput(
+            f"the label '{record.LABEL}' is not for anybody to give: with it a session would be excused by a plan that it was "
+            "not measured by; set BUDGET= for a planned night."
+        )
     named_tests.check(options)
 
 

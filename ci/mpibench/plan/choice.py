@@ -10,6 +10,9 @@ In this order, each as far as the budget has room:
 4. pairs that were not measured for half of K nights or more, the stalest first, so that few become due in one night;
 5. the stalest cases.
 
+A case that was skipped in one of the last K - 1 nights cannot be measured: it covers no pair, and is tried again when it
+is stale.
+
 Within one of these the cheaper way comes first, and among equals an order that changes from day to day.
 """
 
@@ -157,7 +160,7 @@ def _ties(cases: Sequence[ListedCase], day: date) -> list[str]:
 def state_of(
     candidates: Candidates,
     nights: Sequence[date],
-    tried: Mapping[date, Iterable[ListedCase]],
+    ran: Mapping[date, Iterable[ListedCase]],
     existed: Callable[[date], Iterable[ListedCase]],
     last: Mapping[ListedCase, date],
     failed: Iterable[ListedCase],
@@ -165,7 +168,7 @@ def state_of(
     """Where a night begins, from what earlier nights did.
 
     :param nights: their days, the newest first.
-    :param tried: by day the cases that ran or were skipped with a reason.
+    :param ran: by day the cases that ran; what was skipped measured nothing.
     :param existed: the cases that a night knew of.
     :param last: the day on which each case was last tried.
     :param failed: cases that were not proven then.
@@ -174,15 +177,14 @@ def state_of(
     waiting = dict.fromkeys(range(len(candidates.pairs)), 0)
     stale = dict.fromkeys(waiting, candidates.nights)
     still = set(waiting)
-    known = set(waiting)
     for number, day in enumerate(window):
-        measured = candidates.pairs.known(tried.get(day, ()))
+        measured = candidates.pairs.known(ran.get(day, ()))
         for pair in still & measured:
             stale[pair] = number
         still -= measured
-        # Where a pair did not exist yet nobody can have waited for it.
-        known &= candidates.pairs.known(existed(day)) | measured
-        for pair in still & known:
+        # It has waited since the first night that knew of it. One in between that did not, because it was a part of a night or
+        # its plan cannot be read, does not begin the waiting anew.
+        for pair in still & candidates.pairs.known(existed(day)):
             waiting[pair] = number + 1
     for pair in set(waiting) - still:
         waiting[pair] = stale[pair]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from .cases import ListedCase
 
@@ -28,15 +28,17 @@ class PairTable:
     """The pairs of a list of cases, as numbers.
 
     :param cases: a pair that none of them has does not exist.
+    :param skipped: those of them that cannot be measured: they cover nothing.
     """
 
-    def __init__(self, cases: Sequence[ListedCase]) -> None:
+    def __init__(self, cases: Sequence[ListedCase], skipped: Collection[ListedCase] = ()) -> None:
         self.numbers: dict[Pair, int] = {}
         #: Numbers of the pairs of each case.
         self.of: list[tuple[int, ...]] = [
-            tuple(self.numbers.setdefault(pair, len(self.numbers)) for pair in pairs_of(case)) for case in cases
+            tuple(self.numbers.setdefault(pair, len(self.numbers)) for pair in pairs_of(case)) if case not in skipped else ()
+            for case in cases
         ]
-        self._by_case = dict(zip(cases, self.of, strict=True))
+        self._by_case = {case: pairs for case, pairs in zip(cases, self.of, strict=True) if case not in skipped}
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -109,12 +109,13 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
     wall = known.wall_per_job_second(request.max_jobs)
     shares = [request.budget.share(one, wall) for one in cost]
     core, broken = _core(request, listing, set(smoke), known.machine, shares, before)
-    candidates = Candidates(listing.cases, shares, core, request.budget.amount, request.nights, PairTable(listing.cases))
+    pairs = PairTable(listing.cases, before.skipped(request.nights - 1))
+    candidates = Candidates(listing.cases, shares, core, request.budget.amount, request.nights, pairs)
     plans = _Plans(request.dataset, before)
     state = choice.state_of(
         candidates,
         before.nights,
-        before.tried,
+        before.ran,
         plans.existed,
         {case: one.tried for case, one in before.cases.items()},
         [case for case, one in before.cases.items() if one.failed],
@@ -145,8 +146,8 @@ class _Plans:
         self._dataset, self._before = dataset, before
 
     def existed(self, day: date) -> frozenset[ListedCase]:
-        """The cases that a night knew of; those it tried, where it had no plan that can be read."""
-        found = set(self._before.tried.get(day, ()))
+        """The cases that a night knew of; those it ran, where it had no plan that can be read."""
+        found = set(self._before.ran.get(day, ()))
         for night in self._before.sessions:
             if night.plan and night.started.date() == day:
                 try:

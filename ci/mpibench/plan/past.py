@@ -37,6 +37,7 @@ class CaseHistory:
     :param failed: whether it ran when it was last tried, and was not proven.
     :param seconds: how long its job took, the newest last; at most :data:`RUNS`.
     :param session: in which it was last tried.
+    :param skipped: whether it was skipped then, with a reason.
     """
 
     tried: date
@@ -44,6 +45,7 @@ class CaseHistory:
     failed: bool
     seconds: tuple[float, ...]
     session: str
+    skipped: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,18 @@ class PastNights:
 
     :param nights: their days, the newest first.
     :param sessions: the newest first.
-    :param tried: cases that were tried, by day.
+    :param ran: cases that ran, by day.
     """
 
     nights: tuple[date, ...] = ()
     sessions: tuple[EarlierNight, ...] = ()
     cases: Mapping[ListedCase, CaseHistory] = field(default_factory=dict)
-    tried: Mapping[date, frozenset[ListedCase]] = field(default_factory=dict)
+    ran: Mapping[date, frozenset[ListedCase]] = field(default_factory=dict)
+
+    def skipped(self, nights: int) -> frozenset[ListedCase]:
+        """Cases that could not be measured: skipped when they were last tried, which was in one of so many last nights."""
+        days = set(self.nights[:nights])
+        return frozenset(case for case, one in self.cases.items() if one.skipped and one.tried in days)
 
     def since(self, day: date | None) -> int | None:
         """Nights from a day to the night that is planned: 1 for the last one; ``None`` where that night is not known."""
@@ -108,7 +115,7 @@ def read(folder: Path, system: str, label: str, before: date) -> PastNights:
         .filter(pl.col("result") != eligibility.INTERRUPTED, ~_beside_planned())
         .sort("started", "run")
     )
-    return PastNights(tuple(days), _sessions(frame), _histories(rows), _tried(rows))
+    return PastNights(tuple(days), _sessions(frame), _histories(rows), _ran(rows.filter(~pl.col("skipped"))))
 
 
 def _beside_planned() -> pl.Expr:
@@ -124,17 +131,18 @@ def _histories(rows: pl.DataFrame) -> dict[ListedCase, CaseHistory]:
         failed=~pl.col("proven").last() & ~pl.col("skipped").last(),
         seconds=seconds.tail(RUNS),
         session=pl.col("session").last(),
+        skipped=pl.col("skipped").last(),
     )
     return {
         ListedCase(row["partition"], row["stack"], row["name"]): CaseHistory(
-            row["tried"], row["proven_day"], row["failed"], tuple(row["seconds"]), row["session"]
+            row["tried"], row["proven_day"], row["failed"], tuple(row["seconds"]), row["session"], row["skipped"]
         )
         for row in found.to_dicts()
         if row["partition"] and row["stack"] and row["name"]
     }
 
 
-def _tried(rows: pl.DataFrame) -> dict[date, frozenset[ListedCase]]:
+def _ran(rows: pl.DataFrame) -> dict[date, frozenset[ListedCase]]:
     found: dict[date, set[ListedCase]] = {}
     for day, *key in rows.select("day", "partition", "stack", "name").drop_nulls().unique().iter_rows():
         found.setdefault(day, set()).add(ListedCase(*key))

@@ -40,6 +40,8 @@ MARK = "/mpibench/stands/here"
 LAUNCHERS = ("mpirun", "mpiexec")
 #: ReFrame's name of no module system.
 NONE = "nomod"
+#: Names and folders that ``stack.json`` may have (``$defs`` of its schema).
+_NAME, _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/@=,~-]*"), re.compile(r"/[A-Za-z0-9_.+/@=,~-]*")
 LIMIT_S = 300.0
 
 
@@ -98,6 +100,8 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     :param environ: the caller's environment, for how the module system is set up; modules loaded in it do not count.
     :raises BadInput: with one sentence on the module that cannot be used.
     """
+    for module in modules:
+        _check_words(module)
     clean = _reaching_modulecmd(installed_mpi.clean_environment(environ), environ)
     answer = _ask(modules, kind, clean, environ)
     before, after, second = answer["before"], answer["steps"][-1], answer["again"]
@@ -127,6 +131,19 @@ def load(modules: Sequence[Module], kind: str, environ: Mapping[str, str] = os.e
     return Brought(record, {folder: _owner(folder, modules, answer["steps"]) for folder in front}, tuple(left_out))
 
 
+def _check_words(module: Module) -> None:
+    """Refuse what would be several words, or none, where ReFrame writes it into a job's script as it stands.
+
+    :raises BadInput: naming it.
+    """
+    if not _NAME.fullmatch(module.name):
+        raise BadInput(f"{module.name!r} is no name of a module: give one as 'module avail' lists it.")
+    if module.path and not _FOLDER.fullmatch(module.path):
+        raise BadInput(
+            f"the folder of modulefiles {module.path!r} has characters that a job's script cannot hold; name another."
+        )
+
+
 def _without_empty(paths: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     return {name: folders for name, folders in paths.items() if folders}
 
@@ -148,10 +165,7 @@ def _ask(modules: Sequence[Module], kind: str, environment: Mapping[str, str], e
     what = {"system": kind, "modules": rows, "environment": dict(environment), "mark": MARK, "apart": BOOKS}
     request = json.dumps(what)
     command = [sys.executable, "-I", str(LOADER), request]
-    try:
-        done = subprocess.run(command, env=dict(environ), text=True, capture_output=True, errors="replace", timeout=LIMIT_S)
-    except subprocess.TimeoutExpired:
-        raise BadInput(f"{list_names(modules)}: {kind} does not load within {LIMIT_S:.0f} s; try it in a shell.") from None
+    done = _run(command, environ, modules, kind)
     try:
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
@@ -159,12 +173,34 @@ def _ask(modules: Sequence[Module], kind: str, environment: Mapping[str, str], e
         raise BadInput(f"{list_names(modules)}: {kind} cannot be asked ({said}); try 'module load' in a shell.") from None
     if fault := answer.get("fault"):
         raise BadInput(_say(fault, kind))
-    if fault := _rehearse(modules, answer["init"], answer["before"]):
+    if fault := _rehearse(modules, kind, answer["init"], answer["before"]):
         raise BadInput(_say(fault, kind))
     return answer
 
 
-def _rehearse(modules: Sequence[Module], init: str, environment: Mapping[str, str]) -> dict[str, Any]:
+def _run(
+    command: Sequence[str], environ: Mapping[str, str], modules: Sequence[Module], kind: str
+) -> subprocess.CompletedProcess[str]:
+    """Run what loads modules; nobody is there to answer what it asks.
+
+    :raises BadInput: it takes too long, or something that it started goes on and keeps its output open.
+    """
+    try:
+        return subprocess.run(
+            command,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            text=True,
+            capture_output=True,
+            errors="replace",
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise BadInput(f"{list_names(modules)}: {kind} does not load within {LIMIT_S:.0f} s; try it in a shell.") from None
+
+
+def _rehearse(modules: Sequence[Module], kind: str, init: str, environment: Mapping[str, str]) -> dict[str, Any]:
     """Load modules in a bash, as jobs do, and see what Python is not shown: Lmod hands what a modulefile in Tcl prints (``puts
     stdout``) to shells only, which run it.
 
@@ -178,7 +214,7 @@ def _rehearse(modules: Sequence[Module], init: str, environment: Mapping[str, st
         lines += [f"module {'restore' if module.collection else 'load'} {shlex.quote(module.name)}", "status=$?"]
         lines += ['printf "\\1%s\\1" $status', 'printf "\\1" >&2']
     command = ["/bin/bash", "-c", "\n".join(lines)]
-    done = subprocess.run(command, env=dict(environment), text=True, capture_output=True, errors="replace", timeout=LIMIT_S)
+    done = _run(command, environment, modules, kind)
     printed, errors = done.stdout.split("\1"), done.stderr.split("\1")
     for number, module in enumerate(modules):
         text = " ".join(printed[2 * number].split()) if 2 * number < len(printed) else ""

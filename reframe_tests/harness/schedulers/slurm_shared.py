@@ -157,13 +157,16 @@ class SlurmShared(SlurmJobScheduler):
         present = [job for job in jobs if job is not None]
         cases = [self._cases[id(job)] for job in present if id(job) in self._cases]
         super().poll(*(job for job in present if id(job) not in self._cases))
-        active = [each for each in self._allocations if each.over_at is None and each.waiting]
+        active = [each for each in self._allocations if each.waiting and (each.over_at is None or not each.spool.has_ended())]
         super().poll(*(each.job for each in active))
         now = time.monotonic()
         for allocation in active:
             if slurm_state_completed(allocation.job.state):
-                allocation.over_at = now
-            elif now - allocation.beat_at >= BEAT_S:
+                allocation.over_at = now if allocation.over_at is None else allocation.over_at
+                continue
+            # ReFrame's squeue takes a job for completed where Slurm does not answer (core/schedulers/slurm.py, 4.10).
+            allocation.over_at = None
+            if now - allocation.beat_at >= BEAT_S:
                 allocation.spool.beat()
                 allocation.beat_at = now
         for case in cases:

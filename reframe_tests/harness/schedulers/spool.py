@@ -118,6 +118,8 @@ class Spool:
             text = path.read_text()
         except OSError:  # not there, or for the moment not to be read
             return None
+        if not text:
+            raise BadInput(f"{path} is empty, as where nothing more can be written; make room, and run the case again.")
         match = _DONE.fullmatch(text)
         if not match:
             raise BadInput(f"{path} is damaged ({text[:40]!r}); run the case again.")

@@ -25,13 +25,7 @@ def check(arguments: Sequence[str]) -> None:
     :param arguments: the command line without the program.
     :raises BadInput: naming the label and the form.
     """
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)  # cut short, too, as ReFrame takes it
-    parser.add_argument("--session-extras", action="append", default=[])
-    try:
-        known, _ = parser.parse_known_args(list(arguments))
-    except argparse.ArgumentError:
-        return  # without a value: ReFrame says so itself
-    for extras in known.session_extras:
+    for extras in _given(arguments):
         for pair in extras.split(","):
             match = _PAIR.fullmatch(pair)
             if not match:
@@ -43,6 +37,21 @@ def check(arguments: Sequence[str]) -> None:
                 )
             if match["name"] in reserved():
                 raise BadInput(f"--session-extras {extras!r}: {match['name']!r} is a name of ReFrame's own; take another.")
+
+
+def names(arguments: Sequence[str]) -> list[str]:
+    """Names of the labels on ReFrame's command line."""
+    return [pair.partition("=")[0] for extras in _given(arguments) for pair in extras.split(",")]
+
+
+def _given(arguments: Sequence[str]) -> list[str]:
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)  # cut short, too, as ReFrame takes it
+    parser.add_argument("--session-extras", action="append", default=[])
+    try:
+        found: list[str] = parser.parse_known_args(list(arguments))[0].session_extras
+    except argparse.ArgumentError:
+        return []  # without a value: ReFrame says so itself
+    return found
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from .. import former_names, optional_file, records, yaml_file
+from .. import batch_systems, former_names, optional_file, records, yaml_file
 from ..schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
@@ -208,6 +208,9 @@ def _completed(system: dict[str, Any], environment_names: Iterable[str], root: P
         if not extras.get("fabrics"):
             partitions.append(row)
             continue
+        if row["scheduler"] in batch_systems.SLURM.schedulers:
+            reasons = {"slurm_job_cancel_reasons": list(batch_systems.SLURM_NEVER_STARTS)}
+            row = {**row, "sched_options": {**reasons, **row.get("sched_options", {})}}
         if spool.EXTRA in extras:
             row = {**row, "scheduler": spool.SHARED[row["scheduler"]]}
         entered = fitting_stacks(extras, names)

@@ -132,3 +132,11 @@ def test_a_stray_plan_in_the_environment_narrows_no_night(project: NightProject)
     (project.top / "stray.json").write_text(json.dumps({"system": "tiny", "cases": []}))
     status, said = project.run(MPIBENCH_PLAN=str(project.top / "stray.json"), MPIBENCH_MAX_JOBS="nonsense")
     assert status == 0 and len(ran(project)) == 12, said
+
+
+@pytest.mark.parametrize("options", [("--session-extras", "plan=0123456789abcdef"), ("--session-extras=ticket=12,plan=0",)])
+def test_nobody_gives_a_night_the_plan_of_another(project: NightProject, options: tuple[str, ...]) -> None:
+    """A session that names a plan is excused from what that plan left out."""
+    status, said = project.run(*options)
+    assert status == 2 and "nightly: the label 'plan' is not for anybody to give" in said, said
+    assert project.session == ""

@@ -190,6 +190,7 @@ def test_the_command_plans_and_its_exit_status_says_whether_it_fits(settings: Ca
     [
         (("--budget", "much"), "mpibench: a budget of 'much' is none: write minutes"),
         (("--budget", "30m", "--date", "tomorrow"), "mpibench: --date tomorrow is no day"),
+        (("--budget", "30m", "--date", "9999-12-31"), "mpibench: --date 9999-12-31 is no day"),
         (("--budget", "30m", "--nights", "0"), "is no number of nights"),
         (("--budget", "30m", "--nights", "61"), "61 nights is not possible: give 1 to 60"),
         (("--budget", "30m", "--mode", "often"), "mpibench: MODE=often is not a mode"),

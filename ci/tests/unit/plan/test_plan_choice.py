@@ -153,6 +153,38 @@ def test_a_pair_that_is_new_has_k_nights_of_its_own() -> None:
     assert set(asked.choose(known, MONDAY).reasons.values()) == {choice.DUE}, "it was there for all these nights"
 
 
+@pytest.mark.parametrize("partly", [1, 3, 5])
+def test_a_night_that_knew_of_a_part_does_not_begin_the_waiting_anew(partly: int) -> None:
+    """`ci/nightly -n Test` without a budget between planned nights: what it did not run exists all the same."""
+    cases = sorted(listed(0, 0, test) for test in range(6))
+    rest, lonely = cases[:-1], cases[-1]
+    days = [MONDAY - timedelta(days=number) for number in range(1, 7)]
+    tried = {day: set(rest) for day in days}
+    known = {day: rest if number == partly else cases for number, day in enumerate(days, 1)}
+    asked = candidates(cases, [1.0] * 6, 1.0, 7)
+    state = choice.state_of(asked, days, tried, known.__getitem__, dict.fromkeys(rest, days[0]), [])
+    chosen = asked.choose(state, MONDAY)
+    assert [(cases[one], why) for one, why in chosen.reasons.items()] == [(lonely, choice.DUE)]
+    full = candidates(cases, [1.0] * 6, 0.5, 7)
+    assert full.choose(state, MONDAY).overdue, "what does not fit is said"
+
+
+def test_what_was_skipped_covers_nothing_where_another_case_can_be_measured() -> None:
+    """The cheap case is skipped each night with a reason; the pairs that the dear one shares with it come all the same."""
+    cheap, dear, other = listed(0, 0, 0, ppn=1), listed(0, 0, 0, ppn=2), listed(1, 0, 0)
+    days = [MONDAY - timedelta(days=number) for number in range(1, 7)]
+    cases = sorted([cheap, dear, other])
+    shares = [10.0 if case == dear else 1.0 for case in cases]
+    asked = Candidates(cases, shares, {}, 11.0, 7, PairTable(cases, {cheap}))
+    assert len(asked.pairs) == len(PairTable([dear, other])), "a pair that only skipped cases have cannot be promised"
+    state = choice.state_of(asked, days, {day: {other} for day in days}, lambda _: cases, {cheap: days[0], other: days[0]}, [])
+    chosen = asked.choose(state, MONDAY)
+    assert chosen.reasons[cases.index(dear)] == choice.DUE
+    assert cases.index(cheap) not in chosen.reasons or chosen.reasons[cases.index(cheap)] == choice.STALEST
+    earlier = choice.state_of(asked, days, {days[3]: {cheap}, days[0]: {other}}, lambda _: cases, {}, [])
+    assert set(earlier.waiting.values()) == {0, 3, 6}, "where it ran it measured"
+
+
 def test_of_a_core_that_does_not_fit_nothing_else_is_chosen() -> None:
     cases = sorted(listed(stack, 0, 0) for stack in range(4))
     asked = candidates(cases, [10.0] * 4, 25.0, 7, core=(0, 1, 2))

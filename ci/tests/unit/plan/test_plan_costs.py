@@ -157,7 +157,7 @@ def test_earlier_nights_say_when_a_case_was_measured_and_how_long_it_took(tmp_pa
     day = FIRST.date()
     assert found.nights == tuple(day + timedelta(days=number) for number in (4, 3, 2, 1, 0)), "of that label, before the day"
     assert found.cases[mine] == CaseHistory(day + timedelta(days=4), day + timedelta(days=3), True, (12.0, 13.0, 14.0), last)
-    assert found.tried[day] == {mine}
+    assert found.ran[day] == {mine} and not found.skipped(7)
     assert [(one.plan, one.seconds, one.job_seconds, one.node_seconds, one.jobs) for one in found.sessions[:2]] == [
         ("", 100.0, 14.0, 28.0, 1),
         ("id3", 100.0, 13.0, 26.0, 1),
@@ -173,6 +173,9 @@ def test_what_was_skipped_was_tried_and_costs_nothing_known(tmp_path: Path) -> N
     assert [one.seconds for one in nights.sessions] == [None, 100.0, 100.0, 100.0], "the last was interrupted"
     found = nights.cases[ListedCase("node", "openmpi-spack", NAME)]
     assert (found.tried, found.failed, found.seconds) == (FIRST.date() + timedelta(days=1), False, (10.0,))
+    mine, days = ListedCase("node", "openmpi-spack", NAME), [FIRST.date() + timedelta(days=number) for number in range(4)]
+    assert {day: nights.ran.get(day, frozenset()) for day in days} == {days[0]: {mine}, **dict.fromkeys(days[1:], frozenset())}
+    assert nights.skipped(3) == {mine} and not nights.skipped(2), "after K nights it is tried again"
 
 
 def entry(uuid: str, took: float | None, end: float | None, nodes: str, result: str = "pass") -> Any:

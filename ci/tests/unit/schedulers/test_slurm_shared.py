@@ -117,6 +117,14 @@ def test_a_damaged_end_is_a_failure(slurm: Slurm) -> None:
     assert job.state == "FAILED" and "damaged" in str(job._exception)
 
 
+def test_an_end_that_a_full_disk_left_empty_is_a_failure_that_says_so(slurm: Slurm) -> None:
+    job = slurm.case()
+    run(slurm.spool(), 1, "")
+    (slurm.spool() / "000001.done").touch()
+    slurm.scheduler.poll(job)
+    assert job.state == "FAILED" and job.exitcode and "is empty, as where nothing more can be written" in str(job._exception)
+
+
 def test_a_limit_longer_than_the_sites_is_given_to_the_first_case(slurm: Slurm) -> None:
     slurm.case(limit_s=7200)
     assert slurm.submitted[0].time_limit > 7200
@@ -171,6 +179,23 @@ def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm: Slurm, state
     slurm.scheduler.poll(*jobs)
     assert [job.state for job in jobs] == ["COMPLETED", state, state]
     assert jobs[1].exitcode and jobs[2].exitcode and len(slurm.submitted) == 1
+
+
+def test_an_allocation_that_slurm_did_not_answer_for_goes_on(slurm: Slurm) -> None:
+    """Where ``squeue`` fails, ReFrame takes all jobs for completed; a controller that starts again answers soon."""
+    jobs = [slurm.case() for _ in range(3)]
+    run(slurm.spool(), 1, "")
+    for state, seconds in (("COMPLETED", slurm_shared.LATE_S - 1), ("RUNNING", slurm_shared.LATE_S), ("COMPLETED", 1)):
+        slurm.states["101"] = state
+        slurm.scheduler.poll(*jobs)
+        slurm.clock += seconds
+    slurm.states["101"] = "RUNNING"
+    slurm.scheduler.poll(*jobs)
+    (slurm.spool() / "000001.done").write_text("0 0 5\n")
+    for number in (2, 3):
+        run(slurm.spool(), number)
+    slurm.scheduler.poll(*jobs)
+    assert [job.state for job in jobs] == ["COMPLETED"] * 3 and len(slurm.submitted) == 1
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "TIMEOUT"])

@@ -25,6 +25,26 @@ def test_a_site_is_one_folder(tmp_path: Path) -> None:
     assert partition["environs"] == ["builtin"], "no stack fits *-spack, and ReFrame wants one environment"
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("stated", [None, ["JobHeldAdmin"]])
+def test_a_job_that_slurm_would_never_start_is_not_waited_for(tmp_path: Path, stated: list[str] | None, shared: bool) -> None:
+    """Without EnforcePartLimits Slurm keeps a job of more nodes, or more time, than its partition has in the queue for ever."""
+    described = copy.deepcopy(GOOD)
+    row = described["partitions"][0]
+    row["scheduler"], row["sched_options"] = "slurm", {"job_submit_timeout": 120}
+    row["sched_options"] |= {"slurm_job_cancel_reasons": stated} if stated else {}
+    row["extras"] |= {"share_allocations": {}} if shared else {}
+    write_system(tmp_path, described)
+    [partition] = site.configuration(tmp_path)[0]["systems"][0]["partitions"]
+    found = partition["sched_options"]
+    assert found["job_submit_timeout"] == 120
+    if stated:
+        assert found["slurm_job_cancel_reasons"] == stated, "the site knows best"
+    else:
+        reasons = {"ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "InvalidAccount"}
+        assert reasons <= set(found["slurm_job_cancel_reasons"])
+
+
 def test_fabrics_keep_rails_and_rates() -> None:
     fabric = site.fabrics_of(GOOD["partitions"][0]["extras"])["hdr200"]
     assert fabric.devices == ("mlx5_0", "mlx5_1")
