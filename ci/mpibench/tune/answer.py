@@ -32,6 +32,8 @@ def of_row(row: Compared) -> str:
 
 def of_proof(found: Proof) -> Iterator[str]:
     """What the proof says of each collective."""
+    if found.oversubscribed:
+        yield f"{found.oversubscribed}: what is faster here need not be where each rank has a core of its own"
     for collective, evidence in found.evidence.items():
         rows = [row for row in found.rows if row.collective == collective]
         best = min((row.ratio for row in rows if row.outcome == BETTER), default=1.0)
