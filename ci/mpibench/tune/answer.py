@@ -41,7 +41,7 @@ def of_proof(found: Proof) -> Iterator[str]:
         yield f"{collective}: {counted} of {len(rows)} sizes; best {1 / best:.2f} times as fast; shown by {evidence}"
         yield from (f"  {of_row(row)}" for row in rows)
         if evidence == NOT_PROVEN:
-            yield f"  not recommended: nothing shows that the library took what it was told for {collective}"
+            yield f"  not recommended: nothing shows that the library took what was set for {collective}"
     yield from (f"{collective}: not used: {why}" for collective, why in found.unusable.items())
 
 

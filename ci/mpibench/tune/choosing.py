@@ -18,7 +18,7 @@ from .times import ALL_SIZES, Times, effects
 FASTER, FALSE_DISCOVERIES = 0.02, 0.05
 #: Repeats without which nothing is called faster.
 FEWEST = 3
-BETTER, WORSE, UNDECIDED = "better", "worse", "no difference shown"
+BETTER, WORSE, INCONCLUSIVE = "better", "worse", "no difference shown"
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Compared:
     :param message_bytes: :data:`times.ALL_SIZES` of what is chosen for all sizes together.
     :param default_us: median time of the library's own choice; ``tuned_us``: of the algorithm.
     :param ratio: tuned over default; ``low``, ``high``: its 95 % interval.
-    :param outcome: :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`.
+    :param outcome: :data:`BETTER`, :data:`WORSE` or :data:`INCONCLUSIVE`.
     """
 
     collective: str
@@ -70,7 +70,7 @@ def compare(tables: Mapping[str, Times], against: str = DEFAULT) -> list[Compare
     answers = []
     for at, (collective, size, word) in enumerate(keys):
         times = tables[collective]
-        outcome = BETTER if called[at] else WORSE if called[at + len(keys)] else UNDECIDED
+        outcome = BETTER if called[at] else WORSE if called[at + len(keys)] else INCONCLUSIVE
         reached = (found.effect[at], found.effect[at] - reach[at], found.effect[at] + reach[at])
         ratio, low, high = (float(np.exp(each)) if enough[at] else math.nan for each in reached)
         before, after = times.location(size, against), times.location(size, word)

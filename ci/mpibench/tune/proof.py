@@ -12,7 +12,7 @@ from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NOT_PROVEN, STR
 from reframe_tests.harness.vocabulary import BadInput
 
 from . import measuring
-from .choosing import BETTER, UNDECIDED, Compared, compare
+from .choosing import BETTER, INCONCLUSIVE, Compared, compare
 from .times import ALL_SIZES, Times
 
 #: Repeats of both, and seconds that a launch times its calls for.
@@ -69,11 +69,11 @@ def prove(
     sums = {name: tables[name].as_one() for name in tables if not tuning.find(name).by_size}
     rows = [*compare({**tables, **sums}), *compare({name: tables[name] for name in sums})]
     labelled = tuple(replace(row, word=_word(chosen[row.collective], row.message_bytes)) for row in rows)
-    evidence, told = {}, tuned_settings.read(settings)
+    evidence, installed = {}, tuned_settings.read(settings)
     for each in tables:
         algorithms = cases[each].condition.get("algorithms", {})
         counted = (forced or {}).get(each, {})
-        evidence[each] = _evidence(tuning, algorithms.get(TUNED, {}), counted, chosen[each], labelled, each, told.files)
+        evidence[each] = _evidence(tuning, algorithms.get(TUNED, {}), counted, chosen[each], labelled, each, installed.files)
     shared = str(next((cases[each].condition.get("oversubscribed") for each in tables), None) or "")
     return Proof(ran.session.uuid, ran.seconds, labelled, evidence, unusable, shared)
 
@@ -104,7 +104,7 @@ def _evidence(
     # A file's choices are called without a look whether they apply; what a variable forces is looked at.
     if tuned.get(STRICT) or (tuning.strict and not files):
         return STRICT
-    mine = [row for row in rows if row.collective == collective and row.outcome != UNDECIDED]
+    mine = [row for row in rows if row.collective == collective and row.outcome != INCONCLUSIVE]
     return TIMED if mine else NOT_PROVEN
 
 

@@ -86,9 +86,9 @@ class TunedSettings:
 
     @property
     def id(self) -> str:
-        """What is stored with each case measured with it: a checksum of what the library is told."""
-        told = [asdict(rule) for rule in self.rules], dict(self.env), dict(self.files), self.mpi_version
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+        """What is stored with each case measured with it: a checksum of what the library is given."""
+        given = [asdict(rule) for rule in self.rules], dict(self.env), dict(self.files), self.mpi_version
+        return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
     def environment(self, folder: Path) -> dict[str, str]:
         """Variables for a job that reads the files in a folder."""
@@ -170,7 +170,7 @@ def _check_files(found: TunedSettings, folder: Path) -> None:
 
 
 def _as_said(tuning: Tuning, rules: Iterable[AlgorithmRule]) -> set[AlgorithmRule]:
-    """Rules as the library can be told them: without sizes where one algorithm is for all."""
+    """Rules as the library can be given them: without sizes where one algorithm is for all."""
     return {rule if tuning.find(rule.collective).by_size else replace(rule, first=0, last=0) for rule in rules}
 
 

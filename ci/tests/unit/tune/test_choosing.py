@@ -53,7 +53,7 @@ def test_what_is_faster_is_found_and_what_is_noise_is_not() -> None:
     compared = choosing.compare({"Allreduce": table({DEFAULT: 1.0, "2": 0.8, "3": 1.0, "4": 1.5})})
     assert choosing.choose(compared) == {"Allreduce": dict.fromkeys(SIZES, "2")}
     assert {row.outcome for row in compared if row.word == "4"} == {choosing.WORSE}
-    assert {row.outcome for row in compared if row.word == "3"} == {choosing.UNDECIDED}
+    assert {row.outcome for row in compared if row.word == "3"} == {choosing.INCONCLUSIVE}
 
 
 def test_noise_is_hardly_ever_preferred() -> None:
