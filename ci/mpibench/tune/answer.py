@@ -32,6 +32,8 @@ def of_row(row: Compared) -> str:
 
 def of_proof(found: Proof) -> Iterator[str]:
     """What the proof says of each collective."""
+    if found.oversubscribed:
+        yield f"{found.oversubscribed}: what is faster here need not be where each rank has a core of its own"
     for collective, evidence in found.evidence.items():
         rows = [row for row in found.rows if row.collective == collective]
         best = min((row.ratio for row in rows if row.outcome == BETTER), default=1.0)
@@ -39,7 +41,7 @@ def of_proof(found: Proof) -> Iterator[str]:
         yield f"{collective}: {counted} of {len(rows)} sizes; best {1 / best:.2f} times as fast; shown by {evidence}"
         yield from (f"  {of_row(row)}" for row in rows)
         if evidence == NOT_PROVEN:
-            yield f"  not recommended: nothing shows that the library took what was asked for in {collective}"
+            yield f"  not recommended: nothing shows that the library took what was set for {collective}"
     yield from (f"{collective}: not used: {why}" for collective, why in found.unusable.items())
 
 

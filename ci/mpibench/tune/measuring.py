@@ -57,7 +57,8 @@ class Order:
         """ReFrame's command line."""
         place = self.place
         names = "|".join(re.escape(name) for name in self.algorithms)
-        case = f"^{TEST}%fabric={re.escape(place.fabric)}%nodes={place.nodes}%ppn={place.ppn}%pinning={place.pinning}"
+        # Nodes, ppn and pinning are those of -P, and have no other value; ReFrame's name filter does not find pinning=none.
+        case = f"^{TEST}%fabric={re.escape(place.fabric)}%nodes=[^%]+%ppn=[^%]+%pinning=[^%]+"
         settings = {
             f"{TEST}.algorithms": ",".join(f"{name}:{words}" for name, words in self.algorithms.items()),
             f"{TEST}.repeats": str(self.repeats),

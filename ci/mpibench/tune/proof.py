@@ -26,6 +26,7 @@ class Proof:
     :param rows: each collective at each size, and where one algorithm is chosen for all sizes, of all together as well.
     :param evidence: collective to how it is shown that the settings were taken.
     :param unusable: collective to why its measurement cannot be used.
+    :param oversubscribed: ``4 ranks on 2 cores``, where ranks waited for each other's cores; else empty.
     """
 
     session: str
@@ -33,6 +34,7 @@ class Proof:
     rows: tuple[Compared, ...]
     evidence: Mapping[str, str]
     unusable: Mapping[str, str]
+    oversubscribed: str = ""
 
 
 def prove(
@@ -72,7 +74,8 @@ def prove(
         algorithms = cases[each].condition.get("algorithms", {})
         counted = (forced or {}).get(each, {})
         evidence[each] = _evidence(tuning, algorithms.get(TUNED, {}), counted, chosen[each], labelled, each, installed.files)
-    return Proof(ran.session.uuid, ran.seconds, labelled, evidence, unusable)
+    shared = str(next((cases[each].condition.get("oversubscribed") for each in tables), None) or "")
+    return Proof(ran.session.uuid, ran.seconds, labelled, evidence, unusable, shared)
 
 
 def _word(chosen: Mapping[int, str], size: int) -> str:

@@ -48,9 +48,12 @@ class Race:
         found = self.times[collective]
         return found if self.tuning.find(collective).by_size else found.as_one()
 
-    def take(self, session: str, cases: Mapping[str, Case]) -> None:
-        """Add a round, and leave out what is clearly slower."""
-        for collective in self.state.algorithms:
+    def take(self, session: str, cases: Mapping[str, Case], asked: Iterable[str]) -> None:
+        """Add a round, and leave out what is clearly slower.
+
+        :param asked: the collectives that it measured.
+        """
+        for collective in asked:
             case = cases.get(collective)
             why = measuring.why_unusable(case)
             if case is not None:
@@ -111,7 +114,7 @@ def resume(tuning: Tuning, state: TuneState, folder: Path) -> Race:
     race = Race(tuning, state)
     for each in state.rounds:
         session = read_report(folder / each.report)
-        race.take(session.uuid, measuring.cases_of(session, tuple(state.algorithms)))
+        race.take(session.uuid, measuring.cases_of(session, tuple(each.asked)), each.asked)
     return race
 
 
@@ -146,7 +149,7 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
                 f"nothing of the first round can be used: {name}: {measuring.why_unusable(cases.get(name)).rstrip('.')}."
             )
         race.state.rounds.append(Round(f"round_{number + 1}.json", asked, ran.seconds))
-        race.take(ran.session.uuid, cases)
+        race.take(ran.session.uuid, cases, asked)
         race.state.write(folder)
         for collective, why in race.unusable.items():
             say(f"{collective}: not used: {why}")

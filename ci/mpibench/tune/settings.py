@@ -11,13 +11,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings, checksum
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.tuning import model
 from reframe_tests.harness.tuning.model import FOLDER, AlgorithmRule, Tuning, Wanted
 
 from .choosing import Compared
+from .proof import Proof
 
 MODULEFILE, TABLE = "modulefile.lua", "before_after.csv"
 
@@ -100,15 +100,11 @@ def write_table(rows: Iterable[Compared]) -> str:
     return text.getvalue()
 
 
-def as_proof(rows: Iterable[Compared], **more: Any) -> dict[str, Any]:
+def as_proof(found: Proof) -> dict[str, Any]:
     """What the record keeps of a measurement of default against tuned."""
-    kept = [
+    rows = [
         {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in asdict(row).items()}
-        for row in rows
+        for row in found.rows
     ]
-    return {"rows": kept, **more}
-
-
-def is_installed(place: Place) -> bool:
-    """Whether there is a record for a condition."""
-    return (place.folder / tuned_settings.NAME).exists()
+    shared = {"oversubscribed": found.oversubscribed} if found.oversubscribed else {}
+    return {"session": found.session, "evidence": dict(found.evidence), **shared, "rows": rows}

@@ -144,7 +144,7 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
     kept = keep_proven(proof.recommended(found), chosen)
     rules = to_rules(kept, sizes)
     if rules:
-        record = settings.as_proof(found.rows, session=found.session, evidence=dict(found.evidence))
+        record = settings.as_proof(found)
         final, texts = settings.make(request.place, stack, tuning, rules, record)
         settings.install(final, texts, request.place.folder, found.rows)
     return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder)
@@ -217,7 +217,7 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
     held = tuple(row for row in rows if (row.collective, row.message_bytes) in better)
     lost = tuple(row for row in rows if (row.collective, row.message_bytes) not in better)
     if not lost:
-        record = settings.as_proof(found.rows, session=found.session, evidence=dict(found.evidence))
+        record = settings.as_proof(found)
         final, texts = settings.make(request.place, stack, tuning, old.rules, record)
         settings.install(replace(final), texts, request.place.folder, found.rows)
     return Checked(found, held, lost, not lost)

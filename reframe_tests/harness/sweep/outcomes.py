@@ -32,7 +32,7 @@ class Refusals:
     """Regular expressions of what the library prints; empty: it says nothing.
 
     :param ignored: of a value that it does not take (:attr:`Tuning.ignored`).
-    :param fallback: of another algorithm than it was asked for (:attr:`Tuning.fallback`).
+    :param fallback: of another algorithm than was set (:attr:`Tuning.fallback`).
     """
 
     ignored: str = ""

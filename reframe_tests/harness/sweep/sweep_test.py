@@ -52,7 +52,7 @@ class AlgorithmTest(MaintenanceTest):
     #: :default: ``True``
     show = variable(bool, value=True)
 
-    #: Whether a library that can is made to end rather than take another algorithm than the one asked for.
+    #: Whether a library that can is made to end rather than take another algorithm than the one set.
     #:
     #: :type: :class:`bool`
     #: :default: ``True``

@@ -128,7 +128,7 @@ class Tuning:
     :param source: where the controls are described.
     :param listing: how the library lists algorithms; ``None``: the manual's lists count.
     :param env: variables every control needs.
-    :param strict: variables with which the library ends rather than take another algorithm than the one asked for.
+    :param strict: variables with which the library ends rather than take another algorithm than the one set.
     :param proving: variables with which it ends rather than take another algorithm, but which change other calls as well, so
         that nothing is timed with them: each algorithm is called once. ``fallback``: regular expression of what it then says,
         ``{collective}`` standing for the name in capitals.

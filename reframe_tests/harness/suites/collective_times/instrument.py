@@ -13,7 +13,7 @@ from the MPI_T performance variables ``pml_monitoring_messages_count`` and ``_si
 ``OMPI_MCA_pml_monitoring_enable=1``), and prints both sums and a checksum over who sent what to whom.
 
 ``--call`` calls the collective once at each size, compares the data, and calls nothing but MPI_Barrier beside it, for
-libraries that are made to end if any call is not done as asked for.
+libraries that are made to end if any call is not done as it was set.
 
 Sizes: bytes of one rank's block; of reductions and Bcast, of the whole vector (of Reduce_scatter, that of all ranks together).
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .. import traffic
-from ..algorithms import COLLECTIVES, GROUP, IN_BLOCKS, QUANTITY, VARIANT
+from ..algorithms import COLLECTIVES, GROUP, IN_BLOCKS, QUANTITY
 from ..benchmark import NOTHING_SURE, Benchmark
 from ..model import Group, Run
 from ..plans import Plan, SizeRange, at_levels
@@ -33,7 +33,7 @@ _BOUNDS: Mapping[str, tuple[traffic.Bound, str | int]] = {
 }
 
 ROWS: tuple[Benchmark, ...] = tuple(
-    Benchmark(name, NAME, PROGRAM, GROUP, "all", (QUANTITY,), bound, crossing=crossing, variants=(f"{VARIANT}*",))
+    Benchmark(name, NAME, PROGRAM, GROUP, "all", (QUANTITY,), bound, crossing=crossing)
     for name in COLLECTIVES
     for bound, crossing in [_BOUNDS[name]]
 )
