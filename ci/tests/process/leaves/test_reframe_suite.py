@@ -63,7 +63,10 @@ def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: 
     partly = {name for name in tests if under[name] != space}
     assert tests > TESTS and partly >= MAINTENANCE and not partly & (TESTS - MAINTENANCE)
     assert {where.split("%")[3] for where in under["PairMap"]} == {"ppn=1 "}, "one rank a node"
-    for name in partly - {"Guidelines", "PairMap"}:  # each test under each condition is here or there, those of maintenance under one pinning
+    for name in partly - {
+        "Guidelines",
+        "PairMap",
+    }:  # each test under each condition is here or there, those of maintenance under one pinning
         (pinning,) = {where.rpartition("%")[2] for where in under[name]}
         assert under[name] == {where for where in space if where.endswith(f"%{pinning}")}
     assert len(under["Guidelines"]) == len({where.split()[0] for where in space}), "once a fabric"
