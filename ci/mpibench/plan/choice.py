@@ -183,7 +183,7 @@ def state_of(
             stale[pair] = number
         still -= measured
         # It has waited since the first night that knew of it. One in between that did not, because it was a part of a night or
-        # its plan cannot be read, does not begin the waiting anew.
+        # its plan cannot be read, does not begin the waiting again.
         for pair in still & candidates.pairs.known(existed(day)):
             waiting[pair] = number + 1
     for pair in set(waiting) - still:
