@@ -120,10 +120,22 @@ def _pairs(option: str, words: list[str] | None) -> list[tuple[str, str]]:
 
 
 def build(
-    stacks: Annotated[list[str] | None, typer.Argument(help="Folders under environments/, e.g. openmpi; default: all.")] = None,
+    stacks: Annotated[list[str] | None, typer.Argument(help="Folders under environments/, e.g. openmpi; default: all that need no device.")] = None,
     mirror: Annotated[
         list[str] | None,
-        typer.Option(help="Folder or URL of a build cache or source mirror; signatures are not checked; repeatable."),
+        typer.Option(
+            help="Folder or URL of a build cache or source mirror; without --trust signatures are not checked; repeatable."
+        ),
+    ] = None,
+    trust: Annotated[
+        list[Path] | None,
+        typer.Option(help="File with a public key; packages of the mirrors must be signed by one of these; repeatable."),
+    ] = None,
+    push: Annotated[str, typer.Option(help="Folder or URL of a build cache that the built stacks are put into.")] = "",
+    key: Annotated[str, typer.Option(help="Secret key of Spack's keyring that signs what is pushed.")] = "",
+    unsigned: Annotated[bool, typer.Option("--unsigned", help="Push without signatures.")] = False,
+    modules: Annotated[
+        Path | None, typer.Option(help="Folder for modulefiles of the built stacks: tcl/ and lmod/Core/ in it.")
     ] = None,
     system: Annotated[
         str | None,
@@ -140,7 +152,8 @@ def build(
         bool,
         typer.Option(
             "--find",
-            help="Write this machine's compilers and build tools into the site's configuration scope; build nothing.",
+            help="Write what of this machine's compilers, build tools, MPIs and libraries stacks can be built on into the "
+            "site's configuration scope; build nothing.",
         ),
     ] = False,
 ) -> None:
@@ -150,14 +163,22 @@ def build(
     results/spack/<stack>.log. Exit status: 0 all are ready, 1 a stack could not be built (the others are built all the same).
     """
     from mpibench.spack import build as builder
-    from mpibench.spack import scope
+    from mpibench.spack import cache, scope
 
     if find:
         if stacks:
             raise BadInput(f"--find builds nothing; leave out {' '.join(stacks)}, or build them with a second command.")
         scope.write_found(system=system, echo=typer.echo)
         return
-    options = builder.BuildOptions(tuple(mirror or ()), cache_only, fresh, dry_run, skip_tests, jobs)
+    wanted = cache.parse_push(push, key, unsigned)
+    if dry_run and (wanted or modules):
+        raise BadInput(f"--dry-run builds nothing; leave out {'--push' if wanted else '--modules'}.")
+    if trust and not mirror:
+        raise BadInput("--trust says who has signed what a mirror holds; name the mirror with --mirror.")
+    options = builder.BuildOptions(
+        tuple(mirror or ()), cache_only, fresh, dry_run, skip_tests, jobs,
+        trust=tuple(map(str, trust or ())), push=wanted, modules=modules.absolute() if modules else None,
+    )  # fmt: skip
     failures = builder.build(stacks or (), options, system=system, echo=typer.echo)
     for failure in failures:
         typer.echo(f"mpibench: {failure}", err=True)

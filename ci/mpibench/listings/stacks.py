@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -54,14 +54,16 @@ def check(root: Path = metadata.ROOT, console: Console | None = None) -> int:
     console = console or Console(highlight=False)
     stacks, problems = metadata.discover(root)
     facts: dict[str, dict[str, str]] = {}
+    devices: dict[str, str] = {}
     notes = []
     for stack in stacks:
         if stack.origin != "spack":
             notes.append(f"{stack.name} has no lock file ({stack.origin}) and is not compared.")
             continue
         try:
-            facts[stack.name] = consistency.facts_of(stack)
-            notes += [f"{stack.name}: {note}" for note in consistency.notes(consistency.lock_of(stack))]
+            lock = consistency.lock_of(stack)
+            facts[stack.name], devices[stack.name] = consistency.facts(lock), lock.device
+            notes += [f"{stack.name}: {note}" for note in consistency.notes(lock)]
         except BadInput as error:
             problems.append(str(error))
     for problem in problems:
@@ -70,6 +72,21 @@ def check(root: Path = metadata.ROOT, console: Console | None = None) -> int:
         raise BadInput(
             f"{len(facts)} of {len(stacks)} stacks were built by Spack, and two are needed: 'mpibench build' builds them."
         )
+    differ = False
+    for device in dict.fromkeys(devices.values()):
+        group = {name: found for name, found in facts.items() if devices[name] == device}
+        if len(group) > 1:
+            differ |= _compare(group, console)
+        elif len(facts) > 1:
+            memory = f"{device} device memory" if device else "host memory alone"
+            notes.append(f"{next(iter(group))} is the only stack for {memory} and is not compared.")
+    for note in notes:
+        console.print(note, style="dim", markup=False, soft_wrap=True)
+    return int(bool(differ or problems))
+
+
+def _compare(facts: Mapping[str, Mapping[str, str]], console: Console) -> bool:
+    """Print what stacks differ in, or what they have in common; whether they differ."""
     rows = consistency.table(facts)
     if rows:
         table = Table("differs", "value", "stacks", box=None, pad_edge=False)
@@ -77,12 +94,10 @@ def check(root: Path = metadata.ROOT, console: Console | None = None) -> int:
             for number, (value, names) in enumerate(values.items()):
                 table.add_row("" if number else aspect, value, ", ".join(names))
         console.print(table)
-    elif len(facts) > 1:
-        console.print(f"{', '.join(facts)} differ in their MPI and in nothing else that their spack.lock records:")
-        shared = next(iter(facts.values()))
-        for aspect in ("imb compiler", "imb target", "imb flags", "imb version", "osu version"):
-            if aspect in shared:
-                console.print(f"  {aspect:13} {shared[aspect]}", markup=False, soft_wrap=True)
-    for note in notes:
-        console.print(note, style="dim", markup=False, soft_wrap=True)
-    return int(bool(rows or problems))
+        return True
+    console.print(f"{', '.join(facts)} differ in their MPI and in nothing else that their spack.lock records:")
+    shared = next(iter(facts.values()))
+    for aspect in ("imb compiler", "imb target", "imb flags", "imb version", "osu version"):
+        if aspect in shared:
+            console.print(f"  {aspect:13} {shared[aspect]}", markup=False, soft_wrap=True)
+    return False

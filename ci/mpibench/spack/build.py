@@ -12,10 +12,9 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -25,11 +24,12 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
 from ..stacks import wheels, writer
-from . import complaints, description, tool
+from . import complaints, description, modulefiles, tool
 from . import lock as lock_file
+from .cache import Push, push, trust, write_mirrors
 from .consistency import BENCHMARKS
 from .lock import Lock
-from .project import Project, list_environments
+from .project import Project, list_by_default, list_environments
 from .scope import SCOPE, check_compiler, find_scope
 from .tool import Echo
 
@@ -52,6 +52,9 @@ class BuildOptions:
     :param concretize_only: stop when it has been shown what would be built.
     :param skip_tests: leave out the packages' install-time tests.
     :param jobs: processes per build; 0: Spack's default.
+    :param trust: files with public keys; what comes from ``mirrors`` must be signed by one of them.
+    :param push: build cache that what has been built is put into.
+    :param modules: folder for modulefiles of what has been built.
     """
 
     mirrors: tuple[str, ...] = ()
@@ -60,6 +63,9 @@ class BuildOptions:
     concretize_only: bool = False
     skip_tests: bool = False
     jobs: int = 0
+    trust: tuple[str, ...] = ()
+    push: Push | None = None
+    modules: Path | None = None
 
 
 def build(
@@ -72,7 +78,7 @@ def build(
     echo: Echo = print,
     console: Console | None = None,
 ) -> list[str]:
-    """Build environments (all by default); one sentence per stack that could not be built, the others are done.
+    """Build environments (by default all that need no device); one sentence per stack that could not be built, the others are done.
 
     Each stack is checked, concretized and built by itself: what is wrong with one keeps no other from being built.
 
@@ -94,8 +100,12 @@ def build(
             wheels.hold_lock(project.place / ".lock", echo),
         ):
             if options.mirrors:
-                project.extra = ("-C", write_mirrors(options.mirrors, Path(made)))
-            return _build_each(project, list(names) or known, options, console or Console(highlight=False))
+                project.extra = ("-C", write_mirrors(options.mirrors, Path(made), signed=bool(options.trust)))
+            if options.trust:
+                log = project.place / "trust.log"
+                inside = trust(options.trust, project.spack, Path(made), log, echo)
+                project.spack = replace(project.spack, environ=inside)
+            return _build_each(project, list(names) or list_by_default(root), options, console or Console(highlight=False))
     except KeyboardInterrupt:
         echo("interrupted: what was registered still is; the same command goes on from here")
         raise SystemExit(INTERRUPTED) from None
@@ -122,28 +132,13 @@ def _build_each(project: Project, names: Sequence[str], options: BuildOptions, c
     for name in () if options.concretize_only else project.concretized:
         try:
             finish(project, name, options, rows[name])
+            if options.modules:
+                modulefiles.write(project, name, options.modules)
+            if options.push:
+                push(project, name, options.push)
         except BadInput as error:
             failures.append(str(error))
     return list(dict.fromkeys(failures))
-
-
-def write_mirrors(mirrors: Sequence[str], folder: Path) -> str:
-    """A configuration scope that names mirrors; whoever names one on the command line trusts it, so no signature is asked for.
-
-    :raises BadInput: for a folder that does not exist.
-    """
-    rows = {}
-    for number, mirror in enumerate(mirrors):
-        url = mirror
-        if "://" not in mirror:
-            path = Path(mirror).expanduser().absolute()
-            if not path.is_dir():
-                raise BadInput(f"mirror {mirror} is not a folder; name a folder or URL that 'spack mirror create' or "
-                               "'spack buildcache push' has filled.")  # fmt: skip
-            url = path.as_uri()
-        rows[f"mpibench-{number}"] = {"url": url, "signed": False}
-    (folder / "mirrors.yaml").write_text(yaml.safe_dump({"mirrors": rows}))
-    return str(folder)
 
 
 def compute_stamp(project: Project, name: str) -> str:

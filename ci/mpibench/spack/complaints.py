@@ -73,9 +73,14 @@ ROWS = (
         "name one that has it with --mirror, or leave out --cache-only",
     ),
     Row(
+        r"(?:No default key available for signing|Multiple keys available for signing|No secret key|signing failed)",
+        "no key of Spack's keyring can sign",
+        "name one of 'spack gpg list --signing' with --key, or make one with 'spack gpg create NAME EMAIL'",
+    ),
+    Row(
         r"(?:verif|signature|gpg).*(?:fail|not|no )",
         "a build cache holds packages whose signature cannot be checked",
-        "trust its key with 'spack buildcache keys --install --trust', or name it with --mirror",
+        "name the file of the key that signed them with --trust",
     ),
     Row(
         r"All fetchers failed for spack-stage-(\S+?)(?:-\w{32})?$",

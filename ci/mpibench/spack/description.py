@@ -39,8 +39,8 @@ PROGRAMS: Mapping[str, tuple[str, str]] = {
 
 
 def name_of(lock: Lock) -> str:
-    """Name of the stack: ``openmpi-spack``."""
-    return f"{_provider(lock)[0].name}-{ORIGIN}"
+    """Name of the stack: ``openmpi-spack``; ``openmpi-cuda-spack`` where it is for device memory."""
+    return "-".join(filter(None, (_provider(lock)[0].name, lock.device, ORIGIN)))
 
 
 def providers() -> dict[str, tuple[Mpi, SpackPackage]]:

@@ -18,6 +18,8 @@ VERSIONS = (6, 7)
 #: Bundle whose dependencies make up one stack.
 SUITE = "mpibench-suite"
 FLAGS = ("cflags", "cppflags", "cxxflags", "fflags", "ldflags", "ldlibs")
+#: Kinds of device memory, as variants call them.
+DEVICES = ("cuda", "rocm")
 #: Languages as Spack's virtual packages call them.
 LANGUAGES = ("c", "cxx", "fortran")
 
@@ -103,6 +105,13 @@ class Lock:
         raise LockError(
             f"{self.path}: nothing in it provides MPI to {SUITE}; concretize it again with 'mpibench build --fresh'."
         )
+
+    @cached_property
+    def device(self) -> str:
+        """Kind of device memory that a benchmark of the stack can use (``cuda``, ``rocm``); empty for none."""
+        benchmarks = [self.nodes[edge.hash] for edge in self.suite.edges if "mpi" not in edge.virtuals]
+        options = {option for node in benchmarks for option in node.variants.values()}
+        return next((device for device in DEVICES if f"+{device}" in options), "")
 
     def find(self, name: str) -> LockedSpec | None:
         """A package that is in the stack when it runs; build tools are not looked at."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from reframe_tests.harness import yaml_file
 from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.vocabulary import BadInput
 
 from . import complaints
 from . import lock as lock_file
@@ -20,6 +21,8 @@ from .lock import Lock
 from .tool import Echo, Spack
 
 ENVIRONMENT = "spack.yaml"
+#: Folder of settings that all environments share.
+COMMON = "common"
 #: Lines of Spack 1.x's installer worth showing.
 PROGRESS = re.compile(
     r"==> (?:Installing (?P<new>\S+?)(?:-\w{32})?(?:\s|$)|Extracting (?P<cached>\S+?)(?:-\w{32})? from binary cache)"
@@ -69,8 +72,12 @@ class Project:
     def files(self, name: str) -> list[Path]:
         """Every Spack file a concretization follows from, the one that counts most first."""
         scope = sorted(self.scope.glob("*.yaml")) if self.scope else []
-        common = sorted((self.root / "environments" / "common").glob("*.yaml"))
-        return [*scope, self.folder(name) / ENVIRONMENT, *common]
+        shared = [path for folder in self.shared(name) for path in sorted(folder.glob("*.yaml"))]
+        return [*scope, self.folder(name) / ENVIRONMENT, *shared]
+
+    def shared(self, name: str) -> list[Path]:
+        """Folders of settings that an environment shares with others, the one that counts most first."""
+        return [self.folder(name).parent / folder for folder in list_shared(self.root, name)]
 
     def check_files(self, name: str) -> None:
         """Refuse a file that is not YAML; Spack names its first line, whatever line is wrong.
@@ -84,7 +91,8 @@ class Project:
         """The folder Spack works in, with the environment as it is now and the way to what it refers to."""
         folder = self.work(name)
         folder.mkdir(parents=True, exist_ok=True)
-        for link, target in ((folder.parent / "common", "../../../environments/common"), (self.place / "repo", "../../repo")):
+        links = {folder.parent / shared.name: f"../../../environments/{shared.name}" for shared in self.shared(name)}
+        for link, target in {**links, self.place / "repo": "../../repo"}.items():
             if not link.is_symlink():
                 link.symlink_to(target)
         text, copy = (self.folder(name) / ENVIRONMENT).read_text(), folder / ENVIRONMENT
@@ -92,11 +100,16 @@ class Project:
             copy.write_text(text)
         return folder
 
-    def run(self, name: str, what: str, *words: str, remedy: str = "", show: bool = False) -> str:
-        """Run Spack in an environment; see :meth:`tool.Spack.run`."""
+    def run(
+        self, name: str, what: str, *words: str, remedy: str = "", show: bool = False, scopes: tuple[str, ...] = ()
+    ) -> str:
+        """Run Spack in an environment; see :meth:`tool.Spack.run`.
+
+        :param scopes: folders of further configuration, which count more than all others.
+        """
         folder = self.prepare(name)
         return self.spack.run(
-            [*self.extra, "-e", str(folder), *words],
+            [*self.extra, *(word for scope in scopes for word in ("-C", scope)), "-e", str(folder), *words],
             log=self.log(name),
             what=f"{name}: {what}",
             echo=self.echo,
@@ -121,3 +134,18 @@ def _progress(name: str, line: str) -> str:
 def list_environments(root: Path = metadata.ROOT) -> list[str]:
     """Names of the environments Spack can build, in alphabetical order."""
     return [path.parent.name for path in sorted((root / "environments").glob(f"*/{ENVIRONMENT}"))]
+
+
+def list_shared(root: Path, name: str) -> list[str]:
+    """Names of the folders of settings that an environment includes, all beside its own; what the site has is none of them."""
+    try:
+        rows = yaml_file.read(root / "environments" / name / ENVIRONMENT)["spack"]["include"]
+    except (BadInput, KeyError, TypeError):
+        rows = ()  # said when the files are checked, or by Spack
+    found = [Path(row).name for row in rows if isinstance(row, str)]
+    return found or [COMMON]
+
+
+def list_by_default(root: Path = metadata.ROOT) -> list[str]:
+    """Names of the environments that are built when none is named: those that need no device."""
+    return [name for name in list_environments(root) if list_shared(root, name) == [COMMON]]

@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
-from . import complaints, tool
+from . import complaints, curation, description, tool
 from .project import Project
 from .tool import Echo
 
@@ -27,12 +27,6 @@ from .tool import Echo
 SCOPE = "MPIBENCH_SPACK_SCOPE"
 FILE = "packages.yaml"
 HEAD = "# What this site has, for Spack; begun by 'mpibench build --find'.\npackages:\n"
-#: Tools of builds that every distribution has, so that no stack builds them first. MPIs are left out: two of them below one
-#: prefix (Debian's /usr) are distinguished by a person; and Python, whose first on PATH is often a shim for several.
-BUILD_TOOLS = (
-    "autoconf", "automake", "bison", "cmake", "diffutils", "findutils", "flex", "gettext", "gmake", "libtool", "m4",
-    "ninja", "perl", "pkgconf", "tar", "texinfo",
-)  # fmt: skip
 
 
 def choose(system: str | None, root: Path, environ: Mapping[str, str] = os.environ) -> Path:
@@ -70,10 +64,10 @@ def write_found(
     environ: Mapping[str, str] = os.environ,
     echo: Echo = print,
 ) -> Path:
-    """Have Spack look for compilers and build tools and add what it finds to the site's scope; the file.
+    """Have Spack look for compilers, build tools, MPIs and libraries, and add what can be used to the site's scope; the file.
 
     Spack writes into a scope that is thrown away, because it never writes to one named with ``-C`` and drops the comments of
-    a file it writes to. What stands in the site's file stays as it is.
+    a file it writes to. What stands in the site's file stays as it is; what is unusable is left out, with the reason.
 
     :raises BadInput: when Spack fails, or something found has no place in the file that is there.
     """
@@ -82,33 +76,46 @@ def write_found(
     path, log = place / FILE, root / "results" / "spack" / "find.log"
     read_externals(path)  # refuses a damaged file before the search
     there = read(path)
+    mpis = tuple(description.providers())
+    kept, dropped = curation.curate(_search(spack, place, mpis, log, echo), root, mpis)
+    for row, reason in dropped:
+        echo(f"left out {row}: {reason}")
+    for settings in kept.values():
+        for entry in settings["externals"]:
+            echo(f"found {entry['spec']} ({entry.get('prefix', 'a module')})")
+    # The site has had its say on a package that is in its file; but without a compiler there is nothing to build with.
+    searched = {*curation.BUILD_TOOLS, *curation.SITE_SOFTWARE, *mpis}
+    said = {name for name, settings in there.items() if name in kept and (name in searched or settings.get("externals"))}
+    if said:
+        echo(f"{path} has entries for {', '.join(sorted(said))}, which stay as they are")
+    added = {name: settings for name, settings in kept.items() if name not in said}
+    if added:
+        add(path, added)
+    for name in sorted(added.keys() & set(mpis)):
+        echo(f"{name}: its stack is built on this one; without the entry Spack builds an {name} of its own")
+    echo(f"{path}: {', '.join(sorted(added))} added" if added else f"nothing to add to {path} (log: {log})")
+    return path
+
+
+def _search(spack: tool.Spack, place: Path, mpis: Sequence[str], log: Path, echo: Echo) -> dict[str, Any]:
+    """What Spack finds, by package, as it writes it; empty lists where it knew all it found already."""
     known = ("-C", str(place)) if place.is_dir() else ()
+    wanted = {
+        "compilers": ("compiler", "find"),
+        "build tools, MPIs and libraries": ("external", "find"),
+    }
+    names = (*curation.BUILD_TOOLS, *curation.SITE_SOFTWARE, *mpis)
     with tempfile.TemporaryDirectory(prefix="mpibench-find-") as made:
         for name in ("user", "system"):
             (Path(made) / name).mkdir()
         inside = {key: value for key, value in spack.environ.items() if key not in tool.ISOLATED}
         inside |= {"SPACK_USER_CONFIG_PATH": f"{made}/user", "SPACK_SYSTEM_CONFIG_PATH": f"{made}/system"}
         looking = replace(spack, environ=inside)
-        for what, words in (("compilers", ("compiler", "find")), ("build tools", ("external", "find"))):
-            command = [*known, *words, "--scope", "user", *(BUILD_TOOLS if what == "build tools" else ())]
+        for what, words in wanted.items():
+            command = [*known, *words, "--scope", "user", *(names if words[0] == "external" else ())]
             looking.run(command, log=log, what=f"looking for {what}", echo=echo)
-        written = Path(made) / "user" / FILE
-        rows = read(written)
-    # Spack leaves an empty list where it knew all it found.
-    found = {name: settings for name, settings in rows.items() if settings.get("externals")}
-    for settings in found.values():
-        for row in settings["externals"]:
-            echo(f"found {row['spec']} ({row.get('prefix', 'a module')})")
-    # The site has had its say on a package that is in its file; but without a compiler there is nothing to build with.
-    kept = {name for name, settings in there.items() if name in found and (name in BUILD_TOOLS or settings.get("externals"))}
-    if kept:
-        echo(f"{path} has entries for {', '.join(sorted(kept))}, which stay as they are")
-    added = {name: settings for name, settings in found.items() if name not in kept}
-    if added:
-        add(path, added)
-    echo(f"{path}: {', '.join(sorted(added))} added" if added else f"nothing to add to {path} (log: {log})")
-    return path
-
+        rows = read(Path(made) / "user" / FILE)
+    return {name: settings for name, settings in rows.items() if settings.get("externals")}
 
 def add(path: Path, found: Mapping[str, Any]) -> None:
     """Add packages to a ``packages.yaml``, at its end and as text, so that what a person wrote stays to the letter.

@@ -15,8 +15,9 @@ import pytest
 import yaml
 
 from mpibench import cli
-from mpibench.spack import build, scope, tool
+from mpibench.spack import build, curation, scope, tool
 from reframe_tests.harness.vocabulary import BadInput
+from spack_sites import copy_environments
 
 
 @dataclass
@@ -59,11 +60,7 @@ def newcomer(spack: tool.Spack, root: Path, tmp_path: Path) -> Newcomer:
         (own / name).symlink_to(real / name)
     shutil.copytree(real / "etc", own / "etc", ignore=lambda folder, names: [] if "defaults" in folder else ["packages.yaml"])
     top = tmp_path / "checkout"
-    for name in (*build.list_environments(root), "common"):
-        folder = top / "environments" / name
-        folder.mkdir(parents=True)
-        for path in (root / "environments" / name).glob("*.yaml"):
-            shutil.copy(path, folder)
+    copy_environments(root, top)
     (top / "repo").symlink_to(root / "repo")
     shutil.copytree(root / "site_configs" / "generic", top / "site_configs" / "generic", ignore=shutil.ignore_patterns("spack"))
     environ = {key: value for key, value in os.environ.items() if key != scope.SCOPE}
@@ -89,7 +86,13 @@ def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
     assert {"c", "cxx", "fortran"} <= set(gcc["extra_attributes"]["compilers"])
     found = scope.read_externals(path)
     assert {"gmake", "perl"} & set(found), "no stack has to build make and perl"
-    assert not {"openmpi", "mpich", "python"} & set(found)
+    entries = [(name, row) for name, settings in scope.read(path).items() for row in settings.get("externals") or ()]
+    for name, row in entries:
+        assert not curation.judge(curation.Found(name, row), newcomer.root), row
+    assert "mpi" not in scope.read(path), "no virtual package is closed"
+    if shutil.which("mpirun.openmpi") and shutil.which("mpirun.mpich"):
+        assert not {"openmpi", "mpich"} & set(found), "Debian's two share a prefix"
+        assert any("folder of links" in line for line in newcomer.said if line.startswith("left out openmpi@"))
 
     project = build.Project(newcomer.root, tool.find({**newcomer.environ, scope.SCOPE: str(path.parent)}), path.parent, print)
     assert scope.check_compiler(project, "openmpi"), "the sentence does not come again"
@@ -174,9 +177,10 @@ def test_a_scope_that_is_no_packages_yaml_is_refused(tmp_path: Path) -> None:
             scope.read_externals(path)
 
 
-def test_the_example_is_one_that_spack_takes(root: Path, spack: tool.Spack) -> None:
-    folder = root / "site_configs" / "template" / "spack"
-    assert set(scope.read_externals(folder / scope.FILE)) == {"openmpi", "mpich", "intel-oneapi-mpi", "slurm"}
+@pytest.mark.parametrize("name", ["debian12", "el9", "cray_ex"])
+def test_an_example_is_one_that_spack_takes(root: Path, spack: tool.Spack, name: str) -> None:
+    folder = root / "site_configs" / "template" / "spack" / name
+    prefix = yaml.safe_load((folder / scope.FILE).read_text())["packages"]["slurm"]["externals"][0]["spec"]
     done = subprocess.run(
         [spack.program, "-C", str(folder), "config", "get", "packages"],
         env=dict(spack.environ),
@@ -184,4 +188,8 @@ def test_the_example_is_one_that_spack_takes(root: Path, spack: tool.Spack) -> N
         capture_output=True,
         timeout=1200,
     )
-    assert done.returncode == 0 and "/opt/mpi/mpich" in done.stdout, done.stderr
+    assert done.returncode == 0 and prefix in done.stdout, done.stderr
+    audited = subprocess.run(
+        [spack.program, "-C", str(folder), "audit", "configs"], env=dict(spack.environ), text=True, capture_output=True, timeout=1200
+    )
+    assert audited.returncode == 0, audited.stdout + audited.stderr

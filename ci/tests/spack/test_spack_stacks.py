@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -23,27 +22,9 @@ from mpibench.spack import build, consistency, lock, tool
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
+from spack_sites import SCOPE, copy_project, overriding
 
 MPIS = {"openmpi": "openmpi-spack", "mpich": "mpich-spack", "intel-oneapi-mpi": "intelmpi-spack", "mvapich2": "mvapich2-spack"}
-#: In front of the site's own settings: the OSU release whose sources a machine without a network can have, and the network
-#: libraries of a distribution in place of the pinned ones.
-SCOPE = {
-    "packages": {
-        "osu-micro-benchmarks": {"require:": ["@=7.5", 'cflags="-O2" cxxflags="-O2"']},
-        "ucx": {"require:": ["@1.13:"]},
-        "libfabric": {"require:": ["@1.17:"]},
-        "hwloc": {"require:": ["@2.9:"]},
-        # Without InfiniBand: MVAPICH2 over TCP and shared memory.
-        "mvapich2": {"require": ["fabrics=nemesis process_managers=hydra"]},
-    }
-}
-
-
-def overriding(scope: dict[str, Any]) -> str:
-    """A Spack file; a key that ends with a colon replaces what scopes below it say (``require::``)."""
-    return re.sub(r"'(\w+:)':", r"\1:", yaml.safe_dump(scope))
-
-
 @pytest.fixture(scope="module")
 def spack() -> tool.Spack:
     try:
@@ -55,22 +36,7 @@ def spack() -> tool.Spack:
 @pytest.fixture(scope="module")
 def place(spack: tool.Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A copy of the project, whose environments are built apart from the user's own; Spack's store is the machine's."""
-    top = tmp_path_factory.mktemp("spack")
-    environments = top / "environments"
-    for name in (*build.list_environments(root), "common"):
-        (environments / name).mkdir(parents=True)
-        for path in (root / "environments" / name).glob("*.yaml"):
-            shutil.copy(path, environments / name)
-    shutil.copy(root / "environments" / "stack.schema.json", environments)
-    for name in ("site_configs", "reframe_tests"):
-        shutil.copytree(root / name, top / name, ignore=shutil.ignore_patterns("__pycache__"))
-    if (root / "results" / "recorder").is_dir():  # else it is compiled on first use
-        shutil.copytree(root / "results" / "recorder", top / "results" / "recorder")
-    (top / "repo").symlink_to(root / "repo")
-    scope = top / "site_configs" / "generic" / "spack"
-    scope.mkdir(exist_ok=True)
-    (scope / "packages.yaml").write_text(overriding(SCOPE))
-    yield top
+    yield copy_project(root, tmp_path_factory.mktemp("spack"), {"packages.yaml": overriding(SCOPE)})
 
 
 @pytest.fixture(scope="module")

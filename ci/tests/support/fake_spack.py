@@ -22,10 +22,13 @@ options = {}
 while words and words[0] in ("-e", "-C"):
     options[words[0]] = words[1]
     words = words[2:]
-environment = Path(options["-e"])
-command = " ".join(words[:2]) if words[0] in ("config", "test") else words[0]
+environment = Path(options.get("-e", "none"))
+command = " ".join(words[:2]) if words[0] in ("config", "test", "buildcache", "gpg", "module") else words[0]
 with state.with_name("journal").open("a") as journal:
-    settings = {name: os.environ.get(name, "") for name in ("MPIBENCH_SPACK_SCOPE", "SPACK_DISABLE_LOCAL_CONFIG")}
+    names = ("MPIBENCH_SPACK_SCOPE", "SPACK_DISABLE_LOCAL_CONFIG", "SPACK_GNUPGHOME")
+    settings = {name: os.environ.get(name, "") for name in names}
+    scope = Path(options.get("-C", "/none"))
+    settings["scope"] = {path.name: path.read_text() for path in scope.glob("*.yaml")}
     row = {"stack": environment.name, "command": command, "words": words, "lock": (environment / "spack.lock").exists()}
     journal.write(json.dumps({**row, **options, **settings}) + "\n")
 

@@ -19,7 +19,9 @@ from reframe_tests.harness.stacks import metadata
 ENVIRONMENTS = metadata.ROOT / "environments"
 SCHEMA = jsonschema.Draft202012Validator(json.loads((ENVIRONMENTS / "spack.schema.json").read_text()))
 STACKS = ("intel-oneapi-mpi", "mpich", "mvapich", "mvapich2", "openmpi")
-FILES = sorted([*ENVIRONMENTS.glob("*/spack.yaml"), *ENVIRONMENTS.glob("common/*.yaml")])
+#: Environments for device memory -> the MPI, and the folder with what they need beyond the others.
+DEVICES = {"openmpi-cuda": ("openmpi", "common-cuda"), "openmpi-rocm": ("openmpi", "common-rocm")}
+FILES = sorted([*ENVIRONMENTS.glob("*/spack.yaml"), *ENVIRONMENTS.glob("common*/*.yaml")])
 
 
 def load(name: str) -> dict[str, Any]:
@@ -27,7 +29,8 @@ def load(name: str) -> dict[str, Any]:
 
 
 def test_there_is_an_environment_for_each_mpi() -> None:
-    assert tuple(build.list_environments()) == STACKS
+    assert tuple(build.list_by_default()) == STACKS
+    assert set(build.list_environments()) == {*STACKS, *DEVICES}
     assert {description.providers()[name][0].name for name in STACKS} <= set(registry.names())
     assert set(description.providers()) == set(STACKS)
 
@@ -48,6 +51,20 @@ def test_stacks_differ_in_their_mpi_and_in_nothing_else(name: str) -> None:
     assert deprecated is None or name == "mvapich2"
     other.pop("specs")
     assert document == other
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_stack_for_devices_is_that_of_its_mpi_with_a_variant(name: str) -> None:
+    mpi, folder = DEVICES[name]
+    document, other = load(f"{name}/spack.yaml")["spack"], load(f"{mpi}/spack.yaml")["spack"]
+    assert document["include"][1:] == [f"../{folder}", "../common"]
+    document["include"].remove(f"../{folder}")
+    assert document == other
+    device = name.split("-")[1]
+    packages = load(f"{folder}/packages.yaml")["packages"]
+    variants = {package: settings["require"] for package, settings in packages.items() if "require" in settings}
+    assert set(variants) >= {mpi, "ucx", "osu-micro-benchmarks"} and set(map(tuple, variants.values())) == {(f"+{device}",)}
+    assert all(settings == {"buildable": False} for package, settings in packages.items() if package not in variants)
 
 
 def change(document: dict[str, Any], keys: tuple[str, ...], value: Any) -> dict[str, Any]:
@@ -104,6 +121,13 @@ def test_a_pin_is_one_version() -> None:
     for name, settings in load(COMMON)["packages"].items():
         for spec in (*settings.get("require", ()), *settings.get("prefer", ())):
             assert not re.search(r"@(?!=)", spec), f"{name}: {spec}"
+
+
+def test_what_no_mpi_uses_is_not_built() -> None:
+    packages = load(COMMON)["packages"]
+    assert packages["libevent"]["require"] == ["~openssl"] and "~libxml2" in packages["hwloc"]["require"][0].split()
+    # Preferred and not required: an external is what it is, and Spack would build another beside it.
+    assert packages["rdma-core"] == {"prefer": ["~man_pages ~pyverbs"]}
 
 
 def test_an_mpi_brings_no_batch_system_of_its_own() -> None:

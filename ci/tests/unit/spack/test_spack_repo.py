@@ -10,12 +10,16 @@ import pytest
 import yaml
 
 import spack_recorder
+from reframe_tests.harness.stacks import metadata
 from spack_recorder import RECIPES, REPO
 
 #: Where sources may come from: the projects themselves.
 UPSTREAM = re.compile(
-    r"https://(github\.com/(intel/mpi-benchmarks|linux-rdma/perftest|netbench/GPCNET)|mvapich\.cse\.ohio-state\.edu)([/.]|$)"
+    r"https://(github\.com/(intel/mpi-benchmarks|linux-rdma/perftest|netbench/GPCNET)|mvapich\.cse\.ohio-state\.edu|"
+    r"pola\.rs|reframe-hpc\.readthedocs\.io|files\.pythonhosted\.org/packages)([/.]|$)"
 )
+#: Packages without sources: a bundle, and what is installed from the checkout its recipe lies in.
+SOURCELESS = ("mpibench", "mpibench-suite")
 
 each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 
@@ -25,11 +29,16 @@ def test_the_repository_has_what_the_project_needs() -> None:
     assert set(RECIPES) == {
         "gpcnet",
         "intel-mpi-benchmarks",
+        "mpibench",
         "mpibench-suite",
         "mvapich",
         "mvapich2",
         "osu-micro-benchmarks",
         "perftest",
+        "py-polars",
+        "py-polars-runtime-32",
+        "py-tabulate",
+        "reframe",
     }
 
 
@@ -40,7 +49,7 @@ def test_imports_are_named_and_spacks_own(recipe: spack_recorder.Recipe) -> None
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             assert [alias.name for alias in node.names] != ["*"]
-            assert re.match(r"(spack\.package|spack_repo\.(builtin|mpibench)\..+|pathlib|typing)$", node.module or "")
+            assert re.match(r"(spack\.package|spack_repo\.(builtin|mpibench)\..+|pathlib|platform|typing)$", node.module or "")
         assert not isinstance(node, ast.Import)
 
 
@@ -54,8 +63,8 @@ def test_nobody_is_named_who_is_no_account(recipe: spack_recorder.Recipe) -> Non
 def test_versions_are_verifiable(recipe: spack_recorder.Recipe) -> None:
     rows = recipe.of("version")
     sums = [named.get("sha256", named.get("commit", "")) for _, named in rows]
-    if recipe.name == "mpibench-suite":
-        assert rows and sums == [""]  # a bundle has no sources
+    if recipe.name in SOURCELESS:
+        assert rows and sums == [""]
         return
     assert all(re.fullmatch(r"[0-9a-f]{64}|[0-9a-f]{40}", digest) for digest in sums)
     assert len(set(sums)) == len(sums)
@@ -149,3 +158,31 @@ def test_the_suite_builds_every_program_the_tests_run() -> None:
     built = {program for name, (program, _, _) in IMB.items() if f"+{name}" in asked}
     needs_more = {program for program, _, by_default in IMB.values() if not by_default}
     assert used and used - needs_more <= built and not needs_more & built
+
+
+def requirements(text: str) -> dict[str, str]:
+    """Names and lower bounds of Python requirements, as pyproject.toml has them."""
+    found = (re.match(r"([A-Za-z0-9._-]+?)(?:-hpc)?>=([0-9.]+)", row) for row in re.findall(r'(?m)^ +"([^"]+)",', text))
+    return {row[1].lower().replace("_", "-"): row[2] for row in found if row}
+
+
+def test_the_projects_recipe_asks_for_what_the_project_declares() -> None:
+    """And in no older version; ReFrame is a package of its own name there, the others begin with py-."""
+    recipe = RECIPES["mpibench"]
+    document = (metadata.ROOT / "pyproject.toml").read_text()
+    declared = requirements(document[document.index("dependencies = [") : document.index("[project.optional")])
+    asked = {words[0] for words, _ in recipe.of("depends_on")}
+    bounds = {spec.split("@")[0].removeprefix("py-"): re.split("[: ]", spec.split("@")[1])[0] for spec in asked if "@" in spec}
+    assert len(declared) == 10
+    assert {name: bounds.get(name) for name in declared} == declared
+    assert recipe.of("version")[0][0] == (re.search(r'(?m)^version = "(.+)"', document)[1],)  # type: ignore[index]
+
+
+def test_what_is_pinned_by_pip_is_the_same_file_in_a_recipe() -> None:
+    """One checksum for one file, whoever fetches it."""
+    locked = (metadata.ROOT / "requirements.lock").read_text()
+    for name in ("py-polars", "py-polars-runtime-32", "py-tabulate", "reframe"):
+        pinned = {"reframe": "reframe-hpc"}.get(name, name.removeprefix("py-"))
+        for (version,), named in RECIPES[name].of("version"):
+            entry = re.search(rf"(?m)^{pinned}=={re.escape(version)}(?s:.*?)^    # via", locked)
+            assert entry and named["sha256"] in entry[0], f"{name} {version}"

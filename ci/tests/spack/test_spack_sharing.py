@@ -1,0 +1,163 @@
+"""With Spack: a built stack is signed, pushed, taken from the cache into another store, and entered again by its modules.
+
+Skipped, by name, where there is no Spack, no GnuPG, or no Open MPI of the site's own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+import module_systems
+from mpibench.spack import build, cache, lock, modulefiles, tool
+from mpibench.stacks import probe, system
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.modules import Module
+from reframe_tests.harness.vocabulary import BadInput
+from spack_sites import SCOPE, copy_project, overriding
+
+NAME = "openmpi"
+#: Long enough for the path of any other store to fit in its place.
+PADDED = 160
+
+
+@pytest.fixture(scope="module")
+def spack() -> tool.Spack:
+    try:
+        return tool.find()
+    except BadInput as error:
+        pytest.skip(f"[spack] no Spack to build with: {error}")
+
+
+@pytest.fixture(scope="module")
+def make(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A copy of the project with a Spack store of its own."""
+
+    def call(name: str) -> Path:
+        top = tmp_path_factory.mktemp(name)
+        store = {"config": {"install_tree": {"root": str(top / "store"), "padded_length": PADDED}}}
+        return copy_project(root, top, {"packages.yaml": overriding(SCOPE), "config.yaml": yaml.safe_dump(store)})
+
+    return call
+
+
+def run(place: Path, environ: dict[str, str] | None = None, **options: object) -> list[str]:
+    """``mpibench build openmpi``; the sentences with which it failed."""
+    inside = {key: value for key, value in os.environ.items() if key != build.SCOPE} | (environ or {})
+    words = build.BuildOptions(skip_tests=True, **options)  # type: ignore[arg-type]
+    return build.build([NAME], words, system="generic", root=place, environ=inside, echo=print)
+
+
+@pytest.fixture(scope="module")
+def built(spack: tool.Spack, make: Callable[[str], Path]) -> Path:
+    """A project with its stack of the site's own Open MPI."""
+    place = make("built")
+    project = build.Project(place, spack, None, lambda line: None)
+    text = project.run(NAME, "reading its configuration", "config", "get", "packages")
+    if not yaml.safe_load(text[text.index("packages:") :])["packages"].get(NAME, {}).get("externals"):
+        pytest.skip(f"[spack] {NAME} is none of the site's own, and this test builds no MPI")
+    sentences = run(place)
+    if any("no network" in sentence for sentence in sentences):
+        pytest.skip(f"[spack] {sentences[0]}")
+    assert sentences == []
+    return place
+
+
+# ---- build cache ----
+
+
+@pytest.fixture(scope="module")
+def keys(spack: tool.Spack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """Two signing keys by their e-mail: each with its keyring's folder, which has its public half."""
+    if not shutil.which("gpg"):
+        pytest.skip("[spack] no gpg (Debian's gnupg) to sign with")
+    found = {}
+    for name in ("site", "other"):
+        ring = tmp_path_factory.mktemp(name)
+        ring.chmod(0o700)
+        environ = {**spack.environ, cache.KEYRING: str(ring)}
+        for words in (["create", name, f"{name}@example.org"], ["export", str(ring / "key.pub"), f"{name}@example.org"]):
+            done = subprocess.run([spack.program, "gpg", *words], env=environ, capture_output=True, text=True, timeout=600)
+            assert done.returncode == 0, done.stdout + done.stderr
+        found[name] = ring
+    yield found
+    for ring in found.values():
+        subprocess.run(["gpgconf", "--homedir", str(ring), "--kill", "all"], check=False, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def pushed(built: Path, keys: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cache") / "stacks"
+    wanted = cache.Push(str(folder), "site@example.org")
+    assert run(built, {cache.KEYRING: str(keys["site"])}, push=wanted) == []
+    return folder
+
+
+def test_a_signed_stack_is_taken_into_another_store_and_runs(
+    built: Path, pushed: Path, keys: dict[str, Path], make: Callable[[str], Path]
+) -> None:
+    place = make("taken")
+    assert run(place, mirrors=(str(pushed),), trust=(str(keys["site"] / "key.pub"),), cache_only=True) == []
+    path = place / "environments" / NAME / "stack.json"
+    taken, first = metadata.read(path), metadata.read(built / "environments" / NAME / "stack.json")
+    assert taken.lock_hash == first.lock_hash and set(taken.binaries) == set(first.binaries)
+    program = taken.binaries["osu_latency"]
+    assert Path(program).is_relative_to(place / "store"), "relocated, and not the one it was made from"
+    command = [*taken.mpirun, "-np", "2", *probe.oversubscribe(taken), program, "-m", "8:8", "-i", "10", "-x", "1"]
+    status, output = probe.run_inside(taken, command, limit_s=120)
+    assert status == 0 and "# OSU MPI Latency Test" in output, output[-2000:]
+    log = (place / "results" / "spack" / f"{NAME}.log").read_text()
+    assert "Executing phase" not in log, "nothing was compiled"
+    assert json_of(built) == json_of(place), "the lock file lies beside each"
+
+
+def json_of(place: Path) -> set[str]:
+    return set(lock.read(place / "environments" / NAME / lock.LOCK).nodes)
+
+
+def test_what_another_key_has_signed_is_not_taken(pushed: Path, keys: dict[str, Path], make: Callable[[str], Path]) -> None:
+    place = make("refused")
+    [sentence] = run(place, mirrors=(str(pushed),), trust=(str(keys["other"] / "key.pub"),), cache_only=True)
+    assert "no build cache has" in sentence or "signature cannot be checked" in sentence, sentence
+    assert not (place / "environments" / NAME / "stack.json").exists()
+
+
+def test_a_key_that_is_not_there_is_one_sentence(built: Path, keys: dict[str, Path], tmp_path: Path) -> None:
+    wanted = cache.Push(str(tmp_path / "cache"), "nobody@example.org")
+    [sentence] = run(built, {cache.KEYRING: str(keys["site"])}, push=wanted)
+    assert "no key of Spack's keyring can sign; name one of 'spack gpg list --signing' with --key" in sentence
+    assert "\n" not in sentence
+
+
+# ---- modules ----
+
+
+@pytest.mark.parametrize("kind", module_systems.KINDS)
+def test_a_built_stack_is_entered_again_by_its_modules(
+    built: Path, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = module_systems.set_up(kind, tmp_path / "site")
+    folder = built / "modules"
+    if not folder.exists():
+        assert run(built, modules=folder) == []
+    module_systems.enter(there, monkeypatch)
+    path = modulefiles.module_path(folder, "lmod" if kind == "lmod" else "tcl")
+    found = lock.read(built / "environments" / NAME / lock.LOCK)
+    name = modulefiles.module_of(found)
+    listed = {str(file.relative_to(path)).removesuffix(".lua") for file in path.rglob("*") if file.is_file()}
+    assert name in listed and len(listed) == len(modulefiles.list_packages(found)), "nothing else of the store"
+    stack = system.add(
+        "", entered=[Module(name, path=str(path))], modules_system=there.kind, root=tmp_path / "project", say=print
+    )
+    first = metadata.read(built / "environments" / NAME / "stack.json")
+    assert (stack.mpi, stack.mpi_version, stack.library) == (first.mpi, first.mpi_version, first.library)
+    assert set(stack.binaries) == set(first.binaries)
+    for program, path_there in stack.binaries.items():
+        assert Path(path_there).resolve() == Path(first.binaries[program]).resolve()
+    assert {each.name for each in stack.loaded.loaded} == listed

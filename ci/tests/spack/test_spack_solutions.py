@@ -1,0 +1,92 @@
+"""With Spack: what cannot be built here is solved at least, on stand-ins: a Cray's MPI, stacks for device memory, a login node."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mpibench.spack import build, lock, tool
+from reframe_tests.harness.vocabulary import BadInput
+from spack_sites import copy_project
+
+#: What a site with devices has, by environment.
+DEVICES: dict[str, dict[str, str]] = {
+    "openmpi-cuda": {"cuda": "12.9.1"},
+    "openmpi-rocm": {"hip": "6.4.3", "hsa-rocr-dev": "6.4.3", "llvm-amdgpu": "6.4.3", "rocm-smi-lib": "6.4.3"},
+}
+
+
+@pytest.fixture(scope="module")
+def spack() -> tool.Spack:
+    try:
+        return tool.find()
+    except BadInput as error:
+        pytest.skip(f"[spack] no Spack to solve with: {error}")
+
+
+def dry_run(top: Path, *names: str) -> list[str]:
+    environ = {key: value for key, value in os.environ.items() if key != build.SCOPE}
+    options = build.BuildOptions(concretize_only=True)
+    return build.build(names, options, system="generic", root=top, environ=environ, echo=print)
+
+
+def stand_ins(rows: dict[str, str]) -> dict[str, Any]:
+    return {
+        name: {"externals": [{"spec": f"{name}@{version}", "prefix": f"/stand-in/{name}"}], "buildable": False}
+        for name, version in rows.items()
+    }
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(
+    spack: tool.Spack, root: Path, tmp_path: Path, name: str
+) -> None:
+    # The MPI is Spack's own: one of the site's has device memory or has it not.
+    packages = {"openmpi": {"externals:": [], "buildable": True}, **stand_ins(DEVICES[name])}
+    text = yaml.safe_dump({"packages": packages}).replace("'externals:':", "externals::")
+    top = copy_project(root, tmp_path / "site", {"packages.yaml": text})
+    assert dry_run(top, name) == []
+    found = lock.read(top / "results" / "spack" / "environments" / name / lock.LOCK)
+    device = name.split("-")[1]
+    assert found.device == device and found.mpi.name == "openmpi" and not found.mpi.external
+    for package in ("openmpi", "ucx", "osu-micro-benchmarks"):
+        node = found.find(package)
+        assert node and f"+{device}" in node.options.split(), package
+    built = {node.name for node in found.nodes.values() if not node.external}
+    assert not built & {"slurm", "krb5", "openssl", "cuda", "hip", "llvm-amdgpu", *DEVICES[name]}, "the site has them, or none is needed"
+
+
+def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(spack: tool.Spack, root: Path, tmp_path: Path) -> None:
+    packages = {"openmpi": {"externals:": [], "buildable": True}}
+    text = yaml.safe_dump({"packages": packages}).replace("'externals:':", "externals::")
+    top = copy_project(root, tmp_path / "site", {"packages.yaml": text})
+    [sentence] = dry_run(top, "openmpi-cuda")
+    assert "cuda" in sentence and "\n" not in sentence, sentence
+
+
+@pytest.mark.parametrize("name", ["openmpi", "mpich"])
+def test_the_example_of_a_cray_has_solutions_on_the_vendors_libfabric(
+    spack: tool.Spack, root: Path, tmp_path: Path, name: str
+) -> None:
+    scope = root / "site_configs" / "template" / "spack" / "cray_ex" / "packages.yaml"
+    # Its compiler is not on this machine, so that this machine's takes its place.
+    document = yaml.safe_load(scope.read_text())
+    del document["packages"]["gcc"]
+    del document["packages"]["perl"]
+    document["packages"].setdefault(name, {})["externals:"] = []
+    document["packages"][name]["buildable"] = True
+    text = yaml.safe_dump(document)
+    for key in ("require", "externals"):
+        text = text.replace(f"'{key}:':", f"{key}::")
+    top = copy_project(root, tmp_path / "site", {"packages.yaml": text})
+    assert dry_run(top, name) == []
+    found = lock.read(top / "results" / "spack" / "environments" / name / lock.LOCK)
+    libfabric = found.find("libfabric")
+    assert libfabric and libfabric.external == "/opt/cray/libfabric/1.20.1" and "cxi" in libfabric.variants["fabrics"]
+    assert not found.mpi.external
+    slurm = found.find("slurm")
+    assert slurm is None or slurm.external

@@ -1,0 +1,135 @@
+"""What of Spack's findings gets into a site's scope, and the reason why the rest does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpibench.spack import curation
+
+MPIS = ("openmpi", "mpich", "intel-oneapi-mpi")
+
+
+class Machine:
+    """A root with installations, and what Spack finds in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.checkout = root, root / "srv" / "mpibench"
+        self.found: dict[str, dict[str, Any]] = {}
+
+    def have(self, spec: str, prefix: str, *files: str, **entry: Any) -> None:
+        for name in files:
+            path = self.root / prefix / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("#!/bin/sh\n")
+            path.chmod(0o755)
+        (self.root / prefix).mkdir(parents=True, exist_ok=True)
+        row = {"spec": spec, "prefix": str(self.root / prefix), **entry}
+        self.found.setdefault(spec.split("@")[0], {"externals": []})["externals"].append(row)
+
+    def curate(self) -> tuple[dict[str, list[str]], dict[str, str]]:
+        """Specs that are kept, and the reasons of those that are not."""
+        kept, dropped = curation.curate(self.found, self.checkout, MPIS)
+        self.kept = kept
+        specs = {name: [row["spec"] for row in settings["externals"]] for name, settings in kept.items()}
+        return specs, {row.entry["spec"]: reason for row, reason in dropped}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_what_a_distribution_has_is_kept_as_it_was_found(machine: Machine) -> None:
+    machine.have("cmake@3.25.1", "usr", "bin/cmake")
+    machine.have("openssl@3.0.17", "usr", "include/openssl/ssl.h")
+    machine.have("curl@7.88.1", "usr", "include/x86_64-linux-gnu/curl/curl.h")
+    machine.have("python@3.11.2", "usr", "include/python3.11/Python.h")
+    machine.have("slurm@22.05.8", "usr")
+    kept, dropped = machine.curate()
+    assert set(kept) == {"cmake", "openssl", "curl", "python", "slurm"} and not dropped
+    assert all("buildable" not in settings for settings in machine.kept.values()), "Spack may build another where one does not fit"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "mark", "said"),
+    [
+        ("root/.pyenv", "", "it lies in .pyenv, where a version manager keeps"),
+        ("opt/pyenv/shims", "", "it lies in shims, where a version manager keeps"),
+        ("opt/tools", "pyvenv.cfg", "it is a Python environment"),
+        ("opt/forge", "conda-meta/history", "it is a Conda environment"),
+        ("srv/mpibench/environments/wheels/mpich", "", "it belongs to this project"),
+    ],
+)
+def test_what_chooses_comes_and_goes_or_is_the_projects_own_is_left_out(
+    machine: Machine, prefix: str, mark: str, said: str
+) -> None:
+    machine.have("python@3.11.7", prefix, "include/python3.11/Python.h", *filter(None, [mark]))
+    kept, dropped = machine.curate()
+    assert not kept and said in dropped["python@3.11.7"]
+
+
+def test_a_link_into_the_checkout_is_the_projects_own_as_well(machine: Machine) -> None:
+    machine.have("mpich@4.3.2", "srv/mpibench/mpich", "bin/mpicc")
+    (machine.root / "opt").mkdir()
+    (machine.root / "opt" / "mpich").symlink_to(machine.root / "srv/mpibench/mpich")
+    machine.found["mpich"]["externals"][0]["prefix"] = str(machine.root / "opt/mpich")
+    assert "it belongs to this project" in machine.curate()[1]["mpich@4.3.2"]
+
+
+def test_a_compiler_whose_program_lies_in_such_a_place_is_left_out(machine: Machine) -> None:
+    compilers = {"c": str(machine.root / "opt/tools/bin/gcc")}
+    machine.have("gcc@13.1.0", "usr", extra_attributes={"compilers": compilers})
+    machine.have("cmake@3.30", "opt/tools", "pyvenv.cfg")
+    assert "it is a Python environment" in machine.curate()[1]["gcc@13.1.0"]
+
+
+@pytest.mark.parametrize(("package", "header"), [row for row in curation.SITE_SOFTWARE.items() if row[1]])
+def test_a_library_without_its_headers_is_left_out(machine: Machine, package: str, header: str) -> None:
+    machine.have(f"{package}@1.0", "usr")
+    kept, dropped = machine.curate()
+    assert not kept and f"has no {header}" in dropped[f"{package}@1.0"]
+    machine.have(f"{package}@1.0", "usr", f"include/{header}")
+    assert machine.curate()[0] == {package: [f"{package}@1.0"]}, "and one installation is one entry"
+
+
+def test_a_prefix_that_is_gone_is_left_out(machine: Machine) -> None:
+    machine.have("cmake@3.25.1", "usr")
+    machine.found["cmake"]["externals"][0]["prefix"] = "/nowhere"
+    assert machine.curate()[1] == {"cmake@3.25.1": curation.GONE}
+
+
+def test_one_mpi_is_kept_and_not_built_as_well(machine: Machine) -> None:
+    machine.have("openmpi@4.1.1", "usr/lib64/openmpi", "bin/mpicc")
+    machine.have("intel-oneapi-mpi@2021.18", "opt/intel", "mpi/2021.18/bin/mpicc")
+    kept, dropped = machine.curate()
+    assert set(kept) == {"openmpi", "intel-oneapi-mpi"} and not dropped
+    assert machine.kept["openmpi"]["buildable"] is False
+    assert "mpi" not in machine.kept
+
+
+def test_two_mpis_below_one_prefix_are_a_persons_matter(machine: Machine) -> None:
+    machine.have("openmpi@4.1.4", "usr", "bin/mpicc")
+    machine.have("mpich@4.0.2", "usr")
+    kept, dropped = machine.curate()
+    assert not kept and set(dropped) == {"openmpi@4.1.4", "mpich@4.0.2"}
+    assert dropped["mpich@4.0.2"].startswith("openmpi@4.1.4 has its programs there, too") and "folder of links" in dropped["mpich@4.0.2"]
+
+
+def test_an_mpi_without_its_compiler_is_left_out(machine: Machine) -> None:
+    machine.have("mpich@4.0.2", "usr", "bin/mpirun")
+    assert machine.curate()[1] == {"mpich@4.0.2": curation.ABSENT_MPICC}
+
+
+def test_one_installation_by_two_names_is_one_entry(machine: Machine) -> None:
+    machine.have("cmake@3.25.1", "usr", "bin/cmake")
+    (machine.root / "bin").symlink_to("usr/bin")
+    machine.have("cmake@3.25.1", "")
+    assert machine.curate()[0] == {"cmake": ["cmake@3.25.1"]}
+
+
+def test_what_only_a_module_brings_is_kept(machine: Machine) -> None:
+    machine.found["cmake"] = {"externals": [{"spec": "cmake@3.30", "modules": ["cmake/3.30"]}]}
+    assert machine.curate()[0] == {"cmake": ["cmake@3.30"]}
