@@ -120,7 +120,9 @@ def _pairs(option: str, words: list[str] | None) -> list[tuple[str, str]]:
 
 
 def build(
-    stacks: Annotated[list[str] | None, typer.Argument(help="Folders under environments/, e.g. openmpi; default: all that need no device.")] = None,
+    stacks: Annotated[
+        list[str] | None, typer.Argument(help="Folders under environments/, e.g. openmpi; default: all that need no device.")
+    ] = None,
     mirror: Annotated[
         list[str] | None,
         typer.Option(

@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from mpibench import own_reframe
 from mpibench.listings import beside, coverage
 from mpibench.stacks import modules
 from reframe_tests.harness import batch_systems, former_names, records
@@ -191,7 +192,7 @@ def check_loading(folders: Sequence[Path], system: str, root: Path) -> Iterator[
     paths = [str(folder) for folder in folders if folder.is_dir()]
     if not paths:
         return
-    words = [str(Path(sys.executable).with_name("reframe")), "--nocolor", f"--system={system}", "-l"]
+    words = [own_reframe.locate(), "--nocolor", f"--system={system}", "-l"]
     words += [word for path in paths for word in ("-c", path)]
     ours = root / "site_configs" / "settings.py"
     environ = {**os.environ, "RFM_CONFIG_FILES": ":".join(map(str, (*centre.files(root), ours)))}

@@ -100,9 +100,7 @@ class Project:
             copy.write_text(text)
         return folder
 
-    def run(
-        self, name: str, what: str, *words: str, remedy: str = "", show: bool = False, scopes: tuple[str, ...] = ()
-    ) -> str:
+    def run(self, name: str, what: str, *words: str, remedy: str = "", show: bool = False, scopes: tuple[str, ...] = ()) -> str:
         """Run Spack in an environment; see :meth:`tool.Spack.run`.
 
         :param scopes: folders of further configuration, which count more than all others.

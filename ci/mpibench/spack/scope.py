@@ -92,7 +92,7 @@ def write_found(
     if added:
         add(path, added)
     for name in sorted(added.keys() & set(mpis)):
-        echo(f"{name}: its stack is built on this one; without the entry Spack builds an {name} of its own")
+        echo(f"{name}: its stack is built on this one; without the entry Spack builds one of its own")
     echo(f"{path}: {', '.join(sorted(added))} added" if added else f"nothing to add to {path} (log: {log})")
     return path
 
@@ -116,6 +116,7 @@ def _search(spack: tool.Spack, place: Path, mpis: Sequence[str], log: Path, echo
             looking.run(command, log=log, what=f"looking for {what}", echo=echo)
         rows = read(Path(made) / "user" / FILE)
     return {name: settings for name, settings in rows.items() if settings.get("externals")}
+
 
 def add(path: Path, found: Mapping[str, Any]) -> None:
     """Add packages to a ``packages.yaml``, at its end and as text, so that what a person wrote stays to the letter.

@@ -29,6 +29,7 @@ from reframe_tests.harness.stacks.modules import (
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
+from .. import own_reframe
 from . import installed_mpi
 
 #: Program that loads.
@@ -67,7 +68,7 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
     :param name: the system; by default as ReFrame selects it.
     :raises BadInput: where none is configured, or ReFrame cannot use it.
     """
-    words = [str(Path(sys.executable).with_name("reframe")), "--nocolor", "--show-config=systems/0/modules_system"]
+    words = [own_reframe.locate(), "--nocolor", "--show-config=systems/0/modules_system"]
     words += [f"--system={name}"] if name else []
     try:
         done = subprocess.run(words, env=dict(environ), text=True, capture_output=True, timeout=LIMIT_S, check=False)

@@ -190,6 +190,10 @@ def test_an_example_is_one_that_spack_takes(root: Path, spack: tool.Spack, name:
     )
     assert done.returncode == 0 and prefix in done.stdout, done.stderr
     audited = subprocess.run(
-        [spack.program, "-C", str(folder), "audit", "configs"], env=dict(spack.environ), text=True, capture_output=True, timeout=1200
+        [spack.program, "-C", str(folder), "audit", "configs"],
+        env=dict(spack.environ),
+        text=True,
+        capture_output=True,
+        timeout=1200,
     )
     assert audited.returncode == 0, audited.stdout + audited.stderr

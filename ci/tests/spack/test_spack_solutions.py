@@ -1,4 +1,4 @@
-"""With Spack: what cannot be built here is solved at least, on stand-ins: a Cray's MPI, stacks for device memory, a login node."""
+"""With Spack: what cannot be built here is solved at least, on stand-ins: an MPI on a Cray, stacks for device memory."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(
         node = found.find(package)
         assert node and f"+{device}" in node.options.split(), package
     built = {node.name for node in found.nodes.values() if not node.external}
-    assert not built & {"slurm", "krb5", "openssl", "cuda", "hip", "llvm-amdgpu", *DEVICES[name]}, "the site has them, or none is needed"
+    assert not built & {"slurm", "krb5", "openssl", "cuda", "hip", "llvm-amdgpu", *DEVICES[name]}, (
+        "the site has them, or none is needed"
+    )
 
 
 def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(spack: tool.Spack, root: Path, tmp_path: Path) -> None:

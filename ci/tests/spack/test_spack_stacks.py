@@ -25,6 +25,8 @@ from reframe_tests.harness.vocabulary import BadInput
 from spack_sites import SCOPE, copy_project, overriding
 
 MPIS = {"openmpi": "openmpi-spack", "mpich": "mpich-spack", "intel-oneapi-mpi": "intelmpi-spack", "mvapich2": "mvapich2-spack"}
+
+
 @pytest.fixture(scope="module")
 def spack() -> tool.Spack:
     try:

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -248,6 +249,16 @@ def test_a_stack_that_could_not_be_installed_is_red(project: NightProject) -> No
     status, said = project.run()
     assert status == 1 and "a stack could not be installed" in said.split("NOT accepted")[1]
     assert len(sessions.read_session(project.results / "results.db", project.session).cases) == 2
+
+
+def test_what_spack_has_installed_is_not_set_up_again(project: NightProject) -> None:
+    """As the environment that Spack loads says; everything is on PATH then."""
+    (project.top / ".venv" / "bin" / "activate").unlink()
+    path = f"{project.top}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environ = {"MPIBENCH_SET_UP": "spack", "PATH": path, "PYTHONPATH": f"{project.top}/ci:{project.top}"}
+    status, said = project.run(**environ)
+    assert status == 0, said
+    assert not (project.top / "set-up").exists() and project.session
 
 
 def test_a_set_up_that_fails_leaves_no_earlier_session(project: NightProject) -> None:

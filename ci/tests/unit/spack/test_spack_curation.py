@@ -50,7 +50,9 @@ def test_what_a_distribution_has_is_kept_as_it_was_found(machine: Machine) -> No
     machine.have("slurm@22.05.8", "usr")
     kept, dropped = machine.curate()
     assert set(kept) == {"cmake", "openssl", "curl", "python", "slurm"} and not dropped
-    assert all("buildable" not in settings for settings in machine.kept.values()), "Spack may build another where one does not fit"
+    assert all("buildable" not in settings for settings in machine.kept.values()), (
+        "Spack may build another where one does not fit"
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,10 @@ def test_two_mpis_below_one_prefix_are_a_persons_matter(machine: Machine) -> Non
     machine.have("mpich@4.0.2", "usr")
     kept, dropped = machine.curate()
     assert not kept and set(dropped) == {"openmpi@4.1.4", "mpich@4.0.2"}
-    assert dropped["mpich@4.0.2"].startswith("openmpi@4.1.4 has its programs there, too") and "folder of links" in dropped["mpich@4.0.2"]
+    assert (
+        dropped["mpich@4.0.2"].startswith("openmpi@4.1.4 has its programs there, too")
+        and "folder of links" in dropped["mpich@4.0.2"]
+    )
 
 
 def test_an_mpi_without_its_compiler_is_left_out(machine: Machine) -> None:

@@ -14,9 +14,7 @@ from mpibench.spack import description, scope
 from reframe_tests.harness.stacks import metadata
 
 FOLDER = metadata.ROOT / "site_configs" / "template" / "spack"
-SCHEMA = jsonschema.Draft202012Validator(
-    json.loads((metadata.ROOT / "site_configs" / "spack_scope.schema.json").read_text())
-)
+SCHEMA = jsonschema.Draft202012Validator(json.loads((metadata.ROOT / "site_configs" / "spack_scope.schema.json").read_text()))
 EXAMPLES = sorted(path.parent.name for path in FOLDER.glob(f"*/{scope.FILE}"))
 #: What stands for a site's own MPI, scheduler and network, by example.
 OWN = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from spack.package import EnvironmentModifications, Executable, InstallError, depends_on, extends, license, test_part, version
 from spack_repo.builtin.build_systems.generic import Package
-from spack_repo.builtin.build_systems.python import PythonPipBuilder
+from spack_repo.builtin.build_systems.python import PythonExtension, PythonPipBuilder
 
 #: Top of the checkout.
 CHECKOUT = Path(__file__).resolve().parents[5]
@@ -23,11 +23,12 @@ NEEDED = (
 )
 
 
-class Mpibench(Package):
+class Mpibench(PythonExtension, Package):
     """The commands ``mpibench`` and ``reframe`` for a checkout of this project, in place of ``ci/setup``.
 
     The checkout is used where it is, as ``ci/setup`` does: it holds the tests, the site's files, and the results. After an
-    update of its files nothing has to be installed again unless what it needs has changed.
+    update of its files nothing has to be installed again unless what it needs has changed. Use it through the view of an
+    environment: what refers to the checkout is a file that Python reads in its own folders only.
     """
 
     homepage = "https://reframe-hpc.readthedocs.io"
@@ -46,7 +47,7 @@ class Mpibench(Package):
 
     def install(self, spec, prefix):
         if not (CHECKOUT / "pyproject.toml").is_file():
-            raise InstallError(f"mpibench is installed from its checkout, and {CHECKOUT} is none; add its repo/spack_repo/mpibench")
+            raise InstallError(f"mpibench is installed from its checkout, and {CHECKOUT} is none; add the repository of one")
         python = Executable(spec["python"].command.path)
         python("-m", "pip", *PythonPipBuilder.std_args(self), f"--prefix={prefix}", "--editable", str(CHECKOUT))
 
@@ -55,8 +56,10 @@ class Mpibench(Package):
         # ci/nightly then sets nothing up.
         env.set("MPIBENCH_SET_UP", "spack")
 
-    def test_doctor(self):
-        """the command finds its checkout"""
-        with test_part(self, "test_doctor_help", purpose="mpibench stacks --help"):
-            printed = Executable(str(self.prefix.bin.mpibench))("stacks", "--help", output=str, error=str)
-            assert "MPI stacks" in printed, printed
+    def test_checkout(self):
+        """the commands are those of the checkout"""
+        folder = self.prefix.join(self.spec["python"].package.purelib)
+        program = f"import site; site.addsitedir({str(folder)!r}); import mpibench.cli; print(mpibench.cli.__file__)"
+        with test_part(self, "test_checkout_import", purpose="import mpibench.cli"):
+            printed = Executable(self.spec["python"].command.path)("-c", program, output=str, error=str)
+            assert Path(printed.split()[-1]).is_relative_to(CHECKOUT), printed

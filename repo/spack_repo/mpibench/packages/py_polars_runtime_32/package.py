@@ -15,8 +15,8 @@ WHEELS = {
 class PyPolarsRuntime32(PythonPackage):
     """What polars computes with, for frames of up to 4 billion rows.
 
-    Its project's own wheel, for any CPython from 3.10 on and a C library from 2.17 on, of x86_64 and aarch64: to compile it takes
-    a nightly Rust and crates from the network. ``spack mirror create`` keeps it like a source.
+    Its project's own wheel, for any CPython from 3.10 on and a C library from 2.17 on, of x86_64 and aarch64: to compile it
+    takes a nightly Rust and crates from the network. ``spack mirror create`` keeps it like a source.
     """
 
     homepage = "https://pola.rs"

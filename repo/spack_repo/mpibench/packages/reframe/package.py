@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from spack.package import Executable, depends_on, extends, test_part, variant, version, which
-from spack_repo.builtin.build_systems.python import PythonPipBuilder
+from spack_repo.builtin.build_systems.python import PythonExtension, PythonPipBuilder
 from spack_repo.builtin.packages.reframe.package import Reframe as BuiltinReframe
 
 #: What 4.10.4 declares in its pyproject.toml, as ranges of Spack.
@@ -22,11 +22,11 @@ NEEDED = (
 )
 
 
-class Reframe(BuiltinReframe):
+class Reframe(PythonExtension, BuiltinReframe):
     """Framework for tests of HPC systems: builds, submits, checks and records them.
 
     Beyond builtin: 4.10.4, with what it needs since 4.10, installed by pip, so that Python knows the distribution and its
-    version; builtin copies the source tree.
+    version, and a view of an environment has the command for its own Python; builtin copies the source tree.
     """
 
     version(

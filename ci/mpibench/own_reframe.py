@@ -1,0 +1,13 @@
+"""The ReFrame this program belongs to."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+
+def locate() -> str:
+    """The ``reframe`` beside our own Python; the one on PATH where it is installed elsewhere, as a package of Spack's is."""
+    beside = Path(sys.executable).with_name("reframe")
+    return str(beside) if beside.exists() else shutil.which("reframe") or str(beside)
