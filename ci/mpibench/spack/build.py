@@ -78,7 +78,7 @@ def build(
     echo: Echo = print,
     console: Console | None = None,
 ) -> list[str]:
-    """Build environments (by default all that need no device); one sentence per stack that could not be built, the others are done.
+    """Build environments (by default all that need no device); one sentence per stack that could not be built.
 
     Each stack is checked, concretized and built by itself: what is wrong with one keeps no other from being built.
 

@@ -23,9 +23,11 @@ BUILD_TOOLS = (
 SITE_SOFTWARE: Mapping[str, str] = {
     "cuda": "cuda.h",
     "curl": "curl/curl.h",
+    "git": "",
     "hip": "hip/hip_runtime.h",
     "krb5": "krb5.h",
     "numactl": "numa.h",
+    "openssh": "",
     "openssl": "openssl/ssl.h",
     "python": "Python.h",
     "rdma-core": "infiniband/verbs.h",

@@ -277,6 +277,24 @@ def test_check_fails_when_a_lock_was_solved_again(tmp_path: Path) -> None:
     assert status == 1 and "has not been concretized" in text
 
 
+def with_cuda(found: dict[str, Any]) -> None:
+    node(found, "osu-micro-benchmarks")["parameters"]["cuda"] = True
+
+
+def test_stacks_for_devices_are_held_against_each_other_only(tmp_path: Path) -> None:
+    built(tmp_path, "openmpi")
+    built(tmp_path, "mpich")
+    built(tmp_path, "intel-oneapi-mpi", with_cuda)
+    status, text = check(tmp_path)
+    assert status == 0, "the variant for device memory is no difference between those without it"
+    assert "mpich-spack, openmpi-spack differ in their MPI and in nothing else" in text
+    assert "intel-oneapi-mpi-spack is the only stack for cuda device memory and is not compared." in text
+    built(tmp_path, "mpich", with_cuda)
+    status, text = check(tmp_path)
+    assert status == 0 and "intel-oneapi-mpi-spack, mpich-spack differ in their MPI and in nothing else" in text
+    assert "openmpi-spack is the only stack for host memory alone and is not compared." in text
+
+
 def test_check_of_a_single_stack_proves_nothing(tmp_path: Path) -> None:
     built(tmp_path, "openmpi")
     with pytest.raises(BadInput, match="1 of 1 stacks were built by Spack, and two are needed"):
