@@ -150,13 +150,15 @@ def test_a_built_stack_is_entered_again_by_its_modules(
     path = modulefiles.module_path(folder, "lmod" if kind == "lmod" else "tcl")
     found = lock.read(built / "environments" / NAME / lock.LOCK)
     name = modulefiles.module_of(found)
-    listed = {str(file.relative_to(path)).removesuffix(".lua") for file in path.rglob("*") if file.is_file()}
+    files = [file for file in path.rglob("*") if file.is_file() and file.name != "module-index.yaml"]  # Spack's own notes
+    listed = {str(file.relative_to(path)).removesuffix(".lua") for file in files}
     assert name in listed and len(listed) == len(modulefiles.list_packages(found)), "nothing else of the store"
     stack = system.add(
         "", entered=[Module(name, path=str(path))], modules_system=there.kind, root=tmp_path / "project", say=print
     )
     first = metadata.read(built / "environments" / NAME / "stack.json")
-    assert (stack.mpi, stack.mpi_version, stack.library) == (first.mpi, first.mpi_version, first.library)
+    assert (stack.mpi, stack.mpi_version) == (first.mpi, first.mpi_version)
+    assert Path(stack.library).samefile(first.library)
     assert set(stack.binaries) == set(first.binaries)
     for program, path_there in stack.binaries.items():
         assert Path(path_there).resolve() == Path(first.binaries[program]).resolve()
