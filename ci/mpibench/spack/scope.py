@@ -222,8 +222,8 @@ def check_toolkit(project: Project, name: str, packages: Mapping[str, Any]) -> N
     absent = sorted(package for package in wanted if not (packages.get(package) or {}).get("externals"))
     if absent:
         raise BadInput(
-            f"{name} is built on {', '.join(absent)} of the site, which its configuration scope does not name; add the entries, or "
-            f"let {complaints.FIND_COMPILERS} write what it finds."
+            f"{name} is built on {', '.join(absent)} of the site, which its configuration scope does not name; add the entries, "
+            f"or let {complaints.FIND_COMPILERS} write what it finds."
         )
 
 
