@@ -222,7 +222,7 @@ def check_toolkit(project: Project, name: str, packages: Mapping[str, Any]) -> N
     absent = sorted(package for package in wanted if not (packages.get(package) or {}).get("externals"))
     if absent:
         raise BadInput(
-            f"{name} is built on {', '.join(absent)} of the site, which its configuration scope does not name; add the entries, "
+            f"{name} is built on {', '.join(absent)} of the site, which its configuration scope does not name; add them, "
             f"or let {complaints.FIND_COMPILERS} write what it finds."
         )
 

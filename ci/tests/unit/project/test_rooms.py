@@ -35,7 +35,7 @@ FLOORS = {
         ("cascade",),
     ),
     "mpibench": (
-        ("whole_file", "statistics"),
+        ("whole_file", "own_reframe", "statistics"),
         ("stacks", "results"),
         ("plan",),
         ("spack", "cluster", "published", "completeness", "history", "protocols"),
