@@ -103,7 +103,8 @@ def build(
                 project.extra = ("-C", write_mirrors(options.mirrors, Path(made), signed=bool(options.trust)))
             if options.trust:
                 log = project.place / "trust.log"
-                project.spack = replace(project.spack, environ=trust(options.trust, project.spack, Path(made), log, echo))
+                trusted = trust(options.trust, project.spack, Path(made), log, echo)
+                project.spack = replace(project.spack, environ=trusted)
             return _build_each(project, list(names) or list_by_default(root), options, console or Console(highlight=False))
     except KeyboardInterrupt:
         echo("interrupted: what was registered still is; the same command goes on from here")

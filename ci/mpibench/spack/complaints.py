@@ -99,6 +99,11 @@ ROWS = (
         "correct {place}",
     ),
     Row(
+        r"failed to concretize `[^`\n]*` for the following reasons:\n +1\. ([^\n]*)$",
+        "requirements of the environment and the site's scope conflict ({1})",
+        "correct {place}",
+    ),
+    Row(
         r"(?s)Testing package (\S+)\n[^\n]*TestFailure.*?See test log for details:\s+(\S+)",
         "the install-time test of {1} failed",
         "see {2}",

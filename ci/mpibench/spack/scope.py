@@ -203,7 +203,28 @@ def check_compiler(project: Project, name: str) -> str:
             f"Spack knows no {wanted}; install it, then run 'mpibench build --find{system}', which writes it into the "
             "site's configuration scope."
         )
+    check_toolkit(project, name, packages)
     return text
+
+
+def check_toolkit(project: Project, name: str, packages: Mapping[str, Any]) -> None:
+    """See that the site has what a stack for devices is built on and Spack does not build (``environments/common-cuda``).
+
+    :param packages: all package settings in effect.
+    :raises BadInput: naming what it has not.
+    """
+    wanted = {
+        package
+        for folder in project.shared(name)
+        for package, settings in read(folder / FILE).items()
+        if settings == {"buildable": False} and package != compiler_of(packages)
+    }
+    absent = sorted(package for package in wanted if not (packages.get(package) or {}).get("externals"))
+    if absent:
+        raise BadInput(
+            f"{name} is built on {', '.join(absent)} of the site, which its configuration scope does not name; add them, "
+            f"or let {complaints.FIND_COMPILERS} write what it finds."
+        )
 
 
 def compiler_of(packages: Mapping[str, Any]) -> str:

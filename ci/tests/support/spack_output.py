@@ -67,3 +67,14 @@ See osu-micro-benchmarks-7.5-bcwyxao test results at:
   /site/test/osu-micro-benchmarks-7.5-bcwyxao-test-out.txt
 ==> Error: 1 test(s) in the suite failed.
 """
+CONFLICT = """\
+==> Error: failed to concretize `mpibench-suite ^mpi=openmpi` for the following reasons:
+     1. openmpi: 'amdgpu_target=none' conflicts with '+rocm'
+     2. openmpi: 'amdgpu_target=none' conflicts with '+rocm'
+        required because conflict constraint +rocm
+          required because mpibench-suite ^mpi=openmpi requested explicitly
+"""
+NO_KEY = """\
+==> Error: No default key available for signing.
+Use spack gpg init and spack gpg create to create a default key.
+"""

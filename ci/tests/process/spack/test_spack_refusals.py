@@ -116,6 +116,7 @@ def test_a_compiler_that_is_gone_is_named(place: Site) -> None:
     ("printed", "said"),
     [
         (spack_output.NO_SUCH_VERSION, "site's scope conflict (requirement 9.9 on openmpi for openmpi cannot match"),
+        (spack_output.CONFLICT, "site's scope conflict (openmpi: 'amdgpu_target=none' conflicts with '+rocm')"),
         (spack_output.WRONG_TYPE, "a configuration file is wrong (/site/spack/packages.yaml:3: 7 is not of type 'array')"),
         (
             spack_output.NO_YAML,

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+import spack_output
 from mpibench import cli
 from mpibench.spack import build, cache, lock, modulefiles
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_spack import Site, one_sentence
+from synthetic_spack import COMPILERS, Site, one_sentence, packages
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_a_stack_that_failed_is_not_pushed_and_one_that_cannot_be_pushed_stays_r
     place.plan["fail"] = {"openmpi install": "==> Error: no"}
     assert len(place.build("openmpi", "mpich", push=cache.Push(str(place.top / "cache")))) == 1
     assert [row["stack"] for row in place.journal() if row["command"] == "buildcache push"] == ["mpich"]
-    place.plan["fail"] = {"buildcache push": "==> Error: No default key available for signing."}
+    place.plan["fail"] = {"buildcache push": spack_output.NO_KEY}
     [sentence] = place.build("openmpi", push=cache.Push(str(place.top / "cache"), "ABCD"))
     assert "openmpi: pushing: no key of Spack's keyring can sign" in one_sentence(sentence)
     assert place.registered() == ["mpich", "openmpi"]
@@ -142,10 +143,7 @@ def test_modulefiles_that_cannot_be_written_are_said_and_the_stack_stays(place: 
 
 
 def test_stacks_for_devices_are_built_when_they_are_named(place: Site, root: Path) -> None:
-    place.add("common-cuda", root)
-    place.plan["locks"].pop("common-cuda")
-    place.add("openmpi-cuda", root)
-    place.plan["locks"]["openmpi-cuda"] = str(cuda_lock(place))
+    with_device(place, root)
     assert place.build() == []
     assert place.registered() == ["mpich", "openmpi"]
     assert place.build("openmpi-cuda") == []
@@ -153,6 +151,26 @@ def test_stacks_for_devices_are_built_when_they_are_named(place: Site, root: Pat
     work = place.top / "results" / "spack" / "environments"
     assert (work / "common-cuda").resolve() == place.top / "environments" / "common-cuda"
     assert any(line.startswith("openmpi-cuda-spack: ready") for line in place.said)
+
+
+def test_a_toolkit_the_site_does_not_name_is_one_sentence(place: Site, root: Path) -> None:
+    with_device(place, root)
+    place.plan["packages"] = packages(**COMPILERS)
+    [sentence] = place.build("openmpi-cuda")
+    assert "openmpi-cuda is built on cuda of the site, which its configuration scope does not name" in one_sentence(sentence)
+    assert "let 'mpibench build --find' write what it finds" in sentence
+    assert place.asked("openmpi-cuda") == ["config get"]
+
+
+def with_device(place: Site, root: Path) -> None:
+    """The environment for NVIDIA's devices at a site that has the toolkit."""
+    place.add("common-cuda", root)
+    place.plan["locks"].pop("common-cuda")
+    place.add("openmpi-cuda", root)
+    place.plan["locks"]["openmpi-cuda"] = str(cuda_lock(place))
+    settings = yaml.safe_load(place.plan["packages"])
+    settings["packages"]["cuda"] = {"externals": [{"spec": "cuda@12.9.1", "prefix": "/usr/local/cuda"}], "buildable": False}
+    place.plan["packages"] = yaml.safe_dump(settings)
 
 
 def cuda_lock(place: Site) -> Path:
@@ -169,10 +187,7 @@ def test_a_cuda_of_the_mpi_alone_makes_no_stack_for_devices(place: Site) -> None
 
 
 def test_what_a_device_needs_makes_its_stack_solve_again(place: Site, root: Path) -> None:
-    place.add("common-cuda", root)
-    place.plan["locks"].pop("common-cuda")
-    place.add("openmpi-cuda", root)
-    place.plan["locks"]["openmpi-cuda"] = str(cuda_lock(place))
+    with_device(place, root)
     place.build("openmpi", "openmpi-cuda")
     place.forget()
     with (place.top / "environments" / "common-cuda" / "packages.yaml").open("a") as stream:
