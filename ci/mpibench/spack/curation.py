@@ -50,7 +50,7 @@ ABSENT_MPICC = "it has no bin/mpicc; install its development package"
 
 
 @dataclass(frozen=True)
-class Found:
+class External:
     """One installation that Spack has found.
 
     :param entry: as it stands under ``externals``.
@@ -76,7 +76,7 @@ class Found:
 
 def curate(
     packages: Mapping[str, Mapping[str, Any]], checkout: Path, mpis: Iterable[str]
-) -> tuple[dict[str, dict[str, Any]], list[tuple[Found, str]]]:
+) -> tuple[dict[str, dict[str, Any]], list[tuple[External, str]]]:
     """Split what was found into what goes into the site's scope and what does not, with the reason.
 
     A package stays buildable, and so does every virtual package: Spack may still build what an entry does not fit. Only an MPI
@@ -86,11 +86,11 @@ def curate(
     :param checkout: top of the project.
     :param mpis: packages that are MPIs.
     """
-    found = [Found(name, row) for name, settings in packages.items() for row in settings.get("externals") or ()]
+    found = [External(name, row) for name, settings in packages.items() for row in settings.get("externals") or ()]
     providers = set(mpis)
     owners = {name: [row for row in found if row.package == name and row.prefix] for name in providers}
     kept: dict[str, dict[str, Any]] = {}
-    dropped: list[tuple[Found, str]] = []
+    dropped: list[tuple[External, str]] = []
     for row in found:
         others = [other for name, rows in owners.items() if name != row.package and row.package in providers for other in rows]
         reason = judge(row, checkout, others, row.package in providers)
@@ -105,7 +105,7 @@ def curate(
     return kept, dropped
 
 
-def judge(found: Found, checkout: Path, mpis: Sequence[Found] = (), is_mpi: bool = False) -> str:
+def judge(found: External, checkout: Path, mpis: Sequence[External] = (), is_mpi: bool = False) -> str:
     """Why an installation is unusable; empty where it can be used.
 
     :param mpis: the other MPIs that were found.

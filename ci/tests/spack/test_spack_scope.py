@@ -88,7 +88,7 @@ def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
     assert {"gmake", "perl"} & set(found), "no stack has to build make and perl"
     entries = [(name, row) for name, settings in scope.read(path).items() for row in settings.get("externals") or ()]
     for name, row in entries:
-        assert not curation.judge(curation.Found(name, row), newcomer.root), row
+        assert not curation.judge(curation.External(name, row), newcomer.root), row
     assert "mpi" not in scope.read(path), "no virtual package is closed"
     if shutil.which("mpirun.openmpi") and shutil.which("mpirun.mpich"):
         assert not {"openmpi", "mpich"} & set(found), "Debian's two share a prefix"
