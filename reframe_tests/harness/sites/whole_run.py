@@ -72,8 +72,8 @@ def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
     :param paths: files, and folders in which it looks for files itself only (``-R``: below them, too).
     """
     for path in map(Path, paths):
-        if below := list(_searched_below([str(path)], recursive)):
-            yield from below
+        if refused := list(_searched_below([str(path)], recursive)):
+            yield from refused
             continue
         files = sorted(path.rglob("*.py") if recursive else path.glob("*.py")) if path.is_dir() else [path]
         for file in files:
