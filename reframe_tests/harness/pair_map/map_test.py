@@ -171,6 +171,9 @@ class MapTest(MaintenanceTest):
             )
             named = "".join(f"; {node} {why}" for node, why in silent.items())
             outcome.add(launch, 1, MISSING, [f"the map ends after {len(found.values)} values{named}."])
+        elif silent:  # the launcher's own last words need not name them
+            named = "; ".join(f"{node} {why}" for node, why in silent.items())
+            outcome.add(launch, 1, MISSING, [f"the map is without nodes that stopped answering: {named}."])
         pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree)
         self.pair_map = pair_map.as_dict()
         if outcome.evidence:
