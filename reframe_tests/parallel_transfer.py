@@ -5,7 +5,7 @@ from reframe.core.builtins import parameter
 
 from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
 from reframe_tests.harness.job.idle_nodes import node_count
-from reframe_tests.harness.pair_map.map_test import MapTest
+from reframe_tests.harness.pair_map.map_test import MapTest, TurnTest
 
 
 @rfm.simple_test
@@ -74,5 +74,12 @@ class OsuCongestion(MaintenanceTest):
 @rfm.simple_test
 class PairMap(MapTest):
     """Latency and bandwidth between all nodes of a job, or a sample of pairs, in rounds of disjoint pairs."""
+
+    group = "pair_map"
+
+
+@rfm.simple_test
+class PairTurn(TurnTest):
+    """A part of the pairs of nodes each night, the next part the next night: the map that a month of nights makes."""
 
     group = "pair_map"

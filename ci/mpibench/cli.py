@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
+from typing import Annotated
 
 import typer
+from typer.models import CommandInfo, TyperInfo
 
 from mpibench.commands import (
     advice,
@@ -26,16 +29,65 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 app = typer.Typer(
     name="mpibench",
-    help="Tools around the MPI fabric tests: check the machine, build and register stacks, report, compare and judge sessions.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-#: Modules with commands, in the order of the help; ``register`` of each adds its own.
+#: Modules with commands; ``register`` of each adds its own.
 COMMANDS = (machine, stacks, planning, sessions, verdicts, error_rates, locate, advice, tune, published, cluster)
+#: What one wants to commands, both in the order of the help.
+PURPOSES = {
+    "Measure": ("doctor", "stacks", "build", "plan", "catalogue", "cluster"),
+    "Look": ("report", "site", "compare", "published", "claims", "parse", "export"),
+    "Decide": ("gate", "expected", "accept", "drift", "rebaseline", "review", "error-rates"),
+    "Diagnose": ("locate", "guidelines", "tune", "advise", "settings"),
+    "Maintain": ("sessions", "prune", "orphans", "manual"),
+}
+
+
+def arrange(program: typer.Typer) -> None:
+    """Put the commands and groups of commands under what one wants of them, in that order; others come last."""
+    order = {
+        name: (at, purpose) for at, (purpose, name) in enumerate((p, name) for p, names in PURPOSES.items() for name in names)
+    }
+    last = (len(order), "Others")
+    for command in program.registered_commands:
+        command.rich_help_panel = order.get(_name_of(command), last)[1]
+    for group in program.registered_groups:
+        group.rich_help_panel = order.get(_name_of(group), last)[1]
+    program.registered_commands.sort(key=lambda each: order.get(_name_of(each), last))
+    program.registered_groups.sort(key=lambda each: order.get(_name_of(each), last))
+
+
+def _name_of(registered: CommandInfo | TyperInfo) -> str:
+    """The word that calls it: its own, or that of its function or group."""
+    if isinstance(registered, TyperInfo):
+        inner = registered.typer_instance
+        return str(registered.name or (inner.info.name if inner else ""))
+    return registered.name or getattr(registered.callback, "__name__", "").replace("_", "-")
+
+
 for module in COMMANDS:
     module.register(app)
+arrange(app)
+
+
+def _print_version(asked: bool) -> None:
+    """Version, and where the program, its systems and its results are."""
+    if asked:
+        typer.echo(f"mpibench {metadata.version('mpibench')} of {ROOT}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and where it is.")
+    ] = False,
+) -> None:
+    """Tools around the MPI fabric tests: check the machine, build and register stacks, report, compare and judge sessions."""
+
 
 #: Exit status for bad input, as typer uses it for bad usage.
 BAD_INPUT = 2

@@ -30,7 +30,7 @@ TAIL, TAIL_TIMES = 0.05, 5.0
 class Drawn:
     """What one tuning gave.
 
-    :param lost: sizes at which the best algorithm left; ``near``: choices within :data:`elimination.SLOWER` of the best.
+    :param lost: sizes at which the best algorithm left; ``near``: choices within :data:`elimination.SLACK` of the best.
     :param chosen: choices; ``held``: of them those that the proof shows better; ``wrong``: those truly not faster.
     """
 
@@ -65,10 +65,10 @@ def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, sp
         open_sizes = [size for size, there in survivors.items() if len([each for each in there if each != DEFAULT]) > 1]
         if not open_sizes:
             break
-        launches = {word for size in open_sizes for word in survivors[size]}
-        seconds = racing.LAUNCH_S[number] + racing.OVERHEAD_S
-        spent += racing.REPEATS * len(launches) * seconds
-        whole += racing.REPEATS * len(words) * seconds
+        asked = [word for size in open_sizes for word in survivors[size]]
+        overhead = racing.OVERHEAD_S * len(set(asked)) + racing.LAUNCH_S[number] * len(asked) / sizes
+        spent += racing.REPEATS * overhead
+        whole += racing.REPEATS * len(words) * (racing.OVERHEAD_S + racing.LAUNCH_S[number])
         for repeat in range(racing.REPEATS):
             for size in open_sizes:
                 common = rng.normal(0, 2 * spread)
@@ -93,7 +93,7 @@ def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, sp
         sizes,
         sum(best[size] not in survivors[size] and best[size] != DEFAULT for size in listed),
         len(chosen),
-        sum(truth[size][word] <= truth[size][best[size]] + math.log1p(elimination.SLOWER) for size, word in chosen.items()),
+        sum(truth[size][word] <= truth[size][best[size]] + math.log1p(elimination.SLACK) for size, word in chosen.items()),
         len(held),
         sum(truth[size][word] >= truth[size][DEFAULT] for size, word in chosen.items()),
     )
@@ -117,7 +117,7 @@ def main() -> None:
         f"{asked.draws} tunings of {asked.algorithms} algorithms at {asked.sizes} sizes, spread {asked.spread:g}: "
         f"best left out in {sum(row.lost > 0 for row in rows) / asked.draws:.1%} of them; "
         f"cost {total['spent_s'] / total['whole_s']:.1%} of an exhaustive sweep, {total['spent_s'] / total['sizes']:.1f} s a "
-        f"decision; {chosen} choices, {total['near'] / chosen:.1%} within {elimination.SLOWER:.0%} of the best, "
+        f"decision; {chosen} choices, {total['near'] / chosen:.1%} within {elimination.SLACK:.0%} of the best, "
         f"{total['held'] / chosen:.1%} hold in the proof, {total['wrong'] / chosen:.2%} not truly faster"
     )
 

@@ -271,6 +271,10 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         where = where or self._condition
         return catalogue.launches(self.group, where.stack, where.ranks, self.level, where.nodes, limits, self._options)
 
+    def _longest_s(self, commands: Sequence[script.Command]) -> float:
+        """Seconds that the job may take."""
+        return float(self._executions * len(commands) * self.limit_s + 60)
+
     @run_before("run")
     def write_job(self) -> None:
         """Write the interleaved repeats into the job script; the job itself starts the stack's own launcher."""
@@ -278,7 +282,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         commands = self._list_commands()
-        self.time_limit = f"{self._executions * len(commands) * self.limit_s + 60}s"
+        self.time_limit = f"{self._longest_s(commands):.0f}s"
         self.job.options += ending.submit_options(partition.scheduler.registered_name)
         self.prerun_cmds = [
             *ending.start_lines(partition.scheduler.registered_name, partition.access),

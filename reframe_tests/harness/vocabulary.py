@@ -35,6 +35,7 @@ QUANTITIES: dict[str, Quantity] = {
     q.name: q
     for q in (
         Quantity("latency_us", "us", LOWER, "latency", "latency"),
+        Quantity("latency_mean_us", "us", LOWER, "latency_mean", "mean latency"),
         Quantity("t_min_us", "us", LOWER, "t_min", "fastest rank's time"),
         Quantity("t_max_us", "us", LOWER, "t_max", "slowest rank's time"),
         Quantity("t_avg_us", "us", LOWER, "t_avg", "mean time of ranks"),

@@ -61,6 +61,9 @@ def _partition(name, descr, fabric, launcher="srun", queue=None):
         "extras": {
             "fabrics": {fabric: within if fabric == "shm" else {**between, **_FABRICS[fabric]}},
             "node_counts": _NODE_COUNTS,
+            **(
+                {"oversubscription": _SHOWN["oversubscription"]} if fabric == "eth100m" and "oversubscription" in _SHOWN else {}
+            ),
             # Four ranks on two cores wait for each other: a small message takes a millisecond instead of 30 us.
             # Eight on one core, as faked nodes can have them, take seconds for a collective.
             "most_repetitions": 5 if _NODE["faked"] else 200,

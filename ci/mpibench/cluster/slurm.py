@@ -122,11 +122,13 @@ def node_json(plan: Plan) -> str:
     ``processor``: its topology as ReFrame wants it (``systems.partitions.processor``); NUMA nodes are taken to be the sockets.
     ``faked``: whether it shows cores that the machine does not have. ``cores``: those that all nodes share.
     ``node_counts``: those to measure on, 2, 4, 8, ... up to all. ``fabrics``: the data fabrics it has.
+    ``oversubscription``: that of its leaf switches.
     """
     shown = plan.topology(plan.compute_nodes[0])
     counts = {
         "node_counts": growing_node_counts(max(2, plan.compute)),
         "fabrics": [fabric.name for fabric in plan.fabrics if fabric.partition],
+        "oversubscription": plan.oversubscription,
     }
     sockets = [
         shown.cpus[first : first + shown.cores_per_socket] for first in range(0, len(shown.cpus), shown.cores_per_socket)

@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import enum
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from reframe_tests.harness.vocabulary import BadInput
+
+Json = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
 
 
 class TableFormat(str, enum.Enum):
@@ -28,6 +33,7 @@ def doctor(
         bool,
         typer.Option("--draft", help="Print only a draft of fabrics.yaml, for a system of your ReFrame configuration."),
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Report what this machine and the selected system offer, what is missing, and how to get it.
 
@@ -37,7 +43,9 @@ def doctor(
     """
     from mpibench.listings import doctor as examination
 
-    raise typer.Exit(examination.report(system, stacks_only=stacks_only, draft_only=draft))
+    if draft and as_json:
+        raise BadInput("--draft prints a file and --json an answer: give one of them.")
+    raise typer.Exit(examination.report(system, stacks_only=stacks_only, draft_only=draft, as_json=as_json))
 
 
 def orphans(
@@ -57,11 +65,13 @@ def catalogue(
     name: Annotated[
         str | None, typer.Argument(help="A group (p2p, collectives), a suite (imb, osu), a benchmark (Allreduce) or a program.")
     ] = None,
+    tests: Annotated[bool, typer.Option("--tests", help="Each group in a line, with the test that measures it.")] = False,
     coverage: Annotated[
         bool, typer.Option("--coverage", help="What releases of the suites offer, and which test measures it, as Markdown.")
     ] = False,
+    as_json: Json = False,
 ) -> None:
-    """List what the tests can measure: the groups of each suite with the test that runs them.
+    """List what the tests can measure: the groups of each suite.
 
     With a name: its benchmarks with program, ranks, quantities with units, and the sizes that may have a reference.
     """
@@ -71,7 +81,10 @@ def catalogue(
     if coverage:
         typer.echo(coverage_page.page(), nl=False)
         return
-    catalogue_command.show(name)
+    if as_json:
+        typer.echo(json.dumps(catalogue_command.as_data(name), indent=2))
+        return
+    catalogue_command.show(name, tests_of_groups=tests)
 
 
 def parse(
@@ -89,7 +102,30 @@ def parse(
     sys.stdout.write(parse_command.parse_files(files, format.value, lambda text: typer.echo(text, err=True)))
 
 
+def manual(
+    context: typer.Context,
+    pages: Annotated[bool, typer.Option("--pages", help="Write the documentation's generated pages instead.")] = False,
+) -> None:
+    """Print the manual page of this command: `mpibench manual | man -l -`, or to a file of MANPATH.
+
+    With --pages the reference pages of docs/ are written that are made of commands, schemas, columns and catalogue.
+    """
+    from importlib.metadata import version
+
+    from typer.core import TyperGroup
+
+    from mpibench.listings import manual as pages_of
+
+    program = context.find_root().command
+    assert isinstance(program, TyperGroup)
+    if pages:
+        for path in pages_of.write_pages(program):
+            typer.echo(path)
+        return
+    typer.echo(pages_of.man_page(program, version("mpibench")), nl=False)
+
+
 def register(program: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (doctor, orphans, catalogue, parse):
+    for command in (doctor, orphans, catalogue, parse, manual):
         program.command()(command)

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,14 +34,14 @@ try:
     from reframe_tests.harness.sites import site
 
     from ..confirmation import measuring
-    from ..night import answers, planned_night, preflight
+    from ..night import answers, monitoring, planned_night, preflight, progress
     from ..night import options as night_options
     from ..night.preconditions import asked_in_vain, bad_references, check_database, only_one
     from ..plan import text
     from ..report import junit
     from ..report.summary import interrupted, outcome_of
     from ..results import selection_options, session_files, session_values
-    from ..results.sessions import PAIRED, Session, label_of, list_sessions, read_report, read_session
+    from ..results.sessions import PAIRED, Session, label_of, list_sessions, read_report, read_session, systems_of
 except BadInput as error:  # a further suite, MPI or launcher that cannot be used
     if __name__ != "__main__":
         raise
@@ -119,8 +120,8 @@ def measure(night: Night) -> None:
     night.say(f"measuring in mode '{night.mode}' (session label run={night.label}); skipped cases and all else are in {log}")
     environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes", **(night.plan.environ if night.plan else {})}
     environ.pop(session_folder.VARIABLE, None)  # a name of somebody's own would be that of each night
-    status = supervision.run(words, log, lambda line: not _HIDDEN.match(line), environ, [night.lock])
-    if status:
+    show_line = progress.shown(_HIDDEN, RESULTS / "dataset", night.label, night.say)
+    if status := supervision.run(words, log, show_line, environ, [night.lock]):
         night.problems.append(_ended(status))
     night.problems += not_loaded(log.read_text(errors="replace"))
 
@@ -225,17 +226,6 @@ def shortfall(session: Session, selected: int | None) -> list[str]:
     return problems
 
 
-def describe_part(session: Session) -> str:
-    """What a partial session consists of."""
-    cases = [case for case in session.cases if case.result != "skip"]
-    parts = [
-        {case.name.split()[0] for case in cases if case.name},
-        {case.stack for case in cases if case.stack},
-        {case.fabric for case in cases if case.fabric},
-    ]
-    return f"{len(cases)} cases measured: " + "; ".join(", ".join(sorted(part)) for part in parts if part)
-
-
 def _step(night: Night, problem: str, *words: str, answers: Mapping[int, str] = MappingProxyType({})) -> None:
     """One command of ``mpibench``; its failure is a problem of the night.
 
@@ -288,9 +278,9 @@ def publish(night: Night, session: Session) -> None:
             shutil.copyfile(RESULTS / "reports" / f"{session.uuid}{suffix}", TONIGHT / f"report{suffix}")
     changed = shlex.join(night_options.changing(night.options)) or " ".join(night.narrowed)
     if night.narrowed:
-        night.notes.insert(0, f"PARTIAL session, not a whole night's ({changed}): {describe_part(session)}")
+        night.notes.insert(0, f"PARTIAL session, not a whole night's ({changed}): {selection_options.describe_part(session)}")
     elif changed:
-        night.notes.insert(0, f"measured otherwise than a night is ({changed}): {describe_part(session)}")
+        night.notes.insert(0, f"measured otherwise than a night is ({changed}): {selection_options.describe_part(session)}")
     _step(
         night,
         "whether all that is expected is there could not be checked",
@@ -307,6 +297,16 @@ def show(night: Night, session: Session | None) -> None:
     night.problems += answers.keep(RESULTS / "dataset", uuid, answers.NIGHT, night.label, night.problems, night.notes)
     if any((RESULTS / "dataset" / "cases").glob("system=*")):
         _step(night, "the site of results is not that of tonight", "site")
+    system = next(iter(session.systems if session else last_systems(night)), "")
+    counts = Counter(case.result for case in session.cases) if session else {}
+    # Not taken back by a server that is down: what is measured is as good as before.
+    night.notes += monitoring.send(RESULTS / "dataset", system, night.label, uuid, night.problems, counts)
+
+
+def last_systems(night: Night) -> Sequence[str]:
+    """Systems of the newest session before tonight: those that a night without a session was meant to measure."""
+    newest = [one for one in list_sessions(DATABASE) if one in night.before] if night.before else []
+    return systems_of(DATABASE, newest[-1]) if newest else ()
 
 
 def check_stacks(night: Night) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -30,11 +31,18 @@ def stacks(
             help="List what else than their MPI differs between stacks built by Spack; exit status 1 if anything.",
         ),
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The list as JSON on standard output.")] = False,
 ) -> None:
     """List the stacks unless a sub-command is given."""
     if context.invoked_subcommand is None:
         from mpibench.listings import stacks as listing
 
+        if as_json and check:
+            raise BadInput("--check compares stacks in words, and --json lists them: give one of them.")
+        if as_json:
+            data = listing.as_data()
+            typer.echo(json.dumps(data, indent=2))
+            raise typer.Exit(int(bool(data["problems"]) or not data["stacks"]))
         raise typer.Exit(listing.check() if check else listing.show())
 
 

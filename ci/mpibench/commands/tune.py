@@ -32,7 +32,8 @@ def tune(
     restart: Annotated[bool, typer.Option("--restart", help="Forget what was measured before.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the first job scripts and measure nothing.")] = False,
     chart: Annotated[
-        Path | None, typer.Option(help="File for a chart of the collectives over all stacks tuned under this condition.")
+        Path | None,
+        typer.Option(help="Measure nothing: write a page with charts of all stacks that were tuned under this condition."),
     ] = None,
 ) -> None:
     """Measure the algorithms of collectives, interleaved in one job; choose, prove, and write what the library reads.
@@ -62,8 +63,13 @@ def tune(
 
     try:
         with supervision.heeded():
+            if chart:
+                charts.write(chart, place, tuple(wanted))
+                say(f"chart: {chart}")
+                raise typer.Exit
             if dry_run:
-                raise typer.Exit(tuning.write_jobs(request, found_stack, controls, say))
+                tuning.write_jobs(request, found_stack, controls, say)
+                raise typer.Exit
             if check:
                 checked = tuning.check(request, found_stack, controls)
                 _print(answer.of_check(checked, place))
@@ -73,9 +79,6 @@ def tune(
         say(f"interrupted by {signal.name}; the same command goes on after the last whole round")
         raise typer.Exit(signal.status) from None
     _print(answer.of_tuning(result, place, controls))
-    if chart:
-        charts.write(chart, place, tuple(wanted))
-        say(f"chart: {chart}")
     raise typer.Exit(0 if result.rules else NOTHING_BETTER)
 
 

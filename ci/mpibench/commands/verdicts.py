@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -134,7 +135,7 @@ def accept(
         typer.echo(f"mpibench: moved the earlier record to {earlier}", err=True)
     _prepare(db, dataset, dataset_only)
     options = acceptance.AcceptanceOptions(system, where, _renames(rename), allow_unproven, history)
-    result, signal_status = acceptance.decide(dataset, baseline, candidate, options), 0
+    result, signal_status = _with_maps(acceptance.decide(dataset, baseline, candidate, options), dataset), 0
     if confirm:
         result, signal_status = _confirm(result, db, dataset, confirm_minutes, out)
     written = acceptance_record.write(result, out)
@@ -148,6 +149,16 @@ def accept(
     _say(f"  note: {line}" for line in result.notes)
     _say(f"wrote {path}" for path in written)
     raise typer.Exit(signal_status or acceptance.STATUS[result.decision])
+
+
+def _with_maps(result: Acceptance, dataset: Path) -> Acceptance:
+    """With what maps of pairs of both sides say, where there are any."""
+    from mpibench.locate.answers import beside_curves
+
+    sides = (result.baseline, result.candidate)
+    before, after = (beside_curves.stored(dataset, side.system, side.sessions) for side in sides)
+    new, notes = beside_curves.newly_accused(before, after)
+    return replace(result, suspects=tuple(new), map_notes=tuple(notes))
 
 
 def _confirm(first: Acceptance, db: Path, dataset: Path, minutes: float, out: Path) -> tuple[Acceptance, int]:
@@ -233,9 +244,15 @@ def gate(
     complete session holds. Exit status: 0 passed, 1 failed, 2 bad input, or the newest session cannot be read.
     """
     from mpibench.watch import gate as gates
+    from mpibench.watch import gate_answer
 
     _prepare(db, dataset, dataset_only, reported=True)
     answer = gates.decide(dataset, system, session, recent, max_age_hours=max_age, partial=partial, history=history)
+    if {problem.kind for problem in answer.problems} & set(gate_answer.OF_CURVES):
+        from mpibench.locate.answers import beside_curves
+
+        said = beside_curves.suspects(dataset, answer.system, [answer.session], answer.started)
+        answer = replace(answer, notes=(*said, *answer.notes))
     if as_json:
         typer.echo(json.dumps(answer.as_data(), indent=2))
     else:
@@ -250,6 +267,7 @@ def expected(
     dataset_only: DatasetOnly = False,
     system: Annotated[str | None, typer.Option(help="System; needed if the session has cases on several.")] = None,
     partial: Partial = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")] = False,
 ) -> None:
     """Check that a session holds every expected case, proven, and list what is missing.
 
@@ -264,8 +282,13 @@ def expected(
     _prepare(db, dataset, dataset_only, reported=True)
     name, chosen = session_values.find_session(dataset, session, system)
     answer = expectation.judge(dataset, name, chosen, partial=partial)
+    uncounted = [f"session {one.session[:8]} is not counted: {one.why}" for one in unreadable.find(dataset, [name])]
+    if as_json:
+        data = answer.as_data()
+        typer.echo(json.dumps({**data, "notes": [*data["notes"], *uncounted]}, indent=2))
+        raise typer.Exit(int(not answer.complete))
     _say_at_width(answer.lines())
-    _say_at_width(f"  note: session {one.session[:8]} is not counted: {one.why}" for one in unreadable.find(dataset, [name]))
+    _say_at_width(f"  note: {line}" for line in uncounted)
     raise typer.Exit(int(not answer.complete))
 
 
@@ -375,7 +398,27 @@ def compare(
         typer.echo(f"wrote {len(saved)} pictures into {pictures}")
 
 
+def review(
+    base: Annotated[str, typer.Option(help="Commit or branch that the change is to be merged into.")],
+    sessions: Annotated[
+        str, typer.Option(help="Stored sessions that references are held against; a selector.")
+    ] = "now-14d:now",
+    dataset: Dataset = RESULTS / "dataset",
+    out: Annotated[Path | None, typer.Option(help="File for the Markdown; default: standard output.")] = None,
+) -> None:
+    """Say what the commits since BASE alter: references before and after on stored nights, stacks that are built otherwise.
+
+    As Markdown for a comment on a merge request. Exit status: 0 said, 2 bad input.
+    """
+    from mpibench.verdicts import change
+
+    found = change.review(base, dataset, sessions)
+    if out:
+        _write(out, found.markdown())
+    typer.echo(found.finding() if out else found.markdown())
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (accept, compare, drift, expected, gate, rebaseline):
+    for command in (accept, compare, drift, expected, gate, rebaseline, review):
         app.command()(command)

@@ -23,7 +23,7 @@ Of a session that was measured by a plan (:mod:`mpibench.plan`) what was not pla
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,10 @@ class Completeness:
             return counts
         rest = f", {self.not_asked} more not asked for" if self.partial else ""
         return f"partial (started with {' '.join(self.options)}): {counts}{rest}"
+
+    def as_data(self) -> dict[str, Any]:
+        """The whole answer, for JSON: ``complete`` and what :class:`Completeness` has; times in ISO 8601."""
+        return {"complete": self.complete, **asdict(self), "started": self.started.isoformat()}
 
     def lines(self) -> list[str]:
         """The answer for a terminal."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -19,17 +20,20 @@ from .doctor import test_folders
 #: Beside a group that no test class names.
 NOT_RUN = "no test"
 _OTHERS = "Groups without a suite of their own"
+#: Title of what has one group only.
+_SINGLE = "one group each"
 
 
-def show(name: str | None = None, console: Console | None = None) -> None:
+def show(name: str | None = None, console: Console | None = None, *, tests_of_groups: bool = False) -> None:
     """Print the table of contents, or the benchmarks of one group, of one suite, or of one name.
 
+    :param tests_of_groups: the contents have a line for each group, with its test and what it is.
     :raises BadInput: for a name that is neither a group, nor a suite, nor a benchmark.
     """
     console = console or Console()
     tests = tests_by_group(test_folders(ROOT))
     if name is None:
-        _show_contents(console, tests)
+        _show_groups(console, tests) if tests_of_groups else _show_contents(console, tests)
         return
     if name not in catalogue.GROUPS and name in catalogue.SUITES and catalogue.SUITES[name].groups:
         _show_names(console, list(catalogue.SUITES[name].groups))
@@ -38,9 +42,68 @@ def show(name: str | None = None, console: Console | None = None) -> None:
         _show_rows(console, group, rows, tests.get(group, NOT_RUN))
 
 
+def as_data(name: str | None = None) -> dict[str, Any]:
+    """Groups by name: ``suite``, ``test`` (``None``: no test class names it), ``description``, and their ``benchmarks``.
+
+    :param name: a group, suite, benchmark or program; default: everything.
+    :raises BadInput: for another name.
+    """
+    tests = tests_by_group(test_folders(ROOT))
+    suite_of = {group: suite.name for suite in catalogue.SUITES.values() for group in suite.groups}
+    suite = catalogue.SUITES.get(name or "")
+    if name is None or (suite and suite.groups and name not in catalogue.GROUPS):
+        chosen = {group: catalogue.rows(group) for group in (suite.groups if suite else catalogue.GROUPS)}
+    else:
+        chosen = _chosen(name)
+    return {
+        group: {
+            "suite": suite_of.get(group),
+            "test": tests.get(group),
+            "description": catalogue.GROUPS[group].description,
+            "benchmarks": [
+                {
+                    "name": row.name,
+                    "program": row.binary,
+                    "ranks": row.ranks,
+                    "units": {quantity: QUANTITIES[quantity].unit for quantity in row.quantities},
+                    "gated_bytes": {quantity: list(sizes) for quantity, sizes in row.gated_sizes.items()},
+                }
+                for row in rows
+            ],
+        }
+        for group, rows in chosen.items()
+    }
+
+
 def _show_contents(console: Console, tests: Mapping[str, str]) -> None:
+    """One screen: suites with their groups; what has one group stands together."""
+    suites = groups_by_suite()
+    several = {title: groups for title, groups in suites.items() if len(groups) > 1 and title != _OTHERS}
+    single = [group for title, groups in suites.items() if title not in several for group in groups]
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    for title, groups in (*several.items(), (_SINGLE, single)):
+        marked = (group if group in tests else f"{group} ({NOT_RUN})" for group in groups)
+        table.add_row(f"[bold]{escape(title)}[/bold]", escape(", ".join(marked)))
+    console.print(table)
+    benchmarks = sum(len(catalogue.rows(group)) for group in catalogue.GROUPS)
+    console.print(f"\n{len(catalogue.GROUPS)} groups, {benchmarks} benchmarks. {_only_read()}\n", soft_wrap=True)
+    console.print(
+        "mpibench catalogue NAME     the benchmarks of a group or suite, or where a benchmark is\n"
+        "mpibench catalogue --tests  each group with the test that measures it (reframe -c reframe_tests -n TEST)\n"
+        "mpibench catalogue --coverage  what each release of a suite offers",
+        soft_wrap=True,
+    )
+
+
+def _only_read() -> str:
+    only_read = ", ".join(suite.title for suite in catalogue.SUITES.values() if not suite.groups and not suite.pairs)
+    return f"Outputs that 'mpibench parse' reads and no test starts: {escape(only_read or 'none')}."
+
+
+def _show_groups(console: Console, tests: Mapping[str, str]) -> None:
     """One line a group, under its suite."""
-    for title, groups in _groups_by_suite().items():
+    for title, groups in groups_by_suite().items():
         console.print(f"[bold]{escape(title)}[/bold]")
         table = Table(box=None, show_header=False, pad_edge=False)
         for fixed in (True, True, False):
@@ -51,17 +114,11 @@ def _show_contents(console: Console, tests: Mapping[str, str]) -> None:
             table.add_row(f"  {name}", tests.get(name, NOT_RUN), escape(f"{catalogue.GROUPS[name].description}.{what}"))
         console.print(table)
         console.print()
-    only_read = ", ".join(suite.title for suite in catalogue.SUITES.values() if not suite.groups and not suite.pairs)
-    console.print(f"Outputs that 'mpibench parse' reads and no test starts: {escape(only_read or 'none')}\n", soft_wrap=True)
-    console.print(
-        "Left: the group, and the test that measures it (reframe -c reframe_tests -n TEST).\n"
-        "mpibench catalogue NAME lists the benchmarks of a group or suite, or where a benchmark is; --coverage says what each\n"
-        "release of a suite offers.",
-        soft_wrap=True,
-    )
+    console.print(f"{_only_read()}\n", soft_wrap=True)
+    console.print("Left: the group, and the test that measures it (reframe -c reframe_tests -n TEST).", soft_wrap=True)
 
 
-def _groups_by_suite() -> dict[str, list[str]]:
+def groups_by_suite() -> dict[str, list[str]]:
     """Titles of suites to their groups; suites whose outputs are only read have none."""
     listed = {f"{suite.title} ({suite.name})": list(suite.groups) for suite in catalogue.SUITES.values() if suite.groups}
     owned = {name for groups in listed.values() for name in groups}
@@ -101,7 +158,7 @@ def _show_rows(console: Console, group: str, rows: tuple[Benchmark, ...], test: 
     titles = ("program", "ranks", "quantities", "reference at bytes")
     alike: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
-        alike.setdefault((row.binary, row.ranks, _quantities(row), _gated(row)), []).append(row.name)
+        alike.setdefault((row.binary, row.ranks, _quantities(row), gated_text(row)), []).append(row.name)
     shared = [len(set(cells)) == 1 for cells in zip(*alike, strict=True)]
 
     def show_cells(cells: Iterable[str], indent: int, which: bool) -> None:
@@ -121,7 +178,7 @@ def _quantities(row: Benchmark) -> str:
     return ", ".join(f"{QUANTITIES[name].short} [{QUANTITIES[name].unit}]" for name in row.quantities)
 
 
-def _gated(row: Benchmark) -> str:
+def gated_text(row: Benchmark) -> str:
     """Sizes that may have a reference, in bytes, by quantity."""
     return "; ".join(f"{QUANTITIES[name].short}: {_listed(sizes)}" for name, sizes in row.gated_sizes.items()) or "none"
 

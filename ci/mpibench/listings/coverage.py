@@ -12,13 +12,13 @@ from reframe_tests.harness.suites.model import Offer, Suite
 from reframe_tests.harness.vocabulary import ROOT
 
 #: Where the page is kept.
-PAGE = ROOT / "docs" / "coverage.md"
+PAGE = ROOT / "docs" / "reference" / "coverage.md"
 _HEAD = """# What is covered
 
-Made by `mpibench catalogue --coverage > docs/coverage.md`; a test holds it against the records. Each program and benchmark
-that a release of a suite offers is measured by the test beside it (`reframe -c reframe_tests -r -n TEST`), or left out for the
-reason given. "Before" a version: from that version on it ends without MPI_Finalize, so that nothing of it can be proven. A case
-whose stack was built without the program is skipped and says so.
+Made by `mpibench catalogue --coverage > docs/reference/coverage.md`; a test holds it against the records. Each program and
+benchmark that a release of a suite offers is measured by the test beside it (`reframe -c reframe_tests -r -n TEST`), or left
+out for the reason given. "Before" a version: from that version on it ends without MPI_Finalize, so that nothing of it can be
+proven. A case whose stack was built without the program is skipped and says so.
 """
 _NOT_RUN = "nothing measures it"
 

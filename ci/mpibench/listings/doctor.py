@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import platform
 import re
@@ -11,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +64,20 @@ class Finding:
     detail: str
 
 
-def report(system: str | None, console: Console | None = None, *, stacks_only: bool = False, draft_only: bool = False) -> int:
+def report(
+    system: str | None,
+    console: Console | None = None,
+    *,
+    stacks_only: bool = False,
+    draft_only: bool = False,
+    as_json: bool = False,
+) -> int:
     """Print all findings, and a draft of what a centre's own ReFrame configuration lacks; 1 if something the tests need is
     missing, else 0.
 
     :param stacks_only: look only at whether each partition gets the stacks it asks for.
     :param draft_only: print only the draft.
+    :param as_json: print ``system``, ``ready`` and ``findings`` (subject, state, detail) as JSON.
     :raises BadInput: for an unknown system, or one that needs no such draft.
     """
     if draft_only:
@@ -76,6 +85,11 @@ def report(system: str | None, console: Console | None = None, *, stacks_only: b
         return 0
     selected = _select_from(system, site.ROOT)
     findings = list(fitting(selected, site.ROOT) if stacks_only else examine(system))
+    ready = not any(finding.state == MISSING for finding in findings)
+    if as_json:
+        said = {"system": selected["name"], "ready": ready, "findings": [asdict(finding) for finding in findings]}
+        print(json.dumps(said, indent=2))
+        return int(not ready)
     console = console or Console()
     width = min(max((len(finding.subject) for finding in findings), default=0), SUBJECT_WIDTH)
     for finding in findings:
@@ -86,7 +100,7 @@ def report(system: str | None, console: Console | None = None, *, stacks_only: b
     if not stacks_only and (text := beside.draft(selected, site.ROOT)):
         path = fabrics_file.path_of(selected["name"], site.ROOT)
         console.print(Text(f"\ndraft for {path} (--draft prints it alone):\n\n{text}"), soft_wrap=True, end="")
-    return int(any(finding.state == MISSING for finding in findings))
+    return int(not ready)
 
 
 def examine(system: str | None = None, root: Path = site.ROOT) -> Iterator[Finding]:

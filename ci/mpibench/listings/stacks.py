@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -44,6 +45,28 @@ def show(root: Path = metadata.ROOT, console: Console | None = None) -> int:
     for problem in problems:
         console.print(problem, style="red", markup=False, soft_wrap=True)
     return int(bool(problems) or not stacks)
+
+
+def as_data(root: Path = metadata.ROOT) -> dict[str, Any]:
+    """``stacks`` (what there is to say of each) and ``problems`` (a sentence for each that cannot be used).
+
+    :raises BadInput: when two metadata files describe a stack of the same name.
+    """
+    stacks, problems = metadata.discover(root)
+    fields = ("name", "origin", "mpi", "mpi_version", "device", "abi", "launcher_family", "prefix", "lock_hash", "source")
+    return {
+        "stacks": [
+            {
+                **{name: getattr(stack, name) for name in fields},
+                "modules": [each.name for each in stack.modules],
+                "suites": {name: dict(suite) for name, suite in stack.suites.items()},
+                "programs": dict(stack.binaries),
+                "commands": {name: list(words) for name, words in stack.commands.items()},
+            }
+            for stack in stacks
+        ],
+        "problems": problems,
+    }
 
 
 def check(root: Path = metadata.ROOT, console: Console | None = None) -> int:

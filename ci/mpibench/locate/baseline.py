@@ -91,11 +91,14 @@ def residuals(seen: Observations, places: Places, kinds: Mapping[str, str], *, f
     leaves = numbered([places.leaf(node) for node in seen.nodes])[1]
     many = int(kind_number.max(initial=0)) + 1
     code = (distance * many + kind_number[seen.source]) * many + kind_number[seen.target]
-    # Drift before loads: rounds differ in how busy uplinks are in them, and levels by load would take up what came and went.
-    members, stratum = _members(code)
+    # Drift is what a moment has beyond its loads: rounds differ in how many of their pairs cross an uplink, and a slow one must
+    # not be taken for what came and went.
+    every_load = loads(seen, leaves) if seen.directed else np.zeros(len(seen), dtype=np.intp)
+    load = _if_it_matters(every_load, seen.slowness)
+    members, stratum = _members(code * (int(load.max(initial=0)) + 1) + load)
     own = np.array([level_of(seen.slowness[there]) for there in members])
     left = seen.slowness - drift(seen.slowness - own[stratum], seen.moment)
-    load = _if_it_matters(loads(seen, leaves), left) if seen.directed else np.zeros(len(seen), dtype=np.intp)
+    load = _if_it_matters(every_load, left)
     members, stratum = _members(code * (int(load.max(initial=0)) + 1) + load)
     block = leaves[seen.source] * (int(leaves.max(initial=0)) + 1) + leaves[seen.target]
     levels = []
@@ -125,14 +128,21 @@ def _members(code: Integers) -> tuple[list[Integers], Integers]:
 
 
 def loads(seen: Observations, leaves: Integers) -> Integers:
-    """Observations on the busier of the two uplinks of each at the same time; 0 below one switch."""
+    """Observations on the busier of the two uplinks of each at the same time, in its busier direction; 0 below one switch.
+
+    What goes the other way counts as well: acknowledgements wait in its queue, and one message against three that share a slow
+    uplink was as slow as these (TCP on the mini-cluster).
+    """
     across = leaves[seen.source] != leaves[seen.target]
     load = np.zeros(len(seen), dtype=np.intp)
     many = int(leaves.max(initial=0)) + 1
-    for end in (seen.source, seen.target):
-        code = seen.together[across] * many + leaves[end[across]]
-        _, place, count = np.unique(code, return_inverse=True, return_counts=True)
-        load[across] = np.maximum(load[across], count[place])
+    ends = [seen.together[across] * many + leaves[end[across]] for end in (seen.source, seen.target)]
+    _, place = np.unique(np.concatenate(ends), return_inverse=True)
+    places = np.split(place, 2)
+    for end in places:
+        count = np.bincount(end, minlength=int(place.max(initial=0)) + 1)
+        for own in places:
+            load[across] = np.maximum(load[across], count[own])
     return load
 
 

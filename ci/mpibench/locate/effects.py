@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,6 +157,16 @@ def _median(values: Floats) -> tuple[float, float, float]:
         float(np.median(ordered)),
         float(ordered[min(len(ordered) - 1, len(ordered) - place)]),
     )
+
+
+#: Quantity to the one that shows the same where both do.
+_SAME: Mapping[str, str] = {"latency_mean_us": "latency_us"}
+
+
+def without_echoes(findings: Sequence[Accused]) -> list[Accused]:
+    """Findings without those by a mean latency of what the latency shows as well."""
+    there = {(one.quantity, one.kind, one.names) for one in findings}
+    return [one for one in findings if (_SAME.get(one.quantity, ""), one.kind, one.names) not in there]
 
 
 def gather(parts: Sequence[Sequence[Accused]]) -> list[Accused]:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from reframe_tests.harness.pairs.pair_values import MEAN
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
 from . import baseline, effects, guesses, search, suspects
 from .baseline import PairClass, Residuals
 from .effects import Accused
-from .observations import Observations, Places
+from .observations import Floats, Observations, Places
+from .suspects import LINK, SWITCH, UPLINK
 
 #: Loss that is called slow at least, in percent: of a bandwidth (ClusterKit's bound), and what a latency takes longer.
-MARGINS_PERCENT: Mapping[str, float] = MappingProxyType({"bandwidth_mb_per_s": 7.0, "latency_us": 25.0})
+MARGINS_PERCENT: Mapping[str, float] = MappingProxyType(
+    {"bandwidth_mb_per_s": 7.0, "latency_us": 25.0, "latency_mean_us": 25.0}
+)
 OTHER_MARGIN_PERCENT = 10.0
+#: Parts of the rate that a quantity has; one that is not here has one. A mean says little that the median does not.
+_PARTS: Mapping[str, int] = MappingProxyType({"bandwidth_mb_per_s": 2})
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,10 @@ class Localisation:
         """Nodes that are accused, the worst first."""
         return tuple(dict.fromkeys([*self.evident, *(node for finding in self.findings for node in finding.nodes)]))
 
+    def beside(self, *, inconclusive: Sequence[str] = (), evident: Mapping[str, str] | None = None) -> Localisation:
+        """With what is known otherwise than from times."""
+        return replace(self, inconclusive=(*inconclusive, *self.inconclusive), evident={**(evident or {}), **self.evident})
+
     @property
     def is_accusing(self) -> bool:
         """Whether anybody or anything is accused."""
@@ -100,15 +110,17 @@ def judge(
             notes.append(_groups_text(places))
     inconclusive: list[str] = []
     parts = []
+    whole = sum(_PARTS.get(seen.quantity, 1) for seen in observed)
     for seen in observed:
         margin = margin_of(seen.quantity, margins_percent)
         full_rate = oversubscribed is False and seen.directed
-        part, doubts = _judge_one(seen, places, kinds, rate / len(observed), margin, full_rate=full_rate)
+        part, doubts = _judge_one(seen, places, kinds, rate * _PARTS.get(seen.quantity, 1) / whole, margin, full_rate=full_rate)
         parts.append(part)
         slower, said = _across_switches(part, margin, oversubscribed)
-        inconclusive += [*doubts, *slower]
-        notes += said
-    rows = effects.gather([part.findings for part in parts])
+        # Of who stands still now and then the mean tells more than the median, and on a busy machine nothing.
+        inconclusive += slower if seen.quantity == MEAN else [*doubts, *slower]
+        notes += [*said, *(doubts if seen.quantity == MEAN else ())]
+    rows = effects.without_echoes(effects.gather([part.findings for part in parts]))
     return Localisation(tuple(parts), places, tuple(rows), tuple(inconclusive), tuple(notes))
 
 
@@ -141,7 +153,7 @@ def _judge_one(
         all_suspects, found.excess, found.stratum, seen.moment, margin=margin, rate=rate, usable=~small, ends=ends
     )
     if verdict.floor is None or len(seen.nodes) == 2:
-        doubts.append(_blind_text(seen, verdict))
+        doubts.append(_blind_text(seen, verdict, found.excess, margin))
     rows = effects.findings(seen, found, all_suspects, verdict.accusations)
     floor = None if verdict.floor is None else math.exp(verdict.floor)
     return Part(seen, found, places, tuple(rows), verdict.tests, rate, floor, kinds), doubts
@@ -151,15 +163,16 @@ def _title(seen: Observations) -> str:
     return QUANTITIES[seen.quantity].title
 
 
-def _blind_text(seen: Observations, verdict: search.Verdict) -> str:
-    slow = (~verdict.rest).sum()
+def _blind_text(seen: Observations, verdict: search.Verdict, excess: Floats, margin: float) -> str:
     if len(seen.nodes) == 2:
         return f"{_title(seen)}: of two nodes there is one pair, and nothing to hold it against: measure three nodes or more"
     rounds = len(set(seen.moment.tolist()))
-    why = "too much is slow, or " if slow or verdict.accusations else ""
+    slow = 100 * float((excess > search.LADDER[-1] * margin).mean())
+    times = math.exp(search.LADDER[-1] * margin)
+    why = f"{slow:.0f} % of all values are {times:.2g} times as slow as healthy ones, and with these " if slow >= 1 else ""
     return (
         f"{_title(seen)}: {why}{rounds} rounds of {len(seen.nodes)} nodes are too few to accuse a node "
-        f"at {verdict.rate:g} innocents a run: measure more rounds (-S orders=)"
+        f"at {verdict.rate:.2g} innocents a run: measure more rounds (-S orders=)"
     )
 
 
@@ -189,10 +202,13 @@ def _across_switches(part: Part, margin: float, oversubscribed: bool | None) -> 
     far = [level for level in part.residuals.levels if level.distance > 0 and level.kinds in near]
     slower = [(level, level.slowness - near[level.kinds].slowness) for level in far]
     slower = [(level, loss) for level, loss in slower if loss > margin]
-    if not slower or oversubscribed is not None:
+    between = any(finding.kind in (LINK, UPLINK, SWITCH) for finding in part.findings)
+    if not slower or oversubscribed or (oversubscribed is False and between):
         return [], []
     worst, loss = max(slower, key=lambda row: row[1])
     text = _level_text(part, worst, loss)
+    if oversubscribed is False:
+        return [f"{text}, at full rate by design: these are too few to say which uplink: measure more rounds (-S orders=)"], []
     if len({part.places.leaf(node) for node in part.seen.nodes}) > 2:
         return [], [f"{text}: the links between switches are oversubscribed, or all slow alike"]
     return [f"{text}: the uplink is slow, or oversubscribed by design: say which (--oversubscribed, --full-rate)"], []

@@ -1,4 +1,8 @@
-"""A map of pairs as it was stored, made ready to be judged: a median for each pair, direction and round."""
+"""A map of pairs as it was stored, made ready to be judged: a value for each pair, direction and round.
+
+Of a bandwidth that is the median of its repeats. Of a latency it is the least of both directions: of one round trip which node
+began means nothing, and what other programs do to one of them can only add.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,16 @@ from statistics import median
 
 import numpy as np
 
-from reframe_tests.harness.pairs.pair_values import QUANTITIES, PairMap, PairValue
+from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
 from reframe_tests.harness.switches.tree import GUESSED, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import LOWER, BadInput
 from reframe_tests.harness.vocabulary import QUANTITIES as WORDS
 
 from ..results.quantity_text import size_text
 from .observations import Observations, Places, numbered
+
+#: Order in which quantities are judged and shown.
+_ORDER = (BANDWIDTH, LATENCY, MEAN)
 
 
 @dataclass(frozen=True)
@@ -42,16 +49,13 @@ def prepare(pair_map: PairMap) -> Prepared:
     usable = [row for row in pair_map.values if row.value is not None and row.value > 0 and row.counted is not False]
     if not usable:
         raise BadInput("the map of pairs holds no value that can be used: measure it again.")
-    kinds = sorted({(QUANTITIES.index(row.quantity), row.message_bytes) for row in usable}, reverse=True)
-    parts = [
-        _observations(pair_map, [row for row in usable if (QUANTITIES.index(row.quantity), row.message_bytes) == kind])
-        for kind in kinds
-    ]
+    kinds = sorted({(row.quantity, row.message_bytes) for row in usable}, key=lambda kind: (_ORDER.index(kind[0]), -kind[1]))
+    parts = [_observations(pair_map, [row for row in usable if (row.quantity, row.message_bytes) == kind]) for kind in kinds]
     return Prepared(tuple(parts), tuple(_missing(pair_map)), tuple(_notes(pair_map, usable)))
 
 
 def _observations(pair_map: PairMap, rows: Sequence[PairValue]) -> Observations:
-    """Rows of one quantity and size. A latency is that of a round trip: which node began means nothing."""
+    """Rows of one quantity and size."""
     quantity = rows[0].quantity
     lower = WORDS[quantity].direction == LOWER
     place = {node: at for at, node in enumerate(pair_map.nodes)}
@@ -61,7 +65,7 @@ def _observations(pair_map: PairMap, rows: Sequence[PairValue]) -> Observations:
         key = (row.order, row.round, *(sorted(ends) if lower else ends), 0 if lower else row.phase)
         values.setdefault(key, []).append(row.value or math.nan)
     keys = list(values)
-    middle = np.array([median(values[key]) for key in keys])
+    middle = np.array([min(values[key]) if lower else median(values[key]) for key in keys])
     return Observations(
         quantity=quantity,
         nodes=pair_map.nodes,
@@ -72,6 +76,11 @@ def _observations(pair_map: PairMap, rows: Sequence[PairValue]) -> Observations:
         together=numbered([(*key[:2], key[4]) for key in keys])[1],
         directed=not lower,
     )
+
+
+def silent_nodes(pair_map: PairMap) -> dict[str, str]:
+    """A sentence on each node that stopped answering."""
+    return {node: f"{node}: stopped answering ({why})" for node, why in pair_map.silent.items()}
 
 
 def _missing(pair_map: PairMap) -> list[str]:

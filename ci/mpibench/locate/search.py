@@ -7,14 +7,17 @@ number has longer tails; for ``some`` a beta-binomial distribution with the over
 that, and the larger of both probabilities counts.
 
 error rate
-    The probabilities of all suspects, thresholds and both extents below are each held against rate / (number of such tests).
-    So the expected number of innocents that are accused in a run is at most the rate, however the tests depend on each other
-    (Bonferroni; Lehmann and Romano 2005, "per-family error rate").
+    The probabilities of all suspects and thresholds are each held against a part of the rate; the parts of all such tests sum
+    up to it (of both extents below the number of slow observations is the same: one test). So the expected number of innocents
+    that are accused in a run is at most the rate, however the tests depend on each other (Bonferroni; Lehmann and Romano 2005,
+    "per-family error rate"). Nodes, what is between switches, and pairs have a share of the rate each, as a small map has few
+    nodes and many pairs.
 which one
     A slow uplink makes pairs of each node below it slow, and a slow node a part of its switch's. Of all that pass, the one is
     accused which explains most: the largest likelihood ratio of its number of slow observations to that of the others, whoever
-    is slow in ``all`` before ``some`` (two slow nodes are not a part of their switch). What it shows in is then taken out, and
-    the search goes on with the rest, so that no observation accuses two.
+    is slow in ``all`` before ``some`` (two slow nodes are not a part of their switch), and a pair after all others (that which
+    a slow uplink hits most explains none of the rest). What it shows in is then taken out, and the search goes on with the
+    rest, so that no observation accuses two.
 extent
     ``all``: at least two thirds of its observations are slow. ``some``: fewer, at three moments or more: an intermittent fault,
     or one of several parallel cables. By twice the margin, and of a node at least a sixth, as some are noisier than others;
@@ -32,7 +35,7 @@ import numpy as np
 import scipy.stats
 
 from .observations import Flags, Floats, Integers
-from .suspects import KINDS, NODE, PAIR, Suspects
+from .suspects import KINDS, LINK, NODE, PAIR, SWITCH, UPLINK, Suspects
 
 #: Innocents accused per run, expected at most.
 RATE = 0.05
@@ -41,6 +44,12 @@ ALL, SOME = "all", "some"
 _ALL_SHARE, _SOME_MOMENTS, _SOME_SHARE = 2 / 3, 3, 1 / 6
 #: Thresholds: the margin on the log scale, and so many times it.
 LADDER = (1.0, 2.0, 4.0, 8.0)
+#: Shares of the rate: nodes, switches and what is between them, pairs. That of a group without suspects goes to the others.
+_SHARES: tuple[tuple[frozenset[str], float], ...] = (
+    (frozenset({NODE}), 0.5),
+    (frozenset({LINK, UPLINK, SWITCH}), 0.25),
+    (frozenset({PAIR}), 0.25),
+)
 #: The probability can be smaller than the bound that sorts out whom to compute it for, by no more than this (natural log).
 _SLACK = 6.0
 #: Share of the others that are left out where their overdispersion is estimated: those slow most often, which may be at fault.
@@ -74,7 +83,7 @@ class Accusation:
 class Verdict:
     """All accusations of a run.
 
-    :param tests: how many were made; each was held against ``rate / tests``.
+    :param tests: how many were made; what they were held against sums up to ``rate``.
     :param rest: observations that no accusation took.
     :param floor: the smallest threshold at which a node that is slow in all of its observations would have been accused;
         ``None``: not at any, so that silence says nothing.
@@ -123,25 +132,36 @@ def search(
     state = _State(suspects, excess, stratum, moment, np.ones(len(excess), dtype=bool) if usable is None else usable)
     state.ends = ends
     thresholds = [margin * step for step in LADDER]
-    tests = max(1, 2 * len(thresholds) * len(suspects.named))
-    limit = rate / tests
+    tests = max(1, len(thresholds) * len(suspects.named))
+    limits = rate * _parts(suspects) / len(thresholds)
     kind = np.array([KINDS.index(one.kind) for one in suspects.named], dtype=np.intp)
     found: list[Accusation] = []
     while len(found) < MOST:
         best = max(
-            (one for each in thresholds if (one := _strongest(state, each, limit, kind, partial=each > margin)) is not None),
-            key=lambda one: (one[1].extent == ALL, one[0]),
+            (one for each in thresholds if (one := _strongest(state, each, limits, kind, partial=each > margin)) is not None),
+            key=lambda one: (one[1].extent == ALL, kind[one[1].row] != KINDS.index(PAIR), one[0]),
             default=None,
         )
         if best is None:
             break
         found.append(best[1])
         state.active[best[1].observations] = False
-    return Verdict(tuple(found), tests, rate, state.active, _floor(state, thresholds, limit, kind))
+    return Verdict(tuple(found), tests, rate, state.active, _floor(state, thresholds, limits, kind))
+
+
+def _parts(suspects: Suspects) -> Floats:
+    """Part of the rate that each suspect has."""
+    groups = [np.array([one.kind in kinds for one in suspects.named], dtype=bool) for kinds, _ in _SHARES]
+    shares = [share if group.any() else 0.0 for group, (_, share) in zip(groups, _SHARES, strict=True)]
+    parts = np.zeros(len(suspects.named))
+    for group, share in zip(groups, shares, strict=True):
+        # Of two nodes that met once nobody is a suspect.
+        parts[group] = share / (sum(shares) or 1.0) / max(1, int(group.sum()))
+    return parts
 
 
 def _strongest(
-    state: _State, threshold: float, limit: float, kind: Integers, *, partial: bool
+    state: _State, threshold: float, limits: Floats, kind: Integers, *, partial: bool
 ) -> tuple[float, Accusation] | None:
     """Whoever explains most at one threshold, of those that pass; with the logarithm of the likelihood ratio."""
     slow = state.slow(threshold)
@@ -153,7 +173,8 @@ def _strongest(
     share = hits / np.maximum(count, 1)
     order = np.argsort(-ratio, kind="stable")
     part: tuple[float, Accusation] | None = None
-    for row in order[: np.searchsorted(-ratio[order], math.log(limit) + _SLACK)].tolist():
+    for row in order[: np.searchsorted(-ratio[order], math.log(limits.max()) + _SLACK)].tolist():
+        limit = limits[row]
         extent = ALL if share[row] >= _ALL_SHARE else SOME
         if extent == SOME and part:
             continue
@@ -251,13 +272,13 @@ def _alike(state: _State, row: int, mine: Integers, candidates: Integers) -> Seq
     return found
 
 
-def _floor(state: _State, thresholds: Sequence[float], limit: float, kind: Integers) -> float | None:
+def _floor(state: _State, thresholds: Sequence[float], limits: Floats, kind: Integers) -> float | None:
     """The smallest threshold at which the typical node would be accused if all of its observations were slow."""
     count = state.counts(state.active)
     nodes = (kind == 0) & (count > 0)
     if not nodes.any():
         return None
-    typical = int(np.median(count[nodes]))
+    typical, limit = int(np.median(count[nodes])), float(limits[nodes].min())
     total = int(state.active.sum())
     for threshold in thresholds:
         slow = int(state.slow(threshold).sum())

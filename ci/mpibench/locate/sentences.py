@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from reframe_tests.harness.vocabulary import QUANTITIES
+from reframe_tests.harness.pairs.pair_values import MEAN
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from .effects import Accused, Direction
 from .judgement import Localisation
@@ -33,6 +34,8 @@ _CAUSES: Mapping[tuple[str, str, bool], str] = {
     (PAIR, BOTH, False): "a route or one of several parallel cables",
     (PAIR, BOTH, True): "a route between them",
 }
+#: Of a node that only the mean shows.
+_NOW_AND_THEN = "it stands still now and then: a quota of its processor, other programs on it, or interrupts"
 _NEVER_ALL = "intermittent: a cable, a port, or another program on it"
 _ONE_OF_SEVERAL = "one of several parallel cables, or others' traffic"
 _OTHER_WAY = {SENDS: "receives normally", RECEIVES: "sends normally"}
@@ -57,6 +60,8 @@ def text(finding: Accused, line_rate_mb_per_s: float | None = None) -> str:
 
 
 def _cause(finding: Accused, late: bool) -> str:
+    if finding.quantity == MEAN and finding.kind == NODE:
+        return _NOW_AND_THEN
     if finding.extent != ALL:
         return _NEVER_ALL if finding.kind in (NODE, PAIR) else _ONE_OF_SEVERAL
     way = BOTH if finding.is_two_way else finding.way
@@ -66,11 +71,17 @@ def _cause(finding: Accused, late: bool) -> str:
 def _what(finding: Accused, late: bool, line_rate: float | None) -> str:
     one = finding.worst
     if finding.kind == NODE:
-        return f"{finding.names[0]}: {_longer(one)}" if late and one.extent == ALL else _node(finding, late, line_rate)
+        return (
+            f"{finding.names[0]}: {_longer(one, finding.quantity)}"
+            if late and one.extent == ALL
+            else _node(finding, late, line_rate)
+        )
     if finding.kind == PAIR:
         joint = "and" if finding.is_two_way or late else "to"
         names = finding.names if finding.is_two_way else one.suspect.names
-        return f"{f' {joint} '.join(names)}: {_loss(one, late, line_rate)} in {one.slow} of {one.count} measurements"
+        return (
+            f"{f' {joint} '.join(names)}: {_loss(one, finding.quantity, line_rate)} in {one.slow} of {one.count} measurements"
+        )
     if finding.kind == LINK:
         names = one.suspect.names
         where = f"across {'-'.join(finding.names)}" if finding.is_two_way or late else f"from {names[0]} to {names[1]}"
@@ -79,23 +90,24 @@ def _what(finding: Accused, late: bool, line_rate: float | None) -> str:
     else:
         where = {SENDS: "that {} sends", RECEIVES: "that {} receives", BOTH: "with {}"}[finding.way].format(finding.names[0])
         where += ", also below it,"
+    if one.suspect.load:
+        where += f" with {one.suspect.load} or more at once"
     if finding.extent == ALL:
-        return f"all {one.pairs} pairs {where} {'have' if late else 'at'} {_loss(one, late, line_rate)}"
+        return f"all {one.pairs} pairs {where} {'have' if late else 'at'} {_loss(one, finding.quantity, line_rate)}"
     share = f"{one.slow} of {one.count} measurements {where}, in {one.moments} of {one.all_moments} rounds,"
-    return f"{share} {'have' if late else 'at'} {_loss(one, late, line_rate)}"
+    return f"{share} {'have' if late else 'at'} {_loss(one, finding.quantity, line_rate)}"
 
 
 def _node(finding: Accused, late: bool, line_rate: float | None) -> str:
     name = finding.names[0]
     if finding.extent != ALL:
-        rows = [
-            f"{_verb(one)} in {one.slow} of {one.count} measurements ({one.moments} rounds) at {_loss(one, late, line_rate)}"
-            if not late
-            else f"in {one.slow} of {one.count} measurements ({one.moments} rounds) {_loss(one, late, line_rate)}"
-            for one in finding.directions
-        ]
+        rows = []
+        for one in finding.directions:
+            where = f"in {one.slow} of {one.count} measurements ({one.moments} rounds)"
+            loss = _loss(one, finding.quantity, line_rate)
+            rows.append(f"{where} {loss}" if late else f"{_verb(one)} {where} at {loss}")
         return f"{name} {', '.join(rows)}, otherwise normally"
-    rows = [f"{_verb(one)} at {_loss(one, late, line_rate)} {_to(one)}" for one in finding.directions]
+    rows = [f"{_verb(one)} at {_loss(one, finding.quantity, line_rate)} {_to(one)}" for one in finding.directions]
     other = [f", {_OTHER_WAY[finding.way]}"] if finding.way in _OTHER_WAY else []
     return f"{name} {' and '.join(rows)}{''.join(other)}"
 
@@ -110,17 +122,18 @@ def _to(one: Direction) -> str:
     return f"{preposition} {count}" if one.partners > 1 else f"{preposition} its partner"
 
 
-def _loss(one: Direction, late: bool, line_rate: float | None) -> str:
+def _loss(one: Direction, quantity: str, line_rate: float | None) -> str:
+    late = QUANTITIES[quantity].direction == LOWER
     if late:
-        return f"{_microseconds(one)} more latency"
+        return f"{_microseconds(one)} more {QUANTITIES[quantity].title}"
     if line_rate:
         return f"{100 * one.value / line_rate:.0f} % of line rate"
     return f"{percent(one):.0f} % of what others reach"
 
 
-def _longer(one: Direction) -> str:
+def _longer(one: Direction, quantity: str) -> str:
     count = f"all {one.pairs} pairs" if one.slow == one.count else f"{one.slow} of {one.count} measurements"
-    return f"{_microseconds(one)} more latency in {count}"
+    return f"{_microseconds(one)} more {QUANTITIES[quantity].title} in {count}"
 
 
 def _microseconds(one: Direction) -> str:
@@ -170,5 +183,6 @@ def floors(answer: Localisation) -> list[str]:
                 else f"{100 * (1 - 1 / part.floor):.0f} % less"
             )
             noise = 100 * (math.exp(part.residuals.spread) - 1)
-            rows.append(f"a node with {loss} {words.title} in all of its pairs would be accused (noise here: {noise:.2g} %)")
+            shown = f"{noise:.0f}" if noise >= 10 else f"{noise:.2g}"
+            rows.append(f"a node with {loss} {words.title} in all of its pairs would be accused (noise here: {shown} %)")
     return rows

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from .observations import Integers, Observations, Places
+from .baseline import loads
+from .observations import Flags, Integers, Observations, Places
 
 SENDS, RECEIVES, BOTH = "sends", "receives", "both"
 #: Kinds in the order in which one is named where several would show in the same observations.
@@ -21,6 +22,8 @@ NODE, LINK, UPLINK, SWITCH, PAIR = "node", "link", "uplink", "switch", "pair"
 KINDS = (NODE, LINK, UPLINK, SWITCH, PAIR)
 #: A link between two switches, or a pair, is only tested where it was crossed at so many moments.
 LEAST_MOMENTS = 2
+#: Loads of links that are judged on their own, at most; and links from switch to switch that are judged by their load.
+_MOST_LOADS, _MOST_BUSY_LINKS = 4, 64
 
 
 class Suspect(NamedTuple):
@@ -31,12 +34,15 @@ class Suspect(NamedTuple):
     :param names: its name; of a link and a pair both ends, the sending one first where there is a direction.
     :param way: :data:`SENDS`, :data:`RECEIVES` or, of a quantity without a direction, :data:`BOTH`.
     :param level: of a switch: 0 a leaf, 1 what is above it.
+    :param load: of a link between switches: only where so many or more messages shared it, as a slow one carries one of them
+        as fast as a good one does; 0: all.
     """
 
     kind: str
     names: tuple[str, ...]
     way: str
     level: int = 0
+    load: int = 0
 
 
 @dataclass(frozen=True)
@@ -101,9 +107,26 @@ def _switches(seen: Observations, places: Places) -> Iterator[_Labels]:
         ends = ((SENDS, source), (RECEIVES, target)) if seen.directed else ((BOTH, source), (BOTH, target))
         for direction, end in ends:
             yield _Labels([Suspect(UPLINK, (name,), direction, level) for name in names], np.where(across, end, -1))
+        for load, busy in _busy(seen, label, across):
+            if len(links) <= _MOST_BUSY_LINKS:
+                yield _Labels([one._replace(load=load) for one in links], np.where(busy, np.searchsorted(codes, code), -1))
+            for direction, end in ends:
+                yield _Labels([Suspect(UPLINK, (name,), direction, level, load) for name in names], np.where(busy, end, -1))
         if (known & ~across).any():
             for direction, end in ends:
                 yield _Labels([Suspect(SWITCH, (name,), direction, level) for name in names], np.where(known, end, -1))
+
+
+def _busy(seen: Observations, label: Integers, across: Flags) -> Iterator[tuple[int, Flags]]:
+    """Loads above the smallest, each with the observations across switches that shared an uplink with so many or more."""
+    if not seen.directed:
+        return
+    load = np.where(across, loads(seen, label), 0)
+    several = np.unique(load[across])[1:]
+    # Of many the octaves.
+    chosen = several if len(several) <= _MOST_LOADS else 2 ** np.arange(1, int(np.log2(several[-1])) + 1)[-_MOST_LOADS:]
+    for least in chosen.tolist():
+        yield int(least), across & (load >= least)
 
 
 def _pairs(seen: Observations) -> Iterator[_Labels]:

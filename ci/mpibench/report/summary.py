@@ -14,6 +14,7 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, ReferenceCheck, Sample
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import KeyFigure
+from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..results import eligibility
 from ..results.quantity_text import nodes_text
@@ -118,16 +119,23 @@ def format_number(value: float | None) -> str:
 
 
 def gate_sentence(gate: ReferenceCheck) -> str:
-    """A missed reference as a sentence."""
-    value = f"{format_number(gate.value)} {gate.unit}"
+    """A missed reference as a sentence; fractions of the line rate in percent, other numbers without unit as they are."""
+    value = _quantity(gate, gate.value)
     if gate.value is not None and gate.lower is not None and gate.value < gate.lower:
-        bound = f"below the {format_number(gate.lower)} {gate.unit} it must reach"
+        bound = f"below the {_quantity(gate, gate.lower)} it must reach"
     elif gate.value is not None and gate.upper is not None and gate.value > gate.upper:
-        bound = f"above the {format_number(gate.upper)} {gate.unit} it may reach"
+        bound = f"above the {_quantity(gate, gate.upper)} it may reach"
     else:
         bound = "out of bounds"
-    source = f"{gate.layer} reference" + ("" if gate.reference is None else f" {format_number(gate.reference)}")
+    bare = gate.reference if gate.unit != "1" else None  # what is a fraction has all of it for a reference
+    source = f"{gate.layer} reference" + ("" if bare is None else f" {format_number(bare)}")
     return f"{gate.metric} is {value}, {bound} ({source})."
+
+
+def _quantity(gate: ReferenceCheck, value: float | None) -> str:
+    if value is not None and f".{QUANTITIES['line_rate_fraction'].short}." in gate.metric:
+        return f"{100 * value:.3g} % of the line rate"
+    return f"{format_number(value)} {gate.unit if gate.unit != '1' else ''}".strip()
 
 
 def plain_reason(case: Case) -> str:

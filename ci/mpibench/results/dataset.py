@@ -211,6 +211,7 @@ def _pair_tables(session: Session, cases: Iterable[Case]) -> dict[str, pl.DataFr
                 {"name": name, "parent": switch.parent, "nodes": list(switch.nodes)}
                 for name, switch in (found.tree.switches.items() if found.tree else ())
             ],
+            "oversubscription": found.oversubscription,
         }
         for about, found in maps
     ]
@@ -333,6 +334,13 @@ def load_cases(out_dir: str | Path, systems: Sequence[str] | None = None) -> pl.
     return scan(out_dir, "cases", systems)
 
 
+def pair_map_cases(out_dir: str | Path, systems: Sequence[str] | None = None) -> pl.DataFrame:
+    """Session, start, stack, fabric and evidence of all maps of pairs, oldest first, without their values."""
+    found = find_files(Path(out_dir), "pair_maps", systems)
+    columns = ("session", "case", "started", "stack", "fabric", "evidence")
+    return scan_files(list(found.readable), "pair_maps").select(columns).sort("started", "case").collect()
+
+
 def load_pair_maps(
     out_dir: str | Path, *, sessions: Sequence[str] | None = None, systems: Sequence[str] | None = None
 ) -> list[StoredPairMap]:
@@ -358,6 +366,8 @@ def load_pair_maps(
         own = values.get((row["session"], row["case"]))
         pairs = () if own is None else tuple(PairValue(*one) for one in own.select(PairValue._fields).iter_rows())
         silent = {one["node"]: one["why"] for one in row["silent"]}
-        found_map = PairMap(row["design"], row["seed"], row["rounds"], tuple(row["hosts"]), silent, pairs, tree)
+        found_map = PairMap(
+            row["design"], row["seed"], row["rounds"], tuple(row["hosts"]), silent, pairs, tree, row["oversubscription"]
+        )
         maps.append(StoredPairMap({name: row[name] for name in (*CASE_COLUMNS, "system")}, found_map))
     return maps

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,10 +22,13 @@ from reframe_tests.harness import former_names
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
+from .. import whole_file
+
 #: Version of the layout written here. The minor number counts added columns (1.1: ``cmdline`` and ``measurement`` of
-#: ``cases``; 1.2: its ``seconds`` and ``session_seconds``; 1.3: the tables of pair maps); the major one changes when
+#: ``cases``; 1.2: its ``seconds`` and ``session_seconds``; 1.3: the tables of pair maps; 1.4: their
+#: ``oversubscription``); the major one changes when
 #: a column gets another meaning. Files without a version are 1.0.
-LAYOUT = "1.3"
+LAYOUT = "1.4"
 VERSION_KEY = "mpibench_layout"
 UNVERSIONED = "1.0"
 
@@ -136,6 +140,7 @@ PAIR_MAPS_SCHEMA = pl.Schema(
         "origin": pl.String,  # of the tree of switches; null without one
         "notes": pl.List(pl.String),  # on how the tree was read
         "switches": pl.List(_SWITCH),
+        "oversubscription": pl.Float64,  # as the site says it; null: it says nothing, and before 1.4
     }
 )
 
@@ -171,8 +176,40 @@ def find_files(folder: Path, table: str, systems: Sequence[str] | None = None) -
     :param systems: only these systems; files of others are not even opened.
     """
     paths = sorted(path for system in systems or ("*",) for path in (folder / table).glob(f"system={system}/date=*/*.parquet"))
-    refused = {path: why for path in paths if (why := _refusal(path, table, *_identity(path)) or _lone(path, table))}
+    refused = {path: why for path in paths if (why := _refused(path, table) or _lone(path, table))}
     return Files(tuple(path for path in paths if path not in refused), refused)
+
+
+#: Files that this or an earlier program of this layout could read, as they were written then.
+_READABLE: set[tuple[str, str, int, int]] = set()
+
+
+def recall_readable(path: Path) -> None:
+    """Take a note of files that could be read: what was not written since need not be opened again to know it."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored["layout"] == [LAYOUT, pl.__version__]:
+            _READABLE.update((str(table), str(name), int(at), int(size)) for table, name, at, size in stored["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+
+
+def keep_readable(path: Path, folder: Path) -> None:
+    """Note which files of a dataset could be read; a note that cannot be written is none."""
+    rows = sorted(row for row in _READABLE if Path(row[1]).is_relative_to(folder.absolute()))
+    with suppress(OSError), whole_file.replacing(path) as partial:
+        partial.write_text(json.dumps({"layout": [LAYOUT, pl.__version__], "files": rows}), encoding="utf-8")
+
+
+def _refused(path: Path, table: str) -> str:
+    """:func:`_refusal` of a file, unless it is known to be readable."""
+    row = (table, str(path.absolute()), *_identity(path))
+    if row in _READABLE:
+        return ""
+    why = _refusal(path, table, *_identity(path))
+    if not why:
+        _READABLE.add(row)
+    return why
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -14,6 +14,8 @@ from pathlib import PurePath
 
 from reframe_tests.harness import former_names
 
+from .sessions import Session
+
 #: Folder of the tests; a search path that ends in it is all of them.
 WHOLE_SUITE = "reframe_tests"
 _PATH = "--checkpath"
@@ -146,3 +148,14 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
         if NARROWING[known][1] and not equals:
             value = next(rest, "")
         yield known, value
+
+
+def describe_part(session: Session) -> str:
+    """What a partial session consists of."""
+    cases = [case for case in session.cases if case.result != "skip"]
+    parts = [
+        {case.name.split()[0] for case in cases if case.name},
+        {case.stack for case in cases if case.stack},
+        {case.fabric for case in cases if case.fabric},
+    ]
+    return f"{len(cases)} cases measured: " + "; ".join(", ".join(sorted(part)) for part in parts if part)

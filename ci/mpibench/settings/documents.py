@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,25 @@ from reframe_tests.harness.vocabulary import BadInput
 from .. import whole_file
 from ..pages import page
 from ..results.quantity_text import nodes_text
-from . import modulefiles, spack_fragment
+from . import modulefiles, spack_fragment, tuned_collectives
 from .gain import Gain
-from .recommendation import DEFAULT, Recommendation, Recommended
+from .recommendation import DEFAULT, Recommendation, Recommended, Variable
 
 
-def variables(row: Recommendation) -> dict[str, str]:
+def shown_variables(row: Recommendation, folder: Path | None = None) -> list[Variable]:
+    """What to set, in rows.
+
+    :param folder: where the files of tuned collectives are; ``None``: where they are installed.
+    """
+    if row.tuned is None:
+        return list(row.variables)
+    tuned = row.tuned.variables(row.tuned.folder if folder is None else folder)
+    return [*row.variables, *(Variable(name, value, "tuning") for name, value in sorted(tuned.items()))]
+
+
+def variables(row: Recommendation, folder: Path | None = None) -> dict[str, str]:
     """What to set."""
-    return {one.name: one.value for one in row.variables}
+    return {one.name: one.value for one in shown_variables(row, folder)}
 
 
 def title(found: Recommended, row: Recommendation) -> str:
@@ -40,6 +51,7 @@ def facts(found: Recommended, row: Recommendation) -> list[str]:
         f"MPI: {found.stack.mpi} {found.stack.mpi_version}",
         *(f"{what}: {one.text}, over {one.metrics} benchmarks and sizes" for what, one in row.gains),
         *row.reasons,
+        *(row.tuned.facts if row.tuned else ()),
     ]
     if row.pinning != DEFAULT:
         said.append(f"pinning: for {row.ppn} ranks a node")
@@ -67,13 +79,17 @@ def write(found: Recommended, out: Path) -> list[Path]:
     templates = page.environment(__package__)
     for row in found.rows:
         name, said = title(found, row), facts(found, row)
-        html = page.render(templates, "settings.html", title=name, found=found, row=row, facts=said)
         folder = out / found.stack.name / row.partition
+        tuning = (folder / tuned_collectives.FOLDER).resolve()
+        shown, set_ = shown_variables(row, tuning), variables(row, tuning)
+        html = page.render(templates, "settings.html", title=name, found=found, row=row, variables=shown, facts=said)
         texts = {
-            folder / "tcl" / found.stack.name: modulefiles.tcl(name, said, variables(row)),
-            folder / "lua" / f"{found.stack.name}.lua": modulefiles.lua(name, said, variables(row)),
-            folder / "modules.yaml": spack_fragment.fragment(found.stack, [name, *said], variables(row)),
-            folder / "settings.md": markdown(found, row),
+            # What the modules refer to first.
+            **({tuning / file: text for file, text in row.tuned.texts().items()} if row.tuned else {}),
+            folder / "tcl" / found.stack.name: modulefiles.tcl(name, said, set_),
+            folder / "lua" / f"{found.stack.name}.lua": modulefiles.lua(name, said, set_),
+            folder / "modules.yaml": spack_fragment.fragment(found.stack, [name, *said], set_),
+            folder / "settings.md": markdown(found, row, shown),
             folder / "settings.html": html,
         }
         for path, text in texts.items():
@@ -85,12 +101,16 @@ def write(found: Recommended, out: Path) -> list[Path]:
     return written
 
 
-def markdown(found: Recommended, row: Recommendation) -> str:
-    """The page as Markdown."""
+def markdown(found: Recommended, row: Recommendation, shown: Sequence[Variable] | None = None) -> str:
+    """The page as Markdown.
+
+    :param shown: the variables; ``None``: as installed.
+    """
+    shown = shown_variables(row) if shown is None else shown
     parts = [f"# {_plain(title(found, row))}", ""]
-    if row.variables:
+    if shown:
         parts += ["| variable | value | for |", "|---|---|---|"]
-        parts += [f"| `{one.name}` | {_code(one.value)} | {one.purpose} |" for one in row.variables]
+        parts += [f"| `{one.name}` | {_code(one.value)} | {one.purpose} |" for one in shown]
     else:
         parts.append("Nothing is to be set: nothing was proven to be better than what the stack does by itself.")
     parts += ["", "## What was measured", "", *(f"- {_plain(line)}" for line in facts(found, row)), ""]
@@ -129,7 +149,8 @@ def as_data(found: Recommended) -> dict[str, Any]:
                 "fabric": row.fabric or None,
                 "pinning": row.pinning,
                 "ppn": row.ppn,
-                "variables": [{"name": one.name, "value": one.value, "for": one.purpose} for one in row.variables],
+                "variables": [{"name": one.name, "value": one.value, "for": one.purpose} for one in shown_variables(row)],
+                "tuned": row.tuned.as_data() if row.tuned else None,
                 "options": list(row.options),
                 "gains": [{"choice": what, **_gain(one)} for what, one in row.gains],
                 "reasons": list(row.reasons),

@@ -2,7 +2,8 @@
 
 A fabric is chosen where it is the only one of its scope that was measured and proven, or faster than each other one by more
 than noise; where the MPI was also measured with nothing forced, it must be faster than that, too. A pinning is chosen where it
-is faster than the stack's own (``default``) with the most ranks a node. Settings are those of the proven cases themselves, as
+is faster than the stack's own (``default``) with the most ranks a node. Collectives are tuned where ``mpibench tune`` has
+installed what it proved for that fabric and pinning. Settings are those of the proven cases themselves, as
 they were stored, without what only makes an MPI speak.
 """
 
@@ -29,8 +30,9 @@ from ..results.dataset_layout import read_condition
 from ..results.session_values import Selection
 from ..verdicts import policy as policies
 from ..verdicts.policy import Policy
-from . import gain
+from . import gain, tuned_collectives
 from .gain import Gain
+from .tuned_collectives import TunedCollectives
 
 #: Policy that leaves pinning to the stack.
 DEFAULT = "default"
@@ -38,7 +40,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable and what it is for: ``fabric``, ``pinning`` or ``site`` (what the site sets for the stack anyway)."""
+    """One variable and what it is for: ``fabric``, ``pinning``, ``tuning`` or ``site`` (what the site sets anyway)."""
 
     name: str
     value: str
@@ -57,6 +59,7 @@ class Recommendation:
     :param gains: what each choice brings.
     :param reasons: why something is left as it is, a sentence each.
     :param jobs: what was measured.
+    :param tuned: tuned collectives that are installed for it.
     """
 
     partition: str
@@ -68,6 +71,7 @@ class Recommendation:
     gains: tuple[tuple[str, Gain], ...]
     reasons: tuple[str, ...]
     jobs: tuple[Mapping[str, Any], ...]
+    tuned: TunedCollectives | None = None
 
 
 @dataclass(frozen=True)
@@ -145,8 +149,10 @@ def _of_partition(
     columns = ("session", "started", "job_id", "nodelist", "fabric", "nodes", "ppn", "pinning", "group")
     jobs = tuple({name: row[name] for name in columns} for row, _ in stored.values())
     ppn = int(measured.get("ppn") or 0)
+    fabrics = {fabric} if fabric else {str(row["fabric"]) for row, _ in stored.values()}
+    tuned = tuned_collectives.find(whole.system, stack, fabrics, pinning, reasons)
     return Recommendation(
-        str(partition), fabric, pinning, tuple(variables), tuple(options), ppn, tuple(gains), tuple(reasons), jobs
+        str(partition), fabric, pinning, tuple(variables), tuple(options), ppn, tuple(gains), tuple(reasons), jobs, tuned
     )
 
 

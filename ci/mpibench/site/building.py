@@ -19,7 +19,7 @@ from ..night import answers
 from ..night.answers import StoredAnswer
 from ..pages import page
 from ..report.summary import OUTCOMES, format_number
-from ..results import eligibility, unreadable
+from ..results import dataset_layout, eligibility, unreadable
 from ..watch import gate
 from . import metric_page, names, night_page, nights, over_time, series_page
 from .medians import Kept
@@ -79,12 +79,15 @@ def build(
         raise BadInput(f"there is no dataset in {folder}: write one with `mpibench export`.")
     beside = kept or out.with_name(f".{out.name}-kept")
     writer = SiteWriter(out, beside, program_digest())
+    readable = beside / "readable.json"
+    dataset_layout.recall_readable(readable)
     build_of = _Build(folder, out, writer, beside, judged, moment)
     found = [one for system in systems for one in build_of.series_of(system)]
     build_of.assets()
     families = {one.folder: build_of.pages(one) for one in found}
     build_of.index(found, families)
     writer.finish()
+    dataset_layout.keep_readable(readable, folder)
     count = sum(len(one.nights) for one in found)
     return BuiltSite(out / "index.html", len(systems), count, writer.written, writer.unchanged, tuple(build_of.sentences))
 
@@ -117,8 +120,9 @@ class _Build:
         every = nights.judge(by)
         if self._ask_the_gate(system, every, set(stems)):
             every = nights.judge(by)
+        found = [self._series(system, run, every, cases, kept, stems) for run in labels_of(every)]
         kept.forget_unused()
-        return [self._series(system, run, every, cases, kept, stems) for run in labels_of(every)]
+        return found
 
     def _ask_the_gate(self, system: str, every: Sequence[SiteNight], measured: Set[str]) -> bool:
         """Hold the newest nights with values against those before, and keep the answers; whether there is a new one."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from scipy import stats
+from scipy import special
 
 from reframe_tests.harness.samples import FAIL
 from reframe_tests.harness.suites import catalogue
@@ -33,6 +33,8 @@ KEPT = f"1,{pl.__version__}"
 IDENTITY = (*CONDITION, "suite", "benchmark", "variant", "ranks", "groups", "quantity", "message_bytes")
 #: Columns of the kept values beside ``id``.
 VALUES = ("n", "median", "low", "high", "lower", "upper", "line_rate", "missed", "judged")
+#: Name of the file that has the values of many nights; it is written again when as many nights are new, or gone.
+PACK, PACKED_AT = "many", 32
 _BANDWIDTH = "bandwidth_mb_per_s"
 _MB_PER_GBIT = 125.0
 CONFIDENCE = 0.95
@@ -62,6 +64,7 @@ class Kept:
         self._folder, self._dataset, self._system = folder, dataset, system
         self._there = {path.name for path in folder.glob("*")} if folder.is_dir() else set()
         self._used: set[str] = set()
+        self._about: dict[str, dict[str, Any]] = {}
 
     def stem(self, session: str, identity: str) -> str:
         """Name of the files of a night."""
@@ -92,16 +95,63 @@ class Kept:
 
     def about(self, stem: str) -> dict[str, Any]:
         """Facts of a night, and why its values cannot be used."""
-        found: dict[str, Any] = json.loads((self._folder / f"{stem}.json").read_text(encoding="utf-8"))
+        if stem not in self._about:
+            self._about[stem] = json.loads((self._folder / f"{stem}.json").read_text(encoding="utf-8"))
+        return self._about[stem]
+
+    def values(self, stems: Sequence[str], series: str = "") -> pl.DataFrame:
+        """Values of some nights with ``night``, the place of each among them.
+
+        Of many nights most are in one file, as hundreds of files take longer to open than to read.
+
+        :param series: whose nights they are; each series has such a file of its own.
+        """
+        places = {stem: place for place, stem in enumerate(stems)}
+        name = f"{PACK}-{names.digest(series)}"
+        pack, packed = self._pack(name)
+        there = [stem for stem in packed if stem in places]
+        new = [stem for stem in stems if stem not in set(there)]
+        parts = [
+            pl.read_parquet(self._folder / f"{stem}.values.parquet").with_columns(night=pl.lit(places[stem], pl.Int32))
+            for stem in new
+        ]
+        if there:
+            at = pl.DataFrame(
+                {"packed": range(len(packed)), "night": [places.get(stem) for stem in packed]},
+                schema={"packed": pl.Int32, "night": pl.Int32},
+            )
+            old = pl.read_parquet(pack).join(at.drop_nulls(), on="packed").select("id", *VALUES, "night")
+            parts.insert(0, old)
+        found = pl.concat(parts) if parts else _no_values().with_columns(night=pl.lit(0, pl.Int32)).clear()
+        if len(new) >= PACKED_AT or len(packed) - len(there) >= PACKED_AT:
+            self._write_pack(name, found, stems)
+        elif packed:
+            self._used.add(name)
         return found
 
-    def values(self, stems: Sequence[str]) -> pl.DataFrame:
-        """Values of some nights with ``night``, the place of each among them."""
-        parts = [
-            pl.read_parquet(self._folder / f"{stem}.values.parquet").with_columns(night=pl.lit(place, pl.Int32))
-            for place, stem in enumerate(stems)
-        ]
-        return pl.concat(parts) if parts else _no_values().with_columns(night=pl.lit(0, pl.Int32)).clear()
+    def _pack(self, name: str) -> tuple[Path, list[str]]:
+        """The file of many nights, and their stems in the order of its column ``packed``."""
+        path = self._folder / f"{name}.parquet"
+        try:
+            stored = json.loads((self._folder / f"{name}.json").read_text(encoding="utf-8"))
+            stems = [str(one) for one in stored["stems"]]
+            same = stored["kept"] == KEPT and stored["size"] == path.stat().st_size
+        except (OSError, ValueError, KeyError, TypeError):
+            return path, []
+        return path, stems if same else []
+
+    def _write_pack(self, name: str, values: pl.DataFrame, stems: Sequence[str]) -> None:
+        """Put the values of some nights into one file; what says which is written last, and names its size."""
+        path = self._folder / f"{name}.parquet"
+        try:
+            with whole_file.replacing(path) as partial:
+                values.rename({"night": "packed"}).write_parquet(partial, compression="lz4", statistics=False)
+            with whole_file.replacing(self._folder / f"{name}.json") as partial:
+                text = json.dumps({"kept": KEPT, "stems": list(stems), "size": path.stat().st_size})
+                partial.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise BadInput(f"cannot write {self._folder}: {error.strerror}.") from None
+        self._used.add(name)
 
     def metrics(self, stems: Sequence[str], values: pl.DataFrame) -> pl.DataFrame:
         """Names of all metrics of some nights, each once; few files are read, as nights are alike.
@@ -210,7 +260,9 @@ def _medians(session: str, samples: pl.DataFrame) -> pl.DataFrame:
 
 def _rank(n: int) -> int:
     """Which of ``n`` sorted repeats, counted from 1 at either end, bounds the interval of the median."""
-    return max(1, int(stats.binom.ppf((1 - CONFIDENCE) / 2, n, 0.5)))
+    share = (1 - CONFIDENCE) / 2
+    # The quantile of a binomial: special.bdtr(k, n, p) is its distribution function.
+    return max(1, next(k for k in range(n + 1) if special.bdtr(k, n, 0.5) >= share))
 
 
 def _bounded(table: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS
+from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, ReferenceCheck
 
 from .. import withdrawals
 from ..night.answers import NO_SESSION, StoredAnswer
-from ..report.summary import OUTCOMES
+from ..report.summary import OUTCOMES, gate_sentence
 from ..results import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values
 from ..results.dataset_layout import read_labels
 from ..results.sessions import CONFIRMS
@@ -131,7 +131,8 @@ def outcome_of(row: Mapping[str, Any]) -> str:
 
 
 def light_cases(folder: Path, system: str, lost: Sequence[Unreadable]) -> pl.DataFrame:
-    """All cases of a system that can be read, withdrawn ones among them, with ``outcome`` and counts of reference checks.
+    """All cases of a system that can be read, withdrawn ones among them, with ``outcome``, counts of reference checks, and
+    the first that missed as ``check``.
 
     :param lost: sessions that cannot be read.
     :raises BadInput: a damaged dataset, or a session that is there twice.
@@ -140,8 +141,11 @@ def light_cases(folder: Path, system: str, lost: Sequence[Unreadable]) -> pl.Dat
     counts = {name: pl.col("gates").list.eval(outcome == word).list.sum().fill_null(0) for name, word in _GATES.items()}
     reason = pl.col("reason").fill_null("").str.slice(0, LONGEST_REASON)
     first = pl.col("sentences").list.first().fill_null("").str.slice(0, LONGEST_REASON)
+    check = pl.col("gates").list.eval(pl.element().filter(outcome == FAIL)).list.first()
     table = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in([one.session for one in lost]))
-    found = table.select(*LIGHT, reason=reason, sentence=first, **counts).collect().sort("started", "session", "case")
+    found = (
+        table.select(*LIGHT, reason=reason, sentence=first, check=check, **counts).collect().sort("started", "session", "case")
+    )
     if found["case"].is_duplicated().any():
         session_values.cases_of(folder, system)  # which says what is there twice
     return _with_outcomes(found)
@@ -344,9 +348,17 @@ def _state(problems: bool, withdrawn: bool, options: Sequence[str], judged: int)
 
 def why_failed(row: Mapping[str, Any]) -> str:
     """Why a case failed, as a line with its condition."""
-    said = row["sentence"] if row["evidence"] != "proven" else ""
+    said = row["sentence"] if row["evidence"] != "proven" else _missed_reference(row)
     why = first_line(said or plain_reason(row["reason"]) or _without_reason(row), 300)
     return f"{condition_text(row)}: {why}"
+
+
+def _missed_reference(row: Mapping[str, Any]) -> str:
+    """The first reference that was missed, as the report says it; empty where another thing stopped the case."""
+    if row["check"] is None or (row["fail_phase"] or "performance") != "performance":
+        return ""
+    more = f" {row['missed']} references missed." if row["missed"] > 1 else ""
+    return f"{gate_sentence(ReferenceCheck(**row['check']))}{more}"
 
 
 def plain_reason(text: str | None) -> str:

@@ -95,7 +95,7 @@ def read(nights: Sequence[SiteNight], kept: Kept, stems: Mapping[str, str]) -> O
     """
     chosen = [night for night in nights if night.session in stems][-MOST_NIGHTS:]
     files = [stems[night.session] for night in chosen]
-    values = kept.values(files)
+    values = kept.values(files, nights[0].run if nights else "")
     metrics = kept.metrics(files, values).sort(
         ["fabric", "suite", "benchmark", "quantity", "stack", "pinning", "message_bytes"]
     )

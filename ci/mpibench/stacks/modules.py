@@ -81,7 +81,10 @@ def find_system(name: str | None = None, environ: Mapping[str, str] = os.environ
         said = [line.strip() for line in printable(done.stdout + done.stderr).splitlines() if line.strip()]
         reason = next((line for line in said if "ERROR" in line), (said or ["it says nothing"])[-1])
         reason = reason.rpartition("ERROR: ")[2].rstrip(".")
-        raise BadInput(f"ReFrame cannot use the site's module system: {reason}; correct 'modules_system' of the system.")
+        # A configuration that cannot be read says itself what to correct: its module system is not what is wrong with it.
+        about_modules = re.search("modul|nomod", reason.lower())
+        remedy = "; correct 'modules_system' of the system" if about_modules else ""
+        raise BadInput(f"ReFrame cannot use the site's module system: {reason}{remedy}.")
     if kind == NONE:
         raise BadInput(
             "the site's configuration names no module system, so ReFrame would load nothing: add 'modules_system': 'lmod' "

@@ -1,161 +1,220 @@
-"""One chart of a collective: time over message size, a line for each stack and algorithm, and which is fastest where."""
+"""A page for one condition over all stacks that were tuned under it: every algorithm's times, which is fastest where, and what
+the proven settings bring."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import plotly.graph_objects as go
+
+from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.tuning.model import DEFAULT
 from reframe_tests.harness.vocabulary import BadInput
 
 from .. import whole_file
 from ..pages import page
 from ..pages.palette import PALETTE
+from ..results.quantity_text import size_text
 from ..results.sessions import read_report
 from . import measuring
-from .state import read
-from .times import Times
+from .choosing import BETTER
+from .elimination import SLACK
+from .state import TuneState, read
+from .times import ALL_SIZES, Times
 from .tuning import RESULTS
 
-#: Size of a chart in px, and room for its axes and for the names of its lines.
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 980, 560, 70, 230, 24, 50
+#: Sizes of the Kiviat charts in bytes, as in the Cambridge paper.
+KIVIAT_BYTES = (32, 1 << 20)
+#: Fewest calls that make a Kiviat chart.
+FEWEST_AXES = 3
+_DASHES = ("dash", "dot", "dashdot", "longdash")
 
 
 @dataclass(frozen=True)
-class AlgorithmLine:
-    """One algorithm of one stack.
+class TunedStack:
+    """One stack under the condition.
 
-    :param points: message size in bytes and median time in microseconds.
-    """
-
-    stack: str
-    word: str
-    points: tuple[tuple[int, float], ...]
-
-    @property
-    def name(self) -> str:
-        """As the chart says it."""
-        return f"{self.stack} {self.word}"
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A line as SVG has it.
-
-    :param colour: number of its stack.
-    :param d: its path; ``y``: of its name, ``end``: of its last point, in px.
+    :param times: collective to its times.
+    :param gains: collective and message size to tuned over default time, as proven and installed.
+    :param oversubscribed: ``4 ranks on 2 cores``, where ranks waited for each other's cores; else empty.
     """
 
     name: str
-    colour: int
-    dash: str
-    d: str
-    y: float
-    end: float
+    times: Mapping[str, Times]
+    gains: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    oversubscribed: str = ""
 
 
 @dataclass(frozen=True)
-class AlgorithmChart:
-    """A collective.
+class SweetSpot:
+    """Neighbouring sizes at which one algorithm of one stack is the fastest, or within :data:`SLACK` of it.
 
-    :param spots: sentences on which algorithm is fastest where.
-    :param ticks: of both axes: position in px and text.
+    :param also: others of which the same holds.
     """
 
-    collective: str
-    lines: tuple[Drawn, ...]
-    spots: tuple[str, ...]
-    x_ticks: tuple[tuple[float, str], ...]
-    y_ticks: tuple[tuple[float, str], ...]
-    width: int = WIDTH
-    height: int = HEIGHT
-    left: int = LEFT
-    right: int = WIDTH - RIGHT
-    bottom: int = HEIGHT - BOTTOM
-    top: int = TOP
+    first: int
+    last: int
+    name: str
+    also: tuple[str, ...]
+
+    @property
+    def sizes(self) -> str:
+        """In words."""
+        return size_text(self.first) if self.first == self.last else f"{size_text(self.first)} to {size_text(self.last)}"
 
 
-def collect(place: Place, collective: str) -> list[AlgorithmLine]:
-    """Every algorithm of every stack tuned under a condition; the reports of their rounds are read."""
+def collect(place: Place, collectives: Sequence[str]) -> list[TunedStack]:
+    """Every stack tuned under a condition, of whatever its rounds measured."""
     found = []
     for folder in sorted((RESULTS / place.system).glob(f"*/{place.name}")):
-        state = read(folder)
-        times = Times(collective)
-        for each in state.rounds if state else ():
-            session = read_report(folder / each.report)
-            case = measuring.cases_of(session, (collective,)).get(collective)
-            if case is not None and not measuring.why_unusable(case):
-                times.add(session.uuid, case.samples)
-        words = dict.fromkeys(word for size in times.sizes for word in times.words(size))
-        stack = folder.parent.name
-        for word in words:
-            points = tuple((size, times.location(size, word)) for size in times.sizes if word in times.words(size))
-            found.append(AlgorithmLine(stack, word, points))
+        if state := read(folder):
+            found.append(_read_stack(folder, state, collectives))
+    return [stack for stack in found if stack.times]
+
+
+def _read_stack(folder: Path, state: TuneState, collectives: Sequence[str]) -> TunedStack:
+    times: dict[str, Times] = {}
+    shared = ""
+    for each in state.rounds:
+        session = read_report(folder / each.report)
+        for name, case in measuring.cases_of(session, collectives).items():
+            if not measuring.why_unusable(case):
+                times.setdefault(name, Times(name)).add(session.uuid, case.samples)
+                shared = shared or str(case.condition.get("oversubscribed") or "")
+    return TunedStack(state.place.stack, times, _gains(state.place), shared)
+
+
+def _gains(place: Place) -> dict[tuple[str, int], float]:
+    """Of the settings that are installed; empty where there are none that can be used."""
+    try:
+        installed = tuned_settings.read(place.folder)
+    except BadInput:
+        return {}
+    covered = [
+        (rule.collective, row["message_bytes"], float(row["ratio"]))
+        for rule in installed.rules
+        for row in installed.proof.get("rows", ())
+        if row["collective"] == rule.collective
+        and row["message_bytes"] != ALL_SIZES
+        and row["ratio"] is not None
+        # One algorithm for all sizes also holds where it is slower.
+        and (not rule.last or (rule.first <= row["message_bytes"] <= rule.last and row["outcome"] == BETTER))
+    ]
+    return {(name, size): ratio for name, size, ratio in covered}
+
+
+def lines_of(stacks: Sequence[TunedStack], collective: str) -> dict[str, dict[int, float]]:
+    """Stack and algorithm to message size to median time in microseconds."""
+    found: dict[str, dict[int, float]] = {}
+    for stack in stacks:
+        times = stack.times.get(collective, Times(collective))
+        for size in times.sizes:
+            for word in times.words(size):
+                found.setdefault(f"{stack.name} {word}", {})[size] = times.location(size, word)
     return found
 
 
-def sweet_spots(lines: Sequence[AlgorithmLine]) -> list[str]:
-    """Runs of sizes at which one algorithm of one stack has the smallest median; noise is not judged here."""
-    fastest: list[tuple[int, str]] = []
-    for size in sorted({size for line in lines for size, _ in line.points}):
-        there = [(time, line.name) for line in lines for at, time in line.points if at == size]
-        fastest.append((size, min(there)[1]))
-    runs: list[tuple[int, int, str]] = []
-    for size, name in fastest:
-        runs = [*runs[:-1], (runs[-1][0], size, name)] if runs and runs[-1][2] == name else [*runs, (size, size, name)]
-    return [f"{first} to {last} bytes: {name}" if first != last else f"{first} bytes: {name}" for first, last, name in runs]
+def sweet_spots(lines: Mapping[str, Mapping[int, float]]) -> list[SweetSpot]:
+    """Runs of sizes, as long as one name is within :data:`SLACK` of the fastest at each of them, so that noise ends none."""
+    runs: list[tuple[list[int], set[str]]] = []
+    for size in sorted({size for line in lines.values() for size in line}):
+        there = {name: line[size] for name, line in lines.items() if size in line}
+        near = {name for name, time in there.items() if time <= (1 + SLACK) * min(there.values())}
+        if runs and runs[-1][1] & near:
+            runs[-1] = ([*runs[-1][0], size], runs[-1][1] & near)
+        else:
+            runs.append(([size], near))
+    spots = []
+    for sizes, names in runs:
+        ordered = sorted(names, key=lambda name: math.fsum(math.log(lines[name][size]) for size in sizes))
+        spots.append(SweetSpot(sizes[0], sizes[-1], ordered[0], tuple(ordered[1:])))
+    return spots
 
 
-def draw(collective: str, lines: Sequence[AlgorithmLine]) -> AlgorithmChart:
-    """A chart with logarithmic axes."""
-    sizes = [size for line in lines for size, _ in line.points]
-    times = [time for line in lines for _, time in line.points]
-    left, right = math.log2(min(sizes)), math.log2(max(sizes)) + 1e-9
-    low, high = math.floor(math.log10(min(times))), math.ceil(math.log10(max(times)))
+def curves(stacks: Sequence[TunedStack], collective: str) -> go.Figure:
+    """Time over message size, both axes logarithmic: a colour for each stack, a line for each algorithm, thick by default."""
+    figure = go.Figure()
+    for at, stack in enumerate(stacks):
+        own = lines_of([stack], collective)
+        for number, (name, line) in enumerate(own.items()):
+            solid = name == f"{stack.name} {DEFAULT}"
+            style = {
+                "color": PALETTE["light"][at % len(PALETTE["light"])],
+                "dash": "solid" if solid else _DASHES[number % len(_DASHES)],
+                "width": 3 if solid else 1.5,
+            }
+            figure.add_scatter(x=list(line), y=list(line.values()), name=name, line=style, mode="lines+markers", marker_size=4)
+    sizes = sorted({size for stack in stacks for size in stack.times.get(collective, Times(collective)).sizes})
+    figure.update_xaxes(type="log", title="message size", tickvals=sizes, ticktext=[size_text(size) for size in sizes])
+    figure.update_yaxes(type="log", title="time in µs", exponentformat="none")
+    figure.update_layout(title=f"MPI_{collective}", height=620, legend={"font": {"size": 10}})
+    return figure
 
-    def x(size: float) -> float:
-        return LEFT + (math.log2(size) - left) / (right - left or 1) * (WIDTH - LEFT - RIGHT)
 
-    def y(time: float) -> float:
-        return HEIGHT - BOTTOM - (math.log10(time) - low) / (high - low or 1) * (HEIGHT - TOP - BOTTOM)
-
-    stacks = list(dict.fromkeys(line.stack for line in lines))
-    ordered = sorted(lines, key=lambda line: -line.points[-1][1])
-    step = (HEIGHT - TOP - BOTTOM) / max(len(ordered), 1)
-    drawn = tuple(
-        Drawn(
-            line.name,
-            stacks.index(line.stack) % len(PALETTE["light"]),
-            "" if line.word == "default" else f"{2 + 2 * (at % 4)} 3",
-            "M" + " L".join(f"{x(size):.1f},{y(time):.1f}" for size, time in line.points),
-            TOP + step * (at + 0.5),
-            y(line.points[-1][1]),
-        )
-        for at, line in enumerate(ordered)
+def kiviat(stacks: Sequence[TunedStack], message_bytes: int) -> go.Figure | None:
+    """Speed of each call at one size, default and tuned, relative to the best of all (the rim); ``None``: too few calls."""
+    times: dict[str, dict[str, float]] = {}
+    for stack in stacks:
+        for name, each in stack.times.items():
+            if DEFAULT not in each.words(message_bytes):
+                continue
+            own = each.location(message_bytes, DEFAULT)
+            times.setdefault(f"{stack.name} {DEFAULT}", {})[name] = own
+            times.setdefault(f"{stack.name} tuned", {})[name] = own * stack.gains.get((name, message_bytes), 1.0)
+    names = sorted({name for one in times.values() for name in one})
+    if len(names) < FEWEST_AXES:
+        return None
+    best = {name: min(one[name] for one in times.values() if name in one) for name in names}
+    figure = go.Figure()
+    for at, (label, own_times) in enumerate(times.items()):
+        speed = [best[name] / own_times[name] if name in own_times else None for name in [*names, names[0]]]
+        line = {
+            "color": PALETTE["light"][at // 2 % len(PALETTE["light"])],
+            "dash": "dot" if label.endswith(DEFAULT) else "solid",
+        }
+        figure.add_scatterpolar(r=speed, theta=[*names, names[0]], name=label, line=line)
+    figure.update_layout(
+        title=f"{size_text(message_bytes)}: speed relative to the best",
+        polar_radialaxis_range=[0, 1],
+        height=520,
+        legend={"orientation": "h", "y": -0.2},
     )
-    x_ticks = tuple((x(size), str(size)) for size in sorted(set(sizes)))
-    y_ticks = tuple((y(10.0**power), f"{10.0**power:g}") for power in range(low, high + 1))
-    return AlgorithmChart(collective, drawn, tuple(sweet_spots(lines)), x_ticks, y_ticks)
+    return figure
+
+
+def figures(stacks: Sequence[TunedStack], collectives: Sequence[str]) -> Iterator[go.Figure]:
+    """The Kiviat charts, then a chart of each collective."""
+    yield from (figure for size in KIVIAT_BYTES if (figure := kiviat(stacks, size)))
+    yield from (curves(stacks, name) for name in collectives)
 
 
 def write(path: Path, place: Place, collectives: Sequence[str]) -> None:
-    """A page with a chart of each collective over all stacks tuned under the same condition.
+    """Write the page.
 
     :raises BadInput: nothing was measured, or it cannot be written.
     """
-    charts = []
-    for collective in collectives:
-        lines = collect(place, collective)
-        if lines:
-            charts.append(draw(collective, lines))
-    if not charts:
+    stacks = collect(place, collectives)
+    there = [name for name in collectives if any(name in stack.times for stack in stacks)]
+    if not there:
         raise BadInput(f"nothing was measured of {', '.join(collectives)} on {place.fabric}: tune first.")
     condition = f"{place.system}, {place.fabric}, {place.nodes} x {place.ppn}, {place.pinning}"
-    title = f"Collective algorithms: {condition}"
-    templates = page.environment("mpibench.tune")
-    text = page.render(templates, "algorithms.html", title=title, condition=condition, charts=charts)
+    text = page.render(
+        page.environment("mpibench.tune"),
+        "algorithms.html",
+        script=True,
+        title=f"Collective algorithms: {condition}",
+        condition=condition,
+        shared=sorted({stack.oversubscribed for stack in stacks} - {""}),
+        untuned=[stack.name for stack in stacks if not stack.gains],
+        slack=f"{100 * SLACK:.0f}",
+        spots={name: sweet_spots(lines_of(stacks, name)) for name in there},
+        figures=list(figures(stacks, there)),
+        plotly=page.plotly_source(),
+    )
     try:
         whole_file.write_text(path, text)
     except OSError as error:

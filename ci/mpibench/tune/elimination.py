@@ -1,18 +1,20 @@
-"""Successive elimination: after each round of repeats, algorithms that are clearly slower than another are measured no more.
+"""Successive elimination: after each round of repeats, algorithms that are no better than the leading one are measured no more.
 
-Racing as in Maron and Moore ("Hoeffding races", NIPS 1993) and Birattari et al. ("F-race", GECCO 2002), with paired differences
-in place of bounds on the whole range. An algorithm leaves a message size when "it takes at most 1 + :data:`SLOWER` times
-as long as the one that leads there" is rejected: one-sided, Student's t of the paired logarithms of interleaved repeats,
-their spreads moderated over all pairs of the round (:mod:`mpibench.statistics.two_sides`).
+Racing as in Maron and Moore ("Hoeffding races", NIPS 1993) and Even-Dar, Mannor and Mansour ("Action elimination", JMLR 7,
+2006), with paired differences in place of bounds on the whole range. An algorithm leaves a message size when "it takes less
+than 1 / (1 + :data:`SLACK`) of the leading one's time" is rejected: one-sided, Student's t of the paired logarithms of
+interleaved repeats, their spreads moderated over all pairs of the round (:mod:`mpibench.statistics.two_sides`). Which of two
+algorithms within :data:`SLACK` of each other is taken does not matter, so that no repeats are spent on telling them apart.
 
-Error: which one leads is known from the same data, so the tests are counted as if every ordered pair of algorithms were tested
-at every size in every round, and each is made at :data:`ERROR` over that number (Bonferroni). The probability that an algorithm
-that is not slower than the others by :data:`SLOWER` leaves anywhere in a whole tuning is then at most :data:`ERROR`, as far as
-repeats of a job are independent and their logarithms normal. The library's own choice never leaves.
+Error: the fastest algorithm of a size is left out for a slower one only if one of its tests against the K - 1 others errs in
+one of the rounds, so each is made at :data:`ERROR` over (K - 1) x :data:`MOST_ROUNDS` (Bonferroni). The probability that it
+leaves for one that is slower by more than :data:`SLACK` is then at most :data:`ERROR` at each size, and so is the share of such
+choices, as far as repeats of a job are independent and their logarithms normal. The library's own choice never leaves.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import scipy
@@ -21,8 +23,8 @@ from reframe_tests.harness.tuning.model import DEFAULT
 
 from .times import Times, effects
 
-#: Share by which an algorithm must be slower to be left out; the probability that any is left out wrongly.
-SLOWER, ERROR = 0.05, 0.05
+#: Share by which a choice may be slower than the best one; the probability at each size that it is slower than that.
+SLACK, ERROR = 0.05, 0.05
 #: Rounds that are counted; more are not made.
 MOST_ROUNDS = 6
 
@@ -36,11 +38,11 @@ def eliminate(tables: Mapping[str, tuple[Times, Survivors]]) -> dict[str, Surviv
     :param tables: collective to its times so far, and what was measured in the last round.
     """
     rows: list[tuple[str, int, str, list[float]]] = []
-    pairs = 0
+    others: dict[tuple[str, int], int] = {}
     for collective, (times, survivors) in tables.items():
         for size, words in survivors.items():
             there = [word for word in words if word in times.words(size)]
-            pairs += len(times.words(size)) * (len(times.words(size)) - 1)
+            others[collective, size] = len(times.words(size)) - 1
             if len(there) < 2:
                 continue
             leader = min(there, key=lambda word: times.location(size, word))
@@ -53,12 +55,11 @@ def eliminate(tables: Mapping[str, tuple[Times, Survivors]]) -> dict[str, Surviv
     if not rows:
         return left
     found = effects([row[3] for row in rows])
-    limit = ERROR / (pairs * MOST_ROUNDS)
     for at, (collective, size, word, differences) in enumerate(rows):
         if len(differences) < 3 or not found.error[at] > 0:
             continue
-        p = scipy.stats.t.sf((found.effect[at] - float(scipy.special.log1p(SLOWER))) / found.error[at], found.df[at])
-        if p < limit:
+        p = scipy.stats.t.sf((found.effect[at] + math.log1p(SLACK)) / found.error[at], found.df[at])
+        if p < ERROR / (others[collective, size] * MOST_ROUNDS):
             left[collective][size] = tuple(each for each in left[collective][size] if each != word)
     return left
 

@@ -27,6 +27,9 @@ RUN = "tune"
 LIMIT_S = 60.0
 #: Seconds that a dry run may take.
 DRY_RUN_S = 600.0
+_STAGE = re.compile(r"^  stage directory: +'(.*)'$", re.MULTILINE)
+#: Why a case failed or was skipped before there was a job.
+_REASON = re.compile(r"^  \* Reason: (?:reframe error: )?(.*)", re.MULTILINE)
 _ERROR = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
 
 
@@ -115,13 +118,21 @@ def run(order: Order, folder: Path, name: str, limit_s: float, show: Callable[[s
     return Ran(read_report(report), time.monotonic() - started, late)
 
 
-def dry_run(order: Order, folder: Path) -> tuple[int, Path]:
-    """Write the job scripts of a session; exit status of ReFrame, and its log, which says where they are.
+def dry_run(order: Order, folder: Path) -> tuple[Path, list[Path]]:
+    """Write the job scripts of a session; its log, and the scripts.
 
-    :raises BadInput: ReFrame could not be started.
+    :raises BadInput: ReFrame could not be started, or wrote none.
     """
     log = folder / "dry_run.log"
-    return _start(order.words(folder / "dry_run.json", dry=True), log, DRY_RUN_S, lambda line: False), log
+    _start(order.words(folder / "dry_run.json", dry=True), log, DRY_RUN_S, lambda line: False)
+    text = log.read_text(errors="replace")
+    stage = _STAGE.search(text)
+    scripts = sorted(Path(stage[1]).rglob("rfm_job.sh")) if stage else []
+    if reason := _REASON.search(text) or (None if scripts else _ERROR.search(text)):
+        raise BadInput(f"no job can be written: {first_line(reason[1]).rstrip('. ')}; see {log}.")
+    if not scripts:
+        raise BadInput(f"no job can be written: {why_unusable(None)}; see {log}.")
+    return log, scripts
 
 
 def _start(words: Sequence[str], log: Path, limit_s: float, show: Callable[[str], bool]) -> int:

@@ -20,10 +20,14 @@ from .times import ALL_SIZES, Times
 
 #: Repeats of a round: the fewest whose spread says something.
 REPEATS = 4
-#: Seconds that a launch times its calls for, round by round: later ones have fewer algorithms left.
-LAUNCH_S = (0.5, 1.0, 2.0, 3.0, 3.0, 3.0)
+#: Seconds that a launch of all sizes times its calls for, round by round: later ones have fewer algorithms and sizes left.
+LAUNCH_S = (0.3, 1.0, 2.0, 3.0, 3.0, 3.0)
 #: Seconds that a launch is taken to last beside its calls before any was seen, and a session beside its launches.
-OVERHEAD_S, SESSION_S = 2.0, 15.0
+OVERHEAD_S, SESSION_S = 0.7, 10.0
+#: The least that is expected of a launch once some were seen.
+LEAST_OVERHEAD_S = 0.3
+#: Rounds after which a collective that never gave a usable case is left.
+MOST_TRIES = 2
 
 
 @dataclass
@@ -84,6 +88,8 @@ class Race:
         for collective, words in self.state.algorithms.items():
             refused = self.state.refused.get(collective, {})
             survivors = self.survivors.get(collective)
+            if self.rounds_of(collective) >= (MOST_TRIES if survivors is None else MOST_ROUNDS):
+                continue
             if survivors is None:
                 asked = [Wish(word) for word in words if word not in refused]
             elif is_decided(survivors):
@@ -93,6 +99,10 @@ class Race:
             if len(asked) > 1:
                 found[collective] = "+".join(map(str, asked))
         return found
+
+    def rounds_of(self, collective: str) -> int:
+        """How often a collective was measured."""
+        return sum(collective in each.asked for each in self.state.rounds)
 
 
 def _wishes(survivors: Survivors, words: Sequence[str]) -> list[Wish]:
@@ -119,62 +129,105 @@ def resume(tuning: Tuning, state: TuneState, folder: Path) -> Race:
 
 
 def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: Callable[[str], None]) -> Race:
-    """Measure until all is decided, :data:`elimination.MOST_ROUNDS` rounds are made, or no further round fits.
+    """Measure until all is decided, each collective had :data:`elimination.MOST_ROUNDS` rounds, or no further round fits.
+
+    All collectives have their first round before any has its second. Where they do not fit into one session, those asked for
+    first come first.
 
     :param limit_s: seconds there are for it.
+    :raises BadInput: nothing of the first round can be used.
     """
     deadline = time.monotonic() + limit_s
-    while len(race.state.rounds) < MOST_ROUNDS and (asked := race.open()):
-        number = len(race.state.rounds)
-        seconds = LAUNCH_S[number]
-        expected = predict(race.state.rounds, asked, seconds)
+    while left := race.open():
+        number = min(race.rounds_of(name) for name in left)
         rest = deadline - time.monotonic()
-        if rest <= 0 or (number and expected > rest):
-            say(f"round {number + 1} would take about {expected:.0f} s, and {max(rest, 0):.0f} s of the budget are left")
+        asked = pick(race, {name: words for name, words in left.items() if race.rounds_of(name) == number}, number, rest)
+        session = len(race.state.rounds) + 1
+        expected = predict(race, asked, number)
+        if rest <= 0 or (race.state.rounds and expected > rest):
+            say(f"round {session} would take about {expected:.0f} s, and {max(rest, 0):.0f} s of the budget are left")
             break
-        launches = _launches(asked.values())
-        say(f"round {number + 1}: {launches} algorithms of {len(asked)} collectives, about {expected:.0f} s")
-        order = replace(base, algorithms=asked, repeats=REPEATS, seconds=seconds, show=not number)
+        say(f"round {session}: {_cost(race, asked)[0]} algorithms of {', '.join(asked)}, about {expected:.0f} s")
+        order = replace(base, algorithms=asked, repeats=REPEATS, seconds=LAUNCH_S[number], show=not number)
         try:
-            ran = measuring.run(order, folder, f"round_{number + 1}", rest)
+            ran = measuring.run(order, folder, f"round_{session}", rest)
         except supervision.OutOfTime:
-            say(f"round {number + 1} was not done when the budget was used up, and is not used")
+            say(f"round {session} was not done when the budget was used up, and is not used")
             break
         if ran.late:
-            say(f"round {number + 1} was not done when the budget was used up; what was done is used")
+            say(f"round {session} was not done when the budget was used up; what was done is used")
         cases = measuring.cases_of(ran.session, tuple(asked))
-        if all(measuring.why_unusable(cases.get(name)) for name in asked) and not number:
+        if all(measuring.why_unusable(cases.get(name)) for name in asked) and session == 1:
             name = next(iter(asked))
             raise BadInput(
                 f"nothing of the first round can be used: {name}: {measuring.why_unusable(cases.get(name)).rstrip('.')}."
             )
-        race.state.rounds.append(Round(f"round_{number + 1}.json", asked, ran.seconds))
+        race.state.rounds.append(Round(f"round_{session}.json", asked, ran.seconds, LAUNCH_S[number]))
         race.take(ran.session.uuid, cases, asked)
         race.state.write(folder)
-        for collective, why in race.unusable.items():
-            say(f"{collective}: not used: {why}")
+        for collective in asked:
+            if why := race.unusable.get(collective):
+                say(f"{collective}: not used: {why}")
+    if unmeasured := [name for name in race.open() if not race.rounds_of(name)]:
+        say(f"not measured within the budget: {', '.join(unmeasured)}")
     return race
 
 
-def _launches(asked: Iterable[str]) -> int:
-    return sum(len(words.split("+")) for words in asked)
+def pick(race: Race, asked: Mapping[str, str], number: int, rest_s: float) -> dict[str, str]:
+    """As many collectives as fit into the seconds left, the first in any case."""
+    found: dict[str, str] = {}
+    for name, words in asked.items():
+        if found and predict(race, {**found, name: words}, number) > rest_s:
+            break
+        found[name] = words
+    return found
 
 
-def predict(rounds: Sequence[Round], asked: Mapping[str, str], seconds: float) -> float:
-    """Seconds that a round is expected to take, from those before it."""
+def _measured(race: Race, asked: Mapping[str, str]) -> dict[str, list[Wish]]:
+    """What a round measures of each collective, without the algorithms that the library refused: those are not timed."""
+    return {
+        name: [wish for wish in Wish.parse(words) if wish.word not in race.state.refused.get(name, {})]
+        for name, words in asked.items()
+    }
+
+
+def _cost(race: Race, asked: Mapping[str, str]) -> tuple[int, float]:
+    """Launches of a repeat, and their sum where each counts as the share of the sizes that it measures."""
+    launches, shares = 0, 0.0
+    for name, wishes in _measured(race, asked).items():
+        known = len(race.times[name].sizes) if name in race.times else 1
+        launches += len(wishes)
+        shares += sum(len(wish.sizes) / known if wish.sizes else 1.0 for wish in wishes)
+    return launches, shares
+
+
+def predict(race: Race, asked: Mapping[str, str], number: int) -> float:
+    """Seconds that a round is expected to take, from those before it.
+
+    :param number: how often its collectives were measured before.
+    """
     overhead = OVERHEAD_S
-    if rounds:
+    if rounds := race.state.rounds:
+        costs = [_cost(race, each.asked) for each in rounds]
         spent = sum(each.seconds - SESSION_S for each in rounds)
-        made = sum(_launches(each.asked.values()) * REPEATS for each in rounds)
-        own = sum(_launches(each.asked.values()) * REPEATS * LAUNCH_S[at] for at, each in enumerate(rounds))
-        overhead = max(0.3, (spent - own) / made)
-    return SESSION_S + _launches(asked.values()) * REPEATS * (overhead + seconds)
+        own = sum(REPEATS * shares * each.launch_s for each, (_, shares) in zip(rounds, costs, strict=True))
+        overhead = max(LEAST_OVERHEAD_S, (spent - own) / max(1, REPEATS * sum(launches for launches, _ in costs)))
+    launches, shares = _cost(race, asked)
+    return SESSION_S + REPEATS * (launches * overhead + shares * LAUNCH_S[number])
 
 
 def exhaustive_s(race: Race) -> float:
-    """Seconds that as many repeats of all algorithms at all sizes would have taken, at the launches' own lengths."""
-    rounds = race.state.rounds
-    if not rounds:
-        return 0.0
-    first = _launches(rounds[0].asked.values())
-    return sum(SESSION_S + (each.seconds - SESSION_S) * first / max(1, _launches(each.asked.values())) for each in rounds)
+    """Seconds of a sweep in which every algorithm at every size has as many and as long repeats as those left to the end.
+
+    Each round at the rate at which its own launches went; algorithms that the library refused are in neither.
+    """
+    total = 0.0
+    firsts: dict[str, str] = {}
+    for each in race.state.rounds:
+        firsts = {**each.asked, **firsts}
+        made, wanted = (
+            launches * OVERHEAD_S + shares * each.launch_s
+            for launches, shares in (_cost(race, each.asked), _cost(race, {name: firsts[name] for name in each.asked}))
+        )
+        total += SESSION_S + (each.seconds - SESSION_S) * wanted / made if made else each.seconds
+    return total

@@ -14,7 +14,7 @@ from reframe_tests.harness.vocabulary import BadInput
 from .. import whole_file
 
 NAME = "state.json"
-LAYOUT = 1
+LAYOUT = 2
 
 
 @dataclass
@@ -24,11 +24,13 @@ class Round:
     :param report: file of ReFrame's run report, in the folder.
     :param asked: collective to its algorithms, in the words of the test.
     :param seconds: that it took.
+    :param launch_s: that a launch of all sizes was to time its calls for.
     """
 
     report: str
     asked: Mapping[str, str]
     seconds: float
+    launch_s: float
 
 
 @dataclass

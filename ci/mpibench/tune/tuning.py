@@ -155,10 +155,10 @@ def to_rules(chosen: Mapping[str, Mapping[int, str]], sizes: Mapping[str, Sequen
     return [rule for name, each in chosen.items() for rule in ranges(name, list(sizes[name]), each)]
 
 
-def write_jobs(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> int:
-    """Write the job scripts of a first round, as a dry run of ReFrame; its exit status. Nothing is measured or kept.
+def write_jobs(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> None:
+    """Write the job scripts of a first round, as a dry run of ReFrame. Nothing is measured or kept.
 
-    :raises BadInput: an algorithm is not there, or ReFrame could not be started.
+    :raises BadInput: an algorithm is not there, or no job can be written.
     """
     listed = asked.ask(stack, tuning, request.collectives)
     words = {}
@@ -167,11 +167,11 @@ def write_jobs(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable
         words[name] = "+".join([DEFAULT, *(each.word for each in picked)])
         say(f"{name}: {len(picked)} algorithms, as {listed[name].source} lists them: {' '.join(each.word for each in picked)}")
     order = replace(request.order, algorithms=words, repeats=racing.REPEATS, seconds=racing.LAUNCH_S[0])
-    status, log = measuring.dry_run(order, request.folder)
-    say(
-        f"about {racing.predict([], words, racing.LAUNCH_S[0]):.0f} s on {request.place.nodes} nodes for the first round; {log}"
-    )
-    return status
+    log, scripts = measuring.dry_run(order, request.folder)
+    expected = racing.predict(racing.Race(tuning, TuneState(request.place, "", {})), words, 0)
+    say(f"about {expected:.0f} s on {request.place.nodes} nodes for the first round; log: {log}")
+    for path in scripts:
+        say(f"job: {path}")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,10 +13,11 @@ import plotly.graph_objects as go
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..locate import sentences
+from ..locate.answers.node_trends import Trend
 from ..locate.effects import Accused
 from ..locate.judgement import Localisation, Part
 from ..locate.observations import Floats, numbered
-from ..locate.suspects import LINK, NODE, UPLINK
+from ..locate.suspects import BOTH, LINK, NODE, UPLINK
 from ..pages import page as page_templates
 from ..pages.palette import PALETTE
 from ..results.quantity_text import unit_text
@@ -25,8 +27,8 @@ from .parts import TEMPLATES, number
 MOST_NODES = 200
 #: Switches of a larger map that are shown with their nodes: those of accused nodes and links.
 _MOST_DETAILS = 6
-#: Nodes that the tree is drawn with.
-_MOST_IN_TREE = 64
+#: Nodes that the tree is drawn with; those beside each other that all have their names in it.
+_MOST_IN_TREE, _MOST_NAMED = 64, 20
 _GOOD, _BAD = PALETTE["light"][6], PALETTE["light"][1]
 
 
@@ -41,8 +43,11 @@ class Shown(NamedTuple):
     say: Callable[[Accused], str]
 
 
-def page(maps: Sequence[Shown], title: str) -> str:
-    """The answer as one HTML file."""
+def page(maps: Sequence[Shown], title: str, trends: Sequence[Trend] = ()) -> str:
+    """The answer as one HTML file.
+
+    :param trends: of the nodes over the nights before.
+    """
     return page_templates.render(
         TEMPLATES,
         "locate.html",
@@ -60,7 +65,7 @@ def page(maps: Sequence[Shown], title: str) -> str:
             }
             for one in maps
         ],
-        figures=[figure for one in maps for figure in figures(one.answer)],
+        figures=[*(figure for one in maps for figure in figures(one.answer)), *map(_over_nights, trends)],
         plotly=page_templates.plotly_source(),
     )
 
@@ -91,6 +96,40 @@ def figures(answer: Localisation) -> Iterator[go.Figure]:
         else:
             yield _switch_map(part)
             yield from _details(part)
+
+
+def _over_nights(trend: Trend) -> go.Figure:
+    """A line for each of the slowest nodes, and a band in which most nodes are."""
+    days = [began.isoformat(timespec="minutes") for began, _ in trend.nights]
+    figure = go.Figure()
+    figure.add_scatter(x=days, y=trend.high.tolist(), mode="lines", line={"width": 0}, showlegend=False, hoverinfo="skip")
+    figure.add_scatter(
+        x=days,
+        y=trend.low.tolist(),
+        mode="lines",
+        line={"width": 0},
+        fill="tonexty",
+        fillcolor="rgba(128,128,128,0.25)",
+        name="9 of 10 nodes",
+        hoverinfo="skip",
+    )
+    sessions = [session[:8] for _, session in trend.nights]
+    for at, node in enumerate(trend.nodes):
+        figure.add_scatter(
+            x=days,
+            y=[None if np.isnan(one) else float(one) for one in trend.percent[:, at]],
+            mode="lines+markers",
+            name=node,
+            text=sessions,
+            hovertemplate=f"{node}: %{{y:.0f}} % in session %{{text}}<extra></extra>",
+        )
+    words = QUANTITIES[trend.quantity].title
+    what = words if trend.way == BOTH else f"{words} that a node {trend.way}"
+    title = f"{what} over the nights<br><sup>median of its pairs, {trend.stack} on {trend.fabric}</sup>"
+    figure.update_xaxes(title="night", type="date")
+    figure.update_yaxes(title="% of what others reach", rangemode="tozero")
+    figure.update_layout(title=title, height=380, legend={"traceorder": "normal"})
+    return figure
 
 
 def _ordered(part: Part) -> list[int]:
@@ -246,6 +285,7 @@ def _tree(answer: Localisation) -> go.Figure | None:
     at = {name: (sum(where) / len(where), 0) for name, where in columns.items()}
     height = {station: level for path in stations.values() for level, station in enumerate(path)}
     at = {name: (column, height[name]) for name, (column, _) in at.items()}
+    widest = max(Counter(height.values()).values())
     accused = {finding.names[0] for finding in answer.findings if finding.kind in (NODE, UPLINK)} | set(answer.evident)
     accused |= {name for finding in answer.findings if finding.kind == LINK for name in finding.names}
     figure = go.Figure()
@@ -263,12 +303,13 @@ def _tree(answer: Localisation) -> go.Figure | None:
     figure.add_scatter(
         x=[column for column, _ in at.values()],
         y=[level for _, level in at.values()],
-        text=list(at),
-        mode="markers+text" if len(at) <= 48 else "markers",
+        text=[name if widest <= _MOST_NAMED or name in accused or height[name] == depth - 1 else "" for name in at],
+        customdata=list(at),
+        mode="markers+text",
         textposition="bottom center",
         marker={"color": [_BAD if name in accused else _GOOD for name in at], "size": 8},
         showlegend=False,
-        hovertemplate="%{text}<extra></extra>",
+        hovertemplate="%{customdata}<extra></extra>",
     )
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False, range=[-0.5, depth - 0.5])

@@ -93,6 +93,8 @@ class Acceptance:
     :param past: the sessions before the baseline that measured the same.
     :param confirmation: what measuring again said, if it was asked for.
     :param measured_again: sessions of the candidate that were measured again before, as nights, each with the session that did.
+    :param suspects: what maps of pairs of the candidate accuse and those of the baseline do not: they refuse.
+    :param map_notes: what else the maps say.
     """
 
     baseline: Selection
@@ -109,11 +111,13 @@ class Acceptance:
     past: Past = field(default_factory=Past)
     confirmation: Confirmation | None = None
     measured_again: tuple[tuple[str, str], ...] = ()
+    suspects: tuple[str, ...] = ()
+    map_notes: tuple[str, ...] = ()
 
     @property
     def decision(self) -> str:
         """``accepted``, ``refused`` or ``inconclusive``."""
-        judged = DECISIONS[self.judgement.verdict]
+        judged = REFUSED if self.suspects else DECISIONS[self.judgement.verdict]
         if not self.candidate.unproven.height or judged == REFUSED:
             return judged
         return INCONCLUSIVE if self.options.allow_unproven else REFUSED
@@ -156,12 +160,12 @@ class Acceptance:
         verdicts = verdict_text.sentences(others)
         inconclusive = [line for line in verdicts if line.startswith(f"{INCONCLUSIVE}: ")]
         refusing = [*again, *moved, *verdicts[: len(verdicts) - len(inconclusive)], *lost]
-        return [*self.unlike, *unproven, *refusing, *filter(None, [few]), *inconclusive]
+        return [*self.suspects, *self.unlike, *unproven, *refusing, *filter(None, [few]), *inconclusive]
 
     @property
     def notes(self) -> list[str]:
         """What was not used on either side, and what is new."""
-        lines = [*self.confirmation.notes] if self.confirmation else []
+        lines = [*self.map_notes, *(self.confirmation.notes if self.confirmation else ())]
         lines += [
             f"baseline, not proven, so that the candidate is not held to it: {text}"
             for text in verdict_sides.unproven_sentences(self.baseline)

@@ -122,6 +122,18 @@ def propose(
     return ReferenceProposal(path, before, text, effect, learned, kept, refused, unjudged)
 
 
+def effect_of(folder: Path, selector: str, system: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> pl.DataFrame:
+    """How many values of each stored session miss their learned reference by one file and by another.
+
+    All proven values are held against both, those too that missed a reference when they were measured.
+
+    :param before: references as they were, checked and with present names; ``after``: as they would be.
+    :returns: ``session``, ``started``, ``values``, ``failed_before``, ``failed_after``; oldest first.
+    :raises BadInput: nothing is selected.
+    """
+    return _effect(_jobs(session_values.read(folder, system, selector)), system, before, after)
+
+
 #: Columns that stand for the test and ``references.INDEX``.
 _INDEX = ("test", "partition", "stack", "fabric", "nodes", "ppn", "pinning")
 

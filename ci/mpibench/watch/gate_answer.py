@@ -23,6 +23,8 @@ MOST_LINES = 10
 LONGEST_FINDING = 160
 #: The questions the gate asks, in the order in which their problems are shown: first what leaves least of the others.
 AGE, EVIDENCE, MISSING, REFERENCE, HISTORY, DRIFT = KINDS = ("age", "evidence", "missing", "reference", "history", "drift")
+#: Those that ask of curves, which a slow node may explain.
+OF_CURVES = (REFERENCE, HISTORY, DRIFT)
 SCHEMA = Path(__file__).with_name("gate.schema.json")
 
 

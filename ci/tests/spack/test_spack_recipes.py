@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from folders import SUPPORT
-from mpibench.spack import tool
-from reframe_tests.harness.vocabulary import BadInput
 from spack_recorder import RECIPES, REPO
+from spack_sites import find_spack, left_out
 
 #: Stand-ins for what a GPU or a Slurm needs: solving asks only whether there is something to depend on.
 STAND_INS = {
@@ -82,11 +81,8 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def spack(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Command line of a Spack that has our repository and stand-ins for everything its packages depend on."""
-    try:
-        found = tool.find()
-    except BadInput as error:
-        pytest.skip(f"[spack] recipes are not tried in a Spack: {error}")
+    """Command line of a Spack that has our repository, stand-ins for what its packages depend on, and builds nothing else."""
+    found = find_spack()
     scope = tmp_path_factory.mktemp("scope")
     packages: dict[str, Any] = {
         name: {"externals": [{"spec": f"{name}@{version}", "prefix": f"/stand-in/{name}"}], "buildable": False}
@@ -100,6 +96,8 @@ def spack(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     }
     for section, content in written.items():
         (scope / f"{section}.yaml").write_text(yaml.safe_dump({section: content}))
+    packages |= left_out(found, ("-C", str(scope)), [*CONCRETIZED, *REFUSED])
+    (scope / "packages.yaml").write_text(yaml.safe_dump({"packages": packages}))
     return [found.program, "--color=never", "-C", str(scope)]
 
 

@@ -17,7 +17,7 @@ import yaml
 from mpibench import cli
 from mpibench.spack import build, curation, scope, tool
 from reframe_tests.harness.vocabulary import BadInput
-from spack_sites import copy_environments
+from spack_sites import copy_environments, find_spack
 
 
 @dataclass
@@ -38,10 +38,7 @@ class Newcomer:
 
 @pytest.fixture(scope="module")
 def spack() -> tool.Spack:
-    try:
-        return tool.find()
-    except BadInput as error:
-        pytest.skip(f"[spack] no Spack to look for compilers with: {error}")
+    return find_spack()
 
 
 def ask(spack: tool.Spack, *words: str) -> str:

@@ -19,8 +19,7 @@ from mpibench.spack import build, cache, lock, modulefiles, tool
 from mpibench.stacks import probe, system
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
-from reframe_tests.harness.vocabulary import BadInput
-from spack_sites import SCOPE, copy_project, overriding
+from spack_sites import copy_lean_project, find_spack
 
 NAME = "openmpi"
 #: Long enough for the path of any other store to fit in its place.
@@ -29,20 +28,17 @@ PADDED = 160
 
 @pytest.fixture(scope="module")
 def spack() -> tool.Spack:
-    try:
-        return tool.find()
-    except BadInput as error:
-        pytest.skip(f"[spack] no Spack to build with: {error}")
+    return find_spack()
 
 
 @pytest.fixture(scope="module")
-def make(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def make(spack: tool.Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A copy of the project with a Spack store of its own."""
 
     def call(name: str) -> Path:
         top = tmp_path_factory.mktemp(name)
         store = {"config": {"install_tree": {"root": str(top / "store"), "padded_length": PADDED}}}
-        return copy_project(root, top, {"packages.yaml": overriding(SCOPE), "config.yaml": yaml.safe_dump(store)})
+        return copy_lean_project(spack, root, top, {"config.yaml": yaml.safe_dump(store)})
 
     return call
 

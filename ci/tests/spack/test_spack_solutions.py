@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from mpibench.spack import build, lock, tool
-from reframe_tests.harness.vocabulary import BadInput
-from spack_sites import copy_project
+from spack_sites import copy_project, find_spack
 
 #: What a site with devices has, by environment.
 DEVICES: dict[str, dict[str, str]] = {
@@ -22,10 +21,7 @@ DEVICES: dict[str, dict[str, str]] = {
 
 @pytest.fixture(scope="module")
 def spack() -> tool.Spack:
-    try:
-        return tool.find()
-    except BadInput as error:
-        pytest.skip(f"[spack] no Spack to solve with: {error}")
+    return find_spack()
 
 
 def dry_run(top: Path, *names: str) -> list[str]:

@@ -19,26 +19,24 @@ import yaml
 
 from mpibench.listings.stacks import check
 from mpibench.spack import build, consistency, lock, tool
+from mpibench.spack.project import list_by_default
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
-from spack_sites import SCOPE, copy_project, overriding
+from spack_sites import copy_lean_project, find_scope, find_spack, overriding
 
 MPIS = {"openmpi": "openmpi-spack", "mpich": "mpich-spack", "intel-oneapi-mpi": "intelmpi-spack", "mvapich2": "mvapich2-spack"}
 
 
 @pytest.fixture(scope="module")
 def spack() -> tool.Spack:
-    try:
-        return tool.find()
-    except BadInput as error:
-        pytest.skip(f"[spack] no Spack to build with: {error}")
+    return find_spack()
 
 
 @pytest.fixture(scope="module")
 def place(spack: tool.Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A copy of the project, whose environments are built apart from the user's own; Spack's store is the machine's."""
-    yield copy_project(root, tmp_path_factory.mktemp("spack"), {"packages.yaml": overriding(SCOPE)})
+    yield copy_lean_project(spack, root, tmp_path_factory.mktemp("spack"), {})
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +46,7 @@ def known(spack: tool.Spack, place: Path) -> dict[str, str]:
     text = project.run("openmpi", "reading its configuration", "config", "get", "packages")
     packages = yaml.safe_load(text[text.index("packages:") :])["packages"]
     reasons = dict.fromkeys(MPIS, "")
-    scope = {build.SCOPE: str(place / "site_configs" / "generic" / "spack")}
+    scope = {build.SCOPE: str(find_scope(place))}
     inside = replace(project, spack=replace(spack, environ={**spack.environ, **scope}))
     for name in MPIS:
         if packages.get(name, {}).get("externals"):
@@ -91,7 +89,7 @@ def building(place: Path, known: dict[str, str], spack: tool.Spack) -> Callable[
 def test_two_solutions_have_equal_hashes(building: Callable[[str], Path], spack: tool.Spack, place: Path) -> None:
     folder = building("openmpi").parent
     before = lock.read(folder / lock.LOCK)
-    environ = {**spack.environ, build.SCOPE: str(place / "site_configs" / "generic" / "spack")}
+    environ = {**spack.environ, build.SCOPE: str(find_scope(place))}
     project = build.Project(place, tool.Spack(spack.program, spack.version, environ), None, print)
     project.run("openmpi", "concretizing again", "concretize", "--force", "--fresh")
     after = lock.read(project.lock("openmpi"))
@@ -104,7 +102,7 @@ def test_a_changed_recipe_is_built_again(spack: tool.Spack, place: Path, root: P
     shutil.copytree(root / "repo", tmp_path / "repo", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in (name, "common"):
         shutil.copytree(place / "environments" / folder, tmp_path / "environments" / folder)
-    environ = {**spack.environ, build.SCOPE: str(place / "site_configs" / "generic" / "spack")}
+    environ = {**spack.environ, build.SCOPE: str(find_scope(place))}
     project = build.Project(tmp_path, tool.Spack(spack.program, spack.version, environ), None, print)
     hashes = []
     for change in ("", "\n    def changed(self):\n        return 1\n"):
@@ -157,7 +155,7 @@ def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(
     spack: tool.Spack, place: Path, known: dict[str, str]
 ) -> None:
     """Also of those whose MPI would have to be built first."""
-    names = build.list_environments(place)
+    names = list_by_default(place)  # those for devices: test_spack_solutions.py
     options = build.BuildOptions(concretize_only=True)
     kept = {path: path.read_text() for path in place.glob("environments/*/spack.*")}
     said = build.build(names, options, system="generic", root=place, environ=environ_without_scope(), echo=print)

@@ -9,7 +9,7 @@ from live_cluster import LiveCluster
 from mpibench.results.sessions import Case
 from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY
 
-WHERE = ("-n", "PairMap%fabric=eth100m", "-p", "mpich-wheels", "--system=minicluster:eth100m")
+WHERE = ("-n", "PairMap%fabric=eth100m", "-p", "mpich-wheels", "--system=minicluster:eth100m", "-S", "orders=2")
 
 
 def measure(cluster: LiveCluster, folder: Path, *options: str) -> Case:

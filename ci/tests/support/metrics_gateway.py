@@ -20,6 +20,7 @@ class Gateway:
     def __init__(self) -> None:
         self.groups: dict[str, dict[str, str]] = {}
         self.posts: list[tuple[str, str, str]] = []
+        self.authorizations: list[str] = []
         self.status = 200
 
     def take(self, method: str, path: str, kind: str, body: str) -> None:
@@ -51,6 +52,7 @@ def serving() -> Iterator[tuple[str, Gateway]]:
     class Keep(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            kept.authorizations += filter(None, [self.headers["Authorization"]])
             if kept.status == 200:
                 kept.take(self.command, self.path, self.headers["Content-type"], body)
             self.send_response(kept.status)

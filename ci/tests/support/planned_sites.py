@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from readme import system_example
+from documentation import system_example
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.suites import catalogue
@@ -19,12 +19,12 @@ STACKS = {
     "intelmpi-spack": ("intelmpi", "2021.18.1", "", "mpich", "hydra-intel", "Intel"),
     "mvapich2-spack": ("mvapich2", "2.3.7", "ch3:mrail", "mpich", "hydra", "MVAPICH2"),
 }
-#: Two sockets of 32 cores, as the README's example says of its nodes.
+#: Two sockets of 32 cores, as the tutorial's example says of its nodes.
 NODE = describe(2, 32)
 
 
 def newcomer() -> dict[str, Any]:
-    """The README's example: two nodes, two networks and shared memory."""
+    """The tutorial's example: two nodes, two networks and shared memory."""
     names: dict[str, Any] = {}
     exec(system_example().replace("FILL_IN: ", ""), names)  # the block is Python, and ours
     system: dict[str, Any] = names["system"]

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
-from mpibench.spack import build
+from folders import SUPPORT
+from mpibench.spack import build, tool
+from mpibench.spack.project import list_by_default
 
 #: In front of the site's own settings: the OSU release whose sources a machine without a network can have, and the network
 #: libraries of a distribution in place of the pinned ones.
@@ -23,6 +32,32 @@ SCOPE = {
         "mvapich2": {"require": ["fabrics=nemesis process_managers=hydra"]},
     }
 }
+
+#: What MVAPICH and MVAPICH2 are built with where the site has none of it; the other MPIs are the site's own.
+KEPT = ("bison", "gmake", "libfabric", "libiconv", "libpciaccess", "libxml2", "numactl", "pkgconf", "ucx", "util-macros", "xz",
+        "zlib", "zlib-ng")  # fmt: skip
+
+
+def left_out(spack: tool.Spack, words: Sequence[str], specs: Iterable[str], kept: Iterable[str] = ()) -> dict[str, Any]:
+    """Packages that are not to be built, for a scope: all that the specs reach and no solution needs (:mod:`spack_reach`).
+
+    :param words: words before Spack's command, which say what its configuration is.
+    :param kept: what may be built beside this project's packages.
+    """
+    with tempfile.TemporaryDirectory() as made:
+        asked, answer = Path(made, "asked.json"), Path(made, "answer.json")
+        asked.write_text(json.dumps({"specs": [*specs], "kept": [*kept]}))
+        command = [spack.program, "--color=never", *words, "python", str(SUPPORT / "spack_reach.py"), str(asked), str(answer)]
+        done = subprocess.run(command, env=dict(spack.environ), capture_output=True, text=True, timeout=1800)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return {name: {"buildable": False} for name in json.loads(answer.read_text())}
+
+
+def find_spack() -> tool.Spack:
+    """The machine's Spack; the test is skipped where there is none. One that is there and does not answer fails the test."""
+    if not os.environ.get("SPACK_ROOT") and not shutil.which("spack"):
+        pytest.skip("[spack] Spack is neither in SPACK_ROOT nor on PATH ('mpibench build' says how to get it)")
+    return tool.find()
 
 
 def overriding(scope: dict[str, Any]) -> str:
@@ -49,8 +84,29 @@ def copy_project(root: Path, top: Path, scope: dict[str, str]) -> Path:
     if (root / "results" / "recorder").is_dir():  # else it is compiled on first use
         shutil.copytree(root / "results" / "recorder", top / "results" / "recorder")
     (top / "repo").symlink_to(root / "repo")
-    folder = top / "site_configs" / "generic" / "spack"
+    folder = find_scope(top)
     folder.mkdir(exist_ok=True)
     for name, text in scope.items():
         (folder / name).write_text(text)
     return top
+
+
+def find_scope(top: Path) -> Path:
+    """Where a copy has its site's scope."""
+    return top / "site_configs" / "generic" / "spack"
+
+
+#: What :func:`left_out` has found, by Spack's program.
+LEAN: dict[str, dict[str, Any]] = {}
+
+
+def copy_lean_project(spack: tool.Spack, root: Path, top: Path, scope: dict[str, str]) -> Path:
+    """As :func:`copy_project` with :data:`SCOPE`, whose solutions consider only what they need."""
+    place = copy_project(root, top, {"packages.yaml": overriding(SCOPE), **scope})
+    if spack.program not in LEAN:
+        inside = replace(spack, environ={**spack.environ, build.SCOPE: str(find_scope(place))})
+        specs = [f"mpibench-suite ^{name}" for name in list_by_default(root)]
+        LEAN[spack.program] = left_out(inside, ("-e", str(place / "environments" / "openmpi")), specs, KEPT)
+    packages = {**LEAN[spack.program], **SCOPE["packages"]}
+    (find_scope(place) / "packages.yaml").write_text(overriding({"packages": packages}))
+    return place

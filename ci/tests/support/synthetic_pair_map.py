@@ -9,7 +9,7 @@ import numpy as np
 
 from mpibench.results.sessions import Case, Session
 from reframe_tests.harness.pairs import schedule
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, PairMap, PairValue
+from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
 from reframe_tests.harness.samples import read_evidence
 from reframe_tests.harness.switches.tree import SLURM, Switch, SwitchTree
 
@@ -40,8 +40,13 @@ def pair_map(
     seed: int = 1,
     noise: float = 0.02,
     silent: Mapping[str, str] | None = None,
+    uplink: float | None = None,
+    oversubscription: float | None = None,
 ) -> PairMap:
-    """All pairs in some orders, both directions; a silent node gives no value from the second order on."""
+    """All pairs in some orders, both directions; a silent node gives no value from the second order on.
+
+    :param uplink: messages that the uplinks carry at full rate, of which those going the other way take a share, too.
+    """
     nodes = names(count)
     rng = np.random.default_rng(seed)
     rounds = schedule.circle_rounds(count)
@@ -54,9 +59,16 @@ def pair_map(
                 for one, other in pairs:
                     source, target = (nodes[one], nodes[other])[:: 1 if phase == 1 else -1]
                     gone = order > 1 and bool({source, target} & set(silent or {}))
-                    for quantity, size, healthy in ((LATENCY, 8, US), (BANDWIDTH, 1 << 20, MB_PER_S)):
+                    for quantity, size, healthy in ((LATENCY, 8, US), (MEAN, 8, US), (BANDWIDTH, 1 << 20, MB_PER_S)):
                         factor = slow(quantity, source, target, number) * np.exp(rng.exponential(noise))
-                        value = healthy * factor if quantity == LATENCY else healthy / factor
+                        if (
+                            uplink
+                            and quantity == BANDWIDTH
+                            and leaf
+                            and nodes.index(source) // leaf != nodes.index(target) // leaf
+                        ):
+                            factor *= max(1.0, _load(pairs, leaf) / uplink)
+                        value = healthy / factor if quantity == BANDWIDTH else healthy * factor
                         rows.append(
                             PairValue(
                                 order,
@@ -72,15 +84,21 @@ def pair_map(
                             )
                         )
     tree = tree_of(count, leaf) if leaf else None
-    return PairMap("all", seed, number, nodes, dict(silent or {}), tuple(rows), tree)
+    return PairMap("all", seed, number, nodes, dict(silent or {}), tuple(rows), tree, oversubscription)
+
+
+def _load(pairs: Sequence[tuple[int, int]], leaf: int) -> int:
+    """Of two leaves, the messages that go the way that more go."""
+    up = sum(one // leaf < other // leaf for one, other in pairs)
+    return max(up, sum(one // leaf > other // leaf for one, other in pairs))
 
 
 def sends_slowly(node: str, times: float) -> Slow:
     return lambda quantity, source, target, round_: times if quantity == BANDWIDTH and source == node else 1.0
 
 
-def late(node: str, times: float) -> Slow:
-    return lambda quantity, source, target, round_: times if quantity == LATENCY and node in (source, target) else 1.0
+def late(node: str, times: float, quantities: Sequence[str] = (LATENCY, MEAN)) -> Slow:
+    return lambda quantity, source, target, round_: times if quantity in quantities and node in (source, target) else 1.0
 
 
 def across(leaves: Sequence[Sequence[str]], times: float) -> Slow:

@@ -32,7 +32,7 @@ NEEDS: dict[str, str] = {
     "compiler": "a C compiler",
     "cores": "enough cores",
     "numa": "another number of NUMA nodes",
-    "pushgateway": "a Prometheus Pushgateway",
+    "pushgateway": "Prometheus, its Pushgateway and InfluxDB",
     "python": "a Python for every user",
     "git": "git",
     "debian": "a Debian-like machine",

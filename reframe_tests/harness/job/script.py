@@ -77,6 +77,8 @@ class Command:
     :param known: variables that say to the evidence library what is known of the MPI and the launcher.
     :param files: files it is to find in the job's directory, name to content; ``result``: the one it writes its output to,
         which is kept beside its standard output.
+    :param group: launches that may fail without harm to others: once one of the group has ended badly or timed out, no more of
+        it are started, and the job goes on with what is not of it. Empty: what times out ends the job.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Command:
     known: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     result: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ def write_body(
         *_write_ends(),
         *_write_launch(limit_s, debug_env),
         "measure() {",
-        "    local repeat pipes running= stopped= watcher=",
+        "    local repeat pipes running= stopped= group= left_out= watcher=",
         # What an earlier start of the same job left here would be counted with what this one measures.
         f"    rm -rf {' '.join(['evidence', LAUNCH_LOG, *scripts.values(), *(_left_by(each.name) for each in commands)])}",
         f'    echo "$(date -u +%FT%TZ) $(hostname)" >>{START_LOG}',
@@ -223,6 +226,8 @@ def _write_launch(limit_s: int, debug_env: Mapping[str, str]) -> list[str]:
     return [
         "launch() {  # NAME REPEAT COMMAND...",
         '    [ -z "$stopped" ] || return 0',
+        # Behind a bar, so that the empty group is never among them.
+        '    case "$left_out|" in *"|$group|"*) return 0 ;; esac',
         "    local name=$1 repeat=$2 started=$SECONDS status=0 out err late begun ended; shift 2",
         '    export MPIBENCH_DEBUG="$PWD/$name.$repeat.debug"',
         *(f'    export {key}="{_quoted(value)}"' for key, value in debug_env.items()),
@@ -245,7 +250,12 @@ def _write_launch(limit_s: int, debug_env: Mapping[str, str]) -> list[str]:
         '    wait "$out" "$err" 2>/dev/null || true',
         '    kill "$late" 2>/dev/null || true',
         f'    [ ! -e "$pipes/full" ] || status={TOO_MUCH_OUTPUT}',
-        f"    case $status in {TIMED_OUT}|{TOO_MUCH_OUTPUT}) stopped=$name.$repeat ;; esac",
+        '    if [ -n "$group" ]; then',
+        '        rm -f "$pipes/full"',
+        '        [ $status -eq 0 ] || left_out="$left_out|$group"',
+        "    else",
+        f"        case $status in {TIMED_OUT}|{TOO_MUCH_OUTPUT}) stopped=$name.$repeat ;; esac",
+        "    fi",
         f'    printf "%s %d %d %d.%02d\\n" "$name" "$repeat" $status $((ended / 100)) $((ended % 100)) >>{LAUNCH_LOG}',
         "}",
     ]
@@ -261,11 +271,13 @@ def _start(command: Command, script: str) -> list[str]:
         # What another launch wrote would be taken for this one's; and its input may have been changed.
         *([f"        rm -f {result}"] if command.result else []),
         *(line for name, content in command.files.items() for line in _write_file(name, content)),
+        *([f"        group={shlex.quote(command.group)}"] if command.group else []),
         f'        launch {command.name} "$repeat" \\',
         *([f"            {command.enter} \\"] if command.enter else []),
         f"            {shlex.join(command.launcher)} \\",
         f"            {record} \\",
         f"            {shlex.join(command.program)}",
+        *(["        group="] if command.group else []),
         *([f"        {_keep_result(command.name, result)}"] if command.result else []),
     ]
 

@@ -198,7 +198,8 @@ def _judge_page_cache(result: StreamResult) -> list[str]:
     there = [(node, needed) for node, needed in sorted(wanted.items()) if node in result.free_kib]
     unfilled = [
         f"the page cache does not fill NUMA node {node}: {result.free_kib[node]} KiB are free, and {needed >> 10} KiB of "
-        "the arrays were to be there; take larger arrays (-S array_bytes=...), or more memory for the job"
+        "the arrays were to be there; take larger arrays (-S array_bytes=...), or more memory for the job; a kernel that pages "
+        "out cold memory by itself (/sys/kernel/mm/damon/admin/kdamonds/*/state says on) keeps no cache full"
         for node, needed in there
         if result.free_kib[node] << 10 >= needed
     ]

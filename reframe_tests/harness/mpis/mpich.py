@@ -15,25 +15,28 @@ from .transport import Gap, Range
 _ALGORITHMS: Mapping[str, str] = {
     "Allgather": "brucks recursive_doubling ring nb",
     "Allgatherv": "brucks recursive_doubling ring nb",
-    "Allreduce": "recursive_doubling reduce_scatter_allgather smp ring nb",
+    "Allreduce": "recursive_doubling reduce_scatter_allgather ring nb",
     "Alltoall": "brucks pairwise scattered nb",
     "Alltoallv": "scattered nb",
-    "Bcast": "binomial scatter_recursive_doubling_allgather scatter_ring_allgather smp nb",
+    "Bcast": "binomial scatter_recursive_doubling_allgather scatter_ring_allgather nb",
     "Gather": "binomial nb",
     "Gatherv": "linear nb",
-    "Reduce": "binomial reduce_scatter_gather smp nb",
+    "Reduce": "binomial reduce_scatter_gather nb",
     "Reduce_scatter": "noncommutative pairwise recursive_doubling recursive_halving nb",
     "Reduce_scatter_block": "noncommutative pairwise recursive_doubling recursive_halving nb",
-    "Scan": "recursive_doubling smp nb",
+    "Scan": "recursive_doubling nb",
     "Scatter": "binomial nb",
     "Scatterv": "linear nb",
 }
-#: Those whose size a selection file tests as that of all ranks' blocks together, as the library's own tree does.
-_WHOLE, _ONE_CHOICE = ("Allgather", "Gather", "Scatter"), ("Allgatherv", "Alltoallv", "Gatherv", "Scatterv")
-#: Further: what a file cannot say without its parameters, and what is for MPI_IN_PLACE only.
+#: Those whose size a selection file tests as that of all ranks' blocks together, as the library's own tree does; and those of
+#: which it tests none, or none that all ranks agree on.
+_WHOLE, _ONE_CHOICE = ("Allgather", "Gather", "Scatter"), ("Allgatherv", "Alltoallv", "Gatherv", "Scatterv", "Scan")
+#: Further: what a file cannot say without its parameters, and what is for MPI_IN_PLACE only. And smp, the library's own choice
+#: where a node has several ranks: it calls the same collective on its nodes' communicators, where a variable forces it as well
+#: and it does not apply, so that Allreduce hangs (4.3.2, fallback set to error).
 _IGNORED = (
     *("auto", "k_brucks", "recexch", "recexch_doubling", "recexch_halving", "recursive_multiplying", "tree", "ccl"),
-    *("pipelined_tree", "k_reduce_scatter_allgather", "pairwise_sendrecv_replace"),
+    *("pipelined_tree", "k_reduce_scatter_allgather", "pairwise_sendrecv_replace", "smp"),
 )
 
 #: Of MPICH and what is built on it.

@@ -236,7 +236,10 @@ _TUNING = Tuning(
     # Between nodes coll/han comes before coll/tuned (priority 35), and its sub-communicators would be what is set.
     env={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_priority": "90"},
     counting={"OMPI_MCA_pml_monitoring_enable": "1", "OMPI_MCA_pml": "{OMPI_MCA_pml},monitoring"},
-    note="coll/tuned takes the place of coll/han for all collectives of a job between nodes, also those without a rule.",
+    # Unlike the fixed decisions, coll_tuned_decision_dynamic.c does not look at the operation: a ring adds in another order.
+    note="coll/tuned takes the place of coll/han for all collectives of a job between nodes, also those without a rule; rules "
+    "of reductions also hold for operations that do not commute (MPI_Op_create), whose results they may change: not for "
+    "programs with such.",
 )
 
 MPI = Mpi(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from reframe.core.logging import getlogger
 
 from ..evidence.counters import counter_names
 from ..fabric_test import MaintenanceTest
-from ..job import script
+from ..job import parameters, script
 from ..job.condition import Condition
 from ..job.idle_nodes import node_count
 from ..pairs import output, schedule
@@ -33,7 +34,9 @@ SLURM_FILE, PATHS_FILE = "switches-slurm.txt", "switches.txt"
 #: What srun says of a node that Slurm has lost (seen with 22.05).
 _NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
 #: Of a launch's limit: a map of slow links takes longer than one of good ones. Seconds of MPI's start and end.
-SLACK, START_S = 5, 60
+SLACK, START_S = 10, 60
+#: Nights in which each pair should have its turn.
+MONTH = 30
 
 
 class MapTest(MaintenanceTest):
@@ -55,8 +58,8 @@ class MapTest(MaintenanceTest):
     #: Passes over all rounds, each in another order.
     #:
     #: :type: :class:`int`
-    #: :default: ``2``
-    orders = variable(int, value=2, loggable=True)
+    #: :default: ``0``: two, and of a small map so many that each node takes part in :data:`schedule.LEAST_PARTS` rounds
+    orders = variable(int, value=0, loggable=True)
 
     #: Of the random numbers that choose a sample and mix the rounds.
     #:
@@ -85,9 +88,16 @@ class MapTest(MaintenanceTest):
     #: The map, as stored with the session (:mod:`..pairs.pair_values`).
     pair_map = variable(dict, value={}, loggable=True)
 
+    def _orders(self, nodes: int) -> int:
+        return self.orders or schedule.usual_orders(nodes, self.rounds)
+
+    def _first(self, nodes: int) -> int:
+        """Where a sample begins in the rounds of all pairs; -1: it is drawn by chance."""
+        return -1
+
     def _read_switches(self) -> SwitchTree | None:
         """The switches that a file describes; the job's nodes are not known yet."""
-        for name, least in (("rounds", 0), ("orders", 1), ("seed", 0), ("values", 1), ("patience_s", 1)):
+        for name, least in (("rounds", 0), ("orders", 0), ("seed", 0), ("values", 1), ("patience_s", 1)):
             if getattr(self, name) < least:
                 raise BadInput(f"-S {name}={getattr(self, name)} is not possible; give {least} or more.")
         named = self.switches or self.current_partition.extras.get("switches", "")
@@ -104,20 +114,32 @@ class MapTest(MaintenanceTest):
         planned = self.plan_launches(limits, where)
         words = dict(zip(planned[0].args[::2], planned[0].args[1::2], strict=True))
         size, _, messages = words["--bandwidth"].partition("x")
-        self._cost_s = schedule.cost_s(
-            where.nodes,
-            schedule.number_of_rounds(where.nodes, self.rounds),
-            self.orders,
-            transfer_s=self.values * int(size) * int(messages) * 8 / ((limits.line_rate_gbit_per_s or 10.0) * 1e9),
-            pings=self.values * int(words["--latency"].partition("x")[2]),
-            one_at_a_time=bool(where.oversubscribed),
-        )
+
+        def cost_s(rounds: int, orders: int) -> float:
+            return schedule.cost_s(
+                where.nodes,
+                rounds,
+                orders,
+                transfer_s=self.values * int(size) * int(messages) * 8 / ((limits.line_rate_gbit_per_s or 10.0) * 1e9),
+                pings=self.values * int(words["--latency"].partition("x")[2]),
+                one_at_a_time=bool(where.oversubscribed),
+            )
+
+        if self._choose_rounds(where.nodes, cost_s(1, 1)):
+            planned = self.plan_launches(limits, where)
+        self._cost_s = cost_s(schedule.number_of_rounds(where.nodes, self.rounds), self._orders(where.nodes))
         self.limit_s = self.limit_s or round(SLACK * self._cost_s) + START_S
         return planned
 
+    def _choose_rounds(self, nodes: int, round_s: float) -> bool:
+        """Whether rounds and passes were chosen by what a round takes."""
+        return False
+
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
         """The catalogue's launch with this test's rounds."""
-        asked = {"rounds": self.rounds, "orders": self.orders, "seed": self.seed, "repeats": self.values}
+        nodes = (where or self._condition).nodes
+        asked = {"rounds": self.rounds, "orders": self._orders(nodes), "seed": self.seed, "repeats": self.values}
+        asked |= {"first": self._first(nodes)}
         # Ranks that wait for each other's cores would time those and no network.
         asked |= {"shared": 1 if (where or self._condition).oversubscribed else 0, "patience": self.patience_s}
         words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
@@ -136,7 +158,7 @@ class MapTest(MaintenanceTest):
         elif "slurm" in scheduler or scheduler == "squeue":
             lines.append(f"scontrol show topology >{SLURM_FILE} 2>/dev/null || true")
         self.prerun_cmds = [*lines, *self.prerun_cmds]
-        rounds = self.orders * schedule.number_of_rounds(self._nodes, self.rounds)
+        rounds = self._orders(self._nodes) * schedule.number_of_rounds(self._nodes, self.rounds)
         getlogger().info(f"{self.display_name}: {rounds} rounds on {self._nodes} nodes, about {self._cost_s:.0f} s")
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
@@ -174,7 +196,8 @@ class MapTest(MaintenanceTest):
         elif silent:  # the launcher's own last words need not name them
             named = "; ".join(f"{node} {why}" for node, why in silent.items())
             outcome.add(launch, 1, MISSING, [f"the map is without nodes that stopped answering: {named}."])
-        pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree)
+        meant = self.current_partition.extras.get("oversubscription")
+        pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree, meant)
         self.pair_map = pair_map.as_dict()
         if outcome.evidence:
             outcome.evidence = replace(
@@ -196,6 +219,49 @@ class MapTest(MaintenanceTest):
             said.append(wrong)
         tree = tree or found.tree
         return (tree.only(found.nodes) if tree else None), said
+
+
+class TurnTest(MapTest):
+    """A part of the pairs each night, as many as fit a budget; the next night the next, so that each pair has its turn."""
+
+    nightly = True
+    #: Seconds that its rounds may take; at least one round is measured.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``60``
+    budget_s = variable(int, value=60, loggable=True)
+
+    #: Number of the night, by which its rounds are chosen.
+    #:
+    #: :type: :class:`int`
+    #: :default: ``0``: days since the year 1 (UTC)
+    night = variable(int, value=0, loggable=True)
+
+    @classmethod
+    def _places(cls, point: Mapping[str, Any]) -> parameters.Places:
+        places = super()._places(point)
+        if point["nodes"] != 2:
+            return places
+        why = "one pair of nodes has nothing to be held against: node_counts of the partition has no more than 2"
+        return parameters.Places((), None, (*places.left_out, *((name, why) for name in places.partitions)))
+
+    def _first(self, nodes: int) -> int:
+        day = self.night or datetime.now(timezone.utc).toordinal()
+        return schedule.turn(nodes, self.rounds, day) if self.rounds else -1
+
+    def _choose_rounds(self, nodes: int, round_s: float) -> bool:
+        if self.budget_s < 1 or self.night < 0:
+            raise BadInput(f"-S budget_s={self.budget_s} night={self.night} is not possible; give a budget of 1 s or more.")
+        whole = schedule.number_of_rounds(nodes, 0)
+        fitting = max(1, int(self.budget_s / round_s))
+        if not self.rounds:
+            self.rounds = min(whole, fitting)
+        if not self.orders:
+            self.orders = max(1, min(fitting // self.rounds, schedule.usual_orders(nodes, self.rounds)))
+        days = schedule.days_of_turn(nodes, self.rounds)
+        said = f"{self.rounds} of {whole} rounds tonight, all pairs in {days} nights"
+        getlogger().info(f"{self.display_name}: {said}{'' if days <= MONTH else f', more than {MONTH}: raise -S budget_s='}")
+        return True
 
 
 def _failed_nodes(error: str, nodes: Collection[str]) -> list[str]:

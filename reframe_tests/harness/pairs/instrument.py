@@ -5,10 +5,11 @@ A program for the Python of a stack, with mpi4py and nothing else, under its lau
 
 Rank 0 starts each step of a round when all that took part in the one before have reported it: a pair's latency both ways, then
 the bandwidth of all pairs in one direction, then in the other. Latency is half of a round trip of blocking calls, the median
-over repetitions; bandwidth that of windows of messages into one buffer with an acknowledgement each, as Uniband of IMB has it,
-in which nobody waits longer than ``--patience``: a node that stops answering is named and left out, and the others go on, if
-the MPI lets them. Ranks that take no part in a step sleep, and look now and then for the next. Each step's rows end with a
-checksum of all lines so far, so that what was measured before an untimely end can be used.
+over repetitions and, as a node that is stopped now and then shows in it only, their mean; bandwidth that of windows of messages
+into one buffer with an acknowledgement each, as Uniband of IMB has it, in which nobody waits longer than ``--patience``: a node
+that stops answering is named and left out, and the others go on, if the MPI lets them. Ranks that take no part in a step sleep,
+and look now and then for the next. Each step's rows end with a checksum of all lines so far, so that what was measured before
+an untimely end can be used.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from reframe_tests.harness.pairs import schedule
 from reframe_tests.harness.switches import paths
 
-TITLE = "# MPI pair map, format 1"
+TITLE = "# MPI pair map, format 2"
 WINDOW = 64
 #: Seconds before the first message; why, says ``evidence/exchange.py``.
 PAUSE_S = 0.3
@@ -50,7 +51,7 @@ LATE_S = 1.0
 HOUR_S = 3600
 GO, REPORT, GREET, PING, DATA, ACK = range(1, 7)
 FINE, ALONE, WRONG = range(3)
-LATENCY, BANDWIDTH = "latency_us", "bandwidth_mb_per_s"
+LATENCY, MEAN, BANDWIDTH = "latency_us", "latency_mean_us", "bandwidth_mb_per_s"
 
 
 class Size(NamedTuple):
@@ -172,8 +173,8 @@ class Rank:
         self.begin(requests, time.monotonic() + self.patience_s)
 
     def ping(self, partner: int, *, first: bool) -> list[float]:
-        """Half round trips in us that this rank started, one value a repeat; the other rank then starts its own."""
-        comm, clock, values = self.comm, time.perf_counter, list[float]()
+        """Half round trips in us that this rank started: medians, one a repeat, then means; the other then starts its own."""
+        comm, clock, middle, means = self.comm, time.perf_counter, list[float](), list[float]()
         sent, got = [bytearray(self.latency.bytes), MPI.BYTE], [bytearray(self.latency.bytes), MPI.BYTE]
         for starts in (first, not first):
             for _ in range(self.repeats):
@@ -189,8 +190,9 @@ class Rank:
                         comm.Recv(got, partner, PING)
                         comm.Send(sent, partner, PING)
                 if starts:
-                    values.append(statistics.median(times) / 2 * 1e6)
-        return values
+                    middle.append(statistics.median(times) / 2 * 1e6)
+                    means.append(statistics.fmean(times) / 2 * 1e6)
+        return middle + means
 
     def stream(self, partner: int, *, sends: bool) -> tuple[int, list[float]]:
         """Bandwidths in MB/s, of the rank that sends."""
@@ -228,14 +230,18 @@ class Table:
         """The rows of a step: for each pair and direction, a value a repeat, or ``-`` where there is none."""
         rows = []
         for source, target in step.pairs:
-            rows.append((step.phase, source, target, values.get(source, [])))
-            if step.quantity == LATENCY:
-                rows.append((2, target, source, values.get(target, [])))
+            if step.quantity == BANDWIDTH:
+                rows.append((step.phase, source, target, BANDWIDTH, values.get(source, [])))
+                continue
+            for phase, one, other in ((1, source, target), (2, target, source)):
+                found = values.get(one, [])
+                rows.append((phase, one, other, LATENCY, found[: self.repeats]))
+                rows.append((phase, one, other, MEAN, found[self.repeats :]))
         size = self.sizes[step.quantity]
-        for phase, source, target, found in rows:
+        for phase, source, target, quantity, found in rows:
             for repeat in range(1, self.repeats + 1):
                 value = f"{found[repeat - 1]:.3f}" if len(found) >= repeat else "-"
-                self.say(f"{step.order} {step.round} {phase} {source} {target} {step.quantity} {size} {repeat} {value}")
+                self.say(f"{step.order} {step.round} {phase} {source} {target} {quantity} {size} {repeat} {value}")
                 self.rows += 1
         sys.stdout.write(f"# so far: {self.rows} rows, CRC-32 {self.checksum:08x}\n")
         sys.stdout.flush()
@@ -247,7 +253,7 @@ class Conductor:
     def __init__(self, rank: Rank, table: Table) -> None:
         self.rank, self.comm, self.table = rank, rank.comm, table
         self.silent: dict[int, str] = {}
-        self.words = 2 + rank.repeats
+        self.words = 2 + 2 * rank.repeats
 
     def run(self, steps: list[Step]) -> None:
         for number, step in enumerate(steps):
@@ -283,7 +289,7 @@ class Conductor:
                     self.rank.left += [request, reports[rank]]
         values = {0: own}
         for rank in set(ranks) - set(self.silent):
-            values[rank] = list(reports[rank])[2:] if reports[rank][1] > 0 else []
+            values[rank] = list(reports[rank])[2 : 2 + int(reports[rank][1])]
             status = max(status, int(reports[rank][0]) if reports[rank][0] == WRONG else 0)
         if status == WRONG:
             give_up(f"wrong data were received in round {step.round}")
@@ -316,13 +322,16 @@ def follow(rank: Rank, steps: list[Step]) -> bool:
             return not gone
         step = steps[number]
         status, values = rank.take_part(step._replace(pairs=[pair for pair in step.pairs if not gone & set(pair)]))
-        report = array("d", [status, len(values), *values, *([0.0] * (rank.repeats - len(values)))])
+        report = array("d", [status, len(values), *values, *([0.0] * (2 * rank.repeats - len(values)))])
         rank.begin([comm.Isend([report, MPI.DOUBLE], 0, REPORT)], time.monotonic() + rank.patience_s)
 
 
 def read_arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Latency and bandwidth of pairs of nodes.")
     parser.add_argument("--rounds", type=int, default=0, help="rounds of a sample; 0: all pairs")
+    parser.add_argument(
+        "--first", type=int, default=-1, help="where the sample begins in the rounds of all pairs; -1: by chance"
+    )
     parser.add_argument("--orders", type=int, default=2, help="passes over all rounds, each in another order")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=1, help="values of each pair and pass")
@@ -356,7 +365,7 @@ def main(words: list[str], comm: Any) -> None:
         give_up(f"{comm.size} ranks on {len(set(hosts))} nodes: one rank on each of two nodes or more is needed")
     source, above = find_switches(comm, hosts, asked.switches)
     leaves = above if all(above) else [()] * comm.size
-    design, rounds = schedule.make(leaves, asked.rounds, asked.seed)
+    design, rounds = schedule.make(leaves, asked.rounds, asked.seed, asked.first)
     steps = steps_of(rounds, asked.orders, asked.seed, together=1 if asked.shared else 0)
     rank = Rank(comm, asked)
     gc.disable()

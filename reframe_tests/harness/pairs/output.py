@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from ..switches.tree import SLURM, YAML, Switch, SwitchTree
 from ..vocabulary import BadInput
-from .pair_values import BANDWIDTH, LATENCY, PairValue
+from .pair_values import QUANTITIES, PairValue
 
-TITLE = "# MPI pair map, format 1"
+TITLE = "# MPI pair map, format 2"
 _HOST = r"[A-Za-z0-9_-]{1,64}"
 _HEAD = (
     re.compile(re.escape(TITLE)),
@@ -28,7 +28,7 @@ _HEAD = (
     re.compile(r"# order round phase source target quantity bytes repeat value"),
 )
 _ROW = re.compile(
-    rf"([0-9]{{1,4}}) ([0-9]{{1,7}}) ([12]) ([0-9]{{1,6}}) ([0-9]{{1,6}}) ({LATENCY}|{BANDWIDTH}) ([0-9]{{1,12}}) "
+    rf"([0-9]{{1,4}}) ([0-9]{{1,7}}) ([12]) ([0-9]{{1,6}}) ([0-9]{{1,6}}) ({'|'.join(QUANTITIES)}) ([0-9]{{1,12}}) "
     r"([0-9]{1,4}) (-|[0-9]{1,12}\.[0-9]{3})"
 )
 _SO_FAR = re.compile(r"# so far: ([0-9]{1,9}) rows, CRC-32 ([0-9a-f]{8})")
@@ -91,7 +91,7 @@ def read(text: str, source: str) -> MapOutput:
         )
     above = {one[2]: () if one[3] == "-" else tuple(one[3].split(".")) for one in listed if one}
     body = _read_body(lines[first + len(_HEAD) :], nodes, checksum, source)
-    expected = _planned_rows(head[1][2], ranks, rounds) * orders * repeats * 4
+    expected = _planned_rows(head[1][2], ranks, rounds) * orders * repeats * 2 * len(QUANTITIES)
     return MapOutput(
         head[1][2],
         seed,

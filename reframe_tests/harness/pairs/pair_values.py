@@ -2,7 +2,7 @@
 
 Stored by the test with its case (``as_dict``) and read back by whoever judges it (``read_pair_map``). All rows of a map are
 from one start of one MPI program with one rank a node. Bandwidths are those of one direction, in MB/s (1e6 bytes per second);
-latencies are half of a round trip, in us, medians over the repetitions.
+latencies are half of a round trip, in us: medians over the repetitions, and means, which also show who is stopped now and then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..switches.tree import SwitchTree, read_tree
 from ..vocabulary import BadInput
 
 #: Quantities of a map, keys of :data:`vocabulary.QUANTITIES`.
-LATENCY, BANDWIDTH = QUANTITIES = ("latency_us", "bandwidth_mb_per_s")
+LATENCY, BANDWIDTH, MEAN = QUANTITIES = ("latency_us", "bandwidth_mb_per_s", "latency_mean_us")
 #: How pairs were chosen: each with each (circle method), or random perfect matchings, by switch where these are known.
 ALL_PAIRS, SAMPLED = DESIGNS = ("all", "sampled")
 #: Of the stored record; a reader refuses a newer one.
@@ -60,6 +60,8 @@ class PairMapRecord:
     :param nodes: hosts in the order of their ranks, without a domain.
     :param silent: nodes that stopped answering, and why that is known.
     :param tree: switches above the nodes; ``None`` where nobody says.
+    :param oversubscription: what the nodes below a switch can send together over what its uplink is meant to carry; ``None``:
+        nobody says.
     """
 
     design: str
@@ -69,6 +71,7 @@ class PairMapRecord:
     silent: Mapping[str, str]
     values: tuple[PairValue, ...]
     tree: SwitchTree | None = None
+    oversubscription: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionary, for the session's database: rows are lists, nodes in them numbers."""
@@ -87,6 +90,7 @@ class PairMapRecord:
             "columns": list(PairValue._fields),
             "rows": rows,
             "tree": self.tree.as_dict() if self.tree else None,
+            "oversubscription": self.oversubscription,
         }
 
 
@@ -115,8 +119,16 @@ def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
         raise BadInput(
             f"{place}: design {design!r} or silent nodes of pair_map are not as written; expected {', '.join(DESIGNS)}."
         )
-    if value.get("columns") != list(PairValue._fields) or value.get("quantities") != list(QUANTITIES):
-        raise BadInput(f"{place}: the columns of pair_map are {value.get('columns')}, expected {list(PairValue._fields)}.")
+    # A map of before the means has the first two.
+    quantities = value.get("quantities")
+    if value.get("columns") != list(PairValue._fields) or quantities not in (list(QUANTITIES), list(QUANTITIES[:2])):
+        raise BadInput(
+            f"{place}: the columns of pair_map are {value.get('columns')} and its quantities {quantities}, "
+            f"expected {list(PairValue._fields)} and {list(QUANTITIES)}."
+        )
+    share = value.get("oversubscription")
+    if share is not None and (isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share < math.inf):
+        raise BadInput(f"{place}: oversubscription of pair_map is {share!r}, expected a number above 0.")
     return PairMapRecord(
         design=design,
         seed=_whole(value.get("seed"), f"{place}: seed of pair_map"),
@@ -125,6 +137,7 @@ def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
         silent={str(node): str(why) for node, why in silent.items()},
         values=tuple(_values(value.get("rows"), nodes, f"{place}: pair_map")),
         tree=read_tree(value.get("tree"), f"{place}: pair_map"),
+        oversubscription=None if share is None else float(share),
     )
 
 

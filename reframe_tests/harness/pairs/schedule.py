@@ -95,13 +95,38 @@ def number_of_rounds(nodes: int, sampled: int) -> int:
     return min(sampled, whole) if sampled else whole
 
 
-def make(leaves: Sequence[Hashable], sampled: int, seed: int) -> tuple[str, list[Round]]:
+#: Rounds that each node of a small map takes part in: fewer say little of one that is slow now and then, or of a busy machine.
+LEAST_PARTS, LEAST_ORDERS, MOST_ORDERS = 28, 2, 14
+
+
+def usual_orders(nodes: int, sampled: int) -> int:
+    """Passes over all rounds where nobody asks for a number."""
+    # Of two nodes there is one pair, and more of it tells nothing of either.
+    each = min(sampled, nodes - 1) if sampled else nodes - 1
+    return LEAST_ORDERS if nodes < 3 else min(MOST_ORDERS, max(LEAST_ORDERS, -(-LEAST_PARTS // each)))
+
+
+def turn(nodes: int, rounds: int, day: int) -> int:
+    """Place in the circle's rounds at which those of a day begin, if each day takes the next ``rounds`` of them."""
+    return day * rounds % max(1, number_of_rounds(nodes, 0))
+
+
+def days_of_turn(nodes: int, rounds: int) -> int:
+    """Days in which each pair comes once."""
+    return -(-number_of_rounds(nodes, 0) // max(1, rounds))
+
+
+def make(leaves: Sequence[Hashable], sampled: int, seed: int, first: int = -1) -> tuple[str, list[Round]]:
     """Design (``all`` or ``sampled``) and rounds of one pass, for nodes on these switches.
 
     :param sampled: rounds of a sample; 0: all pairs.
+    :param first: where the sample's rounds begin in those of all pairs; -1: it is drawn by chance.
     """
     rounds = number_of_rounds(len(leaves), sampled)
     whole = rounds == number_of_rounds(len(leaves), 0)
+    if not whole and first >= 0:
+        circle = circle_rounds(len(leaves))
+        return "sampled", [circle[(first + at) % len(circle)] for at in range(rounds)]
     return ("all", circle_rounds(len(leaves))) if whole else ("sampled", matchings(leaves, rounds, seed))
 
 

@@ -157,7 +157,11 @@ def _of_partition(
         )
     if not _lacks_topology(row, system["name"], centre):
         return
-    how = f"put what 'reframe --detect-host-topology=FILE' writes on one of its nodes under '{PROCESSOR}' in {path}"
+    job = " ".join(row.get("access", ()))
+    how = (
+        f"run 'mpibench doctor --system {system['name']} --draft' in one of its jobs{f' ({job})' if job else ''} and put the "
+        f"'{PROCESSOR}' that it prints in {path}"
+    )
     if row.get(PROCESSOR):
         yield Shortcoming(
             place,

@@ -268,7 +268,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from reframe.core.logging import getlogger
 
     from ..launchers import backends
-    from ..schedulers import slurm_shared
+    from ..schedulers import blocked_jobs, slurm_shared
     from ..session import session_folder, session_labels
     from ..stacks import selection
     from . import selected_tests, whole_run
@@ -283,6 +283,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     try:
         backends.register()
         slurm_shared.register()
+        blocked_jobs.register()
         session_labels.check(sys.argv[1:])
         named_tests.check(sys.argv[1:])
         centres.take(sys.argv[1:], root)

@@ -88,9 +88,9 @@ def evaluate(
         if line := shown.pop("fallback", ""):
             part.add(variant.launch.name, measurement.WHOLE_JOB, MISSING, [f"the library takes another one: {line}"])
         broken = [row for row in part.findings if row.launch == variant.launch.name and row.status == MISSING]
-        untaken = [row for row in broken if row.repeat == measurement.WHOLE_JOB]
+        untaken = [row.sentence for row in broken if row.repeat == measurement.WHOLE_JOB]
         if broken and variant.word not in (DEFAULT, TUNED):
-            rows[variant.word] |= {"outcome": REFUSED, "why": (untaken or broken)[0].sentence}
+            rows[variant.word] |= {"outcome": REFUSED, "why": (untaken or [shown.get("not_shown") or broken[0].sentence])[0]}
             continue
         rows[variant.word] |= shown
         parts.append(part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import reframe.utility.typecheck as typ
@@ -16,6 +17,9 @@ from ..suites import algorithms as algorithm_words
 from ..suites import catalogue
 from ..vocabulary import BadInput, NotMeasured
 from . import outcomes, variants
+
+#: Seconds that the start and the end of a launch take at most where nothing is wrong, and launches that may hang.
+USUAL_S, MOST_HUNG = 10, 5
 
 
 class AlgorithmTest(MaintenanceTest):
@@ -101,6 +105,11 @@ class AlgorithmTest(MaintenanceTest):
         command, options = self.job.launcher.command(self.job), self.job.launcher.options
         rows = [row for row in super()._list_commands() if row.once]
         return rows + [row for each in self._variants for row in each.commands(self._condition, command, options)]
+
+    def _longest_s(self, commands: Sequence[script.Command]) -> float:
+        """Seconds for the job: some algorithms may hang once each, and no partition has time for all launches to hang."""
+        launches = sum(1 if command.once else self._executions for command in commands)
+        return float(launches * (USUAL_S + 2 * self.seconds) + MOST_HUNG * self.limit_s + 60)
 
     def _evaluate(self, where: Condition, launches: tuple[catalogue.Launch, ...]) -> measurement.Outcome:
         """What each algorithm gave; those that the library refused are named and leave no numbers."""

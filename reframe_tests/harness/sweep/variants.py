@@ -16,6 +16,8 @@ from ..vocabulary import BadInput, NotMeasured
 
 #: Label of what an installed or proposed file chooses.
 TUNED = "tuned"
+#: Options of the instrument: it counts the messages of a call; it calls, and times nothing.
+COUNT, CALL = "--count", "--call"
 _ENTRY = re.compile(r"(?P<word>[\w.-]+)(?:@(?P<sizes>[0-9]+(?:/[0-9]+)*))?")
 
 
@@ -56,6 +58,7 @@ class Variant:
     """An algorithm as the job measures it.
 
     :param env: variables that choose it, beside those of the condition.
+    :param apart: it may fail without harm to the others; then it is started no more.
     :param shown: the launch that shows that it is taken, by messages counted or by a library that would end otherwise, and
         under which condition; ``None``: there is none.
     """
@@ -64,17 +67,21 @@ class Variant:
     env: Mapping[str, str]
     condition: Condition
     launch: Launch
+    apart: bool = False
     shown: tuple[Condition, Launch] | None = None
 
     def commands(self, own: Condition, command: Sequence[str], options: Sequence[str]) -> list[script.Command]:
         """Its launches for a job that has entered the condition ``own``: what is timed, then what shows it, once."""
         both = [(self.condition, self.launch, False), *([(*self.shown, True)] if self.shown else [])]
+        timed = self.launch.name if self.apart else ""
         found = []
         for where, launch, once in both:
             [one] = interleaved.list_commands(where, [launch], where.launcher_words(command, options))
             more = {name: value for name, value in where.job_env.items() if own.job_env.get(name) != value}
             enter = shlex.join(["env", *(f"{name}={value}" for name, value in more.items())]) if more else ""
-            found.append(replace(one, enter=enter, once=once))
+            # What a library ends rather than take is not timed; that it cannot count a call says nothing of its time.
+            group = timed if not once or CALL in launch.args else launch.name
+            found.append(replace(one, enter=enter, once=once, group=group))
         return found
 
 
@@ -105,7 +112,7 @@ def make(
 
     :param launch: of the collective, as the catalogue has it.
     :param env: what chooses the algorithm.
-    :param seconds: of a launch; 0: as the level says.
+    :param seconds: of a launch of all sizes; 0: as the level says.
     :param show: whether a further launch shows that it is taken, where the library can.
     """
     name = f"{launch.name}_{re.sub(r'[^A-Za-z0-9]', '_', wish.word)}"
@@ -113,7 +120,9 @@ def make(
     sizes = tuple(size for size in expected.sizes if not wish.sizes or size in wish.sizes)
     if not sizes:
         raise NotMeasured(f"none of the sizes {wish.sizes} asked of {wish.word} is measured at this level")
-    args = {"--sizes": ",".join(map(str, sizes)), **({"--budget-s": f"{seconds:g}"} if seconds else {})}
+    # Each size has the same time, however many of them there are.
+    budget = seconds * len(sizes) / len(expected.sizes)
+    args = {"--sizes": ",".join(map(str, sizes)), **({"--budget-s": f"{budget:.3g}"} if seconds else {})}
     words = list(launch.args)
     for option, value in args.items():
         words[words.index(option) + 1] = value
@@ -125,13 +134,13 @@ def make(
         expected=(expected._replace(sizes=sizes, variants=(f"{algorithms.VARIANT}{wish.word}",)),),
     )
     shown = None
-    more, option = (tuning.counting, "--count") if tuning.counting else (tuning.proving, "--call")
+    more, option = (tuning.counting, COUNT) if tuning.counting else (tuning.proving, CALL)
     # What is the library's own choice may fall back as it likes.
-    if show and more and not (option == "--call" and wish.word == DEFAULT):
+    if show and more and not (option == CALL and wish.word == DEFAULT):
         extra = {key: _fill(value, condition.job_env) for key, value in more.items() if key not in env}
         where = replace(condition, chosen={**condition.chosen, **extra})
         shown = (where, replace(timed, name=f"{name}_shown", args=(option, *timed.args), expected=()))
-    return Variant(wish.word, env, condition, timed, shown)
+    return Variant(wish.word, env, condition, timed, wish.word not in (DEFAULT, TUNED), shown)
 
 
 def _fill(value: str, env: Mapping[str, str]) -> str:

@@ -2,8 +2,9 @@
 
 Classic (docs/tuning-apps/collectives/tuned.rst): number of collectives; of each its id and number of communicator sizes; of
 each the size and its number of rules; of each ``bytes algorithm topology segment``. The nearest smaller communicator size and
-message size count, so rules for exactly ``p`` ranks need a set with algorithm 0 (the library's own choice) at ``p + 1``,
-and a rule for 0 bytes must be there. JSON has inclusive ranges; without a rule the library chooses.
+message size count, and of communicators smaller than all of them the first (ompi/mca/coll/tuned/coll_tuned_dynamic_rules.c,
+5.0). So rules for exactly ``p`` ranks stand between sets with algorithm 0 (the library's own choice) at 1 and ``p + 1``, and a
+rule for 0 bytes must be there. JSON has inclusive ranges; without a rule the library chooses.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def _write_classic(tuning: Tuning, wanted: Wanted) -> str:
             times = wanted.ranks if control.whole else 1
             steps = [step for step in steps if step[0] != rule.first * times]
             steps += [(rule.first * times, rule.word), ((rule.last + 1) * times, OWN_CHOICE)]
-        lines += [f"{control.number} # {control.collective}", "2 # communicator sizes"]
+        lines += [f"{control.number} # {control.collective}", "3 # communicator sizes"]
+        lines += ["1 # rank and more: the library's own choice", "1", f"0 {OWN_CHOICE} 0 0"]
         lines += [f"{wanted.ranks} # ranks", f"{len(steps)} # rules: bytes, algorithm, topology, segment"]
         lines += [f"{size} {word} 0 0" for size, word in steps]
         lines += [f"{wanted.ranks + 1} # ranks and more: the library's own choice", "1", f"0 {OWN_CHOICE} 0 0"]
@@ -83,7 +85,7 @@ def read_classic(tuning: Tuning, text: str, ranks: int) -> tuple[AlgorithmRule, 
             for _size in range(next(numbers)):
                 size = next(numbers)
                 sets[size] = [tuple(next(numbers) for _ in range(4)) for _rule in range(next(numbers))]
-            fitting = [size for size in sets if size <= ranks]
+            fitting = [size for size in sets if size <= ranks] or list(sets)[:1]
             if control is None:
                 raise BadInput(f"{NAME} names a collective by an id that is not known here.")
             if fitting:

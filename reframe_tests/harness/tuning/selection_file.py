@@ -4,6 +4,9 @@ A file replaces the whole tree, so the library's own tree is read from the libra
 rules are put in front of it: nested tests with one answer each, ``comm_size<p`` to the own tree, ``comm_size<=p`` to ranges of
 sizes, ``comm_size=any`` to the own tree again. There is no ``comm_size=24``.
 
+The library takes what a leaf names without a look whether it applies, so each stands behind the tests its own tree has: not for
+MPI_IN_PLACE, for operations of users, or for fewer elements than ranks.
+
 The layer above (ch4) may take a collective before the tree is asked: ``MPIR_CVAR_<OP>_DEVICE_COLLECTIVE=0`` keeps it from it,
 in communicators of every size.
 """
@@ -26,6 +29,18 @@ Tree = dict[str, Any]
 #: The compiled-in tree of MPIR, and not those of ch4, which compose or use the node's memory.
 _TREE = re.compile(rb'\{"collective=[\x09\x0a\x0d\x20-\x7e]+')
 _ALGORITHM = re.compile(r"algorithm=MPIR_(\w+?)_(intra|allcomm)_(\w+)")
+#: Of these the program ends when the average size is asked for (get_avg_msgsize), and the sizes of the tests here are those of
+#: all ranks together.
+_TOGETHER = ("Reduce_scatter", "Reduce_scatter_block")
+#: Collective to the test behind which its choices stand, and its answer for what was measured.
+_GUARDS: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("Alltoall", "Alltoallv"), ("is_sendbuf_inplace=yes", "is_sendbuf_inplace=no")),
+    **dict.fromkeys(("Allreduce", "Reduce"), ("is_op_built_in=no", "is_op_built_in=yes")),
+    **dict.fromkeys(_TOGETHER, ("is_commutative=no", "is_commutative=yes")),
+}
+#: Algorithms that need an element for each rank (rounded down to a power of two).
+_SCATTERING = ("reduce_scatter_allgather", "reduce_scatter_gather")
+_ENOUGH = ("count<pow2", "count=any")
 _LIMIT = re.compile(r"(avg|total)_msg_size<=([0-9]+)")
 
 
@@ -84,16 +99,40 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     return TunedFiles(env, {NAME: json.dumps(tree, indent=1) + "\n"})
 
 
+def _choose(collective: str, word: str, own: Tree) -> Tree:
+    """An algorithm behind the tests that it needs, the library's own choice where they fail."""
+    found: Tree = {leaf(collective, word): {}}
+    if word in _SCATTERING:
+        found = {_ENOUGH[0]: own, _ENOUGH[1]: found}
+    if guard := _GUARDS.get(collective):
+        found = {guard[0]: own, guard[1]: found}
+    return found
+
+
+def _chosen(collective: str, tree: Mapping[str, Any]) -> str:
+    """The algorithm that :func:`_choose` put there; empty: none."""
+    guard = _GUARDS.get(collective)
+    for _, answer in (*([guard] if guard else []), _ENOUGH):
+        tree = tree[answer] if isinstance(tree.get(answer), dict) else tree
+    found = [hit[3] for key in tree if (hit := _ALGORITHM.fullmatch(key)) and len(tree) == 1]
+    return found[0] if found else ""
+
+
+def _unit(collective: str, ranks: int, whole: bool) -> tuple[str, int]:
+    """The kind of size that is tested, and how many of the tests' bytes make one of it."""
+    return ("total", ranks) if whole else ("total", 1) if collective in _TOGETHER else ("avg", 1)
+
+
 def _by_size(collective: str, rules: list[AlgorithmRule], own: Tree, ranks: int, whole: bool, by_size: bool) -> Tree:
     if not by_size:
-        return {leaf(collective, rules[0].word): {}}
-    kind, times = ("total", ranks) if whole else ("avg", 1)
+        return _choose(collective, rules[0].word, own)
+    kind, times = _unit(collective, ranks, whole)
     found: Tree = {}
     next_free = 0
     for rule in rules:
         if rule.first > next_free:
             found[f"{kind}_msg_size<={(rule.first) * times - 1}"] = own
-        found[f"{kind}_msg_size<={(rule.last + 1) * times - 1}"] = {leaf(collective, rule.word): {}}
+        found[f"{kind}_msg_size<={(rule.last + 1) * times - 1}"] = _choose(collective, rule.word, own)
         next_free = rule.last + 1
     return {**found, f"{kind}_msg_size=any": own}
 
@@ -113,17 +152,19 @@ def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[AlgorithmRule, 
             subtree = _at(tree, f"collective={control.collective.lower()}", "comm_type=intra", f"comm_size<={ranks}")
             if subtree is None:
                 continue
+            own = _own(tree, control.collective)
+            if not control.by_size:
+                if subtree != own and (word := _chosen(control.collective, subtree)):
+                    rules.append(AlgorithmRule(control.collective, 0, 0, word))
+                continue
+            kind, times = _unit(control.collective, ranks, control.whole)
             previous = 0
             for test, answer in subtree.items():
                 limit = _LIMIT.fullmatch(test)
-                algorithm = next((hit for key in answer if (hit := _ALGORITHM.fullmatch(key)) and len(answer) == 1), None)
-                if direct := _ALGORITHM.fullmatch(test):
-                    rules.append(AlgorithmRule(control.collective, 0, 0, direct[3]))
-                elif limit:
-                    times = ranks if control.whole else 1
+                if limit and limit[1] == kind:
                     last = (int(limit[2]) + 1) // times - 1
-                    if algorithm and answer != _own(tree, control.collective, ranks):
-                        rules.append(AlgorithmRule(control.collective, previous, last, algorithm[3]))
+                    if answer != own and (word := _chosen(control.collective, answer)):
+                        rules.append(AlgorithmRule(control.collective, previous, last, word))
                     previous = last + 1
     return tuple(sorted(rules, key=lambda rule: (rule.collective, rule.first)))
 
@@ -135,6 +176,6 @@ def _at(tree: Mapping[str, Any], *keys: str) -> Mapping[str, Any] | None:
     return found if isinstance(found, Mapping) else None
 
 
-def _own(tree: Mapping[str, Any], collective: str, ranks: int) -> Mapping[str, Any] | None:
+def _own(tree: Mapping[str, Any], collective: str) -> Mapping[str, Any] | None:
     """The library's own choices, as the file keeps them for larger communicators."""
     return _at(tree, f"collective={collective.lower()}", "comm_type=intra", "comm_size=any")

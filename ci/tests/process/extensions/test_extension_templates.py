@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import documentation
 import synthetic_installation as synthetic
 from reframe_tests.harness import records
 from reframe_tests.harness.launchers.model import Launcher
@@ -137,8 +138,8 @@ def test_an_installation_with_the_program_is_registered(tmp_path: Path) -> None:
     ("file", "name", "kind"),
     [("mpis/mympi.py", "MPI", Mpi), ("launchers/mylaunch.py", "LAUNCHER", Launcher), ("suites/mysuite.py", "SUITE", Suite)],
 )
-def test_the_readme_says_what_a_file_must_define(file: str, name: str, kind: type[Any]) -> None:
-    [row] = [line for line in (metadata.ROOT / "README.md").read_text().splitlines() if line.startswith(f"| `{file}` |")]
+def test_the_page_says_what_a_file_must_define(file: str, name: str, kind: type[Any]) -> None:
+    [row] = [line for line in documentation.page("how-to/extensions").splitlines() if line.startswith(f"| `{file}` |")]
     assert f"`{name}`, of `{kind.__module__}`" in row and f"\n{name} = {kind.__name__}(" in (FOLDER / file).read_text()
     required = [each.name for each in dataclasses.fields(kind) if each.default is each.default_factory is dataclasses.MISSING]
     assert required and all(f"`{each}`" in row.split("|")[3] for each in required)

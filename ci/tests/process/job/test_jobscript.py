@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,18 @@ def test_nothing_is_started_after_a_launch_that_timed_out(tmp_path: Path) -> Non
     assert (tmp_path / jobscript.LAUNCH_LOG).read_text().split("\n")[1].startswith(f"hung 1 {jobscript.TIMED_OUT} ")
     assert list(jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())) == [("good", 1), ("hung", 1)]
     assert not (tmp_path / "started").exists()
+
+
+def test_a_group_that_hangs_or_fails_ends_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobscript, "MOST_OUTPUT_BYTES", 64 << 10)
+    texts = {"hung": "sleep 60", "bad": "exit 7", "endless": "yes", "good": 'echo "${group-none of it}"'}
+    timed = [replace(sh(name, text), group=name) for name, text in texts.items()]
+    shown = [replace(sh("shown", "exit 3"), once=True, group="refused"), replace(sh("refused", "true"), group="refused")]
+    run_body(tmp_path, [*timed, *shown, sh("last", "true")], repeats=2, limit_s=3)
+    statuses = jobscript.read_launch_log((tmp_path / jobscript.LAUNCH_LOG).read_text())
+    ended = {("hung", 1): jobscript.TIMED_OUT, ("bad", 1): 7, ("endless", 1): jobscript.TOO_MUCH_OUTPUT, ("shown", 1): 3}
+    assert statuses == {**ended, ("good", 1): 0, ("good", 2): 0, ("last", 1): 0, ("last", 2): 0}
+    assert (tmp_path / "good.2.out").read_text() == "none of it\n", "ranks do not see it"
 
 
 def test_a_launch_that_had_to_be_killed_timed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from readme import system_example
+from documentation import system_example
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
@@ -65,9 +65,10 @@ def test_what_cannot_be_measured_is_left_out_and_said(run_reframe: Run, stacks: 
     assert not MAINTENANCE - partly, MAINTENANCE - partly
     assert not partly & (TESTS - MAINTENANCE), partly & (TESTS - MAINTENANCE)
     assert tests > TESTS
-    assert {where.split("%")[3] for where in under["PairMap"]} == {"ppn=1 "}, "one rank a node"
+    for name in ("PairMap", "PairTurn"):
+        assert {where.split("%")[3] for where in under[name]} == {"ppn=1 "}, "one rank a node"
     # Each test under each condition is here or there, those of maintenance under one pinning.
-    for name in partly - {"Guidelines", "PairMap", "CollectiveAlgorithms"}:
+    for name in partly - {"Guidelines", "PairMap", "PairTurn", "CollectiveAlgorithms"}:
         (pinning,) = {where.rpartition("%")[2] for where in under[name]}
         assert under[name] == {where for where in space if where.endswith(f"%{pinning}")}
     assert len(under["Guidelines"]) == len({where.split()[0] for where in space}), "once a fabric"
@@ -192,7 +193,7 @@ def test_what_can_be_measured_nowhere_is_made_only_for_who_asks_for_it(run_here:
 
 
 def paste(sandbox: Path, **replacements: tuple[str, str]) -> None:
-    """The README's example as a newcomer pastes it, with some words replaced."""
+    """The tutorial's example as a newcomer pastes it, with some words replaced."""
     text = system_example()
     for old, new in replacements.values():
         assert old in text
@@ -202,7 +203,7 @@ def paste(sandbox: Path, **replacements: tuple[str, str]) -> None:
     (folder / "system.py").write_text(text.replace('"/scratch/mpibench"', repr(str(sandbox / "scratch"))))
 
 
-def test_the_readmes_example_pasted_lists_checks(run_here: Run, sandbox: Path, require_stack) -> None:
+def test_the_tutorials_example_pasted_lists_checks(run_here: Run, sandbox: Path, require_stack) -> None:
     require_stack("mpich-wheels")
     paste(sandbox)
     result = run_here("-l", "--system=mysystem")

@@ -52,7 +52,7 @@ def test_each_help_says_more_than_its_name(mpibench, name: str) -> None:
 
 
 def test_catalogue_lists_groups_with_units(mpibench) -> None:
-    text = mpibench("catalogue").stdout
+    text = mpibench("catalogue", "--tests").stdout
     assert [group for group in catalogue.GROUPS if f"  {group} " not in text] == []
     assert "latency [us]" in mpibench("catalogue", "p2p").stdout
 

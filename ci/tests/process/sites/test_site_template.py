@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import documentation
+from documentation import system_example
 from mpibench.listings import doctor
-from readme import system_example
 from reframe_tests.harness.job import transports
 from reframe_tests.harness.sites import site
 from transport_cases import attempt, make_stack
@@ -51,9 +52,9 @@ def test_a_filled_copy_lacks_nothing(copied: Path) -> None:
     assert list(doctor.unfilled(site.read_system(file))) == []
 
 
-def test_the_readmes_commands_copy_it_under_another_name(copied: Path) -> None:
+def test_the_tutorials_commands_copy_it_under_another_name(copied: Path) -> None:
     """Line by line, in a folder where the template lies as in the project."""
-    lines = (site.ROOT / "README.md").read_text().splitlines()
+    lines = documentation.page("tutorials/your-cluster").splitlines()
     first = lines.index("    mkdir site_configs/NAME")
     folder = copied / "site_configs" / "template"
     folder.mkdir()
@@ -65,7 +66,7 @@ def test_the_readmes_commands_copy_it_under_another_name(copied: Path) -> None:
     assert doctor.MISSING in {row.state for row in doctor.examine("ours", copied) if row.subject == "ours prefix"}
 
 
-def test_the_doctor_names_the_placeholders_of_the_readmes_example(copied: Path) -> None:
+def test_the_doctor_names_the_placeholders_of_the_tutorials_example(copied: Path) -> None:
     file = copied / "site_configs" / "mysystem" / "system.py"
     file.write_text(system_example())
     found = {row.subject: row for row in doctor.examine("mysystem", copied) if "still to be filled in" in row.detail}

@@ -271,14 +271,15 @@ def test_the_command_takes_the_sites_own_module_system(
     words = ["add", "--module", "openmpi/4.1.4", "--system", "generic", "--into", str(sandbox / "mine"), "--name", "of-modules"]
     assert main(words, run=stacks_command.app) == 2
     assert "the site's configuration names no module system" in (said := capsys.readouterr().err) and "'lmod'" in said
-    described = sandbox / "site_configs/generic/system.py"
-    text = described.read_text()
+    text = (described := sandbox / "site_configs/generic/system.py").read_text()
     described.write_text(text.replace('"hostnames"', f'"modules_system": "{there.kind}", "hostnames"'))
     assert main(words, run=stacks_command.app) == 0
     assert json.loads((sandbox / "mine/stack.json").read_text())["modules"] == ["openmpi/4.1.4"]
-    described.write_text(text.replace('"hostnames"', '"modules_system": "nosuch", "hostnames"'))
-    assert main([*words, "--name", "other"], run=stacks_command.app) == 2
-    assert "ReFrame cannot use the site's module system" in capsys.readouterr().err
+    unknown = text.replace('"hostnames"', '"modules_system": "nosuch", "hostnames"')
+    for broken, remedy in ((unknown, True), ("system = {", False)):
+        described.write_text(broken)
+        assert main([*words, "--name", "other"], run=stacks_command.app) == 2
+        assert ("correct 'modules_system'" in capsys.readouterr().err) is remedy
     assert main(["add", "--name", "x"], run=stacks_command.app) == 2
     assert "name an MPI: its launcher with --mpirun, or its environment module with --module." in capsys.readouterr().err
 

@@ -15,21 +15,30 @@ from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 SCREEN = 50
 
 
-def shown(name: str | None = None) -> str:
+def shown(name: str | None = None, *, tests: bool = False, width: int = 80) -> str:
     out = io.StringIO()
-    listing.show(name, Console(file=out, width=80))
+    listing.show(name, Console(file=out, width=width), tests_of_groups=tests)
     return out.getvalue()
 
 
+def test_the_contents_are_one_screen_and_name_every_group() -> None:
+    text = shown(width=100)
+    assert len(text.splitlines()) <= 24
+    words = {word.strip(",.") for word in text.split()}
+    assert [name for name in catalogue.GROUPS if name not in words] == []
+    assert f"({listing.NOT_RUN})" not in " ".join(text.split())
+
+
 def test_a_test_is_named_for_every_group() -> None:
-    text = shown()
+    text = shown(tests=True)
     assert [name for name in catalogue.GROUPS if f"  {name} " not in text] == []
     assert listing.NOT_RUN not in [word for line in text.splitlines() for word in line.split("  ")]
 
 
 def test_a_group_that_no_test_names_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "tests_by_group", lambda folders: {"p2p": "Pairs"})
-    lines = [line.split("  ") for line in shown().splitlines()]
+    assert " ".join(shown().split()).count(f"({listing.NOT_RUN})") == len(catalogue.GROUPS) - 1
+    lines = [line.split("  ") for line in shown(tests=True).splitlines()]
     assert sum(listing.NOT_RUN in [word.strip() for word in line] for line in lines) == len(catalogue.GROUPS) - 1
 
 

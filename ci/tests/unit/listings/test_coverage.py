@@ -16,7 +16,7 @@ OFFERING = [suite for suite in catalogue.SUITES.values() if suite.offer]
 
 
 def test_the_page_is_that_of_the_records():
-    """``mpibench catalogue --coverage > docs/coverage.md`` after a change of rows, plans or tests."""
+    """``mpibench catalogue --coverage > docs/reference/coverage.md`` after a change of rows, plans or tests."""
     assert coverage.PAGE.read_text() == coverage.page()
 
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from mpibench import cli
 from mpibench.locate import records
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, PairMap
+from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
 from reframe_tests.harness.switches.tree import YAML, Switch, SwitchTree
 from synthetic_pair_map import across, late, names, pair_map, sends_slowly, session_of
 
@@ -78,11 +79,65 @@ def test_both_directions_of_the_only_uplink_are_inconclusive_until_it_is_said_wh
     assert "\n  all 16 pairs across leaf1-leaf2 at " in said and ": the uplink\n" in said
 
 
+@pytest.mark.parametrize("noise", [0.005, 0.02])
+def test_a_slow_uplink_that_carries_one_message_as_well_as_a_good_one(ask, noise: float) -> None:
+    """Rounds in which all pairs cross it are slow as a whole, which once was taken for what came and went for all."""
+    slow = pair_map(8, uplink=1.0, noise=noise)
+    status, said = ask(session_of(slow))
+    assert status == 3
+    assert "with 3 on an uplink at once reach 3" in said and "the uplink is slow, or oversubscribed by design: say" in said
+    for known in ((session_of(slow), "--full-rate"), (session_of(replace(slow, oversubscription=1.0)),)):
+        status, said = ask(*known)
+        assert status == 1 and "1 suspect is accused" in said
+        assert " pairs across leaf1-leaf2 with 2 or more at once at 4" in said and "% of line rate: the uplink\n" in said
+    assert ask(session_of(replace(slow, oversubscription=4.0)))[0] == 0
+
+
+def test_a_healthy_uplink_of_a_site_that_says_its_rate(ask) -> None:
+    assert ask(session_of(pair_map(8, oversubscription=1.0)))[0] == 0
+
+
+def test_a_node_that_stands_still_now_and_then_shows_in_the_mean_only(ask) -> None:
+    status, said = ask(session_of(pair_map(8, late("c3", 4.0, (MEAN,)))))
+    assert status == 1
+    assert "us more mean latency in all 7 pairs: it stands still now and then: a quota of its processor, other pro" in said
+    assert "us more latency" not in said
+
+
+def test_what_latency_and_mean_both_show_is_said_once(ask) -> None:
+    _, said = ask(session_of(pair_map(8, late("c3", 4.0))))
+    assert "1 suspect is accused" in said and "more mean latency" not in said.split("note:")[0]
+
+
+def test_a_busy_machine_is_no_reason_to_decide_nothing(ask) -> None:
+    """Ranks that wait for a core take milliseconds: 4 of 10 latencies one way, as on two cores beside four other programs."""
+    busy = np.random.default_rng(7)
+    times = lambda quantity, source, target, round_: 100.0 if quantity == LATENCY and busy.random() < 0.4 else 1.0  # noqa: E731
+    status, said = ask(session_of(pair_map(8, times)))
+    assert status == 0, said
+    assert "more latency in all of its pairs would be accused" in said
+
+
+def test_means_too_noisy_to_judge_are_a_note(ask) -> None:
+    busy = np.random.default_rng(7)
+    times = lambda quantity, source, target, round_: 100.0 if quantity == MEAN and busy.random() < 0.6 else 1.0  # noqa: E731
+    status, said = ask(session_of(pair_map(8, times)))
+    assert status == 0, said
+    assert "note: mean latency: " in said and "are too few to accuse a node" in said
+
+
+def test_two_faults_at_once(ask) -> None:
+    sends, slow = sends_slowly("c2", 3.0), late("c7", 2.0)
+    status, said = ask(session_of(pair_map(8, lambda *pair: max(sends(*pair), slow(*pair)))))
+    assert status == 1 and "2 suspects are accused" in said
+    assert "  c2 sends at " in said and "  c7: " in said and "more latency in all 7 pairs" in said
+
+
 def test_a_healthy_map(ask) -> None:
     status, said = ask(session_of(pair_map(8)))
     assert status == 0, said
     assert ": nobody is accused among 8 nodes (innocents expected per run: at most 0.05)\n" in said
-    assert "note: a node with 7 % less bandwidth in all of its pairs would be accused (noise here: 1." in said
+    assert "note: a node with 7 % less bandwidth in all of its pairs would be accused (noise here: " in said
 
 
 def test_facts_stand_beside_an_accused_node(ask) -> None:
@@ -111,6 +166,11 @@ def test_two_nodes(ask) -> None:
     status, said = ask(session_of(pair_map(2, leaf=None)))
     assert status == 3
     assert "of two nodes there is one pair, and nothing to hold it against: measure three nodes or more" in said
+
+
+def test_two_nodes_that_met_once(ask) -> None:
+    status, said = ask(session_of(pair_map(2, leaf=None, orders=1)))
+    assert status == 3 and "of two nodes there is one pair" in said
 
 
 def test_an_odd_number(ask) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reframe_tests.harness.pairs import instrument_path, output, schedule
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY
+from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.records import OutputError
 from reframe_tests.harness.switches.tree import SLURM, YAML, Switch
@@ -46,10 +46,10 @@ def made(nodes: int = 3, orders: int = 2, *, leaves: bool = True, origin: str = 
     for order in range(1, orders + 1):
         for pairs in schedule.in_order(rounds, order, 1):
             number += 1
-            for quantity, size in ((LATENCY, 8), (BANDWIDTH, 1 << 20)):
+            for quantity, size in ((LATENCY, 8), (MEAN, 8), (BANDWIDTH, 1 << 20)):
                 for phase in (1, 2):
                     for one, other in (pair[:: 3 - 2 * phase] for pair in pairs):
-                        value = "10.000" if quantity == LATENCY else "50.000" if one == 0 else "100.000"
+                        value = "10.000" if quantity != BANDWIDTH else "50.000" if one == 0 else "100.000"
                         value = "-" if silent in (one, other) else value
                         lines.append(f"{order} {number} {phase} {one} {other} {quantity} {size} 1 {value}")
                         rows += 1
@@ -69,7 +69,7 @@ def test_a_whole_output() -> None:
     found = output.read(made(), "map.1.out")
     assert (found.whole, found.design, found.rounds, found.silent, found.seconds) == (True, "all", 6, {}, 0.6)
     assert found.nodes == ("n0", "n1", "n2")
-    assert len(found.values) == 3 * 2 * 2 * 2
+    assert len(found.values) == 3 * 3 * 2 * 2
     assert found.tree is not None and found.tree.origin == SLURM
     assert found.tree.switches["leaf1"] == Switch("spine", ("n0", "n1"))
     other = output.read(made(origin="the site"), "map.1.out").tree
@@ -90,20 +90,20 @@ def test_its_summary_is_records() -> None:
     assert (bandwidth.repetitions, latency.repetitions) == (12 * 2 * 3 // 4, 12 * 2 * 2 * 100 // 4)
     said = SUITE.said(made(4))
     assert said.hosts == {0: "n0", 1: "n1", 2: "n2", 3: "n3"}
-    assert said.notes == ("48 values of pairs (all) in 6 rounds in 1 s; switches from slurm",)
+    assert said.notes == ("72 values of pairs (all) in 6 rounds in 1 s; switches from slurm",)
 
 
 def test_two_nodes() -> None:
     found = output.read(made(2, 1), "map.1.out")
-    assert found.whole and len(found.values) == 4
+    assert found.whole and len(found.values) == 6
     assert {(one.source, one.target) for one in found.values} == {("n0", "n1"), ("n1", "n0")}
 
 
 def test_a_map_that_was_cut_off_is_kept_up_to_its_last_checksum() -> None:
     text = made(4)
-    found = output.read(text[: text.index("# so far: 16 rows") + 30] + "1 3 1 0 1 lat", "map.1.out")
+    found = output.read(text[: text.index("# so far: 24 rows") + 30] + "1 3 1 0 1 lat", "map.1.out")
     assert not found.whole
-    assert len(found.values) in (8, 16)
+    assert len(found.values) in (12, 24)
     with pytest.raises(OutputError, match="cut off"):
         SUITE.parse(text[: text.rindex("# end")], "map.1.out")
 
@@ -120,7 +120,7 @@ def test_a_silent_node_is_named_and_its_pairs_have_no_value() -> None:
 
 def test_lines_of_others_are_passed_over() -> None:
     text = made()
-    assert output.read(f"a warning\n{text}".replace("# so far: 4", "libmpi: hello\n# so far: 4", 1), "x").whole
+    assert output.read(f"a warning\n{text}".replace("# so far: 6", "libmpi: hello\n# so far: 6", 1), "x").whole
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,10 @@ def test_the_instrument_prints_what_is_read(program: Any, capsys: pytest.Capture
     for line in made(2, 1).splitlines()[:5]:
         table.say(line)
     steps = program.steps_of(schedule.circle_rounds(2), 1, 1, 0)
-    table.add(steps[0], {0: [7.5], 1: [7.25]})
+    table.add(steps[0], {0: [7.5, 8.5], 1: [7.25, 9.0]})
     table.add(steps[1], {steps[1].pairs[0][0]: [11.5]})
     table.add(steps[2], {})
     found = output.read(capsys.readouterr().out, "map.1.out")
     assert [one.value for one in found.values if one.quantity == BANDWIDTH] == [11.5, None]
     assert {one.value for one in found.values if one.quantity == LATENCY} == {7.5, 7.25}
+    assert {one.value for one in found.values if one.quantity == MEAN} == {8.5, 9.0}

@@ -94,3 +94,23 @@ def test_the_cost_grows_with_rounds_and_messages() -> None:
     assert cost() == pytest.approx(2 * 15 * (2 * 0.25 + 0.01 + 3 * 0.0036))
     assert cost(rounds=30) == pytest.approx(2 * cost())
     assert cost(one_at_a_time=True) > cost()
+
+
+@pytest.mark.parametrize(("nodes", "rounds"), [(8, 1), (8, 3), (9, 2), (16, 4), (33, 5)])
+def test_nights_in_turn_measure_every_pair(nodes: int, rounds: int) -> None:
+    days = schedule.days_of_turn(nodes, rounds)
+    for begin in (739_214, 739_215):
+        seen = set()
+        for day in range(begin, begin + days):
+            design, tonight = schedule.make([()] * nodes, rounds, 1, schedule.turn(nodes, rounds, day))
+            assert design == "sampled" and len(tonight) == rounds
+            assert all(len({node for pair in one for node in pair}) == 2 * len(one) for one in tonight)
+            seen |= {frozenset(pair) for one in tonight for pair in one}
+        assert len(seen) == nodes * (nodes - 1) // 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "sampled", "orders"), [(2, 0, 2), (3, 0, 14), (4, 0, 10), (8, 0, 4), (16, 0, 2), (100, 4, 7)]
+)
+def test_small_maps_have_more_passes(nodes: int, sampled: int, orders: int) -> None:
+    assert schedule.usual_orders(nodes, sampled) == orders

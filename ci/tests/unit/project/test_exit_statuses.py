@@ -39,7 +39,7 @@ def test_an_accident_inside_a_command_has_its_own_status(monkeypatch: pytest.Mon
     """Through typer, which has answers of its own to some exceptions."""
     for accident, status in ((ValueError("x"), 70), (KeyboardInterrupt(), 130), (BrokenPipeError(32, "Broken pipe"), 141)):
 
-        def fail(group: str | None, accident: BaseException = accident) -> None:
+        def fail(group: str | None, accident: BaseException = accident, **_: object) -> None:
             raise accident
 
         monkeypatch.setattr(catalogue_command, "show", fail)
@@ -52,13 +52,13 @@ def test_an_end_that_something_loaded_asks_for_is_no_answer(
     """``sys.exit()`` in a module that a command loads would print nothing and be "accepted"."""
     (tmp_path / "it_ends.py").write_text("import sys\nsys.exit(0)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(catalogue_command, "show", lambda group: importlib.import_module("it_ends"))
+    monkeypatch.setattr(catalogue_command, "show", lambda group, **_: importlib.import_module("it_ends"))
     assert cli.main(["catalogue"]) == 70
     assert "this is a defect of mpibench and no answer (SystemExit)" in capsys.readouterr().err
 
 
 def test_what_typer_and_the_program_end_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def end(group: str | None) -> None:
+    def end(group: str | None, **_: object) -> None:
         raise typer.Exit(3)
 
     monkeypatch.setattr(catalogue_command, "show", end)

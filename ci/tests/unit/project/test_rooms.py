@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import documentation
 from folders import SUPPORT, TESTS
 from reframe_tests.harness.stacks import metadata
 
@@ -37,7 +38,7 @@ FLOORS = {
         ("cascade", "pair_map"),
     ),
     "mpibench": (
-        ("whole_file", "own_reframe", "statistics", "profiles"),
+        ("whole_file", "own_reframe", "default_configuration", "statistics", "profiles"),
         ("withdrawals",),
         ("stacks", "results"),
         ("plan",),
@@ -120,8 +121,8 @@ def test_every_room_has_a_floor() -> None:
     assert {row for row in rooms if row[1]} == known
 
 
-def test_the_readme_names_every_room_in_its_order() -> None:
-    layout = (ROOT / "README.md").read_text().partition("\n## Layout\n")[2].partition("\n## ")[0]
+def test_the_layout_names_every_room_in_its_order() -> None:
+    layout = documentation.page("project/layout")
     for package, floors in FLOORS.items():
         folder = FILES[package].parent
         rooms = [room for floor in floors for room in floor if (folder / room).is_dir()]
@@ -225,6 +226,7 @@ def test_a_leaf_knows_the_base_class_and_nobody_knows_a_leaf() -> None:
         ("reframe_tests.harness.cascade.pair_test", "PairTest"),
         ("reframe_tests.harness.sweep.sweep_test", "AlgorithmTest"),
         ("reframe_tests.harness.pair_map.map_test", "MapTest"),
+        ("reframe_tests.harness.pair_map.map_test", "TurnTest"),
     }
     of_parameters = {("reframe_tests.harness.job.idle_nodes", "node_count")}
     assert of_leaves == {*(("reframe_tests.harness.fabric_test", name) for name in bases), *of_nodes, *of_parameters}

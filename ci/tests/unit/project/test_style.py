@@ -145,7 +145,7 @@ def test_replaced_words_are_seen(text: str, words: list[str]) -> None:
 
 def test_the_fields_terms_are_used() -> None:
     """Tests may quote what they please; published folders quote papers."""
-    quoting = ("ci/tests/", "requirements")
+    quoting = ("ci/tests/", "requirements", "docs/reference/generated/")  # the last is made of what is read here
     sources = [path for path in FILES if not name_of(path).startswith(quoting) and "/published/" not in name_of(path)]
     assert len(sources) > 300
     found = {name_of(path): replaced_words(path.read_text(errors="replace")) for path in sources}

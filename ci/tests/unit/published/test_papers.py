@@ -1,4 +1,4 @@
-"""docs/papers.md: each measurement of the papers has a command, and each command names what there is."""
+"""The page of the papers: each measurement of the papers has a command, and each command names what there is."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import shlex
 
 import pytest
 
+import documentation
 from reframe_tests.harness.sites import reference_keys
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.suites.catalogue import OPTIONS
 from reframe_tests.harness.vocabulary import PINNING_POLICIES
 
-TEXT = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+TEXT = documentation.page("background/papers")
 ROWS = re.findall(r"^\| (.*?) \| (.*?) \| `(reframe .*?)` \|$", TEXT, re.MULTILINE)
 #: What the papers measured that has no sentence of its own among their claims.
 MEASURED = (

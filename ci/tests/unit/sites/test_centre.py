@@ -282,9 +282,7 @@ def test_what_keeps_cases_from_being_measured_is_said(make: Make, monkeypatch: p
     assert launcher.sentence.startswith(
         f"launcher skiff_mpirun of {beside.file}: nothing is known about pinning under launcher"
     )
-    assert (
-        "has no topology, and ReFrame detects none where one is stated: put what 'reframe --detect-host-" in processor.sentence
-    )
+    assert "has no topology, and ReFrame detects none where one is stated: run 'mpibench doctor --system " in processor.sentence
     assert not any(each.note for each in (unnamed, launcher, processor))
     beside.fabrics.unlink()
     [nothing] = systems.shortcomings("lagoon", beside.root)
@@ -299,7 +297,7 @@ def test_a_topology_that_reframe_detects_is_enough(make: Make, monkeypatch: pyte
     beside = make("yaml")
     [missing] = systems.shortcomings("cove", beside.root)
     path = tmp_path / "topology" / "cove-batch" / "processor.json"
-    assert not missing.note and f"has no 'processor', and {path} is not there either: put what" in missing.sentence
+    assert not missing.note and f"has no 'processor', and {path} is not there either: run 'mpibench doctor" in missing.sentence
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(describe(2, 4)))
     assert systems.shortcomings("cove", beside.root) == []

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from readme import system_example
+from documentation import system_example
 from reframe_tests.harness.job import parameters
 from reframe_tests.harness.sites import reframe_settings, site
 from synthetic_site import FABRICS, GOOD, edit, write_system
@@ -155,7 +155,7 @@ def test_a_pattern_that_fits_nothing_is_named(patterns: list[str] | None, regist
     assert sentence.startswith(wanted) and bool(sentence) == bool(wanted)
 
 
-def test_the_example_of_the_readme_is_good_and_gets_every_stack(tmp_path: Path) -> None:
+def test_the_example_of_the_tutorial_is_good_and_gets_every_stack(tmp_path: Path) -> None:
     path = tmp_path / "mysystem" / "system.py"
     path.parent.mkdir()
     path.write_text(system_example())

@@ -15,7 +15,7 @@ from spack_recorder import RECIPES, REPO
 
 #: Where sources may come from: the projects themselves.
 UPSTREAM = re.compile(
-    r"https://(github\.com/(intel/mpi-benchmarks|linux-rdma/perftest|netbench/GPCNET)|mvapich\.cse\.ohio-state\.edu|"
+    r"https://(github\.com/(intel/mpi-benchmarks|linux-rdma/perftest|netbench/GPCNET|plotly/plotly\.py)|mvapich\.cse\.ohio-state\.edu|"
     r"pola\.rs|reframe-hpc\.readthedocs\.io|files\.pythonhosted\.org/packages)([/.]|$)"
 )
 #: Packages without sources: a bundle, and what is installed from the checkout its recipe lies in.
@@ -35,6 +35,7 @@ def test_the_repository_has_what_the_project_needs() -> None:
         "mvapich2",
         "osu-micro-benchmarks",
         "perftest",
+        "py-plotly",
         "py-polars",
         "py-polars-runtime-32",
         "py-tabulate",
@@ -175,13 +176,15 @@ def test_the_projects_recipe_asks_for_what_the_project_declares() -> None:
     bounds = {spec.split("@")[0].removeprefix("py-"): re.split("[: ]", spec.split("@")[1])[0] for spec in asked if "@" in spec}
     assert len(declared) == 10
     assert {name: bounds.get(name) for name in declared} == declared
-    assert recipe.of("version")[0][0] == (re.search(r'(?m)^version = "(.+)"', document)[1],)  # type: ignore[index]
+    assert recipe.of("version")[0][0] == (re.search(r'(?m)^fallback_version = "([0-9.]+)\.dev0"', document)[1],)  # type: ignore[index]
+    built_with = requirements(re.sub(r'"(.+?)"[],]', r'\n    "\1",', document[: document.index("build-backend")]))
+    assert {name: bounds.get(name) for name in built_with} == built_with and len(built_with) == 2
 
 
 def test_what_is_pinned_by_pip_is_the_same_file_in_a_recipe() -> None:
     """One checksum for one file, whoever fetches it."""
     locked = (metadata.ROOT / "requirements.lock").read_text()
-    for name in ("py-polars", "py-polars-runtime-32", "py-tabulate", "reframe"):
+    for name in ("py-plotly", "py-polars", "py-polars-runtime-32", "py-tabulate", "reframe"):
         pinned = {"reframe": "reframe-hpc"}.get(name, name.removeprefix("py-"))
         for (version,), named in RECIPES[name].of("version"):
             entry = re.search(rf"(?m)^{pinned}=={re.escape(version)}(?s:.*?)^    # via", locked)

@@ -77,8 +77,8 @@ def test_the_instrument_knows_every_guideline() -> None:
 
 def test_sizes_are_four_times_apart_and_time_is_bounded() -> None:
     blocks, vectors = launches()
-    assert {item.sizes for item in vectors.expected} == {(16, 64, 256, 1024, 4096, 16384, 65536, 262144)}
-    assert vectors.args[:2] == ("--sizes", "16,64,256,1024,4096,16384,65536,262144")
+    assert {item.sizes for item in vectors.expected} == {(8, 16, 64, 256, 1024, 4096, 16384, 65536, 262144)}
+    assert vectors.args[:2] == ("--sizes", "8,16,64,256,1024,4096,16384,65536,262144")
     assert vectors.args[2:8] == ("--repetitions", "1000", "--volume-mib", "256", "--budget-s", "20")
     # Four times the largest block of all ranks together fits into the buffers a benchmark is allowed.
     (blocks, _) = launches(ranks=1024)

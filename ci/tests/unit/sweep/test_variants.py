@@ -77,7 +77,7 @@ def test_an_algorithm_differs_from_the_job_in_its_variables_only() -> None:
     made = variants.make(own, launch(), tuning, Wish("4", (32,)), env, seconds=0.5, show=True)
     timed, counted = made.commands(own, ["mpirun"], [])
     assert made.launch.args == (
-        *("--algorithm", "4", "--sizes", "32", "--repetitions", "300", "--budget-s", "0.5", "Allreduce"),
+        *("--algorithm", "4", "--sizes", "32", "--repetitions", "300", "--budget-s", "0.167", "Allreduce"),
     )
     assert timed.enter == f"env {' '.join(f'{name}={value}' for name, value in env.items())}"
     assert set(env) <= set(timed.asked), "every rank is asked whether it had them"

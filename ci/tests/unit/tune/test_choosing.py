@@ -68,8 +68,23 @@ def test_too_few_repeats_decide_nothing() -> None:
     assert choosing.choose(choosing.compare({"Allreduce": table({DEFAULT: 1.0, "2": 0.5}, repeats=2)})) == {}
 
 
+def test_an_algorithm_that_is_no_better_than_another_leaves() -> None:
+    found = table({DEFAULT: 1.0, "2": 1.0}, repeats=24)
+    left = elimination.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, (DEFAULT, "2")))})["Allreduce"]
+    assert elimination.is_decided(left)
+    found = table({"2": 1.0, "3": 1.0, "4": 1.0}, repeats=24)
+    left = elimination.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, ("2", "3", "4")))})["Allreduce"]
+    assert all(len(words) == 1 for words in left.values()), "which of them does not matter"
+
+
+def test_what_may_be_better_stays() -> None:
+    found = table({DEFAULT: 1.2, "2": 1.0, "3": 0.98}, repeats=4, spread=0.15)
+    left = elimination.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, (DEFAULT, "2", "3")))})["Allreduce"]
+    assert all({"2", "3"} <= set(words) for words in left.values())
+
+
 def test_clearly_slower_algorithms_leave_and_the_default_stays() -> None:
-    found = table({DEFAULT: 3.0, "2": 1.0, "3": 2.0, "4": 1.01})
+    found = table({DEFAULT: 3.0, "2": 1.0, "3": 2.0, "4": 1.01}, repeats=5, spread=0.1)
     left = elimination.eliminate({"Allreduce": (found, dict.fromkeys(SIZES, (DEFAULT, "2", "3", "4")))})["Allreduce"]
     for words in left.values():
         assert DEFAULT in words and "2" in words and "4" in words and "3" not in words

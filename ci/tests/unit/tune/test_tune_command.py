@@ -48,13 +48,38 @@ def test_what_the_library_refused_is_not_asked_for_again() -> None:
 
 
 def test_a_round_that_has_fewer_algorithms_is_expected_to_take_less() -> None:
-    first = [Round("round_1.json", {"Allreduce": "default+1+2+3"}, 60.0)]
-    assert racing.predict(first, {"Allreduce": "default+1"}, 1.0) < racing.predict(first, {"Allreduce": "default+1+2"}, 1.0)
+    found = race({})
+    found.state.rounds = [Round("round_1.json", {"Allreduce": "default+1+2+3"}, 60.0, 0.3)]
+    assert racing.predict(found, {"Allreduce": "default+1"}, 1) < racing.predict(found, {"Allreduce": "default+1+2"}, 1)
+
+
+def test_what_the_library_refused_costs_nothing() -> None:
+    """A round of 34 s, 10 of them for the session: 4 repeats of what was timed."""
+    found = race({})
+    found.state.refused = {"Allreduce": {"2": "falls back", "3": "falls back"}}
+    found.state.rounds = [Round("round_1.json", {"Allreduce": "default+1+2+3"}, 10.0 + 4 * 2 * 3.0, 1.0)]
+    assert racing.predict(found, {"Allreduce": "default+1"}, 1) == pytest.approx(10 + 4 * 2 * (2.0 + racing.LAUNCH_S[1]))
+    assert racing.exhaustive_s(found) == pytest.approx(found.state.measured_s), "all of what it has was measured"
+
+
+def test_collectives_that_do_not_fit_are_measured_later() -> None:
+    found = race({})
+    asked = found.open()
+    whole = racing.predict(found, asked, 0)
+    assert list(racing.pick(found, asked, 0, whole)) == ["Allreduce", "Alltoallv"]
+    assert list(racing.pick(found, asked, 0, whole - 1)) == ["Allreduce"]
+    assert list(racing.pick(found, asked, 0, 1.0)) == ["Allreduce"], "the first in any case"
+
+
+def test_a_collective_that_is_never_usable_is_left() -> None:
+    found = race({})
+    found.state.rounds = [Round(f"round_{at}.json", {"Allreduce": "default+1"}, 60.0, 0.3) for at in (1, 2)]
+    assert list(found.open()) == ["Alltoallv"]
 
 
 def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert state.read(tmp_path) is None
-    rounds = [Round("round_1.json", {"Allreduce": "default+1"}, 9.5)]
+    rounds = [Round("round_1.json", {"Allreduce": "default+1"}, 9.5, 0.3)]
     written = TuneState(PLACE, "openmpi 5", {"Allreduce": (DEFAULT, "1")}, rounds)
     written.refused = {"Allreduce": {"7": "it hangs"}}
     written.write(tmp_path)

@@ -69,8 +69,8 @@ def test_open_mpi_rules_end_where_they_were_measured() -> None:
     assert made.env["OMPI_MCA_coll_tuned_dynamic_rules_filename"] == f"{FOLDER}/{rules_file.NAME}"
     numbers = [line.partition("#")[0].strip() for line in made.files[rules_file.NAME].splitlines()]
     assert numbers == [
-        *("2", "2", "2", "24", "3", "0 2 0 0", "123 3 0 0", "4194305 0 0 0", "25", "1", "0 0 0 0"),
-        *("3", "2", "24", "3", "0 0 0 0", f"{8 * 24} 1 0 0", f"{1024 * 24} 0 0 0", "25", "1", "0 0 0 0"),
+        *("2", "2", "3", "1", "1", "0 0 0 0", "24", "3", "0 2 0 0", "123 3 0 0", "4194305 0 0 0", "25", "1", "0 0 0 0"),
+        *("3", "3", "1", "1", "0 0 0 0", "24", "3", "0 0 0 0", f"{8 * 24} 1 0 0", f"{1024 * 24} 0 0 0", "25", "1", "0 0 0 0"),
     ]
     for ranks in (23, 25, 100):
         assert rules_file.read_classic(tuning, made.files[rules_file.NAME], ranks) == ()
@@ -114,7 +114,10 @@ def test_mpich_keeps_the_librarys_own_tree_for_other_communicators_and_sizes(lib
         "comm_size<24": own,
         "comm_size<=24": {
             "avg_msg_size<=7": own,
-            "avg_msg_size<=1023": {"algorithm=MPIR_Alltoall_intra_brucks": {}},
+            "avg_msg_size<=1023": {
+                "is_sendbuf_inplace=yes": own,
+                "is_sendbuf_inplace=no": {"algorithm=MPIR_Alltoall_intra_brucks": {}},
+            },
             "avg_msg_size=any": own,
         },
         "comm_size=any": own,
@@ -162,3 +165,25 @@ def test_every_control_can_be_forced_and_written(name: str, library: Path) -> No
                 else AlgorithmRule(control.collective, 0, 0, first)
             )
             assert write(tuning, Wanted((rule,), 4)).env
+
+
+def test_open_mpi_gives_small_communicators_the_first_set() -> None:
+    """Without a set in front, communicators of fewer ranks would take what was measured with more."""
+    tuning = tuning_of("openmpi")
+    bare = "1\n2\n2\n24\n1\n0 4 0 0\n25\n1\n0 0 0 0\n"
+    assert rules_file.read_classic(tuning, bare, 2) == rules_file.read_classic(tuning, bare, 24)
+    assert rules_file.read_classic(tuning, bare.replace("\n2\n24", "\n3\n1\n1\n0 0 0 0\n24"), 2) == ()
+
+
+def test_mpich_choices_stand_behind_the_tests_they_need(library: Path) -> None:
+    """Else a file's algorithm would be taken for MPI_IN_PLACE, for operations of users and for fewer elements than ranks."""
+    tuning = tuning_of("mpich")
+    rules = (AlgorithmRule("Allreduce", 8, 1023, "reduce_scatter_allgather"), AlgorithmRule("Alltoall", 8, 1023, "brucks"))
+    tree = json.loads(write(tuning, Wanted(rules, 24, library=str(library))).files[selection_file.NAME])
+    own = TREE["collective=allreduce"]["comm_type=intra"]
+    chosen = {"algorithm=MPIR_Allreduce_intra_reduce_scatter_allgather": {}}
+    assert tree["collective=allreduce"]["comm_type=intra"]["comm_size<=24"]["avg_msg_size<=1023"] == {
+        "is_op_built_in=no": own,
+        "is_op_built_in=yes": {"count<pow2": own, "count=any": chosen},
+    }
+    assert selection_file.read(tuning, TunedFiles({}, {selection_file.NAME: json.dumps(tree)}), 24) == rules

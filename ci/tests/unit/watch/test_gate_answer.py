@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-import readme
+import documentation
 from mpibench import cli
 from mpibench.watch import gate_answer
 from reframe_tests.harness import schema
@@ -48,7 +48,7 @@ def test_the_first_line_of_a_refusal_says_what_is_wrong(tmp_path: Path, capsys: 
     assert said, first
 
 
-def test_the_example_of_the_readme_is_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_documented_example_is_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(15):
         write_session(tmp_path, number, labels={"run": "nightly"})
     write_session(
@@ -59,7 +59,7 @@ def test_the_example_of_the_readme_is_the_answer(tmp_path: Path, capsys: pytest.
     )
     assert run(tmp_path, *OLD) == 1
     said = capsys.readouterr().out.splitlines()
-    shown = readme.block_after("    $ mpibench gate\n")
+    shown = documentation.block_after("how-to/nights", "    $ mpibench gate\n")
     assert len(said) == len(shown) == 4
     for line, example in zip(said, shown, strict=True):
         assert re.fullmatch(re.escape(example).replace(re.escape("..."), ".+"), line), line

@@ -37,6 +37,8 @@ ROWS: tuple[Benchmark, ...] = tuple(
     for name in COLLECTIVES
     for bound, crossing in [_BOUNDS[name]]
 )
+#: 32 B and 1 MiB, at which the Cambridge paper compares MPI libraries.
+KIVIAT_LOG2 = (5, 20)
 # The budget is of one launch, all sizes together.
 _SIZES = at_levels(SizeRange((5, 11), 20, 16, 1), SizeRange((3, 20), 300, 64, 3), SizeRange((2, 22), 1000, 256, 20))
 
@@ -51,9 +53,10 @@ GROUPS: Mapping[str, Group] = {
 
 
 def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
-    """Sizes four times apart up to the largest."""
+    """Sizes four times apart up to the largest, and what lies between them of those that Kiviat charts are drawn at."""
     smallest, largest = size_range.log2
-    return tuple(1 << log2 for log2 in range(smallest, max(smallest, largest) + 1, 2 if largest - smallest > 1 else 1))
+    apart = range(smallest, max(smallest, largest) + 1, 2 if largest - smallest > 1 else 1)
+    return tuple(1 << log2 for log2 in sorted({*apart, *(log2 for log2 in KIVIAT_LOG2 if smallest <= log2 <= largest)}))
 
 
 def arguments(run: Run) -> list[str]:

@@ -90,9 +90,13 @@ GROUPS: Mapping[str, Group] = {
 
 
 def sizes(row: Benchmark, plan: Plan, size_range: SizeRange) -> tuple[int | None, ...]:
-    """Sizes four times apart, of which four times the largest is still in the range; the smallest in any case."""
+    """Sizes four times apart, of which four times the largest is still in the range; the smallest in any case.
+
+    Where they begin at 16 bytes, 8 as well: one double, which programs add up more often than anything else.
+    """
     smallest, largest = size_range.log2
-    return tuple(1 << log2 for log2 in range(smallest, max(smallest, largest - 2) + 1, 2))
+    own = range(smallest, max(smallest, largest - 2) + 1, 2)
+    return tuple(1 << log2 for log2 in ([3, *own] if smallest == 4 else own))
 
 
 def arguments(run: Run) -> list[str]:

@@ -42,6 +42,8 @@ class Mpibench(PythonExtension, Package):
     depends_on("python@3.10:", type=("build", "run"))
     depends_on("py-pip", type="build")
     depends_on("py-setuptools@77:", type="build")
+    depends_on("py-setuptools-scm@8:", type="build")
+    depends_on("py-setuptools-scm@8:", type="build")
     for _needed in NEEDED:
         depends_on(_needed, type=("build", "run"))
 

@@ -1,4 +1,4 @@
-"""The README's tables of MPIs and launchers have a row for each record, and say of the same ones that nobody ran them."""
+"""The tables of MPIs and launchers have a row for each record, and say of the same ones that nobody ran them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 
 import pytest
 
+import documentation
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.mpis import registry as mpis
-from reframe_tests.harness.vocabulary import ROOT
 
 #: The two tables, by their heading: each row as its cells.
 TABLES = {
     first: [[cell.strip() for cell in line.strip("|").split("|")] for line in rows.splitlines()]
     for first, rows in re.findall(
         r"^\| (MPI|launcher) \|[^\n]*never run here \|\n\|[-|]+\|\n((?:\|.*\n)+)",
-        (ROOT / "README.md").read_text(),
+        documentation.page("reference/mpis-and-launchers"),
         re.MULTILINE,
     )
 }

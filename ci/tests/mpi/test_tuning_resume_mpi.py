@@ -1,0 +1,62 @@
+"""A tuning that is killed goes on: what was measured is kept as it is, and nothing of it runs on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mpibench.commands import tune as command
+from reframe_tests.harness.stacks.stack import Stack
+from tuning_project import TuningProject
+
+STACK = "mpich-wheels"
+WORDS = ("tune", "generic", "--stack", STACK, "--fabric", "shm", "--ppn", "2", "--level", "smoke", "--budget", "2m")
+LIMIT_S = 400
+
+
+def wait_for(condition: Callable[[], object]) -> bool:
+    deadline = time.monotonic() + LIMIT_S
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return bool(condition())
+
+
+def started_below(folder: Path) -> list[str]:
+    """Processes that name something of the project, but for this one."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in words and path.parent.name != str(os.getpid()):
+            found.append(words.replace("\0", " "))
+    return found
+
+
+def test_a_killed_tuning_goes_on_after_its_last_whole_round(tmp_path: Path, require_stack: Callable[[str], Stack]) -> None:
+    require_stack(STACK)
+    project = TuningProject(tmp_path / "project")
+    words = (*WORDS, "--collective", "Alltoall=pairwise,brucks")
+    folder = project.folder("generic", STACK) / "shm_nn_1_np_2_ppn_2_bunch"
+    first = project.begin(*words)
+    assert wait_for(lambda: (folder / "state.json").exists() or first.poll() is not None)
+    first.kill()
+    said, _ = first.communicate(timeout=60)
+    assert (folder / "state.json").exists(), said
+    assert wait_for(lambda: not started_below(project.top)), started_below(project.top)
+    kept = json.loads((folder / "state.json").read_text())["rounds"]
+    reports = {each["report"]: (folder / each["report"]).read_bytes() for each in kept}
+
+    status, said = project.run(*words)
+    assert status in (0, command.NOTHING_BETTER), said
+    seconds = sum(each["seconds"] for each in kept)
+    assert said.splitlines()[0] == f"going on after {len(kept)} rounds, which took {seconds:.0f} s", said
+    assert not re.search(r"^round 1:", said, re.M), "it is not measured again"
+    after = json.loads((folder / "state.json").read_text())["rounds"]
+    assert after[: len(kept)] == kept
+    assert {name: (folder / name).read_bytes() for name in reports} == reports

@@ -1,0 +1,39 @@
+"""What README and docs show, for tests that try it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reframe_tests.harness.stacks import metadata
+
+README = metadata.ROOT / "README.md"
+DOCS = metadata.ROOT / "docs"
+#: Every page that a reader is shown.
+PAGES = (README, *sorted(DOCS.rglob("*.md")))
+
+
+def page(name: str) -> str:
+    """A page of ``docs/``, such as ``how-to/spack``.
+
+    :raises FileNotFoundError: if there is none.
+    """
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def name_of(path: Path) -> str:
+    """``README`` or the name of a page, as :func:`page` takes it."""
+    return str((path.relative_to(DOCS) if path.is_relative_to(DOCS) else path.relative_to(metadata.ROOT)).with_suffix(""))
+
+
+def system_example() -> str:
+    """The ``system.py`` a newcomer pastes."""
+    parts = page("tutorials/your-cluster").split("```python\n")[1:]
+    [block] = [part.split("```")[0] for part in parts if '"name": "mysystem"' in part]
+    return block
+
+
+def block_after(name: str, line: str) -> list[str]:
+    """The lines of an indented block of a page behind one of its lines, up to the blank one that ends it, without the
+    indentation."""
+    [rest] = page(name).split(line)[1:]
+    return [one.removeprefix("    ") for one in rest.partition("\n\n")[0].splitlines()]

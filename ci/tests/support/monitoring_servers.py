@@ -1,0 +1,156 @@
+"""Debian's Prometheus, Pushgateway and InfluxDB on free ports of this machine, each ended with the test.
+
+Their packages start services, so ``ci/setup test`` unpacks them into ``results/monitoring``. What a host has installed is used
+where it lies.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reframe_tests.harness.stacks import metadata
+
+UNPACKED = metadata.ROOT / "results" / "monitoring"
+RULES = metadata.ROOT / "ci" / "monitoring"
+
+
+def program(name: str) -> str:
+    """Path of a program, or the test is skipped."""
+    found = next((str(path) for path in sorted(UNPACKED.glob(f"*/usr/bin/{name}"))), None) or shutil.which(name)
+    if found is None:
+        pytest.skip(f"[pushgateway] no {name} here (MPIBENCH_INSTALL=yes ci/setup test)")
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens to, all different."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+def fetch(url: str, body: bytes | None = None) -> str:
+    """What a server on this machine answers."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, data=body, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+@contextmanager
+def running(words: Sequence[str], ready: str, log: Path, answers: Callable[[str], bool] = lambda _: True) -> Iterator[None]:
+    """A server until the end of the test; its address is asked until it answers."""
+    with log.open("wb") as stream:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT)
+    try:
+        wait(lambda: _is_ready(process, ready, answers), f"{words[0]} does not answer: see {log}")
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _is_ready(process: subprocess.Popen[bytes], url: str, answers: Callable[[str], bool]) -> bool:
+    assert process.poll() is None, f"{process.args} ended with {process.returncode}"
+    try:
+        return answers(fetch(url))
+    except OSError:
+        return False
+
+
+def wait(holds: Callable[[], bool], why: str, seconds: float = 240) -> None:
+    """Until something holds; a loaded machine takes its time."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, why
+        time.sleep(0.2)
+
+
+@contextmanager
+def pushgateway(folder: Path) -> Iterator[str]:
+    """Address of a Pushgateway."""
+    [port] = free_ports(1)
+    url = f"http://127.0.0.1:{port}"
+    words = [
+        *(program("prometheus-pushgateway"), f"--web.listen-address=127.0.0.1:{port}"),
+        f"--persistence.file={folder}/kept",
+    ]
+    with running(words, f"{url}/-/ready", folder / "pushgateway.log"):
+        yield url
+
+
+@contextmanager
+def prometheus(folder: Path, gateway: str, every: str = "1s") -> Iterator[str]:
+    """Address of a Prometheus with the project's own configuration and rules, which asks a gateway often.
+
+    What rules hold against the day before is held against the scrape before.
+    """
+    [port] = free_ports(1)
+    url = f"http://127.0.0.1:{port}"
+    for path in RULES.glob("*.yml"):
+        text = path.read_text().replace("localhost:9091", gateway.removeprefix("http://"))
+        text = text.replace("scrape_interval: 60s", f"scrape_interval: {every}").replace("interval: 5m", f"interval: {every}")
+        text = text.replace("offset 1d", f"offset {every}")
+        (folder / path.name).write_text(text)
+    words = [
+        *(program("prometheus"), f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"),
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with running(words, f"{url}/-/ready", folder / "prometheus.log"):
+        yield url
+
+
+def query(url: str, expression: str) -> list[dict[str, Any]]:
+    """What a Prometheus answers to a query at this moment.
+
+    :raises AssertionError: it refuses the query.
+    """
+    answer = json.loads(fetch(f"{url}/api/v1/query", urllib.parse.urlencode({"query": expression}).encode()))
+    assert answer["status"] == "success", answer
+    result = answer["data"]["result"]
+    assert isinstance(result, list)
+    return result
+
+
+@contextmanager
+def influxdb(folder: Path) -> Iterator[str]:
+    """Address of an InfluxDB 1 with a database ``mpibench``."""
+    port, backup = free_ports(2)
+    url = f"http://127.0.0.1:{port}"
+    (folder / "influxdb.conf").write_text(
+        f'reporting-disabled = true\nbind-address = "127.0.0.1:{backup}"\n[meta]\ndir = "{folder}/meta"\n'
+        f'[data]\ndir = "{folder}/data"\nwal-dir = "{folder}/wal"\n[http]\nbind-address = "127.0.0.1:{port}"\n'
+    )
+    words = [program("influxd"), "-config", f"{folder}/influxdb.conf"]
+    with running(words, f"{url}/query?{urllib.parse.urlencode({'q': 'SHOW DATABASES'})}", folder / "influxdb.log"):
+        fetch(f"{url}/query", urllib.parse.urlencode({"q": "CREATE DATABASE mpibench"}).encode())
+        yield url
+
+
+def influx_rows(url: str, asked: str) -> list[dict[str, Any]]:
+    """Rows of all series that InfluxDB answers with."""
+    words = urllib.parse.urlencode({"db": "mpibench", "q": asked})
+    answer = json.loads(fetch(f"{url}/query?{words}"))
+    assert "error" not in answer["results"][0], answer
+    series = answer["results"][0].get("series", [])
+    return [{**one.get("tags", {}), **dict(zip(one["columns"], row, strict=True))} for one in series for row in one["values"]]

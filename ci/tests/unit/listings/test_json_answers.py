@@ -1,0 +1,92 @@
+"""``--json``: the whole answer of a command, with its exit status, and which commands do not have it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from mpibench import cli
+from mpibench.listings import doctor, manual
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.suites import catalogue
+from synthetic_stack import describe
+from synthetic_verdicts import write_session
+
+#: Commands that change or write something, or start something else: what they print is progress.
+DOING = {"build", "cluster", "export", "manual", "prune", "report", "sessions restore", "sessions withdraw", "site"}
+DOING |= {"stacks add", "stacks remove", "tune"}
+#: Those that answer a question and have other files for it (accept.json, diffs, CSV), or words only.
+WITHOUT = {"accept", "compare", "orphans", "parse", "published", "rebaseline", "review", "sessions withdrawn"}
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
+    status = cli.main(list(words))
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_commands_that_answer_a_question_have_it() -> None:
+    program = typer.main.get_command(cli.app)
+    assert isinstance(program, TyperGroup)
+    lacking = {
+        " ".join(entry.words)
+        for entry in manual.entries(program)
+        if not any("--json" in left for left, _ in entry.parameters) and entry.words[0] not in DOING
+    }
+    assert lacking - DOING == WITHOUT
+
+
+def test_the_catalogue_has_every_benchmark_with_its_units(capsys: pytest.CaptureFixture[str]) -> None:
+    status, groups = answer(capsys, "catalogue", "--json")
+    assert status == 0 and set(groups) == set(catalogue.GROUPS)
+    assert {row["name"] for row in groups["p2p"]["benchmarks"]} == {"PingPong", "PingPing"}
+    assert groups["p2p"]["benchmarks"][0]["units"] == {"latency_us": "us", "bandwidth_mb_per_s": "MB/s"}
+    assert (groups["p2p"]["suite"], groups["p2p"]["test"]) == ("imb", "ImbPointToPoint")
+    _, chosen = answer(capsys, "catalogue", "imb", "--json")
+    assert set(chosen) == set(catalogue.SUITES["imb"].groups)
+    _, rows = answer(capsys, "catalogue", "allreduce", "--json")
+    assert {row["name"] for group in rows.values() for row in group["benchmarks"]} == {"Allreduce"}
+    assert cli.main(["catalogue", "nosuch", "--json"]) == 2
+
+
+def test_stacks_and_what_is_wrong_with_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = metadata.parse({**describe(tmp_path), "name": "a-spack"}, tmp_path)
+    monkeypatch.setattr(metadata, "discover", lambda *_: ([good], ["b-spack cannot be used: its prefix is gone."]))
+    status, said = answer(capsys, "stacks", "--json")
+    assert status == 1 and said["problems"] == ["b-spack cannot be used: its prefix is gone."]
+    [stack] = said["stacks"]
+    assert (stack["name"], stack["mpi"], stack["lock_hash"]) == ("a-spack", good.mpi, good.lock_hash)
+    monkeypatch.setattr(metadata, "discover", lambda *_: ([], []))
+    assert answer(capsys, "stacks", "--json") == (1, {"stacks": [], "problems": []})
+    assert cli.main(["stacks", "--json", "--check"]) == 2
+
+
+@pytest.mark.parametrize(("state", "status"), [(doctor.OK, 0), (doctor.NOTE, 0), (doctor.MISSING, 1)])
+def test_the_doctor_says_what_it_found(
+    state: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "examine", lambda system: [doctor.Finding("python", state, "3.12")])
+    monkeypatch.setattr(doctor, "_select_from", lambda *_: {"name": "here"})
+    found = {"system": "here", "ready": not status, "findings": [{"subject": "python", "state": state, "detail": "3.12"}]}
+    assert answer(capsys, "doctor", "--json") == (status, found)
+
+
+def test_the_doctor_does_not_mix_a_draft_with_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", "--json", "--draft"]) == 2
+    assert "give one of them" in capsys.readouterr().err
+
+
+def test_what_is_expected_and_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(2):
+        write_session(tmp_path, number, labels={"run": "nightly"})
+    words = ("expected", "--dataset", str(tmp_path), "--dataset-only", "--json")
+    status, said = answer(capsys, *words)
+    assert said["complete"] == (not said["missing"]) == (status == 0)
+    assert said["system"] == "testbed" and said["run"] == "nightly" and said["expected"] >= said["there"] > 0
+    assert said["started"].endswith("+00:00")

@@ -1,0 +1,78 @@
+"""Suspects beside curves that miss: of the session's own map, else of the newest of a month; and new ones after an upgrade."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from mpibench.locate.answers import beside_curves
+from mpibench.results import dataset
+from reframe_tests.harness.pairs.pair_values import PairMap
+from synthetic_pair_map import pair_map, sends_slowly, session_of
+
+NOW = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
+
+
+def export(folder: Path, uuid: str, days_ago: float, measured: PairMap, status: str = "proven") -> None:
+    session = session_of(measured, status=status)
+    started = (NOW - timedelta(days=days_ago)).timestamp()
+    info = {**session.info, "uuid": uuid, "time_start_unix": started, "time_end_unix": started + 60}
+    dataset.export_session(replace(session, info=info), folder)
+
+
+def said(folder: Path, *sessions: str, days_ago: float = 0) -> list[str]:
+    return beside_curves.suspects(folder, "minicluster", sessions, NOW - timedelta(days=days_ago))
+
+
+def test_the_map_of_the_session_comes_first(tmp_path: Path) -> None:
+    export(tmp_path, "aaaa0000-1", 3, pair_map(8, sends_slowly("c2", 3.0)))
+    export(tmp_path, "bbbb0000-1", 0, pair_map(8, sends_slowly("c5", 3.0)))
+    (line,) = said(tmp_path, "bbbb0000-1")
+    assert line.startswith("suspects: the map of this session (mpich-wheels on eth100m) accuses: c5 sends at 3")
+
+
+def test_an_earlier_map_is_named_with_its_day(tmp_path: Path) -> None:
+    export(tmp_path, "aaaa0000-1", 40, pair_map(8, sends_slowly("c1", 3.0)))
+    assert said(tmp_path, "none") == [], "older than a month"
+    export(tmp_path, "bbbb0000-1", 9, pair_map(8, sends_slowly("c2", 3.0)))
+    export(tmp_path, "cccc0000-1", 3, pair_map(8, sends_slowly("c3", 3.0)))
+    export(tmp_path, "dddd0000-1", 1, pair_map(8, sends_slowly("c4", 3.0)), status="contradicted")
+    (line,) = said(tmp_path, "none")
+    assert "the map of 2026-11-17, session cccc0000 (mpich-wheels on eth100m) accuses: c3 sends at " in line
+    (line,) = said(tmp_path, "none", days_ago=5)
+    assert "c2 sends at" in line, "what was measured later says nothing of then"
+
+
+def test_a_map_that_accuses_nobody_is_said(tmp_path: Path) -> None:
+    export(tmp_path, "aaaa0000-1", 0, pair_map(8))
+    assert said(tmp_path, "aaaa0000-1") == [
+        "suspects: the map of this session (mpich-wheels on eth100m) accuses nobody among 8 nodes"
+    ]
+
+
+def test_no_map_at_all(tmp_path: Path) -> None:
+    session = session_of(None)
+    dataset.export_session(replace(session, info={**session.info, "uuid": "a-1"}), tmp_path)
+    assert said(tmp_path, "a-1") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "new", "note"),
+    [
+        ("healthy", 1, ""),
+        ("slow", 0, "accuses, as the baseline's does: c5 sends at"),
+        (None, 0, "the baseline has no map to hold that against: c5 sends at"),
+    ],
+)
+def test_what_an_upgrade_brought(tmp_path: Path, before: str | None, new: int, note: str) -> None:
+    slow = pair_map(8, sends_slowly("c5", 3.0))
+    if before:
+        export(tmp_path, "aaaa0000-1", 9, pair_map(8) if before == "healthy" else slow)
+    export(tmp_path, "bbbb0000-1", 0, slow)
+    sides = [beside_curves.stored(tmp_path, "minicluster", [name]) for name in ("aaaa0000-1", "bbbb0000-1")]
+    found, notes = beside_curves.newly_accused(*sides)
+    assert len(found) == new and note in "".join(notes)
+    assert all("accuses what the baseline's does not: c5 sends at" in line for line in found)

@@ -1,0 +1,114 @@
+"""What ``ci/nightly`` says of how far it is: by what the cases took last night, else by their number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from mpibench.night import progress
+from mpibench.plan.cases import ListedCase
+from synthetic_verdicts import write_session
+
+#: As ReFrame 4.10 printed it in a night of this project's own.
+RUN = "[ RUN      ] Placement %fabric=shm %nodes=1 %ppn=1 %pinning=bunch /86759943 @generic:default+mpich-wheels"
+
+
+def ended(number: int, total: int, name: str, status: str = "      OK") -> str:
+    return f"[ {status} ] ({number:2}/{total}) {name} %fabric=shm /86759943 @generic:default+mpich-wheels\n"
+
+
+def case(name: str) -> ListedCase:
+    return ListedCase("default", "mpich-wheels", f"{name} %fabric=shm")
+
+
+class Reader:
+    """A night that is read line by line, with its clock."""
+
+    def __init__(self, seconds: Mapping[ListedCase, float]) -> None:
+        self.now, self.said = 1000.0, list[str]()
+        self.asked = list[str]()
+        self._progress = progress.Progress(self._seconds_of, self.said.append, lambda: self.now)
+        self._seconds = seconds
+
+    def _seconds_of(self, system: str) -> Mapping[ListedCase, float]:
+        self.asked.append(system)
+        return self._seconds
+
+    def after(self, seconds: float, line: str) -> None:
+        self.now += seconds
+        self._progress.read(line)
+
+
+def test_what_is_left_costs_what_it_took_last_night() -> None:
+    """A tenth of the cost is done in twice the time it took: the rest takes twice as long, too."""
+    night = Reader({case("Short"): 50.0, case("Long"): 400.0, case("Other"): 50.0})
+    night.after(30, RUN)
+    night.after(100, ended(1, 3, "Short"))
+    assert night.said == []
+    night.after(1, RUN)
+    assert night.said == ["1 of 3 cases; about 15 min left"] and night.asked == ["generic"]
+
+
+def test_without_an_earlier_night_the_number_counts_and_that_is_said() -> None:
+    night = Reader({})
+    night.after(0, RUN)
+    night.after(50, ended(1, 6, "One"))
+    night.after(200, ended(2, 6, "Other"))
+    night.after(0, RUN)
+    assert night.said == ["2 of 6 cases; about 8 min left (no earlier night says what they cost)"]
+
+
+@pytest.mark.parametrize("names", [("New", "Old"), ("Old", "New")])
+def test_a_new_case_is_taken_to_cost_what_the_others_do(names: tuple[str, str]) -> None:
+    night = Reader({case("Old"): 100.0})
+    night.after(0, RUN)
+    night.after(200, ended(1, 2, names[0]))
+    night.after(0, RUN)
+    assert night.said == ["1 of 2 cases; about 3 min left"]
+
+
+def test_a_part_of_the_cases_is_not_taken_for_all() -> None:
+    night = Reader({case(str(number)): 10.0 for number in range(100)})
+    night.after(0, RUN)
+    night.after(100, ended(1, 3, "7"))
+    night.after(0, RUN)
+    assert night.said == ["1 of 3 cases; about 3 min left"]
+
+
+def test_it_is_said_now_and_then_and_not_at_the_end() -> None:
+    night = Reader({})
+    night.after(0, RUN)
+    for number in range(1, 31):
+        night.after(20, ended(number, 30, str(number), "    FAIL" if number % 2 else "    SKIP"))
+    night.after(1000, "[----------] all spawned checks have finished\n")
+    assert len(night.said) == 9 and night.said[0].startswith("3 of 30 cases")
+
+
+def test_other_lines_say_nothing() -> None:
+    night = Reader({})
+    for line in (ended(1, 2, "before any began"), "[  PASSED  ] Ran 30/30 test case(s)", "", "[       OK ] (x/y) a /b @c"):
+        night.after(100, line)
+    assert night.said == [] and night.asked == []
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0, "10 s"), (44, "40 s"), (90, "2 min"), (5399, "90 min"), (9000, "2.5 h")])
+def test_times_are_as_exact_as_anybody_can_know(seconds: float, words: str) -> None:
+    assert progress.duration(seconds) == words
+
+
+def test_the_newest_night_of_the_label_counts(tmp_path: Path) -> None:
+    for number in range(3):
+        write_session(tmp_path, number, labels={"run": "nightly"})
+    write_session(tmp_path, 4, labels={"run": "other"})
+    assert progress.seconds_of_last_night(tmp_path, "absent")("testbed") == {}
+    assert progress.seconds_of_last_night(tmp_path / "absent", "nightly")("testbed") == {}
+    found = progress.seconds_of_last_night(tmp_path, "nightly")("testbed")
+    assert all(seconds > 0 for seconds in found.values())
+
+
+def test_lines_are_hidden_as_before(tmp_path: Path) -> None:
+    show = progress.shown(re.compile(r"\[ (RUN  |    SKIP)"), tmp_path, "nightly", lambda _: None)
+    assert [show(line) for line in (RUN, ended(1, 2, "A"), ended(2, 2, "B", "    SKIP"))] == [False, True, False]

@@ -1,0 +1,101 @@
+"""A job that names a node which somebody uses waits; one that names a node which is down is cancelled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from reframe.core.exceptions import JobBlockedError
+from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
+
+from reframe_tests.harness.schedulers import blocked_jobs
+from reframe_tests.harness.schedulers.slurm_shared import SlurmShared
+
+
+@dataclass(eq=False)
+class PendingJob:
+    """What the schedulers look at."""
+
+    jobid: str
+    state: str = "PENDING"
+    is_cancelling: bool = False
+    _exception: Exception | None = None
+
+
+BUSY = "ReqNodeNotAvail, UnavailableNodes:c1"
+
+
+class Queue:
+    """A Slurm that gives one reason for all that is pending, and nodes in some states.
+
+    :param scheduler: ReFrame's, made of this class.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, scheduler: type[SlurmJobScheduler], reason: str, *states: str) -> None:
+        self.cancelled: list[str] = []
+        self.asked: list[str] = []
+        monkeypatch.setattr(SlurmJobScheduler, "_cancel_if_blocked", SlurmJobScheduler._cancel_if_blocked)
+        blocked_jobs.register()
+
+        def run(command: str, **_: Any) -> SimpleNamespace:
+            self.asked.append(command.split()[0])
+            if command.startswith("squeue"):
+                return SimpleNamespace(stdout="".join(f"{job.jobid}|{reason}\n" for job in self.jobs))
+            return SimpleNamespace(stdout="".join(f"NodeName=c{at} State={state} X=1\n" for at, state in enumerate(states, 1)))
+
+        monkeypatch.setattr("reframe.utility.osext.run_command", run)
+        self.slurm: Any = scheduler.__new__(scheduler)
+        self.slurm._squeue, self.slurm._cancel_reasons = "squeue", ["ReqNodeNotAvail", "BadConstraints"]
+        self.slurm.cancel_many = lambda jobs: self.cancelled.extend(job.jobid for job in jobs)
+        self.jobs = [PendingJob("7"), PendingJob("8")]
+
+
+SCHEDULERS = (SlurmJobScheduler, SqueueJobScheduler, SlurmShared)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("states", [("ALLOCATED",), ("ALLOCATED+COMPLETING",), ("MIXED", "IDLE"), ("IDLE+PLANNED",)])
+def test_a_job_whose_nodes_are_in_use_waits(monkeypatch: pytest.MonkeyPatch, scheduler: Any, states: tuple[str, ...]) -> None:
+    queue = Queue(monkeypatch, scheduler, BUSY, *states)
+    queue.slurm._cancel_if_blocked(queue.jobs)
+    queue.slurm._cancel_if_blocked(queue.jobs, {"7": [BUSY], "8": ["Priority", BUSY]})
+    assert not queue.cancelled and all(job._exception is None for job in queue.jobs)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize(
+    ("reason", "states"),
+    [
+        (BUSY, ("DOWN",)),
+        (BUSY, ("IDLE+NOT_RESPONDING",)),
+        (BUSY, ("ALLOCATED+DRAIN",)),
+        (BUSY, ("ALLOCATED", "DOWN+NOT_RESPONDING")),
+        (BUSY, ()),
+        ("ReqNodeNotAvail", ("ALLOCATED",)),
+        ("BadConstraints", ("ALLOCATED",)),
+    ],
+)
+def test_a_job_whose_nodes_are_out_of_service_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch, scheduler: Any, reason: str, states: tuple[str, ...]
+) -> None:
+    queue = Queue(monkeypatch, scheduler, reason, *states)
+    queue.slurm._cancel_if_blocked(queue.jobs)
+    assert queue.cancelled == ["7", "8"]
+    assert all(isinstance(job._exception, JobBlockedError) and reason in str(job._exception) for job in queue.jobs)
+
+
+def test_nothing_is_asked_where_nothing_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(monkeypatch, SlurmJobScheduler, BUSY, "ALLOCATED")
+    for job in queue.jobs:
+        job.state = "RUNNING"
+    queue.slurm._cancel_if_blocked(queue.jobs)
+    assert not queue.asked and not queue.cancelled
+
+
+def test_registered_twice_it_looks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = Queue(monkeypatch, SlurmJobScheduler, BUSY, "ALLOCATED")
+    blocked_jobs.register()
+    queue.slurm._cancel_if_blocked(queue.jobs)
+    assert queue.asked == ["squeue", "scontrol", "scontrol"], "one question for each job"

