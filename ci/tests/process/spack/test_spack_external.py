@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,12 @@ from folders import DATA
 from mpibench.spack import description, lock
 from mpibench.stacks import installed_mpi
 from reframe_tests.harness.evidence import recorder
+from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 
 RECORDED = DATA / "golden" / "spack" / "mpich.lock.json"
+#: Its head has the commands that make a prefix for each of the two.
+EXAMPLE = metadata.ROOT / "site_configs" / "template" / "spack" / "debian12" / "packages.yaml"
 HEADER = "int MPI_Finalize(void);\n"
 
 pytestmark = pytest.mark.skipif(bool(debian_stacks.missing()), reason=f"[host-mpi] {debian_stacks.missing()}")
@@ -96,3 +101,17 @@ def test_a_compiler_that_fails_here_proves_nothing(locked: lock.Lock, tmp_path: 
 def test_a_prefix_without_a_launcher_is_refused(locked: lock.Lock, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"has no bin/mpirun below .*; correct its prefix in the site's packages\.yaml"):
         description.check_external(locked, tmp_path)
+
+
+@pytest.mark.parametrize("name", debian_stacks.LAUNCHERS)
+def test_the_links_of_the_debian_example_are_enough_to_start_ranks(tmp_path: Path, name: str) -> None:
+    """A launcher looks for its own helpers where it lies, and a link to it lies elsewhere."""
+    head = EXAMPLE.read_text().split("packages:")[0].splitlines()
+    script = "\n".join(line.removeprefix("#   ") for line in head if line.startswith("#   "))
+    subprocess.run(["bash", "-eu", "-c", script.replace("/opt/mpi/", f"{tmp_path}/")], check=True, timeout=60)
+    environ = {**os.environ, "HYDRA_LAUNCHER": "fork", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "OMPI_MCA_rmaps_base_oversubscribe": "1"}  # fmt: skip
+    for launcher in ("mpirun", "mpiexec"):
+        command = [str(tmp_path / name / "bin" / launcher), "-n", "2", "echo", "started"]
+        done = subprocess.run(command, env=environ, text=True, capture_output=True, timeout=300)
+        assert done.stdout.split() == ["started"] * 2, done.stdout + done.stderr
