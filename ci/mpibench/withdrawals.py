@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
@@ -22,6 +24,8 @@ from . import whole_file
 FOLDER = "withdrawn"
 #: Characters of a reason.
 LONGEST_WHY = 500
+#: UTC, ISO 8601.
+WHEN = "%Y-%m-%dT%H:%M:%SZ"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _BEGINNING = re.compile(r"[A-Za-z0-9_.-]{4,100}")
 
@@ -56,11 +60,10 @@ def find(folder: Path) -> dict[str, Withdrawal]:
     :raises BadInput: a record that cannot be read: which session takes no part, and why, is not known then.
     """
     found = {}
-    for path in sorted((Path(folder) / FOLDER).glob("*.json")):
+    for path in _records(Path(folder) / FOLDER):
         try:
-            row = json.loads(path.read_text(encoding="utf-8"))
-            one = Withdrawal(*(one_line(str(row[name])) for name in ("session", "why", "who", "when")))
-        except (OSError, ValueError, KeyError, TypeError):
+            one = _of(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise BadInput(
                 f"{path} is not a readable record of a withdrawn session: correct it, or remove it and withdraw it again."
             ) from None
@@ -68,6 +71,32 @@ def find(folder: Path) -> dict[str, Withdrawal]:
             raise BadInput(f"{path} is the record of session {one.session}: name it {one.session}.json, or remove it.")
         found[one.session] = one
     return found
+
+
+def _records(folder: Path) -> list[Path]:
+    """Files with records; none where nothing was ever withdrawn, which is not the same as a folder that cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(folder / one.name for one in entries if one.name.endswith(".json") and not one.name.startswith("."))
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not folder.is_symlink():
+            return []
+        raise BadInput(
+            f"{folder} cannot be read ({error.strerror}), so which sessions were withdrawn is not known: it must be a folder "
+            "that you can read."
+        ) from None
+
+
+def _of(row: Any) -> Withdrawal:
+    """:raises ValueError: (also ``KeyError``, ``TypeError``) it is no record: of strings, with a reason and a time."""
+    names = ("session", "why", "who", "when")
+    if not all(isinstance(row[name], str) for name in names):
+        raise ValueError(names)
+    one = Withdrawal(*(one_line(row[name]) for name in names))
+    datetime.strptime(one.when, WHEN)
+    if not 0 < len(one.why) <= LONGEST_WHY or len(one.who) > LONGEST_WHY:
+        raise ValueError(one.session)
+    return one
 
 
 def whole_id(folder: Path, session: str) -> str:
@@ -101,7 +130,7 @@ def withdraw(folder: Path, session: str, why: str) -> Withdrawal:
     before = find(folder).get(uuid)
     if before:
         raise BadInput(f"{before}; it is withdrawn already. `mpibench sessions restore {uuid}` takes that back.")
-    one = Withdrawal(uuid, reason, _user(), f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%S}Z")
+    one = Withdrawal(uuid, reason, _user(), datetime.now(timezone.utc).strftime(WHEN))
     path = _path(folder, uuid)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,6 +169,14 @@ def refuse(withdrawn: Mapping[str, Withdrawal], session: str) -> None:
         raise BadInput(
             f"{meant[0]}; it takes part in no verdict. `mpibench sessions restore {meant[0].session}` takes that back."
         )
+
+
+def all_of(withdrawn: Mapping[str, Withdrawal]) -> str:
+    """That no session is left because all were withdrawn, for a sentence; empty where none was."""
+    if not withdrawn:
+        return ""
+    newest = max(withdrawn.values(), key=lambda one: one.when)
+    return f"all {len(withdrawn)} sessions that could be meant were withdrawn; the newest: {newest}"
 
 
 def _user() -> str:

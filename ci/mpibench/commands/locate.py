@@ -69,7 +69,7 @@ def locate(
         located = [_ordinary(dataset, name, ordinary, where, rate, margins)]
         identity = ordinary
     else:
-        identity, name, located = _maps(db, session, Asked(rate, margins, kind or (), oversubscribed))
+        identity, name, located = _maps(db, session, dataset, Asked(rate, margins, kind or (), oversubscribed))
     if junit:
         _write(junit, records.junit([(one.title, one.answer, one.say) for one in located], name))
     if out:
@@ -89,13 +89,15 @@ def locate(
     raise typer.Exit(ACCUSED if ACCUSED in statuses else max(statuses))
 
 
-def _maps(db: Path, session: str, asked: Asked) -> tuple[str, str, list[Located]]:
-    """Session id, system and the answer of each map of a session."""
+def _maps(db: Path, session: str, dataset: Path, asked: Asked) -> tuple[str, str, list[Located]]:
+    """Session id, system and the answer of each map of a session that nobody withdrew."""
+    from mpibench import withdrawals
     from mpibench.locate.answers import session_maps
     from mpibench.report import preflight
     from mpibench.results.sessions import read_session
 
     read = read_session(db, None if session == "latest" else session)
+    withdrawals.refuse(withdrawals.find(dataset), read.uuid)
     cases = session_maps.cases_of(read)
     if not cases:
         raise BadInput(

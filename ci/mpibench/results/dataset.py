@@ -30,7 +30,7 @@ from reframe_tests.harness.samples import PROVEN, STATUSES
 from reframe_tests.harness.switches.tree import Switch, SwitchTree
 from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 
-from .. import whole_file
+from .. import whole_file, withdrawals
 from . import job_times, unreadable
 from .dataset_layout import (
     CASE_COLUMNS,
@@ -335,10 +335,14 @@ def load_cases(out_dir: str | Path, systems: Sequence[str] | None = None) -> pl.
 
 
 def pair_map_cases(out_dir: str | Path, systems: Sequence[str] | None = None) -> pl.DataFrame:
-    """Session, start, stack, fabric and evidence of all maps of pairs, oldest first, without their values."""
+    """Session, start, stack, fabric and evidence of all maps of pairs, oldest first, without their values.
+
+    Sessions that were withdrawn are left out.
+    """
     found = find_files(Path(out_dir), "pair_maps", systems)
     columns = ("session", "case", "started", "stack", "fabric", "evidence")
-    return scan_files(list(found.readable), "pair_maps").select(columns).sort("started", "case").collect()
+    kept = ~pl.col("session").is_in(list(withdrawals.find(Path(out_dir))))
+    return scan_files(list(found.readable), "pair_maps").select(columns).filter(kept).sort("started", "case").collect()
 
 
 def load_pair_maps(
@@ -346,16 +350,21 @@ def load_pair_maps(
 ) -> list[StoredPairMap]:
     """Maps of pairs, oldest first, whatever their evidence; none where nothing of the kind was measured.
 
-    :param sessions: only these session ids.
+    :param sessions: only these session ids; those that were withdrawn are left out.
     :raises BadInput: a damaged file.
     """
     frames = {}
+    gone = withdrawals.find(Path(out_dir))
     for table in ("pair_maps", "pairs"):
         found = find_files(Path(out_dir), table, systems)
-        wanted = {path: path.stem for path in (*found.readable, *found.refused) if sessions is None or path.stem in sessions}
+        wanted = [
+            path
+            for path in (*found.readable, *found.refused)
+            if (sessions is None or path.stem in sessions) and path.stem not in gone
+        ]
         if refused := [found.refused[path] for path in wanted if path in found.refused]:
             raise BadInput(refused[0])
-        frames[table] = scan_files(list(wanted), table).collect()
+        frames[table] = scan_files(wanted, table).collect()
     values = frames["pairs"].select("session", "case", *PairValue._fields).partition_by("session", "case", as_dict=True)
     maps = []
     for row in frames["pair_maps"].sort("started", "case").iter_rows(named=True):

@@ -115,6 +115,8 @@ def find_session(folder: Path, selector: str, system: str | None = None) -> tupl
     withdrawals.refuse(withdrawn, selector)
     judged = ~pl.col("session").is_in([*(one.session for one in lost), *withdrawn])
     sessions = selectors.sessions_table(dataset.load_cases(folder, systems).filter(judged))
+    if gone := "" if sessions.height or lost else withdrawals.all_of(withdrawn):
+        raise BadInput(f"{gone}: measure, or take one back with `mpibench sessions restore ID`.")
     chosen = selectors.select(selector, sessions, unreadable=lost)
     if len(chosen) > 1:
         raise BadInput(f"{selector!r} means {len(chosen)} sessions and one is judged at a time: give its id.")

@@ -34,8 +34,22 @@ def find_browser() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
+#: What Chromium answers to who asks a page something while another one takes its place (``crdtp`` and V8's inspector:
+#: ``kInspectedTargetNavigatedOrClosed``, ``ensureContext``, ``ContextDestroyed``).
+NAVIGATED = (
+    "Inspected target navigated or closed",
+    "Execution context was destroyed",
+    "Cannot find context with specified id",
+    "Cannot find default execution context",
+)
+
+
 class PageError(Exception):
     """The page or the browser did something a test must not overlook."""
+
+
+class Navigated(PageError):
+    """The page that was asked made room for another one before it answered."""
 
 
 class Page:
@@ -62,7 +76,8 @@ class Page:
             answer = self._receive()
             if answer.get("id") == self._count:
                 if "error" in answer:
-                    raise PageError(f"{method}: {answer['error']['message']}")
+                    reason = answer["error"]["message"]
+                    raise (Navigated if reason.startswith(NAVIGATED) else PageError)(f"{method}: {reason}")
                 return answer["result"]
 
     def _receive(self, limit_s: float = 60.0) -> dict[str, Any]:
@@ -103,6 +118,7 @@ class Page:
     def evaluate(self, expression: str) -> Any:
         """Value of a JavaScript expression.
 
+        :raises Navigated: another page took this one's place meanwhile.
         :raises PageError: the expression throws.
         """
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
@@ -111,12 +127,18 @@ class Page:
         return answer["result"].get("value")
 
     def wait(self, condition: str, limit_s: float = 60.0) -> None:
-        """Wait until a JavaScript condition holds."""
+        """Wait until a JavaScript condition holds, on whatever page is there by then."""
         end = time.monotonic() + limit_s
-        while not self.evaluate(f"Boolean({condition})"):
+        while not self._holds(condition):
             if time.monotonic() > end:
                 raise PageError(f"never became true: {condition}; problems: {self.problems}")
             time.sleep(0.05)
+
+    def _holds(self, condition: str) -> bool:
+        try:
+            return bool(self.evaluate(f"Boolean({condition})"))
+        except Navigated:
+            return False
 
     def click(self, x: float, y: float) -> None:
         """Move the pointer to a place of the window and click there."""

@@ -9,7 +9,6 @@ import os
 import pwd
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -415,30 +414,6 @@ def wait_for(path: Path) -> None:
             return
         time.sleep(0.05)
     raise AssertionError(f"{path} did not appear")
-
-
-def test_an_interrupted_set_up_says_so_and_goes_on(bare: Project) -> None:
-    begun = bare.tools / "begun"
-    real = bare.environ["MPIBENCH_PYTHON"]
-    (bare.tools / "sleep").symlink_to("/bin/sleep")
-    replace_python(bare, {"'-m venv'*": f"echo $$ >{begun}; exec sleep 60"})
-    process = subprocess.Popen(
-        [str(bare.root / "ci" / "setup")],
-        env=bare.environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    wait_for(begun)
-    os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C in a terminal does
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert output.endswith("\nsetup: interrupted; the next run goes on from here\n")
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)
-    bare.environ["MPIBENCH_PYTHON"] = real
-    assert bare.run("ci/setup")[0] == 0
 
 
 def test_the_literal_command_finds_the_projects_configuration(stacks: dict[str, Stack], tmp_path: Path) -> None:

@@ -7,10 +7,15 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from mpibench import withdrawals
+from mpibench.cli import app
 from mpibench.locate.answers import beside_curves
-from mpibench.results import dataset
+from mpibench.report import preflight
+from mpibench.results import dataset, sessions
 from reframe_tests.harness.pairs.pair_values import PairMap
+from reframe_tests.harness.vocabulary import BadInput
 from synthetic_pair_map import pair_map, sends_slowly, session_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
@@ -44,6 +49,31 @@ def test_an_earlier_map_is_named_with_its_day(tmp_path: Path) -> None:
     assert "the map of 2026-11-17, session cccc0000 (mpich-wheels on eth100m) accuses: c3 sends at " in line
     (line,) = said(tmp_path, "none", days_ago=5)
     assert "c2 sends at" in line, "what was measured later says nothing of then"
+
+
+def test_a_withdrawn_map_accuses_nobody(tmp_path: Path) -> None:
+    """Neither beside curves nor in what nodes did over the nights."""
+    export(tmp_path, "bbbb0000-1", 9, pair_map(8, sends_slowly("c2", 3.0)))
+    export(tmp_path, "cccc0000-1", 3, pair_map(8, sends_slowly("c3", 3.0)))
+    withdrawals.withdraw(tmp_path, "cccc0000-1", "the cable was out")
+    (line,) = said(tmp_path, "none")
+    assert "session bbbb0000" in line and "c2 sends at" in line
+    assert [one.session for one in beside_curves.stored(tmp_path, "minicluster")] == ["bbbb0000-1"]
+    assert dataset.pair_map_cases(tmp_path)["session"].to_list() == ["bbbb0000-1"]
+    withdrawals.restore(tmp_path, "cccc0000-1")
+    assert len(beside_curves.stored(tmp_path, "minicluster")) == 2
+
+
+def test_a_withdrawn_session_is_not_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = session_of(pair_map(8, sends_slowly("c2", 3.0)))
+    dataset.export_session(measured, tmp_path)
+    monkeypatch.setattr(sessions, "read_session", lambda db, uuid: measured)
+    monkeypatch.setattr(preflight, "find", lambda read, db: None)
+    words = ["locate", "--db", str(tmp_path / "results.db"), "--dataset", str(tmp_path)]
+    assert "c2 sends at" in CliRunner().invoke(app, words).output
+    withdrawals.withdraw(tmp_path, measured.uuid, "the cable was out")
+    done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, BadInput) and "the cable was out; it takes part in no verdict" in str(done.exception)
 
 
 def test_a_map_that_accuses_nobody_is_said(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def only(folder: Path) -> SiteNight:
                 "result": "fail",
             },
             "red",
-            "default: Uniband.bandwidth.0004194304 is 90 MB/s, below the",
+            "2 x 1, bunch: Uniband.bandwidth.0004194304 is 90 MB/s, below the",
         ),
         (
             {"where": {**HELD, "reason": "sanity error: went over lo"}, "evidence": "contradicted", "result": "fail"},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,9 @@ from page_reader import Reader
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_report import session_of
 from synthetic_verdicts import write_session
+
+#: A record as the command writes it.
+RECORD = '{"session": "session.0", "why": "wrong cable", "who": "y", "when": "2026-01-01T00:00:00Z"}'
 
 
 @pytest.fixture
@@ -87,14 +92,60 @@ def test_a_session_is_withdrawn_once_and_restored_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"session": "other", "why": "x", "who": "y", "when": "2026-01-01T00:00:00Z"}']
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        RECORD.replace("session.", "other."),
+        RECORD.replace('"wrong cable"', "null"),
+        RECORD.replace("wrong cable", ""),
+        RECORD.replace("wrong cable", "x" * 501),
+        RECORD.replace("2026-01-01T00:00:00Z", "yesterday"),
+    ],
+    ids=["empty", "list", "nothing", "deep", "other", "null", "no reason", "long", "no day"],
 )
 def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
     """Which session takes no part is not known then: no answer may rest on a guess."""
-    path = folder / withdrawals.FOLDER / "session.json"
+    path = folder / withdrawals.FOLDER / "session.0.json"
     path.parent.mkdir()
     path.write_text(text)
-    with pytest.raises(BadInput, match=r"session\.json"):
+    with pytest.raises(BadInput, match=r"session\.0\.json"):
+        gate.decide(folder, "testbed")
+    path.write_text(RECORD)
+    assert [one.why for one in withdrawals.find(folder).values()] == ["wrong cable"]
+
+
+@pytest.mark.parametrize("kind", ["file", "dead link", "unreadable"])
+def test_a_folder_that_cannot_be_read_is_not_one_without_records(
+    folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise what was withdrawn would count again, and nobody would know."""
+    records = folder / withdrawals.FOLDER
+    if kind == "file":
+        records.write_text("")
+    elif kind == "dead link":
+        records.symlink_to(folder / "gone")
+    else:
+        records.mkdir()
+
+        def refuse(path: Path) -> None:
+            """As for who has no right to; the administrator always has."""
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+        monkeypatch.setattr(withdrawals.os, "scandir", refuse)
+    with pytest.raises(BadInput, match=r"withdrawn cannot be read \(.*\), so which sessions were withdrawn is not known"):
+        withdrawals.find(folder)
+
+
+def test_where_all_were_withdrawn_that_is_said(folder: Path) -> None:
+    for path in sorted(folder.glob("cases/*/*/*.parquet")):
+        withdrawals.withdraw(folder, path.stem, f"maintenance {path.stem[:8]}")
+    with pytest.raises(
+        BadInput,
+        match=r"all 3 sessions that could be meant were withdrawn; the newest: session 0000000\d .* maintenance 0000000\d",
+    ):
         gate.decide(folder, "testbed")
 
 
