@@ -72,8 +72,8 @@ def prove(
     evidence, installed = {}, tuned_settings.read(settings)
     for each in tables:
         algorithms = cases[each].condition.get("algorithms", {})
-        counted = (forced or {}).get(each, {})
-        evidence[each] = _evidence(tuning, algorithms.get(TUNED, {}), counted, chosen[each], labelled, each, installed.files)
+        labels = {**(forced or {}).get(each, {}), DEFAULT: algorithms.get(DEFAULT, {}).get("messages", {})}
+        evidence[each] = show(tuning, algorithms.get(TUNED, {}), labels, chosen[each], labelled, each, installed.files)
     shared = str(next((cases[each].condition.get("oversubscribed") for each in tables), None) or "")
     return Proof(ran.session.uuid, ran.seconds, labelled, evidence, unusable, shared)
 
@@ -82,24 +82,31 @@ def _word(chosen: Mapping[int, str], size: int) -> str:
     return chosen.get(size, chosen.get(ALL_SIZES, DEFAULT))
 
 
-def _evidence(
+def show(
     tuning: Tuning,
     tuned: Mapping[str, object],
-    forced: Mapping[str, Mapping[str, Sequence[object]]],
+    counted: Mapping[str, Mapping[str, Sequence[object]]],
     chosen: Mapping[int, str],
     rows: Sequence[Compared],
     collective: str,
     files: Mapping[str, str],
 ) -> str:
-    """How it is shown that a collective's algorithms were taken, the strongest first."""
+    """How it is shown that a collective's algorithms were taken, the strongest first.
+
+    Messages show it where those of the settings are those of the forced algorithms and, at one size at least, others than
+    without settings: what a library sends that ignores them.
+
+    :param tuned: what the condition keeps of the settings.
+    :param counted: algorithm to message size to what one call of it sent, of the library's own choice as well.
+    """
     messages = tuned.get("messages")
     if isinstance(messages, Mapping):
-        pairs = [
-            (list(messages[str(size)]), list(forced[word][str(size)]))
+        triples = [
+            (list(messages[str(size)]), list(counted[word][str(size)]), list(counted.get(DEFAULT, {}).get(str(size), ())))
             for size, word in chosen.items()
-            if str(size) in messages and str(size) in forced.get(word, {})
+            if str(size) in messages and str(size) in counted.get(word, {})
         ]
-        if pairs and all(one == other for one, other in pairs):
+        if all(own == forced for own, forced, _ in triples) and any(default and own != default for own, _, default in triples):
             return COUNTED
     # A file's choices are called without a look whether they apply; what a variable forces is looked at.
     if tuned.get(STRICT) or (tuning.strict and not files):
