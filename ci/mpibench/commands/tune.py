@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +46,7 @@ def tune(
     Exit status: 0 better settings are installed, or hold; 1 --check: they no longer hold; 2 bad input; 3 nothing is better than
     the library's own choice.
     """
-    from mpibench.night import supervision
+    from mpibench.night import preconditions, supervision
     from mpibench.plan.budget import Budget
     from mpibench.tune import answer, charts, tuning
     from reframe_tests.harness.sites.tuned_settings import Place
@@ -53,6 +54,7 @@ def tune(
     name, _, partition = system.partition(":")
     found_stack, controls = tuning.find_stack(stack)
     place = Place(name, stack, fabric, nodes, ppn, pinning)
+    tuning.check_place(place, partition)
     wanted = _parse(collective or [], [control.collective for control in controls.controls])
     bound = Budget.parse(budget)
     minutes = bound.amount if bound.unit == "min" else 60 * bound.amount / nodes
@@ -62,11 +64,13 @@ def tune(
         typer.echo(one_line(line))
 
     try:
-        with supervision.heeded():
-            if chart:
-                charts.write(chart, place, tuple(wanted))
-                say(f"chart: {chart}")
-                raise typer.Exit
+        if chart:
+            charts.write(chart, place, tuple(wanted))
+            say(f"chart: {chart}")
+            raise typer.Exit
+        one = preconditions.only_one(request.folder.parent, "mpibench tune", f".{place.name}.lock", f"on {place.text}")
+        with supervision.heeded(), one as lock:
+            request = replace(request, held=(lock,))
             if dry_run:
                 tuning.write_jobs(request, found_stack, controls, say)
                 raise typer.Exit

@@ -11,12 +11,14 @@ from reframe_tests.harness.sweep.variants import TUNED
 from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NOT_PROVEN, STRICT, TIMED, Tuning
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import measuring
+from ..night import supervision
+from . import measuring, racing
 from .choosing import BETTER, INCONCLUSIVE, Compared, compare
 from .times import ALL_SIZES, Times
 
-#: Repeats of both, and seconds that a launch times its calls for.
-REPEATS, LAUNCH_S = 8, 2.0
+#: Repeats of both, and seconds that a launch times its calls for at most, and at least.
+REPEATS, LAUNCH_S, LEAST_LAUNCH_S = 8, 2.0, 0.3
+LATE = "not done when the budget was used up; give a larger --budget, and the same command goes on with the proof"
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,19 @@ def prove(
     :param chosen: collective to message size to algorithm.
     :param settings: folder of the settings.
     :param forced: what one call of each algorithm sent when it was forced, where counted (:attr:`racing.Race.messages`).
-    :raises BadInput: nothing was measured.
+    :raises BadInput: nothing was measured, or not within the limit.
     """
     asked = dict.fromkeys(chosen, f"{DEFAULT}+{TUNED}")
-    order = replace(base, algorithms=asked, repeats=REPEATS, seconds=LAUNCH_S, tuned_files=str(settings))
-    ran = measuring.run(order, folder, name, limit_s)
+    seconds = launch_s(len(asked), limit_s)
+    order = replace(base, algorithms=asked, repeats=REPEATS, seconds=seconds, tuned_files=str(settings))
+    try:
+        ran = measuring.run(order, folder, name, limit_s)
+    except supervision.OutOfTime:
+        raise BadInput(f"the settings could not be proven: {LATE}.") from None
     cases = measuring.cases_of(ran.session, tuple(asked))
     unusable = {each: why for each in asked if (why := measuring.why_unusable(cases.get(each)))}
+    if ran.late:
+        unusable = dict.fromkeys(unusable, LATE)
     if len(unusable) == len(asked):
         first = next(iter(unusable))
         raise BadInput(f"the settings could not be proven: {first}: {unusable[first].rstrip('.')}.")
@@ -76,6 +84,12 @@ def prove(
         evidence[each] = show(tuning, algorithms.get(TUNED, {}), labels, chosen[each], labelled, each, installed.files)
     shared = str(next((cases[each].condition.get("oversubscribed") for each in tables), None) or "")
     return Proof(ran.session.uuid, ran.seconds, labelled, evidence, unusable, shared)
+
+
+def launch_s(collectives: int, limit_s: float) -> float:
+    """Seconds that a launch may time its calls for, so that the proof of so many collectives fits into a limit if it can."""
+    each = (limit_s - racing.SESSION_S) / (2 * REPEATS * collectives) - racing.OVERHEAD_S
+    return round(min(LAUNCH_S, max(LEAST_LAUNCH_S, each)), 2)
 
 
 def _word(chosen: Mapping[int, str], size: int) -> str:

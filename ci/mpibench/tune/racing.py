@@ -154,20 +154,26 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
         except supervision.OutOfTime:
             say(f"round {session} was not done when the budget was used up, and is not used")
             break
-        if ran.late:
-            say(f"round {session} was not done when the budget was used up; what was done is used")
         cases = measuring.cases_of(ran.session, tuple(asked))
-        if all(measuring.why_unusable(cases.get(name)) for name in asked) and session == 1:
+        unusable = {name: why for name in asked if (why := measuring.why_unusable(cases.get(name)))}
+        if ran.late:
+            # What was ended with it is not a try of its own: a tuning that goes on measures it.
+            asked = {name: words for name, words in asked.items() if name not in unusable}
+            if not asked:
+                say(f"round {session} was not done when the budget was used up, and is not used")
+                break
+            say(f"round {session} was not done when the budget was used up; of it is used: {', '.join(asked)}")
+        elif len(unusable) == len(asked) and session == 1:
             name = next(iter(asked))
-            raise BadInput(
-                f"nothing of the first round can be used: {name}: {measuring.why_unusable(cases.get(name)).rstrip('.')}."
-            )
+            raise BadInput(f"nothing of the first round can be used: {name}: {unusable[name].rstrip('.')}.")
         race.state.rounds.append(Round(f"round_{session}.json", asked, ran.seconds, LAUNCH_S[number]))
         race.take(ran.session.uuid, cases, asked)
         race.state.write(folder)
         for collective in asked:
-            if why := race.unusable.get(collective):
-                say(f"{collective}: not used: {why}")
+            if said := race.unusable.get(collective):
+                say(f"{collective}: not used: {said}")
+        if ran.late:
+            break
     if unmeasured := [name for name in race.open() if not race.rounds_of(name)]:
         say(f"not measured within the budget: {', '.join(unmeasured)}")
     return race

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reframe_tests.harness.sites import tuned_settings
-from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.sites import systems, tuned_settings
+from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule, Tuning
-from reframe_tests.harness.vocabulary import ROOT, BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import PINNING_POLICIES, ROOT, BadInput, NotMeasured
 
 from . import asked, measuring, proof, racing, settings
 from .choosing import BETTER, Compared, choose, compare, keep_proven, ranges
@@ -34,6 +34,7 @@ class TuneRequest:
     :param algorithms: collective to algorithms, where not all are wanted.
     :param budget_s: seconds for everything.
     :param restart: forget what was measured before.
+    :param held: as :attr:`measuring.Order.held` has it.
     """
 
     place: Place
@@ -44,6 +45,7 @@ class TuneRequest:
     level: str = "nightly"
     restart: bool = False
     options: tuple[str, ...] = ()
+    held: tuple[int, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -53,7 +55,7 @@ class TuneRequest:
     @property
     def order(self) -> measuring.Order:
         """A session of it, without algorithms."""
-        return measuring.Order(self.place, self.partition, {}, 1, 0.0, self.level, options=self.options)
+        return measuring.Order(self.place, self.partition, {}, 1, 0.0, self.level, options=self.options, held=self.held)
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Tuned:
     :param kept: likewise, what the proof showed to be better.
     :param rules: of what is kept.
     :param found: the proof; ``None`` where nothing was chosen.
+    :param before: settings that were installed; ``None``: none, or none that can be used.
     """
 
     race: racing.Race
@@ -74,6 +77,7 @@ class Tuned:
     rules: tuple[AlgorithmRule, ...]
     found: Proof | None
     folder: Path
+    before: TunedSettings | None = None
 
 
 def find_stack(name: str) -> tuple[Stack, Tuning]:
@@ -90,6 +94,32 @@ def find_stack(name: str) -> tuple[Stack, Tuning]:
                 raise BadInput(f"{none}.") from None
     there = ", ".join(stack.name for stack in stacks) or "none; run ci/setup"
     raise BadInput(f"there is no stack {name!r}; there are {there}.")
+
+
+def check_place(place: Place, partition: str) -> None:
+    """Make sure that a system has what is asked for, before anything is looked for or written under such names.
+
+    :raises BadInput: it has not.
+    """
+    rows = systems.select(place.system)["partitions"]
+    if partition:
+        there = ", ".join(row["name"] for row in rows)
+        rows = [row for row in rows if row["name"] == partition]
+        if not rows:
+            raise BadInput(f"{place.system} has no partition {partition!r}; there are {there}.")
+    fabrics = dict.fromkeys(name for row in rows for name in systems.fabrics_of(row.get("extras", {})))
+    if place.fabric not in fabrics:
+        raise BadInput(f"{place.system} has no fabric {place.fabric!r}; there are {', '.join(fabrics) or 'none'}.")
+    if place.pinning not in PINNING_POLICIES:
+        raise BadInput(f"--pinning {place.pinning} is not one of {', '.join(PINNING_POLICIES)}.")
+
+
+def installed(place: Place) -> TunedSettings | None:
+    """Settings that are installed; ``None`` where there are none that can be used."""
+    try:
+        return tuned_settings.read(place.folder)
+    except BadInput:
+        return None
 
 
 def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
@@ -129,11 +159,12 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
     race = racing.go_on(race, request.order, request.folder, request.budget_s * (1 - PROOF_SHARE), say)
     if not race.times:
         raise BadInput(f"nothing was measured within {request.budget_s:.0f} s: give a larger --budget, or fewer algorithms.")
+    before = installed(request.place)
     tables = {name: race.table(name) for name in race.times}
     compared = compare(tables)
     chosen = choose(compared)
     if not chosen:
-        return Tuned(race, tuple(compared), {}, {}, (), None, request.folder)
+        return Tuned(race, tuple(compared), {}, {}, (), None, request.folder, before)
     sizes = {name: race.times[name].sizes for name in chosen}
     candidate = request.folder / CANDIDATE
     made = settings.make(request.place, stack, tuning, to_rules(chosen, sizes))
@@ -147,7 +178,7 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
         record = settings.as_proof(found)
         final, texts = settings.make(request.place, stack, tuning, rules, record)
         settings.install(final, texts, request.place.folder, found.rows)
-    return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder)
+    return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder, before)
 
 
 def to_rules(chosen: Mapping[str, Mapping[int, str]], sizes: Mapping[str, Sequence[int]]) -> list[AlgorithmRule]:

@@ -95,17 +95,17 @@ class TunedSettings:
         return {name: value.replace(FOLDER, str(folder)) for name, value in self.env.items()}
 
     def write(self, folder: Path, texts: Mapping[str, str]) -> None:
-        """Write record and files, the record last.
+        """Write record and files, the record last; where there is no room for all of them, those of before stay.
 
         :raises BadInput: they cannot be written.
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name, text in texts.items():
-                (folder / name).write_text(text)
-            whole = folder / f".{NAME}"
-            whole.write_text(json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n")
-            whole.replace(folder / NAME)
+            whole = {**texts, NAME: json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n"}
+            for name, text in whole.items():
+                (folder / f".{name}").write_text(text)
+            for name in whole:
+                (folder / f".{name}").replace(folder / name)
         except OSError as error:
             raise BadInput(f"cannot write {folder} ({error.strerror}): correct its rights or its file system.") from None
 

