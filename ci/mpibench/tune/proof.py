@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sweep.variants import TUNED
-from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NOT_PROVEN, STRICT, TIMED, Tuning
+from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..night import supervision
@@ -113,6 +113,8 @@ def show(
     :param tuned: what the condition keeps of the settings.
     :param counted: algorithm to message size to what one call of it sent, of the library's own choice as well.
     """
+    if _is_named(tuning, tuned, chosen, collective):
+        return NAMED
     messages = tuned.get("messages")
     if isinstance(messages, Mapping):
         triples = [
@@ -127,6 +129,15 @@ def show(
         return STRICT
     mine = [row for row in rows if row.collective == collective and row.outcome != INCONCLUSIVE]
     return TIMED if mine else NOT_PROVEN
+
+
+def _is_named(tuning: Tuning, tuned: Mapping[str, object], chosen: Mapping[int, str], collective: str) -> bool:
+    """Whether the library named each algorithm of two levels that was chosen, and none where another was."""
+    control, named = tuning.find(collective), tuned.get("named")
+    of_levels = {size for size, word in chosen.items() if control.is_of_levels(word)}
+    if not of_levels or not isinstance(named, Mapping):
+        return False
+    return all(named.get(str(size)) == (word if size in of_levels else None) for size, word in chosen.items())
 
 
 def recommended(found: Proof) -> list[Compared]:

@@ -29,7 +29,8 @@ def make(
 
     :raises BadInput: the library cannot follow the rules.
     """
-    wanted = Wanted(tuple(rules), place.ranks, stack.version_tuple, stack.library, place.name.removesuffix(f"_{place.pinning}"))
+    name = place.name.removesuffix(f"_{place.pinning}")
+    wanted = Wanted(tuple(rules), place.ranks, stack.version_tuple, stack.library, name, place.nodes)
     files = model.write(tuning, wanted)
     found = TunedSettings(
         place=place,

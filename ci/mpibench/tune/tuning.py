@@ -127,7 +127,7 @@ def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
 
     :raises BadInput: an algorithm is not there, or what was measured before was of another library.
     """
-    listed = asked.ask(stack, tuning, request.collectives)
+    listed = asked.ask(stack, tuning, request.collectives, spread=request.place.spread)
     words = {
         name: (DEFAULT, *(each.word for each in asked.pick(listed[name], request.algorithms.get(name, ()))))
         for name in request.collectives
@@ -191,7 +191,7 @@ def write_jobs(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable
 
     :raises BadInput: an algorithm is not there, or no job can be written.
     """
-    listed = asked.ask(stack, tuning, request.collectives)
+    listed = asked.ask(stack, tuning, request.collectives, spread=request.place.spread)
     words = {}
     for name in request.collectives:
         picked = asked.pick(listed[name], request.algorithms.get(name, ()))
@@ -235,7 +235,7 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
     chosen = {name: each for name, each in chosen.items() if any(rule.collective == name for rule in old.rules)}
     if not chosen:
         raise BadInput(f"the record of {request.place.text} does not say what was proven; tune again.")
-    known = asked.ask(stack, tuning, tuple(chosen))
+    known = asked.ask(stack, tuning, tuple(chosen), spread=request.place.spread)
     for name, each in chosen.items():
         asked.pick(known[name], tuple(dict.fromkeys(each.values())))
     candidate = request.folder / CANDIDATE

@@ -48,6 +48,11 @@ class Place:
         return self.nodes * self.ppn
 
     @property
+    def spread(self) -> bool:
+        """Whether they are on several nodes with several on each."""
+        return self.nodes > 1 and self.ppn > 1
+
+    @property
     def name(self) -> str:
         """Name of the folder."""
         return f"{self.fabric}_nn_{self.nodes}_np_{self.ranks}_ppn_{self.ppn}_{self.pinning}"

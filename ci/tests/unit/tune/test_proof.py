@@ -12,7 +12,7 @@ from mpibench.tune import measuring, proof
 from mpibench.tune.choosing import BETTER, INCONCLUSIVE, Compared
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites.tuned_settings import Place
-from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NOT_PROVEN, STRICT, TIMED, Tuning
+from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning
 from reframe_tests.harness.vocabulary import BadInput
 
 LINEAR, RING, BINARY = [4, 4096, "1a"], [6, 6144, "2b"], [4, 4096, "3c"]
@@ -52,6 +52,21 @@ def test_one_size_with_other_messages_shows_that_the_file_is_read() -> None:
     tuned = {"messages": counted["4"]}
     chosen = {8: "4", 1024: "4"}
     assert proof.show(tuning_of("openmpi"), tuned, counted, chosen, [], "Allreduce", {"rules": "0"}) == COUNTED
+
+
+@pytest.mark.parametrize(
+    ("named", "shown"),
+    [
+        ({"8": "han-simple", "32": "han-default"}, NAMED),  # 32 bytes were not chosen for
+        ({"8": "han-default"}, NOT_PROVEN),
+        ({}, NOT_PROVEN),
+        ({"8": "han-simple", "1024": "han-default"}, NOT_PROVEN),  # coll/tuned was chosen for 1 KiB, and not taken
+    ],
+)
+def test_the_library_names_an_algorithm_of_two_levels(named: dict[str, str], shown: str) -> None:
+    tuned = {"messages": {"8": RING, "1024": RING}, "named": named}
+    chosen = {8: "han-simple", 1024: "4"}
+    assert proof.show(tuning_of("openmpi"), tuned, {}, chosen, [], "Allreduce", {"rules": "0"}) == shown
 
 
 def test_a_file_is_not_shown_by_what_a_variable_would_end() -> None:
