@@ -63,6 +63,11 @@ def of_tuning(result: Tuned, place: Place, tuning: Tuning) -> Iterator[str]:
             yield f"  {collective} {word} is left out: {why}"
     for collective, why in result.race.unusable.items():
         yield f"  {collective}: not measured: {why}"
+    if usage := result.race.usage:
+        for name, times in result.race.times.items():
+            if not result.race.tuning.find(name).by_size:
+                share = f"{100 * usage.covered(name, times.sizes):.0f} % of its calls of known size are of sizes measured"
+                yield f"{name}: weighted by {usage.source}, {share}{'' if result.race.weights(name) else ': not weighted'}"
     left = [name for name in result.race.times if name not in result.chosen]
     if left:
         yield f"the library's own choice stays, nothing was better by more than noise: {', '.join(left)}"

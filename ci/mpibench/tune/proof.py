@@ -48,12 +48,14 @@ def prove(
     name: str,
     limit_s: float,
     forced: Mapping[str, Mapping[str, Mapping[str, Sequence[object]]]] | None = None,
+    weights: Mapping[str, Mapping[int, float]] | None = None,
 ) -> Proof:
     """Measure settings against the library's own choice.
 
     :param chosen: collective to message size to algorithm.
     :param settings: folder of the settings.
     :param forced: what one call of each algorithm sent when it was forced, where counted (:attr:`racing.Race.messages`).
+    :param weights: collective to message size to calls of an application, where one algorithm is chosen for all sizes.
     :raises BadInput: nothing was measured, or not within the limit.
     """
     asked = dict.fromkeys(chosen, f"{DEFAULT}+{TUNED}")
@@ -74,7 +76,7 @@ def prove(
     for each in (each for each in asked if each not in unusable):
         tables[each] = Times(each)
         tables[each].add(ran.session.uuid, cases[each].samples)
-    sums = {name: tables[name].as_one() for name in tables if not tuning.find(name).by_size}
+    sums = {name: tables[name].as_one((weights or {}).get(name) or None) for name in tables if not tuning.find(name).by_size}
     rows = [*compare({**tables, **sums}), *compare({name: tables[name] for name in sums})]
     labelled = tuple(replace(row, word=_word(chosen[row.collective], row.message_bytes)) for row in rows)
     evidence, installed = {}, tuned_settings.read(settings)

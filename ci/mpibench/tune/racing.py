@@ -16,7 +16,7 @@ from ..results.sessions import Case, read_report
 from . import measuring
 from .elimination import MOST_ROUNDS, Survivors, eliminate, is_decided
 from .state import Round, TuneState
-from .times import ALL_SIZES, Times
+from .times import ALL_SIZES, Times, Usage
 
 #: Repeats of a round: the fewest whose spread says something.
 REPEATS = 4
@@ -38,6 +38,7 @@ class Race:
     :param survivors: what is still to be measured; by :data:`ALL_SIZES` where one algorithm is chosen for all.
     :param messages: collective to algorithm to message size to what one call sends (:mod:`.algorithms.counts`).
     :param unusable: collective to why the last case of it was not used.
+    :param usage: of an application, for what one algorithm is chosen for.
     """
 
     tuning: Tuning
@@ -46,11 +47,16 @@ class Race:
     survivors: dict[str, Survivors] = field(default_factory=dict)
     messages: dict[str, dict[str, Mapping[str, Sequence[object]]]] = field(default_factory=dict)
     unusable: dict[str, str] = field(default_factory=dict)
+    usage: Usage | None = None
+
+    def weights(self, collective: str) -> dict[int, float]:
+        """Measured sizes to an application's calls; empty where one size counts as the paper has it."""
+        return self.usage.weights(collective, self.times[collective].sizes) if self.usage else {}
 
     def table(self, collective: str) -> Times:
         """Times by size, or of all sizes together where one algorithm is chosen for them."""
         found = self.times[collective]
-        return found if self.tuning.find(collective).by_size else found.as_one()
+        return found if self.tuning.find(collective).by_size else found.as_one(self.weights(collective) or None)
 
     def take(self, session: str, cases: Mapping[str, Case], asked: Iterable[str]) -> None:
         """Add a round, and leave out what is clearly slower.
@@ -116,12 +122,12 @@ def _wishes(survivors: Survivors, words: Sequence[str]) -> list[Wish]:
     return found
 
 
-def resume(tuning: Tuning, state: TuneState, folder: Path) -> Race:
+def resume(tuning: Tuning, state: TuneState, folder: Path, usage: Usage | None = None) -> Race:
     """The race as far as its rounds went.
 
     :raises BadInput: a report is gone or damaged.
     """
-    race = Race(tuning, state)
+    race = Race(tuning, state, usage=usage)
     for each in state.rounds:
         session = read_report(folder / each.report)
         race.take(session.uuid, measuring.cases_of(session, tuple(each.asked)), each.asked)

