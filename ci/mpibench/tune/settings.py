@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -19,7 +20,7 @@ from reframe_tests.harness.tuning.model import FOLDER, AlgorithmRule, Tuning, Wa
 from .choosing import Compared
 from .proof import Proof
 
-MODULEFILE, TABLE = "modulefile.lua", "before_after.csv"
+MODULEFILE, ENVIRONMENT, TABLE = "modulefile.lua", "environment.bash", "before_after.csv"
 
 
 def make(
@@ -53,7 +54,11 @@ def install(found: TunedSettings, texts: Mapping[str, str], folder: Path, rows: 
 
     :raises BadInput: it cannot be written.
     """
-    more = {MODULEFILE: write_modulefile(found), **({TABLE: write_table(rows)} if rows else {})}
+    more = {
+        MODULEFILE: write_modulefile(found),
+        ENVIRONMENT: write_environment(found),
+        **({TABLE: write_table(rows)} if rows else {}),
+    }
     found.write(folder, {**texts, **more})
 
 
@@ -71,6 +76,20 @@ def write_modulefile(found: TunedSettings) -> str:
             f"setenv({_lua(name)}, folder .. {_lua(after)})" if sign and not before else f"setenv({_lua(name)}, {_lua(value)})"
         )
     return "\n".join(lines) + "\n"
+
+
+def write_environment(found: TunedSettings) -> str:
+    """The same to be read by a job script in bash (``. environment.bash``), wherever the folder lies."""
+    lines = [
+        "# Collectives of " + found.place.text + ", as mpibench measured them; do not edit.",
+        'tuned_folder=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)',
+    ]
+    for name, value in found.env.items():
+        before, sign, after = value.partition(FOLDER)
+        lines.append(
+            f"export {name}=" + (f'"$tuned_folder"{shlex.quote(after)}' if sign and not before else shlex.quote(value))
+        )
+    return "\n".join([*lines, "unset tuned_folder"]) + "\n"
 
 
 def _lua(text: str) -> str:
