@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,10 @@ def tune(
     check: Annotated[bool, typer.Option("--check", help="Prove installed settings again, also after an upgrade.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Forget what was measured before.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the first job scripts and measure nothing.")] = False,
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="An application's MPI profile: its collectives, most time first; its sizes weigh single choices."),
+    ] = None,
     chart: Annotated[
         Path | None,
         typer.Option(help="Measure nothing: write a page with charts of all stacks that were tuned under this condition."),
@@ -45,28 +50,39 @@ def tune(
     Exit status: 0 better settings are installed, or hold; 1 --check: they no longer hold; 2 bad input; 3 nothing is better than
     the library's own choice.
     """
-    from mpibench.night import supervision
+    from mpibench.night import preconditions, supervision
     from mpibench.plan.budget import Budget
-    from mpibench.tune import answer, charts, tuning
+    from mpibench.profiles import record, registry
+    from mpibench.tune import answer, charts, times, tuning
     from reframe_tests.harness.sites.tuned_settings import Place
 
     name, _, partition = system.partition(":")
     found_stack, controls = tuning.find_stack(stack)
     place = Place(name, stack, fabric, nodes, ppn, pinning)
+    tuning.check_place(place, partition)
     wanted = _parse(collective or [], [control.collective for control in controls.controls])
+    usage = None
+    if profile:
+        read = registry.read(profile, record.Given(place.ranks), exact=False)
+        usage = times.Usage.of(read, str(profile), place.ranks)
+        wanted = of_application(wanted, usage.shares, str(profile))
     bound = Budget.parse(budget)
     minutes = bound.amount if bound.unit == "min" else 60 * bound.amount / nodes
-    request = tuning.TuneRequest(place, partition, tuple(wanted), wanted, 60 * minutes, level, restart, tuple(context.args))
+    request = tuning.TuneRequest(
+        place, partition, tuple(wanted), wanted, 60 * minutes, level, restart, tuple(context.args), usage=usage
+    )
 
     def say(line: str) -> None:
         typer.echo(one_line(line))
 
     try:
-        with supervision.heeded():
-            if chart:
-                charts.write(chart, place, tuple(wanted))
-                say(f"chart: {chart}")
-                raise typer.Exit
+        if chart:
+            charts.write(chart, place, tuple(wanted))
+            say(f"chart: {chart}")
+            raise typer.Exit
+        one = preconditions.only_one(request.folder.parent, "mpibench tune", f".{place.name}.lock", f"on {place.text}")
+        with supervision.heeded(), one as lock:
+            request = replace(request, held=(lock,))
             if dry_run:
                 tuning.write_jobs(request, found_stack, controls, say)
                 raise typer.Exit
@@ -101,6 +117,19 @@ def _parse(given: list[str], known: list[str]) -> dict[str, tuple[str, ...]]:
             raise BadInput(f"--collective {name} comes twice.")
         found[name] = tuple(word for word in words.split(",") if word)
     return found or dict.fromkeys(known, ())
+
+
+def of_application(
+    wanted: Mapping[str, tuple[str, ...]], shares: Mapping[str, float], source: str
+) -> dict[str, tuple[str, ...]]:
+    """Of some collectives those that an application calls, most time first.
+
+    :raises BadInput: it calls none of them.
+    """
+    found = {name: wanted[name] for name in shares if name in wanted}
+    if not found:
+        raise BadInput(f"{source} has none of the collectives that are to be tuned: {', '.join(wanted)}.")
+    return found
 
 
 def register(app: typer.Typer) -> None:

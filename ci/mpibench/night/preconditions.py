@@ -15,15 +15,18 @@ from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 
 @contextlib.contextmanager
-def only_one(results: Path, program: str = "ci/nightly") -> Iterator[int]:
+def only_one(
+    results: Path, program: str = "ci/nightly", name: str = ".nightly.lock", what: str = "in this checkout"
+) -> Iterator[int]:
     """Hold the lock of what measures in a checkout; descriptor of its file.
 
     :param program: who holds it, for those who find it held.
+    :param name: of the file, where it is for a part of the results only; ``what``: that part, for a sentence.
     :raises BadInput: another one holds it, or nothing can be written there.
     """
-    path = results / ".nightly.lock"
+    path = results / name
     try:
-        results.mkdir(exist_ok=True)
+        results.mkdir(parents=True, exist_ok=True)
         lock = path.open("a+")
     except OSError as error:
         raise BadInput(f"cannot write {path} ({error.strerror}): make {results} writable.") from None
@@ -32,9 +35,7 @@ def only_one(results: Path, program: str = "ci/nightly") -> Iterator[int]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.seek(0)
-            raise BadInput(
-                f"another {lock.read().strip() or program} is at work in this checkout: wait for it, or end it."
-            ) from None
+            raise BadInput(f"another {lock.read().strip() or program} is at work {what}: wait for it, or end it.") from None
         lock.truncate(0)
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         lock.write(f"{program} (process {os.getpid()} on {os.uname().nodename} since {since})\n")

@@ -17,10 +17,11 @@ MOST_IN_MPI = 1.02
 LARGEST = 512 << 20
 
 
-def read(path: Path, given: Given | None = None) -> Profile:
+def read(path: Path, given: Given | None = None, *, exact: bool = True) -> Profile:
     """Read a profile of any known form.
 
     :param given: what the user says where the profile does not.
+    :param exact: a profile that says other ranks than the ones given is refused.
     :raises BadInput: no such file, no known form, or a damaged one; ranks other than the ones given.
     """
     given = given or Given()
@@ -37,7 +38,7 @@ def read(path: Path, given: Given | None = None) -> Profile:
     if "\0" in text or "\ufffd" in text:
         raise BadInput(f"{path} ({reader.FORM}) holds bytes that are no text: it is damaged; get the profile again.")
     profile = check(reader.read(text, str(path), given), str(path))
-    if given.ranks is not None and given.ranks != profile.ranks:
+    if exact and given.ranks is not None and given.ranks != profile.ranks:
         raise BadInput(f"{path} is a profile of {profile.ranks} ranks, and --ranks says {given.ranks}.")
     if given.wall_s is not None and profile.wall_s is None:
         profile = replace(profile, wall_s=given.wall_s * profile.ranks)

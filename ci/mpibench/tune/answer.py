@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings
 from reframe_tests.harness.tuning.model import DEFAULT, NOT_PROVEN, Tuning
 
 from ..results.quantity_text import size_text
@@ -63,6 +63,11 @@ def of_tuning(result: Tuned, place: Place, tuning: Tuning) -> Iterator[str]:
             yield f"  {collective} {word} is left out: {why}"
     for collective, why in result.race.unusable.items():
         yield f"  {collective}: not measured: {why}"
+    if usage := result.race.usage:
+        for name, times in result.race.times.items():
+            if not result.race.tuning.find(name).by_size:
+                share = f"{100 * usage.covered(name, times.sizes):.0f} % of its calls of known size are of sizes measured"
+                yield f"{name}: weighted by {usage.source}, {share}{'' if result.race.weights(name) else ': not weighted'}"
     left = [name for name in result.race.times if name not in result.chosen]
     if left:
         yield f"the library's own choice stays, nothing was better by more than noise: {', '.join(left)}"
@@ -81,10 +86,18 @@ def of_tuning(result: Tuned, place: Place, tuning: Tuning) -> Iterator[str]:
             sizes = f"{rule.first} to {rule.last} bytes" if rule.last else "all sizes"
             yield f"  {rule.collective}, {sizes}, {place.ranks} ranks: {rule.word}"
         yield f"installed: {place.folder}"
+        if gone := _collectives(result.before) - {rule.collective for rule in result.rules}:
+            yield f"replaced: settings of {', '.join(sorted(gone))} were there, and are not tuned or no better this time"
         if tuning.note:
             yield f"note: {tuning.note}"
     else:
-        yield f"nothing is better than the library's own choice ({DEFAULT}); no settings are installed"
+        yield f"nothing is better than the library's own choice ({DEFAULT}); nothing is installed"
+        if result.before:
+            yield f"left as they are: settings of {result.before.made} in {place.folder}; --check proves them again"
+
+
+def _collectives(settings: TunedSettings | None) -> set[str]:
+    return {rule.collective for rule in settings.rules} if settings else set()
 
 
 def of_check(checked: Checked, place: Place) -> Iterable[str]:

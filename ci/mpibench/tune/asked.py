@@ -29,28 +29,34 @@ class Listed:
     source: str
 
 
-def ask(stack: Stack, tuning: Tuning, collectives: Sequence[str]) -> dict[str, Listed]:
+def ask(stack: Stack, tuning: Tuning, collectives: Sequence[str], *, spread: bool = False) -> dict[str, Listed]:
     """The algorithms of some collectives.
 
+    :param spread: there are several nodes with several ranks on each, so that algorithms of two levels have a meaning.
     :raises BadInput: a collective has no control.
     """
     texts: dict[tuple[str, ...], str] = {}
     found = {}
     for name in collectives:
         control = tuning.find(name)
-        listed = _ask(stack, tuning.listing, control, texts) if tuning.listing else ()
+        listed = _ask(stack, tuning.listing, control.variable, control.algorithms, texts) if tuning.listing else ()
         program = Path(tuning.listing.program[0]).name if tuning.listing else ""
         source = f"{program} of {stack.name}" if listed else tuning.source
-        found[name] = Listed(control, listed or control.algorithms, source)
+        levels = control.levels if spread else None
+        more = _ask(stack, levels.listing, levels.variable, levels.algorithms, texts) if levels else ()
+        further = tuple(Algorithm(f"{levels.prefix}{each.word}") for each in more) if levels else ()
+        found[name] = Listed(control, (*(listed or control.algorithms), *further), source)
     return found
 
 
-def _ask(stack: Stack, listing: Listing, control: Control, texts: dict[tuple[str, ...], str]) -> tuple[Algorithm, ...]:
-    variable = control.variable.removeprefix(listing.prefix)
+def _ask(
+    stack: Stack, listing: Listing, variable: str, known: Sequence[Algorithm], texts: dict[tuple[str, ...], str]
+) -> tuple[Algorithm, ...]:
+    variable = variable.removeprefix(listing.prefix)
     words = tuple(word.replace("{variable}", variable) for word in listing.program)
     if words not in texts:
         texts[words] = _run(stack, words)
-    return parse(texts[words], listing, variable, {each.word: each for each in control.algorithms})
+    return parse(texts[words], listing, variable, {each.word: each for each in known})
 
 
 def parse(text: str, listing: Listing, variable: str, known: Mapping[str, Algorithm]) -> tuple[Algorithm, ...]:

@@ -44,6 +44,7 @@ class Order:
     :param tuned_files: folder of the settings that the word ``tuned`` stands for.
     :param show: whether a further launch of each algorithm shows that it is taken.
     :param options: further ones for ReFrame.
+    :param held: descriptors of locks that last as long as ReFrame does.
     """
 
     place: Place
@@ -55,6 +56,7 @@ class Order:
     tuned_files: str = ""
     show: bool = True
     options: tuple[str, ...] = ()
+    held: tuple[int, ...] = ()
 
     def words(self, report: Path, *, dry: bool = False) -> list[str]:
         """ReFrame's command line."""
@@ -106,7 +108,7 @@ def run(order: Order, folder: Path, name: str, limit_s: float, show: Callable[[s
     started = time.monotonic()
     late = False
     try:
-        _start(order.words(report), log, limit_s, show)
+        _start(order.words(report), log, limit_s, show, order.held)
     except supervision.OutOfTime:
         late = True
         if not report.exists():
@@ -135,14 +137,14 @@ def dry_run(order: Order, folder: Path) -> tuple[Path, list[Path]]:
     return log, scripts
 
 
-def _start(words: Sequence[str], log: Path, limit_s: float, show: Callable[[str], bool]) -> int:
+def _start(words: Sequence[str], log: Path, limit_s: float, show: Callable[[str], bool], held: Sequence[int] = ()) -> int:
     environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes"}
     for variable in (session_folder.VARIABLE, "RFM_REPORT_JUNIT"):
         environ.pop(variable, None)
     environ.setdefault("RFM_CONFIG_FILES", str(ROOT / "site_configs" / "settings.py"))
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        return supervision.run(words, log, show, environ, cwd=ROOT, limit_s=limit_s)
+        return supervision.run(words, log, show, environ, held, cwd=ROOT, limit_s=limit_s)
     except OSError as error:
         raise BadInput(f"ReFrame could not be started ({error.strerror}); run ci/setup.") from None
 

@@ -16,7 +16,7 @@ from ..results.sessions import Case, read_report
 from . import measuring
 from .elimination import MOST_ROUNDS, Survivors, eliminate, is_decided
 from .state import Round, TuneState
-from .times import ALL_SIZES, Times
+from .times import ALL_SIZES, Times, Usage
 
 #: Repeats of a round: the fewest whose spread says something.
 REPEATS = 4
@@ -38,6 +38,7 @@ class Race:
     :param survivors: what is still to be measured; by :data:`ALL_SIZES` where one algorithm is chosen for all.
     :param messages: collective to algorithm to message size to what one call sends (:mod:`.algorithms.counts`).
     :param unusable: collective to why the last case of it was not used.
+    :param usage: of an application, for what one algorithm is chosen for.
     """
 
     tuning: Tuning
@@ -46,11 +47,16 @@ class Race:
     survivors: dict[str, Survivors] = field(default_factory=dict)
     messages: dict[str, dict[str, Mapping[str, Sequence[object]]]] = field(default_factory=dict)
     unusable: dict[str, str] = field(default_factory=dict)
+    usage: Usage | None = None
+
+    def weights(self, collective: str) -> dict[int, float]:
+        """Measured sizes to an application's calls; empty where one size counts as the paper has it."""
+        return self.usage.weights(collective, self.times[collective].sizes) if self.usage else {}
 
     def table(self, collective: str) -> Times:
         """Times by size, or of all sizes together where one algorithm is chosen for them."""
         found = self.times[collective]
-        return found if self.tuning.find(collective).by_size else found.as_one()
+        return found if self.tuning.find(collective).by_size else found.as_one(self.weights(collective) or None)
 
     def take(self, session: str, cases: Mapping[str, Case], asked: Iterable[str]) -> None:
         """Add a round, and leave out what is clearly slower.
@@ -116,12 +122,12 @@ def _wishes(survivors: Survivors, words: Sequence[str]) -> list[Wish]:
     return found
 
 
-def resume(tuning: Tuning, state: TuneState, folder: Path) -> Race:
+def resume(tuning: Tuning, state: TuneState, folder: Path, usage: Usage | None = None) -> Race:
     """The race as far as its rounds went.
 
     :raises BadInput: a report is gone or damaged.
     """
-    race = Race(tuning, state)
+    race = Race(tuning, state, usage=usage)
     for each in state.rounds:
         session = read_report(folder / each.report)
         race.take(session.uuid, measuring.cases_of(session, tuple(each.asked)), each.asked)
@@ -154,20 +160,26 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
         except supervision.OutOfTime:
             say(f"round {session} was not done when the budget was used up, and is not used")
             break
-        if ran.late:
-            say(f"round {session} was not done when the budget was used up; what was done is used")
         cases = measuring.cases_of(ran.session, tuple(asked))
-        if all(measuring.why_unusable(cases.get(name)) for name in asked) and session == 1:
+        unusable = {name: why for name in asked if (why := measuring.why_unusable(cases.get(name)))}
+        if ran.late:
+            # What was ended with it is not a try of its own: a tuning that goes on measures it.
+            asked = {name: words for name, words in asked.items() if name not in unusable}
+            if not asked:
+                say(f"round {session} was not done when the budget was used up, and is not used")
+                break
+            say(f"round {session} was not done when the budget was used up; of it is used: {', '.join(asked)}")
+        elif len(unusable) == len(asked) and session == 1:
             name = next(iter(asked))
-            raise BadInput(
-                f"nothing of the first round can be used: {name}: {measuring.why_unusable(cases.get(name)).rstrip('.')}."
-            )
+            raise BadInput(f"nothing of the first round can be used: {name}: {unusable[name].rstrip('.')}.")
         race.state.rounds.append(Round(f"round_{session}.json", asked, ran.seconds, LAUNCH_S[number]))
         race.take(ran.session.uuid, cases, asked)
         race.state.write(folder)
         for collective in asked:
-            if why := race.unusable.get(collective):
-                say(f"{collective}: not used: {why}")
+            if said := race.unusable.get(collective):
+                say(f"{collective}: not used: {said}")
+        if ran.late:
+            break
     if unmeasured := [name for name in race.open() if not race.rounds_of(name)]:
         say(f"not measured within the budget: {', '.join(unmeasured)}")
     return race

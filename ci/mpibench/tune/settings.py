@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -19,7 +20,7 @@ from reframe_tests.harness.tuning.model import FOLDER, AlgorithmRule, Tuning, Wa
 from .choosing import Compared
 from .proof import Proof
 
-MODULEFILE, TABLE = "modulefile.lua", "before_after.csv"
+MODULEFILE, ENVIRONMENT, TABLE = "modulefile.lua", "environment.bash", "before_after.csv"
 
 
 def make(
@@ -29,7 +30,8 @@ def make(
 
     :raises BadInput: the library cannot follow the rules.
     """
-    wanted = Wanted(tuple(rules), place.ranks, stack.version_tuple, stack.library, place.name.removesuffix(f"_{place.pinning}"))
+    name = place.name.removesuffix(f"_{place.pinning}")
+    wanted = Wanted(tuple(rules), place.ranks, stack.version_tuple, stack.library, name, place.nodes)
     files = model.write(tuning, wanted)
     found = TunedSettings(
         place=place,
@@ -52,7 +54,11 @@ def install(found: TunedSettings, texts: Mapping[str, str], folder: Path, rows: 
 
     :raises BadInput: it cannot be written.
     """
-    more = {MODULEFILE: write_modulefile(found), **({TABLE: write_table(rows)} if rows else {})}
+    more = {
+        MODULEFILE: write_modulefile(found),
+        ENVIRONMENT: write_environment(found),
+        **({TABLE: write_table(rows)} if rows else {}),
+    }
     found.write(folder, {**texts, **more})
 
 
@@ -70,6 +76,20 @@ def write_modulefile(found: TunedSettings) -> str:
             f"setenv({_lua(name)}, folder .. {_lua(after)})" if sign and not before else f"setenv({_lua(name)}, {_lua(value)})"
         )
     return "\n".join(lines) + "\n"
+
+
+def write_environment(found: TunedSettings) -> str:
+    """The same to be read by a job script in bash (``. environment.bash``), wherever the folder lies."""
+    lines = [
+        "# Collectives of " + found.place.text + ", as mpibench measured them; do not edit.",
+        'tuned_folder=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)',
+    ]
+    for name, value in found.env.items():
+        before, sign, after = value.partition(FOLDER)
+        lines.append(
+            f"export {name}=" + (f'"$tuned_folder"{shlex.quote(after)}' if sign and not before else shlex.quote(value))
+        )
+    return "\n".join([*lines, "unset tuned_folder"]) + "\n"
 
 
 def _lua(text: str) -> str:
@@ -100,11 +120,21 @@ def write_table(rows: Iterable[Compared]) -> str:
     return text.getvalue()
 
 
-def as_proof(found: Proof) -> dict[str, Any]:
-    """What the record keeps of a measurement of default against tuned."""
+def as_proof(found: Proof, weights: Mapping[str, Mapping[int, float]] | None = None) -> dict[str, Any]:
+    """What the record keeps of a measurement of default against tuned.
+
+    :param weights: as :func:`proof.prove` was given them.
+    """
+    weighted = {name: {str(size): calls for size, calls in each.items()} for name, each in (weights or {}).items() if each}
     rows = [
         {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in asdict(row).items()}
         for row in found.rows
     ]
     shared = {"oversubscribed": found.oversubscribed} if found.oversubscribed else {}
-    return {"session": found.session, "evidence": dict(found.evidence), **shared, "rows": rows}
+    return {
+        "session": found.session,
+        "evidence": dict(found.evidence),
+        **shared,
+        **({"weights": weighted} if weighted else {}),
+        "rows": rows,
+    }

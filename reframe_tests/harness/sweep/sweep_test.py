@@ -116,7 +116,9 @@ class AlgorithmTest(MaintenanceTest):
         directory, end, executions = Path(self.stagedir), self._job_end(), self._executions
         tuning = tuned_settings.tuning_of(where.stack)
         fallback = tuning.fallback.replace("{collective}", self.collective.upper())
-        said = outcomes.Refusals(tuning.ignored, fallback)
+        naming = tuning.naming.replace("{collective}", self.collective.lower())
+        levels = tuning.find(self.collective).levels
+        said = outcomes.Sayings(tuning.ignored, fallback, naming if levels else "", levels.prefix if levels else "")
         swept = outcomes.evaluate(where, self._check, self._variants, executions, self.limit_s, directory, end, said)
         self.condition = {**self.condition, "collective": self.collective, "algorithms": dict(swept.algorithms)}
         self._measured = swept.measured

@@ -101,7 +101,7 @@ def list_wishes(tuning: Tuning, collective: str, asked: str) -> list[Wish]:
     wishes = Wish.parse(asked)
     # Of numbers the record may know fewer than the library, whose list `mpibench tune` asks for.
     words = [wish.word for wish in wishes if wish.word != TUNED and not wish.word.isdecimal()]
-    check_words(control, words, control.algorithms, tuning.source)
+    check_words(control, words, control.known, tuning.source)
     return wishes if any(wish.word == DEFAULT for wish in wishes) else [Wish(DEFAULT), *wishes]
 
 

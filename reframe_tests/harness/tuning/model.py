@@ -8,7 +8,7 @@ tests print: bytes of one rank's block; of reductions and Bcast, of the whole ve
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ..vocabulary import BadInput
@@ -17,9 +17,10 @@ from ..vocabulary import BadInput
 DEFAULT = "default"
 #: Stands in a variable's value for the folder the files are in.
 FOLDER = "{folder}"
-#: How it is shown that a control took effect: the library ends the program rather than take another algorithm; it sent other
-#: messages than by default; its times differ by more than noise, in launches that differ by nothing else.
-STRICT, COUNTED, TIMED, NOT_PROVEN = "strict", "messages", "timing", "not proven"
+#: How it is shown that a control took effect: the library ends the program rather than take another algorithm; it names the
+#: one it takes; it sent other messages than by default; its times differ by more than noise, in launches that differ by nothing
+#: else.
+STRICT, NAMED, COUNTED, TIMED, NOT_PROVEN = "strict", "named", "messages", "timing", "not proven"
 
 
 @dataclass(frozen=True)
@@ -35,37 +36,12 @@ class Algorithm:
 
 
 @dataclass(frozen=True)
-class Control:
-    """What sets the algorithm of one collective.
-
-    :param collective: as the tests name it (``Allreduce``).
-    :param variable: environment variable that takes one algorithm for all sizes and communicators.
-    :param algorithms: those known without asking the library; the library's own list comes first.
-    :param by_size: its files can choose by message size; else one algorithm is chosen for all sizes.
-    :param whole: its files count the bytes of all ranks' blocks together.
-    :param env: variables it needs beside.
-    :param number: of the collective in the library's files.
-    """
-
-    collective: str
-    variable: str
-    algorithms: tuple[Algorithm, ...]
-    by_size: bool = True
-    whole: bool = False
-    env: Mapping[str, str] = field(default_factory=dict)
-    number: int = -1
-
-
-@dataclass(frozen=True)
 class Listing:
     """A program of the library that lists algorithms.
 
     :param program: it and its arguments; the first word is a path below the prefix.
     :param pattern: regular expression for one control, ``{variable}`` standing for it. With the group ``last`` algorithms are
         the numbers from 1 to it; with ``word`` (and ``title``) each match is one.
-    :param proving: variables with which it ends rather than take another algorithm, but which change other calls as well, so
-        that nothing is timed with them: each algorithm is called once. ``fallback``: regular expression of what it then says,
-        ``{collective}`` standing for the name in capitals.
     :param ignored: words that are none.
     :param part: regular expression whose first group is the control's part; empty: the pattern itself names the control.
     :param prefix: beginning of the control's variable that the program leaves out.
@@ -76,6 +52,54 @@ class Listing:
     ignored: tuple[str, ...] = ()
     part: str = ""
     prefix: str = ""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Algorithms of two levels, within nodes and between them: of a further component, under a variable of its own.
+
+    :param prefix: beginning of their words; what follows is the variable's value.
+    :param listing: how the library lists them; what it does not list is not there.
+    """
+
+    prefix: str
+    variable: str
+    algorithms: tuple[Algorithm, ...]
+    listing: Listing
+
+
+@dataclass(frozen=True)
+class Control:
+    """What sets the algorithm of one collective.
+
+    :param collective: as the tests name it (``Allreduce``).
+    :param variable: environment variable that takes one algorithm for all sizes and communicators.
+    :param algorithms: those known without asking the library; the library's own list comes first.
+    :param by_size: its files can choose by message size; else one algorithm is chosen for all sizes.
+    :param whole: its files count the bytes of all ranks' blocks together.
+    :param env: variables it needs beside.
+    :param number: of the collective in the library's files.
+    :param levels: further algorithms, for several nodes with several ranks on each.
+    """
+
+    collective: str
+    variable: str
+    algorithms: tuple[Algorithm, ...]
+    by_size: bool = True
+    whole: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    number: int = -1
+    levels: Levels | None = None
+
+    @property
+    def known(self) -> tuple[Algorithm, ...]:
+        """All algorithms that are known without asking the library."""
+        more = self.levels.algorithms if self.levels else ()
+        return (*self.algorithms, *(Algorithm(f"{self.levels.prefix}{each.word}") for each in more if self.levels))
+
+    def is_of_levels(self, word: str) -> bool:
+        """Whether an algorithm is one of two levels."""
+        return self.levels is not None and word.startswith(self.levels.prefix)
 
 
 @dataclass(frozen=True)
@@ -109,7 +133,7 @@ class TunedFiles:
 class Wanted:
     """Rules to be written for a library.
 
-    :param ranks: of the communicators they are for.
+    :param ranks: of the communicators they are for; ``nodes``: that these are on.
     :param library: path of libmpi, of which some formats need the library's own tree.
     :param name: beginning of a file's name that says the condition (``shm_nn_1_np_4_ppn_4``).
     """
@@ -119,6 +143,7 @@ class Wanted:
     version: tuple[int, ...] = ()
     library: str = ""
     name: str = "mpi"
+    nodes: int = 1
 
 
 @dataclass(frozen=True)
@@ -134,6 +159,8 @@ class Tuning:
         ``{collective}`` standing for the name in capitals.
     :param ignored: regular expression of what it prints of a value that it does not take and goes on without.
     :param counting: variables with which it counts the messages it sends; ``{NAME}`` in a value stands for what a variable was.
+    :param naming: regular expression of what it then prints of the algorithm that a call takes, of those of
+        :attr:`Control.levels`, ``{collective}`` standing for the name in small letters; its groups are ``size`` and ``word``.
     :param write: rules to what the library reads; ``read``: back, to the rules.
     :param note: what a reader of tuned settings should know.
     """
@@ -149,6 +176,7 @@ class Tuning:
     fallback: str = ""
     ignored: str = ""
     counting: Mapping[str, str] = field(default_factory=dict)
+    naming: str = ""
     note: str = ""
 
     def find(self, collective: str) -> Control:
@@ -170,6 +198,8 @@ class Tuning:
         control = self.find(collective)
         if word == DEFAULT:
             return {}
+        if control.levels and control.is_of_levels(word):
+            return {control.levels.variable: word.removeprefix(control.levels.prefix)}
         return {**self.env, **(self.strict if strict else {}), **control.env, control.variable: word}
 
 
@@ -200,7 +230,7 @@ def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
     for one, two in pairwise(ordered):
         if one.collective == two.collective and two.first <= one.last:
             raise BadInput(f"two rules of {one.collective} are for {two.first} bytes.")
-    made = tuning.write(tuning, Wanted(tuple(ordered), wanted.ranks, wanted.version, wanted.library, wanted.name))
+    made = tuning.write(tuning, replace(wanted, rules=tuple(ordered)))
     back = sorted(tuning.read(tuning, made, wanted.ranks), key=lambda rule: (rule.collective, rule.first))
     if [_said(tuning, rule) for rule in back] != [_said(tuning, rule) for rule in ordered]:
         raise BadInput(f"what was written for {wanted.name} says {back} and not {ordered}; do not use it.")

@@ -10,38 +10,71 @@ rule for 0 bytes must be there. JSON has inclusive ranges; without a rule the li
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from ..vocabulary import BadInput
+from . import han_file
 from .model import FOLDER, AlgorithmRule, TunedFiles, Tuning, Wanted
 
 NAME, JSON_NAME = "openmpi_rules.conf", "openmpi_rules.json"
 VARIABLE = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
+#: What puts coll/tuned before coll/han.
+PRIORITY = "OMPI_MCA_coll_tuned_priority"
 #: First version that reads JSON.
 JSON_SINCE = (6,)
 OWN_CHOICE = "0"
 
 
 def write(tuning: Tuning, wanted: Wanted) -> TunedFiles:
-    """The classic file, and beside it the JSON one; the library is given the one its version reads."""
+    """The classic file, and beside it the JSON one; the library is given the one its version reads.
+
+    Where coll/han has its say, its file is a further one, and coll/tuned is not put before it.
+
+    :raises BadInput: a rule has an algorithm of coll/han where that takes no part.
+    """
     if not wanted.rules:
         return TunedFiles({})
-    texts = {NAME: _write_classic(tuning, wanted), JSON_NAME: _write_json(tuning, wanted)}
-    taken, other = (JSON_NAME, NAME) if wanted.version >= JSON_SINCE else (NAME, JSON_NAME)
-    env = {**tuning.env, VARIABLE: f"{FOLDER}/{taken}"}
-    return TunedFiles(env, {taken: texts[taken]}, {other: texts[other]})
+    spread = wanted.nodes > 1 and wanted.ranks > wanted.nodes and wanted.version >= han_file.SINCE
+    own = replace(wanted, rules=tuple(rule for rule in wanted.rules if not han_file.is_of_han(rule.word)))
+    env: dict[str, str] = {}
+    files: dict[str, str] = {}
+    further: dict[str, str] = {}
+    if own.rules:
+        texts = {NAME: _write_classic(tuning, own), JSON_NAME: _write_json(tuning, own)}
+        taken, other = (JSON_NAME, NAME) if wanted.version >= JSON_SINCE else (NAME, JSON_NAME)
+        env = {**tuning.env, VARIABLE: f"{FOLDER}/{taken}"}
+        files, further = {taken: texts[taken]}, {other: texts[other]}
+    if spread:
+        env.pop(PRIORITY, None)
+        env |= {**han_file.ENV, han_file.VARIABLE: f"{FOLDER}/{han_file.NAME}"}
+        files[han_file.NAME] = han_file.write(tuning, wanted.rules, wanted.ranks)
+    elif own.rules != wanted.rules:
+        raise BadInput(
+            "coll/han of Open MPI 5 and newer takes part with several nodes and several ranks on each, and not here."
+        )
+    return TunedFiles(env, files, further)
 
 
 def read(tuning: Tuning, found: TunedFiles, ranks: int) -> tuple[AlgorithmRule, ...]:
-    """The rules for communicators of so many ranks, from either file; both must say the same.
+    """The rules for communicators of so many ranks, from all files; they must say the same.
 
-    :raises BadInput: a file is not of its form, or the two say different things.
+    :raises BadInput: a file is not of its form, or they say different things.
     """
     readers = {NAME: read_classic, JSON_NAME: read_json}
-    answers = [readers[name](tuning, text, ranks) for name, text in {**found.files, **found.further}.items()]
+    texts = {**found.files, **found.further}
+    answers = [readers[name](tuning, text, ranks) for name, text in texts.items() if name in readers]
     if any(each != answers[0] for each in answers):
         raise BadInput(f"{NAME} and {JSON_NAME} say different things.")
-    return answers[0] if answers else ()
+    own = answers[0] if answers else ()
+    if han_file.NAME not in texts:
+        return own
+    both = han_file.read(tuning, texts[han_file.NAME], ranks)
+    left_to_tuned = [replace(rule, word=han_file.BY_TUNED) for rule in own]
+    if [rule for rule in both if rule.word == han_file.BY_TUNED] != left_to_tuned:
+        raise BadInput(f"{han_file.NAME} leaves other calls to coll/tuned than its own rules are for.")
+    of_han = [rule for rule in both if rule.word != han_file.BY_TUNED]
+    return tuple(sorted([*own, *of_han], key=lambda rule: (rule.collective, rule.first)))
 
 
 def _write_classic(tuning: Tuning, wanted: Wanted) -> str:

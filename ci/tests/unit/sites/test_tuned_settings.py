@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,3 +106,73 @@ def test_a_condition_under_tuned_settings_says_so(tuning: Tuning, tmp_path: Path
     tuned = tuned_condition.apply("generic", own)
     assert "tuned" not in own.as_dict() and tuned.as_dict()["tuned"] == tuned_settings.read(place.folder).id
     assert tuned.asked_env["OMPI_MCA_coll_tuned_use_dynamic_rules"] == "1", "every rank is asked whether it had it"
+
+
+ROW = {"collective": "Allreduce", "message_bytes": 8, "word": "3", "outcome": "better", "ratio": 0.5, "low": 0.4, "high": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"env": {"LD_PRELOAD": "/tmp/x.so"}}, "LD_PRELOAD is no variable of openmpi"),
+        ({"env": {"OMPI_MCA_coll_tuned_dynamic_rules_filename": "/tmp/x"}}, "names another file than those beside it"),
+        ({"env": {"OMPI_MCA_coll_tuned_dynamic_rules_filename": "{folder}/../x"}}, "names another file than those beside it"),
+        ({"further": {"../openmpi_rules.json": "0"}}, "is no name of a file beside it"),
+        ({"proof": {"rows": [{}]}}, "a row of its proof has no collective"),
+        ({"proof": {"rows": [{**ROW, "message_bytes": "8"}]}}, "a row of its proof has no message_bytes"),
+        ({"proof": {"rows": [{**ROW, "ratio": None}]}}, "a row of its proof has no ratio"),
+        ({"proof": {"rows": 3}}, "the rows of its proof are none"),
+        ({"proof": {"weights": {"Alltoallv": {"x": 1}}}}, "the weights of its proof are none"),
+        ({"proof": {"weights": [1]}}, "the weights of its proof are none"),
+        ({"proof": {"evidence": "timing"}}, "the evidence or the weights"),
+        ({"mpi": "lam"}, "'lam' is not known here"),
+    ],
+)
+def test_an_edited_record_is_refused_in_a_sentence(
+    change: dict[str, object], sentence: str, stack: Stack, tuning: Tuning, tmp_path: Path
+) -> None:
+    folder = install(stack, tuning, tmp_path / "tuned")
+    content = json.loads((folder / NAME).read_text())
+    (folder / NAME).write_text(json.dumps({**content, "proof": {"rows": [ROW]}}))
+    assert tuned_settings.read(folder).proof["rows"] == [ROW]
+    (folder / NAME).write_text(json.dumps({**content, **change}))
+    with pytest.raises(BadInput, match=re.escape(sentence)):
+        tuned_settings.read(folder)
+
+
+def test_a_folder_that_was_copied_is_not_of_its_condition(
+    stack: Stack, tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuned_settings.site, "references_file", lambda system: tmp_path / "references.yaml")
+    mine, other = Place("generic", stack.name, "eth", 1, 1, "none"), Place("generic", stack.name, "opa", 1, 1, "none")
+    shutil.copytree(install(stack, tuning, mine.folder, mine), other.folder)
+    assert tuned_settings.find(mine, stack).place == mine
+    with pytest.raises(BadInput, match=r"holds the settings of .* generic, eth, 1 x 1, none: make those of .* opa"):
+        tuned_settings.find(other, stack)
+
+
+def test_settings_stay_where_there_is_no_room_for_new_ones(
+    stack: Stack, tuning: Tuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = install(stack, tuning, tmp_path / "tuned")
+    before = tuned_settings.read(folder)
+    write = Path.write_text
+
+    def until_full(path: Path, text: str) -> int:
+        if "tuned.json" in path.name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, text)
+
+    rules = (AlgorithmRule("Allreduce", 8, 1023, "4"),)
+    made = settings.make(before.place, stack, tuning, rules)
+    monkeypatch.setattr(Path, "write_text", until_full)
+    with pytest.raises(BadInput, match="No space left on device"):
+        settings.install(*made, folder)
+    monkeypatch.undo()
+    assert tuned_settings.read(folder) == before
+
+
+def test_a_path_with_spaces_reaches_library_and_module(stack: Stack, tuning: Tuning, tmp_path: Path) -> None:
+    folder = install(stack, tuning, tmp_path / "of all 'users' $HOME")
+    found = tuned_settings.read(folder)
+    assert found.environment(folder)["OMPI_MCA_coll_tuned_dynamic_rules_filename"] == f"{folder}/openmpi_rules.conf"

@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpibench.tune import choosing, elimination, times
-from mpibench.tune.times import ALL_SIZES, Times
+from mpibench.profiles.record import Calls, Profile
+from mpibench.tune import choosing, elimination, racing, times
+from mpibench.tune.state import TuneState
+from mpibench.tune.times import ALL_SIZES, Times, Usage
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule
+from reframe_tests.harness.vocabulary import BadInput
 
 SIZES = (8, 32, 128, 512)
 
@@ -35,6 +40,56 @@ def test_timings_are_normalised_as_in_the_paper() -> None:
 
 def test_weights_of_an_application_take_the_place_of_the_normalisation() -> None:
     assert times.normalise({8: 2.0, 1024: 30.0}, {8: 100.0}) == 200.0
+
+
+def profile(*calls: Calls, ranks: int = 4) -> Profile:
+    return Profile("CSV table", ranks, calls)
+
+
+def test_an_application_says_what_is_used_most_and_which_sizes() -> None:
+    """Calls between two measured sizes count for both, those beyond for none, those of other communicators not at all."""
+    calls = (
+        Calls("Allreduce", 8, 1000, 1.0),
+        Calls("Alltoallv", 64, 30, 5.0, 4),
+        Calls("Alltoallv", 80, 10, 2.0, 4),
+        Calls("Alltoallv", 4096, 60, 2.0, 4),
+        Calls("Bcast", 8, 99, 99.0, 2),
+        Calls("Send", 8, 99, 99.0),
+    )
+    usage = Usage.of(profile(*calls), "app.csv", 4)
+    assert usage.shares == pytest.approx({"Alltoallv": 0.9, "Allreduce": 0.1}) and next(iter(usage.shares)) == "Alltoallv"
+    assert usage.weights("Alltoallv", SIZES) == pytest.approx({32: 30 * 2 / 3 + 10 * 0.5, 128: 30 / 3 + 10 * 0.5})
+    assert usage.covered("Alltoallv", SIZES) == pytest.approx(0.4)
+    assert usage.weights("Gather", SIZES) == {} and usage.covered("Gather", SIZES) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("calls", "sentence"),
+    [
+        ((Calls("Allreduce", None, 5, 1.0),), "has no sizes of its collectives"),
+        ((Calls("Allreduce", 8, 5, 1.0, 2),), "has no collective in a communicator of 4 ranks"),
+        ((Calls("Send", 8, 5, 1.0),), "has no collective in a communicator of 4 ranks"),
+    ],
+)
+def test_a_profile_that_weighs_nothing_is_refused(calls: tuple[Calls, ...], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        Usage.of(profile(*calls), "app.csv", 4)
+
+
+def test_the_sizes_of_an_application_decide_a_single_choice() -> None:
+    """The paper's case the other way round: an application that only sends large messages gets what is fast there."""
+    tuning = registry.find("intelmpi").tuning
+    assert tuning is not None
+    rng = np.random.default_rng(3)
+    found = Times("Alltoallv")
+    for size, medians in zip(SIZES, ((1.0, 2.0), (1.0, 2.0), (4.0, 3.6), (16.0, 12.0)), strict=True):
+        for word, median in zip((DEFAULT, "2"), medians, strict=True):
+            values = {("s", at): float(median * np.exp(rng.normal(0, 0.01))) for at in range(8)}
+            found.values.setdefault(size, {})[word] = values
+    whole = racing.Race(tuning, TuneState(Place("generic", "x", "shm", 1, 4, "none"), "x", {}), {"Alltoallv": found})
+    assert choosing.choose(choosing.compare({"Alltoallv": whole.table("Alltoallv")})) == {}
+    whole.usage = Usage.of(profile(Calls("Alltoallv", 512, 100, 1.0)), "app.csv", 4)
+    assert choosing.choose(choosing.compare({"Alltoallv": whole.table("Alltoallv")})) == {"Alltoallv": {ALL_SIZES: "2"}}
 
 
 def test_small_messages_decide_a_single_choice() -> None:

