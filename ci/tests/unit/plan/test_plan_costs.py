@@ -178,8 +178,9 @@ def test_what_was_skipped_was_tried_and_costs_nothing_known(tmp_path: Path) -> N
     assert nights.skipped(3) == {mine} and not nights.skipped(2), "after K nights it is tried again"
 
 
-def entry(uuid: str, took: float | None, end: float | None, nodes: str, result: str = "pass") -> Any:
-    return SimpleNamespace(uuid=uuid, nodelist=nodes, result=result, entry={"time_run": took, "job_completion_time_unix": end})
+def entry(uuid: str, took: float | None, end: float | None, nodes: str, result: str = "pass", started: str = "") -> Any:
+    known = {"time_run": took, "job_completion_time_unix": end, "job_started": started}
+    return SimpleNamespace(uuid=uuid, nodelist=nodes, result=result, entry=known)
 
 
 def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session() -> None:
@@ -197,3 +198,19 @@ def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session() -> None:
         ]
     )
     assert job_times.seconds(session) == {"a": 10.0, "b": 20.0, "c": 5.0, "d": 30.0, "e": 7.0}
+
+
+@pytest.mark.parametrize(
+    ("started", "wanted"),
+    [
+        ("1970-01-01T01:01:40Z", 20.0),
+        ("1970-01-01T00:01:00Z", 3610.0),  # a clock that is behind: before the job was submitted
+        ("1970-01-01T01:02:01Z", 3610.0),  # and one that is ahead: after the end
+        ("", 3610.0),
+        ("today", 3610.0),
+    ],
+)
+def test_what_a_job_waited_in_the_queue_is_no_cost(started: str, wanted: float) -> None:
+    """An hour, and then it ran for 20 s."""
+    session: Any = SimpleNamespace(cases=[entry("a", 3610.0, 3720.0, "n1,n2", started=started)])
+    assert job_times.seconds(session) == {"a": wanted}
