@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from reframe_tests.harness.job import condition
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.fabric import Fabric
+from reframe_tests.harness.schedulers import spool
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.named_tests import arguments
 from reframe_tests.harness.suites import catalogue
@@ -30,6 +31,8 @@ from .past import PastNights
 
 #: Seconds of a job beside its launches, of a launch beside its benchmarks, and of a message.
 JOB_S, START_S, LATENCY_S = 3.0, 1.5, 20e-6
+#: Seconds of a case beside its launches where it shares an allocation: no job of its own has to begin and end.
+SHARED_S = 0.5
 #: Seconds of a message between ranks that share cores: four on two cores of the mini-cluster took 1 ms and not 30 us.
 OVERSUBSCRIBED_LATENCY_S = 1e-3
 #: Bytes per second where the site states no rate: of a network, and inside a node.
@@ -188,7 +191,7 @@ class Costs:
         took = [_launch_seconds(plan, nodes * ppn, nodes, self.level, limits, rates) for plan in group.plans]
         timed = [one for one in took if one is not None]
         # The check of received data comes first, once.
-        seconds = JOB_S + START_S + self.repeats * sum(timed)
+        seconds = (SHARED_S if spool.EXTRA in extras else JOB_S) + START_S + self.repeats * sum(timed)
         return Estimate(seconds, 1 + self.repeats * len(timed))
 
     @cached_property

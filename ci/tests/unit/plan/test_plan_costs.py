@@ -63,6 +63,13 @@ def test_ranks_that_share_cores_cost_more() -> None:
     assert shared.estimate(case()) == known().estimate(case()), "two ranks have a core each"
 
 
+def test_a_case_that_shares_an_allocation_has_no_job_to_wait_for() -> None:
+    sharing = {**PARTITIONS["compute"], "extras": {**PARTITIONS["compute"]["extras"], "share_allocations": {}}}
+    shared = Costs(Machine({"compute": sharing}, {"compute": NODE}), PastNights(), "nightly", 3)
+    less = known().estimate(case()).seconds - shared.estimate(case()).seconds
+    assert less == pytest.approx(costs.JOB_S - costs.SHARED_S) and less > 0
+
+
 def test_of_a_test_that_nobody_knows_a_case_costs_something() -> None:
     assert known().of(case("MyRing")).seconds == costs.UNKNOWN_S
 
