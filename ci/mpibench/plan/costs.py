@@ -39,6 +39,8 @@ OVERSUBSCRIBED_LATENCY_S = 1e-3
 RATE, RATE_WITHIN = 1e9, 5e9
 #: How often a program does what its repetitions say (:mod:`harness.suites.plans`: up to three times).
 WARM_UP = 2.0
+#: How much longer a session lasts than its jobs, at most: what is beyond, it waited in the queue, and tonight's is another one.
+MOST_BESIDE = 1.5
 #: Seconds of a job nothing is known of.
 UNKNOWN_S = 60.0
 #: Cases of a group from which the model is scaled for that group, and not for all.
@@ -217,10 +219,12 @@ class Costs:
     def wall_per_job_second(self, max_jobs: int | None = None) -> float:
         """Seconds a session lasts for each second of its jobs: below 1 where jobs run at once; 1 before a night has shown it.
 
+        Otherwise one night that waited for hours would make each budget of minutes too small, and no other would show better.
+
         :param max_jobs: at most so many jobs run at once.
         """
         known = [one.seconds / one.job_seconds for one in self.past.sessions if one.seconds and one.job_seconds][:RUNS_TAKEN]
-        found = likely_seconds(known[::-1]) if known else 1.0
+        found = min(likely_seconds(known[::-1]), MOST_BESIDE) if known else 1.0
         return max(found, 1 / max_jobs) if max_jobs else found
 
 

@@ -96,6 +96,7 @@ def night(seconds: float | None, job_seconds: float) -> EarlierNight:
         ([night(30, 100)], 2, 0.5),
         ([night(None, 100), night(5, 0)], None, 1.0),
         ([night(110, 100), night(30, 100), night(30, 100)], None, 1.1),
+        ([night(30000, 100), night(110, 100), night(110, 100)], None, 1.5),
     ],
 )
 def test_how_many_jobs_run_at_once_is_learned(nights: list[EarlierNight], most: int | None, wanted: float) -> None:
@@ -163,12 +164,23 @@ def test_earlier_nights_say_when_a_case_was_measured_and_how_long_it_took(tmp_pa
     mine = ListedCase("node", "openmpi-spack", NAME)
     day = FIRST.date()
     assert found.nights == tuple(day + timedelta(days=number) for number in (4, 3, 2, 1, 0)), "of that label, before the day"
-    assert found.cases[mine] == CaseHistory(day + timedelta(days=4), day + timedelta(days=3), True, (12.0, 13.0, 14.0), last)
+    assert found.cases[mine] == CaseHistory(day + timedelta(days=4), day + timedelta(days=3), True, (11.0, 12.0, 13.0), last)
     assert found.ran[day] == {mine} and not found.skipped(7)
     assert [(one.plan, one.seconds, one.job_seconds, one.node_seconds, one.jobs) for one in found.sessions[:2]] == [
         ("", 100.0, 14.0, 28.0, 1),
         ("id3", 100.0, 13.0, 26.0, 1),
     ]
+
+
+def test_what_a_fault_made_of_a_run_is_a_cost_only_where_nothing_else_is_known(tmp_path: Path) -> None:
+    """Else a night of time-outs would make the core too large for its budget, and no night would follow that showed better."""
+    write(tmp_path, 0, 900.0, result="fail", evidence="missing")
+    mine = ListedCase("node", "openmpi-spack", NAME)
+    assert past.read(tmp_path, "testbed", "nightly", BEFORE).cases[mine].seconds == (900.0,)
+    write(tmp_path, 1, 10.0)
+    for number in (2, 3, 4):
+        write(tmp_path, number, 900.0, result="fail", evidence="missing")
+    assert past.read(tmp_path, "testbed", "nightly", BEFORE).cases[mine].seconds == (10.0,)
 
 
 def test_what_was_skipped_was_tried_and_costs_nothing_known(tmp_path: Path) -> None:
