@@ -22,7 +22,7 @@ from reframe.core.exceptions import ReframeError, SanityError
 from .evidence import data_check, loaded_modules, recorder
 from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script, tuned_condition
 from .job.condition import Condition
-from .results import agreement, growth, measurement
+from .results import agreement, growth, job_files, measurement
 from .samples import ReferenceCheck, Sample
 from .session import provenance
 from .sites import planned_cases, references, selected_tests, site
@@ -139,6 +139,9 @@ class FabricTest(rfm.RunOnlyRegressionTest):
 
     #: Commit of the tests and versions of what runs and judges them (``provenance``), as stored with the session.
     measured_with = variable(dict, value={}, loggable=True)
+
+    #: When the job script began, UTC, by the clock of its node; empty where it left nothing. What it waited is before that.
+    job_started = variable(str, value="", loggable=True)
 
     #: Why the case was not measured, as stored with the session.
     skip_reason = variable(str, value="", loggable=True)
@@ -320,6 +323,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     @sanity_function
     def prove_conditions(self) -> bool:
         """Fail with a sentence for everything that is missing or was not as asked."""
+        self.job_started = script.read_start(job_files.beginning_of(Path(self.stagedir) / script.START_LOG))
         outcome = self._evaluate(self._condition, self._launches)
         self.samples = [sample.as_dict() for sample in outcome.samples]
         self.proof = outcome.proof

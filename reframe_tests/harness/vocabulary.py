@@ -10,6 +10,8 @@ from pathlib import Path
 
 #: Top of the checkout.
 ROOT = Path(__file__).resolve().parents[2]
+#: What describes a site below ``site_configs``: a file of its own, or one beside the centre's ReFrame configuration.
+SITE_FILES = "system.py or fabrics.yaml"
 LOWER, HIGHER, NONE = "lower", "higher", "none"
 
 

@@ -34,7 +34,7 @@ from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
 from .. import withdrawals
 from ..plan.cases import ListedCase
@@ -153,7 +153,7 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
         missing += lines
     missing += _moved(folder, system, session, alike.run, file, root)
     if not wanted and not plan:
-        missing.append("missing: nothing says what this session must hold: no earlier session, expected.yaml or system.py")
+        missing.append(f"missing: nothing says what this session must hold: no earlier session, expected.yaml, {SITE_FILES}")
     elif not now:
         missing.append("missing: no case of this session is proven")
     notes = [f"{file.source}: runs.{label}: no session carries this label" for label in sorted(set(file.expected) - alike.runs)]
@@ -270,7 +270,7 @@ def _registered(system: str, root: Path) -> tuple[list[CoverageKey], list[str], 
     """Stacks on the partitions they fit and fabrics of each partition; what is wrong with a stack; what this rests on."""
     described = systems.find(system, root)
     if described is None:
-        return [], [], f"no site_configs/{system}/system.py here, so neither registered stacks nor fabrics"
+        return [], [], f"no {SITE_FILES} in site_configs/{system} here, so neither registered stacks nor fabrics"
     stacks, problems = metadata.discover(root)
     names = [stack.name for stack in stacks]
     found = []

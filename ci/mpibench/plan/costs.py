@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from reframe_tests.harness.job import condition
 from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.fabric import Fabric
+from reframe_tests.harness.schedulers import spool
 from reframe_tests.harness.sites import site, systems
 from reframe_tests.harness.sites.named_tests import arguments
 from reframe_tests.harness.suites import catalogue
@@ -30,12 +31,16 @@ from .past import PastNights
 
 #: Seconds of a job beside its launches, of a launch beside its benchmarks, and of a message.
 JOB_S, START_S, LATENCY_S = 3.0, 1.5, 20e-6
+#: Seconds of a case beside its launches where it shares an allocation: no job of its own has to begin and end.
+SHARED_S = 0.5
 #: Seconds of a message between ranks that share cores: four on two cores of the mini-cluster took 1 ms and not 30 us.
 OVERSUBSCRIBED_LATENCY_S = 1e-3
 #: Bytes per second where the site states no rate: of a network, and inside a node.
 RATE, RATE_WITHIN = 1e9, 5e9
 #: How often a program does what its repetitions say (:mod:`harness.suites.plans`: up to three times).
 WARM_UP = 2.0
+#: How much longer a session lasts than its jobs, at most: what is beyond, it waited in the queue, and tonight's is another one.
+MOST_BESIDE = 1.5
 #: Seconds of a job nothing is known of.
 UNKNOWN_S = 60.0
 #: Cases of a group from which the model is scaled for that group, and not for all.
@@ -188,7 +193,7 @@ class Costs:
         took = [_launch_seconds(plan, nodes * ppn, nodes, self.level, limits, rates) for plan in group.plans]
         timed = [one for one in took if one is not None]
         # The check of received data comes first, once.
-        seconds = JOB_S + START_S + self.repeats * sum(timed)
+        seconds = (SHARED_S if spool.EXTRA in extras else JOB_S) + START_S + self.repeats * sum(timed)
         return Estimate(seconds, 1 + self.repeats * len(timed))
 
     @cached_property
@@ -214,10 +219,12 @@ class Costs:
     def wall_per_job_second(self, max_jobs: int | None = None) -> float:
         """Seconds a session lasts for each second of its jobs: below 1 where jobs run at once; 1 before a night has shown it.
 
+        Otherwise one night that waited for hours would make each budget of minutes too small, and no other would show better.
+
         :param max_jobs: at most so many jobs run at once.
         """
         known = [one.seconds / one.job_seconds for one in self.past.sessions if one.seconds and one.job_seconds][:RUNS_TAKEN]
-        found = likely_seconds(known[::-1]) if known else 1.0
+        found = min(likely_seconds(known[::-1]), MOST_BESIDE) if known else 1.0
         return max(found, 1 / max_jobs) if max_jobs else found
 
 

@@ -35,7 +35,8 @@ class CaseHistory:
     :param tried: the last day on which it ran, or was skipped with a reason.
     :param proven: the last day on which it was proven; ``None``: never.
     :param failed: whether it ran when it was last tried, and was not proven.
-    :param seconds: how long its job took, the newest last; at most :data:`RUNS`.
+    :param seconds: how long its job took, the newest last; at most :data:`RUNS`. Of proven runs, where there are any: what a
+        fault made of a run, say launches that timed out, is no cost, and no night would be planned again that showed otherwise.
     :param session: in which it was last tried.
     :param skipped: whether it was skipped then, with a reason.
     """
@@ -124,18 +125,23 @@ def _beside_planned() -> pl.Expr:
 
 
 def _histories(rows: pl.DataFrame) -> dict[ListedCase, CaseHistory]:
-    seconds = pl.col("seconds").filter(~pl.col("skipped")).drop_nulls()
     found = rows.group_by("partition", "stack", "name").agg(
         tried=pl.col("day").last(),
         proven_day=pl.col("day").filter(pl.col("proven")).last(),
         failed=~pl.col("proven").last() & ~pl.col("skipped").last(),
-        seconds=seconds.tail(RUNS),
+        proven_seconds=pl.col("seconds").filter(pl.col("proven")).drop_nulls().tail(RUNS),
+        seconds=pl.col("seconds").filter(~pl.col("skipped")).drop_nulls().tail(RUNS),
         session=pl.col("session").last(),
         skipped=pl.col("skipped").last(),
     )
     return {
         ListedCase(row["partition"], row["stack"], row["name"]): CaseHistory(
-            row["tried"], row["proven_day"], row["failed"], tuple(row["seconds"]), row["session"], row["skipped"]
+            row["tried"],
+            row["proven_day"],
+            row["failed"],
+            tuple(row["proven_seconds"] or row["seconds"]),
+            row["session"],
+            row["skipped"],
         )
         for row in found.to_dicts()
         if row["partition"] and row["stack"] and row["name"]

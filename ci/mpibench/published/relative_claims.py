@@ -179,7 +179,7 @@ class RelativeClaim:
             return _NO_FABRIC[self.fabrics]
         if self.adapters and (pairs := [pair for one in fitting for pair in replace(self, adapters="").others(one, known)]):
             if any(one.adapters is None for one in (*pairs, *fitting)):
-                return "system.py does not say which rails share an adapter ('adapter' of each rail)"
+                return "the site does not say which rails share an adapter ('adapter' of each rail)"
             what = "on as many adapters" if self.adapters == "same" else "on half as many adapters"
             return f"{_NO_OTHER[self.against]} {what}"
         return _NO_OTHER[self.against]

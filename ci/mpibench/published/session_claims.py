@@ -13,7 +13,7 @@ from typing import Any
 
 from reframe_tests.harness.sites import reference_keys, site, systems
 from reframe_tests.harness.suites import catalogue
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
 from ..results import session_values
 from ..results.quantity_text import size_text
@@ -120,8 +120,8 @@ def ask(folder: Path, system: str, selector: str, *, where: str | None = None, r
     """
     described = systems.find(system, root)
     if described is None:
-        place = root / "site_configs" / system / "system.py"
-        raise BadInput(f"{place} does not exist: without the line rates of {system} no claim can be scaled.")
+        place = root / "site_configs" / system
+        raise BadInput(f"{place} has no {SITE_FILES}: without the line rates of {system} no claim can be scaled.")
     name = session_values.system_of(folder, system)
     selection = session_values.read(folder, name, selector, where=where, unproven_too=True)
     partitions = described["partitions"]

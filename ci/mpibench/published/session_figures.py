@@ -133,7 +133,7 @@ class Figures:
             condition = {"striped": False, **read_condition(text)}
             fabric = described.get(partition, {}).get(name)
             if fabric is None:
-                gone.add(f"no claim is asked of {name} on {partition}, which site_configs/{system}/system.py does not describe")
+                gone.add(f"no claim is asked of {name} on {partition}, which site_configs/{system} does not describe")
                 continue
             today: dict[str, Any] = {
                 "line_rate_gbit_per_s": fabric.line_rate_gbit_per_s,
@@ -144,7 +144,7 @@ class Figures:
                 if condition.get(key) != value:
                     raise BadInput(
                         f"session {session[:8]} measured {name} on {partition} with {key} {condition.get(key)}, where "
-                        f"site_configs/{system}/system.py has {value}: ask a session measured since, or use --where."
+                        f"site_configs/{system} has {value}: ask a session measured since, or use --where."
                     )
         return sorted(gone)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import Any
 
 from .eligibility import INTERRUPTED
-from .sessions import PAIRED, Session
+from .sessions import PAIRED, Case, Session
 
 
 def seconds(session: Session) -> dict[str, float]:
@@ -14,7 +15,8 @@ def seconds(session: Session) -> dict[str, float]:
 
     ReFrame 4.10 (``frontend/reporting/__init__.py``, ``update_run_stats``) stores the time from submission to the end
     (``time_run``) and, where the scheduler knows it, the end itself. The jobs of the tests have their nodes for themselves, so
-    that none began before the one before it on one of its nodes had ended. What it waited for others' jobs counts as its own.
+    that none began before the one before it on one of its nodes had ended. What it waited for others' jobs is before its script
+    began, where the session has that (``job_started``); the clock of its node is believed as far as it fits.
     """
     found: dict[str, float] = {}
     busy_until: dict[str, float] = {}
@@ -25,11 +27,20 @@ def seconds(session: Session) -> dict[str, float]:
         took, end = _number(case.entry["time_run"]) or 0.0, _number(case.entry.get("job_completion_time_unix"))
         nodes = [name for name in case.nodelist.split(",") if name]
         if end is not None:
-            began = max([end - took, *(busy_until.get(name, 0.0) for name in nodes)])
+            began = max([_started(case, end - took, end), *(busy_until.get(name, 0.0) for name in nodes)])
             took = max(end - began, 0.0)
             busy_until.update(dict.fromkeys(nodes, end))
         found[case.uuid] = took
     return found
+
+
+def _started(case: Case, submitted: float, end: float) -> float:
+    """When its script began; when it was submitted where that is not known, or not between the two."""
+    try:
+        began = datetime.fromisoformat(str(case.entry.get("job_started", "")).replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return submitted
+    return began if submitted <= began <= end else submitted
 
 
 def _number(value: Any) -> float | None:

@@ -25,7 +25,7 @@ import polars as pl
 
 from reframe_tests.harness.printable import first_line
 from reframe_tests.harness.sites.site import ROOT
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
 from .. import withdrawals
 from ..completeness import expected
@@ -250,7 +250,7 @@ def _dropped(table: pl.LazyFrame, sessions: pl.DataFrame, cases: pl.DataFrame, s
     layers = ", ".join(sorted(set(lost["layer"])))
     return [
         f"{lost.height} references ({layers}) of session {before[0][:8]} no longer exist, and their metrics are not judged: "
-        "see references.yaml and system.py"
+        f"see references.yaml and {SITE_FILES}"
     ]
 
 

@@ -104,5 +104,6 @@ def test_a_planned_night_of_a_centres_modules_runs_in_one_job(
     assert {case["environ"] for case in cases} == {f"{name}-module" for name in MPIS}
     for case in cases:
         assert case["proof"]["verdict"] == "proven", (case["name"], case["proof"]["sentences"])
+        assert case["job_started"].endswith("Z"), case["name"]
     allocations = {case["jobid"].partition("-")[0] for case in cases}
     assert len(allocations) == 1 and len({case["jobid"] for case in cases}) == len(cases) > 2, [case["jobid"] for case in cases]

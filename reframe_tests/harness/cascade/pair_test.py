@@ -30,7 +30,7 @@ from ..sites import reference_keys, references, site
 from ..suites import catalogue, pair, reader
 from ..suites.plans import Limits
 from ..suites.records import OutputError, Record
-from ..vocabulary import QUANTITIES
+from ..vocabulary import QUANTITIES, SITE_FILES
 from . import end as pair_end
 from . import traffic
 
@@ -289,7 +289,7 @@ def _why_not(fabric: Fabric, group: pair.PairGroup, scheduler: str) -> str:
             return f"{fabric.name} is of transport {fabric.transport}, without an RDMA adapter; it is measured on {known}"
         return f"{fabric.name} is of transport {fabric.transport}; it is measured on {known}"
     if not mpis.transport(fabric.transport).interfaces and not fabric.tcp_interfaces:
-        return f"{fabric.name} has no tcp_interfaces in system.py, over which server and client could meet"
+        return f"{fabric.name} has no tcp_interfaces in {SITE_FILES}, over which server and client could meet"
     if scheduler not in LAUNCHERS:
         return f"nothing here starts one task on each of two nodes under scheduler {scheduler} ({', '.join(LAUNCHERS)} do)"
     return ""

@@ -15,6 +15,7 @@ from ..machine.fabric import Fabric
 from ..mpis import registry as mpis
 from ..printable import format_bytes
 from ..suites.pair import End, Exchanged, Pair
+from ..vocabulary import SITE_FILES
 
 #: Packets of RDMA carry at least this much (InfiniBand Architecture Specification, volume 1, 5.2.8: the smallest MTU in use),
 #: and those of a network whose MTU the site does not say.
@@ -46,7 +47,7 @@ def _links(end: End, fabric: Fabric) -> list[str]:
     if rate is not None and described is not None and rate < SLOW_SHARE * described:
         sentences.append(
             f"{where} came up at {rate:g} Gbit/s, the site says {described:g} for {fabric.name}; see cable and switch port, or "
-            "correct system.py."
+            f"correct {SITE_FILES}."
         )
     return sentences
 

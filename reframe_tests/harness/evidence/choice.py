@@ -14,6 +14,7 @@ from typing import Any
 from ..machine.fabric import Fabric
 from ..mpis import registry as mpis
 from ..printable import format_bytes
+from ..vocabulary import SITE_FILES
 from .counters import (
     LOOPBACK,
     MIRRORS,
@@ -134,7 +135,7 @@ def _uncounted(fabric: Fabric, carried: Mapping[str, int], expected_bytes: float
     return Choice(
         sentences=(
             f"nothing shows which network carried {format_bytes(expected_bytes)} of {fabric.name}: {shown}; describe the "
-            "network in system.py, or measure where its cards count bytes.",
+            f"network in {SITE_FILES}, or measure where its cards count bytes.",
         )
     )
 

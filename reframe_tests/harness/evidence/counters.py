@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from ..machine.fabric import Fabric
 from ..mpis import registry as mpis
 from ..printable import format_bytes
+from ..vocabulary import SITE_FILES
 from .rank_records import Bytes, RankEvidence
 
 #: Part of the expected bytes that may be missing: the expectation counts what a benchmark says it sent, and warm-up,
@@ -341,7 +342,8 @@ def _unusable_rails(nodes: Sequence[NodeTraffic], fabric: Fabric, rails: Sequenc
             if rail not in node.present:
                 there = ", ".join(sorted(node.present)) or "none"
                 sentences.append(
-                    f"fabric {fabric.name} names {rail}, which {node.host} does not have (it has {there}); correct system.py."
+                    f"fabric {fabric.name} names {rail}, which {node.host} does not have (it has {there}); "
+                    f"correct {SITE_FILES}."
                 )
             elif rail in node.counted and node.counted[rail].tx is None:
                 sentences.append(f"{rail} on {node.host} has no counter of sent bytes, so {fabric.name} cannot be proven.")

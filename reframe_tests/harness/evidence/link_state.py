@@ -17,6 +17,7 @@ from typing import Any
 
 from ..machine.fabric import Fabric, Rail
 from ..mpis import registry as mpis
+from ..vocabulary import SITE_FILES
 from .counters import LOOPBACK, counter_names
 from .link_use import same_port
 from .rank_records import FORMATS, RankEvidence, Snapshot
@@ -252,7 +253,7 @@ def _unlike_description(state: LinkState, fabric: Fabric, rail: Rail) -> tuple[l
     described_mtu = _mtu_of(fabric)
     if described_mtu is not None and mtu is not None and mtu != described_mtu:
         wrong.append(
-            f"{where} has an MTU of {mtu}, the site says {described_mtu} for {fabric.name}; set it, or correct system.py."
+            f"{where} has an MTU of {mtu}, the site says {described_mtu} for {fabric.name}; set it, or correct {SITE_FILES}."
         )
     reported, described = _reported_gbit_per_s(state), rail.line_rate_gbit_per_s
     if reported is not None and described is not None:

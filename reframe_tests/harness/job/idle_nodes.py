@@ -3,7 +3,7 @@
 ReFrame counts them (``RegressionTest.num_tasks <= 0`` and ``--flex-alloc-nodes``), but only after a launcher's command line has
 to be known, so it is asked before. How many there are changes from night to night: ``all`` is a node count of its own, for
 groups alone whose metrics are named with node counts; the number is stored beside it. A few of many are no whole
-machine: where less than a share of the partition's nodes is idle (``least_idle_share`` in system.py), the case fails.
+machine: where less than a share of the partition's nodes is idle (``least_idle_share`` of its description), the case fails.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reframe.core.exceptions import ReframeError
 
 from ..sites import site
 from ..suites import benchmark, catalogue
-from ..vocabulary import ALL_NODES, ALL_NODES_WORD, NotMeasured
+from ..vocabulary import ALL_NODES, ALL_NODES_WORD, SITE_FILES, NotMeasured
 
 #: They were idle a moment ago; where others took them, waiting for all of them at once could take days.
 PATIENCE = "5m"
@@ -86,7 +86,7 @@ def count(nodes: int, group: str, job: Any, extras: Mapping[str, Any], *, dry_ru
         raise ReframeError(
             f"nodes=all: {found} of {there} node{'s'[: there != 1]} {'is' if found == 1 else 'are'} in state "
             f"{job.sched_flex_alloc_nodes} (--flex-alloc-nodes), and at least {least} are asked for ({FEWEST}, and "
-            f"{share:.0%} of all: least_idle_share in system.py); see 'sinfo -R', and run it without other cases, which may "
+            f"{share:.0%} of all: least_idle_share in {SITE_FILES}); see 'sinfo -R', and run it without other cases, which may "
             "hold the rest"
         )
     return found

@@ -19,7 +19,7 @@ from ..sites import selected_tests, site, systems
 from ..stacks import metadata
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
-from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
+from ..vocabulary import PINNING_POLICIES, SITE_FILES, SYMBOLIC_PPN, BadInput, NotMeasured
 from . import condition, idle_nodes, transports
 
 
@@ -40,7 +40,7 @@ def knows_topology(partition: Any) -> bool:
 def unknown_topology(partition: Any) -> str:
     """Sentence on a partition whose topology is not known."""
     return (
-        f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in system.py or fabrics.yaml, or "
+        f"the topology of partition {partition.fullname} is unknown: give it a 'processor' in {SITE_FILES}, or "
         "let ReFrame detect it (general.remote_detect, or 'reframe --detect-host-topology' on one of its nodes)"
     )
 

@@ -21,6 +21,7 @@ from ..schedulers.spool import START_LOG as START_LOG
 #: Log with one line per finished launch: name, repeat, exit status, seconds from the start of the launcher to its end.
 LAUNCH_LOG = "launches.txt"
 _FINISHED = re.compile(r"(\S+) ([0-9]+) ([0-9]+) ([0-9]+)(\.[0-9]{2})?")
+_STARTED = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) \S+$", re.ASCII | re.MULTILINE)
 #: Seconds between the request to end and the kill of a launch over its limit.
 GRACE_S = 10
 #: Exit status of coreutils' ``timeout`` when it had to end the command (timeout(1)).
@@ -332,6 +333,12 @@ def _quoted(value: str) -> str:
 def read_launch_log(text: str) -> dict[tuple[str, int], int]:
     """Exit status per (launch, repeat) of :data:`LAUNCH_LOG`; a line cut short is left out and so counts as missing."""
     return {(line[1], int(line[2])): int(line[3]) for line in map(_FINISHED.fullmatch, text.splitlines()) if line}
+
+
+def read_start(text: str) -> str:
+    """When the last run of a job began (UTC, to a second), from its :data:`START_LOG`; empty where that does not say."""
+    found = _STARTED.findall(text)
+    return found[-1] if found else ""
 
 
 def read_launch_times(text: str) -> dict[tuple[str, int], float]:

@@ -20,7 +20,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..vocabulary import PINNING_POLICIES, SYMBOLIC_PPN, BadInput, NotMeasured
+from ..vocabulary import PINNING_POLICIES, SITE_FILES, SYMBOLIC_PPN, BadInput, NotMeasured
 from .topology import ProcessingUnit, Topology
 
 #: Policies that leave the choice to the stack or the kernel; two of them are only the same if they are the same policy.
@@ -195,7 +195,7 @@ def _order_by_nic(
     for rail in rails:
         if rail not in topology.numa_ids:
             known = ", ".join(map(str, topology.numa_ids))
-            raise BadInput(f"a rail of the fabric is on NUMA node {rail} and the partition has {known}: correct system.py.")
+            raise BadInput(f"a rail of the fabric is on NUMA node {rail} and the partition has {known}: correct {SITE_FILES}.")
     if len(topology.numa_nodes) == 1:
         raise NotMeasured(f"{policy} means nothing on one NUMA node: every core is local to the adapter")
     distances = {rail: _distances(rail, topology) for rail in rails}

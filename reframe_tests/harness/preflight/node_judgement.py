@@ -15,6 +15,7 @@ from typing import Any
 from ..evidence.link_state import SLOW_SHARE
 from ..machine.fabric import Fabric, Rail
 from ..mpis import registry as mpis
+from ..vocabulary import SITE_FILES
 from .node_answers import FEW, NodeFacts, listed
 from .rules import Rule
 
@@ -251,19 +252,19 @@ def _rails(nodes: Mapping[str, NodeFacts], fabric: Fabric) -> Iterator[OddNodes]
         wanted = {
             "state": (f"a rail of {fabric.name} must be up", "nothing can be measured over it", "see cable, port and its log"),
             "mtu_bytes": (
-                f"system.py says {fabric.mtu_bytes} for {fabric.name}",
+                f"the site says {fabric.mtu_bytes} for {fabric.name}",
                 "nodes with different MTUs lose or split packets",
-                "set it, or correct system.py",
+                f"set it, or correct {SITE_FILES}",
             ),
             "rate_gbit_per_s": (
-                f"system.py says {_shown(rail.line_rate_gbit_per_s)} for {fabric.name}",
+                f"the site says {_shown(rail.line_rate_gbit_per_s)} for {fabric.name}",
                 "the port came up slower",
                 "see cable and switch port",
             ),
             UNREADABLE: (
-                f"system.py says {_shown(rail.line_rate_gbit_per_s)} for {fabric.name}",
+                f"the site says {_shown(rail.line_rate_gbit_per_s)} for {fabric.name}",
                 "whether the port came up slower is not known",
-                "see the driver, or take line_rate_gbit_per_s out of system.py",
+                f"see the driver, or take line_rate_gbit_per_s out of {SITE_FILES}",
             ),
         }
         for fact, pairs in rows.items():

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from ..printable import one_line
+from ..vocabulary import SITE_FILES
 from .node_answers import FEW
 
 #: Key of a partition's extras: shell patterns of nodes that must be in service.
@@ -104,7 +105,7 @@ def find_absent(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
     """Sentence on patterns that no node of the partition has; none where each has one."""
     known = list(names)
     absent = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in known)]
-    return [f"{KEY} in system.py has {', '.join(absent)}, and the partition has no such node"] if absent else []
+    return [f"{KEY} in {SITE_FILES} has {', '.join(absent)}, and the partition has no such node"] if absent else []
 
 
 def missed(found: Sequence[OutOfService]) -> list[str]:

@@ -29,9 +29,7 @@ def test_every_idle_node_answers_and_one_with_another_mtu_is_named(cluster: Live
         cluster.on("c2", "ip", "link", "set", "eth1g", "mtu", "1500")
     (case,) = odd.measured
     assert (odd.status, case.result, case.evidence) == (1, "fail", "contradicted"), case.reason
-    assert case.reason.startswith("sanity error: mtu_bytes of eth1g is 1400 on c2; system.py says 1500 for eth1g: "), (
-        case.reason
-    )
+    assert case.reason.startswith("sanity error: mtu_bytes of eth1g is 1400 on c2; the site says 1500 for eth1g: "), case.reason
 
 
 def test_a_job_that_others_keep_from_starting_is_given_up(cluster: LiveCluster, visible: Path) -> None:

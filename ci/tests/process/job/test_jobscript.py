@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,15 @@ def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path: Path
     assert sorted(path.name for path in tmp_path.glob("one.*.out")) == ["one.1.out"]
     assert not list(tmp_path.rglob("*.json"))
     assert len((tmp_path / jobscript.START_LOG).read_text().splitlines()) == 2
+
+
+def test_the_last_run_of_a_job_says_when_it_began(tmp_path: Path) -> None:
+    before = int(time.time())
+    run_body(tmp_path, [sh("one", "true")], repeats=1)
+    log = (tmp_path / jobscript.START_LOG).read_text()
+    assert before <= datetime.fromisoformat(jobscript.read_start(log).replace("Z", "+00:00")).timestamp() <= time.time()
+    assert jobscript.read_start(f"{log}2026-11-24T07:05:30Z c2\n2026-11-24T0") == "2026-11-24T07:05:30Z"
+    assert jobscript.read_start("") == jobscript.read_start("\x00\ufffd") == ""
 
 
 def test_a_log_cut_short_counts_as_missing() -> None:

@@ -20,6 +20,8 @@ ROOT = stack_metadata.ROOT
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 #: Lock file to the optional dependencies it has beside those of running and building.
 LOCKS = {"requirements.lock": (), "requirements-test.lock": ("test", "docs"), "requirements-compiler.lock": ("compiler",)}
+#: Packages that measuring may need.
+MOST_NEEDED = 40
 #: Variables of uv that stand for settings of pip.
 SETTINGS = ("UV_DEFAULT_INDEX", "UV_INDEX", "SSL_CERT_FILE")
 
@@ -75,6 +77,17 @@ def test_what_the_project_asks_for_is_pinned(lock: str, python: str) -> None:
 def test_nothing_is_pinned_for_a_dependency_that_is_gone(lock: str) -> None:
     asked = {pin.name for pin in read(ROOT / lock) if "mpibench (pyproject.toml)" in pin.via}
     assert asked == {canonicalize_name(need.name) for need in wanted(lock)}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_few_packages_are_needed_to_measure(python: str) -> None:
+    """What the build needs besides is left out: a login node is to carry, and a centre to look through, what runs."""
+    pins = {pin.name: re.findall(r"[a-z0-9][\w.-]*", pin.via) for pin in read(ROOT / "requirements.lock") if pin.holds(python)}
+    needed = {canonicalize_name(need.name) for need in section("dependencies")}
+    while more := {name for name, via in pins.items() if needed & set(via)} - needed:
+        needed |= more
+    assert {"reframe-hpc", "numpy", "urllib3", "rpds-py"} <= needed <= set(pins)
+    assert len(needed) <= MOST_NEEDED, sorted(needed)
 
 
 @pytest.mark.parametrize("lock", LOCKS)

@@ -59,7 +59,10 @@ def test_a_record_older_than_the_state_of_links_says_nothing() -> None:
 @pytest.mark.parametrize(
     ("link", "sentence"),
     [
-        ({"mtu_bytes": 1400}, "eth1 on c2 has an MTU of 1400, the site says 1500 for eth1g; set it, or correct system.py."),
+        (
+            {"mtu_bytes": 1400},
+            "eth1 on c2 has an MTU of 1400, the site says 1500 for eth1g; set it, or correct system.py or fabrics.yaml.",
+        ),
         ({"speed_mbit_per_s": 100}, "eth1 on c2 came up at 0.1 Gbit/s, the site says 1 for eth1g; see cable and port."),
         ({"duplex": "half"}, "the link of eth1 on c2 runs at half duplex; let both ends negotiate, or set both alike."),
         ({"state": "down"}, "the link of eth1 on c2 is not up (state down)."),

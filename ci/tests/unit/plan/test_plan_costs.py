@@ -63,6 +63,13 @@ def test_ranks_that_share_cores_cost_more() -> None:
     assert shared.estimate(case()) == known().estimate(case()), "two ranks have a core each"
 
 
+def test_a_case_that_shares_an_allocation_has_no_job_to_wait_for() -> None:
+    sharing = {**PARTITIONS["compute"], "extras": {**PARTITIONS["compute"]["extras"], "share_allocations": {}}}
+    shared = Costs(Machine({"compute": sharing}, {"compute": NODE}), PastNights(), "nightly", 3)
+    less = known().estimate(case()).seconds - shared.estimate(case()).seconds
+    assert less == pytest.approx(costs.JOB_S - costs.SHARED_S) and less > 0
+
+
 def test_of_a_test_that_nobody_knows_a_case_costs_something() -> None:
     assert known().of(case("MyRing")).seconds == costs.UNKNOWN_S
 
@@ -89,6 +96,7 @@ def night(seconds: float | None, job_seconds: float) -> EarlierNight:
         ([night(30, 100)], 2, 0.5),
         ([night(None, 100), night(5, 0)], None, 1.0),
         ([night(110, 100), night(30, 100), night(30, 100)], None, 1.1),
+        ([night(30000, 100), night(110, 100), night(110, 100)], None, 1.5),
     ],
 )
 def test_how_many_jobs_run_at_once_is_learned(nights: list[EarlierNight], most: int | None, wanted: float) -> None:
@@ -156,12 +164,23 @@ def test_earlier_nights_say_when_a_case_was_measured_and_how_long_it_took(tmp_pa
     mine = ListedCase("node", "openmpi-spack", NAME)
     day = FIRST.date()
     assert found.nights == tuple(day + timedelta(days=number) for number in (4, 3, 2, 1, 0)), "of that label, before the day"
-    assert found.cases[mine] == CaseHistory(day + timedelta(days=4), day + timedelta(days=3), True, (12.0, 13.0, 14.0), last)
+    assert found.cases[mine] == CaseHistory(day + timedelta(days=4), day + timedelta(days=3), True, (11.0, 12.0, 13.0), last)
     assert found.ran[day] == {mine} and not found.skipped(7)
     assert [(one.plan, one.seconds, one.job_seconds, one.node_seconds, one.jobs) for one in found.sessions[:2]] == [
         ("", 100.0, 14.0, 28.0, 1),
         ("id3", 100.0, 13.0, 26.0, 1),
     ]
+
+
+def test_what_a_fault_made_of_a_run_is_a_cost_only_where_nothing_else_is_known(tmp_path: Path) -> None:
+    """Else a night of time-outs would make the core too large for its budget, and no night would follow that showed better."""
+    write(tmp_path, 0, 900.0, result="fail", evidence="missing")
+    mine = ListedCase("node", "openmpi-spack", NAME)
+    assert past.read(tmp_path, "testbed", "nightly", BEFORE).cases[mine].seconds == (900.0,)
+    write(tmp_path, 1, 10.0)
+    for number in (2, 3, 4):
+        write(tmp_path, number, 900.0, result="fail", evidence="missing")
+    assert past.read(tmp_path, "testbed", "nightly", BEFORE).cases[mine].seconds == (10.0,)
 
 
 def test_what_was_skipped_was_tried_and_costs_nothing_known(tmp_path: Path) -> None:
@@ -178,8 +197,9 @@ def test_what_was_skipped_was_tried_and_costs_nothing_known(tmp_path: Path) -> N
     assert nights.skipped(3) == {mine} and not nights.skipped(2), "after K nights it is tried again"
 
 
-def entry(uuid: str, took: float | None, end: float | None, nodes: str, result: str = "pass") -> Any:
-    return SimpleNamespace(uuid=uuid, nodelist=nodes, result=result, entry={"time_run": took, "job_completion_time_unix": end})
+def entry(uuid: str, took: float | None, end: float | None, nodes: str, result: str = "pass", started: str = "") -> Any:
+    known = {"time_run": took, "job_completion_time_unix": end, "job_started": started}
+    return SimpleNamespace(uuid=uuid, nodelist=nodes, result=result, entry=known)
 
 
 def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session() -> None:
@@ -197,3 +217,19 @@ def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session() -> None:
         ]
     )
     assert job_times.seconds(session) == {"a": 10.0, "b": 20.0, "c": 5.0, "d": 30.0, "e": 7.0}
+
+
+@pytest.mark.parametrize(
+    ("started", "wanted"),
+    [
+        ("1970-01-01T01:01:40Z", 20.0),
+        ("1970-01-01T00:01:00Z", 3610.0),  # a clock that is behind: before the job was submitted
+        ("1970-01-01T01:02:01Z", 3610.0),  # and one that is ahead: after the end
+        ("", 3610.0),
+        ("today", 3610.0),
+    ],
+)
+def test_what_a_job_waited_in_the_queue_is_no_cost(started: str, wanted: float) -> None:
+    """An hour, and then it ran for 20 s."""
+    session: Any = SimpleNamespace(cases=[entry("a", 3610.0, 3720.0, "n1,n2", started=started)])
+    assert job_times.seconds(session) == {"a": wanted}

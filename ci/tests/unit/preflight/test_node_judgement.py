@@ -81,7 +81,7 @@ def test_what_the_site_states_of_a_rail_is_said_once() -> None:
     }
     rule = Rule("mtu_bytes", "w", "f", same=True)
     (text,) = texts(facts, rule, fabrics=(ETH,))
-    assert "system.py says 9000" in text
+    assert "the site says 9000" in text
     bare = {name: {"mtu_bytes": values["mtu_bytes"]} for name, values in facts.items()}
     (text,) = texts(bare, rule)
     assert text.startswith("mtu_bytes of eth0 is 1500 on n2; 2 of 3 nodes have 9000")
@@ -139,13 +139,13 @@ def test_a_rail_must_be_there_up_and_as_fast_as_described() -> None:
     (text,) = texts({"n1": rail("active"), "n2": rail("down"), "n3": {}}, fabrics=(IB,))
     assert text.startswith("state of mlx5_0 is down on n2; not to be read on n3; a rail of ndr must be up")
     (text,) = texts({"n1": rail("active"), "n2": rail("active", 100.0)}, fabrics=(IB,))
-    assert text.startswith("rate_gbit_per_s of mlx5_0 is 100 on n2; system.py says 400 for ndr: the port came up slower")
+    assert text.startswith("rate_gbit_per_s of mlx5_0 is 100 on n2; the site says 400 for ndr: the port came up slower")
 
 
 def test_an_interface_must_have_the_mtu_that_is_described() -> None:
     good, bad = (rail("up", 25.0, "eth0", mtu_bytes=mtu) for mtu in (9000, 1500))
     (text,) = texts({"n1": good, "n2": bad}, fabrics=(ETH,))
-    assert text.startswith("mtu_bytes of eth0 is 1500 on n2; system.py says 9000 for eth")
+    assert text.startswith("mtu_bytes of eth0 is 1500 on n2; the site says 9000 for eth")
 
 
 def test_without_a_majority_of_near_numbers_nobody_is_right() -> None:

@@ -137,7 +137,7 @@ def test_rails_of_another_rate_or_transport_are_no_half() -> None:
         (
             "ibm-p5-575/exchange-one-adapter",
             [fabric("a", 1), fabric("b", 2)],
-            "system.py does not say which rails share an adapter",
+            "the site does not say which rails share an adapter",
         ),
     ],
 )

@@ -258,7 +258,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     [
         (
             {"line_rate_gbit_per_s": 200.0},
-            "with line_rate_gbit_per_s 200.0, where site_configs/opa-dual-rail/system.py has 100.0",
+            "with line_rate_gbit_per_s 200.0, where site_configs/opa-dual-rail has 100.0",
         ),
         ({"devices": ["hfi1_1"]}, "with devices ['hfi1_1'], where"),
         ({"striped": True}, "with striped True, where"),

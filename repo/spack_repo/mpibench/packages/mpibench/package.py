@@ -16,7 +16,7 @@ NEEDED = (
     "py-polars@1.39:",
     "py-plotly@6:",
     "py-jinja2@3.1:",
-    "py-typer@0.15:",
+    "py-typer@0.15:0.28",
     "py-rich@13:",
     "py-scipy@1.15:",
     "py-prometheus-client@0.20:",
