@@ -1,35 +1,53 @@
-"""How often is damage to a recorded output read as other numbers than were printed? ``python -m studies.lost_numbers``.
+"""How often is damage to an output read as other numbers than were printed? ``python -m studies.lost_numbers``.
 
-For each suite ``--draws`` times: a recording of it, one of the damages of :mod:`.output_damage` (lines lost, repeated, moved,
-cut, corrupted, mixed with another recording), read as a test reads it. What comes out is an error, the same records, or a
-silent loss. Prints a line a suite, with the upper end of the exact 95 % interval of the losses (Clopper and Pearson, Biometrika
-26, 1934); exit status 1 where there is a loss.
+For each reader ``--draws`` times: one of its outputs, one of the damages of :mod:`.output_damage` (lines lost, repeated, moved,
+cut, corrupted, mixed with another output), read as a test reads it. What comes out is an error, the same, or a silent loss.
+The outputs are recorded but for those that a line calls composed. Readers are the suites of the catalogue, STREAM (``stream``)
+and what nodes answer to the preflight (``preflight``). Prints a line each, with the upper end of the exact 95 % interval of the
+losses (Clopper and Pearson, Biometrika 26, 1934); exit status 1 where there is a loss.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 
 from scipy import stats
 
+from reframe_tests.harness.memory import output as memory_output
+from reframe_tests.harness.preflight import node_answers, node_facts
 from reframe_tests.harness.suites import reader
-from reframe_tests.harness.suites.records import OutputError, Record
+from reframe_tests.harness.vocabulary import BadInput
 
-from .output_damage import MUTATIONS, good_goldens, read
+from .output_damage import COMPOSED, GOLDEN, MUTATIONS, good_goldens, read
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What one reader reads.
+
+    :param texts: outputs by name, all of them whole.
+    :param read: the answer to a text under a name; raises :class:`BadInput`.
+    :param composed: no program wrote them.
+    """
+
+    name: str
+    texts: Mapping[str, str]
+    read: Callable[[str, str], object]
+    composed: bool = False
 
 
 @dataclass
 class Losses:
-    """Of one suite's draws.
+    """Of one reader's draws.
 
-    :param lost: names of recording and damage, with the seed, of which other records were read.
+    :param lost: names of output and damage, with the seed, of which something else was read.
     """
 
-    suite: str
+    name: str
     refused: int = 0
     same: int = 0
     lost: tuple[str, ...] = ()
@@ -42,53 +60,103 @@ class Losses:
     def __str__(self) -> str:
         most = stats.beta.ppf(0.95 if not self.lost else 0.975, len(self.lost) + 1, self.draws - len(self.lost))
         words = f"{self.draws} damaged outputs: {self.refused} refused, {self.same} harmless, {len(self.lost)} lost"
-        return f"{self.suite}: {words} (at most {1e5 * most:.1f} in 100,000)"
+        return f"{self.name}: {words} (at most {1e5 * most:.1f} in 100,000)"
 
 
-def draw(suite: str, texts: Mapping[str, str], records: Mapping[str, list[Record]], draws: int, seed: int) -> Losses:
-    """Damage recordings of a suite and read them.
+def draw(outputs: Outputs, others: Mapping[str, str], draws: int, seed: int) -> Losses:
+    """Damage outputs of a reader and read them.
 
-    :param texts: recordings of all suites by name; damage mixes them.
+    :param others: outputs of all readers by name; damage mixes them.
     """
-    found, random = Losses(suite), Random(f"{suite} {seed}")
-    own, others, kinds = sorted(name for name in records if records[name][0].suite == suite), sorted(texts), sorted(MUTATIONS)
+    found, random = Losses(outputs.name), Random(f"{outputs.name} {seed}")
+    answers = {name: outputs.read(name, text) for name, text in outputs.texts.items()}
+    own, foreign, kinds = sorted(outputs.texts), sorted(others), sorted(MUTATIONS)
     for _ in range(draws):
         name, kind, number = random.choice(own), random.choice(kinds), random.getrandbits(32)
-        damaged = MUTATIONS[kind](texts[name], texts[random.choice(others)], Random(number))
+        damaged = MUTATIONS[kind](outputs.texts[name], others[random.choice(foreign)], Random(number))
         try:
-            answer = read(name, damaged, records[name])
-        except OutputError:
+            answer = outputs.read(name, damaged)
+        except BadInput:
             found.refused += 1
         else:
-            if answer == records[name]:
+            if answer == answers[name]:
                 found.same += 1
             else:
                 found.lost += (f"{name} {kind} {number}",)
     return found
 
 
-def study(draws: int, seed: int, wanted: tuple[str, ...] = ()) -> Iterator[Losses]:
-    """Each suite with recordings, or those that are wanted."""
-    texts = good_goldens()
-    records = {name: list(reader.parse(text)) for name, text in texts.items()}
-    for suite in dict.fromkeys(rows[0].suite for rows in records.values()):
-        if not wanted or suite in wanted:
-            yield draw(suite, texts, records, draws, seed)
+def known() -> list[Outputs]:
+    """Suites, then the readers that are none."""
+    goldens = good_goldens()
+    records = {name: list(reader.parse(text)) for name, text in goldens.items()}
+    suites: dict[str, dict[str, str]] = {}
+    for name, text in goldens.items():
+        suites.setdefault(records[name][0].suite, {})[name] = text
+    found = [
+        Outputs(
+            suite, texts, lambda name, text: read(name, text, records[name]), all(name.startswith(COMPOSED) for name in texts)
+        )
+        for suite, texts in suites.items()
+    ]
+    stream = (GOLDEN.parent / "golden_memory" / "stream_local.txt").read_text()
+    answers = "\n".join(
+        [f"{node_answers.NODES_MARK}c1 c2", *node_facts.lines("c1", _FACTS), *node_facts.lines("c2", _FACTS), ""]
+    )
+    return [
+        *found,
+        Outputs("stream", {"stream_local.txt": stream}, lambda _, text: memory_output.read(text, "local", "as_is", 10)),
+        Outputs("preflight", {"two nodes": answers}, _read_answers, composed=True),
+    ]
+
+
+#: As a node has them, some longer than a line of the answer.
+_FACTS = {
+    "kernel": {"": "5.14.0-427.13.1.el9_4.x86_64"},
+    "kernel_command_line": {"": "BOOT_IMAGE=(hd0,gpt2)/vmlinuz-5.14.0-427.13.1.el9_4.x86_64 ro isolcpus=1-7 " + "x86=1 " * 120},
+    "cpus_online": {"": "0-127"},
+    "zone_reclaim_mode": {"": 3},
+    "memory_gib": {"": 251.4},
+    "firmware": {"mlx5_0": "20.31.1014", "mlx5_1": "20.31.1014"},
+    "rate_gbit_per_s": {"mlx5_0:1": 100, "mlx5_1:1": 100},
+}
+
+
+def _read_answers(_: str, text: str) -> object:
+    """As ``NodePreflight`` reads what a job of two nodes printed."""
+    nodes, wrong = node_answers.parse(text)
+    if sentences := [*wrong, *node_answers.find_missing(nodes, node_answers.job_nodes(text), 2)]:
+        raise BadInput(sentences[0])
+    return nodes
+
+
+def study(draws: int, seed: int, wanted: tuple[str, ...] = ()) -> Iterator[tuple[Outputs, Losses]]:
+    """Each reader with outputs, or those that are wanted."""
+    readers = known()
+    texts = {name: text for outputs in readers for name, text in outputs.texts.items()}
+    for outputs in readers:
+        if not wanted or outputs.name in wanted:
+            yield outputs, draw(outputs, texts, draws, seed)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m studies.lost_numbers", description=__doc__)
     parser.add_argument("--draws", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("suites", nargs="*", help="names of suites; default: all with recordings")
+    parser.add_argument("suites", nargs="*", help="names of suites, stream, preflight; default: all")
     options = parser.parse_args(arguments)
     status, any_suite = 0, False
-    for losses in study(options.draws, options.seed, tuple(options.suites)):
+    for outputs, losses in study(options.draws, options.seed, tuple(options.suites)):
         any_suite = True
-        print(losses, *(f"  {name}" for name in losses.lost[:5]), sep="\n", flush=True)
+        print(
+            f"{losses}{', composed' if outputs.composed else ''}",
+            *(f"  {name}" for name in losses.lost[:5]),
+            sep="\n",
+            flush=True,
+        )
         status |= bool(losses.lost)
     if not any_suite:
-        print("no recording is of these suites")
+        print("no output is of these suites")
     return status if any_suite else 2
 
 

@@ -23,6 +23,7 @@ from mpibench import own_reframe
 from mpibench.listings import beside, coverage
 from mpibench.stacks import modules
 from reframe_tests.harness import batch_systems, former_names, records
+from reframe_tests.harness.cascade import fitting as below_mpi
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric
@@ -237,6 +238,7 @@ def _system(name: str | None, root: Path) -> Iterator[Finding]:
         yield Finding(place, {None: OK, True: NOTE, False: MISSING}[note], sentence)
     yield from check_references(system["name"], here, root)
     yield from fitting(system, root)
+    yield from check_below_mpi(system, test_folders(root))
     for partition in system["partitions"]:
         if not partition["extras"].get("fabrics"):
             continue
@@ -318,6 +320,35 @@ def fitting(system: dict[str, Any], root: Path = site.ROOT) -> Iterator[Finding]
             yield Finding(label, OK, f"{len(names)} of {len(registered)}: {', '.join(names)}")
         if sentence := site.unmatched_stacks(extras, registered):
             yield Finding(label, MISSING, sentence)
+
+
+def check_below_mpi(system: dict[str, Any], folders: Sequence[Path]) -> Iterator[Finding]:
+    """Tests that measure between two nodes without MPI: those that have no case on a system, and programs that are not here.
+
+    :param folders: where test files lie.
+    """
+    named = coverage.tests_by_group(folders)
+    groups = [group for group in catalogue.PAIRS.values() if group.name in named]
+    described = (
+        (row["scheduler"], fabric) for row in system["partitions"] for fabric in site.fabrics_of(row["extras"]).values()
+    )
+    between = [(scheduler, fabric) for scheduler, fabric in described if not fabric.within_node]
+    if groups and not between:
+        subject = "tests without MPI"
+        names = ", ".join(named[group.name] for group in groups)
+        yield Finding(
+            subject, NOTE, f"{names} have no case here: they take two nodes, and no fabric of the system is between nodes"
+        )
+        return
+    for group in groups:
+        subject = f"test {named[group.name]}"
+        reasons = list(dict.fromkeys(below_mpi.find_obstacle(fabric, group, scheduler) for scheduler, fabric in between))
+        absent = [name for name in sorted({row.binary for row in catalogue.rows(group.name)}) if not shutil.which(name)]
+        if "" not in reasons:
+            yield Finding(subject, NOTE, f"has no case here: {'; '.join(reasons)}")
+        elif absent:
+            what = f"not on PATH here: {', '.join(absent)}; where the nodes have none of it the case is skipped"
+            yield Finding(subject, NOTE, f"{what} (Debian's {group.debian}, Spack's {group.spack})")
 
 
 def _select_from(name: str | None, root: Path) -> dict[str, Any]:

@@ -30,9 +30,9 @@ from ..sites import reference_keys, references, site
 from ..suites import catalogue, pair, reader
 from ..suites.plans import Limits
 from ..suites.records import OutputError, Record
-from ..vocabulary import QUANTITIES, SITE_FILES
+from ..vocabulary import QUANTITIES
 from . import end as pair_end
-from . import traffic
+from . import fitting, traffic
 
 #: Seconds that a program which measures for a time takes, by level.
 SECONDS: Mapping[str, int] = {"smoke": 1, "nightly": 3, "acceptance": 10}
@@ -92,7 +92,7 @@ class PairTest(WithoutMpiTest):
             fabric = site.fabrics_of(partition.extras).get(point["fabric"])
             if fabric is None:
                 continue
-            if why := _why_not(fabric, catalogue.PAIRS[cls.group], partition.scheduler.registered_name):
+            if why := fitting.find_obstacle(fabric, catalogue.PAIRS[cls.group], partition.scheduler.registered_name):
                 left_out.append((partition.fullname, why))
             else:
                 useful.append(partition.fullname)
@@ -277,22 +277,6 @@ def _recorded(directory: Path) -> list[dict[str, str]]:
             absent = _ABSENT.search(text)
             found.append({host[1]: absent[1] if absent else ""})
     return found
-
-
-def _why_not(fabric: Fabric, group: pair.PairGroup, scheduler: str) -> str:
-    """Why a group cannot be measured on a fabric; empty where it can."""
-    if fabric.within_node:
-        return f"{fabric.name} is inside a node, and server and client run on two"
-    if fabric.transport not in group.transports:
-        known = ", ".join(group.transports)
-        if mpis.transport(fabric.transport).interfaces:
-            return f"{fabric.name} is of transport {fabric.transport}, without an RDMA adapter; it is measured on {known}"
-        return f"{fabric.name} is of transport {fabric.transport}; it is measured on {known}"
-    if not mpis.transport(fabric.transport).interfaces and not fabric.tcp_interfaces:
-        return f"{fabric.name} has no tcp_interfaces in {SITE_FILES}, over which server and client could meet"
-    if scheduler not in LAUNCHERS:
-        return f"nothing here starts one task on each of two nodes under scheduler {scheduler} ({', '.join(LAUNCHERS)} do)"
-    return ""
 
 
 def _launch(plan: pair.PairPlan, group: str, fabric: Fabric, size: int, level: str, limits: Limits) -> PairLaunch:

@@ -11,7 +11,7 @@ from typing import Any
 from ..job import ending
 from ..printable import one_line
 from ..results.error_excerpt import excerpt
-from .node_facts import MARK
+from .node_facts import MARK, checksum
 
 #: Facts of one node: fact to instance (empty: the node as a whole) to value.
 NodeFacts = Mapping[str, Mapping[str, Any]]
@@ -28,8 +28,11 @@ NO_LAUNCHER = "no launcher is known that starts one program a node with"
 FEW = 8
 #: Larger numbers are no size, rate or time of a node, and cannot be stored (SQLite and Parquet: 64 bits).
 MOST = 2**63 - 1
-#: A line of :func:`node_facts.lines` behind its mark: node, number of the line, of how many, characters that follow.
-_LINE = re.compile(r"(?P<node>\S+) (?P<line>[0-9]{1,6})/(?P<lines>[0-9]{1,6}) (?P<characters>[0-9]{1,6}) (?P<part>.*)")
+#: A line of :func:`node_facts.lines` behind its mark: node, number of the line, of how many, characters that follow, checksum.
+_LINE = re.compile(
+    r"(?P<node>\S+) (?P<place>(?P<line>[0-9]{1,6})/(?P<lines>[0-9]{1,6})) "
+    r"(?P<characters>[0-9]{1,6}) (?P<sum>[0-9a-f]{8}) (?P<part>.*)"
+)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -55,9 +58,7 @@ def parse(text: str) -> tuple[dict[str, NodeFacts], list[str]]:
         node = one_line(found["node"]) if found else ""
         if not found or not node:
             wrong.append(f"a line of a node cannot be read, it is cut off or mixed with other output: {one_line(rest)[:60]!r}")
-        elif len(found["part"]) != int(found["characters"]) or counts.setdefault(node, int(found["lines"])) != int(
-            found["lines"]
-        ):
+        elif not _is_whole(found) or counts.setdefault(node, int(found["lines"])) != int(found["lines"]):
             damaged.setdefault(node, one_line(rest)[:60])
             parts.setdefault(node, {})
         elif int(found["line"]) in parts.setdefault(node, {}):
@@ -76,6 +77,11 @@ def parse(text: str) -> tuple[dict[str, NodeFacts], list[str]]:
             except (ValueError, RecursionError) as error:
                 wrong.append(f"{node}'s facts cannot be read: {one_line(str(error))[:100]}")
     return nodes, wrong + [f"{node} answered twice; start one task on each node" for node in twice]
+
+
+def _is_whole(line: re.Match[str]) -> bool:
+    part = line["part"]
+    return len(part) == int(line["characters"]) and checksum(line["node"], line["place"], part) == line["sum"]
 
 
 def _facts(text: str) -> dict[str, dict[str, Any]]:

@@ -20,6 +20,7 @@ import socket
 import struct
 import sys
 import time
+import zlib
 from pathlib import Path
 
 #: This program, for who starts it.
@@ -383,10 +384,19 @@ def name_of_node() -> str:
 
 
 def lines(node: str, facts: "dict[str, dict[str, object]]") -> "list[str]":
-    """The facts in JSON as lines: mark, node, number of the line, of how many, characters that follow, and these."""
+    """The facts in JSON as lines: mark, node, number of the line, of how many, characters of JSON, checksum, and these."""
     text = json.dumps(facts)
     parts = [text[at : at + PART] for at in range(0, len(text), PART)]
-    return [MARK + " ".join((node, str(at) + "/" + str(len(parts)), str(len(part)), part)) for at, part in enumerate(parts, 1)]
+    found = []
+    for at, part in enumerate(parts, 1):
+        place = str(at) + "/" + str(len(parts))
+        found.append(MARK + " ".join((node, place, str(len(part)), checksum(node, place, part), part)))
+    return found
+
+
+def checksum(node: str, place: str, part: str) -> str:
+    """CRC-32 of a line's node, place (``1/3``) and characters: a changed letter of a firmware's version is still JSON."""
+    return "%08x" % (zlib.crc32((node + " " + place + " " + part).encode(errors="replace")) & 0xFFFFFFFF)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ LOADED: list[Any] = []
 LEFT_OUT: list[tuple[Any, str, str]] = []
 #: Variants of tests that can be measured nowhere and were therefore not made, and those made all the same: class and number.
 NOT_MADE: list[tuple[Any, int]] = []
+#: Place and reason of each variant that was not made.
+PASSED_OVER: list[tuple[str, str]] = []
 _WANTED: set[tuple[Any, int]] = set()
 #: Type of our handler in ReFrame's settings.
 HANDLER = "selected_tests"
@@ -86,6 +88,7 @@ def pass_over(test: Any, variant: int, name: str, reasons: Iterable[tuple[str, s
 
     NOT_MADE.append((test, variant))
     for place, reason in reasons:
+        PASSED_OVER.append((place, reason))
         getlogger().verbose(f"left out: {name} @{place}: {reason}")
 
 
@@ -169,6 +172,22 @@ def why_none(words: Sequence[str], tests: Sequence[Any]) -> list[str]:
     return sentences
 
 
+def say_passed_over(reasons: Sequence[tuple[str, str]]) -> str:
+    """The most frequent of them, each with the first place it holds at, as the end of a sentence; empty where there are none.
+
+    :param reasons: of :data:`PASSED_OVER`.
+    """
+    places: dict[str, dict[str, None]] = {}
+    for place, reason in reasons:
+        places.setdefault(reason.rstrip("."), {})[place] = None
+    frequent = sorted(places, key=lambda reason: -len(places[reason]))[:FEW]
+    others = {reason: len(places[reason]) - 1 for reason in frequent}
+    return "; ".join(
+        f"{reason} ({next(iter(places[reason]))}{f' and {others[reason]} more' if others[reason] else ''})"
+        for reason in frequent
+    )
+
+
 def check(words: Sequence[str], tests: Sequence[Any]) -> None:
     """Refuse an option of selection that fits no test, and a value that no test can have.
 
@@ -242,6 +261,8 @@ class _Listener(logging.Handler):
         super().__init__()
         self._left_out: list[str] = []
         self._said_why = False
+        # What of PASSED_OVER is not of the values given with -P, of which ReFrame makes variants later.
+        self._before = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Hold the command line against the tests.
@@ -273,15 +294,19 @@ class _Listener(logging.Handler):
             for sentence in sentences:
                 self._said_why = True
                 getlogger().warning(sentence)
+            self._before = len(PASSED_OVER)
         elif _NONE_LISTED.fullmatch(message) and not self._said_why:
+            why = say_passed_over(PASSED_OVER[self._before :])
             getlogger().warning(
-                "no test fits all options together; a mode (--mode) is options, too, such as '-t production': "
-                "leave one out, 'reframe -l' lists the tests."
+                f"no test fits all options together{f': {why}' if why else ''}; a mode (--mode) is options, too, such as "
+                "'-t production': leave one out, 'reframe -l' lists the tests."
             )
         elif _NONE_RUNS.fullmatch(message):
+            why = say_passed_over(PASSED_OVER[self._before :])
             raise CommandLineError(
                 "nothing is measured, because no test case fits all options together and has a stack that can run it here: "
-                "'reframe -l' with the same options lists what does, with -v also what is left out and why."
+                f"{f'{why}; ' if why else ''}'reframe -l' with the same options lists what does, with -v also what is left out "
+                "and why."
             )
 
 

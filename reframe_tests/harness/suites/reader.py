@@ -48,11 +48,19 @@ def read(text: str, *, source: str = "<text>") -> Reading:
     """
     if not text.strip():
         raise OutputError(f"{source}: the output is empty; the benchmark printed nothing, see its standard error.")
-    known = [(found.start(), suite.parse) for suite in catalogue.SUITES.values() if (found := suite.first_line.search(text))]
-    if known:
-        title, parse_suite = min(known, key=lambda item: item[0])
-        parted = preamble.part(text, title)
-        return Reading(_possible(parse_suite(parted.text, source), source), parted.counts)
+    titles = [(found.start(), suite.name) for suite in catalogue.SUITES.values() if (found := suite.first_line.search(text))]
+    if titles:
+        start, name = min(titles, key=lambda item: item[0])
+        suite, others = catalogue.SUITES[name], sorted(title for title in titles if title[0] > start)
+        parted = preamble.part(text, start)
+        records = _possible(suite.parse(parted.text, source), source)
+        if others:
+            line, other = text.count("\n", 0, others[0][0]) + 1, catalogue.SUITES[others[0][1]]
+            raise OutputError(
+                f"{source}, line {line}: output of {other.title} stands in that of {suite.title}; outputs are mixed up, run "
+                "the benchmark again."
+            )
+        return Reading(records, parted.counts)
     raise OutputError(
         f"{source}: this is not output of {list_suites()}; give the whole output of a benchmark, from its title on."
     )

@@ -23,6 +23,10 @@ ONE = "point_to_point.py"
         (("-r", "-S", "repeats=0"), "-S repeats=0 would measure nothing; give 1 or more."),
         (("-l", "-S", "fabric=shm"), "-S fabric=shm sets nothing, because fabric is a parameter: use -P fabric=shm."),
         (("-r", "-n", "ImbPointToPoint", "-x", "ImbPointToPoint"), "nothing is measured, because no test case fits all"),
+        (
+            ("-r", "-n", "ImbPointToPoint", "-P", "ppn=4000"),
+            "can run it here: ppn=4000 is 4000 processes and the partition has ",
+        ),
         (("--dry-run", "-p", "builtin"), "nothing is measured, because no test case fits all"),
     ],
 )
@@ -39,6 +43,10 @@ def test_what_selects_nothing_is_one_red_sentence(run_reframe: Run, options: tup
     ("options", "warnings"),
     [
         (("-n", "ImbMessageSources", "--mode=nightly"), ["no test fits all options together; a mode (--mode) is options, too"]),
+        (
+            ("-n", "ImbPointToPoint", "-P", "ppn=4000"),
+            ["fits all options together: ppn=4000 is 4000 processes and the partition"],
+        ),
         (("-n", "ImbPointToPoint"), []),
     ],
 )

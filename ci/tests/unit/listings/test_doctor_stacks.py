@@ -80,3 +80,23 @@ def test_a_partition_whose_jobs_cannot_be_submitted_from_here_is_named(
     assert finding.detail == "scheduler slurm: there is no sbatch here; start reframe where jobs are submitted"
     assert not list(doctor.check_submission("mysystem:login", "local", here))
     assert not list(doctor.check_submission("mysystem:compute", "pbs", here))
+
+
+def test_tests_below_mpi_say_why_they_have_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RDMA where there is Ethernet only, two nodes where there is one, and programs that the nodes may lack."""
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    tests = [metadata.ROOT / "reframe_tests"]
+    found = {row.subject: row for row in doctor.check_below_mpi(systems.select("minicluster", metadata.ROOT), tests)}
+    assert set(found) == {f"test {name}" for name in ("WireTcp", "WireRdma", "TransportUcx", "TransportLibfabric")}
+    assert {row.state for row in found.values()} == {doctor.NOTE}
+    assert "eth1g is of transport tcp, without an RDMA adapter" in found["test WireRdma"].detail
+    assert "shm" not in found["test WireRdma"].detail
+    assert found["test WireTcp"].detail == (
+        "not on PATH here: iperf3; where the nodes have none of it the case is skipped (Debian's iperf3, Spack's iperf3)"
+    )
+    (alone,) = doctor.check_below_mpi(systems.select("generic", metadata.ROOT), tests)
+    assert "WireTcp" in alone.detail and "no fabric of the system is between nodes" in alone.detail
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert [row.subject for row in doctor.check_below_mpi(systems.select("minicluster", metadata.ROOT), tests)] == [
+        "test WireRdma"
+    ]

@@ -9,11 +9,16 @@ import pytest
 
 from reframe_tests.harness.job.ending import JobEnd
 from reframe_tests.harness.preflight import node_answers
-from reframe_tests.harness.preflight.node_facts import MARK, PART, lines, name_of_node
+from reframe_tests.harness.preflight.node_facts import MARK, PART, checksum, lines, name_of_node
 
 
 def line(node: str, facts: Any) -> str:
     return "\n".join(lines(node, facts))
+
+
+def framed(part: str) -> str:
+    """The only line of n1, with any JSON."""
+    return f"{MARK}n1 1/1 {len(part)} {checksum('n1', '1/1', part)} {part}"
 
 
 GOOD = line("n1", {"kernel": {"": "a"}})
@@ -31,8 +36,8 @@ def test_what_a_job_printed_is_read() -> None:
         MARK,
         MARK + "{}",
         MARK + "[]",
-        MARK + "n1 1/1 2 [[",
-        MARK + f"n1 1/1 99999 {'[' * 99999}",
+        framed("[["),
+        framed("[" * 99999),
         line("n1", 3),
         line("n1", {"kernel": {"": ["a"]}}),
         line("n1", {"kernel": [["a", "b"]]}),
@@ -43,7 +48,7 @@ def test_what_a_job_printed_is_read() -> None:
         line("n1", {"a": {"": float("inf")}}),
         line("n1", {"a": {"": 10**400}}),
         line("n1", {"a": {"": 2**63}}),
-        MARK + f"n1 1/1 5001 {'1' * 5001}",
+        framed("1" * 5001),
     ],
 )
 def test_what_cannot_be_judged_is_reported(bad: str) -> None:
@@ -65,12 +70,21 @@ def test_a_lost_line_and_a_lost_piece_of_a_line_are_noticed() -> None:
     found, wrong = node_answers.parse("\n".join(whole[:1] + whole[2:]))
     assert found == {} and wrong == [f"n1's facts cannot be read: {len(whole) - 1} of {len(whole)} lines are there"]
     cut = whole[1].replace("word word ", "", 1)
-    assert json.loads("".join(each.split(" ", 4)[4] for each in (whole[0], cut, *whole[2:])))
+    assert json.loads("".join(each.split(" ", 5)[5] for each in (whole[0], cut, *whole[2:])))
     found, wrong = node_answers.parse("\n".join((whole[0], cut, *whole[2:])))
     assert found == {} and wrong[0].startswith("n1's facts cannot be read, they are cut off or mixed with other output")
     glued = whole[0] + lines("n2", {"kernel": {"": "a"}})[0]
     found, wrong = node_answers.parse("\n".join((glued, *whole[1:])))
     assert "n1" not in found and wrong, "n2's line ends n1's"
+
+
+@pytest.mark.parametrize("change", [("3.10", "3.1O"), ("n1 1/1", "n2 1/1"), ("1/1", "1/2")])
+def test_a_changed_letter_is_noticed(change: tuple[str, str]) -> None:
+    """A version with a letter in it is a text like any other: the node would be called the odd one out."""
+    whole = line("n1", {"firmware": {"mlx5_0": "20.3.10"}})
+    assert change[0] in whole
+    found, wrong = node_answers.parse(whole.replace(*change))
+    assert found == {} and len(wrong) == 1 and "facts cannot be read, they are cut off or mixed" in wrong[0]
 
 
 def test_a_node_that_answers_twice() -> None:

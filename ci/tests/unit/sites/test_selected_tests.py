@@ -120,3 +120,13 @@ def test_where_something_selected_can_be_measured_nothing_is_said(words: str, mo
     nowhere(monkeypatch, *mine)
     assert selected_tests.why_none(words.split(), [*mine, Placement("shm")]) == []
     assert len(selected_tests.why_none(["-l"], mine)) == 1, "without an option, all tests are meant"
+
+
+def test_why_no_variant_was_made_is_said_by_frequency() -> None:
+    """What -P asks for and no partition has: each reason once, with the first place of many."""
+    cores = "ppn=8 is 8 processes and the partition has 2 cores."
+    reasons = [("mini:shm", "fabric shm works inside one node"), ("mini:a", cores), ("mini:b", cores), ("mini:a", cores)]
+    assert selected_tests.say_passed_over(reasons) == (
+        "ppn=8 is 8 processes and the partition has 2 cores (mini:a and 1 more); fabric shm works inside one node (mini:shm)"
+    )
+    assert selected_tests.say_passed_over([]) == ""
