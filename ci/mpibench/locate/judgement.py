@@ -140,18 +140,26 @@ def _judge_one(
     seen: Observations, places: Places, kinds: Mapping[str, str], rate: float, margin: float, *, full_rate: bool
 ) -> tuple[Part, list[str]]:
     doubts = []
-    found = baseline.residuals(seen, places, kinds, full_rate=full_rate)
     if not kinds:
         kinds = guesses.slower_kind(seen, margin, places)
         if kinds:
-            found = baseline.residuals(seen, places, kinds, full_rate=full_rate)
             doubts.append(_kinds_text(seen, kinds))
     all_suspects = suspects.of_map(seen, places)
-    small = baseline.too_small(found)
     ends = (seen.source, seen.target)
-    verdict = search.search(
-        all_suspects, found.excess, found.stratum, seen.moment, margin=margin, rate=rate, usable=~small, ends=ends
-    )
+
+    def ask(*, drifting: bool) -> tuple[Residuals, search.Verdict]:
+        found = baseline.residuals(seen, places, kinds, full_rate=full_rate, drifting=drifting)
+        # What comes and goes for all is the same for all of a moment only.
+        alike = baseline.within_moments(found.stratum, seen.moment) if drifting else found.stratum
+        usable = ~baseline.too_small(found)
+        columns = (all_suspects, found.excess, alike, seen.moment)
+        return found, search.search(*columns, margin=margin, rate=rate, usable=usable, ends=ends, held=found.held)
+
+    found, verdict = ask(drifting=False)
+    if baseline.drifts(found.excess, seen.moment, verdict.rest, margin):
+        found, verdict = ask(drifting=True)
+    if verdict.unexplained:
+        doubts.append(_unexplained_text(seen, verdict))
     if verdict.floor is None or len(seen.nodes) == 2:
         doubts.append(_blind_text(seen, verdict, found.excess, margin))
     rows = effects.findings(seen, found, all_suspects, verdict.accusations)
@@ -173,6 +181,15 @@ def _blind_text(seen: Observations, verdict: search.Verdict, excess: Floats, mar
     return (
         f"{_title(seen)}: {why}{rounds} rounds of {len(seen.nodes)} nodes are too few to accuse a node "
         f"at {verdict.rate:.2g} innocents a run: measure more rounds (-S orders=)"
+    )
+
+
+def _unexplained_text(seen: Observations, verdict: search.Verdict) -> str:
+    pairs = list(dict.fromkeys("-".join(sorted(one.names)) for one in verdict.unexplained))
+    shown = ", ".join(pairs[:5]) + (", ..." if len(pairs) > 5 else "")
+    return (
+        f"{_title(seen)}: {len(pairs)} pairs ({shown}) are slow, and nobody is accused of that: more is wrong than this map "
+        "can tell apart: repair what is known and measure again, or measure more rounds (-S orders=)"
     )
 
 
