@@ -207,9 +207,9 @@ def drifts(excess: Floats, moment: Integers, rest: Flags, margin: float) -> bool
     return any(bool((end[enough] > margin).any()) for end in ends)
 
 
-def within_moments(stratum: Integers, moment: Integers) -> Integers:
-    """Each class at each moment for itself."""
-    return np.unique(stratum * (int(moment.max(initial=0)) + 1) + moment, return_inverse=True)[1]
+def numbered_together(first: Integers, second: Integers) -> Integers:
+    """A number for each pair of values: a class at a moment, or two nodes."""
+    return np.unique(first * (int(second.max(initial=0)) + 1) + second, return_inverse=True)[1]
 
 
 def spread(excess: Floats) -> float:

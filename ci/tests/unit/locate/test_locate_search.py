@@ -161,6 +161,55 @@ def test_a_drift_is_taken_out_and_what_differs_within_a_moment_is_judged() -> No
     assert (found, wrong) == (8, 0)
 
 
+def described_otherwise(fabric: simulated_map.Fabric, kind: str) -> Places:
+    """A description that contradicts the cables: two nodes changed places, nodes dealt out in turn, one switch for all."""
+    nodes, known = fabric.nodes, dict(fabric.places().switches)
+    if kind == "two changed places":
+        known[nodes[0]], known[nodes[-1]] = known[nodes[-1]], known[nodes[0]]
+    elif kind == "in turn":
+        known = {node: (f"leaf{number % 4}", "pod0") for number, node in enumerate(nodes)}
+    else:
+        known = dict.fromkeys(nodes, ("leaf0",))
+    return Places(known, "yaml")
+
+
+@pytest.mark.parametrize("size", [8, 16])
+@pytest.mark.parametrize("kind", ["two changed places", "in turn", "one switch"])
+def test_a_description_that_lies_makes_nobody_healthy_and_no_node_guilty(kind: str, size: int) -> None:
+    """A slow uplink that it does not have: of 8 nodes all were called healthy, of 16 those below it were accused one by one."""
+    fabric = fat_tree(size, leaf=4)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        faults = place_faults(fabric, ("uplink",), 0.4, rng)
+        seen = observe(fabric, all_pairs(size) * (32 // size), faults, QUIET, rng)
+        answer = judgement.judge([seen], described_otherwise(fabric, kind), {}, oversubscribed=False)
+        assert answer.accused == ()
+        # A leaf that is described as it is may be named.
+        assert answer.inconclusive or {one.names for one in answer.findings} == {(f"leaf{faults[0].at[0]}",)}
+        healthy = observe(fabric, all_pairs(size) * (32 // size), [], QUIET, rng)
+        answer = judgement.judge([healthy], described_otherwise(fabric, kind), {}, oversubscribed=False)
+        assert not answer.is_accusing and not answer.inconclusive
+
+
+def test_nodes_that_are_slow_with_all_but_one_another_are_named_together() -> None:
+    fabric, rng = fat_tree(16, leaf=4), np.random.default_rng(1)
+    faults = place_faults(fabric, ("uplink",), 0.5, rng)
+    seen = observe(fabric, all_pairs(16) * 2, faults, QUIET, rng)
+    below = [node for node, leaf in zip(fabric.nodes, fabric.leaf.tolist(), strict=True) if leaf == faults[0].at[0]]
+    said = judgement.judge([seen], described_otherwise(fabric, "one switch"), {}).inconclusive
+    assert any(f"{', '.join(below)} send slowly to others and not to one another" in text for text in said)
+    assert all("see whether the switches (yaml) are right" in text for text in said)
+
+
+def test_two_slow_nodes_are_no_island() -> None:
+    """They are slow to each other, too."""
+    fabric, rng = fat_tree(16, leaf=4), np.random.default_rng(2)
+    faults = place_faults(fabric, ("both", "both", "both"), 0.5, rng)
+    seen = observe(fabric, all_pairs(16) * 2, faults, QUIET, rng)
+    answer = judgement.judge([seen], Places({}), {})
+    assert set(answer.accused) == {fabric.nodes[one.at[0]] for one in faults}
+
+
 def test_an_odd_number_of_nodes() -> None:
     faults, accused = accused_on(fat_tree(9, leaf=3), all_pairs(9) * 2, ("receives",), 6)
     assert [one.names for (one, *_) in accused] == [(f"n{faults[0].at[0]:05}",)]
