@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpibench.locate import baseline, guesses, judgement, search, suspects
+from mpibench.locate import baseline, judgement, search
 from mpibench.locate.observations import Integers, Observations, Places
 from mpibench.locate.suspects import Suspect
 from reframe_tests.harness.pairs import schedule
@@ -87,15 +87,16 @@ class Tally:
         return self.found >= WANTED * self.faults and self.wrong <= INNOCENTS * self.runs
 
 
-def accuse(seen: Observations, places: Places, rate: float = search.RATE) -> list[tuple[Suspect, ...]]:
-    """Suspects that are accused, each with those that cannot be distinguished from it."""
-    everybody = suspects.of_map(seen, places)
-    found = baseline.residuals(seen, places, {})
-    kinds = guesses.slower_kind(seen, MARGIN, places)
-    found = baseline.residuals(seen, places, kinds) if kinds else found
-    ends = (seen.source, seen.target)
-    verdict = search.search(everybody, found.excess, found.stratum, seen.moment, margin=MARGIN, rate=rate, ends=ends)
-    return [tuple(everybody.named[row]._replace(load=0) for row in (one.row, *one.alike)) for one in verdict.accusations]
+def accuse(
+    seen: Observations, places: Places, rate: float = search.RATE, oversubscribed: bool | None = None
+) -> list[tuple[Suspect, ...]]:
+    """Suspects that are accused, each with those that cannot be distinguished from it.
+
+    :param oversubscribed: whether links between switches are meant to be slower; ``None``: nobody says.
+    """
+    answer = judgement.judge([seen], places, {}, rate=rate, oversubscribed=oversubscribed)
+    directions = [one for finding in answer.findings for one in finding.directions]
+    return [tuple(suspect._replace(load=0) for suspect in (one.suspect, *one.alike)) for one in directions]
 
 
 def adaptive(

@@ -3,7 +3,8 @@
 Brings up a cluster of its own, once. Each run makes one fault at a place drawn by chance, measures a map with ``PairMap`` as
 a user does, asks ``locate``, and undoes the fault. One line of JSON is appended to ``--out`` for each run: a series that was
 interrupted goes on where it stopped, and ``--minutes`` begins no run that would take longer than that. ``--show`` prints the
-table of a file. Runs of all faults take turns, so that a part of a series has as many of each.
+table of a file. Runs of all faults take turns, so that a part of a series has as many of each. The map of each run is kept
+beside the file (``FILE.maps/``), and ``--peers`` applies the rules of two other programs (:mod:`.peer_rules`) to these.
 
 found       anything that is accused is the faulty thing
 named       it is accused in the direction and by the quantity it is bad in (:data:`FAULTS`)
@@ -28,20 +29,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mpibench import whole_file
 from mpibench.cluster import faults, lifecycle, state
-from mpibench.cluster.plan import LEAF_FABRIC, Plan
+from mpibench.cluster.plan import DEFAULT_LAYOUT, LEAF_FABRIC, Plan
+from mpibench.cluster.plan import make as make_plan
+from mpibench.locate import judgement, pair_maps
 from mpibench.locate.answers import session_maps
 from mpibench.locate.effects import Accused
 from mpibench.locate.judgement import Localisation
 from mpibench.locate.observations import Places
 from mpibench.locate.suspects import BOTH, LINK, NODE, RECEIVES, SENDS, UPLINK
 from mpibench.results.sessions import read_session
-from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN
+from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, read_pair_map
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
+from . import peer_rules
+
 #: Seconds after which ReFrame hangs; of a map of a busy machine it needs a part.
 _LIMIT_S = 900
+#: Layout of the cluster's nodes.
+_LAYOUT = DEFAULT_LAYOUT
 
 
 @dataclass(frozen=True)
@@ -136,42 +144,103 @@ def score(answer: Localisation, made: Sequence[Made]) -> dict[str, Any]:
     }
 
 
+def maps_of(records: Path) -> Path:
+    """Folder of the maps of a file of records."""
+    return records.with_name(f"{records.name}.maps")
+
+
+def keep_map(folder: Path, record: Mapping[str, Any], measured: PairMap) -> dict[str, str]:
+    """Write a map as it is stored with a session; what the record says of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{record['nodes']}-{record['seed']}-{record['fault']}-{record['run']}.json"
+    whole_file.write_text(folder / name, json.dumps(measured.as_dict()))
+    return {"map": name}
+
+
+def peers(path: Path) -> Iterator[str]:
+    """Who is named by us and by two other rules on the maps of a series, a line for each number of nodes and fault.
+
+    :raises BadInput: a map of the series is not there, or is damaged.
+    """
+    tallies: dict[tuple[int, str], dict[str, list[dict[str, Any]]]] = {}
+    for row in read(path):
+        if "map" not in row:
+            continue
+        file = maps_of(path) / row["map"]
+        try:
+            measured = read_pair_map(json.loads(file.read_text()), str(file))
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{file}: the map of a run cannot be read ({error}): give the --out of a series whole.") from None
+        assert measured is not None
+        made = draw(row["fault"], row["run"], row["seed"], make_plan(row["nodes"], _LAYOUT))
+        named = {"locate": nodes_named(measured), **peer_rules.on_map(measured)}
+        for rule, nodes in named.items():
+            tallies.setdefault((row["nodes"], row["fault"]), {}).setdefault(rule, []).append(score_nodes(nodes, made))
+    for (nodes, kind), rules in tallies.items():
+        for rule, scores in rules.items():
+            count = sum(one["faults"] for one in scores)
+            found = f"{sum(one['found'] for one in scores)} of {count} faulty nodes named, " if count else ""
+            wrong = [one["innocents"] for one in scores]
+            yield (
+                f"{nodes:3} nodes, {kind:13} {rule:10} {len(scores):3} runs: {found}{sum(wrong)} innocent nodes named in "
+                f"{sum(map(bool, wrong))} runs"
+            )
+
+
+def nodes_named(measured: PairMap) -> set[str]:
+    """Nodes that ``locate`` accuses by their times alone, as the other rules know nothing else."""
+    ready = pair_maps.prepare(measured)
+    places, _ = pair_maps.places_of(measured.tree, measured.nodes)
+    meant = None if measured.oversubscription is None else measured.oversubscription > 1
+    return set(judgement.judge(ready.parts, places, {}, oversubscribed=meant).accused)
+
+
+def score_nodes(named: set[str], made: Sequence[Made]) -> dict[str, int]:
+    """Of the nodes that a rule names those that are faulty, and the others. A switch is no node, nor are those below it."""
+    faulty = {one.thing for one in made if "node" in one.what}
+    return {"faults": len(faulty), "found": len(named & faulty), "innocents": len(named - faulty)}
+
+
 class Series:
     """Runs on one cluster."""
 
-    def __init__(self, cluster: state.State, folder: Path, stack: str, options: Sequence[str]) -> None:
+    def __init__(self, cluster: state.State, folder: Path, stack: str, options: Sequence[str], maps: Path) -> None:
+        self.maps = maps
         self.plan, self.folder, self.stack, self.options = cluster.plan, folder, stack, tuple(options)
 
     def run(self, kind: str, number: int, seed: int) -> dict[str, Any]:
         """One run: its record, also where nothing could be measured."""
         made = draw(kind, number, seed, self.plan)
         began, load = time.time(), os.getloadavg()[0]
-        record = {
+        record: dict[str, Any] = {
             **{"fault": kind, "run": number, "seed": seed, "nodes": self.plan.compute, "stack": self.stack, "started": began},
             **{"where": [" ".join([one.name, *map(str, one.what.values())]) for one in made], "load": round(load, 1)},
         }
-        faults.heal(lambda text: None)
         try:
             for one in made:
                 faults.make(one.name, **one.what)
             measuring = time.monotonic()
-            located = self._locate(f"{kind}-{number}")
+            located, measured, launch_s = self._locate(f"{kind}-{number}")
             seconds = time.monotonic() - measuring
         except (BadInput, subprocess.SubprocessError) as error:
             return {**record, "error": str(error)[:300], **score(Localisation((), Places({}), ()), made)}
         finally:
             faults.heal(lambda text: None)
         said = [*located.answer.evident.values(), *map(located.say, located.answer.findings)]
-        return {**record, **score(located.answer, made), "said": said, "status": located.status, "seconds": round(seconds, 1)}
+        record |= {"said": said, "status": located.status, "seconds": round(seconds, 1), "launch_s": launch_s}
+        return {**record, **score(located.answer, made), **keep_map(self.maps, record, measured)}
 
-    def _locate(self, name: str) -> session_maps.Located:
-        """Measure as a user does, and ask.
+    def _locate(self, name: str) -> tuple[session_maps.Located, PairMap, float | None]:
+        """Measure as a user does, and ask; with the map, and the seconds of its launch.
 
         :raises BadInput: no map was stored.
         """
-        session = read_session(self._measure(name, self.options) / "results.db")
+        folder = self._measure(name, self.options)
+        session = read_session(folder / "results.db")
         for case in session_maps.cases_of(session):
-            return session_maps.answer_of(session, case)
+            if case.pair_map:
+                launched = [float(path.read_text().split()[3]) for path in folder.rglob("launches.txt")]
+                return session_maps.answer_of(session, case), case.pair_map, max(launched, default=None)
         raise BadInput(f"no map was stored: {'; '.join(case.reason for case in session.cases)[:200]}")
 
     def _measure(self, name: str, options: Sequence[str]) -> Path:
@@ -230,7 +299,7 @@ def own_cluster(nodes: int) -> Iterator[tuple[state.State, Path]]:
         (folder / "runs").mkdir()
         os.environ[state.RUNTIME_VARIABLE] = str(folder / "cluster")
         try:
-            yield lifecycle.up(nodes, "spread", [folder], lambda text: None), folder / "runs"
+            yield lifecycle.up(nodes, _LAYOUT, [folder], lambda text: None), folder / "runs"
         finally:
             lifecycle.down(lambda text: None)
 
@@ -296,10 +365,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--stack", default="mpich-wheels")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of PairMap, as -S of ReFrame")
     parser.add_argument("--speed", action="store_true", help="only time maps, and a launch a pair, --runs times each")
+    parser.add_argument("--peers", action="store_true", help="only print who is named on the maps of --out by other rules, too")
     parser.add_argument("--show", action="store_true", help="only print the table of --out")
     asked = parser.parse_args(argv)
-    if asked.show:
-        print("\n".join(table(read(asked.out))))
+    if asked.show or asked.peers:
+        print("\n".join(peers(asked.out) if asked.peers else table(read(asked.out))))
         return
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     begin = time.monotonic()
@@ -309,7 +379,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     longest = 0.0
     options = [word for one in asked.set for word in ("-S", one)]
     with own_cluster(asked.nodes) as (cluster, folder):
-        series = Series(cluster, folder, asked.stack, options)
+        series = Series(cluster, folder, asked.stack, options, maps_of(asked.out))
         if asked.speed:
             print(series.speed(asked.runs))
             return

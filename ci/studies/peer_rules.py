@@ -8,16 +8,20 @@ LinkTest 1.2 (Juelich): the N slowest pairs (N nodes) are measured again, one at
 rule. Here those are taken as reported that are slow again, below 93 % of the median of all pairs; a node is taken as named if
 it is in at least three of them.
 
-The second measurement is drawn by the caller, with the same faults and other noise.
+The second measurement of a simulated map is drawn by the caller, with the same faults and other noise. Of a measured one
+(:func:`on_map`) it is that of the next pass over all rounds, in which other pairs run beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from mpibench.locate import pair_maps
 from mpibench.locate.observations import Floats, Integers, Observations
+from reframe_tests.harness.pairs.pair_values import MEAN, PairMap
 
 #: ClusterKit's bounds, and the rounds in which it measures suspects again here.
 _LATENCY_TIMES, _BANDWIDTH_SHARE, _AGAIN = 2.1, 0.93, 2
@@ -44,6 +48,40 @@ def linktest(seen: Observations, again: Again) -> set[str]:
     slowest = np.argsort(-seen.slowness, kind="stable")[: len(seen.nodes)]
     bad = slowest[again(slowest) > middle - np.log(_BANDWIDTH_SHARE)]
     return _named(seen, bad, lambda count, of: count >= np.minimum(_LEAST_PAIRS, of))
+
+
+def on_map(measured: PairMap) -> dict[str, set[str]]:
+    """Nodes that each rule names on a map with several passes: the first is the measurement, the next are those of suspects.
+
+    Latency and bandwidth are judged each for itself, as both programs do; means are ours alone.
+    """
+    found: dict[str, set[str]] = {"ClusterKit": set(), "LinkTest": set()}
+    passes = sorted({row.order for row in measured.values})
+    values = [row for row in measured.values if row.quantity != MEAN]
+    maps = [replace(measured, values=tuple(row for row in values if row.order == each)) for each in passes]
+    for parts in zip(*(pair_maps.prepare(one).parts for one in maps), strict=False):
+        for name, rule in (("ClusterKit", clusterkit), ("LinkTest", linktest)):
+            found[name] |= rule(parts[0], _again(parts[0], parts[1:] or parts))
+    return found
+
+
+def _again(first: Observations, later: tuple[Observations, ...]) -> Again:
+    """What later passes have of the same pairs and directions, one pass each time it is asked, and then again the last."""
+    tables = [dict(zip(_pairs(one), one.slowness.tolist(), strict=True)) for one in later]
+    keys, left = _pairs(first), iter(tables)
+
+    def again(which: Integers) -> Floats:
+        table = next(left, tables[-1])
+        # Of what was not measured again the first value counts.
+        return np.array([table.get(keys[place], first.slowness[place]) for place in which.tolist()], dtype=np.float64)
+
+    return again
+
+
+def _pairs(seen: Observations) -> list[tuple[int, int]]:
+    """Both nodes of each, in an order that means something where there is a direction."""
+    ends: Iterator[tuple[int, int]] = zip(seen.source.tolist(), seen.target.tolist(), strict=True)
+    return [pair if seen.directed else (min(pair), max(pair)) for pair in ends]
 
 
 def _named(seen: Observations, bad: Integers, rule: Callable[[Integers, Integers], np.ndarray]) -> set[str]:

@@ -180,24 +180,31 @@ KINDS: dict[str, Callable[[Fabric, Rng], tuple[int, ...]]] = {
 }
 
 
-def place_faults(fabric: Fabric, kinds: Sequence[str], fraction: float, rng: Rng) -> list[Fault]:
+def place_faults(fabric: Fabric, kinds: Sequence[str], fraction: float, rng: Rng, *, anywhere: bool = False) -> list[Fault]:
     """Faults at random places that are not below one another.
 
+    :param anywhere: a slow node may be below a slow uplink, where a part of it cannot be seen.
     :param fraction: of the rate that is left; of a latency, that is added 1 / fraction - 1 times.
     """
     found: list[Fault] = []
     taken: set[tuple[int, ...]] = set()
     cut: set[int] = set()
     busy: set[int] = set()
+    there: set[tuple[bool, tuple[int, ...]]] = set()
     for kind in kinds:
         for _ in range(_TRIES):
             at = KINDS[kind](fabric, rng)
             leaf = at[0] if kind == "uplink" else int(fabric.leaf[at[0]]) if KINDS[kind] is _node else -1
+            if anywhere:
+                if (KINDS[kind] is _node, at) not in there:
+                    break
+                continue
             if (kind == "uplink" and leaf in cut | busy) or leaf in cut or (KINDS[kind] is _node and at in taken):
                 continue
             break
         else:
             raise BadInput(f"{fabric.size} nodes have no room for {', '.join(kinds)}: simulate more nodes.")
+        there.add((KINDS[kind] is _node, at))
         (cut if kind == "uplink" else busy).add(leaf)
         taken |= {at} if KINDS[kind] is _node else set()
         found.append(Fault(kind, at, -np.log(fraction), _named(kind, fabric, at)))

@@ -7,8 +7,9 @@ slowness of an observation
 A class holds the pairs that should be alike: the same distance in the tree of switches, the same kinds of nodes and, where
 that matters, as many others on the same uplink at the same time (links between switches may be oversubscribed). Its level is
 that of its fastest quarter at least, so that it holds while less than three quarters of a small map are slow: of four nodes one
-slow one is in half of all pairs. The drift of a moment is how much slower its fastest quarter is than usual. Neither is what
-the error rates rest on, which count ranks only (:mod:`.search`).
+slow one is in half of all pairs. The drift of a moment is how much slower its fastest quarter is than usual; it is taken out
+only where what nobody is accused of shows one (:func:`drifts`), as rounds in which most pairs cross slow uplinks look like it.
+Neither is what the error rates rest on, which count ranks only (:mod:`.search`).
 """
 
 from __future__ import annotations
@@ -60,12 +61,15 @@ class Residuals:
 
     :param stratum: class of each observation, or what several classes are that should be equally fast.
     :param spread: standard deviation of the middle of the residuals.
+    :param held: by how much its class as a whole is slower than the fastest of the same kinds: a bandwidth is that of the
+        narrowest part of its way, so that what costs a node no more than this does not show there.
     """
 
     levels: tuple[PairClass, ...]
     stratum: Integers
     excess: Floats
     spread: float
+    held: Floats
 
 
 def distances(seen: Observations, places: Places) -> Integers:
@@ -79,11 +83,14 @@ def distances(seen: Observations, places: Places) -> Integers:
     return far
 
 
-def residuals(seen: Observations, places: Places, kinds: Mapping[str, str], *, full_rate: bool = False) -> Residuals:
+def residuals(
+    seen: Observations, places: Places, kinds: Mapping[str, str], *, full_rate: bool = False, drifting: bool = True
+) -> Residuals:
     """Levels of all classes, and what is left without them and without the drift.
 
     :param kinds: node to its kind, where there are several.
     :param full_rate: a pair across switches should be as fast as one below a switch, however busy the uplinks are.
+    :param drifting: what came and went for all is taken out.
     """
     distance = distances(seen, places)
     kind = [kinds.get(node, "") for node in seen.nodes]
@@ -97,7 +104,7 @@ def residuals(seen: Observations, places: Places, kinds: Mapping[str, str], *, f
     load = _if_it_matters(every_load, seen.slowness)
     members, stratum = _members(code * (int(load.max(initial=0)) + 1) + load)
     own = np.array([level_of(seen.slowness[there]) for there in members])
-    left = seen.slowness - drift(seen.slowness - own[stratum], seen.moment)
+    left = seen.slowness - drift(seen.slowness - own[stratum], seen.moment) if drifting else seen.slowness
     load = _if_it_matters(every_load, left)
     members, stratum = _members(code * (int(load.max(initial=0)) + 1) + load)
     block = leaves[seen.source] * (int(leaves.max(initial=0)) + 1) + leaves[seen.target]
@@ -113,10 +120,11 @@ def residuals(seen: Observations, places: Places, kinds: Mapping[str, str], *, f
         best[one.kinds] = min(best.get(one.kinds, np.inf), one.slowness)
     healthy = np.array([best[one.kinds] if full_rate else one.slowness for one in levels])
     excess = left - healthy[stratum]
+    held = (healthy - np.array([best[one.kinds] for one in levels]))[stratum] * seen.directed
     if full_rate:
         _, pairs_of_kinds = numbered([one.kinds for one in levels])
         stratum = pairs_of_kinds[stratum]
-    return Residuals(tuple(levels), stratum.astype(np.intp), excess, spread(excess))
+    return Residuals(tuple(levels), stratum.astype(np.intp), excess, spread(excess), held)
 
 
 def _members(code: Integers) -> tuple[list[Integers], Integers]:
@@ -184,6 +192,24 @@ def drift(excess: Floats, moment: Integers) -> Floats:
     shift[enough] = excess[order][starts[enough] + quarter]
     shift[enough] -= np.median(shift[enough])
     return shift[moment]
+
+
+def drifts(excess: Floats, moment: Integers, rest: Flags, margin: float) -> bool:
+    """Whether at some moment nearly all of what nobody is accused of was slower, or faster, by the margin.
+
+    :param rest: observations that no accusation took; of a moment more than half, or it says nothing.
+    """
+    order = np.lexsort((excess[rest], moment[rest]))
+    which, starts, counts = np.unique(moment[rest][order], return_index=True, return_counts=True)
+    enough = (counts >= LEAST_OF_A_CLASS) & (2 * counts > np.bincount(moment)[which])
+    ordered, fast = excess[rest][order], np.floor((counts - 1) * _FASTEST).astype(np.intp)
+    ends = ordered[starts + fast], -ordered[starts + counts - 1 - fast]
+    return any(bool((end[enough] > margin).any()) for end in ends)
+
+
+def numbered_together(first: Integers, second: Integers) -> Integers:
+    """A number for each pair of values: a class at a moment, or two nodes."""
+    return np.unique(first * (int(second.max(initial=0)) + 1) + second, return_inverse=True)[1]
 
 
 def spread(excess: Floats) -> float:

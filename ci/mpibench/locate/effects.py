@@ -109,6 +109,32 @@ def findings(seen: Observations, found: Residuals, suspects: Suspects, accusatio
     return sorted(rows, key=lambda one: (one.extent != ALL, -one.worst.times))
 
 
+def without_islands(
+    seen: Observations, found: Residuals, suspects: Suspects, accusations: Sequence[Accusation], margin: float
+) -> tuple[list[Accusation], list[tuple[tuple[str, ...], str]]]:
+    """Accusations without nodes that are slow with others only, and these nodes together, each time with their direction."""
+    slow = [suspects.named[one.row] if one.extent == ALL else None for one in accusations]
+    place = {name: at for at, name in enumerate(seen.nodes)}
+    islands: list[tuple[tuple[str, ...], str]] = []
+    for way in (SENDS, RECEIVES, BOTH):
+        left = [one.names[0] for one in slow if one and (one.kind, one.way) == (NODE, way)]
+        while left:
+            island, new = list[str](), [left[0]]
+            while new:
+                island, left = [*island, *new], [name for name in left if name not in new]
+                new = [name for name in left if any(_is_fast(seen, found, place[name], place[one], margin) for one in new)]
+            if len(island) > 1:
+                islands.append((tuple(sorted(island, key=place.__getitem__)), way))
+    gone = {Suspect(NODE, (name,), way) for names, way in islands for name in names}
+    return [one for one in accusations if suspects.named[one.row] not in gone], islands
+
+
+def _is_fast(seen: Observations, found: Residuals, one: int, other: int, margin: float) -> bool:
+    """Whether two nodes were measured with each other, and were not slow in either direction."""
+    ways = [(seen.source == first) & (seen.target == second) for first, second in ((one, other), (other, one))]
+    return any(way.any() for way in ways) and all(np.median(found.excess[way]) <= margin for way in ways if way.any())
+
+
 def _order(direction: Direction) -> tuple[int, tuple[str, ...]]:
     return (SENDS, RECEIVES, BOTH).index(direction.suspect.way), direction.suspect.names
 

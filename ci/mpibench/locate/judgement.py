@@ -7,20 +7,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+import numpy as np
+import scipy.stats
+
 from reframe_tests.harness.pairs.pair_values import MEAN
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
 from . import baseline, effects, guesses, search, suspects
 from .baseline import PairClass, Residuals
 from .effects import Accused
-from .observations import Floats, Observations, Places
-from .suspects import LINK, SWITCH, UPLINK
+from .observations import Flags, Floats, Observations, Places
+from .suspects import BOTH, LINK, RECEIVES, SENDS, SWITCH, UPLINK
 
 #: Loss that is called slow at least, in percent: of a bandwidth (ClusterKit's bound), and what a latency takes longer.
 MARGINS_PERCENT: Mapping[str, float] = MappingProxyType(
     {"bandwidth_mb_per_s": 7.0, "latency_us": 25.0, "latency_mean_us": 25.0}
 )
 OTHER_MARGIN_PERCENT = 10.0
+#: Share of all values that are slow by so many margins and accuse nobody, from which on nobody can be called healthy.
+_MOST_LEFT_OVER, _LEFT_OVER = 0.05, 4.0
+#: Probability of so many pairs that are slow each time if slow values were anywhere, from which on that is no chance.
+_BY_CHANCE = 0.01
 #: Parts of the rate that a quantity has; one that is not here has one. A mean says little that the median does not.
 _PARTS: Mapping[str, int] = MappingProxyType({"bandwidth_mb_per_s": 2})
 
@@ -140,21 +147,34 @@ def _judge_one(
     seen: Observations, places: Places, kinds: Mapping[str, str], rate: float, margin: float, *, full_rate: bool
 ) -> tuple[Part, list[str]]:
     doubts = []
-    found = baseline.residuals(seen, places, kinds, full_rate=full_rate)
     if not kinds:
         kinds = guesses.slower_kind(seen, margin, places)
         if kinds:
-            found = baseline.residuals(seen, places, kinds, full_rate=full_rate)
             doubts.append(_kinds_text(seen, kinds))
     all_suspects = suspects.of_map(seen, places)
-    small = baseline.too_small(found)
     ends = (seen.source, seen.target)
-    verdict = search.search(
-        all_suspects, found.excess, found.stratum, seen.moment, margin=margin, rate=rate, usable=~small, ends=ends
-    )
+
+    def ask(*, drifting: bool) -> tuple[Residuals, search.Verdict]:
+        found = baseline.residuals(seen, places, kinds, full_rate=full_rate, drifting=drifting)
+        # What comes and goes for all is the same for all of a moment only.
+        alike = baseline.numbered_together(found.stratum, seen.moment) if drifting else found.stratum
+        usable = ~baseline.too_small(found)
+        columns = (all_suspects, found.excess, alike, seen.moment)
+        return found, search.search(*columns, margin=margin, rate=rate, usable=usable, ends=ends, held=found.held)
+
+    found, verdict = ask(drifting=False)
+    if baseline.drifts(found.excess, seen.moment, verdict.rest, margin):
+        found, verdict = ask(drifting=True)
+    if verdict.unexplained:
+        doubts.append(_unexplained_text(seen, verdict))
+    accusations, islands = effects.without_islands(seen, found, all_suspects, verdict.accusations, margin)
+    doubts += [_island_text(seen, names, way, places) for names, way in islands]
+    left = _lasting(seen, verdict.rest & (found.excess > _LEFT_OVER * margin))
+    if left.sum() > _MOST_LEFT_OVER * len(seen) and not islands:
+        doubts.append(_left_over_text(seen, left, found.excess, places))
     if verdict.floor is None or len(seen.nodes) == 2:
         doubts.append(_blind_text(seen, verdict, found.excess, margin))
-    rows = effects.findings(seen, found, all_suspects, verdict.accusations)
+    rows = effects.findings(seen, found, all_suspects, accusations)
     floor = None if verdict.floor is None else math.exp(verdict.floor)
     return Part(seen, found, places, tuple(rows), verdict.tests, rate, floor, kinds), doubts
 
@@ -173,6 +193,58 @@ def _blind_text(seen: Observations, verdict: search.Verdict, excess: Floats, mar
     return (
         f"{_title(seen)}: {why}{rounds} rounds of {len(seen.nodes)} nodes are too few to accuse a node "
         f"at {verdict.rate:.2g} innocents a run: measure more rounds (-S orders=)"
+    )
+
+
+def _unexplained_text(seen: Observations, verdict: search.Verdict) -> str:
+    pairs = list(dict.fromkeys("-".join(sorted(one.names)) for one in verdict.unexplained))
+    shown = ", ".join(pairs[:5]) + (", ..." if len(pairs) > 5 else "")
+    return (
+        f"{_title(seen)}: {len(pairs)} pairs ({shown}) are slow, and nobody is accused of that: more is wrong than this map "
+        "can tell apart: repair what is known and measure again, or measure more rounds (-S orders=)"
+    )
+
+
+def _fitting_text(places: Places) -> str:
+    """What to do where the switches may be others than was said."""
+    if not places.switches:
+        return "describe the switches (-S switches=FILE)"
+    return (
+        "the switches guessed from the map may be others"
+        if places.guessed
+        else f"see whether the switches ({places.origin}) are right"
+    )
+
+
+def _island_text(seen: Observations, names: Sequence[str], way: str, places: Places) -> str:
+    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    verb = {SENDS: "send slowly to", RECEIVES: "receive slowly from", BOTH: "are slow with"}[way]
+    return (
+        f"{_title(seen)}: {shown} {verb} others and not to one another, so that it is no fault of each: what joins them to the "
+        f"others is slow, and no known switch has just these nodes: {_fitting_text(places)}"
+    )
+
+
+def _lasting(seen: Observations, slow: Flags) -> Flags:
+    """Slow values of pairs that are slow whenever they were measured, twice at least; none where as many are so by chance."""
+    first, second = seen.source, seen.target
+    if not seen.directed:
+        first, second = np.minimum(first, second), np.maximum(first, second)
+    pair = baseline.numbered_together(first, second)
+    count, hits = np.bincount(pair), np.bincount(pair[slow], minlength=int(pair.max()) + 1)
+    lasting = (count == hits) & (count > 1)
+    by_chance = float((slow.mean() ** count[count > 1]).sum())
+    if scipy.stats.poisson.sf(int(lasting.sum()) - 1, by_chance) > _BY_CHANCE:
+        return np.zeros_like(slow)
+    there: Flags = lasting[pair]
+    return there
+
+
+def _left_over_text(seen: Observations, left: Flags, excess: Floats, places: Places) -> str:
+    times = math.exp(float(np.median(excess[left])))
+    return (
+        f"{_title(seen)}: {100 * left.sum() / len(seen):.0f} % of all values are {times:.2g} times as slow as healthy ones, "
+        f"and no node, switch, link or pair explains them: {_fitting_text(places)}, and measure more rounds (-S orders=)"
     )
 
 

@@ -125,6 +125,7 @@ def _judge_one(jobs: Jobs, rate: float, margin: float) -> Part:
         np.zeros(len(excess), dtype=np.intp),
         excess - level,
         baseline.spread(excess),
+        np.zeros(len(excess)),
     )
     rows = scipy.sparse.csr_matrix((np.ones(len(at), dtype=np.int32), (numbers, at)), shape=(len(names), len(excess)))
     rows.sum_duplicates()

@@ -22,10 +22,15 @@ extent
     ``all``: at least two thirds of its observations are slow. ``some``: fewer, at three moments or more: an intermittent fault,
     or one of several parallel cables. By twice the margin, and of a node at least a sixth, as some are noisier than others;
     of a switch or link they must not be one node's for the most part.
+several nodes
+    What joins nodes is slow for all of them: a switch or link is accused only where nearly each node at it is as slow as it is,
+    and a switch only where that holds of what stays below it as well, or it would be its uplink. Without that, three slow
+    nodes below one switch, or a slow node below a slow uplink, accuse the switch.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +40,7 @@ import numpy as np
 import scipy.stats
 
 from .observations import Flags, Floats, Integers
-from .suspects import KINDS, LINK, NODE, PAIR, SWITCH, UPLINK, Suspects
+from .suspects import KINDS, LINK, NODE, PAIR, SWITCH, UPLINK, Suspect, Suspects
 
 #: Innocents accused per run, expected at most.
 RATE = 0.05
@@ -50,6 +55,9 @@ _SHARES: tuple[tuple[frozenset[str], float], ...] = (
     (frozenset({LINK, UPLINK, SWITCH}), 0.25),
     (frozenset({PAIR}), 0.25),
 )
+#: What joins nodes: of those with so many observations in it, the share that must be slow in half of these; for ``some`` the
+#: share that must be slow half as often as all of them.
+_JOINED_LEAST, _JOINED_ALL, _JOINED_SOME = 3, 0.8, 0.75
 #: The probability can be smaller than the bound that sorts out whom to compute it for, by no more than this (natural log).
 _SLACK = 6.0
 #: Share of the others that are left out where their overdispersion is estimated: those slow most often, which may be at fault.
@@ -85,6 +93,7 @@ class Verdict:
 
     :param tests: how many were made; what they were held against sums up to ``rate``.
     :param rest: observations that no accusation took.
+    :param unexplained: pairs that are slow and accuse nobody, as no pair of theirs is slow for itself.
     :param floor: the smallest threshold at which a node that is slow in all of its observations would have been accused;
         ``None``: not at any, so that silence says nothing.
     """
@@ -94,6 +103,7 @@ class Verdict:
     rate: float
     rest: Flags
     floor: float | None
+    unexplained: tuple[Suspect, ...] = ()
 
 
 class _State:
@@ -104,6 +114,13 @@ class _State:
         self.ends: tuple[Integers, ...] = ()
         self.active = usable.copy()
         self.strata = int(stratum.max(initial=0)) + 1
+        self.row_of = {suspect: row for row, suspect in enumerate(suspects.named)}
+
+    def only(self, where: Flags) -> _State:
+        """The same with a part of the observations."""
+        part = copy.copy(self)
+        part.active = self.active & where
+        return part
 
     def slow(self, threshold: float) -> Flags:
         return self.active & (self.excess > threshold)
@@ -122,31 +139,62 @@ def search(
     rate: float = RATE,
     usable: Flags | None = None,
     ends: tuple[Integers, ...] = (),
+    held: Floats | None = None,
 ) -> Verdict:
     """Accuse whoever explains most, take its observations out, and go on.
 
     :param excess: how much slower each observation is than its class, log scale.
     :param margin: what is called slow at least, log scale.
     :param ends: node of each observation at either end, where these are known.
+    :param held: how much slower its class is than it could be (:class:`.baseline.Residuals`).
     """
     state = _State(suspects, excess, stratum, moment, np.ones(len(excess), dtype=bool) if usable is None else usable)
     state.ends = ends
     thresholds = [margin * step for step in LADDER]
-    tests = max(1, len(thresholds) * len(suspects.named))
-    limits = rate * _parts(suspects) / len(thresholds)
     kind = np.array([KINDS.index(one.kind) for one in suspects.named], dtype=np.intp)
+    limits = rate * _parts(suspects) / len(thresholds)
+    free = np.ones(len(excess), dtype=bool) if held is None else held <= margin
+    views = [(np.ones(len(excess), dtype=bool), limits)]
+    tests = max(1, len(thresholds) * len(suspects.named))
+    if not free.all():
+        is_node = kind == KINDS.index(NODE)
+        limits = np.where(is_node, limits / 2, limits)
+        # No probability is below 0: what is no node is not sought again.
+        views = [(views[0][0], limits), (free, np.where(is_node, limits, -1.0))]
+        tests += len(thresholds) * int(is_node.sum())
     found: list[Accusation] = []
     while len(found) < MOST:
         best = max(
-            (one for each in thresholds if (one := _strongest(state, each, limits, kind, partial=each > margin)) is not None),
+            (
+                one
+                for where, parts in views
+                for each in thresholds
+                if (one := _strongest(state.only(where), each, parts, kind, partial=each > margin)) is not None
+            ),
             key=lambda one: (one[1].extent == ALL, kind[one[1].row] != KINDS.index(PAIR), one[0]),
             default=None,
         )
         if best is None:
             break
         found.append(best[1])
-        state.active[best[1].observations] = False
-    return Verdict(tuple(found), tests, rate, state.active, _floor(state, thresholds, limits, kind))
+        state.active[suspects.observations_of(best[1].row)] = False
+    kept, unexplained = _explained(suspects, found)
+    return Verdict(tuple(kept), tests, rate, state.active, _floor(state, thresholds, limits, kind), unexplained)
+
+
+def _explained(suspects: Suspects, found: Sequence[Accusation]) -> tuple[list[Accusation], tuple[Suspect, ...]]:
+    """Accusations without pairs of which a node has another one, or is accused; and these pairs."""
+    named = [suspects.named[one.row] for one in found]
+    nodes = {name for one in named if one.kind == NODE for name in one.names}
+    partners: dict[str, set[str]] = {}
+    for one in named:
+        if one.kind == PAIR:
+            for node, other in (one.names, one.names[::-1]):
+                partners.setdefault(node, set()).add(other)
+    several = nodes | {node for node, others in partners.items() if len(others) > 1}
+    echoes = [one.kind == PAIR and bool(several & set(one.names)) for one in named]
+    kept = [one for one, echo in zip(found, echoes, strict=True) if not echo]
+    return kept, tuple(one for one, echo in zip(named, echoes, strict=True) if echo)
 
 
 def _parts(suspects: Suspects) -> Floats:
@@ -182,6 +230,8 @@ def _strongest(
         mine = mine[state.active[mine]]
         if extent == SOME and not (partial and _is_partial(state, mine[slow[mine]], len(mine), kind[row])):
             continue
+        if _joins_nodes(kind[row]) and not _is_shared(state, row, mine, slow, extent):
+            continue
         probability = _exact(state, slow, mine)
         if extent == SOME and probability <= limit:
             others = _others(hits, count, kind == kind[row], row)
@@ -203,6 +253,35 @@ def _is_partial(state: _State, slow: Integers, count: int, kind: int) -> bool:
     if kind in (KINDS.index(NODE), KINDS.index(PAIR)):
         return len(slow) >= _SOME_SHARE * count
     return all(2 * np.bincount(end[slow]).max() <= len(slow) for end in state.ends)
+
+
+def _joins_nodes(kind: int) -> bool:
+    return KINDS[kind] in (LINK, UPLINK, SWITCH)
+
+
+def _is_shared(state: _State, row: int, mine: Integers, slow: Flags, extent: str) -> bool:
+    """Whether the nodes at a switch or link are slow alike in it; of a switch also in what stays below it."""
+    parts = [mine]
+    suspect = state.suspects.named[row]
+    if suspect.kind == SWITCH:
+        across = state.row_of.get(suspect._replace(kind=UPLINK))
+        outside = state.suspects.observations_of(across) if across is not None else mine[:0]
+        parts = [np.intersect1d(mine, outside), np.setdiff1d(mine, outside)]
+    return all(_is_alike(state, part, slow, extent) for part in parts)
+
+
+def _is_alike(state: _State, part: Integers, slow: Flags, extent: str) -> bool:
+    """Whether nearly all nodes at either end of some observations are as slow in them as they should be."""
+    if not slow[part].any():
+        return False
+    least, wanted = (0.5, _JOINED_ALL) if extent == ALL else (0.5 * float(slow[part].mean()), _JOINED_SOME)
+    for end in state.ends:
+        count, hits = np.bincount(end[part]), np.bincount(end[part[slow[part]]], minlength=int(end[part].max()) + 1)
+        often = count >= _JOINED_LEAST
+        share = hits[often] / count[often]
+        if often.any() and (share >= least).mean() < wanted:
+            return False
+    return True
 
 
 def _others(hits: Integers, count: Integers, like_it: Flags, row: int) -> Integers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,8 @@ from ..judgement import Localisation
 
 #: Exit statuses: somebody is accused; nobody is, and that could not be decided for all.
 ACCUSED, INCONCLUSIVE = 1, 3
+#: Share of the line rate that is not worth a note.
+_NEAR_LINE_RATE = 0.8
 #: MB/s that 1 Gbit/s is.
 _MB_PER_GBIT = 125.0
 
@@ -100,7 +103,19 @@ def answer_of(session: Session, case: Case, asked: Asked = USUAL, looked_at: Seq
         facts={node: [*facts.unlike_others(known, node), *facts.link_errors(seen, node)] for node in answer.accused},
     )
     title = f"{case.stack} on {case.partition}, {case.fabric}"
-    return Located(title, answer, _line_rate(case.condition))
+    line_rate = _line_rate(case.condition)
+    return Located(title, replace(answer, notes=(*answer.notes, *_slow_alike(answer, line_rate))), line_rate)
+
+
+def _slow_alike(answer: Localisation, line_rate: float | None) -> list[str]:
+    """What a map cannot show: its nodes are held against one another."""
+    levels = [level for part in answer.parts if part.seen.directed for level in part.residuals.levels]
+    if not line_rate or not levels:
+        return []
+    share = math.exp(-min(level.slowness for level in levels)) / line_rate
+    if share >= _NEAR_LINE_RATE:
+        return []
+    return [f"also pairs that are not slow reach {100 * share:.0f} % of line rate only: what makes all slow alike no map shows"]
 
 
 def _line_rate(condition: Mapping[str, object]) -> float | None:

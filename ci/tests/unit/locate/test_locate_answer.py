@@ -140,6 +140,13 @@ def test_a_healthy_map(ask) -> None:
     assert "note: a node with 7 % less bandwidth in all of its pairs would be accused (noise here: " in said
 
 
+def test_a_fabric_that_is_slow_everywhere_is_said_and_nobody_accused(ask) -> None:
+    status, said = ask(session_of(pair_map(8, lambda quantity, *rest: 4.0 if quantity == BANDWIDTH else 1.0)))
+    assert status == 0 and "nobody is accused" in said
+    assert "note: also pairs that are not slow reach 22 % of line rate only" in said
+    assert "of line rate only" not in ask(session_of(pair_map(8)))[1]
+
+
 def test_facts_stand_beside_an_accused_node(ask) -> None:
     links = [{"node": node, "link": "eth1", "pcie_width": 8 if node == "c5" else 16, "mtu_bytes": 1500} for node in names(8)]
     _, said = ask(session_of(pair_map(8, sends_slowly("c5", 4.0)), links=links))

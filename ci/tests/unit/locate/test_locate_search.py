@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from mpibench.locate import baseline, search, suspects
+from mpibench.locate import baseline, judgement, search, suspects
 from mpibench.locate.observations import Observations, Places
 from mpibench.locate.suspects import LINK, NODE, PAIR, UPLINK, Suspect
 from reframe_tests.harness.vocabulary import BadInput
@@ -75,6 +75,139 @@ def test_two_faults_at_once() -> None:
         (NODE, (f"n{faults[0].at[0]:05}",)),
         (UPLINK, (f"leaf{faults[1].at[0]}",)),
     }
+
+
+#: Faults that hide one another, at any places: a slow node may be below a slow uplink.
+HIDING = [
+    (8, ("both", "both")),
+    (8, ("uplink", "sends")),
+    (8, ("uplink", "both")),
+    (8, ("sends", "sends", "sends")),
+    (8, ("sends", "receives", "both")),
+    (8, ("uplink", "sends", "receives")),
+    (16, ("uplink", "uplink")),
+    (16, ("uplink", "sends", "receives")),
+]
+
+
+@pytest.mark.parametrize(("size", "kinds"), HIDING, ids=lambda value: "+".join(value) if isinstance(value, tuple) else value)
+def test_faults_that_hide_one_another_are_found_and_accuse_nobody_else(size: int, kinds: tuple[str, ...]) -> None:
+    """Uplinks of a site that says their rate. Accused was the switch of the slow nodes, or the uplinks of all others."""
+    fabric = fat_tree(size, leaf=4)
+    found = wrong = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        faults = place_faults(fabric, kinds, 0.4, rng, anywhere=True)
+        seen = observe(fabric, all_pairs(size) * (32 // size), faults, QUIET, rng)
+        tally = fabric_faults.Tally()
+        tally.add(faults, fabric_faults.accuse(seen, fabric.places(), oversubscribed=False))
+        found, wrong = found + tally.found, wrong + tally.wrong
+    assert wrong == 0
+    assert found >= 0.9 * 8 * len(kinds)
+
+
+def test_a_slow_node_shows_where_uplinks_are_no_narrower_than_it() -> None:
+    """Two leaves, and nobody says what the uplink between them should carry: its nodes are judged by what stays below."""
+    fabric = fat_tree(8, leaf=4)
+    rng = np.random.default_rng(1)
+    faults = place_faults(fabric, ("uplink", "sends", "receives"), 0.5, rng, anywhere=True)
+    seen = observe(fabric, all_pairs(8) * 4, faults, QUIET, rng)
+    accused = fabric_faults.accuse(seen, fabric.places())
+    assert {(one.kind, one.names, one.way) for (one, *_) in accused} == {
+        (NODE, (f"n{faults[1].at[0]:05}",), "sends"),
+        (NODE, (f"n{faults[2].at[0]:05}",), "receives"),
+    }
+
+
+def test_pairs_of_a_node_that_is_now_and_then_slow_accuse_nobody_and_nobody_is_healthy() -> None:
+    fabric, kept = fat_tree(8, leaf=4), 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        faults = place_faults(fabric, ("intermittent", "sends"), 0.4, rng, anywhere=True)
+        seen = observe(fabric, all_pairs(8) * 4, faults, NOISES["t with 3 degrees, 3 %"], rng)
+        answer = judgement.judge([seen], fabric.places(), {}, oversubscribed=False)
+        assert {finding.names for finding in answer.findings} == {(f"n{fault.at[0]:05}",) for fault in faults}
+        unexplained = [text for text in answer.inconclusive if "more is wrong than this map can tell apart" in text]
+        kept += bool(unexplained)
+        assert len(unexplained) == len(answer.inconclusive)
+    assert kept, "no map had such pairs: this test shows nothing"
+
+
+def test_rounds_that_mostly_cross_slow_uplinks_are_no_drift() -> None:
+    """Of four leaves two have slow uplinks; rounds differ in how many of their pairs cross these."""
+    fabric, rng = fat_tree(16, leaf=4), np.random.default_rng(3)
+    faults = place_faults(fabric, ("uplink", "uplink"), 0.4, rng)
+    seen = observe(fabric, all_pairs(16) * 2, faults, QUIET, rng)
+    (part,) = judgement.judge([seen], fabric.places(), {}, oversubscribed=False).parts
+    slow = np.isin(fabric.leaf[seen.source], [one.at[0] for one in faults])
+    slow ^= np.isin(fabric.leaf[seen.target], [one.at[0] for one in faults])
+    slow |= (fabric.leaf[seen.source] != fabric.leaf[seen.target]) & np.isin(
+        fabric.leaf[seen.source], [one.at[0] for one in faults]
+    )
+    assert part.residuals.excess[slow].min() > 0.5
+    assert np.median(part.residuals.excess[~slow]) < 0.05 and part.residuals.excess[~slow].max() < 0.5
+
+
+def test_a_drift_is_taken_out_and_what_differs_within_a_moment_is_judged() -> None:
+    fabric, drifting = fat_tree(16, leaf=4), NOISES["drift of 5 % a round"]
+    wrong = found = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        faults = place_faults(fabric, ("sends",), 0.5, rng)
+        tally = fabric_faults.Tally()
+        seen = observe(fabric, all_pairs(16) * 2, faults, drifting, rng)
+        tally.add(faults, fabric_faults.accuse(seen, fabric.places(), oversubscribed=False))
+        wrong, found = wrong + tally.wrong, found + tally.found
+    assert (found, wrong) == (8, 0)
+
+
+def described_otherwise(fabric: simulated_map.Fabric, kind: str) -> Places:
+    """A description that contradicts the cables: two nodes changed places, nodes dealt out in turn, one switch for all."""
+    nodes, known = fabric.nodes, dict(fabric.places().switches)
+    if kind == "two changed places":
+        known[nodes[0]], known[nodes[-1]] = known[nodes[-1]], known[nodes[0]]
+    elif kind == "in turn":
+        known = {node: (f"leaf{number % 4}", "pod0") for number, node in enumerate(nodes)}
+    else:
+        known = dict.fromkeys(nodes, ("leaf0",))
+    return Places(known, "yaml")
+
+
+@pytest.mark.parametrize("size", [8, 16])
+@pytest.mark.parametrize("kind", ["two changed places", "in turn", "one switch"])
+def test_a_description_that_lies_makes_nobody_healthy_and_no_node_guilty(kind: str, size: int) -> None:
+    """A slow uplink that it does not have: of 8 nodes all were called healthy, of 16 those below it were accused one by one."""
+    fabric = fat_tree(size, leaf=4)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        faults = place_faults(fabric, ("uplink",), 0.4, rng)
+        seen = observe(fabric, all_pairs(size) * (32 // size), faults, QUIET, rng)
+        answer = judgement.judge([seen], described_otherwise(fabric, kind), {}, oversubscribed=False)
+        assert answer.accused == ()
+        # A leaf that is described as it is may be named.
+        assert answer.inconclusive or {one.names for one in answer.findings} == {(f"leaf{faults[0].at[0]}",)}
+        healthy = observe(fabric, all_pairs(size) * (32 // size), [], QUIET, rng)
+        answer = judgement.judge([healthy], described_otherwise(fabric, kind), {}, oversubscribed=False)
+        assert not answer.is_accusing and not answer.inconclusive
+
+
+def test_nodes_that_are_slow_with_all_but_one_another_are_named_together() -> None:
+    fabric, rng = fat_tree(16, leaf=4), np.random.default_rng(1)
+    faults = place_faults(fabric, ("uplink",), 0.5, rng)
+    seen = observe(fabric, all_pairs(16) * 2, faults, QUIET, rng)
+    below = [node for node, leaf in zip(fabric.nodes, fabric.leaf.tolist(), strict=True) if leaf == faults[0].at[0]]
+    said = judgement.judge([seen], described_otherwise(fabric, "one switch"), {}).inconclusive
+    assert any(f"{', '.join(below)} send slowly to others and not to one another" in text for text in said)
+    assert all("see whether the switches (yaml) are right" in text for text in said)
+
+
+def test_two_slow_nodes_are_no_island() -> None:
+    """They are slow to each other, too."""
+    fabric, rng = fat_tree(16, leaf=4), np.random.default_rng(2)
+    faults = place_faults(fabric, ("both", "both", "both"), 0.5, rng)
+    seen = observe(fabric, all_pairs(16) * 2, faults, QUIET, rng)
+    answer = judgement.judge([seen], Places({}), {})
+    assert set(answer.accused) == {fabric.nodes[one.at[0]] for one in faults}
 
 
 def test_an_odd_number_of_nodes() -> None:

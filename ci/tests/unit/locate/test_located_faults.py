@@ -12,7 +12,7 @@ from mpibench.locate import judgement, pair_maps
 from mpibench.locate.judgement import Localisation
 from reframe_tests.harness.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
-from studies import located_faults
+from studies import located_faults, peer_rules
 from synthetic_pair_map import late, pair_map, sends_slowly
 
 PLAN = plan.make(8, plan.DEFAULT_LAYOUT)
@@ -68,3 +68,38 @@ def test_a_line_that_was_cut_off_is_measured_again(tmp_path: Path) -> None:
     file.write_text('{"fault"\n' + json.dumps(row) + "\n")
     with pytest.raises(BadInput, match="line 1"):
         located_faults.read(file)
+
+
+def test_other_rules_are_applied_to_the_maps_of_a_series(tmp_path: Path) -> None:
+    """A node that sends slowly all know; of a node that is late ClusterKit's bound (2.1 times the least) knows nothing."""
+    file = tmp_path / "runs.jsonl"
+    rows = []
+    for kind, run, slow in (("slow-send", 1, sends_slowly), ("slow-send", 2, sends_slowly), ("delay", 1, late)):
+        (made,) = located_faults.draw(kind, run, 1, PLAN)
+        measured = pair_map(8, slow(made.thing, 1.8), orders=4, seed=run, oversubscription=1.0)
+        row = {"fault": kind, "nodes": 8, "run": run, "seed": 1}
+        rows.append({**row, **located_faults.keep_map(located_faults.maps_of(file), row, measured)})
+    # A run whose map was not measured, and those of a series of before, have none.
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in [*rows, {"fault": "delay", "nodes": 8, "run": 2, "seed": 1}]))
+    lines = list(located_faults.peers(file))
+    assert lines[0].endswith("2 runs: 2 of 2 faulty nodes named, 0 innocent nodes named in 0 runs")
+    assert [line.split()[3] for line in lines] == ["locate", "ClusterKit", "LinkTest"] * 2
+    assert ["1 of 1" in line for line in lines[3:]] == [True, False, True]
+    (located_faults.maps_of(file) / rows[0]["map"]).write_text("{")
+    with pytest.raises(BadInput, match=r"8-1-slow-send-1\.json: the map of a run cannot be read"):
+        list(located_faults.peers(file))
+
+
+def test_an_uplink_is_no_node_and_nobody_below_it_is_faulty() -> None:
+    uplink = located_faults.FAULTS["slow-uplink"][0]("leaf2")
+    assert located_faults.score_nodes({"c5", "c6"}, [uplink]) == {"faults": 0, "found": 0, "innocents": 2}
+    sends = located_faults.FAULTS["slow-send"][0]("c5")
+    assert located_faults.score_nodes({"c5", "c6"}, [sends]) == {"faults": 1, "found": 1, "innocents": 1}
+
+
+def test_what_another_pass_measured_is_the_second_measurement_of_other_rules() -> None:
+    """A pair that was slow once is a suspect of the first pass and nobody in the end."""
+    once = pair_map(8, lambda quantity, source, target, round_: 3.0 if round_ == 1 else 1.0, orders=4)
+    always = pair_map(8, sends_slowly("c3", 3.0), orders=4)
+    assert peer_rules.on_map(once) == {"ClusterKit": set(), "LinkTest": set()}
+    assert peer_rules.on_map(always) == {"ClusterKit": {"c3"}, "LinkTest": {"c3"}}
