@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from pathlib import Path
@@ -143,9 +144,13 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     written.refused = {"Allreduce": {"7": "it hangs"}}
     written.write(tmp_path)
     assert state.read(tmp_path) == written
-    (tmp_path / state.NAME).write_text("{")
-    with pytest.raises(BadInput, match="begin again with --restart"):
-        state.read(tmp_path)
+    whole = json.loads((tmp_path / state.NAME).read_text())
+    [one] = whole["rounds"]
+    wrong = ({**whole, "rounds": [{**one, "seconds": "9"}]}, {**whole, "library": 5}, {**whole, "algorithms": {"Bcast": [1]}})
+    for text in ("{", *map(json.dumps, wrong)):
+        (tmp_path / state.NAME).write_text(text)
+        with pytest.raises(BadInput, match="begin again with --restart"):
+            state.read(tmp_path)
 
 
 def test_a_session_is_one_case_of_each_collective() -> None:
