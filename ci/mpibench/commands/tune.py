@@ -89,7 +89,7 @@ def tune(
             if check:
                 checked = tuning.check(request, found_stack, controls)
                 _print(answer.of_check(checked, place))
-                raise typer.Exit(LOST if checked.lost else 0)
+                raise typer.Exit(0 if checked.renewed else LOST)
             result = tuning.tune(request, found_stack, controls, say)
     except supervision.Interrupted as signal:
         say(f"interrupted by {signal.name}; the same command goes on after the last whole round")

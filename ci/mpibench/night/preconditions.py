@@ -36,10 +36,13 @@ def only_one(
         except OSError:
             lock.seek(0)
             raise BadInput(f"another {lock.read().strip() or program} is at work {what}: wait for it, or end it.") from None
-        lock.truncate(0)
         since = time.strftime("%Y-%m-%d %H:%M:%S")
-        lock.write(f"{program} (process {os.getpid()} on {os.uname().nodename} since {since})\n")
-        lock.flush()
+        note = f"{program} (process {os.getpid()} on {os.uname().nodename} since {since})\n"
+        try:
+            os.ftruncate(lock.fileno(), 0)
+            os.write(lock.fileno(), note.encode())
+        except OSError as error:
+            raise BadInput(f"cannot write {path} ({error.strerror}): make room for results.") from None
         yield lock.fileno()
 
 

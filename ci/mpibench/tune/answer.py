@@ -10,7 +10,7 @@ from reframe_tests.harness.tuning.model import DEFAULT, NOT_PROVEN, Tuning
 from ..results.quantity_text import size_text
 from . import racing
 from .choosing import BETTER, WORSE, Compared
-from .proof import Proof
+from .proof import Proof, recommended
 from .times import ALL_SIZES
 from .tuning import Checked, Tuned
 
@@ -73,14 +73,12 @@ def of_tuning(result: Tuned, place: Place, tuning: Tuning) -> Iterator[str]:
         yield f"the library's own choice stays, nothing was better by more than noise: {', '.join(left)}"
     if result.found:
         yield from of_proof(result.found)
-        lost = {
-            (name, size): word
-            for name, each in result.chosen.items()
-            for size, word in each.items()
-            if size not in result.kept.get(name, {})
-        }
-        total = sum(len(each) for each in result.chosen.values())
-        yield f"{total - len(lost)} of {total} choices held in the proof"
+        better = {(row.collective, row.message_bytes) for row in recommended(result.found)}
+        choices = [(name, size) for name, each in result.chosen.items() for size in each]
+        yield f"{sum(each in better for each in choices)} of {len(choices)} choices held in the proof"
+        for name in result.chosen:
+            if name not in result.kept and any(each == name for each, size in better if size != ALL_SIZES):
+                yield f"  not used: {name}, whose settings change every size, and are not better for all of them together"
     if result.rules:
         for rule in result.rules:
             sizes = f"{rule.first} to {rule.last} bytes" if rule.last else "all sizes"
@@ -104,5 +102,6 @@ def of_check(checked: Checked, place: Place) -> Iterable[str]:
     """Lines on settings that were proven again."""
     yield f"{place.text}: {len(checked.held)} of {len(checked.held) + len(checked.lost)} choices hold"
     yield from (f"  no longer: {of_row(row)}" for row in checked.lost)
+    yield from (f"  not better in all: {of_row(row)}" for row in checked.harmed)
     yield from of_proof(checked.found)
     yield f"renewed: {place.folder}" if checked.renewed else "the settings are left as they were: tune again"

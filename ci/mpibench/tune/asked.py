@@ -109,7 +109,11 @@ def pick(listed: Listed, words: Sequence[str]) -> tuple[Algorithm, ...]:
     there = {each.word: each for each in listed.algorithms}
     for word in words:
         if word not in there:
-            raise BadInput(
-                f"{listed.control.collective} has no algorithm {word!r}: {listed.source} lists {', '.join(there) or 'none'}."
+            rest = (
+                "; those of two levels need several nodes with several ranks on each"
+                if listed.control.is_of_levels(word)
+                else ""
             )
+            lists = f"{listed.source} lists {', '.join(there) or 'none'}{rest}"
+            raise BadInput(f"{listed.control.collective} has no algorithm {word!r}: {lists}.")
     return tuple(there[word] for word in words) if words else listed.algorithms

@@ -91,7 +91,7 @@ def _read_stack(folder: Path, state: TuneState, collectives: Sequence[str]) -> T
 def _gains(place: Place) -> dict[tuple[str, int], float]:
     """Of the settings that are installed; empty where there are none that can be used."""
     try:
-        installed = tuned_settings.read(place.folder)
+        installed = tuned_settings.read_of(place)
     except BadInput:
         return {}
     covered = [

@@ -116,11 +116,17 @@ def ranges(collective: str, sizes: list[int], chosen: Mapping[int, str]) -> list
     return found
 
 
-def keep_proven(rows: list[Compared], chosen: Mapping[str, Mapping[int, str]]) -> dict[str, dict[int, str]]:
+def keep_proven(
+    rows: list[Compared], chosen: Mapping[str, Mapping[int, str]], whole: Mapping[str, bool] | None = None
+) -> dict[str, dict[int, str]]:
     """The choices that a measurement of their own showed to be better; nothing else is recommended.
 
     :param rows: of the tuned settings against the library's own choice.
+    :param whole: collectives whose settings cannot leave the library's own choice as it is at other sizes, and whether they are
+        better for all sizes together: such settings are kept as they were measured, at all sizes, or not at all.
     """
     better = {(row.collective, row.message_bytes) for row in rows if row.outcome == BETTER}
     kept = {name: {size: word for size, word in each.items() if (name, size) in better} for name, each in chosen.items()}
+    for name, in_all in (whole or {}).items():
+        kept[name] = dict(chosen[name]) if kept[name] and in_all else {}
     return {name: each for name, each in kept.items() if each}

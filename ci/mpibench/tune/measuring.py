@@ -27,6 +27,8 @@ RUN = "tune"
 LIMIT_S = 60.0
 #: Seconds that a dry run may take.
 DRY_RUN_S = 600.0
+#: Bytes that a run report may need; with less room than that a damaged one is explained.
+ROOM_BYTES = 1 << 20
 _STAGE = re.compile(r"^  stage directory: +'(.*)'$", re.MULTILINE)
 #: Why a case failed or was skipped before there was a job.
 _REASON = re.compile(r"^  \* Reason: (?:reframe error: )?(.*)", re.MULTILINE)
@@ -117,7 +119,12 @@ def run(order: Order, folder: Path, name: str, limit_s: float, show: Callable[[s
         said = _ERROR.findall(log.read_text(errors="replace")) if log.exists() else []
         reason = first_line(said[0]) if said else "ReFrame ended before it could write its run report"
         raise BadInput(f"nothing was measured: {reason.rstrip('. ')}; see {log}.")
-    return Ran(read_report(report), time.monotonic() - started, late)
+    try:
+        return Ran(read_report(report), time.monotonic() - started, late)
+    except BadInput:
+        if shutil.disk_usage(folder).free > ROOM_BYTES:
+            raise
+        raise BadInput(f"nothing more can be written to {folder}: make room, and the same command goes on.") from None
 
 
 def dry_run(order: Order, folder: Path) -> tuple[Path, list[Path]]:

@@ -25,7 +25,7 @@ LATE = "not done when the budget was used up; give a larger --budget, and the sa
 class Proof:
     """Default against tuned.
 
-    :param rows: each collective at each size, and where one algorithm is chosen for all sizes, of all together as well.
+    :param rows: each collective at each size, and where settings are for all sizes together, of all as well.
     :param evidence: collective to how it is shown that the settings were taken.
     :param unusable: collective to why its measurement cannot be used.
     :param oversubscribed: ``4 ranks on 2 cores``, where ranks waited for each other's cores; else empty.
@@ -76,7 +76,7 @@ def prove(
     for each in (each for each in asked if each not in unusable):
         tables[each] = Times(each)
         tables[each].add(ran.session.uuid, cases[each].samples)
-    sums = {name: tables[name].as_one((weights or {}).get(name) or None) for name in tables if not tuning.find(name).by_size}
+    sums = {name: tables[name].as_one((weights or {}).get(name) or None) for name in tables if tuning.find(name).as_a_whole}
     rows = [*compare({**tables, **sums}), *compare({name: tables[name] for name in sums})]
     labelled = tuple(replace(row, word=_word(chosen[row.collective], row.message_bytes)) for row in rows)
     evidence, installed = {}, tuned_settings.read(settings)

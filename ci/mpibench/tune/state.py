@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reframe_tests.harness.field_types import find_fault
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -80,6 +81,9 @@ def read(folder: Path) -> TuneState | None:
         place = Place(**content.pop("place"))
         rounds = [Round(**row) for row in content.pop("rounds")]
         words = {name: tuple(each) for name, each in content.pop("algorithms").items()}
-        return TuneState(place=place, rounds=rounds, algorithms=words, **content)
+        found = TuneState(place=place, rounds=rounds, algorithms=words, **content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(f"{path} cannot be read ({error}); begin again with --restart.") from None
+    if fault := next(filter(None, (find_fault(each) for each in (found, *rounds))), ""):
+        raise BadInput(f"{path}: {fault}; begin again with --restart.")
+    return found

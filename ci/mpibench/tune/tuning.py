@@ -168,20 +168,28 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
     if not chosen:
         return Tuned(race, tuple(compared), {}, {}, (), None, request.folder, before)
     sizes = {name: race.times[name].sizes for name in chosen}
-    weights = {name: race.weights(name) for name in chosen if not tuning.find(name).by_size}
+    weights = {name: race.weights(name) for name in chosen if tuning.find(name).as_a_whole}
     candidate = request.folder / CANDIDATE
     made = settings.make(request.place, stack, tuning, to_rules(chosen, sizes))
     settings.install(*made, candidate)
     say(f"proof: default against tuned, {proof.REPEATS} repeats of {', '.join(chosen)}")
     rest = max(request.budget_s - (time.monotonic() - started), request.budget_s * PROOF_SHARE)
     found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "proof", rest, race.messages, weights)
-    kept = keep_proven(proof.recommended(found), chosen)
+    kept = keep_proven(proof.recommended(found), chosen, judge_whole(tuning, found))
     rules = to_rules(kept, sizes)
     if rules:
         record = settings.as_proof(found, weights)
         final, texts = settings.make(request.place, stack, tuning, rules, record)
         settings.install(final, texts, request.place.folder, found.rows)
     return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder, before)
+
+
+def judge_whole(tuning: Tuning, found: Proof) -> dict[str, bool]:
+    """Collectives whose sizes have choices of their own and a variable beside them that holds at every size; whether their
+    settings are better for all sizes together, as single choices are judged."""
+    names = [name for name in found.evidence if tuning.find(name).as_a_whole and tuning.find(name).by_size]
+    better = {row.collective for row in found.rows if row.message_bytes == ALL_SIZES and row.outcome == BETTER}
+    return {name: name in better for name in names}
 
 
 def to_rules(chosen: Mapping[str, Mapping[int, str]], sizes: Mapping[str, Sequence[int]]) -> list[AlgorithmRule]:
@@ -213,12 +221,18 @@ class Checked:
     """What proving installed settings again gave.
 
     :param held: rows of what is recommended that are better again; ``lost``: that are not.
+    :param harmed: rows of all sizes together, where settings change every size and are not better in all.
     """
 
     found: Proof
     held: tuple[Compared, ...]
     lost: tuple[Compared, ...]
-    renewed: bool
+    harmed: tuple[Compared, ...] = ()
+
+    @property
+    def renewed(self) -> bool:
+        """Whether the settings were written again, with what was measured now."""
+        return not (self.lost or self.harmed)
 
 
 def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
@@ -229,14 +243,15 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
     old = tuned_settings.read_of(request.place)
     if old.mpi != stack.mpi:
         raise BadInput(f"the tuned settings of {request.place.text} are for {old.mpi}, and the stack is {stack.mpi}.")
-    recorded = [row for row in old.proof.get("rows", ()) if row["outcome"] == BETTER and row["word"] != DEFAULT]
     chosen: dict[str, dict[int, str]] = {}
-    for row in recorded:
-        one = tuning.find(row["collective"])
-        if (row["message_bytes"] == ALL_SIZES) != one.by_size:
-            chosen.setdefault(row["collective"], {})[row["message_bytes"]] = row["word"]
-    chosen = {name: each for name, each in chosen.items() if any(rule.collective == name for rule in old.rules)}
-    if not chosen:
+    wanted: set[tuple[str, int]] = set()
+    for row in old.proof.get("rows", ()):
+        name, size = row["collective"], row["message_bytes"]
+        words = [rule.word for rule in old.rules if rule.collective == name and (not size or rule.first <= size <= rule.last)]
+        if words and (size == ALL_SIZES) != tuning.find(name).by_size:
+            chosen.setdefault(name, {})[size] = words[0]
+            wanted |= {(name, size)} if row["outcome"] == BETTER else set()
+    if not wanted:
         raise BadInput(f"the record of {request.place.text} does not say what was proven; tune again.")
     known = asked.ask(stack, tuning, tuple(chosen), spread=request.place.spread)
     for name, each in chosen.items():
@@ -248,12 +263,13 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
     weights = {name: {int(size): float(calls) for size, calls in each.items()} for name, each in stored.items()}
     found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "check", request.budget_s, None, weights)
     better = {(row.collective, row.message_bytes) for row in proof.recommended(found)}
-    wanted = {(name, size) for name, each in chosen.items() for size in each}
     rows = [row for row in found.rows if (row.collective, row.message_bytes) in wanted]
     held = tuple(row for row in rows if (row.collective, row.message_bytes) in better)
     lost = tuple(row for row in rows if (row.collective, row.message_bytes) not in better)
-    if not lost:
+    whole = [name for name, better_in_all in judge_whole(tuning, found).items() if not better_in_all]
+    harmed = tuple(row for row in found.rows if row.collective in whole and row.message_bytes == ALL_SIZES)
+    if not (lost or harmed):
         record = settings.as_proof(found, weights)
         final, texts = settings.make(request.place, stack, tuning, old.rules, record)
         settings.install(replace(final), texts, request.place.folder, found.rows)
-    return Checked(found, held, lost, not lost)
+    return Checked(found, held, lost, harmed)

@@ -76,7 +76,7 @@ def test_from_tuning_to_proof(
     status, said = on_head(cluster, *tune, "--check", "--budget", "3m")
     assert status in (0, command.LOST), said
     [held] = re.findall(r"^\S+ on minicluster, eth1g, 2 x 1, none: ([01]) of 1 choices hold$", said, re.M)
-    assert (status == 0) is (held == "1")
+    assert status != 0 or held == "1"
     [shown] = re.findall(r"^Bcast: .* shown by (.*)$", said, re.M)
     assert shown in (STRICT, COUNTED, TIMED, NOT_PROVEN)
     [checked] = sessions.read_report(folder / "check.json").cases
@@ -84,7 +84,7 @@ def test_from_tuning_to_proof(
     assert checked.evidence == PROVEN and set(labels) == {"default", "tuned"}
     assert all(row["outcome"] == "measured" for row in labels.values())
     kept = json.loads((home / "tuned.json").read_text())["proof"]
-    assert (kept["session"] == "proposed") is (held == "0"), "the record is renewed where its choices hold, and only there"
+    assert (kept["session"] == "proposed") is (status != 0), "the record is renewed where its choices hold, and only there"
 
 
 def test_open_mpi_names_its_algorithms_of_two_levels_and_leaves_the_others_to_coll_tuned(

@@ -183,7 +183,7 @@ def _find_foreign(found: TunedSettings) -> str:
     """What settings of the library cannot be: a variable of something else, a file elsewhere; empty where there is none."""
     own, files = mpis.find(found.mpi).settings, {*found.files, *found.further}
     for name, value in found.env.items():
-        if not name.startswith(own):
+        if own and not name.startswith(own):
             return f"{name} is no variable of {found.mpi}"
         if "/" in value and value.removeprefix(f"{FOLDER}/") not in found.files:
             return f"{name} names another file than those beside it"

@@ -97,6 +97,11 @@ class Control:
         more = self.levels.algorithms if self.levels else ()
         return (*self.algorithms, *(Algorithm(f"{self.levels.prefix}{each.word}") for each in more if self.levels))
 
+    @property
+    def as_a_whole(self) -> bool:
+        """Whether settings are for all sizes together: one algorithm, or a variable beside it that holds at every size."""
+        return not self.by_size or bool(self.env)
+
     def is_of_levels(self, word: str) -> bool:
         """Whether an algorithm is one of two levels."""
         return self.levels is not None and word.startswith(self.levels.prefix)

@@ -53,6 +53,26 @@ def test_a_library_lists_its_algorithms(mpi: str, collective: str, text: str, wo
     assert [each.word for each in found] == words
 
 
+HAN = """mca:coll:han:param:coll_han_use_reduce_algorithm:value:default
+mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:0:default
+mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:1:intra
+mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:2:simple
+mca:coll:han:param:coll_han_use_reduce_algorithm:enumerator:value:3:reproducible
+mca:coll:han:param:coll_han_use_scatter_algorithm:enumerator:value:1:intra
+"""
+
+
+def test_algorithms_of_two_levels_are_listed_apart() -> None:
+    tuning = registry.find("openmpi").tuning
+    assert tuning is not None
+    control = tuning.find("Reduce")
+    assert control.levels is not None
+    found = asked.parse(HAN, control.levels.listing, control.levels.variable.removeprefix("OMPI_MCA_"), {})
+    assert [each.word for each in found] == ["intra", "simple", "reproducible"]
+    with pytest.raises(BadInput, match="those of two levels need several nodes with several ranks on each"):
+        asked.pick(asked.Listed(control, control.algorithms, "ompi_info of it"), ["han-simple"])
+
+
 def test_an_algorithm_that_is_not_listed_is_bad_input() -> None:
     tuning = registry.find("openmpi").tuning
     assert tuning is not None

@@ -171,6 +171,17 @@ def test_rules_reach_halfway_to_a_neighbour_and_never_beyond_what_was_measured(
     assert choosing.ranges("Bcast", list(SIZES), chosen) == [AlgorithmRule("Bcast", *each) for each in rules]
 
 
+@pytest.mark.parametrize(("in_all", "kept"), [(True, {"Alltoall": {8: "ring", 32: "ring"}}), (False, {})])
+def test_settings_that_change_every_size_are_kept_whole_or_not_at_all(in_all: bool, kept: dict[str, dict[int, str]]) -> None:
+    """MPICH's layer above is kept from a collective at all sizes: without a choice for 32 B, something else is taken there than
+    by default, and not what was measured."""
+    rows = [choosing.Compared("Alltoall", 8, "ring", 6.5, 2.8, 0.43, 0.31, 0.59, 8, choosing.BETTER)]
+    chosen = {"Alltoall": {8: "ring", 32: "ring"}}
+    assert choosing.keep_proven(rows, chosen) == {"Alltoall": {8: "ring"}}
+    assert choosing.keep_proven(rows, chosen, {"Alltoall": in_all}) == kept
+    assert choosing.keep_proven([], chosen, {"Alltoall": in_all}) == {}
+
+
 def test_only_what_is_proven_again_is_kept() -> None:
     rows = choosing.compare({"Allreduce": table({DEFAULT: 1.0, "tuned": 0.8})})
     kept = choosing.keep_proven([row for row in rows if row.message_bytes != 32], {"Allreduce": {8: "2", 32: "2"}})

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mpibench.night import supervision
 from mpibench.results.sessions import Session
-from mpibench.tune import measuring, proof
-from mpibench.tune.choosing import BETTER, INCONCLUSIVE, Compared
+from mpibench.tune import measuring, proof, tuning
+from mpibench.tune.choosing import BETTER, INCONCLUSIVE, WORSE, Compared
+from mpibench.tune.times import ALL_SIZES
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning
@@ -75,6 +77,22 @@ def test_a_file_is_not_shown_by_what_a_variable_would_end() -> None:
     assert proof.show(mpich, {}, {}, {1024: "ring"}, [], "Allreduce", {}) == STRICT
     assert proof.show(mpich, {}, {}, {1024: "ring"}, [], "Allreduce", {"selection": "0"}) == NOT_PROVEN
     assert proof.show(mpich, {}, {}, {1024: "ring"}, [row(BETTER)], "Allreduce", {"selection": "0"}) == TIMED
+
+
+@pytest.mark.parametrize(
+    ("mpi", "collective", "outcome", "found"),
+    [
+        ("mpich", "Alltoall", INCONCLUSIVE, {"Alltoall": False}),
+        ("mpich", "Alltoall", BETTER, {"Alltoall": True}),
+        ("mpich", "Alltoallv", BETTER, {}),  # has one choice for all sizes in any case
+        ("openmpi", "Alltoall", BETTER, {}),  # sizes without a rule stay as they are
+    ],
+)
+def test_what_changes_every_size_is_judged_as_a_whole(mpi: str, collective: str, outcome: str, found: dict[str, bool]) -> None:
+    sizes = ((8, BETTER), (32, WORSE), (ALL_SIZES, outcome))
+    rows = tuple(replace(row(each), collective=collective, message_bytes=size) for size, each in sizes)
+    proven = proof.Proof("s", 1.0, rows, {collective: TIMED}, {})
+    assert tuning.judge_whole(tuning_of(mpi), proven) == found
 
 
 def test_a_proof_fits_into_the_rest_of_the_budget_where_it_can() -> None:

