@@ -118,6 +118,16 @@ def test_from_the_first_screen_to_the_jobs_output(browser: chromium.Page, top: P
     assert files == [(top / "jobs" / str(RED) / "rfm_job.out").as_uri()]
 
 
+@pytest.mark.parametrize("window", WIDTHS)
+def test_from_a_red_night_to_the_jobs_output_in_two_clicks(browser: chromium.Page, top: Path, window: str) -> None:
+    """As the documentation's comparison says."""
+    width, height = WIDTHS[window]
+    browser.open((top / "site" / "index.html").as_uri(), width=width, height=height, touch=width < 500)
+    follow(browser, ".card .verdict.red a", width=width)
+    href = follow(browser, ".failures a[href*='-proof.html#']", width=width)
+    assert "# Uniband <b>not markup</b>" in text(browser, f"#{href.partition('#')[2]}")
+
+
 def test_the_same_from_a_web_server(browser: chromium.Page, top: Path) -> None:
     """As on Pages: the site's folder and nothing beside it; the output of what failed is on the site itself."""
 

@@ -54,7 +54,7 @@ def of_page(text: str) -> list[str]:
 def all_of_them() -> dict[str, list[str]]:
     """Each command that is shown, with the pages it is on."""
     found: dict[str, list[str]] = {}
-    for path in documentation.PAGES:
+    for path in (*documentation.PAGES, *documentation.BESIDE):
         name = documentation.name_of(path)
         if not name.startswith(GENERATED):
             for command in of_page(path.read_text(encoding="utf-8")):

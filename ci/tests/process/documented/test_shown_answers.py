@@ -19,6 +19,7 @@ import composed_profiles
 import synthetic_session as synthetic
 from folders import DATA
 from mpibench import cli
+from mpibench.results import sessions
 from reframe_tests.harness.vocabulary import ROOT
 from shown_commands import HERE, Example
 from site_nights import write_night
@@ -59,6 +60,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
         "nights": str(folder / "nights"),
         "learn": str(folder / "learn"),
         "db": str(database),
+        "session": sessions.read_session(Path(database), None).uuid,
         "folder": str(folder),
         "noise": str(DATA / "golden_noise" / "repeats.parquet"),
         "imb": str(DATA / "golden" / "imb-mpi1-2018.1-n2.txt"),
