@@ -309,7 +309,7 @@ def links(cluster: State) -> list[tuple[str, str, str, str]]:
 
 
 @dataclass(frozen=True)
-class Condition:
+class ClusterStatus:
     """How the cluster is.
 
     :param status: 0 all healthy; 1 a fault is in force, a node is not usable or a link is down; 3 not up.
@@ -352,16 +352,18 @@ class Condition:
         }
 
 
-def condition() -> Condition:
+def look() -> ClusterStatus:
     """What is up, and how it is."""
     state.expect_host()
     found = state.load()
     if found is None:
-        return Condition(3, "the cluster is not up")
+        return ClusterStatus(3, "the cluster is not up")
     if not found.init.alive:
-        return Condition(3, "the cluster's init is dead; 'mpibench cluster down' removes its files")
+        return ClusterStatus(3, "the cluster's init is dead; 'mpibench cluster down' removes its files")
     if not found.ready:
-        return Condition(1, "the cluster is coming up, or did not come up completely; 'mpibench cluster down' takes it away")
+        return ClusterStatus(
+            1, "the cluster is coming up, or did not come up completely; 'mpibench cluster down' takes it away"
+        )
     about = [f"switches: {_leaf_words(found.plan)}"] if found.plan.leaves else []
     about.append(f"{_layout_words(found.plan)}; process {found.init.pid}, files in {state.runtime_dir()}")
     states = daemons.node_states(found)
@@ -376,4 +378,4 @@ def condition() -> Condition:
     there = links(found)
     healthy &= all(word == "up" for _, _, word, _ in there)
     faults = [" ".join([fault["name"], *fault["words"]]) for fault in found.faults]
-    return Condition(0 if healthy else 1, "", about, nodes, there, faults)
+    return ClusterStatus(0 if healthy else 1, "", about, nodes, there, faults)

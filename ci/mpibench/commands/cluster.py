@@ -93,7 +93,7 @@ def status(
     """
     from mpibench.cluster import lifecycle
 
-    found = lifecycle.condition()
+    found = lifecycle.look()
     if as_json:
         typer.echo(json.dumps(found.as_data(), indent=2))
     else:

@@ -73,7 +73,7 @@ class SharedCluster:
         try:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv(state.RUNTIME_VARIABLE, str(self.cluster.runtime))
-                if (there := lifecycle.condition()).status:
+                if (there := lifecycle.look()).status:
                     return list(there.lines())
                 found = self.cluster.state()
                 busy = {node: word for node, word in daemons.node_states(found).items() if word != "idle"}

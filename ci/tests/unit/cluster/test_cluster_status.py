@@ -8,9 +8,9 @@ import pytest
 
 from mpibench import cli
 from mpibench.cluster import lifecycle
-from mpibench.cluster.lifecycle import Condition
+from mpibench.cluster.lifecycle import ClusterStatus
 
-ILL = Condition(
+ILL = ClusterStatus(
     1,
     "",
     ["layout spread; process 7, files in /run/mpibench-cluster"],
@@ -18,7 +18,7 @@ ILL = Condition(
     [("c1", "eth1g", "up", "1Gbit"), ("c1", "eth40g", "down", "unshaped")],
     ["link-down c1 eth40g"],
 )
-WELL = Condition(0, "", ["layout spread"], [("c1", True, "idle", [])], [("c1", "eth1g", "up", "1Gbit")])
+WELL = ClusterStatus(0, "", ["layout spread"], [("c1", True, "idle", [])], [("c1", "eth1g", "up", "1Gbit")])
 
 
 def test_what_is_wrong_is_a_line_each() -> None:
@@ -33,12 +33,14 @@ def test_what_is_wrong_is_a_line_each() -> None:
         "fault in force: link-down c1 eth40g",
     ]
     assert list(WELL.lines())[-1] == "no fault in force"
-    assert list(Condition(3, "the cluster is not up").lines()) == ["the cluster is not up"]
+    assert list(ClusterStatus(3, "the cluster is not up").lines()) == ["the cluster is not up"]
 
 
-@pytest.mark.parametrize("found", [ILL, WELL, Condition(3, "the cluster is not up")])
-def test_programs_get_the_same(found: Condition, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(lifecycle, "condition", lambda: found)
+@pytest.mark.parametrize("found", [ILL, WELL, ClusterStatus(3, "the cluster is not up")])
+def test_programs_get_the_same(
+    found: ClusterStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lifecycle, "look", lambda: found)
     assert cli.main(["cluster", "status", "--json"]) == found.status
     said = json.loads(capsys.readouterr().out)
     assert (said["healthy"], said["why"]) == (found.status == 0, found.why)
