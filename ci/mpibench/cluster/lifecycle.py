@@ -10,7 +10,9 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
@@ -306,39 +308,74 @@ def links(cluster: State) -> list[tuple[str, str, str, str]]:
     return rows
 
 
-def status(say: Say) -> int:
-    """Say what is up. 0: all healthy; 1: a fault is in force, a node is not usable or a link is down; 3: not up."""
+@dataclass(frozen=True)
+class ClusterStatus:
+    """How the cluster is.
+
+    :param status: 0 all healthy; 1 a fault is in force, a node is not usable or a link is down; 3 not up.
+    :param why: why there is nothing to look at; empty where there is.
+    :param about: switches, layout, process and files, a sentence each.
+    :param nodes: of each its name, whether its init is alive, its state in Slurm, and the daemons that do not run.
+    :param links: as :func:`links`.
+    :param faults: in force, as they were asked for.
+    """
+
+    status: int
+    why: str = ""
+    about: Sequence[str] = ()
+    nodes: Sequence[tuple[str, bool, str, Sequence[str]]] = ()
+    links: Sequence[tuple[str, str, str, str]] = ()
+    faults: Sequence[str] = ()
+
+    def lines(self) -> Iterator[str]:
+        """For a terminal."""
+        if self.why:
+            yield self.why
+            return
+        yield from self.about
+        for name, alive, word, missing in self.nodes:
+            yield f"{name:8} {'alive' if alive else 'dead':6} {word}"
+            yield from (f"{name:8} {daemon} does not run" for daemon in missing)
+        yield from (f"{node:8} {fabric:8} {word:5} {rate}" for node, fabric, word, rate in self.links)
+        yield from (f"fault in force: {fault}" for fault in self.faults)
+        if not self.faults:
+            yield "no fault in force"
+
+    def as_data(self) -> dict[str, Any]:
+        """The same, for programs."""
+        return {
+            "healthy": self.status == 0,
+            "why": self.why,
+            "nodes": [dict(zip(("node", "alive", "slurm", "not_running"), one, strict=True)) for one in self.nodes],
+            "links": [dict(zip(("node", "fabric", "state", "rate"), one, strict=True)) for one in self.links],
+            "faults": list(self.faults),
+        }
+
+
+def look() -> ClusterStatus:
+    """What is up, and how it is."""
     state.expect_host()
     found = state.load()
-    if found is None or not found.init.alive:
-        say(
-            "the cluster is not up"
-            if found is None
-            else "the cluster's init is dead; 'mpibench cluster down' removes its files"
-        )
-        return 3
+    if found is None:
+        return ClusterStatus(3, "the cluster is not up")
+    if not found.init.alive:
+        return ClusterStatus(3, "the cluster's init is dead; 'mpibench cluster down' removes its files")
     if not found.ready:
-        say("the cluster is coming up, or did not come up completely; 'mpibench cluster down' takes it away")
-        return 1
-    if found.plan.leaves:
-        say(f"switches: {_leaf_words(found.plan)}")
-    say(f"{_layout_words(found.plan)}; process {found.init.pid}, files in {state.runtime_dir()}")
-    healthy = not found.faults
+        return ClusterStatus(
+            1, "the cluster is coming up, or did not come up completely; 'mpibench cluster down' takes it away"
+        )
+    about = [f"switches: {_leaf_words(found.plan)}"] if found.plan.leaves else []
+    about.append(f"{_layout_words(found.plan)}; process {found.init.pid}, files in {state.runtime_dir()}")
     states = daemons.node_states(found)
+    nodes, healthy = [], not found.faults
     for node in found.plan.nodes:
         process = found.nodes.get(node.name)
         alive = process is not None and process.alive
         word = "controller" if node.is_head and states else states.get(node.name, "no answer from slurmctld")
-        say(f"{node.name:8} {'alive' if alive else 'dead':6} {word}")
-        healthy &= alive and bool(states) and (node.is_head or word in HEALTHY)
-        for daemon in daemons.missing(found, node) if alive else ():
-            say(f"{node.name:8} {daemon.name} does not run")
-            healthy = False
-    for node_name, fabric, word, rate in links(found):
-        say(f"{node_name:8} {fabric:8} {word:5} {rate}")
-        healthy &= word == "up"
-    for fault in found.faults:
-        say(f"fault in force: {' '.join([fault['name'], *fault['words']])}")
-    if not found.faults:
-        say("no fault in force")
-    return 0 if healthy else 1
+        missing = [daemon.name for daemon in daemons.missing(found, node)] if alive else []
+        healthy &= alive and bool(states) and (node.is_head or word in HEALTHY) and not missing
+        nodes.append((node.name, alive, word, missing))
+    there = links(found)
+    healthy &= all(word == "up" for _, _, word, _ in there)
+    faults = [" ".join([fault["name"], *fault["words"]]) for fault in found.faults]
+    return ClusterStatus(0 if healthy else 1, "", about, nodes, there, faults)

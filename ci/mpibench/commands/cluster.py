@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -83,14 +84,21 @@ def down() -> None:
 
 
 @app.command()
-def status() -> None:
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")] = False,
+) -> None:
     """Show the nodes with their state in Slurm, the links with their rates in the kernel, and the faults in force.
 
     Exit status 0: all healthy; 1: a fault is in force, a node cannot be used or a link is down; 3: the cluster is not up.
     """
     from mpibench.cluster import lifecycle
 
-    raise typer.Exit(lifecycle.status(typer.echo))
+    found = lifecycle.look()
+    if as_json:
+        typer.echo(json.dumps(found.as_data(), indent=2))
+    else:
+        typer.echo("\n".join(found.lines()))
+    raise typer.Exit(found.status)
 
 
 @app.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -50,6 +50,7 @@ def doctor(
 
 def orphans(
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel them.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List Slurm jobs and launches on this machine whose ReFrame was killed, so that nothing reads their results.
 
@@ -58,6 +59,12 @@ def orphans(
     """
     from mpibench.listings import orphans as search
 
+    if as_json and cancel:
+        raise BadInput("--cancel ends what is found and --json only says what there is: give one of them.")
+    if as_json:
+        found = search.as_data()
+        typer.echo(json.dumps(found, indent=2))
+        raise typer.Exit(int(any(found.values())))
     raise typer.Exit(search.report(cancel, typer.echo))
 
 

@@ -64,7 +64,10 @@ def _say(lines: Iterable[str]) -> None:
         typer.echo(line)
 
 
-def published(system: Annotated[str, typer.Argument(help="A published system, e.g. openhpc-mini.")]) -> None:
+def published(
+    system: Annotated[str, typer.Argument(help="A published system, e.g. openhpc-mini.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")] = False,
+) -> None:
     """Compare the bandwidths a paper prints with the links of its machine: line rate, payload limit, minimum efficiency.
 
     Nothing is run or parsed: the figures are the paper's and prove nothing. Exit status: 0 all agree, 1 one does not agree
@@ -72,10 +75,12 @@ def published(system: Annotated[str, typer.Argument(help="A published system, e.
     """
     from mpibench.published import figures as published_figures
 
-    lines, status = published_figures.report(system)
-    for line in lines:
-        typer.echo(line)
-    raise typer.Exit(status)
+    found = published_figures.curves(system)
+    if as_json:
+        typer.echo(json.dumps(published_figures.as_data(found), indent=2))
+    else:
+        _say(published_figures.lines(found))
+    raise typer.Exit(published_figures.status(found))
 
 
 def register(program: typer.Typer) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -102,11 +104,17 @@ def restore(session: SessionId, dataset: Dataset = RESULTS / "dataset") -> None:
 
 
 @sessions_app.command()
-def withdrawn(dataset: Dataset = RESULTS / "dataset") -> None:
+def withdrawn(
+    dataset: Dataset = RESULTS / "dataset",
+    as_json: Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")] = False,
+) -> None:
     """List the withdrawn sessions: by whom, when and why."""
     from mpibench import withdrawals
 
     found = sorted(withdrawals.find(dataset).values(), key=lambda one: one.when)
+    if as_json:
+        typer.echo(json.dumps([asdict(one) for one in found], indent=2))
+        return
     for line in map(str, found) if found else ["no session is withdrawn"]:
         typer.echo(one_line(line))
 

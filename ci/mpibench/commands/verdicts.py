@@ -36,6 +36,7 @@ Rename = Annotated[
 DatasetOnly = Annotated[
     bool, typer.Option("--dataset-only", help="Judge the dataset alone; do not look for a results database.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="The whole answer as JSON on standard output.")]
 Partial = Annotated[
     bool, typer.Option("--partial", help="Judge a session started with selection options by what these selected.")
 ]
@@ -54,7 +55,7 @@ History = Annotated[
 MOST_SENTENCES = 20
 
 
-def _prepare(db: Path, folder: Path, dataset_only: bool, *, reported: bool = False) -> None:
+def _prepare(db: Path, folder: Path, dataset_only: bool, *, reported: bool = False, err: bool = False) -> None:
     """Export what the dataset lacks.
 
     :param reported: the command itself says which sessions could not be read.
@@ -62,13 +63,13 @@ def _prepare(db: Path, folder: Path, dataset_only: bool, *, reported: bool = Fal
     from mpibench.results import session_values
 
     refused = session_values.bring_up_to_date(db, folder, without_db=dataset_only)
-    _say([] if reported else refused)
+    _say([] if reported else refused, err=err)
 
 
-def _say(lines: Iterable[str]) -> None:
+def _say(lines: Iterable[str], *, err: bool = False) -> None:
     """Each line as one line, whatever is stored in the dataset."""
     for line in lines:
-        typer.echo(one_line(line))
+        typer.echo(one_line(line), err=err)
 
 
 def _say_at_width(lines: Iterable[str]) -> None:
@@ -333,12 +334,12 @@ def rebaseline(
     _write(out, proposal.diff())
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, *, err: bool = False) -> None:
     try:
         whole_file.write_text(path, text)
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}.") from None
-    typer.echo(f"wrote {path}")
+    typer.echo(f"wrote {path}", err=err)
 
 
 def compare(
@@ -359,6 +360,7 @@ def compare(
     out: Annotated[Path, typer.Option(help="HTML page: Kiviat charts, best-stack heat map, pinning maps, curves.")] = RESULTS
     / "compare.html",
     pictures: Annotated[Path | None, typer.Option(help="Folder for all charts as SVG and PNG.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Compare two stacks (or fabrics, ppn, pinnings, sessions) on equal nodes and placement: which is how many times faster.
 
@@ -375,14 +377,14 @@ def compare(
     from mpibench.verdicts import pairing
     from mpibench.verdicts import sides as verdict_sides
 
-    _prepare(db, dataset, dataset_only)
+    _prepare(db, dataset, dataset_only, err=as_json)
     options = {"system": system, "where": where}
     result = pairing.pair(dataset, sessions, by, first, second, allow=allow or (), history=history, **options)
     console = Console(width=None if sys.stdout.isatty() else compare_tables.WIDTH, highlight=False, markup=False)
-    for part in compare_tables.terminal(result):
+    for part in () if as_json else compare_tables.terminal(result):
         console.print(part, soft_wrap=isinstance(part, Text))
     now = datetime.now(timezone.utc)
-    for name, side in zip((first, second), result.sides, strict=True):
+    for name, side in () if as_json else zip((first, second), result.sides, strict=True):
         _say(verdict_sides.identity_lines(name, side, now))
     if by == "session":  # the two sides under the names they were given
         named = [side.values.with_columns(session=pl.lit(one)) for side, one in zip(result.sides, (first, second), strict=True)]
@@ -390,12 +392,14 @@ def compare(
     else:
         values = session_values.read(dataset, session_values.system_of(dataset, system), sessions, where=where).values
     sizes = kiviat_bytes or comparing.KIVIAT_BYTES
-    _write(out, comparing.page(result, values, sizes))
+    _write(out, comparing.page(result, values, sizes), err=as_json)
     if pictures:
         from mpibench.verdict_pages import pictures as drawing
 
         saved = drawing.save(comparing.figures(values, by, sizes), pictures)
-        typer.echo(f"wrote {len(saved)} pictures into {pictures}")
+        typer.echo(f"wrote {len(saved)} pictures into {pictures}", err=as_json)
+    if as_json:
+        typer.echo(json.dumps(compare_tables.as_data(result), indent=2))
 
 
 def review(
@@ -405,6 +409,7 @@ def review(
     ] = "now-14d:now",
     dataset: Dataset = RESULTS / "dataset",
     out: Annotated[Path | None, typer.Option(help="File for the Markdown; default: standard output.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Say what the commits since BASE alter: references before and after on stored nights, stacks that are built otherwise.
 
@@ -414,7 +419,10 @@ def review(
 
     found = change.review(base, dataset, sessions)
     if out:
-        _write(out, found.markdown())
+        _write(out, found.markdown(), err=as_json)
+    if as_json:
+        typer.echo(json.dumps(found.as_data(), indent=2))
+        return
     typer.echo(found.finding() if out else found.markdown())
 
 

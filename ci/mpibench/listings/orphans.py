@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mpibench.cluster.state import Process
 from reframe_tests.harness.job.ending import OWNER
@@ -125,9 +126,34 @@ def _signal(process: Process, number: signal.Signals) -> None:
             os.close(descriptor)
 
 
+def _launches() -> list[Launch]:
+    return [launch for launch in read_processes(socket.gethostname()) if not launch.owner.alive]
+
+
+def _jobs() -> list[Job]:
+    """None where there is no Slurm."""
+    return orphaned(read_queue(_call(_LIST)), socket.gethostname()) if shutil.which(_LIST[0]) else []
+
+
+def as_data() -> dict[str, list[dict[str, Any]]]:
+    """The orphans: processes of this machine, and jobs of Slurm, each with the number of the ReFrame that is gone.
+
+    :raises BadInput: if Slurm does not answer.
+    """
+    return {
+        "processes": [
+            {"process": one.process.pid, "name": one.name, "reframe": one.owner.pid, "directory": one.directory}
+            for one in _launches()
+        ],
+        "jobs": [
+            {"job": one.number, "state": one.state, "reframe": one.owner.pid, "directory": one.directory} for one in _jobs()
+        ],
+    }
+
+
 def _report_launches(cancel: bool, say: Callable[[str], None]) -> tuple[int, int]:
     """List orphaned launches on this machine, or end them; how many were found, and how many are left."""
-    orphans = [launch for launch in read_processes(socket.gethostname()) if not launch.owner.alive]
+    orphans = _launches()
     for directory in dict.fromkeys(launch.directory for launch in orphans):
         there = [launch for launch in orphans if launch.directory == directory]
         listed = ", ".join(f"{launch.process.pid} ({launch.name})" for launch in there)
@@ -137,7 +163,7 @@ def _report_launches(cancel: bool, say: Callable[[str], None]) -> tuple[int, int
         # What a process started after it was looked for is found the next time.
         for _ in range(_ROUNDS):
             end([launch.process for launch in remaining])
-            remaining = [launch for launch in read_processes(socket.gethostname()) if not launch.owner.alive]
+            remaining = _launches()
             if not remaining:
                 break
         left = [str(launch.process.pid) for launch in remaining]
@@ -166,7 +192,7 @@ def report(cancel: bool, say: Callable[[str], None]) -> int:
         if not here:
             say("no process on this machine is an orphan; no Slurm here, so no jobs in a queue")
         return int(left > 0)
-    found = orphaned(read_queue(_call(_LIST)), socket.gethostname())
+    found = _jobs()
     for job in found:
         say(f"job {job.number} ({job.state}): its ReFrame, process {job.owner.pid}, is gone; files in {job.directory}")
     if found and cancel:

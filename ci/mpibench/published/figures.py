@@ -131,10 +131,19 @@ def lines(found: Sequence[PrintedBandwidth]) -> Iterator[str]:
     yield f"{held} of {len(found)} printed curves agree with their links as system.py has them; nothing was measured here."
 
 
-def report(system: str, root: Path = site.ROOT) -> tuple[list[str], int]:
-    """Lines for a terminal, and the exit status: 1 if a printed curve does not hold.
+def as_data(found: Sequence[PrintedBandwidth]) -> list[dict[str, Any]]:
+    """The same of each curve; bandwidths in MB/s."""
+    return [
+        {
+            **{"table": curve.table, "benchmark": curve.benchmark, "ppn": curve.ppn, "fabric": curve.fabric.name},
+            **{"rails": len(curve.fabric.rails), "points": [list(point) for point in curve.points]},
+            **{"best_mb_per_s": curve.best[1], "line_rate_fraction": curve.fraction(curve.best[1])},
+            **{"holds": not curve.problem(), "problem": curve.problem()},
+        }
+        for curve in found
+    ]
 
-    :raises BadInput: as :func:`curves`.
-    """
-    found = curves(system, root)
-    return list(lines(found)), int(any(curve.problem() for curve in found))
+
+def status(found: Sequence[PrintedBandwidth]) -> int:
+    """Exit status: 1 if a printed curve does not hold."""
+    return int(any(curve.problem() for curve in found))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
+from polars import selectors
 from rich.table import Table
 from rich.text import Text
 
@@ -125,6 +126,31 @@ def terminal(comparison: Comparison) -> Iterator[Table | Text]:
             lines.append([name, quantity, *(cells.get(band, "") for band in bands)])
         yield from _table(f"{heading}: who is how many times faster (95 % interval)", ("benchmark", "quantity", *bands), lines)
     yield from map(_text, notes(comparison))
+
+
+#: What the answer says of a band of sizes and of a single size, beside its condition.
+_CURVE = ("suite", "benchmark", "variant", "ranks", "groups", "quantity")
+_OUTCOME = ("winner", "ahead", "times", "times_low", "times_high")
+_SIZE = ("message_bytes", "unit", "baseline", "candidate", "baseline_repeats", "candidate_repeats", "why")
+
+
+def as_data(comparison: Comparison) -> dict[str, Any]:
+    """The whole answer: who is how many times faster, by band and by size, and what is to be known of it."""
+
+    def rows(table: pl.DataFrame, *more: str) -> list[dict[str, Any]]:
+        shared = [name for name in CONDITION if name != comparison.subject]
+        shown = table.select(*shared, *_CURVE, *more, *_OUTCOME).with_columns(selectors.float().fill_nan(None))
+        return shown.rename({"baseline": "first", "candidate": "second"}, strict=False).to_dicts()
+
+    return {
+        "by": comparison.subject,
+        "first": comparison.first,
+        "second": comparison.second,
+        "sessions": [list(side.sessions) for side in comparison.sides],
+        "bands": rows(comparison.bands, "band"),
+        "sizes": rows(comparison.metrics, *_SIZE),
+        "notes": [one_line(note) for note in notes(comparison)],
+    }
 
 
 def notes(comparison: Comparison) -> list[str]:

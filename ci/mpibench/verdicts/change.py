@@ -99,6 +99,26 @@ class ReviewedChange:
             said.append(f"{len(self.stacks)} stacks are built otherwise: measure them again before their numbers are compared")
         return f"{'; '.join(said) or 'No value of a stored night would be judged otherwise'}."
 
+    def as_data(self) -> dict[str, Any]:
+        """The whole answer."""
+        nights = ("started", "session", "values", "failed_before", "failed_after")
+        return {
+            "base": self.base,
+            "finding": self.finding(),
+            "systems": [
+                {
+                    **{"system": one.system, "files": list(one.files), "why": one.why, "hides": one.hides, "finds": one.finds},
+                    "references": {way: list(one.entries.get(way, ())) for way in WAYS},
+                    "nights": []
+                    if one.effect is None
+                    else [{**row, "started": row["started"].isoformat()} for row in one.effect.select(nights).to_dicts()],
+                }
+                for one in self.systems
+            ],
+            "stacks": dict(self.stacks),
+            "recipes": list(self.recipes),
+        }
+
     def markdown(self) -> str:
         """The comment."""
         lines = [MARK, "### mpibench: before and after this change", "", f"**{_text(self.finding())}**", ""]

@@ -118,6 +118,16 @@ def test_from_the_first_screen_to_the_jobs_output(browser: chromium.Page, top: P
     assert files == [(top / "jobs" / str(RED) / "rfm_job.out").as_uri()]
 
 
+@pytest.mark.parametrize("window", WIDTHS)
+def test_from_a_red_night_to_the_jobs_output_in_two_clicks(browser: chromium.Page, top: Path, window: str) -> None:
+    """As the documentation's comparison says."""
+    width, height = WIDTHS[window]
+    browser.open((top / "site" / "index.html").as_uri(), width=width, height=height, touch=width < 500)
+    follow(browser, ".card .verdict.red a", width=width)
+    href = follow(browser, ".failures a[href*='-proof.html#']", width=width)
+    assert "# Uniband <b>not markup</b>" in text(browser, f"#{href.partition('#')[2]}")
+
+
 def test_the_same_from_a_web_server(browser: chromium.Page, top: Path) -> None:
     """As on Pages: the site's folder and nothing beside it; the output of what failed is on the site itself."""
 
@@ -140,7 +150,8 @@ def pages_of(top: Path) -> list[Path]:
     """A page of each kind."""
     site = top / "site"
     patterns = ("index.html", "*/index.html", "*/metrics/uniband*.html", "*/cases/*scatter*.html")
-    night = next(site.glob(f"*/nights/{FIRST + timedelta(days=SLOWER_FROM):%Y-%m-%d}-*[0-9a-f].html"))
+    there = site.glob(f"*/nights/{FIRST + timedelta(days=SLOWER_FROM):%Y-%m-%d}-*.html")
+    night = next(page for page in there if not page.stem.endswith("-proof"))
     red = next(site.glob(f"*/nights/{FIRST + timedelta(days=RED):%Y-%m-%d}-*-proof.html"))
     return [*(next(site.glob(pattern)) for pattern in patterns), night, red, red.with_name(red.name.replace("-proof", ""))]
 
@@ -240,3 +251,23 @@ def test_an_injected_script_would_be_stopped(browser: chromium.Page, top: Path) 
     browser.wait("true")
     assert browser.evaluate("typeof window.hacked") == "undefined"
     assert any("Content Security Policy" in problem for problem in browser.problems)
+
+
+@pytest.mark.parametrize("end", ["#%", "#%E0%A4%A", "#no-such-place", "#"])
+def test_an_address_that_was_cut_short_opens_the_page(browser: chromium.Page, top: Path, end: str) -> None:
+    browser.open((top / "site" / "index.html").as_uri() + end)
+    assert browser.problems == [] and "Not measured since" in text(browser, ".stale")
+
+
+@pytest.mark.parametrize("window", WIDTHS)
+def test_links_to_the_jobs_and_days_are_whole_without_scrolling_aside(browser: chromium.Page, top: Path, window: str) -> None:
+    """On a phone, too: the link from a case to its job's output is in the window, and no day is broken over lines."""
+    width, height = WIDTHS[window]
+    night, case = (next(page for page in pages_of(top) if page.parent.name == kind) for kind in ("nights", "cases"))
+    inside = "[...document.querySelectorAll('table a[href*=\"-proof.html#\"]')].map((one) => one.getBoundingClientRect().right)"
+    high = "[...document.querySelectorAll('.when a')].map((one) => one.getClientRects().length)"
+    for page in (night, case):
+        browser.open(page.as_uri(), width=width, height=height, touch=width < 500)
+        ends = browser.evaluate(inside)
+        assert ends and max(ends) <= width, page
+        assert set(browser.evaluate(high)) <= {1}, page

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from subprocess import CompletedProcess
+from subprocess import CompletedProcess, run
 from typing import Any
 
 import pytest
@@ -112,6 +113,24 @@ def test_a_changed_recipe_is_built_again(spack: tool.Spack, place: Path, root: P
         locked = lock.read(project.lock(name))
         hashes.append({key for key, node in locked.nodes.items() if node.name == "intel-mpi-benchmarks"})
     assert len(hashes[0]) == len(hashes[1]) == 1 and hashes[0] != hashes[1]
+
+
+def test_plain_spack_installs_the_same_and_runs_the_recipes_tests(
+    building: Callable[[str], Path], spack: tool.Spack, place: Path, root: Path, tmp_path: Path
+) -> None:
+    """``spack -e environments/openmpi install`` and ``test run``: nothing but Spack, and the hash is that of the stack."""
+    built = lock.read(building("openmpi").with_name(lock.LOCK))
+    shutil.copytree(root / "repo", tmp_path / "repo", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("openmpi", "common"):
+        kept = shutil.ignore_patterns("spack.lock", "stack.json", ".spack-env")
+        shutil.copytree(place / "environments" / folder, tmp_path / "environments" / folder, ignore=kept)
+    environ = {**os.environ, **spack.environ, build.SCOPE: str(find_scope(place))}
+    for words in (("install",), ("test", "run")):
+        command = [spack.program, "-e", "environments/openmpi", *words]
+        done = run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=1800)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert re.search(r"=.* [2-9] passed.* of \d+ specs =", done.stdout) and "failed" not in done.stdout, done.stdout
+    assert lock.read(tmp_path / "environments" / "openmpi" / lock.LOCK).suite.hash == built.suite.hash
 
 
 @pytest.mark.parametrize("name", MPIS)

@@ -10,6 +10,8 @@ README = metadata.ROOT / "README.md"
 DOCS = metadata.ROOT / "docs"
 #: Every page that a reader is shown.
 PAGES = (README, *sorted(DOCS.rglob("*.md")))
+#: What those read who contribute or report, beside the site.
+BESIDE = tuple(metadata.ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"))
 
 
 def page(name: str) -> str:

@@ -70,12 +70,11 @@ class SharedCluster:
 
     def left(self) -> list[str]:
         """What a test has left of itself or broken; empty if everything is as it was brought up."""
-        said: list[str] = []
         try:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv(state.RUNTIME_VARIABLE, str(self.cluster.runtime))
-                if lifecycle.status(said.append):
-                    return said
+                if (there := lifecycle.look()).status:
+                    return list(there.lines())
                 found = self.cluster.state()
                 busy = {node: word for node, word in daemons.node_states(found).items() if word != "idle"}
                 queue = namespaces.run(found, found.node_process(HEAD), ["squeue", "--noheader", "-o", "job %i %T"]).stdout

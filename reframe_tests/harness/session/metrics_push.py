@@ -24,6 +24,7 @@ Sources: ReFrame manual, "HTTP JSON log handler" (``json_formatter``), and ``ref
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import logging
 import os
@@ -33,7 +34,6 @@ import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
@@ -53,6 +53,9 @@ PROMETHEUS, INFLUX, INFLUX_FILE, JSON_FILE = "prometheus+", "influx+", "influx+f
 PUSHGATEWAY, LINE_PROTOCOL, CASE_LOG = "pushgateway", "influx", "caselog"
 #: Path of a push: whatever lies in front, the job, further labels for all cases (Pushgateway's README, "URL").
 _PUSH_PATH = re.compile(r"(?P<front>.*)/metrics/job/(?P<job>[^/]+)(?P<labels>(?:/[^/]+/[^/]+)*)/?")
+#: What is secret in an address: the password before a host (all to the last ``@``: it may hold a slash that nobody escaped),
+#: and those that InfluxDB's 1.x API takes as parameters.
+_SECRET = re.compile(r"(?P<user>(?:^|//)[^/@\s:]*):\S*@|(?P<parameter>[?&](?:p|password|token)=)[^&\s]*")
 _TIMEOUT_S = 10
 _FORMS = (
     f"{PROMETHEUS}http://HOST:PORT/metrics/job/NAME for Prometheus, {INFLUX}http://HOST:PORT/api/v2/write?org=ORG&bucket=BUCKET"
@@ -77,6 +80,11 @@ class MetricsTarget:
         return self.url.startswith("/")
 
 
+def without_secrets(url: str) -> str:
+    """An address as it may stand in a log."""
+    return _SECRET.sub(lambda found: f"{found['user']}:...@" if found["user"] is not None else f"{found['parameter']}...", url)
+
+
 def targets(environ: Mapping[str, str] = os.environ) -> list[MetricsTarget]:
     """What the variable asks for.
 
@@ -94,7 +102,7 @@ def _target(word: str) -> MetricsTarget:
             return MetricsTarget(handler, path)
     plain = word.removeprefix(PROMETHEUS).removeprefix(INFLUX)
     if not plain.startswith(("http://", "https://")):
-        raise BadInput(f"{VARIABLE} is {word!r}: write {_FORMS}.")
+        raise BadInput(f"{VARIABLE} is {without_secrets(word)!r}: write {_FORMS}.")
     if word.startswith(PROMETHEUS):
         _address(plain)
         return MetricsTarget(PUSHGATEWAY, plain)
@@ -133,7 +141,7 @@ def _address(url: str) -> tuple[SplitResult, str, dict[str, str]]:
     path = _PUSH_PATH.fullmatch(parts.path)
     if not path or not _has_host(parts):
         raise BadInput(
-            f"{VARIABLE} is {PROMETHEUS}{url!r}: the address of a Pushgateway ends in /metrics/job/NAME, "
+            f"{VARIABLE} is {PROMETHEUS}{without_secrets(url)!r}: the address of a Pushgateway ends in /metrics/job/NAME, "
             f"e.g. {PROMETHEUS}http://gateway:9091/metrics/job/mpibench."
         )
     words = [unquote(word) for word in path["labels"].split("/")[1:]]
@@ -149,11 +157,11 @@ def _check_influx(url: str) -> None:
     wanted = {"org", "bucket"} if parts.path.endswith("/api/v2/write") else {"db"}
     if not _has_host(parts) or not parts.path.endswith("/write") or not wanted <= set(asked):
         raise BadInput(
-            f"{VARIABLE} is {INFLUX}{url!r}: InfluxDB is written to at /api/v2/write?org=ORG&bucket=BUCKET, or at "
-            f"/write?db=NAME by version 1."
+            f"{VARIABLE} is {INFLUX}{without_secrets(url)!r}: InfluxDB is written to at "
+            "/api/v2/write?org=ORG&bucket=BUCKET, or at /write?db=NAME by version 1."
         )
     if asked.get("precision", ["ns"]) != ["ns"]:
-        raise BadInput(f"{VARIABLE} is {INFLUX}{url!r}: times are sent in nanoseconds; leave out precision=.")
+        raise BadInput(f"{VARIABLE} is {INFLUX}{without_secrets(url)!r}: times are sent in nanoseconds; leave out precision=.")
 
 
 def _register(kind: str) -> None:
@@ -278,7 +286,11 @@ def write(lines: Iterable[str], url: str) -> None:
         headers = {"Content-Type": "text/plain; charset=utf-8"}
         if os.environ.get(TOKEN):
             headers["Authorization"] = f"Token {os.environ[TOKEN]}"
-        request = urllib.request.Request(urlunsplit(parts), "\n".join(body).encode(), headers, method="POST")
+        elif parts.username is not None:
+            known = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            headers["Authorization"] = f"Basic {base64.b64encode(known.encode()).decode()}"
+        server = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        request = urllib.request.Request(server, "\n".join(body).encode(), headers, method="POST")
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
             answer.read()
 
@@ -286,13 +298,16 @@ def write(lines: Iterable[str], url: str) -> None:
 def append(path: str, lines: Iterable[str]) -> None:
     """Whole lines to the end of a file, whoever else writes there.
 
-    :raises OSError: it cannot be written.
+    :raises OSError: it cannot be written; of a pipe also that nobody reads it, which is not waited for.
     """
     text = "".join(f"{line}\n" for line in lines).encode()
-    with Path(path).open("ab", buffering=0) as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         while text:
-            text = text[stream.write(text) :]
+            text = text[os.write(descriptor, text) :]
+    finally:
+        os.close(descriptor)
 
 
 _SENDERS: dict[str, Callable[[Any, str], None]] = {

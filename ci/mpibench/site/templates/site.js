@@ -12,8 +12,11 @@
       card.classList.add("old");
     }
   }
+  const named = () => {
+    try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; } // somebody cut the address short
+  };
   const open = () => {
-    const found = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const found = document.getElementById(named());
     for (let one = found; one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
     if (found) found.scrollIntoView();
   };

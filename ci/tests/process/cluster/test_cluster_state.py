@@ -190,7 +190,7 @@ def test_a_state_file_that_others_control_is_believed_by_no_command(
         state.save(made)
     assert state.running() == made
     trick(runtime, monkeypatch)
-    for command in (state.running, lambda: lifecycle.status(print), lambda: lifecycle.down(print)):
+    for command in (state.running, lifecycle.look, lambda: lifecycle.down(print)):
         with pytest.raises(BadInput, match="remove it"):
             command()
     assert init.alive

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -183,6 +185,27 @@ def test_the_token_of_influxdb_is_sent(gateway: tuple[str, Gateway], monkeypatch
     assert kept.authorizations == ["Token secret"]
 
 
+def test_a_user_of_influxdb_is_sent(gateway: tuple[str, Gateway], monkeypatch: pytest.MonkeyPatch) -> None:
+    url, kept = gateway
+    monkeypatch.delenv("INFLUX_TOKEN", raising=False)
+    metrics_push.write(["a b=1 1"], f"{url}/write?db=d".replace("://", "://me:a%2Fb@"))
+    assert kept.authorizations == ["Basic " + base64.b64encode(b"me:a/b").decode()]
+
+
+def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
+    """It would hold up every case of a night."""
+    os.mkfifo(tmp_path / "pipe")
+    target = metrics_push.MetricsTarget("caselog", str(tmp_path / "pipe"))
+    assert "pipe: [Errno 6] No such device or address" in metrics_push.unreachable(target)
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert metrics_push.unreachable(target) == ""
+        metrics_push.append(target.url, ["one"])
+        assert os.read(reader, 100) == b"one\n"
+    finally:
+        os.close(reader)
+
+
 def test_each_case_is_a_line_of_json(tmp_path: Path) -> None:
     path = tmp_path / "cases 1.jsonl"
     [target] = metrics_push.targets({"MPIBENCH_METRICS": f"json+file://{str(path).replace(' ', '%20')}"})
@@ -246,6 +269,27 @@ def test_the_variable_is_checked(value: str, sentence: str) -> None:
     assert metrics_push.handlers({}) == []
     with pytest.raises(BadInput, match=re.escape(sentence)):
         metrics_push.handlers({"MPIBENCH_METRICS": value})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "user:secret@gateway:9091",
+        "prometheus+http://user:secret@gateway:9091",
+        "prometheus+http://user:a/secret@gateway:9091/metrics/job/x",
+        "prometheus+http://user:a@secret@gateway:port/metrics/job/x",
+        "influx+http://user:secret@influx:8086",
+        "influx+http://influx:8086/write?u=user&p=secret",
+        "influx+http://influx:8086/write?p=secret&db=d&precision=s",
+        "influx+https://influx/api/v2/write?org=o&token=secret",
+        "ftp://user:secret@host/x",
+    ],
+)
+def test_what_is_refused_is_said_without_its_password(value: str) -> None:
+    """The sentence is in the night's log, and on a pipeline's page."""
+    with pytest.raises(BadInput) as raised:
+        metrics_push.handlers({"MPIBENCH_METRICS": value})
+    assert "secret" not in str(raised.value) and "..." in str(raised.value)
 
 
 def test_several_addresses_are_several_handlers(tmp_path: Path) -> None:

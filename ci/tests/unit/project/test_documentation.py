@@ -70,7 +70,7 @@ def fault_of(words: list[str]) -> str:
 
 SHOWN = [
     pytest.param(words, id=f"{documentation.name_of(path)}: {' '.join(words)[:60]}")
-    for path in documentation.PAGES
+    for path in (*documentation.PAGES, *documentation.BESIDE)
     for words in commands(path.read_text(), "mpibench")
 ]
 
@@ -120,7 +120,7 @@ def test_each_shown_test_exists() -> None:
 
 def test_each_shown_script_and_study_exists() -> None:
     wrong = []
-    for path in documentation.PAGES:
+    for path in (*documentation.PAGES, *documentation.BESIDE):
         text = path.read_text()
         scripts = {script for line in shown_code(text) for script in re.findall(r"(?<![\w/.-])(ci/[\w-]+)(?![\w/.-])", line)}
         studies = set(re.findall(r"studies\.(\w+)", text))
