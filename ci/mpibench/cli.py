@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable
 from importlib import metadata
@@ -25,6 +26,7 @@ from mpibench.commands import (
     verdicts,
 )
 from reframe_tests.harness.printable import printable
+from reframe_tests.harness.sites import centre
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 app = typer.Typer(
@@ -117,6 +119,7 @@ def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int
     """
     try:
         require_checkout(ROOT)
+        centre.make_absolute(os.environ)  # ReFrame is started in the checkout
         run(args=argv, standalone_mode=True)
     except BadInput as error:
         typer.echo(printable(f"mpibench: {error}"), err=True)

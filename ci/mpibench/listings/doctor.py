@@ -122,7 +122,8 @@ def _software() -> Iterator[Finding]:
     elif str(site.ROOT / "site_configs" / "settings.py") in configured:
         yield Finding("configuration", OK, configured)
     else:
-        yield Finding("configuration", MISSING, f"run: export RFM_CONFIG_FILES={site.ROOT}/site_configs/settings.py")
+        both = ":".join(map(str, (*centre.files(site.ROOT), site.ROOT / "site_configs" / "settings.py")))
+        yield Finding("configuration", MISSING, f"run: export RFM_CONFIG_FILES={shlex.quote(both)}")
     try:
         yield Finding("evidence library", OK, str(recorder.locate()))
     except BadInput as error:

@@ -74,8 +74,10 @@ class NightProject:
         """What the tests are to measure from now on."""
         self.write("plan.json", json.dumps(list(cases)))
 
-    def begin(self, *options: str, script: str = "ci/nightly", **environ: str | None) -> subprocess.Popen[str]:
-        """Start a night; a variable that is ``None`` is not set."""
+    def begin(
+        self, *options: str, script: str = "ci/nightly", folder: str = "", **environ: str | None
+    ) -> subprocess.Popen[str]:
+        """Start a night, in a folder of the project; a variable that is ``None`` is not set."""
         settings = {
             "SYNTHETIC_PLAN": str(self.top / "plan.json"),
             "RFM_CONFIG_FILES": str(self.top / "site_configs" / "settings.py"),
@@ -87,7 +89,7 @@ class NightProject:
         wanted = {**inherited, **settings, **environ}
         return subprocess.Popen(
             [str(self.top / script), *options],
-            cwd=self.top,
+            cwd=self.top / folder,
             env={name: value for name, value in wanted.items() if value is not None},
             text=True,
             stdin=subprocess.DEVNULL,
@@ -95,9 +97,9 @@ class NightProject:
             stderr=subprocess.STDOUT,
         )
 
-    def run(self, *options: str, script: str = "ci/nightly", **environ: str | None) -> tuple[int, str]:
+    def run(self, *options: str, script: str = "ci/nightly", folder: str = "", **environ: str | None) -> tuple[int, str]:
         """Exit status and output of a night."""
-        night = self.begin(*options, script=script, **environ)
+        night = self.begin(*options, script=script, folder=folder, **environ)
         said, _ = night.communicate(timeout=300)
         return night.returncode, said
 

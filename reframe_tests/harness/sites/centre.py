@@ -30,6 +30,8 @@ from . import named_tests
 VARIABLE = "RFM_CONFIG_FILES"
 #: What a settings.py of this project has, that of another checkout, too: it is none of a centre's.
 _OURS = "reframe_tests.harness.sites"
+#: Name of ReFrame's built-in configuration among the files.
+_BUILTIN = "<builtin>"
 #: Files of the centre that ReFrame was given in this process; the last ones count. Without any: those of the environment.
 GIVEN: list[tuple[Path, ...]] = []
 #: Stands behind the centre's systems where host names are tried, and fits all.
@@ -72,7 +74,7 @@ def take(words: Sequence[str], root: Path, environ: Mapping[str, str] = os.envir
     """
     if fault := find_order_fault(words, root, environ):
         raise BadInput(fault)
-    GIVEN.append(tuple(name for name in _named(words, environ) if not _is_ours(name, root)))
+    GIVEN.append(tuple(name for name in _named(words, environ, root) if not _is_ours(name, root)))
 
 
 def search_flat(words: Sequence[str], folders: Sequence[Path], environ: MutableMapping[str, str] = os.environ) -> None:
@@ -91,7 +93,7 @@ def search_flat(words: Sequence[str], folders: Sequence[Path], environ: MutableM
 
 def find_order_fault(words: Sequence[str], root: Path, environ: Mapping[str, str] = os.environ) -> str:
     """Sentence on a file that ReFrame reads after ours, with the order to use; empty where there is none."""
-    names, ours = _named(words, environ), root / "site_configs" / "settings.py"
+    names, ours = _named(words, environ, root), root / "site_configs" / "settings.py"
     at = next((index for index, name in enumerate(names) if _is_ours(name, root)), len(names))
     theirs = [name for name in names if not _is_ours(name, root)]
     late = [name for name in names[at:] if name in theirs]
@@ -106,7 +108,7 @@ def find_order_fault(words: Sequence[str], root: Path, environ: Mapping[str, str
 
 def files(root: Path, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
     """The centre's configuration files: those that ReFrame was given, or else those of the environment."""
-    return GIVEN[-1] if GIVEN else tuple(name for name in _named((), environ) if not _is_ours(name, root))
+    return GIVEN[-1] if GIVEN else tuple(name for name in _named((), environ, root) if not _is_ours(name, root))
 
 
 def read(root: Path) -> Centre | None:
@@ -185,15 +187,30 @@ def setting(centre: Centre, system: str, name: str) -> Any:
         return config.get(f"general/0/{name}")
 
 
-def _named(words: Sequence[str], environ: Mapping[str, str]) -> list[Path]:
-    """Configuration files of ReFrame, in its order: of the options, else of the variable; before them those of its path."""
+def make_absolute(environ: MutableMapping[str, str]) -> None:
+    """Make the names in the variable those of the same files wherever ReFrame is started.
+
+    An empty one stays: it takes back those before it (``core/config.py``, ``find_config_files``).
+    """
+    if text := environ.get(VARIABLE):
+        names = (name if not name or name == _BUILTIN else os.path.normpath(Path.cwd() / name) for name in text.split(":"))
+        environ[VARIABLE] = ":".join(names)
+
+
+def _named(words: Sequence[str], environ: Mapping[str, str], root: Path) -> list[Path]:
+    """Configuration files of ReFrame, in its order: of the options, else of the variable; before them those of its path.
+
+    While it loads ours it is in our folder (``utility``, ``import_module_from_file``); where it was started, the shell says.
+    """
     from reframe.core.config import find_config_files
 
     given = named_tests.arguments(words, {"-C": "config_file"})["config_file"]
     if not given and (text := environ.get(VARIABLE)) is not None:
         given = text.split(":")
     folders = path.split(":") if (path := environ.get("RFM_CONFIG_PATH")) else []
-    return [Path(name).absolute() for name in find_config_files(folders, given) if name != "<builtin>"]
+    here, shell = Path.cwd(), environ.get("PWD", "")
+    start = Path(shell) if shell.startswith("/") and here == (root / "site_configs").resolve() else here
+    return [Path(os.path.normpath(start / name)) for name in find_config_files(folders, given) if name != _BUILTIN]
 
 
 def _is_ours(path: Path, root: Path) -> bool:

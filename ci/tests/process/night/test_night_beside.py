@@ -65,8 +65,8 @@ def test_a_night_measures_it_and_names_what_the_file_does_not(project: NightProj
     assert status == 0, said
     assert "tiny" in said
     project.write("centre/site.yaml", CENTRE + PARTITION.format(name="node") + PARTITION.format(name="gpu"))
-    # As an environment module of the centre's sets it: ours is put behind.
-    status, said = project.run(**REAL, RFM_CONFIG_FILES=f"{project.top}/centre/site.yaml")
+    # As whoever is in the centre's folder sets it: ours is put behind.
+    status, said = project.run(**REAL, folder="centre", RFM_CONFIG_FILES="site.yaml")
     assert status == 1 and "NOT accepted; reasons: 1" in said, said
     assert "tiny:gpu: " in said and "does not name this partition of " in said
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,17 @@ def test_both_ways_to_name_both_files_list_the_same_tests(beside: CentreSite, re
         assert "WARNING" not in said(result), said(result)
         assert "%fabric=hdr200 %nodes=2" in result.stdout
     assert by_options.stdout.partition("[List of")[2] == by_variable.stdout.partition("[List of")[2] != ""
+
+
+def test_files_may_be_named_from_where_reframe_is_started(beside: CentreSite, reframe: Run, root: Path) -> None:
+    """It is in our folder while it loads our settings.py; the shell says where it was started."""
+    near = {path: os.path.relpath(path, root) for path in (beside.file, beside.settings)}
+    for files, options in (
+        (f"{near[beside.file]}:{beside.settings}", []),
+        ("", ["-C", near[beside.file], "-C", near[beside.settings]]),
+    ):
+        listed = reframe("-l", "--system=lagoon", *options, files=files, PWD=str(root))
+        assert listed.returncode == 0 and "%fabric=hdr200 %nodes=2" in listed.stdout, said(listed)
 
 
 def test_the_other_order_is_refused_with_the_right_one(beside: CentreSite, reframe: Run) -> None:

@@ -165,6 +165,21 @@ def test_files_are_those_that_reframe_was_given(make: Make, monkeypatch: pytest.
     assert centre.files(beside.root) == (), "it looks for settings.py there"
 
 
+def test_names_of_files_are_made_those_of_the_same_files_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given, wanted in (
+        ("site.py:/x/settings.py", f"{tmp_path}/site.py:/x/settings.py"),
+        (":../a.yaml:<builtin>:", f":{tmp_path.parent}/a.yaml:<builtin>:"),
+        ("", ""),
+    ):
+        environ = {"RFM_CONFIG_FILES": given}
+        centre.make_absolute(environ)
+        assert environ == {"RFM_CONFIG_FILES": wanted}
+    nothing: dict[str, str] = {}
+    centre.make_absolute(nothing)
+    assert nothing == {}
+
+
 def test_a_file_behind_ours_is_refused_with_the_order_to_use(make: Make) -> None:
     beside = make("yaml")
     with pytest.raises(BadInput) as caught:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -179,6 +180,20 @@ def test_the_projects_recipe_asks_for_what_the_project_declares() -> None:
     assert recipe.of("version")[0][0] == (re.search(r'(?m)^fallback_version = "([0-9.]+)\.dev0"', document)[1],)  # type: ignore[index]
     built_with = requirements(re.sub(r'"(.+?)"[],]', r'\n    "\1",', document[: document.index("build-backend")]))
     assert {name: bounds.get(name) for name in built_with} == built_with and len(built_with) == 2
+
+
+def test_the_projects_settings_stand_behind_a_centres_own() -> None:
+    """Whoever enters the environment keeps the configuration of ReFrame that he has."""
+    asked: list[tuple[str, ...]] = []
+
+    class Environment:
+        def __getattr__(self, name: str) -> Callable[..., None]:
+            return lambda *words: asked.append((name, *words))
+
+    package: Any = RECIPES["mpibench"].package
+    package.setup_run_environment(object(), Environment())
+    settings = str(metadata.ROOT / "site_configs" / "settings.py")
+    assert asked == [("append_path", "RFM_CONFIG_FILES", settings), ("set", "MPIBENCH_SET_UP", "spack")]
 
 
 def test_what_is_pinned_by_pip_is_the_same_file_in_a_recipe() -> None:
