@@ -151,8 +151,8 @@ class MemoryTest(WithoutMpiTest):
         if end.exit_status == script.TIMED_OUT and None in results:
             # No other run is started.
             missing = {
-                f"run {results.index(None) + 1} of STREAM timed out after {self.limit_s} s, the test's limit_s: its arrays are at "
-                "least 4 x the last-level caches; see what else runs there, or give it more with -S limit_s=...": None
+                f"run {results.index(None) + 1} of STREAM timed out after {self.limit_s} s, the test's limit_s: its arrays are "
+                "at least 4 x the last-level caches; see what else runs there, or give it more with -S limit_s=...": None
             }
         said = excerpt((Path(self.stagedir) / str(self.stderr)).read_text(errors="replace")) if missing else ""
         wrong = [*missing, *(one.rstrip(".") for one in ending.judge(end)), *([f"standard error: {said}"] if said else [])]
