@@ -12,6 +12,7 @@ from rich.table import Table
 
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import Benchmark
+from reframe_tests.harness.suites.model import Suite
 from reframe_tests.harness.vocabulary import QUANTITIES, ROOT, BadInput
 
 from .coverage import tests_by_group
@@ -35,8 +36,8 @@ def show(name: str | None = None, console: Console | None = None, *, tests_of_gr
     if name is None:
         _show_groups(console, tests) if tests_of_groups else _show_contents(console, tests)
         return
-    if name not in catalogue.GROUPS and name in catalogue.SUITES and catalogue.SUITES[name].groups:
-        _show_names(console, list(catalogue.SUITES[name].groups))
+    if name not in catalogue.GROUPS and name in catalogue.SUITES and len(groups := _groups_of(catalogue.SUITES[name])) > 1:
+        _show_names(console, groups)
         return
     for group, rows in _chosen(name).items():
         _show_rows(console, group, rows, tests.get(group, NOT_RUN))
@@ -49,10 +50,10 @@ def as_data(name: str | None = None) -> dict[str, Any]:
     :raises BadInput: for another name.
     """
     tests = tests_by_group(test_folders(ROOT))
-    suite_of = {group: suite.name for suite in catalogue.SUITES.values() for group in suite.groups}
+    suite_of = {group: suite.name for suite in catalogue.SUITES.values() for group in _groups_of(suite)}
     suite = catalogue.SUITES.get(name or "")
-    if name is None or (suite and suite.groups and name not in catalogue.GROUPS):
-        chosen = {group: catalogue.rows(group) for group in (suite.groups if suite else catalogue.GROUPS)}
+    if name is None or (suite and _groups_of(suite) and name not in catalogue.GROUPS):
+        chosen = {group: catalogue.rows(group) for group in (_groups_of(suite) if suite else catalogue.GROUPS)}
     else:
         chosen = _chosen(name)
     return {
@@ -120,16 +121,21 @@ def _show_groups(console: Console, tests: Mapping[str, str]) -> None:
 
 def groups_by_suite() -> dict[str, list[str]]:
     """Titles of suites to their groups; suites whose outputs are only read have none."""
-    listed = {f"{suite.title} ({suite.name})": list(suite.groups) for suite in catalogue.SUITES.values() if suite.groups}
+    listed = {f"{suite.title} ({suite.name})": groups for suite in catalogue.SUITES.values() if (groups := _groups_of(suite))}
     owned = {name for groups in listed.values() for name in groups}
     return {**listed, _OTHERS: [name for name in catalogue.GROUPS if name not in owned]}
 
 
+def _groups_of(suite: Suite) -> list[str]:
+    """Those that ranks of an MPI run, and those that two programs on two nodes do."""
+    return [*suite.groups, *(pair.name for pair in suite.pairs)]
+
+
 def _chosen(name: str) -> dict[str, tuple[Benchmark, ...]]:
     """Groups to the rows of them that a name means."""
-    if name in catalogue.GROUPS:
-        # A suite may be called as one of its groups.
-        named_so = catalogue.SUITES[name].groups if name in catalogue.SUITES else ()
+    # A suite may be called as one of its groups.
+    named_so = _groups_of(catalogue.SUITES[name]) if name in catalogue.SUITES else []
+    if named_so or name in catalogue.GROUPS:
         return {group: catalogue.rows(group) for group in named_so or (name,)}
     named = {
         group: tuple(row for row in catalogue.rows(group) if name.lower() in (row.name.lower(), row.binary.lower()))

@@ -239,7 +239,7 @@ def _system(name: str | None, root: Path) -> Iterator[Finding]:
         yield Finding(place, {None: OK, True: NOTE, False: MISSING}[note], sentence)
     yield from check_references(system["name"], here, root)
     yield from fitting(system, root)
-    yield from check_below_mpi(system, test_folders(root))
+    yield from check_below_mpi(system, test_folders(root), here)
     for partition in system["partitions"]:
         if not partition["extras"].get("fabrics"):
             continue
@@ -323,10 +323,11 @@ def fitting(system: dict[str, Any], root: Path = site.ROOT) -> Iterator[Finding]
             yield Finding(label, MISSING, sentence)
 
 
-def check_below_mpi(system: dict[str, Any], folders: Sequence[Path]) -> Iterator[Finding]:
+def check_below_mpi(system: dict[str, Any], folders: Sequence[Path], here: bool) -> Iterator[Finding]:
     """Tests that measure between two nodes without MPI: those that have no case on a system, and programs that are not here.
 
     :param folders: where test files lie.
+    :param here: this machine is one of the system's, so that its nodes may lack what it lacks.
     """
     named = coverage.tests_by_group(folders)
     groups = [group for group in catalogue.PAIRS.values() if group.name in named]
@@ -347,7 +348,7 @@ def check_below_mpi(system: dict[str, Any], folders: Sequence[Path]) -> Iterator
         absent = [name for name in sorted({row.binary for row in catalogue.rows(group.name)}) if not shutil.which(name)]
         if "" not in reasons:
             yield Finding(subject, NOTE, f"has no case here: {'; '.join(reasons)}")
-        elif absent:
+        elif absent and here:
             what = f"not on PATH here: {', '.join(absent)}; where the nodes have none of it the case is skipped"
             yield Finding(subject, NOTE, f"{what} (Debian's {group.debian}, Spack's {group.spack})")
 

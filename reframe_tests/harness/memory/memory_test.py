@@ -17,7 +17,7 @@ from reframe.core.builtins import parameter, run_after, run_before, sanity_funct
 from reframe.core.exceptions import ReframeError, SanityError
 
 from ..evidence import recorder
-from ..job import condition, ending, parameters
+from ..job import condition, ending, parameters, script
 from ..job.without_mpi import Places, Value, WithoutMpiTest
 from ..results.error_excerpt import excerpt
 from ..samples import CONTRADICTED, MISSING, PROVEN, Evidence, Sample
@@ -136,6 +136,8 @@ class MemoryTest(WithoutMpiTest):
         """Fail with a sentence for everything that is missing or was not as asked."""
         results: list[output.StreamResult | None] = []
         missing: dict[str, None] = {}
+        local = self.current_partition.scheduler.registered_name == "local"
+        end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode)
         for number in range(1, self.repeats + 1):
             try:
                 text = (Path(self.stagedir) / f"stream_{number}.out").read_text(errors="replace")
@@ -146,8 +148,12 @@ class MemoryTest(WithoutMpiTest):
             except BadInput as error:
                 results.append(None)
                 missing[f"run {number}: {str(error).rstrip('.')}"] = None
-        local = self.current_partition.scheduler.registered_name == "local"
-        end = ending.JobEnd("" if local else self.job.jobid or "", self.job.state or "", self.job.exitcode)
+        if end.exit_status == script.TIMED_OUT and None in results:
+            # No other run is started.
+            missing = {
+                f"run {results.index(None) + 1} of STREAM timed out after {self.limit_s} s, the test's limit_s: its arrays are "
+                "at least 4 x the last-level caches; see what else runs there, or give it more with -S limit_s=...": None
+            }
         said = excerpt((Path(self.stagedir) / str(self.stderr)).read_text(errors="replace")) if missing else ""
         wrong = [*missing, *(one.rstrip(".") for one in ending.judge(end)), *([f"standard error: {said}"] if said else [])]
         whole = [result for result in results if result]

@@ -131,6 +131,16 @@ def test_what_was_not_as_asked_fails_with_its_sentence(
     assert said in " ".join(case["proof"]["sentences"]) and said in result.stdout
 
 
+def test_a_run_that_takes_too_long_is_said_to_have(run_here: Run, sandbox: Path) -> None:
+    """Not that its output is cut off, nor that the runs after it, which were never started, left none."""
+    replace_program(sandbox, "exec sleep 600")
+    words = [word if word != "repeats=1" else "repeats=2" for word in ONE]
+    assert run_here(*words, "-S", "limit_s=1", only="node.py").returncode == 1
+    first, *rest = stored_case(sandbox)["proof"]["sentences"]
+    assert first.startswith("run 1 of STREAM timed out after 1 s, the test's limit_s: ") and "-S limit_s=..." in first
+    assert not any("left no output" in each or "cut off" in each for each in rest)
+
+
 def test_pages_of_another_node_fail_the_case(run_here: Run, sandbox: Path) -> None:
     """The kernel gave memory of node 1 to a thread of node 0 that asked for local memory."""
     threads = [

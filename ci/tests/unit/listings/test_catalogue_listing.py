@@ -51,6 +51,14 @@ def test_a_suite_fits_a_screen_and_names_all_its_benchmarks(suite: str) -> None:
     assert rows and [row.name for row in rows if row.name not in words] == []
 
 
+@pytest.mark.parametrize("suite", [name for name, suite in catalogue.SUITES.items() if suite.pairs])
+def test_a_suite_without_mpi_is_shown_under_its_name(suite: str) -> None:
+    (pair,) = catalogue.SUITES[suite].pairs
+    assert shown(suite).startswith(f"{pair.name}: ") and list(listing.as_data(suite)) == [pair.name]
+    assert listing.as_data(suite)[pair.name]["suite"] == suite
+    assert [pair.name] in listing.groups_by_suite().values()
+
+
 @pytest.mark.parametrize("group", catalogue.GROUPS)
 def test_a_group_shows_each_benchmark_once_with_its_units_and_sizes(group: str) -> None:
     words = [word.strip(",:; ") for word in shown(group).split()]

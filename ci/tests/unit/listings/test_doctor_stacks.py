@@ -86,7 +86,8 @@ def test_tests_below_mpi_say_why_they_have_no_case(monkeypatch: pytest.MonkeyPat
     """RDMA where there is Ethernet only, two nodes where there is one, and programs that the nodes may lack."""
     monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
     tests = [metadata.ROOT / "reframe_tests"]
-    found = {row.subject: row for row in doctor.check_below_mpi(systems.select("minicluster", metadata.ROOT), tests)}
+    system = systems.select("minicluster", metadata.ROOT)
+    found = {row.subject: row for row in doctor.check_below_mpi(system, tests, here=True)}
     assert set(found) == {f"test {name}" for name in ("WireTcp", "WireRdma", "TransportUcx", "TransportLibfabric")}
     assert {row.state for row in found.values()} == {doctor.NOTE}
     assert "eth1g is of transport tcp, without an RDMA adapter" in found["test WireRdma"].detail
@@ -94,9 +95,8 @@ def test_tests_below_mpi_say_why_they_have_no_case(monkeypatch: pytest.MonkeyPat
     assert found["test WireTcp"].detail == (
         "not on PATH here: iperf3; where the nodes have none of it the case is skipped (Debian's iperf3, Spack's iperf3)"
     )
-    (alone,) = doctor.check_below_mpi(systems.select("generic", metadata.ROOT), tests)
+    (alone,) = doctor.check_below_mpi(systems.select("generic", metadata.ROOT), tests, here=True)
     assert "WireTcp" in alone.detail and "no fabric of the system is between nodes" in alone.detail
+    assert [row.subject for row in doctor.check_below_mpi(system, tests, here=False)] == ["test WireRdma"]
     monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert [row.subject for row in doctor.check_below_mpi(systems.select("minicluster", metadata.ROOT), tests)] == [
-        "test WireRdma"
-    ]
+    assert [row.subject for row in doctor.check_below_mpi(system, tests, here=True)] == ["test WireRdma"]
