@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 
 from mpibench import cli
 from mpibench.locate import records
+from mpibench.locate.answers import session_maps
 from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
 from reframe_tests.harness.switches.tree import YAML, Switch, SwitchTree
+from reframe_tests.harness.vocabulary import ROOT
 from synthetic_pair_map import across, late, names, pair_map, sends_slowly, session_of
 
 
@@ -145,6 +148,24 @@ def test_a_fabric_that_is_slow_everywhere_is_said_and_nobody_accused(ask) -> Non
     assert status == 0 and "nobody is accused" in said
     assert "note: also pairs that are not slow reach 22 % of line rate only" in said
     assert "of line rate only" not in ask(session_of(pair_map(8)))[1]
+
+
+def test_how_to_measure_an_accused_link_without_mpi_is_said(ask) -> None:
+    """With a node below the same switch that nobody accuses; over TCP or RDMA, as the fabric is, or not where it is neither."""
+    slow = pair_map(8, lambda *pair: max(sends_slowly("c5", 3.0)(*pair), sends_slowly("c6", 2.0)(*pair)))
+    _, said = ask(session_of(slow, transport="tcp"))
+    shown = said.partition("to measure their links without MPI:\n")[2].splitlines()
+    begin = "    reframe -c reframe_tests/cascade.py -r -n WireTcp%fabric=eth100m --system=minicluster:eth100m -J nodelist="
+    assert shown == [f"{begin}c5,c7", f"{begin}c6,c7"]
+    assert "-n WireRdma%fabric=eth100m" in ask(session_of(slow, transport="verbs"))[1]
+    assert "without MPI" not in ask(session_of(slow))[1]
+    assert "without MPI" not in ask(session_of(pair_map(8), transport="tcp"))[1]
+
+
+def test_tests_without_mpi_are_there() -> None:
+    known = (ROOT / "reframe_tests" / "cascade.py").read_text()
+    for group, name in session_maps.WIRES.items():
+        assert re.search(rf'class {name}\(PairTest\):\n    """.*"""\n\n    group = "{group}"\n', known)
 
 
 def test_facts_stand_beside_an_accused_node(ask) -> None:
