@@ -252,6 +252,21 @@ def test_groups_are_guessed_and_said_to_be_a_guess(ask) -> None:
     assert "a guess from the map: 3 groups of nodes (group1 = c1, c2, c3, c4; group2 = c5, c6, c7, c8; group3 = c9," in said
 
 
+def test_two_groups_that_are_far_apart_are_inconclusive_without_a_description_as_well(ask) -> None:
+    """Half of the rate between them is a slow uplink, or one that is meant to be: the groups were guessed by just that."""
+    slow = pair_map(8, lambda quantity, source, target, round_: 2.0 if (source < "c5") != (target < "c5") else 1.0, leaf=None)
+    status, said = ask(session_of(slow))
+    assert status == 3, said
+    assert "inconclusive: bandwidth: pairs across switches reach 50 % of those below one switch" in said
+    assert ask(session_of(slow), "--oversubscribed")[0] == 0
+
+
+def test_healthy_maps_without_a_description_have_no_groups(ask) -> None:
+    """Of 8 nodes the four fastest pairs are always somewhere."""
+    for seed in range(12):
+        assert "guess from the map" not in ask(session_of(pair_map(8, leaf=None, seed=seed)))[1]
+
+
 def test_records_say_the_same(ask, tmp_path: Path) -> None:
     junit, out = tmp_path / "locate.xml", tmp_path / "locate.html"
     status, said = ask(session_of(pair_map(8, sends_slowly("c5", 4.0))), "--json", "--junit", str(junit), "--out", str(out))
