@@ -113,7 +113,11 @@ def findings(seen: Observations, found: Residuals, suspects: Suspects, accusatio
 def without_islands(
     seen: Observations, found: Residuals, suspects: Suspects, accusations: Sequence[Accusation], margin: float
 ) -> tuple[list[Accusation], list[tuple[tuple[str, ...], str]]]:
-    """Accusations without nodes that are slow with others only, and these nodes together, each time with their direction."""
+    """Accusations without nodes that are slow with others only, and these nodes together, each time with their direction.
+
+    Two nodes that send slowly do so to each other, too. Several that are slow with others and not with one another are below
+    something slow that no description has, and none of them is accused.
+    """
     slow = [suspects.named[one.row] for one in accusations if one.extent == ALL]
     place = {name: at for at, name in enumerate(seen.nodes)}
     islands: list[tuple[tuple[str, ...], str]] = []
