@@ -6,6 +6,7 @@ Designs: ``all pairs`` (N - 1 rounds, as often as ``PairMap`` passes over them),
 
     --design    rounds needed for 99 % of faults at 0.1 innocents a run, for 1, 3 and 10 faults (the table of the docs)
     --noise     found and innocents on noise that nothing was tuned to, and healthy runs that accuse somebody
+    --hiding    several faults at any places, so that one may hide another: found, innocents, and runs in which all is decided
     --peers     beside ClusterKit's and LinkTest's rule, on the same data
     --cost      seconds and memory of the analysis
 """
@@ -94,7 +95,11 @@ def accuse(
 
     :param oversubscribed: whether links between switches are meant to be slower; ``None``: nobody says.
     """
-    answer = judgement.judge([seen], places, {}, rate=rate, oversubscribed=oversubscribed)
+    return named_by(judgement.judge([seen], places, {}, rate=rate, oversubscribed=oversubscribed))
+
+
+def named_by(answer: judgement.Localisation) -> list[tuple[Suspect, ...]]:
+    """The same of an answer."""
     directions = [one for finding in answer.findings for one in finding.directions]
     return [tuple(suspect._replace(load=0) for suspect in (one.suspect, *one.alike)) for one in directions]
 
@@ -191,6 +196,46 @@ def show_noises(size: int, rounds: int, fraction: float, runs: int, seed: int) -
             print(f"{size:6} nodes, {noise.name:24} {count} faults: {tally.text()}", flush=True)
 
 
+#: Faults of one run that may hide one another, and noise of three kinds: as usual, heavy tails, and what comes and goes.
+HIDING = (
+    *(
+        ("sends", "sends"),
+        ("sends", "receives"),
+        ("both", "both"),
+        ("uplink", "sends"),
+        ("uplink", "both"),
+        ("uplink", "uplink"),
+    ),
+    *(("sends", "sends", "sends"), ("both", "both", "both"), ("sends", "receives", "both"), ("uplink", "sends", "receives")),
+    *(("intermittent", "sends"), ("intermittent", "uplink")),
+)
+HIDING_NOISES = ("slow tail", "t with 3 degrees, 3 %", "t with 2 degrees, 5 %", "drift of 5 % a round")
+
+
+def show_hiding(size: int, fraction: float, runs: int, seed: int) -> None:
+    """Found, innocents and what is inconclusive, of uplinks whose rate the site says, and of those of which nobody does."""
+    fabric = fat_tree(size, leaf=4)
+    order = all_pairs(size) * schedule.usual_orders(size, 0)
+    for oversubscribed in (False, None):
+        everything = Tally()
+        for name in HIDING_NOISES:
+            tally, decided = Tally(), 0
+            for kinds in HIDING:
+                rng = np.random.default_rng(seed)
+                for _ in range(runs):
+                    faults = place_faults(fabric, kinds, fraction, rng, anywhere=True)
+                    seen = observe(fabric, order, faults, NOISES[name], rng)
+                    answer = judgement.judge([seen], fabric.places(), {}, oversubscribed=oversubscribed)
+                    for one in (tally, everything):
+                        one.add(faults, named_by(answer))
+                    decided += not answer.inconclusive
+            rates = "rate of uplinks known" if oversubscribed is False else "rate of uplinks not known"
+            print(f"{size:6} nodes, {name:24} {rates}: {tally.text()}, all decided in {decided}", flush=True)
+        print(
+            f"{size:6} nodes, all of these: {everything.text()}, {everything.found} of {everything.faults} faults", flush=True
+        )
+
+
 def show_peers(size: int, fraction: float, runs: int, seed: int) -> None:
     """Nodes named by us and by two other rules, on the same data: one node's fault in each run."""
     for noise in NOISES.values():
@@ -239,9 +284,9 @@ def show_cost(sizes: Sequence[int], rounds: Sequence[int], seed: int) -> None:
 def main() -> None:
     """Print what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("design", "noise", "peers", "cost"):
+    for name in ("design", "noise", "hiding", "peers", "cost"):
         parser.add_argument(f"--{name}", action="store_true")
-    parser.add_argument("--nodes", type=int, action="append", help="default: 1000 and 10000; 16 for --noise and --peers")
+    parser.add_argument("--nodes", type=int, action="append", help="default: 1000 and 10000; 16 for others")
     parser.add_argument("--rounds", type=int, action="append", help="of --noise and --cost; default: 10")
     parser.add_argument("--fraction", type=float, default=0.5, help="of the rate that a fault leaves")
     parser.add_argument("--runs", type=int, default=100)
@@ -253,6 +298,9 @@ def main() -> None:
     if asked.noise:
         for size in asked.nodes or (16,):
             show_noises(size, rounds[0], asked.fraction, asked.runs, asked.seed)
+    if asked.hiding:
+        for size in asked.nodes or (8, 16):
+            show_hiding(size, asked.fraction, asked.runs, asked.seed)
     if asked.peers:
         for size in asked.nodes or (16,):
             show_peers(size, asked.fraction, asked.runs, asked.seed)

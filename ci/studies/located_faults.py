@@ -235,7 +235,7 @@ class Series:
 
         :raises BadInput: no map was stored.
         """
-        folder = self._measure(name, self.options)
+        folder = self.measure(name, self.options)
         session = read_session(folder / "results.db")
         for case in session_maps.cases_of(session):
             if case.pair_map:
@@ -243,7 +243,7 @@ class Series:
                 return session_maps.answer_of(session, case), case.pair_map, max(launched, default=None)
         raise BadInput(f"no map was stored: {'; '.join(case.reason for case in session.cases)[:200]}")
 
-    def _measure(self, name: str, options: Sequence[str]) -> Path:
+    def measure(self, name: str, options: Sequence[str]) -> Path:
         """Folder of a session with a map.
 
         :raises BadInput: no session was stored.
@@ -273,7 +273,7 @@ class Series:
 
         :raises BadInput: it did not end well.
         """
-        for path in self._measure(name, ("-S", "orders=1", *options)).rglob("launches.txt"):
+        for path in self.measure(name, ("-S", "orders=1", *options)).rglob("launches.txt"):
             _, _, status, seconds = path.read_text().split()
             if status == "0":
                 return float(seconds)
@@ -320,7 +320,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _append(path: Path, record: Mapping[str, Any]) -> None:
+def append(path: Path, record: Mapping[str, Any]) -> None:
     text = path.read_text() if path.exists() else ""
     whole = text if not text or text.endswith("\n") else text[: text.rfind("\n") + 1]
     if whole != text:
@@ -388,7 +388,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             if began - begin + longest > 60 * asked.minutes:
                 break
             record = series.run(kind, run, asked.seed)
-            _append(asked.out, record)
+            append(asked.out, record)
             longest = max(longest, time.monotonic() - began)
             print(
                 json.dumps({name: record.get(name) for name in ("fault", "where", "named", "innocents", "said", "error")}),

@@ -145,7 +145,9 @@ def _lines(located: Located, session: str, system: str) -> list[str]:
     lines += [f"  inconclusive: {text}" for text in answer.inconclusive]
     lines += [f"  note: {text}" for text in [*sentences.floors(answer), *answer.notes]]
     commands = records.drain(answer, located.say, session)
-    return [*lines, *(["  to take them out of service:"] if commands else []), *(f"    {line}" for line in commands)]
+    for title, rows in (("take them out of service", commands), ("measure their links without MPI", located.wires)):
+        lines += [*([f"  to {title}:"] if rows else []), *(f"    {line}" for line in rows)]
+    return lines
 
 
 def _write(path: Path, text: str) -> None:

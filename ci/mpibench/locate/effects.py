@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -112,27 +113,35 @@ def findings(seen: Observations, found: Residuals, suspects: Suspects, accusatio
 def without_islands(
     seen: Observations, found: Residuals, suspects: Suspects, accusations: Sequence[Accusation], margin: float
 ) -> tuple[list[Accusation], list[tuple[tuple[str, ...], str]]]:
-    """Accusations without nodes that are slow with others only, and these nodes together, each time with their direction."""
-    slow = [suspects.named[one.row] if one.extent == ALL else None for one in accusations]
+    """Accusations without nodes that are slow with others only, and these nodes together, each time with their direction.
+
+    Two nodes that send slowly do so to each other, too. Several that are slow with others and not with one another are below
+    something slow that no description has, and none of them is accused.
+    """
+    slow = [suspects.named[one.row] for one in accusations if one.extent == ALL]
     place = {name: at for at, name in enumerate(seen.nodes)}
     islands: list[tuple[tuple[str, ...], str]] = []
     for way in (SENDS, RECEIVES, BOTH):
-        left = [one.names[0] for one in slow if one and (one.kind, one.way) == (NODE, way)]
+        left = sorted(place[one.names[0]] for one in slow if (one.kind, one.way) == (NODE, way))
+        fast = _fast_among(seen, found, left, margin)
         while left:
-            island, new = list[str](), [left[0]]
+            island, new = list[int](), [left[0]]
             while new:
-                island, left = [*island, *new], [name for name in left if name not in new]
-                new = [name for name in left if any(_is_fast(seen, found, place[name], place[one], margin) for one in new)]
+                island, left = [*island, *new], [node for node in left if node not in new]
+                new = [node for node in left if any({node, one} in fast for one in new)]
             if len(island) > 1:
-                islands.append((tuple(sorted(island, key=place.__getitem__)), way))
+                islands.append((tuple(seen.nodes[node] for node in sorted(island)), way))
     gone = {Suspect(NODE, (name,), way) for names, way in islands for name in names}
     return [one for one in accusations if suspects.named[one.row] not in gone], islands
 
 
-def _is_fast(seen: Observations, found: Residuals, one: int, other: int, margin: float) -> bool:
-    """Whether two nodes were measured with each other, and were not slow in either direction."""
-    ways = [(seen.source == first) & (seen.target == second) for first, second in ((one, other), (other, one))]
-    return any(way.any() for way in ways) and all(np.median(found.excess[way]) <= margin for way in ways if way.any())
+def _fast_among(seen: Observations, found: Residuals, nodes: Sequence[int], margin: float) -> set[frozenset[int]]:
+    """Pairs of these nodes that were measured with each other and were not slow in either direction."""
+    values: dict[tuple[int, int], list[float]] = {}
+    for at in np.flatnonzero(np.isin(seen.source, nodes) & np.isin(seen.target, nodes)).tolist():
+        values.setdefault((int(seen.source[at]), int(seen.target[at])), []).append(float(found.excess[at]))
+    slow = {frozenset(pair) for pair, measured in values.items() if statistics.median(measured) > margin}
+    return {frozenset(pair) for pair in values} - slow
 
 
 def _order(direction: Direction) -> tuple[int, tuple[str, ...]]:

@@ -33,6 +33,8 @@ _BEST = 0.1
 _CLEAR = 4.0
 #: Share of pairs of pairs, one inside groups and one across, of which the inside one must be the faster.
 _LEAST_DELTA = 0.9
+#: Step from pairs inside to those across, at least so many times the spread (between the quartiles) of those across.
+_LEAST_STEP = 2.0
 #: Groups are sought in maps of so many nodes, with this share of all pairs at least.
 _FEWEST, _MOST, _LEAST_PAIRS = 6, 500, 0.6
 _POLISHES = 10
@@ -129,6 +131,9 @@ def groups(seen: Observations) -> Places | None:
     upper = np.triu(np.ones_like(same), 1).astype(bool) & known
     inside, across = left[same & upper], left[~same & upper]
     if not len(inside) or not len(across) or _delta(inside, across) < _LEAST_DELTA:
+        return None
+    # The fastest pairs of any map are faster than its others.
+    if float(np.median(across) - np.median(inside)) < _LEAST_STEP * _spread(across):
         return None
     names = _names(group)
     return Places({node: (names[place],) for node, place in zip(seen.nodes, group.tolist(), strict=True)}, "the map", True)

@@ -268,7 +268,7 @@ def _groups_text(places: Places) -> str:
 
 def _across_switches(part: Part, margin: float, oversubscribed: bool | None) -> tuple[list[str], list[str]]:
     """What is said where all pairs across switches are slower than those below one: inconclusive, or a note."""
-    if not part.seen.directed or part.places.guessed:
+    if not part.seen.directed:
         return [], []
     near = {level.kinds: level for level in part.residuals.levels if level.distance == 0}
     far = [level for level in part.residuals.levels if level.distance > 0 and level.kinds in near]

@@ -15,6 +15,7 @@ from reframe_tests.harness.printable import one_line, plain_data
 from .effects import Accused
 from .judgement import Localisation
 from .sentences import percent
+from .suspects import PAIR
 
 #: Names of nodes that Slurm takes as one node and no shell takes for anything else.
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -40,6 +41,25 @@ def _drain(node: str, why: str) -> str:
         return f"# no command for {shlex.quote(one_line(node))}: it is not a node name that Slurm would take as one node"
     reason = _REASON.sub("_", one_line(why))[:_LONGEST].strip()
     return f"scontrol update nodename={node} state=drain reason={shlex.quote(reason)}"
+
+
+def wires(answer: Localisation, test: str, fabric: str, where: str) -> list[str]:
+    """A command for each accused node and pair that measures, without MPI, what its link carries to a node nobody accuses.
+
+    :param test: of ``reframe_tests/cascade.py``; none where it is empty; ``where``: system and partition, as ReFrame has them.
+    """
+    accused = {name for finding in answer.findings for name in finding.names} | set(answer.evident)
+    healthy = [node for node in answer.nodes if node not in accused]
+    found: dict[tuple[str, ...], None] = {}
+    for finding in answer.findings if test else ():
+        if finding.kind == PAIR:
+            found.setdefault(finding.names)
+        for node in finding.nodes:
+            # Below the same switch, so that nothing else is on the way.
+            near = sorted(healthy, key=lambda other: answer.places.leaf(other) != answer.places.leaf(node))
+            found.update(dict.fromkeys((node, other) for other in near[:1]))
+    words = ("reframe", "-c", "reframe_tests/cascade.py", "-r", "-n", f"{test}%fabric={fabric}", f"--system={where}")
+    return [shlex.join([*words, "-J", f"nodelist={','.join(pair)}"]) for pair in found if all(map(_NODE.fullmatch, pair))]
 
 
 def as_data(answer: Localisation, say: Say, session: str, system: str, status: int) -> dict[str, Any]:

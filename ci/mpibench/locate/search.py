@@ -26,6 +26,12 @@ several nodes
     What joins nodes is slow for all of them: a switch or link is accused only where nearly each node at it is as slow as it is,
     and a switch only where that holds of what stays below it as well, or it would be its uplink. Without that, three slow
     nodes below one switch, or a slow node below a slow uplink, accuse the switch.
+a pair
+    A route is accused for itself alone. Several pairs of one node that are left, or one of a node that is accused, say that
+    more is wrong than the map can tell apart: they accuse nobody and are named as unexplained.
+where it can be seen
+    Of a bandwidth the narrowest part of the way counts: a slow node does not show behind an uplink that is as slow. So nodes
+    are sought among all observations, and again among those alone whose class is as fast as the fastest.
 """
 
 from __future__ import annotations

@@ -145,7 +145,9 @@ def _alike(finding: Accused) -> str:
     alike = [one for direction in finding.directions for one in direction.alike]
     # The way between two switches is a part of what either has upwards.
     own = finding.names if finding.kind == LINK else ()
-    rows = list(dict.fromkeys(name(one) for one in alike if not (one.kind == UPLINK and one.names[0] in own)))
+    # An uplink by how many share it is the same uplink.
+    others = [one for one in alike if (one.kind, one.names) != (finding.kind, finding.names)]
+    rows = list(dict.fromkeys(name(one) for one in others if not (one.kind == UPLINK and one.names[0] in own)))
     return f"; from these pairs it cannot be distinguished from {', '.join(rows[:3])}" if rows else ""
 
 

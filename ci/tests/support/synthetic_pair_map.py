@@ -110,7 +110,11 @@ def across(leaves: Sequence[Sequence[str]], times: float) -> Slow:
 
 
 def session_of(
-    *maps: PairMap | None, status: str = "proven", result: str = "pass", links: Sequence[Mapping[str, Any]] = ()
+    *maps: PairMap | None,
+    status: str = "proven",
+    result: str = "pass",
+    links: Sequence[Mapping[str, Any]] = (),
+    transport: str = "",
 ) -> Session:
     found = []
     for number, measured in enumerate(maps):
@@ -119,6 +123,7 @@ def session_of(
             **{"name": f"PairMap {number}", "condition": {}, "fail_phase": "sanity" if result == "fail" else ""},
         }
         condition = {"stack": "mpich-wheels", "fabric": "eth100m", "nodes": 8, "ppn": 1, "line_rate_gbit_per_s": 0.1}
+        condition |= {"transport": transport} if transport else {}
         proof = read_evidence({"verdict": status, "ranks": [], "devices": [], "links": list(links)}, "here")
         sample = _sample()
         found.append(Case(f"s:0:{number}", 0, entry, condition, (sample,), proof, (), measured))

@@ -24,7 +24,7 @@ from ..samples import CONTRADICTED, MISSING
 from ..sites import site
 from ..suites import catalogue
 from ..switches import files, hostlist, slurm
-from ..switches.paths import name_of
+from ..switches.paths import name_of, rows_of
 from ..switches.tree import SwitchTree
 from ..vocabulary import BadInput
 from . import counted
@@ -153,7 +153,7 @@ class MapTest(MaintenanceTest):
         scheduler = self.current_partition.scheduler.registered_name
         lines = []
         if self._described:
-            rows = [f"{node} {'.'.join(self._described.path(node))}" for node in sorted(self._described.leaf_of)]
+            rows = rows_of({node: self._described.path(node) for node in self._described.leaf_of})
             lines += [f"cat >{PATHS_FILE} <<'END_OF_FILE'", *rows, "END_OF_FILE"]
         elif "slurm" in scheduler or scheduler == "squeue":
             lines.append(f"scontrol show topology >{SLURM_FILE} 2>/dev/null || true")

@@ -348,8 +348,7 @@ def find_switches(comm: Any, hosts: list[str], file: str) -> tuple[str, list[tup
     environ = (os.environ.get("SLURM_TOPOLOGY_ADDR", ""), os.environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", ""))
     source, above = "Slurm", comm.allgather(paths.switches_of(hosts[comm.rank], *environ))
     if file:
-        rows = (line.split() for line in Path(file).read_text().splitlines()) if comm.rank == 0 else ()
-        known = {row[0]: tuple(row[1].split(".")) for row in rows if len(row) == 2}
+        known = paths.read_rows(Path(file).read_text().splitlines() if comm.rank == 0 else ())
         source, above = "the site", [known.get(host, ()) for host in hosts]
     elif not all(above):
         source, above = "the site", [paths.described_switches(host, os.environ.get("MPIBENCH_SWITCHES", "")) for host in hosts]

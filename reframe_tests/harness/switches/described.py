@@ -16,6 +16,7 @@ from typing import Any
 from .. import yaml_file
 from ..vocabulary import BadInput
 from . import hostlist
+from .paths import name_of
 from .tree import YAML, Switch, SwitchTree
 
 
@@ -40,7 +41,7 @@ def read(text: str, source: str) -> SwitchTree:
     for name, row in rows.items():
         if not isinstance(row, dict) or not row or set(row) - {"nodes", "switches"}:
             raise BadInput(f"{source}: switch {name} is {row!r}; give its nodes or its switches.")
-        nodes[str(name)] = tuple(_names(row.get("nodes"), f"{source}: nodes of {name}"))
+        nodes[str(name)] = tuple(map(name_of, _names(row.get("nodes"), f"{source}: nodes of {name}")))
         for child in _names(row.get("switches"), f"{source}: switches of {name}"):
             if (other := parents.setdefault(child, str(name))) != str(name):
                 raise BadInput(f"{source}: switch {child} hangs on {other} and on {name}; a tree has one above each.")

@@ -7,6 +7,7 @@ Slurm: ``SLURM_TOPOLOGY_ADDR`` and its pattern (srun(1)). A site: ``MPIBENCH_SWI
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 
@@ -15,12 +16,32 @@ def name_of(host: str) -> str:
     return host.partition(".")[0]
 
 
+#: What a host or switch may be called where it stands in a line for others to read.
+_NAME, _UNUSUAL = re.compile(r"[A-Za-z0-9_-]+"), re.compile(r"[^A-Za-z0-9_-]")
+
+
+def rows_of(above: Mapping[str, Sequence[str]]) -> list[str]:
+    """A line for each host: ``HOST SWITCH.SWITCH``, the top one first. Of a switch's name other characters are ``_``, and a
+    host whose name no rank can have is left out."""
+    return [
+        f"{host} {'.'.join(_UNUSUAL.sub('_', name) for name in path)}"
+        for host, path in sorted(above.items())
+        if _NAME.fullmatch(host)
+    ]
+
+
+def read_rows(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The same, read; what is no such line is passed over."""
+    rows = (line.split() for line in lines)
+    return {row[0]: tuple(row[1].split(".")) for row in rows if len(row) == 2}
+
+
 def switches_of(host: str, address: str, pattern: str) -> tuple[str, ...]:
     """Switches above a node, the top one first; none where Slurm does not say, or says it of another node."""
     parts, kinds = address.split("."), pattern.split(".")
     if len(parts) != len(kinds) or kinds[-1] != "node" or name_of(parts[-1]) != name_of(host):
         return ()
-    return tuple(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in parts[:-1])
+    return tuple(_UNUSUAL.sub("_", part) for part in parts[:-1])
 
 
 def described_switches(host: str, description: str) -> tuple[str, ...]:
@@ -28,5 +49,5 @@ def described_switches(host: str, description: str) -> tuple[str, ...]:
     for row in description.split(";"):
         name, _, patterns = row.strip().partition("=")
         if any(fnmatchcase(name_of(host), pattern.strip()) for pattern in patterns.split(",")):
-            return tuple(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in name.split("."))
+            return tuple(_UNUSUAL.sub("_", part) for part in name.split("."))
     return ()

@@ -10,6 +10,7 @@ import re
 
 from ..vocabulary import BadInput
 from . import hostlist
+from .paths import name_of
 from .tree import SLURM, Switch, SwitchTree
 
 _WORD = re.compile(r"(\w+)=(\S*)")
@@ -44,7 +45,7 @@ def read(text: str, source: str) -> SwitchTree:
                 raise BadInput(f"{source}: switch {child} hangs on {other} and on {name}; a tree has one above each.")
         below[name] = set(children)
         # `scontrol` also lists, for a switch above others, all nodes below those.
-        nodes[name] = () if children else tuple(hostlist.expand(row.get("nodes", "")))
+        nodes[name] = () if children else tuple(map(name_of, hostlist.expand(row.get("nodes", ""))))
     if not below:
         raise BadInput(
             f"{source} describes no switch (SwitchName= or BlockName=); give the output of 'scontrol show topology'."

@@ -46,6 +46,12 @@ class MapAnswer:
         return self.stack, self.fabric
 
     @property
+    def nobody(self) -> str:
+        """What is said where it accuses nobody, which is not always that all are healthy."""
+        unclear = f", and not all could be decided (mpibench locate {self.session[:8]})" if self.answer.inconclusive else ""
+        return f"accuses nobody among {len(self.nodes)} nodes{unclear}"
+
+    @property
     def accused(self) -> dict[tuple[str, ...], str]:
         """Sentence of each thing that is accused, by its kind and names."""
         found: dict[tuple[str, ...], str] = {("node", node): text for node, text in self.answer.evident.items()}
@@ -106,7 +112,7 @@ def _said(one: MapAnswer, when: str) -> Iterator[str]:
     where = f"the map {when} ({one.stack} on {one.fabric})"
     accused = list(one.accused.values())
     if not accused:
-        yield f"suspects: {where} accuses nobody among {len(one.nodes)} nodes"
+        yield f"suspects: {where} {one.nobody}"
         return
     more = f" and {len(accused) - _MOST} more (mpibench locate {one.session[:8]})" if len(accused) > _MOST else ""
     yield f"suspects: {where} accuses: {'; '.join(accused[:_MOST])}{more}"
@@ -122,7 +128,7 @@ def newly_accused(before: Sequence[MapAnswer], after: Sequence[MapAnswer]) -> tu
         earlier = [one for one in before if one.key == mine.key]
         where = f"the map ({mine.stack} on {mine.fabric})"
         if not mine.accused:
-            notes.append(f"{where} accuses nobody among {len(mine.nodes)} nodes")
+            notes.append(f"{where} {mine.nobody}")
         for thing, text in mine.accused.items():
             if not earlier:
                 notes.append(f"{where} accuses, and the baseline has no map to hold that against: {text}")

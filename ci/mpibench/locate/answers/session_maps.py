@@ -6,18 +6,22 @@ import fnmatch
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from reframe_tests.harness.printable import one_line
+from reframe_tests.harness.suites.catalogue import PAIRS
 from reframe_tests.harness.vocabulary import BadInput
 
 from ...results import eligibility
 from ...results.sessions import Case, Session
-from .. import facts, judgement, pair_maps, search, sentences
+from .. import facts, judgement, pair_maps, records, search, sentences
 from ..effects import Accused
 from ..judgement import Localisation
 
 #: Exit statuses: somebody is accused; nobody is, and that could not be decided for all.
 ACCUSED, INCONCLUSIVE = 1, 3
+#: Groups that measure a link without MPI, each to its test (``reframe_tests/cascade.py``).
+WIRES: Mapping[str, str] = MappingProxyType({"wire_tcp": "WireTcp", "wire_rdma": "WireRdma"})
 #: Share of the line rate that is not worth a note.
 _NEAR_LINE_RATE = 0.8
 #: MB/s that 1 Gbit/s is.
@@ -30,11 +34,13 @@ class Located:
 
     :param title: condition it was measured under.
     :param line_rate_mb_per_s: of a node's link; ``None``: not known.
+    :param wires: commands that measure the links of the accused without MPI.
     """
 
     title: str
     answer: Localisation
     line_rate_mb_per_s: float | None
+    wires: tuple[str, ...] = ()
 
     def say(self, finding: Accused) -> str:
         """A finding as a sentence, with what is known of its nodes beside."""
@@ -104,7 +110,10 @@ def answer_of(session: Session, case: Case, asked: Asked = USUAL, looked_at: Seq
     )
     title = f"{case.stack} on {case.partition}, {case.fabric}"
     line_rate = _line_rate(case.condition)
-    return Located(title, replace(answer, notes=(*answer.notes, *_slow_alike(answer, line_rate))), line_rate)
+    answer = replace(answer, notes=(*answer.notes, *_slow_alike(answer, line_rate)))
+    below = next((test for group, test in WIRES.items() if case.condition.get("transport") in PAIRS[group].transports), "")
+    where = f"{case.system}:{case.partition}"
+    return Located(title, answer, line_rate, tuple(records.wires(answer, below, str(case.fabric), where)))
 
 
 def _slow_alike(answer: Localisation, line_rate: float | None) -> list[str]:

@@ -16,7 +16,7 @@ from mpibench.report import preflight
 from mpibench.results import dataset, sessions
 from reframe_tests.harness.pairs.pair_values import PairMap
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_pair_map import pair_map, sends_slowly, session_of
+from synthetic_pair_map import across, names, pair_map, sends_slowly, session_of
 
 NOW = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 
@@ -81,6 +81,16 @@ def test_a_map_that_accuses_nobody_is_said(tmp_path: Path) -> None:
     assert said(tmp_path, "aaaa0000-1") == [
         "suspects: the map of this session (mpich-wheels on eth100m) accuses nobody among 8 nodes"
     ]
+
+
+def test_a_map_that_cannot_tell_is_not_said_to_accuse_nobody_and_no_more(tmp_path: Path) -> None:
+    """Leaves that are described otherwise than cabled, and a slow way between those there are."""
+    nodes = names(8)
+    export(tmp_path, "aaaa0000-1", 0, pair_map(8, across((nodes[::2], nodes[1::2]), 3.0), orders=4))
+    clause = "accuses nobody among 8 nodes, and not all could be decided (mpibench locate aaaa0000)"
+    assert said(tmp_path, "aaaa0000-1") == [f"suspects: the map of this session (mpich-wheels on eth100m) {clause}"]
+    found, notes = beside_curves.newly_accused([], beside_curves.stored(tmp_path, "minicluster", ["aaaa0000-1"]))
+    assert (found, notes) == ([], [f"the map (mpich-wheels on eth100m) {clause}"])
 
 
 def test_no_map_at_all(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 
 from mpibench import cli
 from mpibench.locate import records
+from mpibench.locate.answers import session_maps
 from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
 from reframe_tests.harness.switches.tree import YAML, Switch, SwitchTree
+from reframe_tests.harness.vocabulary import ROOT
 from synthetic_pair_map import across, late, names, pair_map, sends_slowly, session_of
 
 
@@ -147,6 +150,24 @@ def test_a_fabric_that_is_slow_everywhere_is_said_and_nobody_accused(ask) -> Non
     assert "of line rate only" not in ask(session_of(pair_map(8)))[1]
 
 
+def test_how_to_measure_an_accused_link_without_mpi_is_said(ask) -> None:
+    """With a node below the same switch that nobody accuses; over TCP or RDMA, as the fabric is, or not where it is neither."""
+    slow = pair_map(8, lambda *pair: max(sends_slowly("c5", 3.0)(*pair), sends_slowly("c6", 2.0)(*pair)))
+    _, said = ask(session_of(slow, transport="tcp"))
+    shown = said.partition("to measure their links without MPI:\n")[2].splitlines()
+    begin = "    reframe -c reframe_tests/cascade.py -r -n WireTcp%fabric=eth100m --system=minicluster:eth100m -J nodelist="
+    assert shown == [f"{begin}c5,c7", f"{begin}c6,c7"]
+    assert "-n WireRdma%fabric=eth100m" in ask(session_of(slow, transport="verbs"))[1]
+    assert "without MPI" not in ask(session_of(slow))[1]
+    assert "without MPI" not in ask(session_of(pair_map(8), transport="tcp"))[1]
+
+
+def test_tests_without_mpi_are_there() -> None:
+    known = (ROOT / "reframe_tests" / "cascade.py").read_text()
+    for group, name in session_maps.WIRES.items():
+        assert re.search(rf'class {name}\(PairTest\):\n    """.*"""\n\n    group = "{group}"\n', known)
+
+
 def test_facts_stand_beside_an_accused_node(ask) -> None:
     links = [{"node": node, "link": "eth1", "pcie_width": 8 if node == "c5" else 16, "mtu_bytes": 1500} for node in names(8)]
     _, said = ask(session_of(pair_map(8, sends_slowly("c5", 4.0)), links=links))
@@ -229,6 +250,21 @@ def test_groups_are_guessed_and_said_to_be_a_guess(ask) -> None:
     status, said = ask(session_of(farther))
     assert status == 0, said
     assert "a guess from the map: 3 groups of nodes (group1 = c1, c2, c3, c4; group2 = c5, c6, c7, c8; group3 = c9," in said
+
+
+def test_two_groups_that_are_far_apart_are_inconclusive_without_a_description_as_well(ask) -> None:
+    """Half of the rate between them is a slow uplink, or one that is meant to be: the groups were guessed by just that."""
+    slow = pair_map(8, lambda quantity, source, target, round_: 2.0 if (source < "c5") != (target < "c5") else 1.0, leaf=None)
+    status, said = ask(session_of(slow))
+    assert status == 3, said
+    assert "inconclusive: bandwidth: pairs across switches reach 50 % of those below one switch" in said
+    assert ask(session_of(slow), "--oversubscribed")[0] == 0
+
+
+def test_healthy_maps_without_a_description_have_no_groups(ask) -> None:
+    """Of 8 nodes the four fastest pairs are always somewhere."""
+    for seed in range(12):
+        assert "guess from the map" not in ask(session_of(pair_map(8, leaf=None, seed=seed)))[1]
 
 
 def test_records_say_the_same(ask, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from mpibench.locate import baseline, judgement, search, suspects
+from mpibench.locate import baseline, judgement, search, sentences, suspects
 from mpibench.locate.observations import Observations, Places
 from mpibench.locate.suspects import LINK, NODE, PAIR, UPLINK, Suspect
 from reframe_tests.harness.vocabulary import BadInput
@@ -146,6 +146,17 @@ def test_rounds_that_mostly_cross_slow_uplinks_are_no_drift() -> None:
     )
     assert part.residuals.excess[slow].min() > 0.5
     assert np.median(part.residuals.excess[~slow]) < 0.05 and part.residuals.excess[~slow].max() < 0.5
+
+
+def test_an_uplink_is_not_said_to_look_like_itself() -> None:
+    """Where all of its pairs share it with as many others, that of any load has the same measurements."""
+    fabric, rng = fat_tree(16, leaf=4), np.random.default_rng(1)
+    seen = observe(fabric, all_pairs(16) * 2, place_faults(fabric, ("uplink", "uplink"), 0.4, rng), QUIET, rng)
+    answer = judgement.judge([seen], fabric.places(), {}, oversubscribed=False)
+    alike = [one for finding in answer.findings for direction in finding.directions for one in direction.alike]
+    assert any(one.load for one in alike), "nothing here looks like itself"
+    for finding in answer.findings:
+        assert f"distinguished from the uplink of {finding.names[0]}" not in sentences.text(finding)
 
 
 def test_a_drift_is_taken_out_and_what_differs_within_a_moment_is_judged() -> None:

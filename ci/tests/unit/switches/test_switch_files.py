@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from reframe_tests.harness.switches import files, hostlist
+from reframe_tests.harness.switches import files, hostlist, paths
 from reframe_tests.harness.switches.tree import IBNETDISCOVER, OPA, SLURM, YAML, SwitchTree
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -127,6 +127,26 @@ def test_switches_of_one_description_are_told_apart(tmp_path: Path) -> None:
 def test_what_is_wrong_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(BadInput, match=said):
         written(tmp_path, text)
+
+
+def test_domains_of_hosts_do_not_count(tmp_path: Path) -> None:
+    for text in ("SwitchName=leaf1 Nodes=c[1-2].example.org\n", "switches: {leaf1: {nodes: 'c[1-2].example.org'}}\n"):
+        assert written(tmp_path, text).leaf_of == {"c1": "leaf1", "c2": "leaf1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("leaf1", "leaf1"),
+        ("blocks b[1-2]", "blocks_b_1-2_"),
+        ("r1.leaf/1", "r1_leaf_1"),
+        ("a\nEND_OF_FILE\nrm x", "a_END_OF_FILE_rm_x"),
+    ],
+)
+def test_what_ranks_are_told_is_a_line_for_each_host_whatever_switches_are_called(name: str, shown: str) -> None:
+    rows = paths.rows_of({"c2": ("spine", name), "c1": (name,), "c3\nEND_OF_FILE": ("spine",), "$(x)": ("spine",)})
+    assert rows == [f"c1 {shown}", f"c2 spine.{shown}"]
+    assert paths.read_rows([*rows, "", "three words here"]) == {"c1": (shown,), "c2": ("spine", shown)}
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
