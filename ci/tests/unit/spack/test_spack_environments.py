@@ -128,13 +128,13 @@ def test_a_pin_is_one_version() -> None:
 def test_what_no_mpi_uses_is_not_built() -> None:
     packages = load(COMMON)["packages"]
     assert packages["libevent"]["require"] == ["~openssl"] and "~libxml2" in packages["hwloc"]["require"][0].split()
-    # Preferred and not required: an external is what it is, and Spack would build another beside it.
-    assert packages["rdma-core"] == {"prefer": ["~man_pages ~pyverbs"]}
+    # Neither required nor preferred: an external is what it is, and Spack would build another beside it.
+    assert packages["rdma-core"] == {"variants": "~man_pages ~pyverbs"}
 
 
 def test_an_mpi_brings_no_batch_system_of_its_own() -> None:
-    [spec] = load(COMMON)["packages"]["openmpi"]["prefer"]
-    assert {"schedulers=none", "~rsh"} <= set(spec.split())
+    # Each a preference of its own, so that none goes with another that cannot be had.
+    assert {"schedulers=none", "~rsh"} <= set(load(COMMON)["packages"]["openmpi"]["prefer"])
 
 
 def test_infiniband_is_switched_on_where_upstream_leaves_it_out() -> None:
