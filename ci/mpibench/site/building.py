@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from . import metric_page, names, night_page, nights, over_time, series_page
 from .medians import Kept
 from .metric_page import MetricFamily
 from .nights import STATES, SiteNight
+from .nodes import shares
 from .series import Series, SiteCase, anchor, family_file, is_confirming, labels_of
 from .writer import SiteWriter
 
@@ -105,6 +107,7 @@ class _Build:
     def __init__(self, folder: Path, out: Path, writer: SiteWriter, kept: Path, judged: int, now: datetime) -> None:
         self.folder, self.out, self.writer, self.kept, self.judged, self.now = folder, out, writer, kept, judged, now
         self.sentences: list[str] = []
+        self._maps: dict[str, Mapping[str, Path]] = {}
         self.answers = answers.read(folder)
 
     def series_of(self, system: str) -> list[Series]:
@@ -201,6 +204,7 @@ class _Build:
     def pages(self, series: Series) -> list[MetricFamily]:
         """All pages of a series; its families."""
         found = metric_page.families(series)
+        self._nodes_pages(series)
         events = {event.session: names.digest(event.session, str(event)) for event in series.events}
         before = ""
         for night in series.nights:
@@ -257,8 +261,30 @@ class _Build:
         content = names.digest(digest, *family.metrics["id"])
         self.writer.put(name, content, lambda: metric_page.values(family, month, there))
 
+    def _nodes_pages(self, series: Series) -> None:
+        """Pages of the nodes that maps of pairs measured; none without such a map."""
+        files = self._maps[series.folder] = shares.files_of(self.folder, series)
+        if not files:
+            return
+        content, folder = shares.digest(files), f"{series.folder}/nodes"
+        shared = {"series": series, "shares": shares.SHARES, "usual": shares.HEIGHT * (1 - 100 / shares.TOP)}
+        histories = cache(lambda: shares.read(files, series))
+        by_node = cache(lambda: shares.by_node(histories()))
+
+        def all_of_them() -> dict[str, Any]:
+            return {**shared, "places": shares.by_place(histories())}
+
+        self._put(f"{folder}/index.html", content, "nodes.html", "../../", all_of_them)
+        for node in shares.keep_names(self.kept / "nodes" / f"{series.folder}.json", content, lambda: list(by_node())):
+
+            def shown(node: str = node) -> dict[str, Any]:
+                return {**shared, "node": node, "histories": by_node()[node]}
+
+            self._put(f"{folder}/{shares.file_of(node)}.html", content, "node.html", "../../", shown)
+
     def _series_page(self, series: Series, found: Sequence[MetricFamily], built: str) -> None:
-        shown = {"series": series, **series_page.content(series, found, self.now)}
+        maps = bool(self._maps[series.folder])
+        shown = {"series": series, "maps": maps, **series_page.content(series, found, self.now)}
         self._put(f"{series.folder}/index.html", built, "series.html", "../", lambda: shown, built=built)
 
     def index(self, found: Sequence[Series], families: Mapping[str, Sequence[MetricFamily]]) -> None:

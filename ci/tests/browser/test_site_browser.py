@@ -16,6 +16,7 @@ import chromium
 from mpibench import withdrawals
 from mpibench.site import building
 from site_nights import NIGHTS, RED, SLOWER_FROM, write_nights
+from synthetic_pair_map import MAPS_BEGAN, export_map, pair_map, sends_slowly
 from synthetic_report import HOSTILE
 from synthetic_verdicts import FIRST, write_session
 
@@ -164,6 +165,23 @@ def test_every_kind_of_page_can_be_read_by_everybody(browser: chromium.Page, top
             assert browser.evaluate(UNNAMED) == [], page
             assert browser.evaluate(CONTRAST) == [], page
             assert browser.evaluate("document.documentElement.scrollWidth") <= width, page
+
+
+def test_pages_of_nodes_can_be_read_by_everybody(browser: chromium.Page, tmp_path: Path) -> None:
+    for number, times in enumerate((1.0, 1.0, 2.0)):
+        export_map(tmp_path / "dataset", number, pair_map(8, sends_slowly("c5", times), seed=number))
+    building.build(tmp_path / "dataset", tmp_path / "site", now=MAPS_BEGAN + timedelta(days=3))
+    pages = sorted(tmp_path.glob("site/*/nodes/*.html"))
+    assert len(pages) == 9
+    for page in (pages[0], next(page for page in pages if page.name == "index.html")):
+        for width, height in WIDTHS.values():
+            browser.open(page.as_uri(), width=width, height=height, touch=width < 500)
+            assert browser.evaluate(UNNAMED) == [] and browser.evaluate(CONTRAST) == [], page
+            assert browser.evaluate("document.documentElement.scrollWidth") <= width, page
+    follow(browser, "table a[href^='c5']", width=width)
+    assert text(browser, "h1").startswith("c5")
+    follow(browser, "table .when a", width=width)
+    assert browser.problems == []
 
 
 def test_pages_are_light(top: Path) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mpibench.results import dataset
 from mpibench.results.sessions import Case, Session
 from reframe_tests.harness.pairs import schedule
 from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap, PairValue
@@ -128,6 +132,20 @@ def session_of(
         sample = _sample()
         found.append(Case(f"s:0:{number}", 0, entry, condition, (sample,), proof, (), measured))
     return Session({"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}, tuple(found))
+
+
+#: Start of the first session of :func:`export_map`.
+MAPS_BEGAN = datetime(2026, 11, 1, 2, tzinfo=timezone.utc)
+
+
+def export_map(folder: Path, number: int, measured: PairMap, status: str = "proven") -> str:
+    """Add a session with a map to a dataset, so many days after the first; its id."""
+    session = session_of(measured, status=status)
+    uuid, started = f"aaaa000{number}-1", (MAPS_BEGAN + timedelta(days=number)).timestamp()
+    info = {**session.info, "uuid": uuid, "time_start_unix": started, "time_end_unix": started + 60}
+    cases = tuple(replace(case, uuid=f"{uuid}:0:{at}") for at, case in enumerate(session.cases))
+    dataset.export_session(replace(session, info=info, cases=cases), folder)
+    return uuid
 
 
 def _sample() -> Any:

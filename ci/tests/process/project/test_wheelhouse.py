@@ -44,6 +44,12 @@ def test_a_machine_without_network_is_set_up_from_a_wheelhouse(bare: Project, tm
     assert status == 0 and f"copy {house} to the other machine" in output, output
     assert {path.name for path in house.glob("*.whl")} == {wheel.name, stack.name}
 
+    tested = tmp_path / "tested"
+    bare.write("requirements-test.lock", pin(wheel))
+    status, output = bare.run("ci/setup", "test", "--fill-wheelhouse", str(tested))
+    assert status == 0, output
+    assert {path.name for path in tested.glob("*.whl")} == {wheel.name, stack.name}
+
     other.mkdir()
     away = Project(other, ROOT)
     away.add_tool("cc", "#!/bin/sh\n")

