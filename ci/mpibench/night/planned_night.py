@@ -85,6 +85,11 @@ class PlannedNight:
         return {planned_cases.VARIABLE: str(self.file), **({site.MOST_JOBS: str(most)} if most else {})}
 
     @property
+    def seconds(self) -> dict[ListedCase, float]:
+        """What each planned case is expected to take."""
+        return {one.case: one.seconds for one in self.plan.record.cases if one.planned}
+
+    @property
     def labels(self) -> str:
         """Further labels of its session."""
         return f",{record.LABEL}={self.plan.record.id}"
