@@ -85,11 +85,6 @@ class PlannedNight:
         return {planned_cases.VARIABLE: str(self.file), **({site.MOST_JOBS: str(most)} if most else {})}
 
     @property
-    def seconds(self) -> dict[ListedCase, float]:
-        """What each planned case is expected to take."""
-        return {one.case: one.seconds for one in self.plan.record.cases if one.planned}
-
-    @property
     def labels(self) -> str:
         """Further labels of its session."""
         return f",{record.LABEL}={self.plan.record.id}"
@@ -119,6 +114,11 @@ class PlannedNight:
             [(took, nodes[uuid]) for uuid, took in seconds.items()],
         )
         return f"plan: {text.difference(self.plan.record, night)}"
+
+
+def seconds_of(night: PlannedNight | None) -> dict[ListedCase, float] | None:
+    """What each case is expected to take; ``None`` of a night without a plan."""
+    return {one.case: one.seconds for one in night.plan.record.cases if one.planned} if night else None
 
 
 def begin(environ: Mapping[str, str], mode: str, label: str, options: Sequence[str], dataset: Path) -> PlannedNight | None:
