@@ -120,7 +120,7 @@ def measure(night: Night) -> None:
     night.say(f"measuring in mode '{night.mode}' (session label run={night.label}); skipped cases and all else are in {log}")
     environ = {**os.environ, "RFM_GENERATE_FILE_REPORTS": "yes", **(night.plan.environ if night.plan else {})}
     environ.pop(session_folder.VARIABLE, None)  # a name of somebody's own would be that of each night
-    show_line = progress.shown(_HIDDEN, RESULTS / "dataset", night.label, night.say)
+    show_line = progress.shown(_HIDDEN, RESULTS / "dataset", night.label, night.say, planned_night.seconds_of(night.plan))
     if status := supervision.run(words, log, show_line, environ, [night.lock]):
         night.problems.append(_ended(status))
     night.problems += not_loaded(log.read_text(errors="replace"))

@@ -116,6 +116,11 @@ class PlannedNight:
         return f"plan: {text.difference(self.plan.record, night)}"
 
 
+def seconds_of(night: PlannedNight | None) -> dict[ListedCase, float] | None:
+    """What each case is expected to take; ``None`` of a night without a plan."""
+    return {one.case: one.seconds for one in night.plan.record.cases if one.planned} if night else None
+
+
 def begin(environ: Mapping[str, str], mode: str, label: str, options: Sequence[str], dataset: Path) -> PlannedNight | None:
     """Plan the night, and write its plan; ``None`` where no budget is asked for.
 

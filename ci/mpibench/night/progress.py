@@ -1,4 +1,4 @@
-"""How far a night is, and how long it will still take: ReFrame prints what is done; earlier nights say what the rest costs."""
+"""How far a night is, and how long it will still take: ReFrame prints what is done, plan or last night what the rest costs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENDED = re.compile(
 class Progress:
     """Reads the lines of a session and says now and then what is left of it.
 
-    :param seconds_of: seconds that each case of the newest earlier night of a system took; empty where there is none.
+    :param seconds_of: seconds that each case of a system is expected to take; empty where nothing is known.
     :param say: takes a sentence.
     :param clock: seconds since any moment.
     """
@@ -114,14 +114,26 @@ def seconds_of_last_night(folder: Path, label: str) -> Callable[[str], Mapping[L
     return seconds_of
 
 
-def shown(hidden: re.Pattern[str], folder: Path, label: str, say: Callable[[str], None]) -> Callable[[str], bool]:
+def seconds_of_plan(planned: Mapping[ListedCase, float]) -> Callable[[str], Mapping[ListedCase, float]]:
+    """The same of a plan, which is of one system."""
+    return lambda system: planned
+
+
+def shown(
+    hidden: re.Pattern[str],
+    folder: Path,
+    label: str,
+    say: Callable[[str], None],
+    planned: Mapping[ListedCase, float] | None = None,
+) -> Callable[[str], bool]:
     """Whether a line of ReFrame's is shown; every now and then what is left of the night is said.
 
     :param hidden: beginnings of lines that are not.
     :param folder: of the dataset.
     :param say: takes a sentence.
+    :param planned: seconds that the plan of the night has for each case; ``None``: it has no plan, and the last night counts.
     """
-    progress = Progress(seconds_of_last_night(folder, label), say)
+    progress = Progress(seconds_of_last_night(folder, label) if planned is None else seconds_of_plan(planned), say)
 
     def show(line: str) -> bool:
         progress.read(line)

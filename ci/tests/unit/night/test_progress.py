@@ -112,3 +112,15 @@ def test_the_newest_night_of_the_label_counts(tmp_path: Path) -> None:
 def test_lines_are_hidden_as_before(tmp_path: Path) -> None:
     show = progress.shown(re.compile(r"\[ (RUN  |    SKIP)"), tmp_path, "nightly", lambda _: None)
     assert [show(line) for line in (RUN, ended(1, 2, "A"), ended(2, 2, "B", "    SKIP"))] == [False, True, False]
+
+
+def test_of_a_planned_night_the_plan_says_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of the first one, whose costs are a model's."""
+    clock, said = [0.0], list[str]()
+    monkeypatch.setattr(progress.Progress.__init__, "__defaults__", (lambda: clock[0],))
+    planned = {case("Short"): 50.0, case("Long"): 450.0}
+    show = progress.shown(re.compile("x"), tmp_path, "nightly", said.append, planned)
+    for seconds, line in ((0, RUN), (100, ended(1, 2, "Short")), (100, RUN)):
+        clock[0] = seconds
+        show(line)
+    assert said == ["1 of 2 cases; about 15 min left"]
