@@ -118,8 +118,10 @@ def _verb(one: Direction) -> str:
 
 def _to(one: Direction) -> str:
     preposition = {SENDS: "to", RECEIVES: "from", BOTH: "with"}[one.suspect.way]
-    count = f"all {one.partners} partners" if one.slow == one.count else f"{one.slow} of {one.count} partners"
-    return f"{preposition} {count}" if one.partners > 1 else f"{preposition} its partner"
+    partners = f"{one.partners} partners" if one.partners > 1 else "its partner"
+    if one.slow == one.count:
+        return f"{preposition} {'all ' if one.partners > 1 else ''}{partners}"
+    return f"{preposition} {partners} in {one.slow} of {one.count} measurements"
 
 
 def _loss(one: Direction, quantity: str, line_rate: float | None) -> str:

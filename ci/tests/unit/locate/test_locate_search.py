@@ -159,6 +159,18 @@ def test_an_uplink_is_not_said_to_look_like_itself() -> None:
         assert f"distinguished from the uplink of {finding.names[0]}" not in sentences.text(finding)
 
 
+def test_measurements_are_not_called_partners() -> None:
+    """A cable that loses packets is slow in most of 28 measurements with seven partners."""
+    fabric, rng = fat_tree(8, leaf=4), np.random.default_rng(1)
+    seen = observe(fabric, all_pairs(8) * 4, [], QUIET, rng)
+    mine = np.flatnonzero(seen.source == 2)[:24]
+    lossy = seen.slowness.copy()
+    lossy[mine] += 0.7
+    columns = (seen.quantity, seen.nodes, seen.source, seen.target, lossy, seen.moment, seen.together, seen.directed)
+    (finding,) = judgement.judge([Observations(*columns)], fabric.places(), {}, oversubscribed=False).findings
+    assert "to 7 partners in 24 of 28 measurements, receives normally" in sentences.text(finding)
+
+
 def test_a_drift_is_taken_out_and_what_differs_within_a_moment_is_judged() -> None:
     fabric, drifting = fat_tree(16, leaf=4), NOISES["drift of 5 % a round"]
     wrong = found = 0
