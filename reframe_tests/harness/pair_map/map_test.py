@@ -121,7 +121,8 @@ class MapTest(MaintenanceTest):
                 rounds,
                 orders,
                 transfer_s=self.values * int(size) * int(messages) * 8 / ((limits.line_rate_gbit_per_s or 10.0) * 1e9),
-                pings=self.values * int(words["--latency"].partition("x")[2]),
+                pings=int(words["--latency"].partition("x")[2]),
+                values=self.values,
                 one_at_a_time=bool(where.oversubscribed),
             )
 

@@ -4,12 +4,12 @@ A program for the Python of a stack, with mpi4py and nothing else, under its lau
 ``python instrument.py --rounds 0 --orders 2 --seed 1 --latency 8x100 --bandwidth 1048576x3``.
 
 Rank 0 starts each step of a round when all that took part in the one before have reported it: a pair's latency both ways, then
-the bandwidth of all pairs in one direction, then in the other. Latency is half of a round trip of blocking calls, the median
-over repetitions and, as a node that is stopped now and then shows in it only, their mean; bandwidth that of windows of messages
-into one buffer with an acknowledgement each, as Uniband of IMB has it, in which nobody waits longer than ``--patience``: a node
-that stops answering is named and left out, and the others go on, if the MPI lets them. Ranks that take no part in a step sleep,
-and look now and then for the next. Each step's rows end with a checksum of all lines so far, so that what was measured before
-an untimely end can be used.
+the bandwidth of all pairs in one direction, then in the other. Latency is half of a round trip of blocking calls, repeated for
+some ms at least: the median and, as a node that is stopped now and then shows in it only, the mean. Bandwidth is that of
+windows of messages into one buffer with an acknowledgement each, as Uniband of IMB has it, in which nobody waits longer than
+``--patience``: a node that stops answering is named and left out, and the others go on, if the MPI lets them. Ranks that take
+no part in a step sleep, and look now and then for the next. Each step's rows end with a checksum of all lines so far, so that
+what was measured before an untimely end can be used.
 """
 
 from __future__ import annotations
@@ -174,25 +174,40 @@ class Rank:
 
     def ping(self, partner: int, *, first: bool) -> list[float]:
         """Half round trips in us that this rank started: medians, one a repeat, then means; the other then starts its own."""
-        comm, clock, middle, means = self.comm, time.perf_counter, list[float](), list[float]()
-        sent, got = [bytearray(self.latency.bytes), MPI.BYTE], [bytearray(self.latency.bytes), MPI.BYTE]
+        middle, means = list[float](), list[float]()
         for starts in (first, not first):
             for _ in range(self.repeats):
-                times = array("d")
-                for repetition in range(WARM_UP + self.latency.number):
-                    if starts:
-                        begin = clock()
-                        comm.Send(sent, partner, PING)
-                        comm.Recv(got, partner, PING)
-                        if repetition >= WARM_UP:
-                            times.append(clock() - begin)
-                    else:
-                        comm.Recv(got, partner, PING)
-                        comm.Send(sent, partner, PING)
-                if starts:
-                    middle.append(statistics.median(times) / 2 * 1e6)
-                    means.append(statistics.fmean(times) / 2 * 1e6)
+                if not starts:
+                    self.answer(partner)
+                    continue
+                times = self.call(partner)
+                middle.append(statistics.median(times) / 2 * 1e6)
+                means.append(statistics.fmean(times) / 2 * 1e6)
         return middle + means
+
+    def call(self, partner: int) -> array[float]:
+        """Round trips in seconds, for as long as :data:`schedule.LATENCY_S` says; the last message is marked as such."""
+        comm, clock, times = self.comm, time.perf_counter, array("d")
+        sent, got = bytearray(self.latency.bytes), bytearray(self.latency.bytes)
+        repetition, until = 0, float("inf")
+        while not sent[0]:
+            begin = clock()
+            if repetition == WARM_UP:
+                until = begin + schedule.LATENCY_S
+            sent[0] = repetition >= WARM_UP + self.latency.number - 1 and begin >= until
+            comm.Send([sent, MPI.BYTE], partner, PING)
+            comm.Recv([got, MPI.BYTE], partner, PING)
+            if repetition >= WARM_UP:
+                times.append(clock() - begin)
+            repetition += 1
+        return times
+
+    def answer(self, partner: int) -> None:
+        """The other side of :meth:`call`."""
+        sent, got = bytearray(self.latency.bytes), bytearray(self.latency.bytes)
+        while not got[0]:
+            self.comm.Recv([got, MPI.BYTE], partner, PING)
+            self.comm.Send([sent, MPI.BYTE], partner, PING)
 
     def stream(self, partner: int, *, sends: bool) -> tuple[int, list[float]]:
         """Bandwidths in MB/s, of the rank that sends."""
@@ -358,6 +373,8 @@ def find_switches(comm: Any, hosts: list[str], file: str) -> tuple[str, list[tup
 def main(words: list[str], comm: Any) -> None:
     """Measure on a communicator; the table goes to the standard output of its first rank."""
     asked = read_arguments(words)
+    if asked.latency.bytes < 1:
+        give_up("--latency: a message of one byte or more is needed, whose first byte says which is the last")
     time.sleep(PAUSE_S)
     hosts = [paths.name_of(host) for host in comm.allgather(MPI.Get_processor_name())]
     if len(set(hosts)) < comm.size or comm.size < 2:

@@ -134,16 +134,21 @@ def make(leaves: Sequence[Hashable], sampled: int, seed: int, first: int = -1) -
 STEP_S, STEP_RANK_S, PING_S = 0.002, 0.0001, 50e-6
 #: The same where ranks share cores, and look for the next step as often as they are given one.
 SHARED_STEP_S = 0.01
+#: Seconds for which a latency is repeated at least. A processor that is stopped for 3 of each 4 ms (a quota, other programs) is
+#: hardly met by 100 round trips of 5 us; in 8 ms their mean shows it.
+LATENCY_S = 0.008
 
 
-def cost_s(nodes: int, rounds: int, orders: int, *, transfer_s: float, pings: int, one_at_a_time: bool = False) -> float:
+def cost_s(
+    nodes: int, rounds: int, orders: int, *, transfer_s: float, pings: int, values: int = 1, one_at_a_time: bool = False
+) -> float:
     """About how many seconds the rounds take: each has a step for latency (for each pair, where that is measured one at a time)
     and two for bandwidth.
 
     :param rounds: of one pass; ``orders``: passes.
     :param transfer_s: seconds for the messages of one bandwidth at the line rate.
-    :param pings: round trips of one latency.
+    :param pings: round trips of one latency at least; ``values``: latencies of a pair and direction in a round.
     """
     step = (SHARED_STEP_S if one_at_a_time else STEP_S) + nodes * STEP_RANK_S
     latencies = max(1, nodes // 2) if one_at_a_time else 1
-    return rounds * orders * (latencies * (step + 2 * pings * PING_S) + 2 * (step + transfer_s))
+    return rounds * orders * (latencies * (step + 2 * values * max(pings * PING_S, LATENCY_S)) + 2 * (step + transfer_s))

@@ -147,6 +147,43 @@ def test_the_instrument_takes_each_pair_both_ways_in_every_pass(program: Any) ->
     assert [len(step.pairs) for step in alone[:4]] == [1, 1, 2, 2], "where cores are shared, one latency at a time"
 
 
+class StoppedNow:
+    """An MPI and a clock, in which a message takes 2.5 us and a processor is stopped for 3 of each 4 ms."""
+
+    def __init__(self, *, stopped: bool) -> None:
+        self.now, self.stopped, self.sent = 0.0, stopped, list[int]()
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def Send(self, what: Any, partner: int, tag: int) -> None:  # noqa: N802
+        self.sent.append(what[0][0])
+        self._pass()
+
+    def Recv(self, what: Any, partner: int, tag: int) -> None:  # noqa: N802
+        self._pass()
+
+    def _pass(self) -> None:
+        self.now += 2.5e-6
+        if self.stopped and self.now % 0.004 > 0.001:
+            self.now += 0.004 - self.now % 0.004
+
+
+def test_a_latency_lasts_long_enough_to_meet_a_processor_that_is_stopped_now_and_then(
+    program: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    means, call = [], program.Rank.call
+    for stopped in (False, True):
+        other = StoppedNow(stopped=stopped)
+        monkeypatch.setitem(call.__globals__, "time", other)
+        monkeypatch.setitem(call.__globals__, "MPI", SimpleNamespace(BYTE="byte"))
+        times = call(SimpleNamespace(comm=other, latency=program.Size(8, 100)), 1)
+        assert len(times) >= 100 and other.now >= schedule.LATENCY_S
+        assert other.sent == [0] * (len(other.sent) - 1) + [1], "the other side hears which message is the last"
+        means.append(sum(times) / len(times))
+    assert means[1] > 2 * means[0]
+
+
 def test_the_instrument_prints_what_is_read(program: Any, capsys: pytest.CaptureFixture[str]) -> None:
     table = program.Table(["n0", "n1"], {LATENCY: 8, BANDWIDTH: 1 << 20}, 1)
     for line in made(2, 1).splitlines()[:5]:

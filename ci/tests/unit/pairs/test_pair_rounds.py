@@ -91,7 +91,8 @@ def test_the_cost_grows_with_rounds_and_messages() -> None:
     def cost(nodes: int = 16, rounds: int = 15, **more: float) -> float:
         return schedule.cost_s(nodes, rounds, 2, **{"transfer_s": 0.25, "pings": 100, **more})  # type: ignore[arg-type]
 
-    assert cost() == pytest.approx(2 * 15 * (2 * 0.25 + 0.01 + 3 * 0.0036))
+    assert cost() == pytest.approx(2 * 15 * (2 * 0.25 + 2 * schedule.LATENCY_S + 3 * 0.0036))
+    assert cost(pings=1000) == pytest.approx(cost() + 2 * 15 * 2 * (0.05 - schedule.LATENCY_S))
     assert cost(rounds=30) == pytest.approx(2 * cost())
     assert cost(one_at_a_time=True) > cost()
 
