@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: What describes a site below ``site_configs``: a file of its own, or one beside the centre's ReFrame configuration.
 SITE_FILES = "system.py or fabrics.yaml"
 LOWER, HIGHER, NONE = "lower", "higher", "none"
+#: MB/s (1e6 bytes per second) that 1 Gbit/s is.
+MB_PER_GBIT = 125.0
 
 
 @dataclass(frozen=True)

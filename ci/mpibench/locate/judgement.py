@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 import scipy.stats
 
 from reframe_tests.harness.pairs.pair_values import MEAN
-from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import HIGHER, QUANTITIES, BadInput
 
 from . import baseline, effects, guesses, search, suspects
 from .baseline import PairClass, Residuals
@@ -81,10 +81,6 @@ class Localisation:
         """Nodes that are accused, the worst first."""
         return tuple(dict.fromkeys([*self.evident, *(node for finding in self.findings for node in finding.nodes)]))
 
-    def beside(self, *, inconclusive: Sequence[str] = (), evident: Mapping[str, str] | None = None) -> Localisation:
-        """With what is known otherwise than from times."""
-        return replace(self, inconclusive=(*inconclusive, *self.inconclusive), evident={**(evident or {}), **self.evident})
-
     @property
     def is_accusing(self) -> bool:
         """Whether anybody or anything is accused."""
@@ -137,7 +133,7 @@ def margin_of(quantity: str, margins_percent: Mapping[str, float]) -> float:
     :raises BadInput: it is not a percentage that can be lost.
     """
     percent = margins_percent.get(quantity, OTHER_MARGIN_PERCENT)
-    lost = QUANTITIES[quantity].direction == "higher"
+    lost = QUANTITIES[quantity].direction == HIGHER
     if not 0 < percent < (100 if lost else math.inf):
         raise BadInput(f"the margin of {quantity} is {percent:g} %, expected a loss above 0 % that can be had.")
     return -math.log1p(-percent / 100) if lost else math.log1p(percent / 100)

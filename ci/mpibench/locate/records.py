@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from reframe_tests.harness.printable import one_line, plain_data
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from .effects import Accused
 from .judgement import Localisation
@@ -88,7 +89,9 @@ def as_data(answer: Localisation, say: Say, session: str, system: str, status: i
                     "levels": [
                         {
                             **asdict(level),
-                            "value": math.exp(level.slowness if _is_time(part.seen.quantity) else -level.slowness),
+                            "value": math.exp(
+                                level.slowness if QUANTITIES[part.seen.quantity].direction == LOWER else -level.slowness
+                            ),
                         }
                         for level in part.residuals.levels
                     ],
@@ -99,10 +102,6 @@ def as_data(answer: Localisation, say: Say, session: str, system: str, status: i
         }
     )
     return data
-
-
-def _is_time(quantity: str) -> bool:
-    return quantity.endswith("_us")
 
 
 def _finding(finding: Accused, say: Say, facts: Mapping[str, Sequence[str]]) -> dict[str, Any]:

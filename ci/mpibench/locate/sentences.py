@@ -53,7 +53,7 @@ def text(finding: Accused, line_rate_mb_per_s: float | None = None) -> str:
     """
     if finding.said:
         return finding.said
-    late = QUANTITIES[finding.quantity].direction == "lower"
+    late = QUANTITIES[finding.quantity].direction == LOWER
     cause = _cause(finding, late)
     others = _alike(finding)
     return f"{_what(finding, late, line_rate_mb_per_s)}: {cause}{others}"
@@ -183,10 +183,10 @@ def floors(answer: Localisation) -> list[str]:
         if part.floor is not None:
             loss = (
                 f"{100 * (part.floor - 1):.0f} % more"
-                if words.direction == "lower"
+                if words.direction == LOWER
                 else f"{100 * (1 - 1 / part.floor):.0f} % less"
             )
             noise = 100 * (math.exp(part.residuals.spread) - 1)
             shown = f"{noise:.0f}" if noise >= 10 else f"{noise:.2g}"
-            rows.append(f"a node with {loss} {words.title} in all of its pairs would be accused (noise here: {shown} %)")
+            rows.append(f"a node with {loss} {words.title} in every measurement would be accused (noise here: {shown} %)")
     return rows

@@ -14,7 +14,7 @@ from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, ReferenceCheck, Sample
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.model import KeyFigure
-from reframe_tests.harness.vocabulary import QUANTITIES
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..results import eligibility
 from ..results.quantity_text import nodes_text
@@ -232,7 +232,7 @@ def key_figures(session: Session) -> dict[tuple[str, str, int], dict[KeyFigure, 
             best = Best(statistics.median(sample.measured), sample, case)
             row = table.setdefault((case.stack, case.fabric, case.nodes or 0), {})
             other = row.get(figure)
-            if other is None or (best.value < other.value) == (sample.direction == "lower"):
+            if other is None or (best.value < other.value) == (sample.direction == LOWER):
                 row[figure] = best
     return dict(sorted(table.items(), key=lambda item: (item[0][1], item[0][2], item[0][0])))
 

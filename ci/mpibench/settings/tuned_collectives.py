@@ -14,6 +14,7 @@ from typing import Any
 from reframe_tests.harness.sites import site, tuned_settings
 from reframe_tests.harness.sites.tuned_settings import TunedSettings
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.tuning.model import DEFAULT
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..results.quantity_text import size_text
@@ -58,7 +59,12 @@ class TunedCollectives:
         ]
         shown = proof.get("evidence", {})
         for collective in dict.fromkeys(rule.collective for rule in self.settings.rules):
-            rows = [row for row in proof.get("rows", ()) if row["collective"] == collective and row["outcome"] == _BETTER]
+            # All sizes together have no algorithm of their own where sizes have several.
+            rows = [
+                row
+                for row in proof.get("rows", ())
+                if row["collective"] == collective and row["outcome"] == _BETTER and row["word"] != DEFAULT
+            ]
             best = min(rows, key=lambda row: float(row["ratio"]), default=None)
             if best:
                 size = "all sizes" if best["message_bytes"] == _ALL_SIZES else size_text(best["message_bytes"])

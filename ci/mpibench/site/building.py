@@ -272,7 +272,7 @@ class _Build:
         by_node = cache(lambda: shares.by_node(histories()))
 
         def all_of_them() -> dict[str, Any]:
-            return {**shared, "places": shares.by_place(histories())}
+            return {**shared, "places": shares.by_stack_and_fabric(histories())}
 
         self._put(f"{folder}/index.html", content, "nodes.html", "../../", all_of_them)
         for node in shares.keep_names(self.kept / "nodes" / f"{series.folder}.json", content, lambda: list(by_node())):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reframe_tests.harness.suites.model import KeyFigure
-from reframe_tests.harness.vocabulary import QUANTITIES
+from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..report.summary import KEY_FIGURES, format_number
 from ..results.quantity_text import nodes_text, size_text, unit_text
@@ -127,7 +127,7 @@ def _best(over: OverTime, at: int, figure: KeyFigure) -> Mapping[tuple[str, str]
         if size == 0 and not figure.empty:
             continue
         place = (str(columns["partition"][row]), str(columns["fabric"][row] or ""))
-        lower = columns["direction"][row] == "lower"
+        lower = columns["direction"][row] == LOWER
         rank = ((size or 0) * (1 if figure.largest else -1), float(-medians[row] if lower else medians[row]))
         if place not in best or rank > best[place][0]:
             best[place] = (rank, row)
@@ -144,7 +144,7 @@ def _figure(over: OverTime, at: int, row: int, figure: KeyFigure) -> FabricFigur
     lower, upper = (float(over.drawn[name][row, at]) for name in ("lower", "upper"))
     unit = unit_text(QUANTITIES[named["quantity"]].unit)
     size = "" if named["message_bytes"] is None else f", {size_text(named['message_bytes'])}"
-    change = None if usual is None or usual <= 0 else (value / usual - 1) * (1 if named["direction"] == "lower" else -1)
+    change = None if usual is None or usual <= 0 else (value / usual - 1) * (1 if named["direction"] == LOWER else -1)
     line_rate = rate if math.isfinite(rate) and rate > 0 else None
     drawn = medians[max(0, at + 1 - CURVE_NIGHTS) : at + 1]
     top = float(np.nanmax(drawn)) * 1.05

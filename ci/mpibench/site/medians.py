@@ -19,7 +19,7 @@ from scipy import special
 from reframe_tests.harness.samples import FAIL
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import metric_name
-from reframe_tests.harness.vocabulary import JUDGED, NONE, QUANTITIES, BadInput
+from reframe_tests.harness.vocabulary import JUDGED, MB_PER_GBIT, NONE, QUANTITIES, BadInput
 
 from .. import whole_file
 from ..results import dataset_layout, eligibility, session_values
@@ -36,7 +36,6 @@ VALUES = ("n", "median", "low", "high", "lower", "upper", "line_rate", "missed",
 #: Name of the file that has the values of many nights; it is written again when as many nights are new, or gone.
 PACK, PACKED_AT = "many", 32
 _BANDWIDTH = "bandwidth_mb_per_s"
-_MB_PER_GBIT = 125.0
 CONFIDENCE = 0.95
 
 
@@ -292,7 +291,7 @@ def _bounded(table: pl.DataFrame, cases: pl.DataFrame) -> pl.DataFrame:
     ways = pl.col("benchmark").replace_strict(_directions(points["benchmark"]), default=1.0, return_dtype=pl.Float64)
     # The check holds the median against line rate x directions x links; without one the rate of one link is drawn.
     checked = pl.when(pl.col("share") > 0).then(pl.col("median") / pl.col("share"))
-    rate = pl.when(bandwidth).then(pl.coalesce(checked, pl.col("rate") * _MB_PER_GBIT * ways))
+    rate = pl.when(bandwidth).then(pl.coalesce(checked, pl.col("rate") * MB_PER_GBIT * ways))
     return joined.with_columns(
         line_rate=rate,
         lower=pl.when(bandwidth).then(pl.max_horizontal("lower", pl.col("least") * rate)).otherwise("lower"),

@@ -271,5 +271,5 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
     if not (lost or harmed):
         record = settings.as_proof(found, weights)
         final, texts = settings.make(request.place, stack, tuning, old.rules, record)
-        settings.install(replace(final), texts, request.place.folder, found.rows)
+        settings.install(final, texts, request.place.folder, found.rows)
     return Checked(found, held, lost, harmed)

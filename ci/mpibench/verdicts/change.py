@@ -31,7 +31,7 @@ _REFERENCES = "references.yaml"
 _SITE = re.compile(r"site_configs/(?P<system>[^/]+)/(?P<file>.+)")
 _ENVIRONMENT = re.compile(r"environments/(?P<name>[^/]+)/.+")
 _RECIPE = re.compile(r"repo/.*packages/(?P<name>[^/]+)/.+")
-#: Names of the two sides of what a reference may be.
+#: How a reference may have changed.
 LOOSER, TIGHTER, ADDED, REMOVED, OTHER = WAYS = ("looser", "tighter", "added", "removed", "otherwise")
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..printable import first_line, one_line
 from ..samples import DRY_RUN, FAIL, NO_REFERENCE
-from ..vocabulary import QUANTITIES
+from ..vocabulary import MB_PER_GBIT, QUANTITIES
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -36,7 +36,6 @@ SAMPLE = ("suite", "benchmark", "variant", "ranks", "groups", "message_bytes")
 REFERENCE = ("metric", "layer")
 #: Characters of a reason; the report and the job's output have all of it.
 LONGEST_REASON = 1000
-_MB_PER_GBIT = 125.0
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def registry_of(run: MeasuredRun) -> CollectorRegistry:
         put(name, f"Median of the repeats, in {QUANTITIES[name].unit}", statistics.median(values_of(sample)), SAMPLE, point)
     rate = run.condition.get("line_rate_gbit_per_s")
     if isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate > 0:
-        put("line_rate_mb_per_s", "Line rate of the fabric, all rails together, in MB/s", rate * _MB_PER_GBIT)
+        put("line_rate_mb_per_s", "Line rate of the fabric, all rails together, in MB/s", rate * MB_PER_GBIT)
     for gate in run.gates:
         if gate["outcome"] == NO_REFERENCE:
             continue

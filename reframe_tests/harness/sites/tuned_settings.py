@@ -162,7 +162,7 @@ def _find_fault_of_proof(proof: Mapping[str, Any]) -> str:
     kinds = {"collective": str, "message_bytes": int, "word": str, "outcome": str}
     kinds_or_none = dict.fromkeys(("ratio", "low", "high"), number)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        return "the rows of its proof are none"
+        return "the rows of its proof are not a list of records"
     for row in rows:
         wrong = [name for name, kind in kinds.items() if not isinstance(row.get(name), kind)]
         wrong += [name for name, kind in kinds_or_none.items() if row.get(name) is not None and not isinstance(row[name], kind)]
@@ -170,12 +170,12 @@ def _find_fault_of_proof(proof: Mapping[str, Any]) -> str:
             return f"a row of its proof has no {(wrong or ['ratio'])[0]}"
     parts = proof.get("weights", {})
     if not isinstance(proof.get("evidence", {}), dict) or not isinstance(parts, dict):
-        return "the evidence or the weights of its proof are none"
+        return "the evidence or the weights of its proof are not a mapping"
     weights = [
         (size, calls) for each in parts.values() for size, calls in (each.items() if isinstance(each, dict) else [("", 0)])
     ]
     if not all(str(size).isdecimal() and isinstance(calls, number) for size, calls in weights):
-        return "the weights of its proof are none"
+        return "the weights of its proof are not calls by message size"
     return ""
 
 

@@ -16,9 +16,9 @@ from reframe_tests.harness.samples import PROVEN
 
 from ...results import dataset
 from ...results.dataset import StoredPairMap
-from .. import judgement, pair_maps, sentences
+from .. import sentences
 from ..judgement import Localisation
-from .session_maps import USUAL, Asked
+from .session_maps import judge_map
 
 #: Days for which a map of before is worth naming: what is a month old has been seen to since.
 DAYS = 31
@@ -70,14 +70,10 @@ def stored(folder: Path, system: str, sessions: Collection[str] | None = None) -
     return [_answer(one) for one in found if one.case["evidence"] == PROVEN]
 
 
-def _answer(stored_map: StoredPairMap, asked: Asked = USUAL) -> MapAnswer:
-    pair_map, case = stored_map.pair_map, stored_map.case
-    ready = pair_maps.prepare(pair_map)
-    places, contradictions = pair_maps.places_of(pair_map.tree, pair_map.nodes)
-    meant = None if pair_map.oversubscription is None else pair_map.oversubscription > 1
-    answer = judgement.judge(ready.parts, places, {}, rate=asked.rate, oversubscribed=meant)
-    answer = answer.beside(inconclusive=(*ready.missing, *contradictions), evident=pair_maps.silent_nodes(pair_map))
-    return MapAnswer(case["session"], case["started"], case["stack"], case["fabric"] or "", pair_map.nodes, answer)
+def _answer(stored_map: StoredPairMap) -> MapAnswer:
+    case, answer = stored_map.case, judge_map(stored_map.pair_map)
+    identity = (case["session"], case["started"], case["stack"], case["fabric"] or "")
+    return MapAnswer(*identity, stored_map.pair_map.nodes, answer)
 
 
 def newest_before(folder: Path, system: str, until: datetime) -> list[MapAnswer]:

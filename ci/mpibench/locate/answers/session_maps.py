@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from reframe_tests.harness.pairs.pair_values import PairMap
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.suites.catalogue import PAIRS
-from reframe_tests.harness.vocabulary import BadInput
+from reframe_tests.harness.vocabulary import MB_PER_GBIT, BadInput
 
 from ...results import eligibility
 from ...results.sessions import Case, Session
@@ -24,8 +25,6 @@ ACCUSED, INCONCLUSIVE = 1, 3
 WIRES: Mapping[str, str] = MappingProxyType({"wire_tcp": "WireTcp", "wire_rdma": "WireRdma"})
 #: Share of the line rate that is not worth a note.
 _NEAR_LINE_RATE = 0.8
-#: MB/s that 1 Gbit/s is.
-_MB_PER_GBIT = 125.0
 
 
 @dataclass(frozen=True)
@@ -76,14 +75,11 @@ def cases_of(session: Session) -> list[Case]:
     return [case for case in session.cases if case.pair_map is not None]
 
 
-def answer_of(session: Session, case: Case, asked: Asked = USUAL, looked_at: Sequence[Case] = ()) -> Located:
-    """The answer of one map.
+def judge_map(pair_map: PairMap, asked: Asked = USUAL) -> Localisation:
+    """What a map says by itself, whatever else is known of its nodes.
 
-    :param looked_at: cases of the preflight that came before it.
-    :raises BadInput: the map holds nothing that can be judged, or a kind fits no node.
+    :raises BadInput: it holds nothing that can be judged, or a kind fits no node.
     """
-    pair_map = case.pair_map
-    assert pair_map is not None
     ready = pair_maps.prepare(pair_map)
     places, contradictions = pair_maps.places_of(pair_map.tree, pair_map.nodes)
     meant = asked.oversubscribed
@@ -93,19 +89,30 @@ def answer_of(session: Session, case: Case, asked: Asked = USUAL, looked_at: Seq
     answer = judgement.judge(
         ready.parts, places, kinds, rate=asked.rate, margins_percent=asked.margins_percent, oversubscribed=meant
     )
+    return replace(
+        answer,
+        evident=pair_maps.silent_nodes(pair_map),
+        inconclusive=(*ready.missing, *contradictions, *answer.inconclusive),
+        notes=(*ready.notes, *answer.notes),
+    )
+
+
+def answer_of(session: Session, case: Case, asked: Asked = USUAL, looked_at: Sequence[Case] = ()) -> Located:
+    """The answer of one map.
+
+    :param looked_at: cases of the preflight that came before it.
+    :raises BadInput: the map holds nothing that can be judged, or a kind fits no node.
+    """
+    assert case.pair_map is not None
+    answer = judge_map(case.pair_map, asked)
     seen = (case, *looked_at)
     known = facts.known(seen)
-    evident = {
-        **pair_maps.silent_nodes(pair_map),
-        **facts.odd_links([case]),
-    }
     why_not = eligibility.why_not(eligibility.facts_of(session, case))
     unproven = [f"the case {why_not} ({one_line(case.reason) or 'no reason was stored'})"] if why_not else []
     answer = replace(
         answer,
-        evident=evident,
-        inconclusive=(*unproven, *ready.missing, *contradictions, *answer.inconclusive),
-        notes=(*ready.notes, *answer.notes),
+        evident={**answer.evident, **facts.odd_links([case])},
+        inconclusive=(*unproven, *answer.inconclusive),
         facts={node: [*facts.unlike_others(known, node), *facts.link_errors(seen, node)] for node in answer.accused},
     )
     title = f"{case.stack} on {case.partition}, {case.fabric}"
@@ -133,7 +140,7 @@ def _line_rate(condition: Mapping[str, object]) -> float | None:
     if not isinstance(rate, (int, float)) or isinstance(rate, bool) or rate <= 0:
         return None
     rails = len(devices) if isinstance(devices, (list, tuple)) and not condition.get("striped") else 1
-    return rate * _MB_PER_GBIT / max(rails, 1)
+    return rate * MB_PER_GBIT / max(rails, 1)
 
 
 def _kinds(given: Sequence[str], nodes: Sequence[str]) -> dict[str, str]:

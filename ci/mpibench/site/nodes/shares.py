@@ -173,8 +173,8 @@ def _percent(rows: pl.DataFrame, share: NodeShare) -> Iterator[tuple[str, str, s
     yield from shares.select("session", "stack", "fabric", "node", "percent").iter_rows()
 
 
-def by_place(histories: Sequence[NodeHistory]) -> dict[tuple[str, str], list[NodeHistory]]:
-    """By stack and fabric, in their order."""
+def by_stack_and_fabric(histories: Sequence[NodeHistory]) -> dict[tuple[str, str], list[NodeHistory]]:
+    """Histories by stack and fabric, in their order."""
     found: dict[tuple[str, str], list[NodeHistory]] = {}
     for one in histories:
         found.setdefault((one.stack, one.fabric), []).append(one)
@@ -182,7 +182,7 @@ def by_place(histories: Sequence[NodeHistory]) -> dict[tuple[str, str], list[Nod
 
 
 def by_node(histories: Sequence[NodeHistory]) -> dict[str, list[NodeHistory]]:
-    """By the node, in the order of their names."""
+    """Histories by node, in the order of the names."""
     found: dict[str, list[NodeHistory]] = {}
     for one in sorted(histories, key=lambda one: (one.node, one.stack, one.fabric)):
         found.setdefault(one.node, []).append(one)

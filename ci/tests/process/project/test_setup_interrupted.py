@@ -47,7 +47,7 @@ def test_an_interrupted_set_up_says_so_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_killed_set_up_leaves_nobody_who_says_that_it_is_still_at_it(tmp_path: Path) -> None:
-    """The lines of life end with who wrote them, by no signal: one that comes too early is lost and was waited for for ever."""
+    """They end with who wrote them, and by no signal: one that came too early was lost, and the set-up waited for ever."""
     process, begun = start(Project(tmp_path, metadata.ROOT), 600)
     process.kill()
     os.kill(int(begun.read_text()), signal.SIGKILL)

@@ -118,7 +118,7 @@ def test_a_busy_machine_is_no_reason_to_decide_nothing(ask) -> None:
     times = lambda quantity, source, target, round_: 100.0 if quantity == LATENCY and busy.random() < 0.4 else 1.0  # noqa: E731
     status, said = ask(session_of(pair_map(8, times)))
     assert status == 0, said
-    assert "more latency in all of its pairs would be accused" in said
+    assert "more latency in every measurement would be accused" in said
 
 
 def test_means_too_noisy_to_judge_are_a_note(ask) -> None:
@@ -140,7 +140,7 @@ def test_a_healthy_map(ask) -> None:
     status, said = ask(session_of(pair_map(8)))
     assert status == 0, said
     assert ": nobody is accused among 8 nodes (innocents expected per run: at most 0.05)\n" in said
-    assert "note: a node with 7 % less bandwidth in all of its pairs would be accused (noise here: " in said
+    assert "note: a node with 7 % less bandwidth in every measurement would be accused (noise here: " in said
 
 
 def test_a_fabric_that_is_slow_everywhere_is_said_and_nobody_accused(ask) -> None:

