@@ -29,7 +29,7 @@ TOGETHER = "all together"
 def read(folder: Path, system: str | None, selector: str, where: str | None = None) -> tuple[list[Trace], list[str]]:
     """Traces of a system's own sessions; a session is a job of them.
 
-    Conditions, versions and depths are strata, each with a trace of its own. Where there are several conditions, the first
+    Conditions, versions and levels are strata, each with a trace of its own. Where there are several conditions, the first
     trace holds all of them, each in its newest version, as one acceptance judges them.
 
     :returns: traces, and what was left out, one sentence each.

@@ -274,7 +274,7 @@ def find(
     if several:
         lost.append(
             f"{several} condition{'s' if several > 1 else ''} measured in more than one way (several placements, versions or "
-            "depths in one session) are held against no history"
+            "levels in one session) are held against no history"
         )
     every_stratum = _strata(strata.describe(like), judged, counted=counted)
     return Past(values.filter(pl.col("value") > 0), tuple(every_stratum), tuple(lost), cases)

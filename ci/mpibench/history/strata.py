@@ -43,7 +43,7 @@ PLACEMENT = Fact("placement", "placement", "placements")
 FACTS = (
     Fact("mpi_version", "MPI version", "MPI versions"),
     Fact("lock_hash", "lock hash", "lock hashes"),
-    Fact("depth", "depth", "depths"),
+    Fact("depth", "level", "levels"),
     Fact("run", "label run", "labels run"),
     Fact("transport", "transport", "transports"),
     PLACEMENT,

@@ -166,7 +166,8 @@ def name(suspect: Suspect) -> str:
 
 def headline(answer: Localisation) -> str:
     """The answer in one line."""
-    count = len(answer.findings) + len(answer.evident)
+    # A node that two quantities accuse is one.
+    count = len({(NODE, (node,)) for node in answer.evident} | {(one.kind, one.names) for one in answer.findings})
     nodes, rate = len(answer.nodes), sum(part.rate for part in answer.parts)
     if count:
         accused = "1 suspect is" if count == 1 else f"{count} suspects are"

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.samples import NO_REFERENCE
 from reframe_tests.harness.vocabulary import QUANTITIES
 
 from ..report.summary import OUTCOMES, format_number
@@ -152,9 +153,17 @@ def _proof(
         "version": version[0] if version else "",
         "condition": [(name, value) for name, value in flat.items() if shared.get(name) != value],
         "gates": [_gate(check) for check in long.get("gates") or ()],
+        "references": references_title(long.get("gates") or ()),
         "place": outputs.find(row, page_folder),
         "excerpts": list(outputs.excerpts(row).items()) if failed else [],
     }
+
+
+def references_title(checks: Sequence[Mapping[str, Any]]) -> str:
+    """How many of a case's checks are against a reference: ``2 references, 13 metrics without``."""
+    held = sum(check["outcome"] != NO_REFERENCE for check in checks)
+    references, without = f"{held} reference{'' if held == 1 else 's'}", len(checks) - held
+    return f"{references}, {without} metric{'' if without == 1 else 's'} without" if without else references
 
 
 def _gate(check: Mapping[str, Any]) -> dict[str, Any]:

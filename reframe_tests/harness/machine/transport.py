@@ -47,7 +47,7 @@ TRANSPORTS: Mapping[str, Transport] = {
         Transport("verbs"),
         Transport("ucx"),
         Transport("psm2", numbered=True),
-        Transport("opx"),
+        Transport("opx", numbered=True),
         Transport("efa"),
         Transport("cxi"),
         Transport(AS_SHIPPED, forced=False),

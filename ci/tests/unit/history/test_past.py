@@ -79,7 +79,7 @@ def test_no_session_after_the_baseline_is_its_history(tmp_path: Path) -> None:
     [
         ({"mpi_version": "4.1.6"}, "with MPI version 4.1.6"),
         ({"where": {"lock_hash": "else"}}, "with lock hash else"),
-        ({"condition": {"depth": "smoke"}}, "with depth smoke"),
+        ({"condition": {"depth": "smoke"}}, "with level smoke"),
         ({"labels": {"run": "acceptance"}}, "with label run acceptance"),
         ({"condition": {"placement": [[0], [4]]}}, "with another placement"),
         ({"condition": {"transport": "verbs"}}, "with transport verbs"),

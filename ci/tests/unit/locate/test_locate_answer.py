@@ -112,6 +112,14 @@ def test_what_latency_and_mean_both_show_is_said_once(ask) -> None:
     assert "1 suspect is accused" in said and "more mean latency" not in said.split("note:")[0]
 
 
+def test_one_node_that_two_quantities_accuse_is_one_suspect(ask) -> None:
+    """As a link at a quarter of its rate, on which messages of 8 bytes now and then wait as well."""
+    sends, stands = sends_slowly("c3", 4.0), late("c3", 4.0, (MEAN,))
+    _, said = ask(session_of(pair_map(8, lambda *where: sends(*where) * stands(*where))))
+    assert "  c3 sends at " in said and "  c3: " in said, "two sentences"
+    assert ": 1 suspect is accused among 8 nodes" in said
+
+
 def test_a_busy_machine_is_no_reason_to_decide_nothing(ask) -> None:
     """Ranks that wait for a core take milliseconds: 4 of 10 latencies one way, as on two cores beside four other programs."""
     busy = np.random.default_rng(7)

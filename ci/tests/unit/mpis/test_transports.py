@@ -278,3 +278,16 @@ def test_every_mpi_has_a_title_and_rows_of_its_own() -> None:
     assert {"intelmpi", "mpich", "openmpi", "mvapich2", "mvapich", "pempi"} <= set(known)
     assert all(mpi.title and mpi.rows and mpi.gaps and mpi.launchers for mpi in known.values())
     assert len({mpi.title for mpi in known.values()}) == len(known)
+
+
+def test_where_a_setting_takes_an_adapters_number_its_name_must_end_in_one() -> None:
+    """The template of a site has a word to replace in its place: ``FILL_IN: hfi1_0 (opainfo)``."""
+    rows = [row for mpi in registry.known().values() for row in mpi.rows]
+    by_number = {
+        row.transport for row in rows for env in (row.env, *row.by_rails.values()) if "{unit}" in "".join(env.values())
+    }
+    assert by_number == {name for name, transport in TRANSPORTS.items() if transport.numbered} == {"psm2", "opx"}
+    for name in sorted(by_number):
+        fabric = Fabric("opa", name, "cluster", (Rail("FILL_IN: hfi1_0 (opainfo)"),))
+        with pytest.raises(BadInput, match=f"fabric opa: {name} needs adapter names that end in a number"):
+            setting_of(INTEL, fabric)

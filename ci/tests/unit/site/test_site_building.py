@@ -13,7 +13,9 @@ import pytest
 from mpibench import withdrawals
 from mpibench.night import answers
 from mpibench.site import building, names
+from mpibench.site.night_page import references_title
 from page_reader import Reader
+from reframe_tests.harness.samples import NO_REFERENCE, PASS
 from reframe_tests.harness.vocabulary import BadInput
 from site_nights import GAPS, NIGHTS, RED, SLOWER_FROM, TWICE, write_night, write_nights
 from synthetic_report import HOSTILE
@@ -38,6 +40,13 @@ def night_page(top: Path, session: str) -> Path:
 
 def links(path: Path) -> list[str]:
     return [one["href"] or "" for one in Reader(path.read_text()).named("a")]
+
+
+def test_a_metric_without_reference_is_not_counted_as_one() -> None:
+    held, without = {"outcome": PASS}, {"outcome": NO_REFERENCE}
+    assert references_title([held]) == "1 reference"
+    assert references_title([held, held, without]) == "2 references, 1 metric without"
+    assert references_title([without] * 15) == "0 references, 15 metrics without"
 
 
 def test_every_link_between_pages_leads_somewhere(year: tuple[Path, dict[int, str]]) -> None:

@@ -75,7 +75,7 @@ def test_sessions_of_several_versions_or_depths_are_no_history(tmp_path: Path) -
     write_session(tmp_path / "versions", 2, mpi_version="4.1.6")
     write_nights(tmp_path / "depths", spread=0.002, condition={"depth": "nightly"})
     write_session(tmp_path / "depths", 2, condition={"depth": "smoke"})
-    for name, said in (("versions", "MPI versions 4.1.6 and 5.0.10"), ("depths", "depths nightly and smoke")):
+    for name, said in (("versions", "MPI versions 4.1.6 and 5.0.10"), ("depths", "levels nightly and smoke")):
         found = accept.decide(tmp_path / name, HISTORY, "latest")
         assert set(found.judgement.metrics["units"]) == {curve_tests.REPEATS}
         assert any("are no one history and are compared job by job" in one and said in one for one in found.notes)
