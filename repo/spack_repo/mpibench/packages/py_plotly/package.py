@@ -12,12 +12,12 @@ class PyPlotly(PythonPackage):
     """
 
     homepage = "https://github.com/plotly/plotly.py"
+    pypi = "plotly/plotly-7.1.0.tar.gz"
 
     license("MIT")
 
     version(
         "7.1.0",
-        url="https://files.pythonhosted.org/packages/py3/p/plotly/plotly-7.1.0-py3-none-any.whl",
         sha256="dbb7fa18afce40d0a8e80d1bf162eceb3faa0ce5a77fe741ad09a74cf78f53f3",
         expand=False,
     )
@@ -25,6 +25,10 @@ class PyPlotly(PythonPackage):
     depends_on("python@3.10:", type=("build", "run"))
     depends_on("py-narwhals@1.15.1:", type=("build", "run"))
     depends_on("py-packaging", type=("build", "run"))
+
+    def url_for_version(self, version):
+        """The wheel, beside the sources that Spack knows the place of."""
+        return f"{self.url.partition('/source/')[0]}/py3/p/plotly/plotly-{version}-py3-none-any.whl"
 
     def test_page(self):
         """a chart becomes a page that has its own JavaScript"""

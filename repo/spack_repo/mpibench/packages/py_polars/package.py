@@ -12,18 +12,22 @@ class PyPolars(PythonPackage):
     """
 
     homepage = "https://pola.rs"
+    pypi = "polars/polars-1.44.2.tar.gz"
 
     license("MIT")
 
     version(
         "1.44.2",
-        url="https://files.pythonhosted.org/packages/py3/p/polars/polars-1.44.2-py3-none-any.whl",
         sha256="1bb331f17a40d9d931101533dcd33637b66edc61eb377b07020dac16a0f0377b",
         expand=False,
     )
 
     depends_on("python@3.10:", type=("build", "run"))
     depends_on("py-polars-runtime-32@1.44.2", when="@1.44.2", type=("build", "run"))
+
+    def url_for_version(self, version):
+        """The wheel, beside the sources that Spack knows the place of."""
+        return f"{self.url.partition('/source/')[0]}/py3/p/polars/polars-{version}-py3-none-any.whl"
 
     def test_frame(self):
         """a column is summed by the compiled part"""

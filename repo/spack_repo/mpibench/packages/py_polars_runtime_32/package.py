@@ -20,18 +20,23 @@ class PyPolarsRuntime32(PythonPackage):
     """
 
     homepage = "https://pola.rs"
+    pypi = "polars-runtime-32/polars_runtime_32-1.44.2.tar.gz"
 
     license("MIT")
 
     version(
         "1.44.2",
-        url="https://files.pythonhosted.org/packages/cp310/p/polars-runtime-32/polars_runtime_32-1.44.2-cp310-abi3-"
-        f"manylinux_2_17_{machine()}.manylinux2014_{machine()}.whl",
         sha256=WHEELS.get(machine(), WHEELS["x86_64"]),
         expand=False,
     )
 
     depends_on("python@3.10:", type=("build", "run"))
+
+    def url_for_version(self, version):
+        """The wheel, beside the sources that Spack knows the place of."""
+        kind = f"manylinux_2_17_{machine()}.manylinux2014_{machine()}"
+        folder = f"{self.url.partition('/source/')[0]}/cp310/p/polars-runtime-32"
+        return f"{folder}/polars_runtime_32-{version}-cp310-abi3-{kind}.whl"
 
     def test_import(self):
         """the compiled module is loaded"""

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from spack.package import Executable, depends_on, extends, test_part, variant, version, which
+from spack.package import Executable, depends_on, extends, test_part, variant, ver, version, which
 from spack_repo.builtin.build_systems.python import PythonExtension, PythonPipBuilder
+from spack_repo.builtin.packages.py_semver.package import PySemver
 from spack_repo.builtin.packages.reframe.package import Reframe as BuiltinReframe
 
 #: What 4.10.4 declares in its pyproject.toml, as ranges of Spack.
@@ -31,7 +32,6 @@ class Reframe(PythonExtension, BuiltinReframe):
 
     version(
         "4.10.4",
-        url="https://files.pythonhosted.org/packages/source/r/reframe-hpc/reframe_hpc-4.10.4.tar.gz",
         sha256="0d3b0246664fa5b98dc50deed239282300fd74684c607f6b23b5484b924e988b",
     )
 
@@ -44,6 +44,12 @@ class Reframe(PythonExtension, BuiltinReframe):
     for _needed in NEEDED:
         depends_on(_needed, when="@4.10:", type="run")
     depends_on("py-polars@1.39:1", when="+analytics", type="run")
+
+    def url_for_version(self, version):
+        """From 4.10 on its source distribution, which lies where those of what it needs do; before as builtin has it."""
+        if version < ver("4.10"):
+            return super().url_for_version(version)
+        return f"{PySemver.url.partition('/source/')[0]}/source/r/reframe-hpc/reframe_hpc-{version}.tar.gz"
 
     @property
     def sanity_check_is_dir(self) -> list[str]:
