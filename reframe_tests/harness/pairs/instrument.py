@@ -35,8 +35,9 @@ TITLE = "# MPI pair map, format 2"
 WINDOW = 64
 #: Seconds before the first message; why, says ``evidence/exchange.py``.
 PAUSE_S = 0.3
-#: Seconds between two looks of an idle rank, at first and at most: the longer it has waited, the fewer it needs.
-FIRST_LOOK_S, LAST_LOOK_S, LONGER = 0.0001, 0.005, 1.3
+#: Seconds between two looks of an idle rank, at first and at most: the longer it has waited, the fewer it needs. All wait for
+#: rank 0, which looks more often.
+FIRST_LOOK_S, LAST_LOOK_S, FIRST_RANK_LOOK_S, LONGER = 0.0001, 0.003, 0.001, 1.3
 #: The same of a rank that waits for large messages where others need its core.
 SHARED_LOOK_S = 0.0002
 #: Looks of a rank that works before it lets others have its core; bytes that make a connection before it is timed.
@@ -122,14 +123,14 @@ def wait(requests: list[Any], deadline: float, *, shared: bool) -> None:
                 raise SilentError
 
 
-def wait_idly(requests: list[Any], deadline: float) -> bool:
+def wait_idly(requests: list[Any], deadline: float, longest_look_s: float = LAST_LOOK_S) -> bool:
     """As :func:`wait`, for a rank that has nothing else to do; whether they are complete."""
     look_s = FIRST_LOOK_S
     while not MPI.Request.Testall(requests):
         if time.monotonic() > deadline:
             return False
         time.sleep(look_s)
-        look_s = min(LAST_LOOK_S, LONGER * look_s)
+        look_s = min(longest_look_s, LONGER * look_s)
     return True
 
 
@@ -143,6 +144,8 @@ class Rank:
         self.got = bytearray(len(self.sent))
         #: Requests of a partner that fell silent: they may still complete, so that their buffers must stay.
         self.left: list[Any] = []
+        #: Partners that large messages went to and came from.
+        self.warm: set[int] = set()
 
     def take_part(self, step: Step) -> tuple[int, list[float]]:
         """Status and values of this rank in a step: those of a latency in its second phase are behind those of the first."""
@@ -152,7 +155,7 @@ class Rank:
         first = pair[0] == self.comm.rank
         partner = pair[1] if first else pair[0]
         try:
-            self.greet(partner)
+            self.greet(partner, large=step.quantity == BANDWIDTH)
             if step.quantity == LATENCY:
                 return FINE, self.ping(partner, first=first)
             return self.stream(partner, sends=first)
@@ -166,11 +169,14 @@ class Rank:
             self.left += requests
             raise
 
-    def greet(self, partner: int) -> None:
-        """Meet; the first time connections are made, also for messages that go by rendezvous."""
-        part = [memoryview(self.sent)[:WARM_UP_BYTES], MPI.BYTE], [memoryview(self.got)[:WARM_UP_BYTES], MPI.BYTE]
+    def greet(self, partner: int, *, large: bool) -> None:
+        """Meet; the first time connections are made, before bandwidths also for messages that go by rendezvous."""
+        size = WARM_UP_BYTES if large and partner not in self.warm else 1
+        part = [memoryview(self.sent)[:size], MPI.BYTE], [memoryview(self.got)[:size], MPI.BYTE]
         requests = [self.comm.Irecv(part[1], partner, GREET), self.comm.Isend(part[0], partner, GREET)]
         self.begin(requests, time.monotonic() + self.patience_s)
+        if large:
+            self.warm.add(partner)
 
     def ping(self, partner: int, *, first: bool) -> list[float]:
         """Half round trips in us that this rank started: medians, one a repeat, then means; the other then starts its own."""
@@ -313,7 +319,7 @@ class Conductor:
     def await_reports(self, requests: dict[int, Any], reports: dict[int, array[float]]) -> bool:
         """Whether all report. Who waits for a silent partner does so after its own patience; the partner is late then."""
         deadline = time.monotonic() + 2 * self.rank.patience_s
-        while not wait_idly(list(requests.values()), min(deadline, time.monotonic() + LATE_S)):
+        while not wait_idly(list(requests.values()), min(deadline, time.monotonic() + LATE_S), FIRST_RANK_LOOK_S):
             alone = any(request.Test() and reports[rank][0] == ALONE for rank, request in requests.items())
             if time.monotonic() > deadline:
                 return False
