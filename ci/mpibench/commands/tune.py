@@ -87,8 +87,8 @@ def tune(
                 tuning.write_jobs(request, found_stack, controls, say)
                 raise typer.Exit
             if check:
-                checked = tuning.check(request, found_stack, controls)
-                _print(answer.of_check(checked, place))
+                checked = tuning.check(request, found_stack, controls, say)
+                _print(answer.of_check(checked, place, controls))
                 raise typer.Exit(0 if checked.renewed else LOST)
             result = tuning.tune(request, found_stack, controls, say)
     except supervision.Interrupted as signal:

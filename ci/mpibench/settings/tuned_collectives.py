@@ -73,6 +73,11 @@ class TunedCollectives:
                     f"tuning: MPI_{collective} is up to {times:.2f} ({low:.2f} to {high:.2f}) times as fast as by the "
                     f"library's own choice ({size}, algorithm {best['word']}); shown by {shown.get(collective)}"
                 )
+        if how := self.settings.compilation:
+            said += [
+                f"tuning: {self.folder / name} is the same as one file, for {how.read} in place of these variables"
+                for name in self.settings.compiled
+            ]
         if shared := proof.get("oversubscribed"):
             said.append(f"tuning: measured with {shared}")
         return [*said, *([f"tuning: {self.settings.note}"] if self.settings.note else [])]

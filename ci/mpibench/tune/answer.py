@@ -10,6 +10,7 @@ from reframe_tests.harness.tuning.model import DEFAULT, NOT_PROVEN, Tuning
 from ..results.quantity_text import size_text
 from . import racing
 from .choosing import BETTER, WORSE, Compared
+from .compiling import Compiled
 from .proof import Proof, recommended
 from .times import ALL_SIZES
 from .tuning import Checked, Tuned
@@ -89,6 +90,7 @@ def of_tuning(result: Tuned, place: Place, tuning: Tuning) -> Iterator[str]:
             sizes = f"{rule.first} to {rule.last} bytes" if rule.last else "all sizes"
             yield f"  {rule.collective}, {sizes}, {place.ranks} ranks: {rule.word}"
         yield f"installed: {place.folder}"
+        yield from of_compiled(result.compiled, tuning)
         if gone := _collectives(result.before) - {rule.collective for rule in result.rules}:
             yield f"replaced: settings of {', '.join(sorted(gone))} were there, and are not tuned or no better this time"
         if tuning.note:
@@ -103,10 +105,24 @@ def _collectives(settings: TunedSettings | None) -> set[str]:
     return {rule.collective for rule in settings.rules} if settings else set()
 
 
-def of_check(checked: Checked, place: Place) -> Iterable[str]:
+def of_compiled(compiled: Compiled | None, tuning: Tuning) -> Iterator[str]:
+    """What a library made of the settings itself."""
+    if compiled is None or tuning.compilation is None:
+        return
+    if compiled.why:
+        yield f"no {compiled.name} for {tuning.compilation.read}: {compiled.why}"
+        return
+    yield (
+        f"{compiled.name}: {len(compiled.content)} bytes, all of this for {tuning.compilation.read} in place of the variables; "
+        "given it alone, the library writes the same bytes again"
+    )
+
+
+def of_check(checked: Checked, place: Place, tuning: Tuning) -> Iterable[str]:
     """Lines on settings that were proven again."""
     yield f"{place.text}: {len(checked.held)} of {len(checked.held) + len(checked.lost)} choices hold"
     yield from (f"  no longer: {of_row(row)}" for row in checked.lost)
     yield from (f"  not better in all: {of_row(row)}" for row in checked.harmed)
     yield from of_proof(checked.found)
     yield f"renewed: {place.folder}" if checked.renewed else "the settings are left as they were: tune again"
+    yield from of_compiled(checked.compiled, tuning)

@@ -45,6 +45,7 @@ class Order:
     :param seconds: that a launch may time its calls for.
     :param tuned_files: folder of the settings that the word ``tuned`` stands for.
     :param show: whether a further launch of each algorithm shows that it is taken.
+    :param compiles: whether the library makes its own file of ``tuned``.
     :param options: further ones for ReFrame.
     :param held: descriptors of locks that last as long as ReFrame does.
     """
@@ -57,6 +58,7 @@ class Order:
     level: str = "nightly"
     tuned_files: str = ""
     show: bool = True
+    compiles: bool = False
     options: tuple[str, ...] = ()
     held: tuple[int, ...] = ()
 
@@ -73,6 +75,7 @@ class Order:
             f"{TEST}.limit_s": f"{LIMIT_S + 10 * self.seconds:.0f}",
             f"{TEST}.level": self.level,
             f"{TEST}.show": "yes" if self.show else "no",
+            **({f"{TEST}.compiles": "yes"} if self.compiles else {}),
             **({f"{TEST}.tuned_files": self.tuned_files} if self.tuned_files else {}),
         }
         return [

@@ -49,9 +49,16 @@ def make(
     return found, {**files.files, **files.further}
 
 
-def install(found: TunedSettings, texts: Mapping[str, str], folder: Path, rows: Sequence[Compared] = ()) -> None:
+def install(
+    found: TunedSettings,
+    texts: Mapping[str, str],
+    folder: Path,
+    rows: Sequence[Compared] = (),
+    compiled: Mapping[str, bytes] | None = None,
+) -> None:
     """Write a folder that tests, users and modules read.
 
+    :param compiled: name to content of the file that the library itself made of the settings.
     :raises BadInput: it cannot be written.
     """
     more = {
@@ -59,7 +66,7 @@ def install(found: TunedSettings, texts: Mapping[str, str], folder: Path, rows: 
         ENVIRONMENT: write_environment(found),
         **({TABLE: write_table(rows)} if rows else {}),
     }
-    found.write(folder, {**texts, **more})
+    found.write(folder, {**texts, **more}, compiled)
 
 
 def write_modulefile(found: TunedSettings) -> str:

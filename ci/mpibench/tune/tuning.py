@@ -15,8 +15,9 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule, Tuning
 from reframe_tests.harness.vocabulary import PINNING_POLICIES, ROOT, BadInput, NotMeasured
 
-from . import asked, measuring, proof, racing, settings
+from . import asked, compiling, measuring, proof, racing, settings
 from .choosing import BETTER, Compared, choose, compare, keep_proven, ranges
+from .compiling import Compiled
 from .proof import Proof
 from .state import TuneState, read
 from .times import ALL_SIZES, Usage
@@ -70,6 +71,7 @@ class Tuned:
     :param rules: of what is kept.
     :param found: the proof; ``None`` where nothing was chosen.
     :param before: settings that were installed; ``None``: none, or none that can be used.
+    :param compiled: the file that the library made of what is installed; ``None``: it makes none.
     """
 
     race: racing.Race
@@ -80,6 +82,7 @@ class Tuned:
     found: Proof | None
     folder: Path
     before: TunedSettings | None = None
+    compiled: Compiled | None = None
 
 
 def find_stack(name: str) -> tuple[Stack, Tuning]:
@@ -177,11 +180,32 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
     found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "proof", rest, race.messages, weights)
     kept = keep_proven(proof.recommended(found), chosen, judge_whole(tuning, found))
     rules = to_rules(kept, sizes)
+    compiled = None
     if rules:
-        record = settings.as_proof(found, weights)
-        final, texts = settings.make(request.place, stack, tuning, rules, record)
-        settings.install(final, texts, request.place.folder, found.rows)
-    return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder, before)
+        rest = request.budget_s - (time.monotonic() - started)
+        compiled = _install(request, stack, tuning, rules, found, weights, rest, say)
+    return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder, before, compiled)
+
+
+def _install(
+    request: TuneRequest,
+    stack: Stack,
+    tuning: Tuning,
+    rules: Sequence[AlgorithmRule],
+    found: Proof,
+    weights: Mapping[str, Mapping[int, float]],
+    rest_s: float,
+    say: Callable[[str], None],
+) -> Compiled | None:
+    """Install rules with their proof, then what the library itself makes of them, if it does."""
+    final, texts = settings.make(request.place, stack, tuning, rules, settings.as_proof(found, weights))
+    settings.install(final, texts, request.place.folder, found.rows)
+    if tuning.compilation is None:
+        return None
+    say(f"{tuning.compilation.name}: {stack.name} writes a tuning file of its own of these settings")
+    compiled = compiling.compile_settings(tuning.compilation, request.order, final, request.folder, rest_s)
+    compiling.install(final, texts, found.rows, compiled)
+    return compiled
 
 
 def judge_whole(tuning: Tuning, found: Proof) -> dict[str, bool]:
@@ -222,12 +246,14 @@ class Checked:
 
     :param held: rows of what is recommended that are better again; ``lost``: that are not.
     :param harmed: rows of all sizes together, where settings change every size and are not better in all.
+    :param compiled: as :attr:`Tuned.compiled`.
     """
 
     found: Proof
     held: tuple[Compared, ...]
     lost: tuple[Compared, ...]
     harmed: tuple[Compared, ...] = ()
+    compiled: Compiled | None = None
 
     @property
     def renewed(self) -> bool:
@@ -235,7 +261,7 @@ class Checked:
         return not (self.lost or self.harmed)
 
 
-def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
+def check(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str], None]) -> Checked:
     """Prove installed settings again, also under another release of the library; they are renewed where all of them hold.
 
     :raises BadInput: there are none, or they cannot be measured.
@@ -268,8 +294,7 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning) -> Checked:
     lost = tuple(row for row in rows if (row.collective, row.message_bytes) not in better)
     whole = [name for name, better_in_all in judge_whole(tuning, found).items() if not better_in_all]
     harmed = tuple(row for row in found.rows if row.collective in whole and row.message_bytes == ALL_SIZES)
-    if not (lost or harmed):
-        record = settings.as_proof(found, weights)
-        final, texts = settings.make(request.place, stack, tuning, old.rules, record)
-        settings.install(final, texts, request.place.folder, found.rows)
-    return Checked(found, held, lost, harmed)
+    if lost or harmed:
+        return Checked(found, held, lost, harmed)
+    compiled = _install(request, stack, tuning, old.rules, found, weights, request.budget_s - found.seconds, say)
+    return Checked(found, held, lost, harmed, compiled)

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,15 +98,45 @@ def test_open_mpi_names_its_algorithms_of_two_levels_and_leaves_the_others_to_co
     project = TuningProject(visible / "project")
     place = Place("minicluster", stack.name, "eth1g", 2, 2, "none")
     settings.install(*settings.make(place, stack, tuning, OF_TWO_LEVELS), visible / "tuned")
-    environ = (f"{variable}={value}" for variable, value in project.own.items())
-    program = [project.reframe[0], "-c", str(project.top / "reframe_tests" / "collectives.py")]
-    case_name = ("-n", "^CollectiveAlgorithms%fabric=eth1g%.*=Allreduce$", "-P", "nodes=2", "-P", "ppn=2", "-P", "pinning=none")
-    words = ("-r", *case_name, "-p", stack.name, "--system=minicluster:eth1g", "-S", "level=smoke", "-S", "repeats=1")
     asked_for = ("-S", "algorithms=Allreduce:default+han-simple+4+tuned", "-S", f"tuned_files={visible / 'tuned'}")
-    status, said = on_head(cluster, "env", *environ, *program, *words, *asked_for, "-S", "seconds=0.2")
-    [case] = [each for each in sessions.read_session(project.top / "results" / "results.db").cases if each.result != "skip"]
-    assert (status, case.evidence) == (0, PROVEN), said[-4000:]
-    labels = case.condition["algorithms"]
+    labels = measure_allreduce(cluster, project, place, *asked_for)
     assert set(labels["han-simple"]["named"].values()) == {"han-simple"} and "named" not in labels["4"]
     assert labels["tuned"]["named"] == {"32": "han-simple", "2048": "han-default"}
     assert labels["tuned"]["messages"]["128"] == labels["4"]["messages"]["128"] != labels["default"]["messages"]["128"]
+
+
+def test_intel_mpi_writes_and_reads_a_tuning_file_of_its_own_between_nodes(
+    cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
+) -> None:
+    """Two nodes write to one file; what it then holds is whole, and says what the variables do."""
+    stack = require_stack("intelmpi-wheels")
+    tuning = registry.find(stack.mpi).tuning
+    assert tuning is not None
+    project = TuningProject(visible / "project")
+    place = Place("minicluster", stack.name, "eth1g", 2, 1, "none")
+    settings.install(*settings.make(place, stack, tuning, [AlgorithmRule("Allreduce", 16, 1024, "3")]), visible / "tuned")
+    asked_for = ("-S", "algorithms=Allreduce:default+tuned", "-S", f"tuned_files={visible / 'tuned'}", "-S", "compiles=yes")
+    labels = measure_allreduce(cluster, project, place, *asked_for)
+    assert labels["tuned"]["compiled"]["bytes"] > 1000, labels["tuned"]
+
+
+def measure_allreduce(cluster: LiveCluster, project: TuningProject, place: Place, *words: str) -> dict[str, Any]:
+    """What the condition keeps of each algorithm, measured between nodes."""
+    environ = (f"{variable}={value}" for variable, value in project.own.items())
+    program = [project.reframe[0], "-c", str(project.top / "reframe_tests" / "collectives.py")]
+    case_name = (
+        "-n",
+        "^CollectiveAlgorithms%fabric=eth1g%.*=Allreduce$",
+        "-P",
+        f"nodes={place.nodes}",
+        "-P",
+        f"ppn={place.ppn}",
+    )
+    own = ("-p", place.stack, "-P", f"pinning={place.pinning}", "--system=minicluster:eth1g", "-S", "level=smoke")
+    status, said = on_head(
+        cluster, "env", *environ, *program, "-r", *case_name, *own, "-S", "repeats=1", "-S", "seconds=0.2", *words
+    )
+    [case] = [each for each in sessions.read_session(project.top / "results" / "results.db").cases if each.result != "skip"]
+    assert (status, case.evidence) == (0, PROVEN), said[-4000:]
+    labels: dict[str, Any] = case.condition["algorithms"]
+    return labels

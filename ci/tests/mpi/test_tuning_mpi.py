@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from mpibench.results import sessions
 from mpibench.tune import asked, settings
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.samples import PROVEN
+from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
@@ -223,6 +225,7 @@ def test_algorithms_and_a_proposed_file_in_one_real_job(name, word, require_stac
     environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
     chosen = ("-n", CASE, "-p", name, "-P", "ppn=2", "-S", "level=smoke", "-S", "repeats=2", "--system=generic")
     chosen += ("-S", f"algorithms=Allreduce:default+{word}+tuned", "-S", f"tuned_files={tmp_path / 'tuned'}")
+    chosen += ("-S", "compiles=yes")
     done = run_reframe("-r", *chosen, environ=environ, only="collectives.py")
     [case] = sessions.read_session(tmp_path / "results.db").cases
     if case.result == "skip":
@@ -233,3 +236,9 @@ def test_algorithms_and_a_proposed_file_in_one_real_job(name, word, require_stac
     assert labels[word]["environment"] == tuning.force("Allreduce", word)
     if tuning.counting:
         assert labels["tuned"]["messages"]["32"] == labels[word]["messages"]["32"], "the file chooses what was forced"
+    assert not {"compiled", "not_compiled"} & {*labels["default"], *labels[word]}
+    if tuning.compilation is None:
+        assert not {"compiled", "not_compiled"} & set(labels["tuned"])
+    else:
+        written = (Path(case.directory) / labels["tuned"]["compiled"]["file"]).read_bytes()
+        assert labels["tuned"]["compiled"]["sha256"] == tuned_settings.checksum(written), labels["tuned"]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from ..tuning import adjust
-from ..tuning.model import Algorithm, Control, Listing, Tuning
+from ..tuning.model import Algorithm, Compilation, Control, Listing, Tuning
 from .model import MPICH_WORLD, Banner, Mpi, SpackPackage, Unbinding
 from .shared_evidence import (
     OPX_MANUAL,
@@ -273,6 +273,14 @@ _TUNING = Tuning(
     proving={"I_MPI_ADJUST_FAILURE_ON_COLL_FALLBACK": "1", "I_MPI_ADJUST_BARRIER": "1"},
     fallback=r"{collective}: algo #[0-9]+ has fallback",
     ignored=r"MPI startup\(\): Incorrect (?:algorithm|adjust value): .*will be ignored",
+    # Developer Reference, 'Autotuning' and I_MPI_TUNING_BIN. Of a file that it cannot open it says "was not loaded! Load
+    # default tuning file"; one that was cut short makes 2021.18.1 hang in MPI_Init.
+    compilation=Compilation(
+        "I_MPI_TUNING_BIN_DUMP",
+        "I_MPI_TUNING_BIN",
+        "tuned.dat",
+        r'MPI startup\(\): Load tuning file: "\./{file}"',
+    ),
 )
 
 MPI = Mpi(

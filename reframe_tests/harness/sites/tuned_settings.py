@@ -17,7 +17,7 @@ from typing import Any
 from ..field_types import find_fault
 from ..mpis import registry as mpis
 from ..stacks.stack import Stack
-from ..tuning.model import FOLDER, AlgorithmRule, TunedFiles, Tuning
+from ..tuning.model import FOLDER, AlgorithmRule, Compilation, TunedFiles, Tuning
 from ..vocabulary import BadInput, NotMeasured
 from . import site
 
@@ -75,6 +75,7 @@ class TunedSettings:
     :param env: variables; ``{folder}`` in a value stands for the folder of the record.
     :param files: name to SHA-256 of each file that a variable refers to; ``further``: of those beside.
     :param proof: what the settings bring, as ``mpibench tune`` writes it.
+    :param compiled: name to SHA-256 of the file that the library itself made of the settings, if it did.
     """
 
     place: Place
@@ -88,6 +89,7 @@ class TunedSettings:
     rules: tuple[AlgorithmRule, ...]
     proof: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
+    compiled: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -95,29 +97,40 @@ class TunedSettings:
         given = [asdict(rule) for rule in self.rules], dict(self.env), dict(self.files), self.mpi_version
         return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
+    @property
+    def compilation(self) -> Compilation | None:
+        """How the library makes a file of its own of them; ``None``: it does not."""
+        tuning = mpis.find(self.mpi).tuning
+        return tuning.compilation if tuning else None
+
     def environment(self, folder: Path) -> dict[str, str]:
         """Variables for a job that reads the files in a folder."""
         return {name: value.replace(FOLDER, str(folder)) for name, value in self.env.items()}
 
-    def write(self, folder: Path, texts: Mapping[str, str]) -> None:
+    def write(self, folder: Path, texts: Mapping[str, str], compiled: Mapping[str, bytes] | None = None) -> None:
         """Write record and files, the record last; where there is no room for all of them, those of before stay.
+
+        A compiled file of settings of before, of which these have none, goes: it would be taken for one of these.
 
         :raises BadInput: they cannot be written.
         """
+        record = json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n"
+        whole = {**{name: text.encode() for name, text in texts.items()}, **(compiled or {}), NAME: record.encode()}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            whole = {**texts, NAME: json.dumps({"layout": LAYOUT, **asdict(self)}, indent=1) + "\n"}
-            for name, text in whole.items():
-                (folder / f".{name}").write_text(text)
+            for name, content in whole.items():
+                (folder / f".{name}").write_bytes(content)
             for name in whole:
                 (folder / f".{name}").replace(folder / name)
+            if self.compilation and self.compilation.name not in whole:
+                (folder / self.compilation.name).unlink(missing_ok=True)
         except OSError as error:
             raise BadInput(f"cannot write {folder} ({error.strerror}): correct its rights or its file system.") from None
 
 
-def checksum(text: str) -> str:
-    """SHA-256 of a file's text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def checksum(content: str | bytes) -> str:
+    """SHA-256 of a file's content."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def tuning_of(stack: Stack) -> Tuning:
@@ -181,7 +194,7 @@ def _find_fault_of_proof(proof: Mapping[str, Any]) -> str:
 
 def _find_foreign(found: TunedSettings) -> str:
     """What settings of the library cannot be: a variable of something else, a file elsewhere; empty where there is none."""
-    own, files = mpis.find(found.mpi).settings, {*found.files, *found.further}
+    own, files = mpis.find(found.mpi).settings, {*found.files, *found.further, *found.compiled}
     for name, value in found.env.items():
         if own and not name.startswith(own):
             return f"{name} is no variable of {found.mpi}"
@@ -192,6 +205,13 @@ def _find_foreign(found: TunedSettings) -> str:
 
 
 def _check_files(found: TunedSettings, folder: Path) -> None:
+    for name, wanted in found.compiled.items():
+        try:
+            changed = checksum((folder / name).read_bytes()) != wanted
+        except OSError:
+            raise BadInput(f"{folder / name} is gone: make it again with {REMEDY}.") from None
+        if changed:
+            raise BadInput(f"{folder / name} was changed after it was written: make it again with {REMEDY}.")
     texts: dict[str, str] = {}
     for name, wanted in {**found.files, **found.further}.items():
         try:

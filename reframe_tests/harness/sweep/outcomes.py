@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,12 +36,14 @@ class Sayings:
     :param fallback: of another algorithm than was set (:attr:`Tuning.fallback`).
     :param naming: of the algorithm that it takes (:attr:`Tuning.naming`).
     :param prefix: beginning of the words of algorithms that it names.
+    :param compiled: of a file of its own that it has read (:attr:`Compilation.loaded`).
     """
 
     ignored: str = ""
     fallback: str = ""
     naming: str = ""
     prefix: str = ""
+    compiled: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ def evaluate(
             rows[variant.word] |= {"outcome": REFUSED, "why": (untaken or [shown.get("not_shown") or broken[0].sentence])[0]}
             continue
         rows[variant.word] |= shown
+        if variant.compiled:
+            rows[variant.word] |= _compile(variant, said, limit_s, directory, end)
         parts.append(part)
         _add(whole, part)
     notes = [note for part in parts if part.evidence for note in part.evidence.notes if not note.startswith(_UNCHECKED)]
@@ -165,6 +170,46 @@ def _show(variant: Variant, said: Sayings, limit_s: int, directory: Path, end: e
     messages = {str(size): [one.messages, one.sent_bytes, one.pattern] for size, one in found.items()}
     named = _name(said, launch, directory)
     return {"messages": messages, **({"named": named} if named else {})}
+
+
+def _compile(variant: Variant, said: Sayings, limit_s: int, directory: Path, end: ending.JobEnd) -> dict[str, Any]:
+    """The file that the library made of what is set, as the condition keeps it.
+
+    It is used only where the library says that it read it, and, given nothing but the file, writes the same bytes, which are
+    others than without settings.
+
+    ``compiled``: name of the file beside the outputs, its bytes and their SHA-256; ``not_compiled``: why there is none.
+    """
+    found: list[bytes] = []
+    for where, launch in variant.compiled:
+        part = measurement.evaluate(where, [launch], 1, limit_s, directory, end)
+        if part.findings:
+            return {"not_compiled": part.findings[0].sentence}
+        try:
+            found.append((directory / script.files_of(launch.name, 1).result).read_bytes())
+        except OSError:
+            found.append(b"")
+        if not found[-1]:
+            return {"not_compiled": f"{launch.name}: the library wrote no file"}
+        if len(found[-1]) >= script.MOST_OUTPUT_BYTES:
+            return {"not_compiled": f"{launch.name}: the file is larger than {script.MOST_OUTPUT_BYTES >> 20} MiB"}
+    [(_, first), (_, second), _] = variant.compiled
+    if not _find(said.compiled.replace("{file}", re.escape(first.result)), second, [1], directory):
+        return {"not_compiled": f"{second.name}: the library does not say that it has read the file"}
+    if why := judge_compiled(*found):
+        return {"not_compiled": why}
+    checksum = hashlib.sha256(found[0]).hexdigest()
+    return {"compiled": {"file": script.files_of(first.name, 1).result, "bytes": len(found[0]), "sha256": checksum}}
+
+
+def judge_compiled(written: bytes, again: bytes, plain: bytes) -> str:
+    """Why a file that a library made of what is set does not say what is set; empty where it does.
+
+    :param again: what it then writes given the file alone; ``plain``: without settings.
+    """
+    if again != written:
+        return "the library does not take from the file all that the variables say"
+    return "the library writes the same file without settings" if plain == written else ""
 
 
 def _name(said: Sayings, launch: Launch, directory: Path) -> dict[str, str]:

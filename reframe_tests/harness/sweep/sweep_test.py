@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import reframe.utility.typecheck as typ
@@ -62,6 +63,12 @@ class AlgorithmTest(MaintenanceTest):
     #: :default: ``True``
     strict = variable(bool, value=True)
 
+    #: Whether the library also makes a file of its own of ``tuned``, where it can.
+    #:
+    #: :type: :class:`bool`
+    #: :default: ``False``
+    compiles = variable(bool, value=False)
+
     #: Folder of the record of tuned settings that ``tuned`` stands for.
     #:
     #: :type: :class:`str`
@@ -83,7 +90,9 @@ class AlgorithmTest(MaintenanceTest):
                 env = {**self._tuned_environment(where), **(tuning.strict if self.strict else {})}
             else:
                 env = tuning.force(self.collective, wish.word, strict=self.strict)
-            self._variants.append(variants.make(where, launch, tuning, wish, env, seconds=self.seconds, show=self.show))
+            compiles = self.compiles and wish.word == variants.TUNED
+            made = variants.make(where, launch, tuning, wish, env, seconds=self.seconds, show=self.show, compiles=compiles)
+            self._variants.append(made)
         return (*self._check, *(each.launch for each in self._variants))
 
     def plan_launches(self, limits: catalogue.Limits, where: Condition | None = None) -> tuple[catalogue.Launch, ...]:
@@ -119,6 +128,7 @@ class AlgorithmTest(MaintenanceTest):
         naming = tuning.naming.replace("{collective}", self.collective.lower())
         levels = tuning.find(self.collective).levels
         said = outcomes.Sayings(tuning.ignored, fallback, naming if levels else "", levels.prefix if levels else "")
+        said = replace(said, compiled=tuning.compilation.loaded if tuning.compilation else "")
         swept = outcomes.evaluate(where, self._check, self._variants, executions, self.limit_s, directory, end, said)
         self.condition = {**self.condition, "collective": self.collective, "algorithms": dict(swept.algorithms)}
         self._measured = swept.measured

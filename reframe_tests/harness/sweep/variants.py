@@ -6,12 +6,13 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ..job import interleaved, script
 from ..job.condition import Condition
 from ..suites import algorithms
 from ..suites.catalogue import Launch
-from ..tuning.model import DEFAULT, Tuning, check_words
+from ..tuning.model import DEFAULT, Compilation, Tuning, check_words
 from ..vocabulary import BadInput, NotMeasured
 
 #: Label of what an installed or proposed file chooses.
@@ -61,6 +62,8 @@ class Variant:
     :param apart: it may fail without harm to the others; then it is started no more.
     :param shown: the launch that shows that it is taken, by messages counted or by a library that would end otherwise, and
         under which condition; ``None``: there is none.
+    :param compiled: the launches that make the library's own file of what is set, each with its condition: with the variables
+        it is written (1), with the file alone it is written again (2), and with neither (3). Empty: it is not asked for.
     """
 
     word: str
@@ -69,13 +72,14 @@ class Variant:
     launch: Launch
     apart: bool = False
     shown: tuple[Condition, Launch] | None = None
+    compiled: tuple[tuple[Condition, Launch], ...] = ()
 
     def commands(self, own: Condition, command: Sequence[str], options: Sequence[str]) -> list[script.Command]:
         """Its launches for a job that has entered the condition ``own``: what is timed, then what shows it, once."""
-        both = [(self.condition, self.launch, False), *([(*self.shown, True)] if self.shown else [])]
+        extra = [*([self.shown] if self.shown else []), *self.compiled]
         timed = self.launch.name if self.apart else ""
         found = []
-        for where, launch, once in both:
+        for where, launch, once in [(self.condition, self.launch, False), *((*each, True) for each in extra)]:
             [one] = interleaved.list_commands(where, [launch], where.launcher_words(command, options))
             more = {name: value for name, value in where.job_env.items() if own.job_env.get(name) != value}
             enter = shlex.join(["env", *(f"{name}={value}" for name, value in more.items())]) if more else ""
@@ -106,7 +110,15 @@ def list_wishes(tuning: Tuning, collective: str, asked: str) -> list[Wish]:
 
 
 def make(
-    own: Condition, launch: Launch, tuning: Tuning, wish: Wish, env: Mapping[str, str], *, seconds: float, show: bool
+    own: Condition,
+    launch: Launch,
+    tuning: Tuning,
+    wish: Wish,
+    env: Mapping[str, str],
+    *,
+    seconds: float,
+    show: bool,
+    compiles: bool = False,
 ) -> Variant:
     """An algorithm under a condition.
 
@@ -114,6 +126,7 @@ def make(
     :param env: what chooses the algorithm.
     :param seconds: of a launch of all sizes; 0: as the level says.
     :param show: whether a further launch shows that it is taken, where the library can.
+    :param compiles: whether the library makes its own file of it, where it can.
     """
     name = f"{launch.name}_{re.sub(r'[^A-Za-z0-9]', '_', wish.word)}"
     [expected] = launch.expected
@@ -140,7 +153,24 @@ def make(
         extra = {key: _fill(value, condition.job_env) for key, value in more.items() if key not in env}
         where = replace(condition, chosen={**condition.chosen, **extra})
         shown = (where, replace(timed, name=f"{name}_shown", args=(option, *timed.args), expected=()))
-    return Variant(wish.word, env, condition, timed, wish.word not in (DEFAULT, TUNED), shown)
+    compiled = _compile(own, condition, timed, tuning.compilation) if compiles and tuning.compilation else ()
+    return Variant(wish.word, env, condition, timed, wish.word not in (DEFAULT, TUNED), shown, compiled)
+
+
+def _compile(
+    own: Condition, tuned: Condition, timed: Launch, how: Compilation
+) -> tuple[tuple[Condition, Launch], tuple[Condition, Launch], tuple[Condition, Launch]]:
+    """The launches of :attr:`Variant.compiled`; each leaves its file as its result."""
+    first, again, plain = (f"{name}_{how.name}" for name in ("written", "again", "plain"))
+
+    def write(where: Condition, result: str, env: Mapping[str, str]) -> tuple[Condition, Launch]:
+        name = re.sub(r"[^A-Za-z0-9]", "_", result.removesuffix(Path(result).suffix))
+        more = {how.written: f"./{result}", **env}
+        launch = replace(timed, name=f"{timed.name}_{name}", args=(CALL, *timed.args), expected=(), result=result)
+        return replace(where, chosen={**where.chosen, **more}), launch
+
+    # A file is not read where the variables it was made of are set beside it.
+    return write(tuned, first, {}), write(own, again, {how.read: f"./{first}"}), write(own, plain, {})
 
 
 def _fill(value: str, env: Mapping[str, str]) -> str:

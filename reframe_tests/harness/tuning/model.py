@@ -152,6 +152,21 @@ class Wanted:
 
 
 @dataclass(frozen=True)
+class Compilation:
+    """A file that the library itself writes of everything that is set, and reads in place of the variables.
+
+    :param written: variable that names the file it writes; ``read``: the one it reads.
+    :param name: of the file among tuned settings.
+    :param loaded: regular expression of what it prints, with the variables of any launch, of a ``{file}`` that it has read.
+    """
+
+    written: str
+    read: str
+    name: str
+    loaded: str
+
+
+@dataclass(frozen=True)
 class Tuning:
     """What of an MPI can be tuned.
 
@@ -167,6 +182,7 @@ class Tuning:
     :param naming: regular expression of what it then prints of the algorithm that a call takes, of those of
         :attr:`Control.levels`, ``{collective}`` standing for the name in small letters; its groups are ``size`` and ``word``.
     :param write: rules to what the library reads; ``read``: back, to the rules.
+    :param compilation: how it writes a file of its own of what is set; ``None``: it does not.
     :param note: what a reader of tuned settings should know.
     """
 
@@ -182,6 +198,7 @@ class Tuning:
     ignored: str = ""
     counting: Mapping[str, str] = field(default_factory=dict)
     naming: str = ""
+    compilation: Compilation | None = None
     note: str = ""
 
     def find(self, collective: str) -> Control:

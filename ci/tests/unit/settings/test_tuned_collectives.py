@@ -58,6 +58,18 @@ def test_what_was_proven_is_set_with_how_much_it_brings(tmp_path: Path) -> None:
     assert "shown by timing" in said and "communicators of 4 ranks, 2 a node, on eth10g" in said
 
 
+def test_the_librarys_own_file_is_named_where_there_is_one(tmp_path: Path) -> None:
+    place, found = install(), recommended(tmp_path / "data")
+    assert "I_MPI_TUNING_BIN" not in "\n".join(documents.facts(found, found.rows[0]))
+    made, content = tuned_settings.read(place.folder), b"what Intel MPI wrote"
+    texts = {name: (place.folder / name).read_text() for name in (*made.files, *made.further)}
+    whole = replace(made, compiled={"tuned.dat": tuned_settings.checksum(content)})
+    settings.install(whole, texts, place.folder, (), {"tuned.dat": content})
+    found = recommended(tmp_path / "more")
+    said = "\n".join(documents.facts(found, found.rows[0]))
+    assert f"{place.folder}/tuned.dat is the same as one file, for I_MPI_TUNING_BIN in place of these variables" in said
+
+
 def test_no_algorithm_is_said_to_be_the_default() -> None:
     """Of all sizes together the record names none, where sizes have several."""
     place = install()

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mpibench.tune import settings
+from mpibench.tune import compiling, settings
+from mpibench.tune.compiling import Compiled
 from reframe_tests.harness.job import tuned_condition
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites import tuned_settings
@@ -22,6 +23,7 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.tuning.model import AlgorithmRule, Tuning
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from synthetic_conditions import resolved
+from synthetic_settings import INTEL
 from synthetic_stack import write_stack
 
 RULES = (AlgorithmRule("Allreduce", 8, 1023, "3"), AlgorithmRule("Alltoallv", 0, 0, "2"))
@@ -156,20 +158,43 @@ def test_settings_stay_where_there_is_no_room_for_new_ones(
 ) -> None:
     folder = install(stack, tuning, tmp_path / "tuned")
     before = tuned_settings.read(folder)
-    write = Path.write_text
+    write = Path.write_bytes
 
-    def until_full(path: Path, text: str) -> int:
+    def until_full(path: Path, content: bytes) -> int:
         if "tuned.json" in path.name:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(path, text)
+        return write(path, content)
 
     rules = (AlgorithmRule("Allreduce", 8, 1023, "4"),)
     made = settings.make(before.place, stack, tuning, rules)
-    monkeypatch.setattr(Path, "write_text", until_full)
+    monkeypatch.setattr(Path, "write_bytes", until_full)
     with pytest.raises(BadInput, match="No space left on device"):
         settings.install(*made, folder)
     monkeypatch.undo()
     assert tuned_settings.read(folder) == before
+
+
+def test_the_librarys_own_file_is_of_the_settings_it_lies_beside(tmp_path: Path) -> None:
+    """One that was cut short makes Intel MPI hang, and one of settings of before says what these do not."""
+    place, tuning = Place("generic", INTEL.name, "eth", 1, 4, "none"), registry.find("intelmpi").tuning
+    assert tuning is not None
+    made, texts = settings.make(place, INTEL, tuning, [AlgorithmRule("Allreduce", 8, 1023, "3")])
+    content = bytes(range(256)) * 8
+    compiling.install(made, texts, (), Compiled("tuned.dat", why="it was not done in time"))
+    assert not list(tmp_path.iterdir()), "without one the settings stay as they were installed"
+    whole = replace(made, compiled={"tuned.dat": tuned_settings.checksum(content)})
+    settings.install(whole, texts, tmp_path, (), {"tuned.dat": content})
+    assert tuned_settings.read(tmp_path) == whole and (tmp_path / "tuned.dat").read_bytes() == content
+    assert whole.id == made.id, "a test that loads the variables measures the same with it"
+    (tmp_path / "tuned.dat").write_bytes(content[:-1])
+    with pytest.raises(BadInput, match=r"tuned\.dat was changed after it was written: make it again with mpibench tune"):
+        tuned_settings.read(tmp_path)
+    (tmp_path / "tuned.dat").unlink()
+    with pytest.raises(BadInput, match=r"tuned\.dat is gone"):
+        tuned_settings.read(tmp_path)
+    settings.install(whole, texts, tmp_path, (), {"tuned.dat": content})
+    settings.install(made, texts, tmp_path)
+    assert tuned_settings.read(tmp_path) == made and not (tmp_path / "tuned.dat").exists()
 
 
 def test_a_path_with_spaces_reaches_library_and_module(stack: Stack, tuning: Tuning, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.suites.algorithms import COLLECTIVES, GROUP, QUANTITY, counts
 from reframe_tests.harness.suites.records import OutputError
-from reframe_tests.harness.sweep import variants
-from reframe_tests.harness.sweep.variants import Wish
+from reframe_tests.harness.sweep import outcomes, variants
+from reframe_tests.harness.sweep.variants import TUNED, Wish
 from reframe_tests.harness.tuning.model import DEFAULT, Tuning
 from reframe_tests.harness.vocabulary import BadInput, NotMeasured
 from synthetic_conditions import resolved
@@ -84,6 +84,37 @@ def test_an_algorithm_differs_from_the_job_in_its_variables_only() -> None:
     assert counted.once and "OMPI_MCA_pml=cm,monitoring" in counted.enter and "--count" in counted.program
     [default, _] = variants.make(own, launch(), tuning, Wish(DEFAULT), {}, seconds=0, show=True).commands(own, ["mpirun"], [])
     assert default.enter == ""
+
+
+def test_a_library_writes_its_own_file_with_the_variables_and_again_without_them() -> None:
+    """Beside the variables it was made of a file is not read; and what is not asked for is not started."""
+    own, tuning = resolved(), tuning_of("intelmpi")
+    env = tuning.force("Allreduce", "3")
+    made = variants.make(own, launch(), tuning, Wish(TUNED), env, seconds=0, show=False, compiles=True)
+    _, written, again, plain = made.commands(own, ["mpirun"], [])
+    assert all(one.once and "--call" in one.program for one in (written, again, plain))
+    assert written.enter == "env I_MPI_ADJUST_ALLREDUCE=3 I_MPI_TUNING_BIN_DUMP=./written_tuned.dat"
+    assert again.enter == "env I_MPI_TUNING_BIN_DUMP=./again_tuned.dat I_MPI_TUNING_BIN=./written_tuned.dat"
+    assert plain.enter == "env I_MPI_TUNING_BIN_DUMP=./plain_tuned.dat"
+    assert [one.result for one in (written, again, plain)] == ["written_tuned.dat", "again_tuned.dat", "plain_tuned.dat"]
+    assert len({one.name for one in made.commands(own, ["mpirun"], [])}) == 4
+    for other in ("mpich", "openmpi"):
+        assert not variants.make(
+            own, launch(), tuning_of(other), Wish(TUNED), {}, seconds=0, show=False, compiles=True
+        ).compiled
+
+
+@pytest.mark.parametrize(
+    ("again", "plain", "why"),
+    [
+        (b"tuned", b"default", ""),
+        (b"default", b"default", "does not take from the file all"),
+        (b"tuned", b"tuned", "the same file without settings"),
+    ],
+)
+def test_a_file_that_says_what_is_set_is_written_again_and_not_without(again: bytes, plain: bytes, why: str) -> None:
+    found = outcomes.judge_compiled(b"tuned", again, plain)
+    assert why in found and bool(found) is bool(why)
 
 
 def test_a_size_that_is_not_measured_is_said() -> None:
