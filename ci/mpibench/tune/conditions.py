@@ -1,0 +1,109 @@
+"""Tunes one condition, or those that the jobs of a system use most, within one budget; what is said, and the exit status."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.tuning.model import Tuning
+from reframe_tests.harness.vocabulary import BadInput
+
+from ..night import preconditions, supervision
+from ..plan.budget import Budget
+from . import answer, tuning, workload
+from .workload import UsedCondition, Workload
+
+#: Exit statuses: installed settings no longer hold; nothing is better than the library's own choice.
+LOST, NOTHING_BETTER = 1, 3
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is done with a condition.
+
+    :param check: installed settings are proven again; ``dry_run``: the first job scripts are written; else it is tuned.
+    """
+
+    stack: Stack
+    tuning: Tuning
+    check: bool = False
+    dry_run: bool = False
+
+
+def tune_one(request: tuning.TuneRequest, kind: Kind, say: Callable[[str], None]) -> int:
+    """Exit status of a condition.
+
+    :raises BadInput: nothing can be measured, or another one tunes the condition.
+    :raises supervision.Interrupted: by a signal; what was measured is kept.
+    """
+    place = request.place
+    one = preconditions.only_one(request.folder.parent, "mpibench tune", f".{place.name}.lock", f"on {place.text}")
+    with supervision.heeded(), one as lock:
+        request = replace(request, held=(lock,))
+        if kind.dry_run:
+            tuning.write_jobs(request, kind.stack, kind.tuning, say)
+            return 0
+        if kind.check:
+            checked = tuning.check(request, kind.stack, kind.tuning, say)
+            _say_all(say, answer.of_check(checked, place, kind.tuning))
+            return 0 if checked.renewed else LOST
+        result = tuning.tune(request, kind.stack, kind.tuning, say)
+    _say_all(say, answer.of_tuning(result, place, kind.tuning))
+    return 0 if result.rules else NOTHING_BETTER
+
+
+def seconds_of(bound: Budget, amount: float, nodes: int) -> float:
+    """Seconds of an amount of a budget on so many nodes."""
+    return 60 * amount if bound.unit == "min" else 3600 * amount / nodes
+
+
+def tune_most_used(
+    jobs: Workload,
+    bound: Budget,
+    ask: Callable[[UsedCondition, float], tuning.TuneRequest],
+    kind: Kind,
+    say: Callable[[str], None],
+) -> int:
+    """Tune one condition after the other, most used first, each with its part of what is left of the budget; exit status.
+
+    What one does not need, the others have. A condition that cannot be measured is named and costs nothing more.
+
+    :param ask: a condition and its seconds to what is asked for.
+    :raises BadInput: no condition was tuned.
+    :raises supervision.Interrupted: by a signal; what was measured is kept.
+    """
+    _say_all(say, answer.of_workload(jobs))
+    waiting, left, done, statuses = list(jobs.conditions), bound.amount, [], []
+    refused: list[str] = []
+    while waiting:
+        part = left * workload.part_of_first(waiting, [seconds_of(bound, left, each.nodes) for each in waiting])
+        if not part:
+            break
+        each, began = waiting.pop(0), time.monotonic()
+        say(
+            f"{each.nodes} x {each.ppn}, {100 * jobs.share([each]):.0f} % of the node-hours: {bound.format(part)} of the budget"
+        )
+        try:
+            statuses.append(tune_one(ask(each, seconds_of(bound, part, each.nodes)), kind, say))
+            done.append(each)
+        except BadInput as error:
+            refused.append(f"{each.nodes} x {each.ppn}: {error}")
+            say(f"not tuned: {error}")
+        spent = time.monotonic() - began
+        left -= part if kind.dry_run else bound.amount * spent / seconds_of(bound, bound.amount, each.nodes)
+    if not done:
+        first = refused[0] if refused else f"{bound.text} is too little for any condition: give a larger --budget."
+        raise BadInput(f"no condition was tuned: {first}")
+    what = "written" if kind.dry_run else "tuned"
+    say(f"{what}: {len(done)} of {len(jobs.conditions)} conditions, with {100 * jobs.share(done):.0f} % of the node-hours")
+    if waiting:
+        names = [f"{each.nodes} x {each.ppn}" for each in waiting[:8]] + ["..."] * (len(waiting) > 8)
+        say(f"no budget was left for {len(waiting)}, with {100 * jobs.share(waiting):.0f} %: {', '.join(names)}")
+    return 0 if 0 in statuses else NOTHING_BETTER
+
+
+def _say_all(say: Callable[[str], None], lines: Iterable[str]) -> None:
+    for line in lines:
+        say(line)
