@@ -3,6 +3,7 @@
 import reframe as rfm
 
 from reframe_tests.harness.cascade.pair_test import PairTest
+from reframe_tests.harness.cascade.wire_map_test import WireMapTest
 
 
 @rfm.simple_test
@@ -31,3 +32,17 @@ class TransportLibfabric(PairTest):
     """Latency of libfabric (fi_pingpong)."""
 
     group = "transport_libfabric"
+
+
+@rfm.simple_test
+class WireTcpMap(WireMapTest):
+    """Bandwidth of TCP between all pairs of a job's nodes (iperf3), in rounds of disjoint pairs."""
+
+    group = "wire_tcp"
+
+
+@rfm.simple_test
+class WireRdmaMap(WireMapTest):
+    """Bandwidth of RDMA writes between all pairs of a job's nodes (perftest), in rounds of disjoint pairs."""
+
+    group = "wire_rdma"

@@ -1,12 +1,13 @@
 """How often a tuning leaves out the best algorithm, what it costs against an exhaustive sweep, and how many choices hold.
 
-``PYTHONPATH=ci python -m studies.tuning_rates --draws 200 --algorithms 10 --spread 0.05``
+``PYTHONPATH=ci python -m studies.tuning_rates --draws 200 --algorithms 10 --spread 0.05 --sweep 2 --sweep 8``
 
 Drawn: true times of the algorithms relative to the library's own choice (log-normal, standard deviation ``--range``), whose
 order changes with the message size; repeats with log-normal noise of ``--spread``, one disturbance in common for each repeat,
 and one heavy-tailed value in twenty. The rounds are those of ``mpibench tune`` (:mod:`mpibench.tune.racing`), a launch takes
 its own seconds and ``OVERHEAD_S``. An exhaustive sweep has as many repeats of every algorithm at every size. The proof draws
-fresh repeats of default and tuned.
+fresh repeats of default and tuned. ``--sweep N`` is one session of N short repeats of every algorithm at every size, and takes
+the fastest: what a race is worth to someone who knows before how many repeats the noise needs.
 """
 
 from __future__ import annotations
@@ -50,14 +51,34 @@ def noise(rng: np.random.Generator, count: int, spread: float) -> Array:
     return np.asarray(rng.normal(0, 1, count) * scale)
 
 
-def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, spread: float) -> Drawn:
-    """One tuning of one collective."""
+def draw_truth(rng: np.random.Generator, algorithms: int, sizes: int, reach: float) -> dict[int, dict[str, float]]:
+    """Message size to algorithm to the logarithm of its time."""
     words = [DEFAULT, *(str(number) for number in range(1, algorithms + 1))]
-    listed = [1 << (3 + 2 * at) for at in range(sizes)]
     slope = rng.normal(0, reach / 2, len(words))
     level = rng.normal(0, reach, len(words))
     centre = np.linspace(-1, 1, sizes)
-    truth = {size: dict(zip(words, level + slope * centre[at], strict=True)) for at, size in enumerate(listed)}
+    return {1 << (3 + 2 * at): dict(zip(words, level + slope * centre[at], strict=True)) for at in range(sizes)}
+
+
+def repeat_all(
+    rng: np.random.Generator,
+    found: Times,
+    truth: dict[int, dict[str, float]],
+    asked: elimination.Survivors,
+    unit: tuple[str, int],
+    spread: float,
+) -> None:
+    """Add one repeat of some algorithms."""
+    for size, words in asked.items():
+        values = noise(rng, len(words), spread) + rng.normal(0, 2 * spread)
+        for word, value in zip(words, values, strict=True):
+            found.values.setdefault(size, {}).setdefault(word, {})[unit] = size * math.exp(truth[size][word] + value)
+
+
+def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, spread: float) -> Drawn:
+    """One tuning of one collective."""
+    truth = draw_truth(rng, algorithms, sizes, reach)
+    listed, words = list(truth), list(next(iter(truth.values())))
     found = Times("Allreduce")
     survivors: elimination.Survivors = {size: tuple(words) for size in listed}
     spent = whole = 0.0
@@ -70,12 +91,7 @@ def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, sp
         spent += racing.REPEATS * overhead
         whole += racing.REPEATS * len(words) * (racing.OVERHEAD_S + racing.LAUNCH_S[number])
         for repeat in range(racing.REPEATS):
-            for size in open_sizes:
-                common = rng.normal(0, 2 * spread)
-                values = noise(rng, len(survivors[size]), spread) + common
-                for word, value in zip(survivors[size], values, strict=True):
-                    kept = found.values.setdefault(size, {}).setdefault(word, {})
-                    kept[str(number), repeat] = size * math.exp(truth[size][word] + value)
+            repeat_all(rng, found, truth, {size: survivors[size] for size in open_sizes}, (str(number), repeat), spread)
         survivors = elimination.eliminate({"Allreduce": (found, survivors)})["Allreduce"]
     chosen = choosing.choose(choosing.compare({"Allreduce": found})).get("Allreduce", {})
     fresh = Times("Allreduce")
@@ -99,6 +115,19 @@ def draw(rng: np.random.Generator, algorithms: int, sizes: int, reach: float, sp
     )
 
 
+def sweep(rng: np.random.Generator, repeats: int, truth: dict[int, dict[str, float]], spread: float) -> tuple[int, int]:
+    """Choices of one sweep, and those within :data:`elimination.SLACK` of the best."""
+    found = Times("Allreduce")
+    for repeat in range(repeats):
+        repeat_all(rng, found, truth, {size: tuple(each) for size, each in truth.items()}, ("sweep", repeat), spread)
+    near = 0
+    for size, each in truth.items():
+        best = min(each, key=lambda word: each[word])
+        word = min(each, key=lambda word: found.location(size, word))
+        near += each[word] <= each[best] + math.log1p(elimination.SLACK)
+    return len(truth), near
+
+
 def main() -> None:
     """Draw and print."""
     parser = argparse.ArgumentParser(description="Error rates and cost of a tuning.")
@@ -108,6 +137,7 @@ def main() -> None:
     parser.add_argument("--range", type=float, default=0.4, help="standard deviation of the algorithms' log times")
     parser.add_argument("--spread", type=float, default=0.05, help="standard deviation of a repeat's log time")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sweep", type=int, action="append", default=[], metavar="N", help="repeats of a sweep; repeatable")
     asked = parser.parse_args()
     rng = np.random.default_rng(asked.seed)
     rows = [draw(rng, asked.algorithms, asked.sizes, asked.range, asked.spread) for _ in range(asked.draws)]
@@ -118,8 +148,17 @@ def main() -> None:
         f"best left out in {sum(row.lost > 0 for row in rows) / asked.draws:.1%} of them; "
         f"cost {total['spent_s'] / total['whole_s']:.1%} of an exhaustive sweep, {total['spent_s'] / total['sizes']:.1f} s a "
         f"decision; {chosen} choices, {total['near'] / chosen:.1%} within {elimination.SLACK:.0%} of the best, "
-        f"{total['held'] / chosen:.1%} hold in the proof, {total['wrong'] / chosen:.2%} not truly faster"
+        f"{total['held'] / chosen:.1%} hold in the proof, {total['wrong'] / chosen:.2%} not truly faster; "
+        f"{total['spent_s'] / asked.draws:.0f} s each"
     )
+    for repeats in asked.sweep:
+        counts = [
+            sweep(rng, repeats, draw_truth(rng, asked.algorithms, asked.sizes, asked.range), asked.spread)
+            for _ in range(asked.draws)
+        ]
+        near = sum(near for _, near in counts) / sum(count for count, _ in counts)
+        seconds = repeats * (asked.algorithms + 1) * (racing.OVERHEAD_S + racing.LAUNCH_S[0])
+        print(f"  a sweep of {repeats} repeats: {seconds:.0f} s each, {near:.1%} within {elimination.SLACK:.0%} of the best")
 
 
 if __name__ == "__main__":

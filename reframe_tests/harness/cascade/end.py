@@ -4,6 +4,8 @@ Runs under the node's own ``python3`` (3.6 or newer, no package), once as server
 ``end.py server|client NAME INTERFACE LIMIT_S WORD...``. The words are the program's, with ``VARIABLE=value`` in front of it for
 its environment; in them ``{address}`` and ``{port}`` stand for where the server listens, ``{own}`` for the end's own address.
 ``end.py task NAME INTERFACE LIMIT_S WORD... + WORD...`` is the server where Slurm's ``SLURM_PROCID`` is 0, else the client.
+``end.py pairs NAME INTERFACE LIMIT_S 0-3,2-1 WORD... + WORD...``: of several pairs at once, each the numbers of a server and a
+client, that which the task is part of, as ``NAME.0-3``; a task that is in none does nothing.
 ``INTERFACE`` is a network interface, or ``DEVICE/PORT@INTERFACE``: a port of an RDMA device, and where the two meet.
 
 The server's end looks for a port that nobody uses, starts its program, waits until that very process listens there, and only
@@ -287,12 +289,26 @@ def ask(name: "str", interface: "str", limit_s: "float", words: "list[str]") -> 
     return dict(process.as_dict(), meeting=met["meeting"], address=own, port=met["port"])
 
 
+def find_part(pairs: "str", task: "str") -> "tuple[str, bool] | None":
+    """The pair that a task is part of, and whether it is the server; ``None`` where there is none."""
+    for pair in pairs.split(","):
+        if task in pair.split("-"):
+            return pair, pair.split("-")[0] == task
+    return None
+
+
 def main(arguments: "list[str]") -> "int":
     """Run one end and leave its file; 0 unless it could not measure at all."""
     which, name, place, limit_s, *words = arguments
-    if which == "task":
+    if which in ("task", "pairs"):
+        task, serves = os.environ.get("SLURM_PROCID", ""), False
+        if which == "pairs":
+            part_of = find_part(words.pop(0), task)
+            if part_of is None:
+                return 0
+            name, serves = name + "." + part_of[0], part_of[1]
         at = words.index(BETWEEN)
-        which, words = ("server", words[:at]) if os.environ.get("SLURM_PROCID") == "0" else ("client", words[at + 1 :])
+        which, words = ("server", words[:at]) if serves or (which == "task" and task == "0") else ("client", words[at + 1 :])
     interface, _, meeting = place.partition("@")
     before = look_at(interface)
     try:

@@ -110,7 +110,7 @@ class PairTest(WithoutMpiTest):
         self.pinning = reference_keys.WITHOUT_MPI[self.group]["pinning"]
         limits = Limits(self._fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
         self._launches = tuple(
-            _launch(plan, self.group, self._fabric, size, self.level, limits)
+            make_launch(plan, self.group, self._fabric, size, self.level, limits)
             for plan in catalogue.PAIRS[self.group].plans
             for size in plan.sizes[self.level]
         )
@@ -125,12 +125,8 @@ class PairTest(WithoutMpiTest):
         scheduler = self.current_partition.scheduler.registered_name
         self.job.options += ending.submit_options(scheduler)
         self.time_limit = f"{self.repeats * len(self._launches) * USUAL_S + self.limit_s + 60}s"
-        # A step that failed must not keep the other end from leaving its record.
-        starter = [LAUNCHERS[scheduler], "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--mpi=none", "--kill-on-bad-exit=0"]
-        rail = self._fabric.rails[0]
-        place = rail.device
-        if not mpis.transport(self._fabric.transport).interfaces:
-            place = f"{rail.device}/{rail.port}@{self._fabric.tcp_interfaces[0]}"
+        starter = list_starter(scheduler, self.nodes)
+        place = place_of(self._fabric)
         ended = ["timeout", "-k", "10", str(self.limit_s + LEAVE_S)]
         steps = []
         for one in self._launches:
@@ -171,10 +167,8 @@ class PairTest(WithoutMpiTest):
             for one in self._launches:
                 if found := self._read(one, number, outcome):
                     read[one.name, number] = found
-        lacking = {host: program for ends in _recorded(Path(self.stagedir)) for host, program in ends.items() if program}
-        if lacking:
-            group, program = catalogue.PAIRS[self.group], next(iter(lacking.values()))
-            remedy = f"install Debian's {group.debian} or Spack's {group.spack}, or load its module (-S modules=...)"
+        if lacking := find_lacking(Path(self.stagedir)):
+            program, remedy = next(iter(lacking.values())), how_to_get(catalogue.PAIRS[self.group])
             if len(lacking) == self.nodes and not read:
                 self.skip_reason = f"no {program} on the PATH of the nodes: {remedy}"
                 self.skip(self.skip_reason)
@@ -268,18 +262,37 @@ class PairTest(WithoutMpiTest):
         return found
 
 
-def _recorded(directory: Path) -> list[dict[str, str]]:
-    """Of each end that left its record, its host, and the program that it lacks; none where it had it."""
-    found = []
+def list_starter(scheduler: str, nodes: int) -> list[str]:
+    """Launcher with one task on each node; a task that failed must not keep the others from leaving their records."""
+    count = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    return [LAUNCHERS[scheduler], *count, "--mpi=none", "--kill-on-bad-exit=0"]
+
+
+def place_of(fabric: Fabric) -> str:
+    """The interface or port that is measured, as an end is given it: that of the first rail."""
+    rail = fabric.rails[0]
+    if mpis.transport(fabric.transport).interfaces:
+        return rail.device
+    return f"{rail.device}/{rail.port}@{fabric.tcp_interfaces[0]}"
+
+
+def find_lacking(directory: Path) -> dict[str, str]:
+    """Host of each end that left its record and lacks its program, to that."""
+    found = {}
     for path in sorted(path for which in pair.ENDS for path in directory.glob(f"*.{which}")):
         text = path.read_text(errors="replace")
-        if host := _HOST.search(text):
-            absent = _ABSENT.search(text)
-            found.append({host[1]: absent[1] if absent else ""})
+        host, absent = _HOST.search(text), _ABSENT.search(text)
+        if host and absent:
+            found[host[1]] = absent[1]
     return found
 
 
-def _launch(plan: pair.PairPlan, group: str, fabric: Fabric, size: int, level: str, limits: Limits) -> PairLaunch:
+def how_to_get(group: pair.PairGroup) -> str:
+    """What to do where a group's program is not there."""
+    return f"install Debian's {group.debian} or Spack's {group.spack}, or load its module (-S modules=...)"
+
+
+def make_launch(plan: pair.PairPlan, group: str, fabric: Fabric, size: int, level: str, limits: Limits) -> PairLaunch:
     """A plan at one size on one fabric."""
     row = next(each for each in catalogue.rows(group) if each.name == plan.benchmark)
     rail, count = fabric.rails[0], plan.repetitions(size, catalogue.LEVELS[level], limits)
@@ -333,12 +346,12 @@ def _evidence(outcome: Outcome, read: Mapping[tuple[str, int], pair.Pair], launc
         ),
         transport=f"{program} ({settings})" if settings else program,
         seconds=tuple(ends.client.seconds for ends in read.values()),
-        links=tuple({"node": end.host, "link": end.interface, **_settings(end)} for end in both),
+        links=tuple({"node": end.host, "link": end.interface, **settings_of(end)} for end in both),
         environment=chosen,
     )
 
 
-def _settings(end: pair.End) -> dict[str, Any]:
+def settings_of(end: pair.End) -> dict[str, Any]:
     """A link's settings under the names that other evidence has for them (``link_state.SETTINGS``)."""
     link = end.before.link
     mtu = {"mtu_bytes": int(link["mtu"])} if link["mtu"].isdecimal() else {}

@@ -21,16 +21,15 @@ from ..pairs import output, schedule
 from ..pairs.pair_values import PairMap
 from ..results import job_files, measurement
 from ..samples import CONTRADICTED, MISSING
-from ..sites import site
 from ..suites import catalogue
-from ..switches import files, hostlist, slurm
+from ..switches import hostlist
 from ..switches.paths import name_of, rows_of
 from ..switches.tree import SwitchTree
 from ..vocabulary import BadInput
-from . import counted
+from . import counted, job_switches
 
-#: What Slurm says of its switches when the job starts; switches that a file describes, for the ranks.
-SLURM_FILE, PATHS_FILE = "switches-slurm.txt", "switches.txt"
+#: Switches that a file describes, for the ranks.
+PATHS_FILE = "switches.txt"
 #: What srun says of a node that Slurm has lost (seen with 22.05).
 _NODE_FAILURE = re.compile(r"srun: error: Node failure on (\S+)")
 #: Of a launch's limit: a map of slow links takes longer than one of good ones. Seconds of MPI's start and end.
@@ -100,11 +99,7 @@ class MapTest(MaintenanceTest):
         for name, least in (("rounds", 0), ("orders", 0), ("seed", 0), ("values", 1), ("patience_s", 1)):
             if getattr(self, name) < least:
                 raise BadInput(f"-S {name}={getattr(self, name)} is not possible; give {least} or more.")
-        named = self.switches or self.current_partition.extras.get("switches", "")
-        if not named:
-            return None
-        path = Path(named).expanduser()
-        return files.read(path if path.is_absolute() else [site.ROOT, *site.LOADED][-1] / path)
+        return job_switches.describe(self.switches, self.current_partition.extras)
 
     def _plan(self, limits: catalogue.Limits, where: Condition) -> tuple[catalogue.Launch, ...]:
         """One start: the instrument compares what it receives itself."""
@@ -157,7 +152,7 @@ class MapTest(MaintenanceTest):
             rows = rows_of({node: self._described.path(node) for node in self._described.leaf_of})
             lines += [f"cat >{PATHS_FILE} <<'END_OF_FILE'", *rows, "END_OF_FILE"]
         elif "slurm" in scheduler or scheduler == "squeue":
-            lines.append(f"scontrol show topology >{SLURM_FILE} 2>/dev/null || true")
+            lines.append(job_switches.ASK_SLURM)
         self.prerun_cmds = [*lines, *self.prerun_cmds]
         rounds = self._orders(self._nodes) * schedule.number_of_rounds(self._nodes, self.rounds)
         getlogger().info(f"{self.display_name}: {rounds} rounds on {self._nodes} nodes, about {self._cost_s:.0f} s")
@@ -210,14 +205,7 @@ class MapTest(MaintenanceTest):
 
     def _find_tree(self, found: output.MapOutput) -> tuple[SwitchTree | None, list[str]]:
         """The switches above the nodes: as a file, Slurm or the ranks themselves have them; and what is wrong with these."""
-        said: list[str] = []
-        text = job_files.beginning_of(Path(self.stagedir) / SLURM_FILE)
-        try:
-            tree = self._described or (slurm.read(text, "Slurm") if slurm.recognised(text) else None)
-        except BadInput as error:
-            said, tree = [str(error)], None
-        if tree and (wrong := files.contradiction(tree, found.nodes)):
-            said.append(wrong)
+        tree, said = job_switches.find(self._described, Path(self.stagedir), found.nodes)
         tree = tree or found.tree
         return (tree.only(found.nodes) if tree else None), said
 

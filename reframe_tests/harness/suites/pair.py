@@ -182,6 +182,7 @@ class PairGroup:
     :param debian: Debian's package that has its programs; ``spack``: Spack's.
     :param transports: transports of the fabrics that it can be measured on.
     :param exchanged: what the two of a launch exchanged.
+    :param mapped: benchmark, variant and size in bytes that a map of all pairs is measured with; ``None``: there is none.
     """
 
     name: str
@@ -192,6 +193,7 @@ class PairGroup:
     transports: tuple[str, ...]
     plans: tuple[PairPlan, ...]
     exchanged: Callable[[Pair], Exchanged]
+    mapped: tuple[str, str, int] | None = None
 
 
 #: The layers that such groups are of.

@@ -118,7 +118,11 @@ def answer_of(session: Session, case: Case, asked: Asked = USUAL, looked_at: Seq
     title = f"{case.stack} on {case.partition}, {case.fabric}"
     line_rate = _line_rate(case.condition)
     answer = replace(answer, notes=(*answer.notes, *_slow_alike(answer, line_rate)))
-    below = next((test for group, test in WIRES.items() if case.condition.get("transport") in PAIRS[group].transports), "")
+    transport = case.condition.get("transport")
+    # What was measured without MPI already need not be.
+    below = (
+        "" if case.group in WIRES else next((test for group, test in WIRES.items() if transport in PAIRS[group].transports), "")
+    )
     where = f"{case.system}:{case.partition}"
     return Located(title, answer, line_rate, tuple(records.wires(answer, below, str(case.fabric), where)))
 

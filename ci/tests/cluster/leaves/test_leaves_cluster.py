@@ -10,11 +10,14 @@ from threading import Thread
 
 import pytest
 
+import cluster_reframe
 import leaf_cluster
 import live_cluster
 from leaf_cluster import bandwidths
 from live_cluster import LiveCluster
+from mpibench.locate.answers import session_maps
 from mpibench.results import dataset
+from mpibench.results.sessions import read_session
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.switches.tree import SLURM
 
@@ -69,6 +72,20 @@ def test_one_slow_direction_is_one_row_of_the_map(leaves: LiveCluster, folder: P
     slow = {pair: value for pair, value in found.items() if pair[0] == "c5"}
     assert all(value <= 0.3 * PAYLOAD_LIMIT for value in slow.values()), slow
     assert min(value for pair, value in found.items() if pair not in slow) > max(slow.values())
+
+
+def test_the_wire_alone_shows_the_same_slow_direction(leaves: LiveCluster, folder: Path) -> None:
+    """Below MPI: iperf3 between all pairs, stored as a map like any other."""
+    leaves.good("fault", "slow-port", "c2", "eth100m", "--fraction", "0.25", "--direction", "send")
+    where = ("-n", "WireTcpMap%fabric=eth100m", "--system=minicluster:eth100m", "-S", "orders=1")
+    (case,) = cluster_reframe.run(leaves, folder, *where, files=["cascade.py"]).measured
+    assert case.evidence == "proven" and case.pair_map is not None and case.samples, case.reason
+    found = bandwidths(case)
+    assert set(found) == set(permutations(NODES, 2)) and {one.counted for one in case.pair_map.values} == {True}
+    assert all(value <= (0.3 if source == "c2" else 1.05) * PAYLOAD_LIMIT for (source, _), value in found.items())
+    assert case.pair_map.tree is not None and case.pair_map.tree.origin == SLURM
+    [located] = [session_maps.answer_of(read_session(folder / "results.db"), case)]
+    assert any(each.names == ("c2",) for each in located.answer.findings) and not located.wires
 
 
 def test_an_uplink_slows_what_crosses_it_and_nothing_else(leaves: LiveCluster, folder: Path) -> None:

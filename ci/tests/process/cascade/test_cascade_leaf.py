@@ -20,7 +20,9 @@ def test_fabrics_that_a_program_does_not_know_are_left_out_and_say_why(run_here:
     why = "eth1g is of transport tcp, without an RDMA adapter; it is measured on verbs, ucx"
     assert f"left out: WireRdma %fabric=eth1g @minicluster:eth1g: {why}" in said
     assert "left out: WireTcp %fabric=shm @minicluster:shm: shm is inside a node, and server and client run on two" in said
-    only = run_here("-l", "-n", "WireRdma", "--system=minicluster", only="cascade.py").stdout
+    two = "one pair of nodes has nothing to be held against: node_counts of the partition has no more than 2"
+    assert f"left out: WireTcpMap %fabric=eth1g @minicluster:eth1g: {two}" in said
+    only = run_here("-l", "-n", "WireRdma%", "--system=minicluster", only="cascade.py").stdout
     assert "no case of WireRdma can be measured here" in only and "without an RDMA adapter" in only
 
 
@@ -65,3 +67,26 @@ def test_rdma_programs_take_the_port_and_meet_over_ip(run_here: Run, sandbox: Pa
     assert all(
         any(f" task {name}_8.$repeat mlx5_0/1@ib0 120 {name} -d mlx5_0 -i 1 " in line for line in steps) for name in programs
     )
+
+
+def test_a_map_of_the_wire_is_a_step_for_each_direction_of_a_round(run_here: Run, sandbox: Path) -> None:
+    described = sandbox / "site_configs" / "openhpc-mini" / "system.py"
+    described.write_text(described.read_text().replace('"node_counts": [2]', '"node_counts": [2, 4]'))
+    words = ("--dry-run", "--system=openhpc-mini", "-n", "WireRdmaMap")
+    result = run_here(*words, "-S", "orders=1", only="cascade.py")
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert "3 rounds on 4 nodes, about " in result.stdout
+    [script] = sandbox.rglob("rfm_job.sh")
+    text = script.read_text()
+    assert "--exclusive" in text and "--ntasks=4" in text and "scontrol show topology" in text
+    steps = [line.partition("step ")[2].split() for line in text.splitlines() if line.startswith("[ $failed")]
+    assert [name for name, _ in steps] == [f"map.{number}.{phase}" for number in (1, 2, 3) for phase in (1, 2)]
+    met = [tuple(map(int, pair.split("-"))) for _, pairs in steps for pair in pairs.split(",")]
+    assert sorted(met) == [(one, other) for one in range(4) for other in range(4) if one != other]
+    for options, sentence in (
+        (("nodes=2",), "-S nodes=2 is not possible; give 3 or more"),
+        (("repeats=2",), "give -S orders="),
+        (("switches=/nonesuch",), "/nonesuch"),
+    ):
+        refused = run_here(*words, *(word for one in options for word in ("-S", one)), only="cascade.py")
+        assert refused.returncode == 1 and sentence in refused.stdout, refused.stdout[-2000:]

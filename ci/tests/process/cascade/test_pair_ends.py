@@ -44,6 +44,22 @@ def content(folder: Path, name: str, which: str) -> dict[str, object]:
     return dict(json.loads((folder / f"{name}.{which}").read_text().splitlines()[1]))
 
 
+def test_of_several_pairs_each_task_takes_its_own_part(tmp_path: Path) -> None:
+    """Three of five tasks' numbers are those of two pairs; the fifth has a round off."""
+    words = ("pairs", "round", "lo", "60", "3-0,1-2", sys.executable, "-c", SERVER, *PLACES, "+")
+    words = (*words, sys.executable, "-c", CLIENT, *PLACES, "hello")
+    running = [
+        subprocess.Popen(
+            [sys.executable, str(end.PROGRAM), *words], cwd=tmp_path, env={**os.environ, "SLURM_PROCID": str(number)}
+        )
+        for number in range(5)
+    ]
+    assert [each.wait(120) for each in running] == [0] * 5
+    assert sorted(path.name for path in tmp_path.glob("*.server")) == ["round.1-2.server", "round.3-0.server"]
+    for name in ("round.1-2", "round.3-0"):
+        assert pair.read(left(tmp_path, name), PROGRAM, name).server.output.strip() == "hello"
+
+
 def test_launches_at_the_same_time_do_not_meet_each_other(tmp_path: Path) -> None:
     names = [f"launch{number}" for number in range(3)]
     running = [start(tmp_path, name, "server", sys.executable, "-c", SERVER, *PLACES) for name in names]

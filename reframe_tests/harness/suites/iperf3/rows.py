@@ -65,5 +65,6 @@ PAIRS = (
         ("tcp",),
         tuple(_plan(streams) for streams in STREAMS),
         _exchanged,
+        ("TCP", "streams=1", WRITE_BYTES),
     ),
 )

@@ -81,5 +81,6 @@ PAIRS = (
         ("verbs", "ucx"),
         tuple(_plan(row.name) for row in ROWS),
         exchanged,
+        ("ib_write_bw", "", 1 << 20),
     ),
 )
