@@ -4,8 +4,8 @@
 
 Drawn: true times of the algorithms relative to the library's own choice (log-normal, standard deviation ``--range``), whose
 order changes with the message size; repeats with log-normal noise of ``--spread``, one disturbance in common for each repeat,
-and one heavy-tailed value in twenty. The rounds are those of ``mpibench tune`` (:mod:`mpibench.tune.racing`), a launch takes
-its own seconds and ``OVERHEAD_S``. An exhaustive sweep has as many repeats of every algorithm at every size. The proof draws
+and one heavy-tailed value in twenty. The rounds are those of ``mpibench tune`` (:mod:`mpibench.tune.race`), a launch takes its
+own seconds and ``OVERHEAD_S``. An exhaustive sweep has as many repeats of every algorithm at every size. The proof draws
 fresh repeats of default and tuned. ``--sweep N`` is one session of N short repeats of every algorithm at every size, and takes
 the fastest: what a race is worth to someone who knows before how many repeats the noise needs.
 """
@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpibench.statistics.two_sides import Array
-from mpibench.tune import choosing, elimination, proof, racing
-from mpibench.tune.times import Times
+from mpibench.tune import proof
+from mpibench.tune.race import choosing, elimination, racing
+from mpibench.tune.race.times import Times
 from reframe_tests.harness.tuning.model import DEFAULT
 
 #: Share of values that are drawn with this many times the spread.

@@ -59,7 +59,8 @@ def tune(
     from mpibench.night import supervision
     from mpibench.plan.budget import Budget
     from mpibench.profiles import record, registry
-    from mpibench.tune import charts, conditions, times, tuning, workload
+    from mpibench.tune import charts, conditions, tuning, workload
+    from mpibench.tune.race import times
     from mpibench.tune.tuning import TuneRequest
     from reframe_tests.harness.sites.tuned_settings import Place
 

@@ -24,7 +24,7 @@ _NOT_RUN = "nothing measures it"
 
 
 def tests_by_group(folders: Sequence[Path]) -> dict[str, str]:
-    """Groups that test classes name, to the class; the files are not run, and one that is no Python names none.
+    """Groups that test classes name, to the first such class; the files are not run, and one that is no Python names none.
 
     :param folders: where test files lie; one that is not there has none.
     """
@@ -35,7 +35,7 @@ def tests_by_group(folders: Sequence[Path]) -> dict[str, str]:
         except (SyntaxError, ValueError):
             continue
         for node in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
-            named.update(dict.fromkeys(_groups_of(node), node.name))
+            named = {**dict.fromkeys(_groups_of(node), node.name), **named}
     return named
 
 

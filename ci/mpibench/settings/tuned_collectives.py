@@ -21,7 +21,7 @@ from ..results.quantity_text import size_text
 
 #: Folder beside the modulefiles that the library's files are copied to.
 FOLDER = "tuning"
-#: As a proof's rows have it (:data:`mpibench.tune.choosing.BETTER`), and the size that stands for all.
+#: As a proof's rows have it (:data:`mpibench.tune.race.choosing.BETTER`), and the size that stands for all.
 _BETTER, _ALL_SIZES = "better", 0
 
 

@@ -8,11 +8,11 @@ from reframe_tests.harness.sites.tuned_settings import Place, TunedSettings
 from reframe_tests.harness.tuning.model import DEFAULT, NOT_PROVEN, Tuning
 
 from ..results.quantity_text import size_text
-from . import racing
-from .choosing import BETTER, WORSE, Compared
 from .compiling import Compiled
 from .proof import Proof, recommended
-from .times import ALL_SIZES
+from .race import racing
+from .race.choosing import BETTER, WORSE, Compared
+from .race.times import ALL_SIZES
 from .tuning import Checked, Tuned
 from .workload import Workload
 

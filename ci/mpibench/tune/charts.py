@@ -21,10 +21,10 @@ from ..pages.palette import PALETTE
 from ..results.quantity_text import size_text
 from ..results.sessions import read_report
 from . import measuring
-from .choosing import BETTER
-from .elimination import SLACK
-from .state import TuneState, read
-from .times import ALL_SIZES, Times
+from .race.choosing import BETTER
+from .race.elimination import SLACK
+from .race.state import TuneState, read
+from .race.times import ALL_SIZES, Times
 from .tuning import RESULTS
 
 #: Sizes of the Kiviat charts in bytes, as in the Cambridge paper.

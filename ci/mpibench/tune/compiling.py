@@ -13,7 +13,7 @@ from reframe_tests.harness.vocabulary import BadInput
 
 from ..night import supervision
 from . import measuring, proof, settings
-from .choosing import Compared
+from .race.choosing import Compared
 
 #: Seconds that it may take at least, whatever is left of a budget: a start of the library and two more, and a session.
 LEAST_S = 120.0

@@ -12,9 +12,10 @@ from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROV
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..night import supervision
-from . import measuring, racing
-from .choosing import BETTER, INCONCLUSIVE, Compared, compare
-from .times import ALL_SIZES, Times
+from . import measuring
+from .race import racing
+from .race.choosing import BETTER, INCONCLUSIVE, Compared, compare
+from .race.times import ALL_SIZES, Times
 
 #: Repeats of both, and seconds that a launch times its calls for at most, and at least.
 REPEATS, LAUNCH_S, LEAST_LAUNCH_S = 8, 2.0, 0.3

@@ -17,8 +17,8 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.tuning import model
 from reframe_tests.harness.tuning.model import FOLDER, AlgorithmRule, Tuning, Wanted
 
-from .choosing import Compared
 from .proof import Proof
+from .race.choosing import Compared
 
 MODULEFILE, ENVIRONMENT, TABLE = "modulefile.lua", "environment.bash", "before_after.csv"
 

@@ -15,12 +15,13 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule, Tuning
 from reframe_tests.harness.vocabulary import PINNING_POLICIES, ROOT, BadInput, NotMeasured
 
-from . import asked, compiling, measuring, proof, racing, settings
-from .choosing import BETTER, Compared, choose, compare, keep_proven, ranges
+from . import asked, compiling, measuring, proof, settings
 from .compiling import Compiled
 from .proof import Proof
-from .state import TuneState, read
-from .times import ALL_SIZES, Usage
+from .race import racing
+from .race.choosing import BETTER, Compared, choose, compare, keep_proven, ranges
+from .race.state import TuneState, read
+from .race.times import ALL_SIZES, Usage
 
 RESULTS = ROOT / "results" / "tuning"
 #: Share of the budget that is kept for the proof.

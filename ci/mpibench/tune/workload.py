@@ -37,7 +37,7 @@ class Workload:
 
     :param conditions: most node-hours first.
     :param node_hours: of all steps of more than one rank; ``uneven``: of those with other numbers on each node.
-    :param assumed: of those whose daemons tell no number of ranks, which are taken to be one on each core.
+    :param assumed: of those whose daemons have no number of ranks, which are taken to be one on each core.
     """
 
     source: str
@@ -75,15 +75,15 @@ def read(path: Path) -> Workload:
         job, _, step = row["JobID"].partition(".")
         if not step or step in ("batch", "extern", "interactive"):
             continue
-        told = jobs.get(job) if row["JobName"] in DAEMONS else row
-        if told is None:
+        allocated = jobs.get(job) if row["JobName"] in DAEMONS else row
+        if allocated is None:
             raise BadInput(f"{path}: step {row['JobID']} has no line of its job {job}: write it with '{COMMAND}', without -s.")
-        nodes = _number(told, "NNodes", path)
-        ranks = _number(told, "AllocCPUS" if told is not row else "NTasks", path)
+        nodes = _number(allocated, "NNodes", path)
+        ranks = _number(allocated, "AllocCPUS" if allocated is not row else "NTasks", path)
         hours = nodes * _number(row, "ElapsedRaw", path) / 3600
         if ranks < 2 or not nodes:
             continue
-        assumed += hours if told is not row else 0.0
+        assumed += hours if allocated is not row else 0.0
         if ranks % nodes:
             uneven += hours
         else:

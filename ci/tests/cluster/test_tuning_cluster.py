@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
+import documentation
 from fault_box import end_of
 from live_cluster import LiveCluster
 from mpibench.results import sessions
-from mpibench.tune import conditions, settings
-from mpibench.tune.choosing import BETTER, Compared
+from mpibench.tune import conditions, settings, workload
 from mpibench.tune.proof import Proof
+from mpibench.tune.race.choosing import BETTER, Compared
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites.tuned_settings import Place
@@ -85,6 +86,28 @@ def test_from_tuning_to_proof(
     assert all(row["outcome"] == "measured" for row in labels.values())
     kept = json.loads((home / "tuned.json").read_text())["proof"]
     assert (kept["session"] == "proposed") is (status != 0), "the record is renewed where its choices hold, and only there"
+
+
+def test_what_slurm_accounts_for_is_what_is_tuned(
+    cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
+) -> None:
+    """The documented line on the head, after a step of two ranks on two nodes, one of one rank and a script without a step."""
+    require_stack("mpich-wheels")
+    command = re.search(r"^    (sacct .*) >sacct\.txt$", documentation.page("how-to/tune"), re.M)
+    assert command and command[1] == workload.COMMAND
+    for words in (("srun", "-N2", "-n2", "sleep", "2"), ("srun", "-n1", "true"), ("sbatch", "--wait", "--wrap=sleep 1")):
+        status, said = on_head(cluster, "sh", "-c", 'cd "$0" && exec "$@"', str(visible), *words)
+        assert status == 0, said
+    path = visible / "sacct.txt"
+    status, said = on_head(cluster, "sh", "-c", f'{command[1]} >"$0"', str(path))
+    assert status == 0, said
+    found = workload.read(path)
+    assert any((one.nodes, one.ppn) == (2, 1) and one.node_hours > 0 for one in found.conditions), path.read_text()
+    project = TuningProject(visible / "project")
+    words = ("--fabric", "eth1g", "--pinning", "none", "--collective", "Bcast=nb", "--sacct", str(path), "--budget", "8h")
+    status, said = on_head(cluster, *project.words("tune", "minicluster:eth1g", "--stack", "mpich-wheels", *words, "--dry-run"))
+    assert status == 0 and re.search(r"^2 x 1, [0-9]+ % of the node-hours: ", said, re.M), said
+    assert re.search(r"^job: .*rfm_job\.sh$", said, re.M) and " conditions, with " in said.splitlines()[-1], said
 
 
 def test_open_mpi_names_its_algorithms_of_two_levels_and_leaves_the_others_to_coll_tuned(

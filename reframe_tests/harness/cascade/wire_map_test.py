@@ -22,9 +22,9 @@ from reframe.core.logging import getlogger
 
 from ..job import ending, parameters
 from ..job.without_mpi import ENVIRONMENT, Places, Value, WithoutMpiTest
-from ..pair_map import job_switches
 from ..pairs import schedule
 from ..pairs.pair_values import BANDWIDTH, PairMap, PairValue
+from ..results import job_switches
 from ..results.measurement import Outcome
 from ..samples import CONTRADICTED, MISSING, DeviceTraffic, Evidence, Sample
 from ..session import provenance
@@ -46,7 +46,7 @@ MOST_FAILED = 3
 
 
 @dataclass(frozen=True)
-class Step:
+class MapStep:
     """All pairs of a round in one direction.
 
     :param pairs: numbers of the receiving node, which is the server, and of the sending one.
@@ -163,7 +163,7 @@ class WireMapTest(WithoutMpiTest):
         ]
         self._rounds = len(ordered)
         self._steps = tuple(
-            Step(order, number, phase, tuple((other, one) if phase == 1 else (one, other) for one, other in pairs))
+            MapStep(order, number, phase, tuple((other, one) if phase == 1 else (one, other) for one, other in pairs))
             for number, (order, pairs) in enumerate(ordered, 1)
             for phase in (1, 2)
         )
@@ -242,7 +242,7 @@ class WireMapTest(WithoutMpiTest):
             raise SanityError("; ".join(sentence.rstrip(".") for sentence in sentences))
         return True
 
-    def _read_pair(self, step: Step, ends: tuple[int, int], outcome: Outcome) -> tuple[pair.Pair, float | None, bool] | None:
+    def _read_pair(self, step: MapStep, ends: tuple[int, int], outcome: Outcome) -> tuple[pair.Pair, float | None, bool] | None:
         """Both ends of a pair, what it reached, and whether the fabric carried it; ``None`` where they left nothing whole."""
         name = f"{step.name}.{ends[0]}-{ends[1]}"
         files = [Path(self.stagedir) / f"{name}.{which}" for which in pair.ENDS]
@@ -281,7 +281,7 @@ class WireMapTest(WithoutMpiTest):
         return tuple(name if names.count(name) == 1 else f"{name} ({at})" for at, name in enumerate(names)), strange
 
     def _value(
-        self, step: Step, ends: tuple[int, int], found: tuple[pair.Pair, float | None, bool] | None, hosts: tuple[str, ...]
+        self, step: MapStep, ends: tuple[int, int], found: tuple[pair.Pair, float | None, bool] | None, hosts: tuple[str, ...]
     ) -> PairValue:
         server, client = (hosts[number] for number in ends)
         value, counted = (found[1], found[2]) if found else (None, None)

@@ -19,14 +19,14 @@ from ..job.condition import Condition
 from ..job.idle_nodes import node_count
 from ..pairs import output, schedule
 from ..pairs.pair_values import PairMap
-from ..results import job_files, measurement
+from ..results import job_files, job_switches, measurement
 from ..samples import CONTRADICTED, MISSING
 from ..suites import catalogue
 from ..switches import hostlist
 from ..switches.paths import name_of, rows_of
 from ..switches.tree import SwitchTree
 from ..vocabulary import BadInput
-from . import counted, job_switches
+from . import counted
 
 #: Switches that a file describes, for the ranks.
 PATHS_FILE = "switches.txt"

@@ -224,6 +224,7 @@ def test_a_leaf_knows_the_base_class_and_nobody_knows_a_leaf() -> None:
         ("reframe_tests.harness.memory.memory_test", "MemoryTest"),
         ("reframe_tests.harness.sharing.sharing_test", "SharingTest"),
         ("reframe_tests.harness.cascade.pair_test", "PairTest"),
+        ("reframe_tests.harness.cascade.wire_map_test", "WireMapTest"),
         ("reframe_tests.harness.sweep.sweep_test", "AlgorithmTest"),
         ("reframe_tests.harness.pair_map.map_test", "MapTest"),
         ("reframe_tests.harness.pair_map.map_test", "TurnTest"),

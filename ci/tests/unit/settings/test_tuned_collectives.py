@@ -11,8 +11,8 @@ from mpibench import cli
 from mpibench.settings import documents, tuned_collectives
 from mpibench.settings.recommendation import Recommended, recommend
 from mpibench.tune import settings
-from mpibench.tune.choosing import Compared
 from mpibench.tune.proof import Proof
+from mpibench.tune.race.choosing import Compared
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites import site, tuned_settings
 from reframe_tests.harness.sites.tuned_settings import Place

@@ -11,7 +11,7 @@ import pytest
 from mpibench import cli
 from mpibench.tune import charts, tuning
 from mpibench.tune.charts import SweetSpot, TunedStack
-from mpibench.tune.times import Times
+from mpibench.tune.race.times import Times
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.tuning.model import DEFAULT

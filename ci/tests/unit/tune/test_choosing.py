@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mpibench.profiles.record import Calls, Profile
-from mpibench.tune import choosing, elimination, racing, times
-from mpibench.tune.state import TuneState
-from mpibench.tune.times import ALL_SIZES, Times, Usage
+from mpibench.tune.race import choosing, elimination, racing, times
+from mpibench.tune.race.state import TuneState
+from mpibench.tune.race.times import ALL_SIZES, Times, Usage
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.tuning.model import DEFAULT, AlgorithmRule

@@ -10,8 +10,8 @@ import pytest
 from mpibench.night import supervision
 from mpibench.results.sessions import Session
 from mpibench.tune import answer, measuring, proof, tuning
-from mpibench.tune.choosing import BETTER, INCONCLUSIVE, WORSE, Compared
-from mpibench.tune.times import ALL_SIZES
+from mpibench.tune.race.choosing import BETTER, INCONCLUSIVE, WORSE, Compared
+from mpibench.tune.race.times import ALL_SIZES
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.tuning.model import COUNTED, DEFAULT, NAMED, NOT_PROVEN, STRICT, TIMED, Tuning

@@ -15,8 +15,9 @@ from mpibench import cli
 from mpibench.commands import tune as command
 from mpibench.night import preconditions, supervision
 from mpibench.results.sessions import Session
-from mpibench.tune import conditions, measuring, racing, state, tuning
-from mpibench.tune.state import Round, TuneState
+from mpibench.tune import conditions, measuring, tuning
+from mpibench.tune.race import racing, state
+from mpibench.tune.race.state import Round, TuneState
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.tuning.model import DEFAULT

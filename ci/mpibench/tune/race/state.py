@@ -12,7 +12,7 @@ from reframe_tests.harness.field_types import find_fault
 from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.vocabulary import BadInput
 
-from .. import whole_file
+from ... import whole_file
 
 NAME = "state.json"
 LAYOUT = 2

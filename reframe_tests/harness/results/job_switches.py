@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..results import job_files
 from ..sites import site
 from ..switches import files, slurm
 from ..switches.tree import SwitchTree
 from ..vocabulary import BadInput
+from . import job_files
 
 #: What Slurm says of its switches when the job starts.
 SLURM_FILE = "switches-slurm.txt"

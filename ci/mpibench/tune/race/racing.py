@@ -11,9 +11,9 @@ from reframe_tests.harness.sweep.variants import Wish
 from reframe_tests.harness.tuning.model import DEFAULT, Tuning
 from reframe_tests.harness.vocabulary import BadInput
 
-from ..night import supervision
-from ..results.sessions import Case, read_report
-from . import measuring
+from ...night import supervision
+from ...results.sessions import Case, read_report
+from .. import measuring
 from .elimination import MOST_ROUNDS, Survivors, eliminate, is_decided
 from .state import Round, TuneState
 from .times import ALL_SIZES, Times, Usage
