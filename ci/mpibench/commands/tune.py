@@ -21,7 +21,7 @@ def tune(
     stack: Annotated[str, typer.Option(help="Stack whose MPI is tuned.")],
     fabric: Annotated[str, typer.Option(help="Fabric as the system names it.")],
     ppn: Annotated[int | None, typer.Option(min=1, help="Processes per node.")] = None,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Nodes; default: 1.")] = None,
     sacct: Annotated[
         Path | None,
         typer.Option(
@@ -53,8 +53,8 @@ def tune(
     more than noise is proven in fresh jobs, default against tuned; only what is better there is written to
     site_configs/SYSTEM/tuning, with a modulefile, and `reframe -S tuned=yes` measures with it. An interrupted tuning goes on
     where it was. Options for ReFrame may follow after `--`.
-    Exit status: 0 better settings are installed, or hold; 1 --check: they no longer hold; 2 bad input; 3 nothing is better than
-    the library's own choice.
+    Exit status: 0 better settings are installed, or hold; 1 --check: they no longer hold, --sacct: a condition could not be
+    measured; 2 bad input; 3 nothing is better than the library's own choice.
     """
     from mpibench.night import supervision
     from mpibench.plan.budget import Budget
@@ -66,8 +66,9 @@ def tune(
 
     name, _, partition = system.partition(":")
     found_stack, controls = tuning.find_stack(stack)
-    if (ppn is None) is (sacct is None):
+    if (ppn is None) is (sacct is None) or (sacct and nodes):
         raise BadInput("tune: give --ppn and --nodes, or --sacct with what the jobs of the system used: one of both.")
+    nodes = nodes or 1
     wanted = _parse(collective or [], [control.collective for control in controls.controls])
     bound = Budget.parse(budget)
     kind = conditions.Kind(found_stack, controls, check=check, dry_run=dry_run)
@@ -110,7 +111,8 @@ def tune(
     try:
         status = tune_all()
     except supervision.Interrupted as signal:
-        _say(f"interrupted by {signal.name}; the same command goes on after the last whole round")
+        again = f"the same command {'without --restart ' * restart}goes on after the last whole round"
+        _say(f"interrupted by {signal.name}; {again}")
         status = signal.status
     raise typer.Exit(status)
 

@@ -13,7 +13,7 @@ from .proof import Proof, recommended
 from .race import racing
 from .race.choosing import BETTER, WORSE, Compared
 from .race.times import ALL_SIZES
-from .tuning import Checked, Tuned
+from .tuning import Checked, Tuned, find_harmed
 from .workload import Workload
 
 
@@ -85,7 +85,9 @@ def of_tuning(result: Tuned, place: Place, tuning: Tuning) -> Iterator[str]:
         yield f"{sum(each in better for each in choices)} of {len(choices)} choices held in the proof"
         for name in result.chosen:
             if name not in result.kept and any(each == name for each, size in better if size != ALL_SIZES):
-                yield f"  not used: {name}, whose settings change every size, and are not better for all of them together"
+                worse = [size_of(row) for row in find_harmed(tuning, result.found.rows) if row.collective == name]
+                where = ", ".join(worse) if tuning.find(name).spills else "all of them together, where they are not better"
+                yield f"  not used: {name}, whose settings change sizes that they do not name: {where}"
     if result.rules:
         for rule in result.rules:
             sizes = f"{rule.first} to {rule.last} bytes" if rule.last else "all sizes"
@@ -110,11 +112,15 @@ def of_workload(jobs: Workload) -> Iterator[str]:
     """What the jobs of a system use."""
     count = len(jobs.conditions)
     yield f"{jobs.source}: {jobs.node_hours:.4g} node-hours of {count} conditions of nodes and processes per node"
-    if jobs.assumed:
-        share = 100 * jobs.assumed / jobs.node_hours
-        yield f"  {share:.0f} % were started by an MPI's own daemons, and are taken to have a rank on each core allocated"
-    if jobs.uneven:
-        yield f"  {100 * jobs.uneven / jobs.node_hours:.0f} % have other numbers of ranks on each node, and are not tuned"
+    for part, what in (
+        (jobs.assumed, "were started by an MPI's own daemons, and are taken to have a rank on each CPU allocated"),
+        (jobs.uneven, "have different numbers of ranks on their nodes, or are of heterogeneous jobs, and are not tuned"),
+    ):
+        if part:
+            yield f"  {100 * part / jobs.node_hours:.0f} % {what}"
+    if jobs.without:
+        hours = f"{jobs.without:.4g} node-hours of jobs without such a step"
+        yield f"  beside them {hours}, of which nothing says that they use MPI"
 
 
 def of_compiled(compiled: Compiled | None, tuning: Tuning) -> Iterator[str]:
@@ -125,8 +131,8 @@ def of_compiled(compiled: Compiled | None, tuning: Tuning) -> Iterator[str]:
         yield f"no {compiled.name} for {tuning.compilation.read}: {compiled.why}"
         return
     yield (
-        f"{compiled.name}: {len(compiled.content)} bytes, all of this for {tuning.compilation.read} in place of the variables; "
-        "given it alone, the library writes the same bytes again"
+        f"{compiled.name}: {len(compiled.content)} bytes, the same settings in one file, for {tuning.compilation.read} in "
+        "place of the variables; given it alone, the library writes the same bytes again"
     )
 
 
@@ -134,7 +140,7 @@ def of_check(checked: Checked, place: Place, tuning: Tuning) -> Iterable[str]:
     """Lines on settings that were proven again."""
     yield f"{place.text}: {len(checked.held)} of {len(checked.held) + len(checked.lost)} choices hold"
     yield from (f"  no longer: {of_row(row)}" for row in checked.lost)
-    yield from (f"  not better in all: {of_row(row)}" for row in checked.harmed)
+    yield from (f"  changed as well: {of_row(row)}" for row in checked.harmed)
     yield from of_proof(checked.found)
     yield f"renewed: {place.folder}" if checked.renewed else "the settings are left as they were: tune again"
     yield from of_compiled(checked.compiled, tuning)

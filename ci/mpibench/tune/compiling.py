@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +12,7 @@ from reframe_tests.harness.tuning.model import DEFAULT, Compilation
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..night import supervision
-from . import measuring, proof, settings
-from .race.choosing import Compared
+from . import measuring, proof
 
 #: Seconds that it may take at least, whatever is left of a budget: a start of the library and two more, and a session.
 LEAST_S = 120.0
@@ -21,7 +20,7 @@ LEAST_S = 120.0
 
 @dataclass(frozen=True)
 class Compiled:
-    """What became of it.
+    """What became of a tuning file.
 
     :param name: of the file; ``content``: empty where there is none.
     :param why: there is none.
@@ -37,13 +36,15 @@ class Compiled:
         return {self.name: self.content} if self.content else {}
 
 
-def compile_settings(how: Compilation, base: measuring.Order, found: TunedSettings, folder: Path, limit_s: float) -> Compiled:
-    """Have the library make its file of settings that are installed, in a job under their condition.
+def compile_settings(
+    how: Compilation, base: measuring.Order, found: TunedSettings, candidate: Path, folder: Path, limit_s: float
+) -> Compiled:
+    """Have the library make its file of settings that were written to a folder, in a job under their condition.
 
     The library starts three times: with the variables it writes the file; with the file alone, which it must say that it has
     read, it must write the same bytes again; and without either, others (``sweep.outcomes``).
 
-    :param folder: for report and log.
+    :param candidate: the settings' folder; ``folder``: for report and log.
     """
     collective = next(rule.collective for rule in found.rules)
     order = replace(
@@ -51,7 +52,7 @@ def compile_settings(how: Compilation, base: measuring.Order, found: TunedSettin
         algorithms={collective: f"{DEFAULT}+{TUNED}"},
         repeats=1,
         seconds=proof.LEAST_LAUNCH_S,
-        tuned_files=str(found.place.folder),
+        tuned_files=str(candidate),
         show=False,
         compiles=True,
     )
@@ -76,13 +77,3 @@ def compile_settings(how: Compilation, base: measuring.Order, found: TunedSettin
     if checksum(content) != made["sha256"]:
         return Compiled(how.name, why=f"{path} is no longer what the job wrote")
     return Compiled(how.name, content)
-
-
-def install(found: TunedSettings, texts: Mapping[str, str], rows: Sequence[Compared], compiled: Compiled) -> None:
-    """Add the file to settings that are installed.
-
-    :raises BadInput: it cannot be written.
-    """
-    if compiled.content:
-        whole = replace(found, compiled={name: checksum(content) for name, content in compiled.files.items()})
-        settings.install(whole, texts, found.place.folder, rows, compiled.files)

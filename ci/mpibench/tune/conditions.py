@@ -15,8 +15,9 @@ from ..plan.budget import Budget
 from . import answer, tuning, workload
 from .workload import UsedCondition, Workload
 
-#: Exit statuses: installed settings no longer hold; nothing is better than the library's own choice.
-LOST, NOTHING_BETTER = 1, 3
+#: Exit statuses: installed settings no longer hold; of several conditions, one could not be measured; nothing is better than
+#: the library's own choice.
+LOST, NOT_ALL, NOTHING_BETTER = 1, 1, 3
 
 
 @dataclass(frozen=True)
@@ -68,40 +69,54 @@ def tune_most_used(
 ) -> int:
     """Tune one condition after the other, most used first, each with its part of what is left of the budget; exit status.
 
-    What one does not need, the others have. A condition that cannot be measured is named and costs nothing more.
+    What one does not need, the others have. A condition that cannot be measured is named and costs nothing more; one that an
+    earlier call has tuned to its end is not tuned again.
 
     :param ask: a condition and its seconds to what is asked for.
     :raises BadInput: no condition was tuned.
     :raises supervision.Interrupted: by a signal; what was measured is kept.
     """
     _say_all(say, answer.of_workload(jobs))
-    waiting, left, done, statuses = list(jobs.conditions), bound.amount, [], []
-    refused: list[str] = []
-    while waiting:
-        part = left * workload.part_of_first(waiting, [seconds_of(bound, left, each.nodes) for each in waiting])
-        if not part:
-            break
-        each, began = waiting.pop(0), time.monotonic()
-        say(
-            f"{each.nodes} x {each.ppn}, {100 * jobs.share([each]):.0f} % of the node-hours: {bound.format(part)} of the budget"
-        )
+    waiting, left = list(jobs.conditions), bound.amount
+    done: list[UsedCondition] = []
+    refused: list[UsedCondition] = []
+    better, first = False, ""
+    while fitting := [each for each in waiting if seconds_of(bound, left, each.nodes) >= workload.LEAST_S]:
+        part = left * workload.part_of_first(fitting, [seconds_of(bound, left, each.nodes) for each in fitting])
+        each, began = fitting[0], time.monotonic()
+        waiting.remove(each)
+        request = ask(each, seconds_of(bound, part, each.nodes))
+        if not kind.dry_run and (when := tuning.finished(request, kind.stack)):
+            say(f"{_name(each)} was tuned to its end on {when[:10]}: --restart tunes it again")
+            done.append(each)
+            better = better or tuning.installed(request.place) is not None
+            continue
+        share = f"{100 * jobs.share([each]):.0f} % of the node-hours"
+        say(f"{_name(each)}, {share}: {bound.format(part)} of the budget")
         try:
-            statuses.append(tune_one(ask(each, seconds_of(bound, part, each.nodes)), kind, say))
+            better = tune_one(request, kind, say) == 0 or better
             done.append(each)
         except BadInput as error:
-            refused.append(f"{each.nodes} x {each.ppn}: {error}")
+            first = first or f"{_name(each)}: {error}"
+            refused.append(each)
             say(f"not tuned: {error}")
         spent = time.monotonic() - began
         left -= part if kind.dry_run else bound.amount * spent / seconds_of(bound, bound.amount, each.nodes)
     if not done:
-        first = refused[0] if refused else f"{bound.text} is too little for any condition: give a larger --budget."
-        raise BadInput(f"no condition was tuned: {first}")
+        raise BadInput(
+            f"no condition was tuned: {first or f'{bound.text} is too little for any condition: give a larger --budget.'}"
+        )
     what = "written" if kind.dry_run else "tuned"
     say(f"{what}: {len(done)} of {len(jobs.conditions)} conditions, with {100 * jobs.share(done):.0f} % of the node-hours")
-    if waiting:
-        names = [f"{each.nodes} x {each.ppn}" for each in waiting[:8]] + ["..."] * (len(waiting) > 8)
-        say(f"no budget was left for {len(waiting)}, with {100 * jobs.share(waiting):.0f} %: {', '.join(names)}")
-    return 0 if 0 in statuses else NOTHING_BETTER
+    for rows, why in ((refused, "could not be tuned"), (waiting, "have no budget left")):
+        if rows:
+            names = [*map(_name, rows[:8]), *["..."] * (len(rows) > 8)]
+            say(f"{len(rows)} {why}, with {100 * jobs.share(rows):.0f} % of the node-hours: {', '.join(names)}")
+    return NOT_ALL if refused else 0 if better else NOTHING_BETTER
+
+
+def _name(each: UsedCondition) -> str:
+    return f"{each.nodes} x {each.ppn}"
 
 
 def _say_all(say: Callable[[str], None], lines: Iterable[str]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 from reframe_tests.harness.sites import systems, tuned_settings
@@ -19,7 +20,7 @@ from . import asked, compiling, measuring, proof, settings
 from .compiling import Compiled
 from .proof import Proof
 from .race import racing
-from .race.choosing import BETTER, Compared, choose, compare, keep_proven, ranges
+from .race.choosing import BETTER, WORSE, Compared, choose, compare, keep_proven, ranges
 from .race.state import TuneState, read
 from .race.times import ALL_SIZES, Usage
 
@@ -128,6 +129,20 @@ def installed(place: Place) -> TunedSettings | None:
         return None
 
 
+def finished(request: TuneRequest, stack: Stack) -> str:
+    """When a tuning of the same came to its end, with nothing left to measure; empty where it did not, or begins anew.
+
+    :raises BadInput: its state cannot be read.
+    """
+    state = None if request.restart else read(request.folder)
+    same = state is not None and state.library == _library(stack) and set(state.algorithms) == set(request.collectives)
+    return state.finished if state and same else ""
+
+
+def _library(stack: Stack) -> str:
+    return f"{stack.mpi} {stack.mpi_version} {stack.lock_hash}"
+
+
 def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
     """The state to go on with: that of an interrupted tuning of the same, or a new one.
 
@@ -138,7 +153,7 @@ def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
         name: (DEFAULT, *(each.word for each in asked.pick(listed[name], request.algorithms.get(name, ()))))
         for name in request.collectives
     }
-    library = f"{stack.mpi} {stack.mpi_version} {stack.lock_hash}"
+    library = _library(stack)
     if request.restart:
         shutil.rmtree(request.folder, ignore_errors=True)
     state = read(request.folder)
@@ -170,6 +185,7 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
     compared = compare(tables)
     chosen = choose(compared)
     if not chosen:
+        _finish(request, race)
         return Tuned(race, tuple(compared), {}, {}, (), None, request.folder, before)
     sizes = {name: race.times[name].sizes for name in chosen}
     weights = {name: race.weights(name) for name in chosen if tuning.find(name).as_a_whole}
@@ -185,7 +201,15 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
     if rules:
         rest = request.budget_s - (time.monotonic() - started)
         compiled = _install(request, stack, tuning, rules, found, weights, rest, say)
+    _finish(request, race)
     return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder, before, compiled)
+
+
+def _finish(request: TuneRequest, race: racing.Race) -> None:
+    """Keep that a tuning came to its end, unless a larger budget would measure more."""
+    if not race.open():
+        race.state.finished = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        race.state.write(request.folder)
 
 
 def _install(
@@ -198,23 +222,55 @@ def _install(
     rest_s: float,
     say: Callable[[str], None],
 ) -> Compiled | None:
-    """Install rules with their proof, then what the library itself makes of them, if it does."""
+    """Install rules with their proof, and beside them what the library itself makes of them, if it does; what became of it."""
     final, texts = settings.make(request.place, stack, tuning, rules, settings.as_proof(found, weights))
-    settings.install(final, texts, request.place.folder, found.rows)
-    if tuning.compilation is None:
+    how = tuning.compilation
+    if how is None:
+        settings.install(final, texts, request.place.folder, found.rows)
         return None
-    say(f"{tuning.compilation.name}: {stack.name} writes a tuning file of its own of these settings")
-    compiled = compiling.compile_settings(tuning.compilation, request.order, final, request.folder, rest_s)
-    compiling.install(final, texts, found.rows, compiled)
+    more = "" if rest_s > compiling.LEAST_S else f", for which at most {compiling.LEAST_S:.0f} s are taken beyond the budget"
+    say(f"{how.name}: {stack.name} writes a tuning file of its own of these settings{more}")
+    candidate = request.folder / CANDIDATE
+    settings.install(final, texts, candidate)
+    compiled = Compiled(how.name, why="interrupted")
+    try:
+        compiled = compiling.compile_settings(how, request.order, final, candidate, request.folder, rest_s)
+    finally:
+        # What was proven is installed, whatever becomes of the file.
+        whole = replace(final, compiled={name: tuned_settings.checksum(content) for name, content in compiled.files.items()})
+        settings.install(whole, texts, request.place.folder, found.rows, compiled.files)
     return compiled
 
 
 def judge_whole(tuning: Tuning, found: Proof) -> dict[str, bool]:
-    """Collectives whose sizes have choices of their own and a variable beside them that holds at every size; whether their
-    settings are better for all sizes together, as single choices are judged."""
-    names = [name for name in found.evidence if tuning.find(name).as_a_whole and tuning.find(name).by_size]
-    better = {row.collective for row in found.rows if row.message_bytes == ALL_SIZES and row.outcome == BETTER}
-    return {name: name in better for name in names}
+    """Collectives whose settings change more than the sizes they name, and whether they may be used.
+
+    Where a variable beside them holds at every size, they are to be better for all sizes together, as single choices are
+    judged; where a choice for some sizes changes others as well, at no measured size worse.
+    """
+    rows: dict[str, list[Compared]] = {}
+    for row in found.rows:
+        rows.setdefault(row.collective, []).append(row)
+    judged = {}
+    for name in found.evidence:
+        control, there = tuning.find(name), rows.get(name, [])
+        if not control.by_size:
+            continue
+        if control.env:
+            judged[name] = any(row.message_bytes == ALL_SIZES and row.outcome == BETTER for row in there)
+        elif control.spills:
+            judged[name] = not find_harmed(tuning, there)
+    return judged
+
+
+def find_harmed(tuning: Tuning, rows: Iterable[Compared]) -> list[Compared]:
+    """Rows that are why settings which change more than the sizes they name are not used."""
+    found = []
+    for row in rows:
+        control, in_all = tuning.find(row.collective), row.message_bytes == ALL_SIZES
+        if in_all if control.env else control.spills and control.by_size and not in_all:
+            found += [row] if row.outcome == WORSE or (in_all and row.outcome != BETTER) else []
+    return found
 
 
 def to_rules(chosen: Mapping[str, Mapping[int, str]], sizes: Mapping[str, Sequence[int]]) -> list[AlgorithmRule]:
@@ -246,7 +302,7 @@ class Checked:
     """What proving installed settings again gave.
 
     :param held: rows of what is recommended that are better again; ``lost``: that are not.
-    :param harmed: rows of all sizes together, where settings change every size and are not better in all.
+    :param harmed: as :func:`find_harmed`.
     :param compiled: as :attr:`Tuned.compiled`.
     """
 
@@ -293,8 +349,8 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str
     rows = [row for row in found.rows if (row.collective, row.message_bytes) in wanted]
     held = tuple(row for row in rows if (row.collective, row.message_bytes) in better)
     lost = tuple(row for row in rows if (row.collective, row.message_bytes) not in better)
-    whole = [name for name, better_in_all in judge_whole(tuning, found).items() if not better_in_all]
-    harmed = tuple(row for row in found.rows if row.collective in whole and row.message_bytes == ALL_SIZES)
+    whole = [name for name, usable in judge_whole(tuning, found).items() if not usable]
+    harmed = tuple(row for row in find_harmed(tuning, found.rows) if row.collective in whole)
     if lost or harmed:
         return Checked(found, held, lost, harmed)
     compiled = _install(request, stack, tuning, old.rules, found, weights, request.budget_s - found.seconds, say)

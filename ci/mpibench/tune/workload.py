@@ -10,11 +10,17 @@ from reframe_tests.harness.vocabulary import BadInput
 
 #: Columns that are read, as ``sacct(1)`` names them; others may be there.
 COLUMNS = ("JobID", "JobName", "NNodes", "NTasks", "AllocCPUS", "ElapsedRaw")
-#: How to get them.
-COMMAND = f"sacct --allusers --starttime now-30days --parsable2 --format={','.join(COLUMNS)}"
+#: How to get them, of the jobs of one of Slurm's partitions.
+COMMAND = (
+    "sacct --allusers --partition PARTITION --starttime now-30days --truncate --noconvert --parsable2 "
+    f"--format={','.join(COLUMNS)}"
+)
 #: Steps with one process a node, or none on the first node, that start an MPI's own ranks: their names are those of the
-#: programs, as Slurm 22.05 recorded them of Intel MPI 2021.18, MPICH 5.0 and Open MPI 5.0; of Open MPI 4 by its manual.
-DAEMONS = ("hydra_bstrap_proxy", "hydra_pmi_proxy", "prted", "orted")
+#: programs, as Slurm 22.05 recorded them of Intel MPI 2021.18, MPICH 5.0 and Open MPI 5.0; of Intel MPI to 2018 (``pmi_proxy``)
+#: and Open MPI 4 by their manuals.
+DAEMONS = ("hydra_bstrap_proxy", "hydra_pmi_proxy", "pmi_proxy", "prted", "orted")
+#: Digits of a number that can be true: of ``ElapsedRaw`` 30,000 years.
+_MOST_DIGITS = 12
 #: Seconds below which tuning a condition is not begun.
 LEAST_S = 120.0
 
@@ -36,8 +42,10 @@ class Workload:
     """What the jobs of a system use.
 
     :param conditions: most node-hours first.
-    :param node_hours: of all steps of more than one rank; ``uneven``: of those with other numbers on each node.
-    :param assumed: of those whose daemons have no number of ranks, which are taken to be one on each core.
+    :param node_hours: of all steps of more than one rank; ``uneven``: of those with other numbers on each node, and of
+        components of heterogeneous jobs, which together may be one program.
+    :param assumed: of those whose daemons have no number of ranks, which are taken to be one on each CPU that Slurm allocated.
+    :param without: node-hours of jobs without a step of more than one rank, which are not among them.
     """
 
     source: str
@@ -45,6 +53,7 @@ class Workload:
     node_hours: float
     uneven: float = 0.0
     assumed: float = 0.0
+    without: float = 0.0
 
     def share(self, conditions: Sequence[UsedCondition]) -> float:
         """Part of all node-hours that some conditions have."""
@@ -59,42 +68,58 @@ def read(path: Path) -> Workload:
     :raises BadInput: it is not that, or nothing of it has more than one rank.
     """
     try:
-        lines = path.read_text().splitlines()
+        # No other line ends: a job may be called anything.
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
     except (OSError, ValueError) as error:
         raise BadInput(
             f"cannot read {path} ({getattr(error, 'strerror', None) or error}): write it with '{COMMAND}'."
         ) from None
-    header = lines[0].split("|") if lines else []
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    header = lines[0].split("|")
     if missing := [name for name in COLUMNS if name not in header]:
         raise BadInput(f"{path} has no column {', '.join(missing)} in its first line: write it with '{COMMAND}'.")
-    rows = [_cut(line, header, f"{path}, line {number}") for number, line in enumerate(lines[1:], 2) if line.strip()]
-    jobs = {row["JobID"]: row for row in rows if "." not in row["JobID"]}
-    sums: dict[tuple[int, int], float] = {}
-    uneven = assumed = 0.0
-    for row in rows:
+    if lines[-1]:
+        raise BadInput(f"{path}: its last line has no end: it was cut; write it again.")
+    rows: dict[str, dict[str, str]] = {}
+    for number, line in enumerate(lines[1:], 2):
+        row = _cut(line, header, f"{path}, line {number}") if line.strip() else None
+        if row and rows.setdefault(row["JobID"], row) != row:
+            said = f"{path} says two things of {row['JobID']} (line {number})"
+            raise BadInput(f"{said}: write one file, without --duplicates, with '{COMMAND}'.")
+    steps: dict[str, list[tuple[dict[str, str], int, int, float]]] = {}
+    for row in rows.values():
         job, _, step = row["JobID"].partition(".")
         if not step or step in ("batch", "extern", "interactive"):
             continue
-        allocated = jobs.get(job) if row["JobName"] in DAEMONS else row
+        allocated = rows.get(job) if row["JobName"] in DAEMONS else row
         if allocated is None:
             raise BadInput(f"{path}: step {row['JobID']} has no line of its job {job}: write it with '{COMMAND}', without -s.")
         nodes = _number(allocated, "NNodes", path)
         ranks = _number(allocated, "AllocCPUS" if allocated is not row else "NTasks", path)
-        hours = nodes * _number(row, "ElapsedRaw", path) / 3600
-        if ranks < 2 or not nodes:
-            continue
-        assumed += hours if allocated is not row else 0.0
-        if ranks % nodes:
-            uneven += hours
-        else:
-            key = (nodes, ranks // nodes)
-            sums[key] = sums.get(key, 0.0) + hours
+        if ranks > 1 and nodes:
+            steps.setdefault(job, []).append((row, nodes, ranks, nodes * _number(row, "ElapsedRaw", path) / 3600))
+    sums: dict[tuple[int, int], float] = {}
+    uneven = assumed = 0.0
+    whole = {name: _node_hours(row, path) for name, row in rows.items() if "." not in name}
+    for job, there in steps.items():
+        # Steps that run at once share the nodes of their job.
+        most, together = whole.get(job, 0.0), sum(each[3] for each in there)
+        part = most / together if 0 < most < together else 1.0
+        for row, nodes, ranks, hours in there:
+            assumed += part * hours if row["JobName"] in DAEMONS else 0.0
+            if ranks % nodes or "+" in row["JobID"]:
+                uneven += part * hours
+            else:
+                key = (nodes, ranks // nodes)
+                sums[key] = sums.get(key, 0.0) + part * hours
+    without = sum(hours for job, hours in whole.items() if job not in steps)
     total = sum(sums.values()) + uneven
-    if not total:
-        raise BadInput(f"{path} has no step of more than one rank that took any time: write it with '{COMMAND}'.")
+    if not any(sums.values()):
+        which = "with as many ranks on each node" if uneven else "of more than one rank"
+        raise BadInput(f"{path} has no step {which} that took any time: write it with '{COMMAND}'.")
     found = [UsedCondition(*key, hours) for key, hours in sums.items() if hours]
     ordered = sorted(found, key=lambda each: (-each.node_hours, each.nodes, each.ppn))
-    return Workload(str(path), tuple(ordered), total, uneven, assumed)
+    return Workload(str(path), tuple(ordered), total, uneven, assumed, without)
 
 
 def _cut(line: str, header: Sequence[str], where: str) -> dict[str, str]:
@@ -108,22 +133,27 @@ def _cut(line: str, header: Sequence[str], where: str) -> dict[str, str]:
     return dict(zip(header, joined, strict=True))
 
 
+def _node_hours(row: dict[str, str], path: Path) -> float:
+    return _number(row, "NNodes", path) * _number(row, "ElapsedRaw", path) / 3600
+
+
 def _number(row: dict[str, str], column: str, path: Path) -> int:
     text = row[column] or "0"
-    if not text.isdecimal():
-        raise BadInput(f"{path}: {column} of {row['JobID']} is {text!r}, which is no number: write it with '{COMMAND}'.")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        raise BadInput(f"{path}: {column} of {row['JobID']} is {text[:20]!r}, which is no number: write it with '{COMMAND}'.")
     return int(text)
 
 
 def part_of_first(conditions: Sequence[UsedCondition], seconds: Sequence[float]) -> float:
-    """What of a budget the first of some conditions gets: as its node-hours are of those that get enough of it.
+    """What of a budget the first of some conditions gets: as its node-hours are of those of the conditions, from the most used
+    one on, of which each gets enough of it.
 
-    :param conditions: most used first; ``seconds``: what the whole budget is for each.
-    :return: from 0 to 1; 0 where not even the first has enough.
+    :param conditions: most used first; ``seconds``: what the whole budget is for each, :data:`LEAST_S` or more.
+    :return: above 0, at most 1.
     """
-    for count in range(len(conditions), 0, -1):
+    for count in range(len(conditions), 1, -1):
         together = sum(each.node_hours for each in conditions[:count])
-        last = conditions[count - 1].node_hours / together
-        if last * seconds[count - 1] >= LEAST_S:
+        parts = [each.node_hours / together * whole for each, whole in zip(conditions[:count], seconds, strict=False)]
+        if min(parts) >= LEAST_S:
             return conditions[0].node_hours / together
-    return 0.0
+    return 1.0

@@ -95,11 +95,12 @@ def test_what_slurm_accounts_for_is_what_is_tuned(
     require_stack("mpich-wheels")
     command = re.search(r"^    (sacct .*) >sacct\.txt$", documentation.page("how-to/tune"), re.M)
     assert command and command[1] == workload.COMMAND
+    line = command[1].replace("PARTITION", "eth1g")
     for words in (("srun", "-N2", "-n2", "sleep", "2"), ("srun", "-n1", "true"), ("sbatch", "--wait", "--wrap=sleep 1")):
         status, said = on_head(cluster, "sh", "-c", 'cd "$0" && exec "$@"', str(visible), *words)
         assert status == 0, said
     path = visible / "sacct.txt"
-    status, said = on_head(cluster, "sh", "-c", f'{command[1]} >"$0"', str(path))
+    status, said = on_head(cluster, "sh", "-c", f'{line} >"$0"', str(path))
     assert status == 0, said
     found = workload.read(path)
     assert any((one.nodes, one.ppn) == (2, 1) and one.node_hours > 0 for one in found.conditions), path.read_text()

@@ -5,7 +5,7 @@ Runs under the node's own ``python3`` (3.6 or newer, no package), once as server
 its environment; in them ``{address}`` and ``{port}`` stand for where the server listens, ``{own}`` for the end's own address.
 ``end.py task NAME INTERFACE LIMIT_S WORD... + WORD...`` is the server where Slurm's ``SLURM_PROCID`` is 0, else the client.
 ``end.py pairs NAME INTERFACE LIMIT_S 0-3,2-1 WORD... + WORD...``: of several pairs at once, each the numbers of a server and a
-client, that which the task is part of, as ``NAME.0-3``; a task that is in none does nothing.
+client, that which the task is part of, as ``NAME0-3``; a task that is in none does nothing.
 ``INTERFACE`` is a network interface, or ``DEVICE/PORT@INTERFACE``: a port of an RDMA device, and where the two meet.
 
 The server's end looks for a port that nobody uses, starts its program, waits until that very process listens there, and only
@@ -278,7 +278,7 @@ def ask(name: "str", interface: "str", limit_s: "float", words: "list[str]") -> 
     while not Path(name + ".meeting").exists():
         if time.monotonic() > until or Path(name + ".server").exists():
             raise Failed("no server was announced")
-        os.listdir(".")  # noqa: PTH208 (a network file system looks again)
+        os.listdir(str(Path(name).parent))  # noqa: PTH208 (a network file system looks again)
         time.sleep(LOOK_S)
     met = json.loads(Path(name + ".meeting").read_text())
     process = Process(name + ".client", fill(words, met["address"], met["port"], own))
@@ -289,26 +289,26 @@ def ask(name: "str", interface: "str", limit_s: "float", words: "list[str]") -> 
     return dict(process.as_dict(), meeting=met["meeting"], address=own, port=met["port"])
 
 
-def find_part(pairs: "str", task: "str") -> "tuple[str, bool] | None":
-    """The pair that a task is part of, and whether it is the server; ``None`` where there is none."""
+def find_part(pairs: "str", task: "str") -> "tuple[str, str]":
+    """The pair that a task is part of, and as what; nothing where there is none."""
     for pair in pairs.split(","):
-        if task in pair.split("-"):
-            return pair, pair.split("-")[0] == task
-    return None
+        server, _, client = pair.partition("-")
+        if task in (server, client):
+            return pair, "server" if task == server else "client"
+    return "", ""
 
 
 def main(arguments: "list[str]") -> "int":
     """Run one end and leave its file; 0 unless it could not measure at all."""
     which, name, place, limit_s, *words = arguments
     if which in ("task", "pairs"):
-        task, serves = os.environ.get("SLURM_PROCID", ""), False
-        if which == "pairs":
-            part_of = find_part(words.pop(0), task)
-            if part_of is None:
-                return 0
-            name, serves = name + "." + part_of[0], part_of[1]
+        pairs = "0-1" if which == "task" else words.pop(0)
+        pair, role = find_part(pairs, os.environ.get("SLURM_PROCID", ""))
+        if not role:
+            return 0
         at = words.index(BETWEEN)
-        which, words = ("server", words[:at]) if serves or (which == "task" and task == "0") else ("client", words[at + 1 :])
+        name, words = name + pair * (which == "pairs"), words[:at] if role == "server" else words[at + 1 :]
+        which = role
     interface, _, meeting = place.partition("@")
     before = look_at(interface)
     try:

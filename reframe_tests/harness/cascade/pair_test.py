@@ -5,7 +5,6 @@ Each level of the cascade (wire, transport) is a leaf, measured on each fabric t
 
 from __future__ import annotations
 
-import re
 import shlex
 import statistics
 from collections.abc import Mapping
@@ -32,7 +31,7 @@ from ..suites.plans import Limits
 from ..suites.records import OutputError, Record
 from ..vocabulary import QUANTITIES
 from . import end as pair_end
-from . import fitting, traffic
+from . import fitting, lacking, traffic
 
 #: Seconds that a program which measures for a time takes, by level.
 SECONDS: Mapping[str, int] = {"smoke": 1, "nightly": 3, "acceptance": 10}
@@ -40,9 +39,6 @@ SECONDS: Mapping[str, int] = {"smoke": 1, "nightly": 3, "acceptance": 10}
 USUAL_S, LIMIT_S = 20, 120
 #: Seconds more that both ends have to leave their records.
 LEAVE_S = 30
-#: In an end's record: why it could not measure (``end.py``, ``require``), and where it ran.
-_ABSENT = re.compile(r'"failed": "there is no program (\S+) on PATH"')
-_HOST = re.compile(r'"host": "([^"]+)"')
 _FRACTION = QUANTITIES["line_rate_fraction"]
 
 
@@ -103,12 +99,8 @@ class PairTest(WithoutMpiTest):
         """Two nodes with one task each, and what they run."""
         if self.repeats < 1:  # beside tests of others, options are not looked at before
             raise ReframeError(f"-S repeats={self.repeats} would measure nothing; give 1 or more.")
-        partition = self.current_partition
         self.keep_files = ["*.server", "*.client", "*.out", "*.err"]
-        described = site.fabrics_of(partition.extras)[self.fabric]
-        self._fabric = replace(described, rails=described.rails[:1])
-        self.pinning = reference_keys.WITHOUT_MPI[self.group]["pinning"]
-        limits = Limits(self._fabric.line_rate_gbit_per_s, partition.extras.get("most_repetitions"))
+        limits = self._choose_rail()
         self._launches = tuple(
             make_launch(plan, self.group, self._fabric, size, self.level, limits)
             for plan in catalogue.PAIRS[self.group].plans
@@ -118,6 +110,14 @@ class PairTest(WithoutMpiTest):
         # Who else computes there slows down both ends.
         self.exclusive_access = True
 
+    def _choose_rail(self) -> Limits:
+        """The fabric with its first rail, and what limits its measurements."""
+        extras = self.current_partition.extras
+        described = site.fabrics_of(extras)[self.fabric]
+        self._fabric = replace(described, rails=described.rails[:1])
+        self.pinning = reference_keys.WITHOUT_MPI[self.group]["pinning"]
+        return Limits(self._fabric.line_rate_gbit_per_s, extras.get("most_repetitions"))
+
     @run_before("run")
     def write_job(self) -> None:
         """Start server and client of each launch as one step of the job, the repeats interleaved."""
@@ -126,7 +126,7 @@ class PairTest(WithoutMpiTest):
         self.job.options += ending.submit_options(scheduler)
         self.time_limit = f"{self.repeats * len(self._launches) * USUAL_S + self.limit_s + 60}s"
         starter = list_starter(scheduler, self.nodes)
-        place = place_of(self._fabric)
+        place = find_place(self._fabric)
         ended = ["timeout", "-k", "10", str(self.limit_s + LEAVE_S)]
         steps = []
         for one in self._launches:
@@ -137,7 +137,11 @@ class PairTest(WithoutMpiTest):
         self.prerun_cmds = [f"for repeat in {numbers}; do", *steps, "done"]
         self.executable = "true"
         self.job.launcher = getlauncher("local")()
-        self.condition = {
+        self.condition = self._describe(starter, {one.name: shlex.join(one.words[1]) for one in self._launches})
+
+    def _describe(self, starter: list[str], arguments: Mapping[str, str]) -> dict[str, Any]:
+        """The condition, as stored."""
+        return {
             "group": self.group,
             "stack": ENVIRONMENT,
             "fabric": self.fabric,
@@ -149,10 +153,10 @@ class PairTest(WithoutMpiTest):
             "nodes": self.nodes,
             "ppn": self.ranks_per_node,
             "ppn_symbol": "1",
-            "ranks": 2,
+            "ranks": self.nodes * self.ranks_per_node,
             "pinning": self.pinning,
             "launcher": shlex.join(starter),
-            "arguments": {one.name: shlex.join(one.words[1]) for one in self._launches},
+            "arguments": dict(arguments),
         }
 
     @sanity_function
@@ -167,13 +171,13 @@ class PairTest(WithoutMpiTest):
             for one in self._launches:
                 if found := self._read(one, number, outcome):
                     read[one.name, number] = found
-        if lacking := find_lacking(Path(self.stagedir)):
-            program, remedy = next(iter(lacking.values())), how_to_get(catalogue.PAIRS[self.group])
-            if len(lacking) == self.nodes and not read:
+        if absent := lacking.find_lacking(Path(self.stagedir)):
+            program, remedy = next(iter(absent.values())), lacking.describe_remedy(catalogue.PAIRS[self.group])
+            if len(absent) == self.nodes and not read:
                 self.skip_reason = f"no {program} on the PATH of the nodes: {remedy}"
                 self.skip(self.skip_reason)
             # Programs are on all nodes of a partition, or on none: a node apart is broken, and no reason to measure nothing.
-            there = " and ".join(sorted(lacking))
+            there = " and ".join(sorted(absent))
             outcome.add(
                 end.name, 0, MISSING, [f"no {program} on the PATH of {there}, and on the other node there is: {remedy}."]
             )
@@ -268,28 +272,12 @@ def list_starter(scheduler: str, nodes: int) -> list[str]:
     return [LAUNCHERS[scheduler], *count, "--mpi=none", "--kill-on-bad-exit=0"]
 
 
-def place_of(fabric: Fabric) -> str:
+def find_place(fabric: Fabric) -> str:
     """The interface or port that is measured, as an end is given it: that of the first rail."""
     rail = fabric.rails[0]
     if mpis.transport(fabric.transport).interfaces:
         return rail.device
     return f"{rail.device}/{rail.port}@{fabric.tcp_interfaces[0]}"
-
-
-def find_lacking(directory: Path) -> dict[str, str]:
-    """Host of each end that left its record and lacks its program, to that."""
-    found = {}
-    for path in sorted(path for which in pair.ENDS for path in directory.glob(f"*.{which}")):
-        text = path.read_text(errors="replace")
-        host, absent = _HOST.search(text), _ABSENT.search(text)
-        if host and absent:
-            found[host[1]] = absent[1]
-    return found
-
-
-def how_to_get(group: pair.PairGroup) -> str:
-    """What to do where a group's program is not there."""
-    return f"install Debian's {group.debian} or Spack's {group.spack}, or load its module (-S modules=...)"
 
 
 def make_launch(plan: pair.PairPlan, group: str, fabric: Fabric, size: int, level: str, limits: Limits) -> PairLaunch:

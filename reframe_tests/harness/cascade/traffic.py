@@ -23,16 +23,24 @@ LEAST_MTU_BYTES = 1024
 
 
 def judge(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
-    """Sentences unless the fabric, and nothing else, carried it, and between two nodes.
+    """Sentences unless the fabric, and nothing else, carried it, between two nodes and as the site describes it.
 
     :param fabric: as the site describes it, with the one rail that was measured.
     """
+    return [*judge_links(ends, fabric), *judge_bytes(ends, moved, fabric)]
+
+
+def judge_links(ends: Pair, fabric: Fabric) -> list[str]:
+    """Sentences unless both links are up, alike, and as the site describes them: what such a link carries it does carry."""
+    return [*_unlike(ends, fabric), *_links(ends.server, fabric), *_links(ends.client, fabric)]
+
+
+def judge_bytes(ends: Pair, moved: Exchanged, fabric: Fabric) -> list[str]:
+    """Sentences unless the fabric, and nothing else, carried it between two nodes: else something else was timed."""
     if ends.server.host == ends.client.host:
         return [f"server and client both ran on {ends.server.host}, so that nothing went over {fabric.name}."]
-    sentences = _unlike(ends, fabric)
-    for end in (ends.server, ends.client):
-        sentences += [*_links(end, fabric), *_others(end, moved, fabric), *_more(end, moved, fabric)]
-    return sentences
+    both = (ends.server, ends.client)
+    return [sentence for end in both for sentence in (*_others(end, moved, fabric), *_more(end, moved, fabric))]
 
 
 def _links(end: End, fabric: Fabric) -> list[str]:

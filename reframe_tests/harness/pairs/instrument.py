@@ -172,7 +172,8 @@ class Rank:
     def greet(self, partner: int, *, large: bool) -> None:
         """Meet; the first time connections are made, before bandwidths also for messages that go by rendezvous."""
         size = WARM_UP_BYTES if large and partner not in self.warm else 1
-        part = [memoryview(self.sent)[:size], MPI.BYTE], [memoryview(self.got)[:size], MPI.BYTE]
+        # The partner sends much once as well; but if it came no further than this the last time, not the same time.
+        part = [memoryview(self.sent)[:size], MPI.BYTE], [memoryview(self.got)[:WARM_UP_BYTES], MPI.BYTE]
         requests = [self.comm.Irecv(part[1], partner, GREET), self.comm.Isend(part[0], partner, GREET)]
         self.begin(requests, time.monotonic() + self.patience_s)
         if large:

@@ -173,6 +173,17 @@ class PairPlan:
 
 
 @dataclass(frozen=True)
+class MapPlan:
+    """What of a group a map of all pairs is measured with.
+
+    :param size: bytes of a message, at which a link is full.
+    """
+
+    plan: PairPlan
+    size: int
+
+
+@dataclass(frozen=True)
 class PairGroup:
     """What a server and a client on two nodes measure below MPI, in one job.
 
@@ -182,7 +193,7 @@ class PairGroup:
     :param debian: Debian's package that has its programs; ``spack``: Spack's.
     :param transports: transports of the fabrics that it can be measured on.
     :param exchanged: what the two of a launch exchanged.
-    :param mapped: benchmark, variant and size in bytes that a map of all pairs is measured with; ``None``: there is none.
+    :param mapped: what a map of all pairs is measured with; ``None``: there is none.
     """
 
     name: str
@@ -193,7 +204,7 @@ class PairGroup:
     transports: tuple[str, ...]
     plans: tuple[PairPlan, ...]
     exchanged: Callable[[Pair], Exchanged]
-    mapped: tuple[str, str, int] | None = None
+    mapped: MapPlan | None = None
 
 
 #: The layers that such groups are of.

@@ -78,6 +78,7 @@ class Control:
     :param by_size: its files can choose by message size; else one algorithm is chosen for all sizes.
     :param whole: its files count the bytes of all ranks' blocks together.
     :param env: variables it needs beside.
+    :param spills: a choice for some sizes also changes what is taken at others, and in other communicators.
     :param number: of the collective in the library's files.
     :param levels: further algorithms, for several nodes with several ranks on each.
     """
@@ -90,6 +91,7 @@ class Control:
     env: Mapping[str, str] = field(default_factory=dict)
     number: int = -1
     levels: Levels | None = None
+    spills: bool = False
 
     @property
     def known(self) -> tuple[Algorithm, ...]:

@@ -122,8 +122,8 @@ def keep_proven(
     """The choices that a measurement of their own showed to be better; nothing else is recommended.
 
     :param rows: of the tuned settings against the library's own choice.
-    :param whole: collectives whose settings cannot leave the library's own choice as it is at other sizes, and whether they are
-        better for all sizes together: such settings are kept as they were measured, at all sizes, or not at all.
+    :param whole: collectives whose settings cannot leave the library's own choice as it is at other sizes, and whether they may
+        be used: such settings are kept as they were measured, at all sizes, or not at all.
     """
     better = {(row.collective, row.message_bytes) for row in rows if row.outcome == BETTER}
     kept = {name: {size: word for size, word in each.items() if (name, size) in better} for name, each in chosen.items()}

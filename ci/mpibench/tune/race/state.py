@@ -41,6 +41,7 @@ class TuneState:
     :param library: MPI and release; a tuning of another one begins again.
     :param algorithms: collective to the algorithms it began with.
     :param refused: collective to algorithm to why it cannot be measured.
+    :param finished: when nothing was left to measure and what came of it was installed; empty before.
     """
 
     place: Place
@@ -48,6 +49,7 @@ class TuneState:
     algorithms: Mapping[str, tuple[str, ...]]
     rounds: list[Round] = field(default_factory=list)
     refused: dict[str, dict[str, str]] = field(default_factory=dict)
+    finished: str = ""
 
     @property
     def measured_s(self) -> float:

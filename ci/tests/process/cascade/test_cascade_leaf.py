@@ -79,13 +79,15 @@ def test_a_map_of_the_wire_is_a_step_for_each_direction_of_a_round(run_here: Run
     [script] = sandbox.rglob("rfm_job.sh")
     text = script.read_text()
     assert "--exclusive" in text and "--ntasks=4" in text and "scontrol show topology" in text
-    steps = [line.partition("step ")[2].split() for line in text.splitlines() if line.startswith("[ $failed")]
-    assert [name for name, _ in steps] == [f"map.{number}.{phase}" for number in (1, 2, 3) for phase in (1, 2)]
+    steps = [line.split()[1:] for line in text.splitlines() if line.startswith("step map/")]
+    assert [name for name, _ in steps] == [f"map/{number}.{phase}" for number in (1, 2, 3) for phase in (1, 2)]
     met = [tuple(map(int, pair.split("-"))) for _, pairs in steps for pair in pairs.split(",")]
     assert sorted(met) == [(one, other) for one in range(4) for other in range(4) if one != other]
     for options, sentence in (
         (("nodes=2",), "-S nodes=2 is not possible; give 3 or more"),
         (("repeats=2",), "give -S orders="),
+        (("level=thorough",), "'thorough' is not a level; there are smoke, nightly, acceptance"),
+        (("limit_s=1",), "-S limit_s=1 would end each measurement, which takes 1 s"),
         (("switches=/nonesuch",), "/nonesuch"),
     ):
         refused = run_here(*words, *(word for one in options for word in ("-S", one)), only="cascade.py")

@@ -45,8 +45,9 @@ def content(folder: Path, name: str, which: str) -> dict[str, object]:
 
 
 def test_of_several_pairs_each_task_takes_its_own_part(tmp_path: Path) -> None:
-    """Three of five tasks' numbers are those of two pairs; the fifth has a round off."""
-    words = ("pairs", "round", "lo", "60", "3-0,1-2", sys.executable, "-c", SERVER, *PLACES, "+")
+    """Four of five tasks are those of two pairs; the fifth has a round off."""
+    (tmp_path / "round").mkdir()
+    words = ("pairs", "round/", "lo", "60", "3-0,1-2", sys.executable, "-c", SERVER, *PLACES, "+")
     words = (*words, sys.executable, "-c", CLIENT, *PLACES, "hello")
     running = [
         subprocess.Popen(
@@ -55,8 +56,8 @@ def test_of_several_pairs_each_task_takes_its_own_part(tmp_path: Path) -> None:
         for number in range(5)
     ]
     assert [each.wait(120) for each in running] == [0] * 5
-    assert sorted(path.name for path in tmp_path.glob("*.server")) == ["round.1-2.server", "round.3-0.server"]
-    for name in ("round.1-2", "round.3-0"):
+    assert sorted(path.name for path in tmp_path.rglob("*.server")) == ["1-2.server", "3-0.server"]
+    for name in ("round/1-2", "round/3-0"):
         assert pair.read(left(tmp_path, name), PROGRAM, name).server.output.strip() == "hello"
 
 

@@ -10,7 +10,7 @@ import pytest
 from mpibench.night import supervision
 from mpibench.results.sessions import Session
 from mpibench.tune import answer, measuring, proof, tuning
-from mpibench.tune.race.choosing import BETTER, INCONCLUSIVE, WORSE, Compared
+from mpibench.tune.race.choosing import BETTER, INCONCLUSIVE, WORSE, Compared, keep_proven
 from mpibench.tune.race.times import ALL_SIZES
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.sites.tuned_settings import Place
@@ -86,6 +86,7 @@ def test_a_file_is_not_shown_by_what_a_variable_would_end() -> None:
         ("mpich", "Alltoall", BETTER, {"Alltoall": True}),
         ("mpich", "Alltoallv", BETTER, {}),  # has one choice for all sizes in any case
         ("openmpi", "Alltoall", BETTER, {}),  # sizes without a rule stay as they are
+        ("intelmpi", "Alltoall", BETTER, {"Alltoall": False}),  # 32 bytes are worse, whether a rule names them or not
     ],
 )
 def test_what_changes_every_size_is_judged_as_a_whole(mpi: str, collective: str, outcome: str, found: dict[str, bool]) -> None:
@@ -93,6 +94,24 @@ def test_what_changes_every_size_is_judged_as_a_whole(mpi: str, collective: str,
     rows = tuple(replace(row(each), collective=collective, message_bytes=size) for size, each in sizes)
     proven = proof.Proof("s", 1.0, rows, {collective: TIMED}, {})
     assert tuning.judge_whole(tuning_of(mpi), proven) == found
+
+
+def test_intel_mpis_settings_are_used_where_no_size_is_worse() -> None:
+    """With a variable for 64 ranks only, 2021.18 took other ways at 2 ranks: a rule for 8 KiB made Bcast worse at 128 KiB."""
+    intel = tuning_of("intelmpi")
+    chosen = {"Bcast": {8192: "1", 32768: "3"}}
+
+    def judged(*outcomes: str) -> tuple[dict[str, bool], dict[str, dict[int, str]]]:
+        sizes = zip((512, 8192, 32768, 131072), outcomes, strict=True)
+        rows = tuple(replace(row(each), collective="Bcast", message_bytes=size) for size, each in sizes)
+        whole = tuning.judge_whole(intel, proof.Proof("s", 1.0, rows, {"Bcast": STRICT}, {}))
+        return whole, keep_proven(list(rows), chosen, whole)
+
+    assert judged(INCONCLUSIVE, BETTER, INCONCLUSIVE, WORSE) == ({"Bcast": False}, {})
+    assert judged(INCONCLUSIVE, BETTER, WORSE, INCONCLUSIVE) == ({"Bcast": False}, {})
+    # As it was measured: without the rule of 32 KiB it would be something else.
+    assert judged(INCONCLUSIVE, BETTER, INCONCLUSIVE, INCONCLUSIVE) == ({"Bcast": True}, chosen)
+    assert judged(*[INCONCLUSIVE] * 4)[1] == {}
 
 
 def test_a_proof_fits_into_the_rest_of_the_budget_where_it_can() -> None:

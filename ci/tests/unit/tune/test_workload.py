@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mpibench.plan.budget import Budget
-from mpibench.tune import answer, conditions, workload
+from mpibench.tune import answer, conditions, tuning, workload
 from mpibench.tune.tuning import TuneRequest
 from mpibench.tune.workload import LEAST_S, UsedCondition, Workload
 from reframe_tests.harness.sites.tuned_settings import Place
@@ -44,8 +44,9 @@ def test_steps_count_by_their_node_hours(tmp_path: Path) -> None:
     assert (found.node_hours, found.assumed, found.uneven) == pytest.approx((12.2, 10.0, 0.2))
     assert [line.strip() for line in answer.of_workload(found)] == [
         f"{path}: 12.2 node-hours of 2 conditions of nodes and processes per node",
-        "82 % were started by an MPI's own daemons, and are taken to have a rank on each core allocated",
-        "2 % have other numbers of ranks on each node, and are not tuned",
+        "82 % were started by an MPI's own daemons, and are taken to have a rank on each CPU allocated",
+        "2 % have different numbers of ranks on their nodes, or are of heterogeneous jobs, and are not tuned",
+        "beside them 3 node-hours of jobs without such a step, of which nothing says that they use MPI",
     ]
 
 
@@ -58,6 +59,15 @@ def test_steps_count_by_their_node_hours(tmp_path: Path) -> None:
         (PRINTED.replace("|2|4|4|3600|", "|2|4|4|1:00:00|"), "ElapsedRaw of 1.0 is '1:00:00', which is no number"),
         (PRINTED.replace("9|openmpi|2||4|1800|COMPLETED|eth1g\n", ""), "step 9.0 has no line of its job 9"),
         (PRINTED.splitlines()[0] + "\n2|a|1||2|9|x|y\n", "no step of more than one rank that took any time"),
+        (PRINTED.splitlines()[0] + "\n2.0|a|2|3|3|9|x|y\n", "no step with as many ranks on each node that took any time"),
+        (PRINTED[:-20], "its last line has no end: it was cut; write it again"),
+        (PRINTED.replace("|2|4|4|3600|", f"|2|4|4|{'9' * 5000}|"), "ElapsedRaw of 1.0 is '99999999999999999999', which is no"),
+        (PRINTED.replace("|2|4|4|3600|", "|2|\u096a|4|3600|"), "NTasks of 1.0 is '\u096a', which is no number"),
+        # A job that was requeued ran on other nodes the second time.
+        (
+            PRINTED + "9|openmpi|4||8|50|COMPLETED|eth1g\n",
+            "says two things of 9 (line 17): write one file, without",
+        ),
     ],
 )
 def test_what_is_none_of_sacct_is_refused_with_how_to_get_it(text: str, sentence: str, tmp_path: Path) -> None:
@@ -71,6 +81,46 @@ def test_what_is_none_of_sacct_is_refused_with_how_to_get_it(text: str, sentence
         workload.read(tmp_path / "nonesuch")
 
 
+def test_what_is_there_twice_counts_once_and_names_may_hold_anything(tmp_path: Path) -> None:
+    """Joined files, a byte order mark, line ends of another system; a job's name with what others take for line ends."""
+    path = tmp_path / "sacct.txt"
+    path.write_text(PRINTED)
+    wanted = workload.read(path)
+    named = PRINTED.replace("|sleep|", "|a\u2028b\x85c\x0cd|")
+    for text in (PRINTED + PRINTED.partition("\n")[2], "\ufeff" + PRINTED, PRINTED.replace("\n", "\r\n"), named):
+        path.write_bytes(text.encode())
+        assert workload.read(path) == wanted
+    path.write_text(PRINTED + "12+0|h|2||8|3600|x|y\n12+0.0|h|2|8|8|3600|x|y\n")
+    assert workload.read(path).uneven == pytest.approx(wanted.uneven + 2), "its components may be one program together"
+
+
+def test_steps_that_run_at_once_share_the_hours_of_their_job(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.txt"
+    steps = "".join(f"5.{step}|solver|1|8|8|3600|x|y\n" for step in range(4))
+    path.write_text(PRINTED.splitlines()[0] + "\n5|packed|1||64|3600|x|y\n" + steps)
+    assert workload.read(path).conditions == (UsedCondition(1, 8, 1.0),)
+
+
+def test_a_condition_that_is_too_large_does_not_keep_others_from_being_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of node-hours one of many nodes needs more than one of few; none begins with less than two minutes."""
+    used = (UsedCondition(1000, 1, 100.0), UsedCondition(1, 1, 1.0))
+    monkeypatch.setattr("test_workload.USED", used)
+    _, said, given = spend("10nodeh", monkeypatch, [1.0])
+    assert given == [(1, 36000.0)]
+    assert said[-1] == "1 have no budget left, with 99 % of the node-hours: 1000 x 1"
+
+
+@pytest.mark.parametrize("finished", ["2026-11-24T10:00:00Z", ""])
+def test_what_was_tuned_to_its_end_is_not_tuned_again(finished: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the command was interrupted, and is given again."""
+    monkeypatch.setattr(tuning, "finished", lambda request, stack: finished if request.place.nodes == 4 else "")
+    _, said, given = spend("10h", monkeypatch, [1.0] * 4)
+    assert [nodes for nodes, _ in given] == ([8, 16, 2] if finished else [4, 8, 16, 2])
+    assert ("4 x 8 was tuned to its end on 2026-11-24: --restart tunes it again" in said) is bool(finished)
+    assert said[-1] == "tuned: 4 of 4 conditions, with 100 % of the node-hours"
+
+
+FINISHED = tuning.finished
 USED = tuple(UsedCondition(nodes, 8, hours) for nodes, hours in ((4, 60.0), (8, 30.0), (16, 9.0), (2, 1.0)))
 
 
@@ -80,7 +130,6 @@ USED = tuple(UsedCondition(nodes, 8, hours) for nodes, hours in ((4, 60.0), (8, 
         (10.0, 0.6),  # all four have enough
         (1.0, 60 / 99),  # the last would have 36 s
         (LEAST_S / 3600, 1.0),  # only one has
-        (LEAST_S / 3600 / 2, 0.0),
     ],
 )
 def test_the_first_gets_its_part_among_those_that_get_enough(hours: float, part: float) -> None:
@@ -98,6 +147,8 @@ def spend(
     given: list[tuple[int, float]] = []
     said: list[str] = []
     monkeypatch.setattr("mpibench.tune.conditions.time.monotonic", lambda: now[0])
+    if tuning.finished is FINISHED:
+        monkeypatch.setattr(tuning, "finished", lambda request, stack: "")
 
     def tune_one(request: TuneRequest, kind: object, say: object) -> int:
         taken = takes[len(given)]
@@ -112,7 +163,7 @@ def spend(
 
     monkeypatch.setattr(conditions, "tune_one", tune_one)
     kind = conditions.Kind(None, None)  # type: ignore[arg-type]
-    jobs = Workload("sacct.txt", USED, 100.0)
+    jobs = Workload("sacct.txt", USED, sum(each.node_hours for each in USED))
     status = conditions.tune_most_used(jobs, Budget.parse(budget), ask, kind, said.append)
     return status, said, given
 
@@ -130,7 +181,8 @@ def test_what_one_does_not_need_the_others_have(monkeypatch: pytest.MonkeyPatch)
     first = 3600 * 60 / 99
     assert given[:2] == [(4, pytest.approx(first)), (8, pytest.approx((3600 - 0.1 * first) * 30 / 39))]
     _, said, given = spend("3m", monkeypatch, [1.0])
-    assert [nodes for nodes, _ in given] == [4] and "no budget was left for 3, with 40 %: 8 x 8, 16 x 8, 2 x 8" in said
+    assert [nodes for nodes, _ in given] == [4]
+    assert said[-1] == "3 have no budget left, with 40 % of the node-hours: 8 x 8, 16 x 8, 2 x 8"
 
 
 def test_node_hours_are_fewer_seconds_on_more_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,8 +192,9 @@ def test_node_hours_are_fewer_seconds_on_more_nodes(monkeypatch: pytest.MonkeyPa
 
 def test_a_condition_that_cannot_be_measured_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     status, said, given = spend("10h", monkeypatch, ["no such case.", 1.0, 1.0, 1.0])
-    assert status == conditions.NOTHING_BETTER and "not tuned: no such case." in said and len(given) == 4
-    assert said[-1] == "tuned: 3 of 4 conditions, with 40 % of the node-hours"
+    assert status == conditions.NOT_ALL and "not tuned: no such case." in said and len(given) == 4
+    assert said[-2] == "tuned: 3 of 4 conditions, with 40 % of the node-hours"
+    assert said[-1] == "1 could not be tuned, with 60 % of the node-hours: 4 x 8"
     with pytest.raises(BadInput, match=r"no condition was tuned: 4 x 8: no such case\."):
         spend("10h", monkeypatch, ["no such case."] * 4)
     with pytest.raises(BadInput, match=r"1m is too little for any condition: give a larger --budget"):

@@ -6,7 +6,7 @@ import json
 
 from .. import traffic
 from ..benchmark import STREAM, Benchmark
-from ..pair import WIRE, Exchanged, Pair, PairGroup, PairPlan, Start, Words
+from ..pair import WIRE, Exchanged, MapPlan, Pair, PairGroup, PairPlan, Start, Words
 from .output import NAME
 
 GROUP = "wire_tcp"
@@ -65,6 +65,6 @@ PAIRS = (
         ("tcp",),
         tuple(_plan(streams) for streams in STREAMS),
         _exchanged,
-        ("TCP", "streams=1", WRITE_BYTES),
+        MapPlan(_plan(1), WRITE_BYTES),
     ),
 )

@@ -1,0 +1,176 @@
+"""Maps of the wire from the records of their ends: each value where it belongs, and who and what is wrong in a sentence."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mpibench.locate.answers.session_maps import judge_map
+from mpibench.locate.pair_maps import prepare, silent_nodes
+from reframe_tests.harness.cascade import wire_map
+from reframe_tests.harness.cascade.lacking import find_lacking
+from reframe_tests.harness.cascade.wire_map import MapStep, MeasuredMap
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.pairs import schedule
+from reframe_tests.harness.pairs.pair_values import PairMap
+from reframe_tests.harness.samples import CONTRADICTED, MISSING
+from reframe_tests.harness.suites import catalogue
+
+RECORDED = (Path(__file__).parents[2] / "data" / "golden" / "iperf3-3.12-two-nodes-tcp.txt").read_text()
+GROUP = catalogue.PAIRS["wire_tcp"]
+SIZE = 131072
+#: What was recorded, as a link of which the kernel knows the rate.
+FABRIC = Fabric("eth1g", "tcp", "cluster", (Rail("eth1g", 1.0),), 1500)
+NODES = 4
+STEPS = tuple(
+    MapStep(1, number, phase, tuple(pairs if phase == 1 else [pair[::-1] for pair in pairs]))
+    for number, pairs in enumerate(schedule.circle_rounds(NODES), 1)
+    for phase in (1, 2)
+)
+BOTH = ("server", "client")
+#: Changes one end's record.
+Change = Callable[[dict[str, Any]], None]
+
+
+def write(folder: Path, changes: Mapping[tuple[str, str], Change | None] | None = None) -> None:
+    """The records of a job whose first node is c1.
+
+    :param changes: host and end (``server``, ``client``) to what is different of all its records; ``None``: it left none.
+    """
+    for step in STEPS:
+        (folder / step.folder).mkdir(parents=True)
+        for server, client in step.pairs:
+            lines = RECORDED.splitlines()
+            for title, line in zip(lines[::3], lines[1::3], strict=True):
+                which, content = title.split()[1], json.loads(line)
+                content["host"] = f"c{(server if which == 'server' else client) + 1}.cluster"
+                for look in ("before", "after"):  # which the recording of before there were such lacks
+                    content[look]["others"] = {"mgmt": {"rx_bytes": 900, "tx_bytes": 100}}
+                change = (changes or {}).get((content["host"].partition(".")[0], which), lambda row: None)
+                if change is not None:
+                    change(content)
+                    said = f"{title}\n{json.dumps(content, sort_keys=True)}\n"
+                    path = folder / step.folder / f"{server}-{client}.{which}"
+                    path.write_text(f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n")
+
+
+def read(folder: Path) -> MeasuredMap:
+    return wire_map.read(folder, STEPS, NODES, GROUP, "iperf3", FABRIC, ["c1", "c2", "c3", "c4"])
+
+
+def stored(found: MeasuredMap) -> PairMap:
+    return PairMap("all", 1, len(STEPS) // 2, found.hosts, found.silent, found.values(SIZE))
+
+
+def link(**settings: str) -> Change:
+    def change(content: dict[str, Any]) -> None:
+        for look in ("before", "after"):
+            content[look]["link"].update(settings)
+
+    return change
+
+
+def test_each_value_is_of_the_node_that_sends(tmp_path: Path) -> None:
+    write(tmp_path)
+    found = read(tmp_path)
+    assert (found.findings, found.silent, found.hosts) == ([], {}, ("c1", "c2", "c3", "c4"))
+    values = found.values(SIZE)
+    assert len({(one.source, one.target) for one in values}) == len(values) == NODES * (NODES - 1)
+    assert all(one.counted and one.value for one in values)
+    for one in found.pairs:
+        assert one.ends and one.ends.client.host == f"c{one.numbers[1] + 1}.cluster"
+        key = (one.step.round, one.step.phase, f"c{one.numbers[1] + 1}", f"c{one.numbers[0] + 1}")
+        assert [row.value for row in values if (row.round, row.phase, row.source, row.target) == key] == [one.mb_per_s]
+
+
+def test_a_cable_that_came_up_slow_is_in_the_map_and_said_once(tmp_path: Path) -> None:
+    """Its bytes went over the fabric, so that what it reached counts; that it is not as the site says fails the case."""
+    write(tmp_path, {("c3", which): link(speed="250") for which in BOTH})
+    found = read(tmp_path)
+    assert {status for status, _ in found.findings} == {CONTRADICTED}
+    [said] = [sentence for _, sentence in found.findings if "c3.cluster came up at 0.25 Gbit/s" in sentence]
+    assert " and 1 more: " in said, "six pairs and directions, of which five are named"
+    assert all(one.counted and one.value for one in found.values(SIZE))
+
+
+def test_a_node_without_the_program_does_not_hide_the_others(tmp_path: Path) -> None:
+    def absent(content: dict[str, Any]) -> None:
+        for name in (
+            "meeting",
+            "address",
+            "port",
+            "words",
+            "variables",
+            "cores",
+            "status",
+            "ended",
+            "seconds",
+            "output",
+            "errors",
+        ):
+            content.pop(name)
+        content["failed"] = "there is no program iperf3 on PATH"
+
+    write(tmp_path, {("c2", which): absent for which in BOTH})
+    found = read(tmp_path)
+    assert find_lacking(tmp_path) == {"c2.cluster": "iperf3"}
+    assert {status for status, _ in found.findings} == {MISSING} and found.silent == {"c2": "left no record"}
+    whole = [(one.source, one.target) for one in found.values(SIZE) if one.value is not None]
+    assert len(whole) == 6 and not any("c2" in pair for pair in whole)
+
+
+def test_a_node_that_died_is_named_as_the_scheduler_has_it(tmp_path: Path) -> None:
+    write(tmp_path, dict.fromkeys([("c4", "server"), ("c4", "client")]))
+    found = read(tmp_path)
+    assert found.silent == {"c4": "left no record"} and found.seen == ["c1", "c2", "c3"]
+    assert found.hosts == ("c1", "c2", "c3", "c4")
+    assert {one.counted for one in found.values(SIZE) if one.value is None} == {None}, "what was not measured is not known"
+    assert silent_nodes(stored(found)) == {"c4": "c4: stopped answering (left no record)"}
+    assert not any("pairs were to be measured" in said for said in prepare(stored(found)).missing), "its own alone"
+
+
+def test_what_went_elsewhere_is_not_used(tmp_path: Path) -> None:
+    def other(content: dict[str, Any]) -> None:
+        content["after"]["counters"] = dict(content["before"]["counters"])
+
+    write(tmp_path, {("c1", "client"): other})
+    found = read(tmp_path)
+    [(status, sentence)] = [row for row in found.findings if "it went over another network" in row[1]]
+    assert status == CONTRADICTED and sentence.startswith("c1 to c")
+    assert {one.source for one in found.values(SIZE) if one.counted is False} == {"c1"}
+    assert any("did not count the bytes" in said for said in judge_map(stored(found)).inconclusive)
+
+
+def test_a_job_that_ended_early_says_how_far_it_got(tmp_path: Path) -> None:
+    write(tmp_path)
+    for step in STEPS[2:]:
+        for path in (tmp_path / step.folder).iterdir():
+            path.unlink()
+        (tmp_path / step.folder).rmdir()
+    found = read(tmp_path)
+    assert found.findings == [(MISSING, "2 of 6 steps were begun: the job ended early, or gave up.")]
+    assert len([one for one in found.values(SIZE) if one.value is not None]) == 4
+
+
+@pytest.mark.parametrize(
+    ("host", "ends", "sentence"),
+    [
+        ("c2.cluster", BOTH, "two tasks of the job were on one node"),
+        ("c9.cluster", ("client",), "task 0 of the job was on c1 and on c9"),
+    ],
+)
+def test_tasks_are_one_on_each_node(host: str, ends: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    write(tmp_path, {("c1", which): lambda content: content.update(host=host) for which in ends})
+    found = read(tmp_path)
+    assert any(sentence in said for _, said in found.findings) and len(set(found.hosts)) == NODES
+
+
+def test_nothing_at_all_is_all_missing(tmp_path: Path) -> None:
+    found = wire_map.read(tmp_path, STEPS, NODES, GROUP, "iperf3", FABRIC, [])
+    assert found.findings == [(MISSING, "0 of 6 steps were begun: the job ended early, or gave up.")]
+    assert found.hosts[0] == "node 1 of the job" and not found.seen and not found.ends
