@@ -34,6 +34,7 @@ def tune(
         list[str] | None, typer.Option(help="Collective, or NAME=ALGORITHM,ALGORITHM; repeatable. Default: all of the MPI.")
     ] = None,
     budget: Annotated[str, typer.Option(help="What it may take: minutes (30m), hours (1.5h), node-hours (2nodeh).")] = "30m",
+    wait: Annotated[str, typer.Option(help="Hours (12h) or minutes that jobs may wait for nodes; not of the budget.")] = "12h",
     level: Annotated[str, typer.Option(help="Message sizes: smoke, nightly or acceptance.")] = "nightly",
     check: Annotated[bool, typer.Option("--check", help="Prove installed settings again, also after an upgrade.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Forget what was measured before.")] = False,
@@ -70,7 +71,10 @@ def tune(
         raise BadInput("tune: give --ppn and --nodes, or --sacct with what the jobs of the system used: one of both.")
     nodes = nodes or 1
     wanted = _parse(collective or [], [control.collective for control in controls.controls])
-    bound = Budget.parse(budget)
+    bound, waiting = Budget.parse(budget), Budget.parse(wait)
+    if waiting.unit != "min":
+        raise BadInput(f"--wait {wait}: give hours (12h) or minutes (30m).")
+    wait_s = 60 * waiting.amount if tuning.waits(name, partition) else 0.0
     kind = conditions.Kind(found_stack, controls, check=check, dry_run=dry_run)
 
     tuning.check_place(Place(name, stack, fabric, nodes, ppn or 1, pinning), partition)
@@ -79,7 +83,9 @@ def tune(
         nodes: int, ppn: int, seconds: float, names: Mapping[str, tuple[str, ...]], usage: times.Usage | None = None
     ) -> TuneRequest:
         place = Place(name, stack, fabric, nodes, ppn, pinning)
-        return TuneRequest(place, partition, tuple(names), names, seconds, level, restart, tuple(context.args), usage=usage)
+        return TuneRequest(
+            place, partition, tuple(names), names, seconds, level, restart, tuple(context.args), usage=usage, wait_s=wait_s
+        )
 
     if sacct:
         single = {"--check": check, "--chart": chart, "--profile": profile}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -83,7 +82,7 @@ def tune_most_used(
     better, first = False, ""
     while fitting := [each for each in waiting if seconds_of(bound, left, each.nodes) >= workload.LEAST_S]:
         part = left * workload.part_of_first(fitting, [seconds_of(bound, left, each.nodes) for each in fitting])
-        each, began = fitting[0], time.monotonic()
+        each = fitting[0]
         waiting.remove(each)
         request = ask(each, seconds_of(bound, part, each.nodes))
         if not kind.dry_run and (when := tuning.finished(request, kind.stack)):
@@ -99,8 +98,9 @@ def tune_most_used(
         except BadInput as error:
             first = first or f"{_name(each)}: {error}"
             refused.append(each)
-            say(f"not tuned: {error}")
-        spent = time.monotonic() - began
+            say(f"not {'written' if kind.dry_run else 'tuned'}: {error}")
+            part = 0.0
+        spent = request.clock.spent_s
         left -= part if kind.dry_run else bound.amount * spent / seconds_of(bound, bound.amount, each.nodes)
     if not done:
         raise BadInput(

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reframe_tests.harness.printable import first_line
@@ -18,6 +18,7 @@ from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..night import supervision
+from ..results import job_times
 from ..results.sessions import Case, Session, read_report
 
 TEST = "CollectiveAlgorithms"
@@ -35,6 +36,28 @@ _REASON = re.compile(r"^  \* Reason: (?:reframe error: )?(.*)", re.MULTILINE)
 _ERROR = re.compile(r"^(?:ERROR: |reframe: )(.*)", re.MULTILINE)
 
 
+#: Characters of its reasons that are said: why no case fits stands at their end.
+_REASON_LENGTH = 600
+#: Seconds of ReFrame's own start and end.
+OWN_S = 10.0
+
+
+@dataclass
+class Clock:
+    """Seconds that are spent of a budget: without those that jobs waited for their nodes, which are nobody's measurement."""
+
+    began: float = -1.0
+    waited_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.began = time.monotonic() if self.began < 0 else self.began
+
+    @property
+    def spent_s(self) -> float:
+        """Since it began."""
+        return time.monotonic() - self.began - self.waited_s
+
+
 @dataclass(frozen=True)
 class Order:
     """One session.
@@ -48,6 +71,7 @@ class Order:
     :param compiles: whether the library makes its own file of ``tuned``.
     :param options: further ones for ReFrame.
     :param held: descriptors of locks that last as long as ReFrame does.
+    :param wait_s: seconds that jobs may wait for their nodes, beyond what a session may take.
     """
 
     place: Place
@@ -61,6 +85,8 @@ class Order:
     compiles: bool = False
     options: tuple[str, ...] = ()
     held: tuple[int, ...] = ()
+    clock: Clock = field(default_factory=Clock)
+    wait_s: float = 0.0
 
     def words(self, report: Path, *, dry: bool = False) -> list[str]:
         """ReFrame's command line."""
@@ -93,13 +119,14 @@ class Order:
 class Ran:
     """What a session gave.
 
-    :param seconds: that it took, from the start of ReFrame to its end.
+    :param seconds: that it took, from the start of ReFrame to its end, without those that its jobs waited for nodes.
     :param late: it was ended at its limit, and has only the cases that were done by then.
     """
 
     session: Session
     seconds: float
     late: bool = False
+    waited_s: float = 0.0
 
 
 def run(order: Order, folder: Path, name: str, limit_s: float, show: Callable[[str], bool] = lambda line: False) -> Ran:
@@ -113,17 +140,22 @@ def run(order: Order, folder: Path, name: str, limit_s: float, show: Callable[[s
     started = time.monotonic()
     late = False
     try:
-        _start(order.words(report), log, limit_s, show, order.held)
+        _start(order.words(report), log, limit_s + order.wait_s, show, order.held)
     except supervision.OutOfTime:
         late = True
         if not report.exists():
             raise
     if not report.exists():
         said = _ERROR.findall(log.read_text(errors="replace")) if log.exists() else []
-        reason = first_line(said[0]) if said else "ReFrame ended before it could write its run report"
-        raise BadInput(f"nothing was measured: {reason.rstrip('. ')}; see {log}.")
+        reason = first_line(said[0], _REASON_LENGTH) if said else "ReFrame ended before it could write its run report"
+        raise BadInput(f"nothing was measured: {reason.removesuffix('.')}; see {log}.")
     try:
-        return Ran(read_report(report), time.monotonic() - started, late)
+        session = read_report(report)
+        took = time.monotonic() - started
+        held = job_times.seconds(session)
+        seconds = min(took, OWN_S + sum(held.values())) if held and not late else took
+        order.clock.waited_s += took - seconds
+        return Ran(session, seconds, late, took - seconds)
     except BadInput:
         if shutil.disk_usage(folder).free > ROOM_BYTES:
             raise
@@ -141,7 +173,7 @@ def dry_run(order: Order, folder: Path) -> tuple[Path, list[Path]]:
     stage = _STAGE.search(text)
     scripts = sorted(Path(stage[1]).rglob("rfm_job.sh")) if stage else []
     if reason := _REASON.search(text) or (None if scripts else _ERROR.search(text)):
-        raise BadInput(f"no job can be written: {first_line(reason[1]).rstrip('. ')}; see {log}.")
+        raise BadInput(f"no job can be written: {first_line(reason[1], _REASON_LENGTH).removesuffix('.')}; see {log}.")
     if not scripts:
         raise BadInput(f"no job can be written: {why_unusable(None)}; see {log}.")
     return log, scripts

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -39,6 +38,7 @@ class TuneRequest:
     :param restart: forget what was measured before.
     :param held: as :attr:`measuring.Order.held` has it.
     :param usage: of an application that it is for.
+    :param clock: of the budget; ``wait_s``: as :attr:`measuring.Order.wait_s`.
     """
 
     place: Place
@@ -51,6 +51,8 @@ class TuneRequest:
     options: tuple[str, ...] = ()
     held: tuple[int, ...] = ()
     usage: Usage | None = None
+    clock: measuring.Clock = field(default_factory=measuring.Clock)
+    wait_s: float = 0.0
 
     @property
     def folder(self) -> Path:
@@ -60,7 +62,18 @@ class TuneRequest:
     @property
     def order(self) -> measuring.Order:
         """A session of it, without algorithms."""
-        return measuring.Order(self.place, self.partition, {}, 1, 0.0, self.level, options=self.options, held=self.held)
+        return measuring.Order(
+            self.place,
+            self.partition,
+            {},
+            1,
+            0.0,
+            self.level,
+            options=self.options,
+            held=self.held,
+            clock=self.clock,
+            wait_s=self.wait_s,
+        )
 
 
 @dataclass(frozen=True)
@@ -116,9 +129,16 @@ def check_place(place: Place, partition: str) -> None:
             raise BadInput(f"{place.system} has no partition {partition!r}; there are {there}.")
     fabrics = dict.fromkeys(name for row in rows for name in systems.fabrics_of(row.get("extras", {})))
     if place.fabric not in fabrics:
-        raise BadInput(f"{place.system} has no fabric {place.fabric!r}; there are {', '.join(fabrics) or 'none'}.")
+        where = f"{place.system}{':' * bool(partition)}{partition}"
+        raise BadInput(f"{where} has no fabric {place.fabric!r}; there are {', '.join(fabrics) or 'none'}.")
     if place.pinning not in PINNING_POLICIES:
         raise BadInput(f"--pinning {place.pinning} is not one of {', '.join(PINNING_POLICIES)}.")
+
+
+def waits(system: str, partition: str) -> bool:
+    """Whether jobs of a system, or of one of its partitions, may wait for nodes."""
+    rows = systems.select(system)["partitions"]
+    return any(row["scheduler"] != "local" for row in rows if partition in ("", row["name"]))
 
 
 def installed(place: Place) -> TunedSettings | None:
@@ -130,7 +150,7 @@ def installed(place: Place) -> TunedSettings | None:
 
 
 def finished(request: TuneRequest, stack: Stack) -> str:
-    """When a tuning of the same came to its end, with nothing left to measure; empty where it did not, or begins anew.
+    """When a tuning of the same came to its end, with nothing left to measure; empty where it did not, or begins again.
 
     :raises BadInput: its state cannot be read.
     """
@@ -172,7 +192,6 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
 
     :raises BadInput: nothing can be measured.
     """
-    started = time.monotonic()
     state = begin(request, stack, tuning)
     race = racing.resume(tuning, state, request.folder, request.usage)
     if state.rounds:
@@ -193,13 +212,13 @@ def tune(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str]
     made = settings.make(request.place, stack, tuning, to_rules(chosen, sizes))
     settings.install(*made, candidate)
     say(f"proof: default against tuned, {proof.REPEATS} repeats of {', '.join(chosen)}")
-    rest = max(request.budget_s - (time.monotonic() - started), request.budget_s * PROOF_SHARE)
+    rest = max(request.budget_s - request.clock.spent_s, request.budget_s * PROOF_SHARE)
     found = proof.prove(request.order, tuning, chosen, candidate, request.folder, "proof", rest, race.messages, weights)
     kept = keep_proven(proof.recommended(found), chosen, judge_whole(tuning, found))
     rules = to_rules(kept, sizes)
     compiled = None
     if rules:
-        rest = request.budget_s - (time.monotonic() - started)
+        rest = request.budget_s - request.clock.spent_s
         compiled = _install(request, stack, tuning, rules, found, weights, rest, say)
     _finish(request, race)
     return Tuned(race, tuple(compared), chosen, kept, tuple(rules), found, request.folder, before, compiled)
@@ -353,5 +372,5 @@ def check(request: TuneRequest, stack: Stack, tuning: Tuning, say: Callable[[str
     harmed = tuple(row for row in find_harmed(tuning, found.rows) if row.collective in whole)
     if lost or harmed:
         return Checked(found, held, lost, harmed)
-    compiled = _install(request, stack, tuning, old.rules, found, weights, request.budget_s - found.seconds, say)
+    compiled = _install(request, stack, tuning, old.rules, found, weights, request.budget_s - request.clock.spent_s, say)
     return Checked(found, held, lost, harmed, compiled)

