@@ -54,8 +54,8 @@ def locate(
 ) -> None:
     """Say which node, cable or switch is slow, with the rate at which innocents are accused.
 
-    Judges what PairMap, WireTcpMap or WireRdmaMap measured, by a model that adds up on the log scale: node that sends, node that receives,
-    switches and links between them, pairs. Commands for Slurm are printed and never run.
+    Judges what PairMap, WireTcpMap or WireRdmaMap measured, by a model that adds up on the log scale: node that sends, node
+    that receives, switches and links between them, pairs. Commands for Slurm are printed and never run.
     Exit status: 0 nobody is accused and everything that should have been measured was, 1 somebody is accused, 2 bad input, also
     a session without a map, 3 nobody is accused, but not all could be decided.
     """
