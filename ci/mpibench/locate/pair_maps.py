@@ -115,9 +115,8 @@ def _notes(pair_map: PairMap, rows: Sequence[PairValue]) -> list[str]:
     )
     what = "each pair with each" if pair_map.design == "all" else "a sample of the pairs"
     passes = len({row.order for row in rows})
-    found = [
-        f"{what} of {len(pair_map.nodes)} nodes, {len({row.round for row in rows})} rounds in {passes} pass{'es' * (passes != 1)}: {sizes}"
-    ]
+    rounds = f"{len({row.round for row in rows})} rounds in {passes} pass{'es' * (passes != 1)}"
+    found = [f"{what} of {len(pair_map.nodes)} nodes, {rounds}: {sizes}"]
     if any(row.counted is None for row in rows):
         found.append("of some values it is not known whether the nodes counted their bytes on the fabric")
     return [*found, *(pair_map.tree.notes if pair_map.tree else ())]
