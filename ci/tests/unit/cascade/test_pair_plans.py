@@ -80,6 +80,8 @@ def test_every_gated_metric_may_have_a_reference() -> None:
     assert faults(test="TransportLibfabric", metric="pingpong.endpointrdm.latency.0000000008") == []
     assert faults(test="WireTcp", metric="TCP.streams4.bandwidth.0000131072") == []
     assert faults(test="WireRdma", metric="ib_read_lat.latency_p99.0000000008") == []
+    # A map of the wire is of as many nodes as there are.
+    assert faults(test="WireTcpMap", nodes=8, metric="TCP.streams1.bandwidth.0000131072") == []
 
 
 @pytest.mark.parametrize(

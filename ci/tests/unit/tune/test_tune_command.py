@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -152,6 +153,24 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
         (tmp_path / state.NAME).write_text(text)
         with pytest.raises(BadInput, match="begin again with --restart"):
             state.read(tmp_path)
+
+
+def test_a_tuning_that_came_to_its_end_is_known_by_library_and_collectives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "RESULTS", tmp_path)
+    request = tuning.TuneRequest(PLACE, "", ("Allreduce",), {}, 60.0)
+    stack = SimpleNamespace(mpi="openmpi", mpi_version="5.0.11", lock_hash="a1")
+    assert tuning.finished(request, stack) == ""  # type: ignore[arg-type]
+    there = TuneState(PLACE, "openmpi 5.0.11 a1", {"Allreduce": (DEFAULT, "1")})
+    for when in ("", "2026-11-24T10:00:00Z"):
+        there.finished = when
+        there.write(request.folder)
+        assert tuning.finished(request, stack) == when  # type: ignore[arg-type]
+    assert tuning.finished(replace(request, restart=True), stack) == ""  # type: ignore[arg-type]
+    assert tuning.finished(replace(request, collectives=("Bcast",)), stack) == ""  # type: ignore[arg-type]
+    stack.lock_hash = "b2"
+    assert tuning.finished(request, stack) == ""  # type: ignore[arg-type]
 
 
 def test_waiting_for_nodes_is_not_of_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
