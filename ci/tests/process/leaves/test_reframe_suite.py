@@ -27,7 +27,7 @@ TESTS |= MAINTENANCE
 #: Those of nodes, with parameters of their own.
 OF_NODES = {"Stream", "NodeSharing"}
 #: Those between two nodes; this machine is one.
-BELOW_MPI = {"WireTcp", "WireRdma", "TransportUcx", "TransportLibfabric"}
+BELOW_MPI = {"WireTcp", "WireRdma", "WireTcpMap", "WireRdmaMap", "TransportUcx", "TransportLibfabric"}
 
 
 def several_numa_nodes() -> bool:
