@@ -85,7 +85,7 @@ def tune_most_used(
         each = fitting[0]
         waiting.remove(each)
         request = ask(each, seconds_of(bound, part, each.nodes))
-        if not kind.dry_run and (when := tuning.finished(request, kind.stack)):
+        if not kind.dry_run and (when := tuning.finished(request, kind.stack, kind.tuning)):
             say(f"{_name(each)} was tuned to its end on {when[:10]}: --restart tunes it again")
             done.append(each)
             better = better or tuning.installed(request.place) is not None

@@ -149,14 +149,29 @@ def installed(place: Place) -> TunedSettings | None:
         return None
 
 
-def finished(request: TuneRequest, stack: Stack) -> str:
-    """When a tuning of the same came to its end, with nothing left to measure; empty where it did not, or begins again.
+def finished(request: TuneRequest, stack: Stack, tuning: Tuning) -> str:
+    """When a tuning of the same library, algorithms and level came to its end, with nothing left to measure; empty where it
+    did not, was another, or is to begin again.
 
-    :raises BadInput: its state cannot be read.
+    :raises BadInput: its state cannot be read, or an algorithm is not there.
     """
     state = None if request.restart else read(request.folder)
-    same = state is not None and state.library == _library(stack) and set(state.algorithms) == set(request.collectives)
-    return state.finished if state and same else ""
+    if state is None or not state.finished or (state.library, state.level) != (_library(stack), request.level):
+        return ""
+    words = _list_words(request, stack, tuning)
+    return state.finished if {name: tuple(each) for name, each in state.algorithms.items()} == words else ""
+
+
+def _list_words(request: TuneRequest, stack: Stack, tuning: Tuning) -> dict[str, tuple[str, ...]]:
+    """Collective to what is measured of it, the library's own choice first.
+
+    :raises BadInput: an algorithm is not there.
+    """
+    listed = asked.ask(stack, tuning, request.collectives, spread=request.place.spread)
+    return {
+        name: (DEFAULT, *(each.word for each in asked.pick(listed[name], request.algorithms.get(name, ()))))
+        for name in request.collectives
+    }
 
 
 def _library(stack: Stack) -> str:
@@ -168,21 +183,18 @@ def begin(request: TuneRequest, stack: Stack, tuning: Tuning) -> TuneState:
 
     :raises BadInput: an algorithm is not there, or what was measured before was of another library.
     """
-    listed = asked.ask(stack, tuning, request.collectives, spread=request.place.spread)
-    words = {
-        name: (DEFAULT, *(each.word for each in asked.pick(listed[name], request.algorithms.get(name, ()))))
-        for name in request.collectives
-    }
+    words = _list_words(request, stack, tuning)
     library = _library(stack)
     if request.restart:
         shutil.rmtree(request.folder, ignore_errors=True)
     state = read(request.folder)
     if state is None:
-        return TuneState(request.place, library, words)
-    if (state.library, {name: tuple(each) for name, each in state.algorithms.items()}) != (library, words):
+        return TuneState(request.place, library, words, level=request.level)
+    same = (state.library, {name: tuple(each) for name, each in state.algorithms.items()}) == (library, words)
+    if not same or state.level not in ("", request.level):
         raise BadInput(
             f"{request.folder} holds a tuning of {state.library.rpartition(' ')[0]}, {', '.join(state.algorithms)}, with other "
-            "algorithms or another library: begin again with --restart."
+            "algorithms, another library or another --level: begin again with --restart."
         )
     return state
 

@@ -42,6 +42,7 @@ class TuneState:
     :param algorithms: collective to the algorithms it began with.
     :param refused: collective to algorithm to why it cannot be measured.
     :param finished: when nothing was left to measure and what came of it was installed; empty before.
+    :param level: of the message sizes; empty in older states.
     """
 
     place: Place
@@ -50,6 +51,7 @@ class TuneState:
     rounds: list[Round] = field(default_factory=list)
     refused: dict[str, dict[str, str]] = field(default_factory=dict)
     finished: str = ""
+    level: str = ""
 
     @property
     def measured_s(self) -> float:

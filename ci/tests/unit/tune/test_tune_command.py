@@ -160,17 +160,26 @@ def test_a_tuning_that_came_to_its_end_is_known_by_library_and_collectives(
 ) -> None:
     monkeypatch.setattr(tuning, "RESULTS", tmp_path)
     request = tuning.TuneRequest(PLACE, "", ("Allreduce",), {}, 60.0)
-    stack = SimpleNamespace(mpi="openmpi", mpi_version="5.0.11", lock_hash="a1")
-    assert tuning.finished(request, stack) == ""  # type: ignore[arg-type]
-    there = TuneState(PLACE, "openmpi 5.0.11 a1", {"Allreduce": (DEFAULT, "1")})
-    for when in ("", "2026-11-24T10:00:00Z"):
-        there.finished = when
+    stack = SimpleNamespace(name="x", prefix="/nonesuch", mpi="openmpi", mpi_version="5.0.11", lock_hash="a1")
+    controls = registry.find("openmpi").tuning
+
+    def when(asked_for: tuning.TuneRequest = request) -> str:
+        return tuning.finished(asked_for, stack, controls)  # type: ignore[arg-type]
+
+    assert controls is not None and when() == ""
+    words = (DEFAULT, *(each.word for each in controls.find("Allreduce").algorithms))
+    there = TuneState(PLACE, "openmpi 5.0.11 a1", {"Allreduce": words}, level="nightly")
+    for said in ("", "2026-11-24T10:00:00Z"):
+        there.finished = said
         there.write(request.folder)
-        assert tuning.finished(request, stack) == when  # type: ignore[arg-type]
-    assert tuning.finished(replace(request, restart=True), stack) == ""  # type: ignore[arg-type]
-    assert tuning.finished(replace(request, collectives=("Bcast",)), stack) == ""  # type: ignore[arg-type]
+        assert when() == said
+    assert when(replace(request, restart=True)) == "" and when(replace(request, collectives=("Bcast",))) == ""
+    assert when(replace(request, algorithms={"Allreduce": ("2",)})) == "" and when(replace(request, level="smoke")) == ""
+    there.algorithms = {"Allreduce": words[:2]}
+    there.write(request.folder)
+    assert when() == "", "one algorithm was tuned to its end, and all are asked for"
     stack.lock_hash = "b2"
-    assert tuning.finished(request, stack) == ""  # type: ignore[arg-type]
+    assert when(replace(request, algorithms={"Allreduce": words[1:2]})) == ""
 
 
 def test_waiting_for_nodes_is_not_of_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

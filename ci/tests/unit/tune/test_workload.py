@@ -113,7 +113,7 @@ def test_a_condition_that_is_too_large_does_not_keep_others_from_being_tuned(mon
 @pytest.mark.parametrize("finished", ["2026-11-24T10:00:00Z", ""])
 def test_what_was_tuned_to_its_end_is_not_tuned_again(finished: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the command was interrupted, and is given again."""
-    monkeypatch.setattr(tuning, "finished", lambda request, stack: finished if request.place.nodes == 4 else "")
+    monkeypatch.setattr(tuning, "finished", lambda request, stack, controls: finished if request.place.nodes == 4 else "")
     _, said, given = spend("10h", monkeypatch, [1.0] * 4)
     assert [nodes for nodes, _ in given] == ([8, 16, 2] if finished else [4, 8, 16, 2])
     assert ("4 x 8 was tuned to its end on 2026-11-24: --restart tunes it again" in said) is bool(finished)
@@ -148,7 +148,7 @@ def spend(
     said: list[str] = []
     monkeypatch.setattr("mpibench.tune.measuring.time.monotonic", lambda: now[0])
     if tuning.finished is FINISHED:
-        monkeypatch.setattr(tuning, "finished", lambda request, stack: "")
+        monkeypatch.setattr(tuning, "finished", lambda request, stack, controls: "")
 
     def tune_one(request: TuneRequest, kind: object, say: object) -> int:
         taken = takes[len(given)]
