@@ -1,4 +1,4 @@
-"""Logs of jobs as machines write them (``golden/logs``): whole tables among others' lines, and failed runs with their reason."""
+"""Logs of jobs as machines write them (``golden/logs``): whole tables among others' lines, failed runs with their reason."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ NOISE = (
     "[1738722441.247410] [node-1:8    :0]            sock.c:515  UCX  WARN  unable to read somaxconn value from /proc\n",
     "[node-1:35751] MCW rank 0 bound to socket 0[core 0[hwt 0-1]]: [BB/../..][../../..]\n",
     "\nreal\t0m11.290s\nuser\t0m0.030s\nsys\t0m0.012s\n",
-    "0.03user 0.01system 0:11.29elapsed 12%CPU (0avgtext+0avgdata 12345maxresident)k\n0inputs+0outputs (0major+92minor)pagefaults\n",
+    "0.03user 0.01system 0:11.29elapsed 12%CPU (0avgtext+0avgdata 12345maxresident)k\n0inputs+0outputs 0swaps\n",
     "Started at 2026-11-20 02:00:00 on node-1\n# done\n=====\n",
-    "\n------------------------------------------------------------\nSender: LSF System <a@b>\nSubject: Job 1: <osu> in cluster <c> Done\n",
+    "\n------------------------------\nSender: LSF System <a@b>\nSubject: Job 1: <osu> in cluster <c> Done\n",
     '{"timestamp":1724369598.5,"name":"complete","context":{"status":0}}\n',
     "JobID           Elapsed      State ExitCode\n12.0           00:00:11  COMPLETED      0:0\n",
 )
 #: What makes a whole table no result, and why.
 TROUBLE = {
     "[1700000000.000001] [node-1:1:0] ib_md.c:5 UCX  ERROR ibv_reg_mr failed\n": "UCX says that it failed",
-    "[1.0] [n:1:0] ucp_context.c:1 UCX  WARN  network device 'mlx5_ib0:1' is not available, please use one or more of: 'eth0'\n": (
+    "[1.0] [n:1:0] ucp_context.c:1 UCX  WARN  network device 'mlx5_ib0:1' is not available, please use: 'eth0'\n": (
         "was asked for is not there"
     ),
     "[n:1] *** Process received signal ***\n[n:1] Signal: Segmentation fault (11)\n": "ended by a signal",
@@ -72,7 +72,7 @@ TROUBLE = {
     "/var/spool/job: line 9:  4711 Killed                  ./osu_latency\n": "ended by a signal",
     "bash: line 3:  4711 Aborted                 (core dumped) ./osu_latency\n": "ended by a signal",
     "osu_latency: coll.c:12: reduce: Assertion `a == b' failed.\n": "aborted",
-    '{"timestamp":1.5,"name":"shell.task-exit","context":{"localid":0,"wait_status":9,"signaled":9,"exitcode":137}}\n': "signal",
+    '{"timestamp":1.5,"name":"shell.task-exit","context":{"wait_status":9,"signaled":9,"exitcode":137}}\n': "signal",
     "[0] MPI startup(): PMI server not found. Please set I_MPI_PMI_LIBRARY variable.\n": "world of its own",
     "DATA VALIDATION ERROR: osu_latency exited with status 1 on message size 4.\n": "validation failed",
 }
@@ -148,7 +148,8 @@ def test_prefixes_are_taken_off_where_all_lines_have_them(text: str, prefix: str
 
 def test_parse_says_which_table_a_row_is_of_and_what_was_set_aside(tmp_path) -> None:
     path, said = tmp_path / "job.out", list[str]()
-    path.write_bytes(b"\xef\xbb\xbfstart\n" + OSU.encode() + b"between\n" + golden("osu/osu-6.2-mpich-n8-igather-full.txt").encode())
+    other = golden("osu/osu-6.2-mpich-n8-igather-full.txt")
+    path.write_bytes(b"\xef\xbb\xbf" + f"start\n{OSU}between\n{other}".encode())
     rows = parse_files([path], "csv", said.append).splitlines()[1:]
     places = {row.split(",")[0]: row.split(",")[2] for row in rows}
     assert places == {f"{path}:2": "osu_latency", f"{path}:10": "osu_igather"}
