@@ -67,7 +67,7 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
         "a device or transport that was asked for is not there",
         re.compile(
             r"(?:devices?|transports?|interfaces?|providers?|UCX|libfabric|PML|BTL|MTL)\b.* (?:is|are) not (?:available|usable)"
-            r"|[Nn]o (?:hfi|HFI) units are available"
+            r"|[Nn]o (?:hfi|HFI) units are available|A requested component was not found"
         ),
     ),
     ("validation failed: received data was wrong", re.compile(r"DATA VALIDATION ERROR|FAILED: .*data validation")),
@@ -85,8 +85,9 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
         "a process was aborted",
         re.compile(
             r"MPI_A(?:BORT|bort)\b|\bAbort\(\d+\)|BAD TERMINATION|[Ff]atal error in|[Ii]nternal error|[Aa]ssert(?:ion)?\b.*fail"
-            r"|MPI_ERRORS_ARE_FATAL|\*\*\* (?:STEP|JOB) \S+ .*CANCELLED|CANCELLED AT|job aborted|aborting job|now aborting"
-            r"|[Tt]ransport retry (?:count )?exceeded|errors? occurred (?:in|while)|unable to reach each other"
+            r"|MPI_ERRORS_ARE_FATAL|\*\*\* (?:STEP|JOB) \S+ .*CANCELLED|CANCELLED AT|[Jj]ob (?:step )?aborted|aborting job|now aborting"
+            r"|[Tt]ransport retry (?:count )?exceeded|errors? occurred (?:in|while)"
+            r"|unable to reach each other"
         ),
     ),
     (
@@ -95,7 +96,7 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"\b(?:srun|slurmstepd|salloc|sbatch|slurmd|mpirun|mpiexec|prterun|prun|orterun|jsrun|aprun|flux-\w+|flux|psid?)"
             r"(?:\[\d+\])?(?:@\S+)?: (?:fatal|error|Error|Warning: can't run)"
             r"|^\[(?:mpiexec|proxy:[\d:]+)@\S+\] .*(?:error|fail|exit|match)|non-?zero (?:status|exit|return)"
-            r"|exit(?:ed|ing)? (?:with )?(?:status|(?:exit )?code):? *\(?[1-9]|in cluster <.*> Exited"
+            r"|[Ee]xit(?:ed|ing)? (?:with )?(?:status|(?:exit )?code):? *\(?[1-9]|in cluster <.*> Exited"
             r"|\bTERM_[A-Z]+: |[Jj]ob killed|DUE TO (?:TIME LIMIT|NODE FAILURE|PREEMPTION)"
             r"|[Ii]nvalid benchmark\b|error while loading shared libraries|[Ee]xecutable .*not found|execve?p?\b.*failed"
         ),

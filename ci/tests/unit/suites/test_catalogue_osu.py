@@ -105,7 +105,7 @@ def test_reductions_are_of_floats_in_every_release():
             for group in groups[: 3 if asked and version != "7.1" else 2]
             for each in launches(group, stack=stack_of(osu=version))
         ):
-            assert (("-T", "mpi_float") == launch.args[-2:]) == (asked and "reduce" in launch.binary)
+            assert (launch.args[-2:] == ("-T", "mpi_float")) == (asked and "reduce" in launch.binary)
             assert launch.expected[0].variants == ("",)
 
 

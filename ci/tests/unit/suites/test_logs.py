@@ -54,6 +54,8 @@ NOISE = (
     "\n------------------------------\nSender: LSF System <a@b>\nSubject: Job 1: <osu> in cluster <c> Done\n",
     '{"timestamp":1724369598.5,"name":"complete","context":{"status":0}}\n',
     "JobID           Elapsed      State ExitCode\n12.0           00:00:11  COMPLETED      0:0\n",
+    "1234             osu_job  compute  COMPLETED      0:0\n",
+    "available: 1 nodes (0)\nnode distances:\nnode   0   1\n  0:  10  21\n  1:  21  10\n",
 )
 #: What makes a whole table no result, and why.
 TROUBLE = {
