@@ -85,7 +85,8 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
         "a process was aborted",
         re.compile(
             r"MPI_A(?:BORT|bort)\b|\bAbort\(\d+\)|BAD TERMINATION|[Ff]atal error in|[Ii]nternal error|[Aa]ssert(?:ion)?\b.*fail"
-            r"|MPI_ERRORS_ARE_FATAL|\*\*\* (?:STEP|JOB) \S+ .*CANCELLED|CANCELLED AT|[Jj]ob (?:step )?aborted|aborting job|now aborting"
+            r"|MPI_ERRORS_ARE_FATAL|\*\*\* (?:STEP|JOB) \S+ .*CANCELLED|CANCELLED AT"
+            r"|[Jj]ob (?:step )?aborted|aborting job|now aborting"
             r"|[Tt]ransport retry (?:count )?exceeded|errors? occurred (?:in|while)"
             r"|unable to reach each other"
         ),

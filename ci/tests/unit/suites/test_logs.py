@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mpibench.listings.parse import parse_files
@@ -148,7 +150,7 @@ def test_prefixes_are_taken_off_where_all_lines_have_them(text: str, prefix: str
         reader.parse("".join([*lines[:4], lines[4].removeprefix(prefix), *lines[5:]]))
 
 
-def test_parse_says_which_table_a_row_is_of_and_what_was_set_aside(tmp_path) -> None:
+def test_parse_says_which_table_a_row_is_of_and_what_was_set_aside(tmp_path: Path) -> None:
     path, said = tmp_path / "job.out", list[str]()
     other = golden("osu/osu-6.2-mpich-n8-igather-full.txt")
     path.write_bytes(b"\xef\xbb\xbf" + f"start\n{OSU}between\n{other}".encode())
