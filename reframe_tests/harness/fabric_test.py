@@ -31,6 +31,9 @@ from .stacks.stack import Stack
 from .suites import catalogue, options
 from .vocabulary import QUANTITIES, BadInput, NotMeasured
 
+#: Of a job's limit: seconds in which an MPI starts and ends, and of the check of received data; times that a size is sent
+#: because programs warm up (:mod:`.suites.plans`), and how much longer than in the last nights a case may take.
+START_S, CHECK_S, WARMED_UP, MOST_TIMES = 15, 60, 2, 3
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
 
@@ -110,7 +113,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: Nodes of the job.
     #:
     #: :type: :class:`int`
-    #: :values: 1 for fabrics inside a node, the partition's ``node_counts`` for the others; ``all`` where these grow
+    #: :values: 1 for fabrics inside a node, the partition's ``node_counts`` for the others (between two ranks the smallest);
+    #:     any other number through ``-P nodes=``; ``all`` where these grow
     nodes = parameter(parameters.node_counts_of_system(), type=idle_nodes.node_count, loggable=True)
 
     #: Processes per node, resolved on the partition's topology.
@@ -152,6 +156,9 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: What two suites say of the same link (``agreement``), as stored with the session.
     agreement = variable(list, value=[], loggable=True)
 
+    #: Of a partition's node counts, in ascending order, those it is measured on unless others are asked for (``-P nodes=``).
+    choose_counts: parameters.ChooseCounts = staticmethod(lambda counts: counts)
+
     executable = "measure"
 
     @run_after("init")
@@ -185,7 +192,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         space = cls.param_space.params
         orders = (tuple(space["ppn"].values), tuple(space["pinning"].values))
         where = (point["fabric"], point["nodes"], point["ppn"], point["pinning"])
-        return parameters.places_of(tuple(rt.runtime().system.partitions), point["group"], *where, orders)
+        choose = None if parameters.are_asked(space["nodes"]) else cls.choose_counts
+        return parameters.places_of(tuple(rt.runtime().system.partitions), point["group"], *where, orders, choose)
 
     @classmethod
     def _map_variant_num(cls, variant_num: int | None = None) -> tuple[int | None, int | None]:
@@ -275,13 +283,32 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         return catalogue.launches(self.group, where.stack, where.ranks, self.level, where.nodes, limits, self._options)
 
     def _longest_s(self, commands: Sequence[script.Command]) -> float:
-        """Seconds that the job may take."""
-        return float(self._executions * len(commands) * self.limit_s + 60)
+        """Seconds that the job may take: all launches as long as they usually do, and one that hangs, which ends the job."""
+        usual = sum(self._usual_s(command) * (1 if command.once else self._executions) for command in commands)
+        case = (self.display_name, self.current_partition.name, self.current_environ.name)
+        if took := planned_cases.seconds_of(*case):
+            usual = min(usual, MOST_TIMES * took)
+        return float(usual + self.limit_s + 60)
+
+    def _usual_s(self, command: script.Command) -> float:
+        """Seconds of a launch: what its sizes may take on a link at its rate, else as long as a launch may take."""
+        launches = {launch.name: launch for launch in self._launches}
+        launch, level = launches.get(command.name), catalogue.LEVELS[self.level]
+        if launch and launch.checks_data:
+            return min(self.limit_s, CHECK_S)
+        sized = launch is not None and launch.expected and all(None not in row.sizes for row in launch.expected)
+        sized = sized and not self._condition.oversubscribed
+        planned = [plan.size_ranges.get(self.level) for plan in catalogue.GROUPS[self.group].plans]
+        if launch is None or not sized or self._limit_given or any(sizes and sizes.budget_s for sizes in planned):
+            return self.limit_s
+        sizes = sum(len(row.sizes) * len(row.variants) for row in launch.expected)
+        return min(self.limit_s, START_S + WARMED_UP * level.link_s * sizes)
 
     @run_before("run")
     def write_job(self) -> None:
         """Write the interleaved repeats into the job script; the job itself starts the stack's own launcher."""
         self.measured_with, partition = provenance.describe(), self.current_partition
+        self._limit_given = bool(self.limit_s)
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         commands = self._list_commands()

@@ -16,7 +16,6 @@ from ..evidence.counters import counter_names
 from ..fabric_test import MaintenanceTest
 from ..job import parameters, script
 from ..job.condition import Condition
-from ..job.idle_nodes import node_count
 from ..pairs import output, schedule
 from ..pairs.pair_values import PairMap
 from ..results import job_files, job_switches, measurement
@@ -46,7 +45,7 @@ class MapTest(MaintenanceTest):
     #: The instrument's own: one rank on each node.
     ppn = parameter(["1"], type=str, loggable=True)
     #: All nodes of the largest job.
-    nodes = parameter(inherit_params=True, filter_params=lambda counts: counts[-1:], type=node_count, loggable=True)
+    choose_counts = staticmethod(lambda counts: counts[-1:])
 
     #: Rounds of one pass.
     #:
