@@ -26,7 +26,8 @@ from .. import whole_file
 
 #: Version of the layout written here. The minor number counts added columns (1.1: ``cmdline`` and ``measurement`` of
 #: ``cases``; 1.2: its ``seconds`` and ``session_seconds``; 1.3: the tables of pair maps; 1.4: their
-#: ``oversubscription``; 1.5: their ``shared_cores``); the major one changes when a column gets another meaning. Files without a version are 1.0.
+#: ``oversubscription``; 1.5: their ``shared_cores``); the major one changes when a column gets another meaning. Files
+#: without a version are 1.0.
 LAYOUT = "1.5"
 VERSION_KEY = "mpibench_layout"
 UNVERSIONED = "1.0"
