@@ -19,9 +19,11 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
+from . import batch_systems
 from .evidence import data_check, loaded_modules, recorder
 from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script, tuned_condition
 from .job.condition import Condition
+from .mpis import registry as mpis
 from .results import agreement, growth, job_files, measurement
 from .samples import ReferenceCheck, Sample
 from .session import provenance
@@ -310,6 +312,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.measured_with, partition = provenance.describe(), self.current_partition
         self._limit_given = bool(self.limit_s)
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
+        self._ask_for_one_node()
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         commands = self._list_commands()
         self.time_limit = f"{self._longest_s(commands):.0f}s"
@@ -340,6 +343,19 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             if self._options:
                 theirs |= options.as_stored(catalogue.OPTIONS, self._options, self._paired.launches)
             self.rival_run = {"condition": theirs}
+
+    def _ask_for_one_node(self) -> None:
+        """Options that a job on one node needs under Slurm where the partition's fabrics are such."""
+        if self._condition.nodes > 1 or self.current_partition.scheduler.registered_name not in batch_systems.SLURM.schedulers:
+            return
+        fabrics = site.fabrics_of(self.current_partition.extras).values()
+        words = [word for fabric in fabrics for word in mpis.transport(fabric.transport).slurm_on_one_node]
+        # Another --network is somebody's own choice.
+        given = {word.partition("=")[0] for word in (*self.job.options, *self.job.cli_options, *self.job.launcher.options)}
+        words = [word for word in dict.fromkeys(words) if word.partition("=")[0] not in given]
+        self.job.options += words
+        if self.job.launcher.registered_name == "srun":
+            self.job.launcher.options += words
 
     def _list_commands(self) -> list[script.Command]:
         """What the job starts, ready to be written into its script."""
@@ -419,7 +435,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         if self._condition.oversubscribed:
             return None
         share = catalogue.LEVELS[self.level].link_share * self._condition.fabric.share_used(self._condition.rank_numa)
-        return references.physics_reference(self._condition.fabric, share)
+        return references.physics_reference(self._condition.fabric, share, self._condition.pinning)
 
     def _learned_references(self) -> dict[str, references.Reference]:
         """References that the system's references.yaml has for this case."""

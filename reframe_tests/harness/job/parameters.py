@@ -127,7 +127,7 @@ def ppn_of_system() -> list[str]:
     for partition in measured_partitions():
         if not knows_topology(partition):
             return list(SYMBOLIC_PPN)
-        topology = condition.usable_topology(partition.processor.info, here=runs_here(partition))
+        topology = condition.usable_topology(partition.processor.info, partition.extras, here=runs_here(partition))
         first: dict[int, str] = {}
         for symbol in SYMBOLIC_PPN:
             try:
