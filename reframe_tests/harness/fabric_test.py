@@ -295,16 +295,16 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     def _usual_s(self, command: script.Command) -> float:
         """Seconds of a launch: what its sizes may take on a link at its rate, else as long as a launch may take."""
         launches = {launch.name: launch for launch in self._launches}
-        launch, level = launches.get(command.name), catalogue.LEVELS[self.level]
+        launch, level, most = launches.get(command.name), catalogue.LEVELS[self.level], float(self.limit_s)
         if launch and launch.checks_data:
-            return min(self.limit_s, CHECK_S)
+            return min(most, CHECK_S)
         sized = launch is not None and launch.expected and all(None not in row.sizes for row in launch.expected)
-        sized = sized and not self._condition.oversubscribed
         planned = [plan.size_ranges.get(self.level) for plan in catalogue.GROUPS[self.group].plans]
-        if launch is None or not sized or self._limit_given or any(sizes and sizes.budget_s for sizes in planned):
-            return self.limit_s
+        timed = self._limit_given or self._condition.oversubscribed or any(sizes and sizes.budget_s for sizes in planned)
+        if launch is None or not sized or timed:
+            return most
         sizes = sum(len(row.sizes) * len(row.variants) for row in launch.expected)
-        return min(self.limit_s, START_S + WARMED_UP * level.link_s * sizes)
+        return min(most, START_S + WARMED_UP * level.link_s * sizes)
 
     @run_before("run")
     def write_job(self) -> None:

@@ -134,8 +134,8 @@ def wait_for_counters(name: "str") -> "None":
 def address_of(interface: "str") -> "str":
     """IPv4 address of an interface, of :data:`HOST_NAME` that by which others know this host."""
     if interface == HOST_NAME:
+        name = socket.gethostname()
         try:
-            name = socket.gethostname()
             found = [str(row[4][0]) for row in socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)]
         except OSError as error:
             raise Failed("host name " + name + " has no IPv4 address (" + str(error) + ")") from None

@@ -299,7 +299,7 @@ def _addresses(nodes: Mapping[str, NodeFacts], fabrics: Sequence[Fabric]) -> Ite
             if address and len(having) > 1 and not ipaddress.ip_address(address).is_loopback:
                 why = "what is sent to one of them reaches another, and connections are refused or hang"
                 fix = "give each its own, and see 'ip neigh' on a third node for the link-layer address that answers"
-                values = ((address, tuple(having)),)
+                values = ((address, tuple(sorted(having))),)
                 yield OddNodes("addresses", name, values, "each node must have an address of its own", why, fix)
 
 

@@ -62,10 +62,10 @@ def _read(path: Path, changed_ns: int, size: int) -> PlannedCases:
         system = content["system"]
         for case in content["cases"]:
             if case["planned"] is True:
-                name, place = str(case["name"]), (str(case["partition"]), str(case["stack"]))
-                places.setdefault(name, set()).add(place)
-                if case["proven"]:
-                    seconds[(name, *place)] = float(case["seconds"])
+                name, partition, stack = (str(case[key]) for key in ("name", "partition", "stack"))
+                places.setdefault(name, set()).add((partition, stack))
+                if case.get("proven"):
+                    seconds[name, partition, stack] = float(case["seconds"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(
             f"{path}, which {VARIABLE} names, is no plan ({type(error).__name__}: {error}): write it again."
