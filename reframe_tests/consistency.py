@@ -4,7 +4,6 @@ import reframe as rfm
 from reframe.core.builtins import parameter
 
 from reframe_tests.harness.fabric_test import FabricTest
-from reframe_tests.harness.job.idle_nodes import node_count
 
 
 @rfm.simple_test
@@ -24,9 +23,7 @@ class Guidelines(FabricTest):
     nightly = False
     #: Six give an interval of use for each of some two hundred ratios.
     repeats = 6
-    nodes = parameter(
-        inherit_params=True, filter_params=lambda counts: sorted({counts[0], counts[-1]}), type=node_count, loggable=True
-    )
+    choose_counts = staticmethod(lambda counts: counts[-1:])
     ppn = parameter(inherit_params=True, filter_params=lambda symbols: symbols[-1:], type=str, loggable=True)
     pinning = parameter(
         inherit_params=True,

@@ -1,10 +1,8 @@
 """Parallel transfer: all ranks send and receive at the same time, with the same partners or with others each time."""
 
 import reframe as rfm
-from reframe.core.builtins import parameter
 
 from reframe_tests.harness.fabric_test import FabricTest, MaintenanceTest
-from reframe_tests.harness.job.idle_nodes import node_count
 from reframe_tests.harness.pair_map.map_test import MapTest, TurnTest
 
 
@@ -35,7 +33,7 @@ class Bisection(MaintenanceTest):
     """Streams between two halves of all nodes, paired across switches where these are known."""
 
     group = "bisection"
-    nodes = parameter(inherit_params=True, filter_params=lambda counts: counts[-1:], type=node_count, loggable=True)
+    choose_counts = staticmethod(lambda counts: counts[-1:])
 
 
 @rfm.simple_test
@@ -59,7 +57,7 @@ class GpcnetCongestion(MaintenanceTest):
     """Latency, bandwidth and Allreduce of GPCNeT on a fifth of the nodes, alone and while all others cause congestion."""
 
     group = "gpcnet_congestion"
-    nodes = parameter(inherit_params=True, filter_params=lambda counts: counts[-1:], type=node_count, loggable=True)
+    choose_counts = staticmethod(lambda counts: counts[-1:])
     #: As above, and with congestors until the last test has ended.
     limit_s = 1800
 

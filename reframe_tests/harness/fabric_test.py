@@ -19,9 +19,11 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
+from . import batch_systems
 from .evidence import data_check, loaded_modules, recorder
 from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script, tuned_condition
 from .job.condition import Condition
+from .mpis import registry as mpis
 from .results import agreement, growth, job_files, measurement
 from .samples import ReferenceCheck, Sample
 from .session import provenance
@@ -31,6 +33,9 @@ from .stacks.stack import Stack
 from .suites import catalogue, options
 from .vocabulary import QUANTITIES, BadInput, NotMeasured
 
+#: Of a job's limit: seconds in which an MPI starts and ends, and of the check of received data; times that a size is sent
+#: because programs warm up (:mod:`.suites.plans`), and how much longer than in the last nights a case may take.
+START_S, CHECK_S, WARMED_UP, MOST_TIMES = 15, 60, 2, 3
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
 
@@ -110,7 +115,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: Nodes of the job.
     #:
     #: :type: :class:`int`
-    #: :values: 1 for fabrics inside a node, the partition's ``node_counts`` for the others; ``all`` where these grow
+    #: :values: 1 for fabrics inside a node, the partition's ``node_counts`` for the others (between two ranks the smallest);
+    #:     any other number through ``-P nodes=``; ``all`` where these grow
     nodes = parameter(parameters.node_counts_of_system(), type=idle_nodes.node_count, loggable=True)
 
     #: Processes per node, resolved on the partition's topology.
@@ -152,6 +158,9 @@ class FabricTest(rfm.RunOnlyRegressionTest):
     #: What two suites say of the same link (``agreement``), as stored with the session.
     agreement = variable(list, value=[], loggable=True)
 
+    #: Of a partition's node counts, in ascending order, those it is measured on unless others are asked for (``-P nodes=``).
+    choose_counts: parameters.ChooseCounts = staticmethod(lambda counts: counts)
+
     executable = "measure"
 
     @run_after("init")
@@ -185,7 +194,8 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         space = cls.param_space.params
         orders = (tuple(space["ppn"].values), tuple(space["pinning"].values))
         where = (point["fabric"], point["nodes"], point["ppn"], point["pinning"])
-        return parameters.places_of(tuple(rt.runtime().system.partitions), point["group"], *where, orders)
+        choose = None if parameters.are_asked(space["nodes"]) else cls.choose_counts
+        return parameters.places_of(tuple(rt.runtime().system.partitions), point["group"], *where, orders, choose)
 
     @classmethod
     def _map_variant_num(cls, variant_num: int | None = None) -> tuple[int | None, int | None]:
@@ -275,14 +285,34 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         return catalogue.launches(self.group, where.stack, where.ranks, self.level, where.nodes, limits, self._options)
 
     def _longest_s(self, commands: Sequence[script.Command]) -> float:
-        """Seconds that the job may take."""
-        return float(self._executions * len(commands) * self.limit_s + 60)
+        """Seconds that the job may take: all launches as long as they usually do, and one that hangs, which ends the job."""
+        usual = sum(self._usual_s(command) * (1 if command.once else self._executions) for command in commands)
+        case = (self.display_name, self.current_partition.name, self.current_environ.name)
+        if took := planned_cases.seconds_of(*case):
+            usual = min(usual, MOST_TIMES * took)
+        return float(usual + self.limit_s + 60)
+
+    def _usual_s(self, command: script.Command) -> float:
+        """Seconds of a launch: what its sizes may take on a link at its rate, else as long as a launch may take."""
+        launches = {launch.name: launch for launch in self._launches}
+        launch, level, most = launches.get(command.name), catalogue.LEVELS[self.level], float(self.limit_s)
+        if launch and launch.checks_data:
+            return min(most, CHECK_S)
+        sized = launch is not None and launch.expected and all(None not in row.sizes for row in launch.expected)
+        planned = [plan.size_ranges.get(self.level) for plan in catalogue.GROUPS[self.group].plans]
+        timed = self._limit_given or self._condition.oversubscribed or any(sizes and sizes.budget_s for sizes in planned)
+        if launch is None or not sized or timed:
+            return most
+        sizes = sum(len(row.sizes) * len(row.variants) for row in launch.expected)
+        return min(most, START_S + WARMED_UP * level.link_s * sizes)
 
     @run_before("run")
     def write_job(self) -> None:
         """Write the interleaved repeats into the job script; the job itself starts the stack's own launcher."""
         self.measured_with, partition = provenance.describe(), self.current_partition
+        self._limit_given = bool(self.limit_s)
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
+        self._ask_for_one_node()
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         commands = self._list_commands()
         self.time_limit = f"{self._longest_s(commands):.0f}s"
@@ -313,6 +343,19 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             if self._options:
                 theirs |= options.as_stored(catalogue.OPTIONS, self._options, self._paired.launches)
             self.rival_run = {"condition": theirs}
+
+    def _ask_for_one_node(self) -> None:
+        """Options that a job on one node needs under Slurm where the partition's fabrics are such."""
+        if self._condition.nodes > 1 or self.current_partition.scheduler.registered_name not in batch_systems.SLURM.schedulers:
+            return
+        fabrics = site.fabrics_of(self.current_partition.extras).values()
+        words = [word for fabric in fabrics for word in mpis.transport(fabric.transport).slurm_on_one_node]
+        # Another --network is somebody's own choice.
+        given = {word.partition("=")[0] for word in (*self.job.options, *self.job.cli_options, *self.job.launcher.options)}
+        words = [word for word in dict.fromkeys(words) if word.partition("=")[0] not in given]
+        self.job.options += words
+        if self.job.launcher.registered_name == "srun":
+            self.job.launcher.options += words
 
     def _list_commands(self) -> list[script.Command]:
         """What the job starts, ready to be written into its script."""
@@ -392,7 +435,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         if self._condition.oversubscribed:
             return None
         share = catalogue.LEVELS[self.level].link_share * self._condition.fabric.share_used(self._condition.rank_numa)
-        return references.physics_reference(self._condition.fabric, share)
+        return references.physics_reference(self._condition.fabric, share, self._condition.pinning)
 
     def _learned_references(self) -> dict[str, references.Reference]:
         """References that the system's references.yaml has for this case."""

@@ -17,6 +17,9 @@ from reframe_tests.harness.machine.topology import describe
 #: Two sockets of 28 cores: of nodes other than the one ReFrame runs on, so it is said and not detected.
 _NODE = describe(sockets=2, cores_per_socket=28, arch="FILL_IN: ReFrame's name of the processor")
 
+#: Write the number without quotes; leave numa_node out where the kernel says -1.
+_NUMA = "FILL_IN: number in /sys/class/infiniband/mlx5_0/device/numa_node of a node"
+
 system = {
     "name": "mysystem",
     "descr": "FILL_IN: nodes and network in one line",
@@ -39,7 +42,7 @@ system = {
                         "transport": "ucx",
                         "scope": "cluster",
                         "min_efficiency": 0.9,
-                        "rails": [{"device": "FILL_IN: mlx5_0 (ibv_devices)", "line_rate_gbit_per_s": 200, "numa_node": 0}],
+                        "rails": [{"device": "FILL_IN: mlx5_0 (ibv_devices)", "line_rate_gbit_per_s": 200, "numa_node": _NUMA}],
                     },
                     "plain": {"transport": "as_shipped", "scope": "cluster", "expect": "hdr200"},
                     "shm": {"transport": "shm", "scope": "node"},

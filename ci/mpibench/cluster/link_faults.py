@@ -189,7 +189,28 @@ def _lasting_rate(cluster: State, record: Record) -> None:
     _usual_port(cluster, record)
 
 
+def _same_address(cluster: State, record: Record) -> None:
+    node, fabric = cluster.plan.node(record["node"]), cluster.plan.fabric(record["fabric"])
+    other = next(each for each in cluster.plan.compute_nodes if each.name != node.name)
+    _change_address(cluster, node, fabric, node.address(fabric), other.address(fabric))
+
+
+def _own_address(cluster: State, record: Record) -> None:
+    node, fabric = cluster.plan.node(record["node"]), cluster.plan.fabric(record["fabric"])
+    other = next(each for each in cluster.plan.compute_nodes if each.name != node.name)
+    if cluster.nodes[node.name].alive:
+        _change_address(cluster, node, fabric, other.address(fabric), node.address(fabric))
+
+
+def _change_address(cluster: State, node: Node, fabric: Fabric, before: str, after: str) -> None:
+    # Flushing what is not there does no harm.
+    lines = [f"addr flush dev {fabric.name} to {before}/32", f"addr replace {after}/24 dev {fabric.name}"]
+    route = f"route replace 10.61.{fabric.subnet}.0/24 dev {fabric.name} src {after} congctl {network.CONGESTION_CONTROL}"
+    lifecycle.batch(cluster, cluster.node_process(node.name), "ip", [*lines, route])
+
+
 FAULTS: dict[str, Fault] = {
+    "same-address": Fault(_same_address, _own_address),
     "slow-port": Fault(_slow_port, _usual_port),
     "slow-uplink": Fault(_slow_uplink, _usual_uplink),
     "lossy-cable": Fault(_relay, _without_relay),

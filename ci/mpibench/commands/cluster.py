@@ -209,6 +209,12 @@ def mtu(node: Node, fabric: Fabric, mtu: Annotated[int, typer.Option(help="Bytes
     _make("mtu", node=node, fabric=fabric, mtu=mtu)
 
 
+@fault_app.command("same-address")
+def same_address(node: Node, fabric: Fabric) -> None:
+    """Give one node's interface the address of the first other node's in place of its own."""
+    _make("same-address", node=node, fabric=fabric)
+
+
 @fault_app.command("slow-cpu")
 def slow_cpu(node: Node, fraction: Remaining = 0.25) -> None:
     """Let the MPI processes of one node run for a fraction of each 4 ms only, as a quota of its processor would."""

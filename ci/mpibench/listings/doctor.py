@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from mpibench.stacks import modules
 from reframe_tests.harness import batch_systems, former_names, records
 from reframe_tests.harness.cascade import fitting as below_mpi
 from reframe_tests.harness.evidence import recorder
+from reframe_tests.harness.evidence.rank_records import parse_cpus
 from reframe_tests.harness.launchers import registry as launchers
 from reframe_tests.harness.machine.fabric import Fabric
 from reframe_tests.harness.mpis import registry as mpis
@@ -39,6 +40,8 @@ from reframe_tests.harness.vocabulary import BadInput
 TESTS = "tests"
 #: Seconds that ReFrame may take to list the tests, beside those for loading them.
 LISTING_S = 300.0
+#: Seconds that Slurm may take to say what its nodes are.
+SCONTROL_S = 20.0
 #: Begins what a copy of site_configs/template must replace.
 FILL_IN = "FILL_IN:"
 OK, NOTE, MISSING = "ok", "note", "missing"
@@ -245,6 +248,7 @@ def _system(name: str | None, root: Path) -> Iterator[Finding]:
             continue
         label = f"{system['name']}:{partition['name']}"
         yield from check_submission(label, partition["scheduler"], here)
+        yield from check_reserved(label, partition) if here else ()
         unknown = MISSING if known else ""  # said of a centre's system already
         yield from (row for row in check_launcher(label, partition["launcher"]) if row.state != unknown)
         if not known and "processor" not in partition and partition["scheduler"] != "local":
@@ -283,6 +287,30 @@ def check_submission(label: str, scheduler: str, here: bool) -> Iterator[Finding
     if system and system.submit and not shutil.which(system.submit):
         what = f"scheduler {scheduler}: there is no {system.submit} here; start reframe where jobs are submitted"
         yield Finding(label, MISSING if here else NOTE, what)
+
+
+def check_reserved(label: str, partition: Mapping[str, Any]) -> Iterator[Finding]:
+    """Whether a partition says which CPUs Slurm keeps for itself on its nodes (``scontrol show node``: CPUSpecList)."""
+    if partition["scheduler"] not in batch_systems.SLURM.schedulers or not shutil.which("scontrol"):
+        return
+    queue = next((word.partition("=")[2] for word in partition.get("access", ()) if word.startswith("--partition=")), "")
+    try:
+        words = ["scontrol", "--oneliner", "show", "node"]
+        done = subprocess.run(words, text=True, capture_output=True, timeout=SCONTROL_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return  # what jobs need of Slurm, submission says
+    kept: dict[str, list[str]] = {}
+    for line in printable(done.stdout).splitlines():
+        said = dict(word.partition("=")[::2] for word in line.split())
+        if not queue or queue in said.get("Partitions", "").split(","):
+            kept.setdefault(said.get("CPUSpecList", ""), []).append(said.get("NodeName", "?"))
+    described = parse_cpus(partition["extras"].get("reserved_cpus", ""))
+    for text, nodes in kept.items():
+        if re.fullmatch(r"[0-9,-]+", text) and not parse_cpus(text) <= described:
+            some = f"{', '.join(nodes[:3])}{', ...' if nodes[3:] else ''}"
+            what = f"Slurm keeps CPUs {text} of {some} for itself, and srun refuses ranks on them"
+            remedy = f'add "reserved_cpus": "{text}" to its extras, in the kernel\'s numbers (slurm.conf(5), CpuSpecList)'
+            yield Finding(label, MISSING, f"{what}: {remedy}")
 
 
 def check_references(system: str, here: bool, root: Path) -> Iterator[Finding]:

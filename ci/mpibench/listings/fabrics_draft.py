@@ -94,7 +94,7 @@ def _rdma(node: node_facts.Node) -> Iterator[Port]:
             transport,
             device,
             rate=rate or None,
-            numa_node=_numa_node(node, folder),
+            numa_node=node_facts.numa_node(node, folder),
             number=int(number),
             interfaces=tuple(node.entries(f"{folder}/device/net")),
         )
@@ -106,7 +106,8 @@ def _slingshot(node: node_facts.Node) -> Iterator[Port]:
         rate, folder = facts.get("rate_gbit_per_s", {}).get(device), f"sys/class/cxi/{device}"
         if facts.get("state", {}).get(device, "active") in UP:
             names = tuple(node.entries(f"{folder}/device/net"))
-            yield Port("ss", "cxi", device, float(str(rate)) if rate else None, _numa_node(node, folder), interfaces=names)
+            number = node_facts.numa_node(node, folder)
+            yield Port("ss", "cxi", device, float(str(rate)) if rate else None, number, interfaces=names)
 
 
 def _interfaces(node: node_facts.Node) -> Iterator[Port]:
@@ -126,16 +127,10 @@ def _interfaces(node: node_facts.Node) -> Iterator[Port]:
             "tcp",
             name,
             rate=float(str(rate)) if rate else None,
-            numa_node=_numa_node(node, folder),
+            numa_node=node_facts.numa_node(node, folder),
             mtu_bytes=int(str(mtu)) if mtu else None,
             alone=True,
         )
-
-
-def _numa_node(node: node_facts.Node, folder: str) -> int | None:
-    """The NUMA node of a card; -1 is the kernel's word for none (sysfs-bus-pci, numa_node)."""
-    number = node.number(f"{folder}/device/numa_node")
-    return number if number is not None and number >= 0 else None
 
 
 def fabrics(found: Iterable[Port]) -> dict[str, dict[str, Any]]:

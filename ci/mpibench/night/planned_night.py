@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
 
-from reframe_tests.harness.sites import planned_cases, site
+from reframe_tests.harness.sites import named_tests, planned_cases, site, systems
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..completeness import expected_file
@@ -17,12 +18,18 @@ from ..plan import making, record, text
 from ..plan.budget import Budget
 from ..plan.cases import ListedCase
 from ..plan.making import NightPlan, Request, Wanted
-from ..results import job_times
+from ..results import job_times, selection_options
 from ..results.sessions import PAIRED, Session
 from . import options as night_options
 
 #: Variables of ``ci/nightly``: the budget, nights in which each pair comes, jobs at once.
 BUDGET, NIGHTS, MAX_JOBS = "BUDGET", "NIGHTS", "MAX_JOBS"
+#: What a night may take on a batch system where :data:`BUDGET` is not set, and the word for no bound: seven such nights measure
+#: each pair of values of a site of 8,000 cases (docs/how-to/budget.md).
+USUAL, UNBOUNDED = "8h", "none"
+NOT_SET = f"{BUDGET} is not set, and {USUAL} is taken; {BUDGET}={UNBOUNDED} measures everything"
+#: Mode of such a night.
+USUAL_MODE = "nightly"
 #: Cases named in one sentence.
 FEW = 3
 
@@ -121,12 +128,31 @@ def seconds_of(night: PlannedNight | None) -> dict[ListedCase, float] | None:
     return {one.case: one.seconds for one in night.plan.record.cases if one.planned} if night else None
 
 
+def budget_of(environ: Mapping[str, str], mode: str, options: Sequence[str], root: Path = ROOT) -> str:
+    """The budget of a night; empty where it has none: it measures everything.
+
+    Without :data:`BUDGET` that is :data:`USUAL` for a whole night whose jobs a batch system runs.
+
+    :param options: for ReFrame, besides those of the mode.
+    :raises BadInput: no such system.
+    """
+    given = environ.get(BUDGET, "")
+    if given:
+        return "" if given == UNBOUNDED else given
+    if mode != USUAL_MODE or selection_options.narrowing(shlex.join(["reframe", *options])):
+        return ""
+    named = [*named_tests.arguments(options, {"--system": "system"})["system"], environ.get("RFM_SYSTEM", "")]
+    system = systems.select(named[0].partition(":")[0] or None, root)
+    measured = [row for row in system["partitions"] if row["extras"].get("fabrics")]
+    return USUAL if any(row["scheduler"] != "local" for row in measured) else ""
+
+
 def begin(environ: Mapping[str, str], mode: str, label: str, options: Sequence[str], dataset: Path) -> PlannedNight | None:
-    """Plan the night, and write its plan; ``None`` where no budget is asked for.
+    """Plan the night, and write its plan; ``None`` where it has no budget.
 
     :raises BadInput: the budget is no budget, or too small for what is measured every night; nothing can be planned.
     """
-    budget = environ.get(BUDGET, "")
+    budget = budget_of(environ, mode, options)
     if not budget:
         given = [name for name in (NIGHTS, MAX_JOBS) if environ.get(name)]
         if given:
@@ -135,7 +161,7 @@ def begin(environ: Mapping[str, str], mode: str, label: str, options: Sequence[s
     asked = request(budget, mode, label, options, dataset, nights=environ.get(NIGHTS, ""), max_jobs=environ.get(MAX_JOBS, ""))
     made = making.make(asked)
     if made.misfit:
-        raise BadInput(f"{made.misfit}; nothing is measured.")
+        raise BadInput(f"{made.misfit}{'' if environ.get(BUDGET) else f' ({NOT_SET})'}; nothing is measured.")
     return PlannedNight(made, made.record.write(dataset))
 
 

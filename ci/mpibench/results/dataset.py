@@ -212,6 +212,7 @@ def _pair_tables(session: Session, cases: Iterable[Case]) -> dict[str, pl.DataFr
                 for name, switch in (found.tree.switches.items() if found.tree else ())
             ],
             "oversubscription": found.oversubscription,
+            "shared_cores": found.shared_cores or None,
         }
         for about, found in maps
     ]
@@ -375,8 +376,7 @@ def load_pair_maps(
         own = values.get((row["session"], row["case"]))
         pairs = () if own is None else tuple(PairValue(*one) for one in own.select(PairValue._fields).iter_rows())
         silent = {one["node"]: one["why"] for one in row["silent"]}
-        found_map = PairMap(
-            row["design"], row["seed"], row["rounds"], tuple(row["hosts"]), silent, pairs, tree, row["oversubscription"]
-        )
+        about = (row["design"], row["seed"], row["rounds"], tuple(row["hosts"]), silent, pairs, tree)
+        found_map = PairMap(*about, row["oversubscription"], row["shared_cores"] or "")
         maps.append(StoredPairMap({name: row[name] for name in (*CASE_COLUMNS, "system")}, found_map))
     return maps

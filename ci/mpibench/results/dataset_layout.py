@@ -26,9 +26,9 @@ from .. import whole_file
 
 #: Version of the layout written here. The minor number counts added columns (1.1: ``cmdline`` and ``measurement`` of
 #: ``cases``; 1.2: its ``seconds`` and ``session_seconds``; 1.3: the tables of pair maps; 1.4: their
-#: ``oversubscription``); the major one changes when
-#: a column gets another meaning. Files without a version are 1.0.
-LAYOUT = "1.4"
+#: ``oversubscription``; 1.5: their ``shared_cores``); the major one changes when a column gets another meaning. Files
+#: without a version are 1.0.
+LAYOUT = "1.5"
 VERSION_KEY = "mpibench_layout"
 UNVERSIONED = "1.0"
 
@@ -141,6 +141,7 @@ PAIR_MAPS_SCHEMA = pl.Schema(
         "notes": pl.List(pl.String),  # on how the tree was read
         "switches": pl.List(_SWITCH),
         "oversubscription": pl.Float64,  # as the site says it; null: it says nothing, and before 1.4
+        "shared_cores": pl.String,  # which ranks had to share a core; null: none are known to, and before 1.5
     }
 )
 

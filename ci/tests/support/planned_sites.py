@@ -45,6 +45,18 @@ def large() -> dict[str, Any]:
     return system
 
 
+def three_partitions() -> dict[str, Any]:
+    """Nodes measured on 2 and on 16, others on 2, and these once more, started by each stack's own launcher."""
+    system = newcomer()
+    [partition] = system["partitions"]
+    counts = {"cpu": ("srun", [2, 16]), "gpu": ("srun", [2]), "gpu-mpirun": ("mpirun", [2])}
+    system["partitions"] = [
+        {**partition, "name": name, "launcher": launcher, "extras": {**partition["extras"], "node_counts": numbers}}
+        for name, (launcher, numbers) in counts.items()
+    ]
+    return system
+
+
 def write(top: Path, system: dict[str, Any]) -> Path:
     """A checkout with that site, four stacks and the project's own tests; its folder."""
     write_site(top, system)

@@ -35,6 +35,7 @@ MLX5: Mapping[str, str] = {
     "sys/class/infiniband/mlx5_0/ports/1/phys_state": "5: LinkUp",
     "sys/class/infiniband/mlx5_0/ports/1/rate": "400 Gb/sec (4X NDR)",
     "sys/class/infiniband/mlx5_0/ports/1/link_layer": "InfiniBand",
+    "sys/class/infiniband/mlx5_0/device/numa_node": "1",
     "sys/class/infiniband/mlx5_0/device/current_link_speed": "32.0 GT/s PCIe",
     "sys/class/infiniband/mlx5_0/device/max_link_speed": "32.0 GT/s PCIe",
     "sys/class/infiniband/mlx5_0/device/current_link_width": "16",

@@ -6,7 +6,8 @@ its environment; in them ``{address}`` and ``{port}`` stand for where the server
 ``end.py task NAME INTERFACE LIMIT_S WORD... + WORD...`` is the server where Slurm's ``SLURM_PROCID`` is 0, else the client.
 ``end.py pairs NAME INTERFACE LIMIT_S 0-3,2-1 WORD... + WORD...``: of several pairs at once, each the numbers of a server and a
 client, that which the task is part of, as ``NAME0-3``; a task that is in none does nothing.
-``INTERFACE`` is a network interface, or ``DEVICE/PORT@INTERFACE``: a port of an RDMA device, and where the two meet.
+``INTERFACE`` is a network interface, or ``DEVICE/PORT@INTERFACE``: a port of an RDMA device, and where the two meet
+(:data:`HOST_NAME`: where the host's name leads).
 
 The server's end looks for a port that nobody uses, starts its program, waits until that very process listens there, and only
 then says where in ``NAME.meeting``: two jobs on one node do not collide, and nobody else's server is ever announced. When the
@@ -52,6 +53,8 @@ LINK = ("operstate", "mtu", "speed", "carrier_changes")
 COUNTERS = ("rx_bytes", "tx_bytes")
 #: An adapter that copies its counters to the host on a timer does it about once a second (ethtool(8), ``stats-block-usecs``).
 COUNTER_LAG_S = 1.1
+#: Where server and client of an RDMA port meet if no interface is given.
+HOST_NAME = "host name"
 #: Folders of the kernel's interfaces and RDMA devices (sysfs-class-net, sysfs-class-infiniband).
 INTERFACES, DEVICES = Path("/sys/class/net"), Path("/sys/class/infiniband")
 #: Files of a port to the same names; its data counters count words of 4 bytes (sysfs-class-infiniband, ``port_xmit_data``).
@@ -129,7 +132,18 @@ def wait_for_counters(name: "str") -> "None":
 
 
 def address_of(interface: "str") -> "str":
-    """IPv4 address of an interface."""
+    """IPv4 address of an interface, of :data:`HOST_NAME` that by which others know this host."""
+    if interface == HOST_NAME:
+        name = socket.gethostname()
+        try:
+            found = [str(row[4][0]) for row in socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)]
+        except OSError as error:
+            raise Failed("host name " + name + " has no IPv4 address (" + str(error) + ")") from None
+        # Debian's installer gives a host's own name 127.0.1.1.
+        others = [address for address in found if not address.startswith("127.")]
+        if not others:
+            raise Failed("host name " + name + " is " + found[0] + " here: give the fabric tcp_interfaces")
+        return others[0]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:
             row = fcntl.ioctl(asked.fileno(), SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))

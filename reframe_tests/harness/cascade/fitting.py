@@ -6,7 +6,6 @@ from ..batch_systems import SLURM
 from ..machine.fabric import Fabric
 from ..mpis import registry as mpis
 from ..suites import pair
-from ..vocabulary import SITE_FILES
 
 
 def find_obstacle(fabric: Fabric, group: pair.PairGroup, scheduler: str) -> str:
@@ -21,8 +20,6 @@ def find_obstacle(fabric: Fabric, group: pair.PairGroup, scheduler: str) -> str:
         if mpis.transport(fabric.transport).interfaces:
             return f"{fabric.name} is of transport {fabric.transport}, without an RDMA adapter; it is measured on {known}"
         return f"{fabric.name} is of transport {fabric.transport}; it is measured on {known}"
-    if not mpis.transport(fabric.transport).interfaces and not fabric.tcp_interfaces:
-        return f"{fabric.name} has no tcp_interfaces in {SITE_FILES}, over which server and client could meet"
     if scheduler not in SLURM.schedulers:
         known = ", ".join(SLURM.schedulers)
         return f"nothing here starts one task on each of two nodes under scheduler {scheduler} ({known} do)"

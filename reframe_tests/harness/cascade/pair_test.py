@@ -277,7 +277,7 @@ def find_place(fabric: Fabric) -> str:
     rail = fabric.rails[0]
     if mpis.transport(fabric.transport).interfaces:
         return rail.device
-    return f"{rail.device}/{rail.port}@{fabric.tcp_interfaces[0]}"
+    return f"{rail.device}/{rail.port}@{(*fabric.tcp_interfaces, pair_end.HOST_NAME)[0]}"
 
 
 def make_launch(plan: pair.PairPlan, group: str, fabric: Fabric, size: int, level: str, limits: Limits) -> PairLaunch:

@@ -162,6 +162,8 @@ class RankEvidence:
     :param finalize: snapshot before MPI_Finalize; ``None`` if the rank never got there.
     :param source: name of the file.
     :param layout: version of its layout.
+    :param boot_id: of the kernel's start (``random(4)``): nodes that say the same are on one machine; ``None`` where it is not
+        said, as in records of former versions.
     """
 
     host: str
@@ -188,6 +190,7 @@ class RankEvidence:
     source: str = field(default="", compare=False)
     layout: int = FORMATS[-1]
     world_unknown: str = ""
+    boot_id: str | None = None
 
     @property
     def name(self) -> str:
@@ -312,7 +315,7 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
         library=_get(library, "path", str, NoneType),
         mapped=_texts(library, "mapped"),
         environment=dict(_get(document, "environment", dict)),
-        kernel={key: value for key, value in node.items() if key not in ("interfaces", "ports")},
+        kernel={key: value for key, value in node.items() if key not in ("interfaces", "ports", "boot_id")},
         interfaces={name: _interface(row) for name, row in _get(node, "interfaces", dict).items()},
         ports={name: Port(**row) for name, row in _get(node, "ports", dict).items()},
         load_cpus=parse_cpus(_get(load, "cpus", str)),
@@ -323,6 +326,7 @@ def _rank(document: dict[str, Any], source: str) -> RankEvidence:
         finalize=_snapshot(_get(document, "finalize", dict)) if finalized else None,
         source=source,
         layout=_get(document, "format", int),
+        boot_id=_get(node, "boot_id", str, NoneType) if "boot_id" in node else None,
         world_unknown=_get(document, "world_unknown", str) if "world_unknown" in document else "",
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..evidence import recorder
+from ..evidence.rank_records import parse_cpus
 from ..launchers import binding
 from ..launchers import registry as launchers
 from ..launchers.model import Binding, Bootstrap, Exports, Launcher
@@ -21,7 +22,7 @@ from ..machine.topology import Topology
 from ..mpis import registry as mpis
 from ..sites import site
 from ..stacks.stack import Stack
-from ..vocabulary import BadInput, NotMeasured
+from ..vocabulary import SITE_FILES, BadInput, NotMeasured
 from . import transports
 from .script import DEBUG_FILE, quote
 
@@ -196,12 +197,21 @@ def oversubscription(ranks: int, extras: Mapping[str, Any]) -> str:
     return f"{ranks} ranks on {cores} core{'s'[: cores != 1]}" if cores is not None and ranks > cores else ""
 
 
-def usable_topology(processor: Mapping[str, Any], *, here: bool) -> Topology:
-    """Topology of a partition's nodes; where its jobs run in this process' place, only what this process may use.
+def usable_topology(processor: Mapping[str, Any], extras: Mapping[str, Any], *, here: bool) -> Topology:
+    """Topology of what jobs may use of a partition's nodes; where they run in this process' place, what this process may use.
 
-    ReFrame reads /sys, which shows a container all CPUs of its host; only those of this process may be named.
+    ReFrame reads /sys, which shows a container all CPUs of its host; only those of this process may be named. Of a core with a
+    reserved CPU nothing is used (Slurm reserves whole cores; slurm.conf(5), CpuSpecList).
+
+    :raises BadInput: no core is left.
     """
     topology = Topology.from_processor(processor)
+    if reserved := parse_cpus(extras.get("reserved_cpus", "")):
+        cores = {topology.core_of(cpu) for cpu in reserved}
+        left = {unit.cpu for unit in topology.units if unit.core not in cores}
+        if not left:
+            raise BadInput(f"reserved_cpus={extras['reserved_cpus']} leaves no core: correct {SITE_FILES}.")
+        topology = topology.usable(left, left)
     return topology.of_this_process() if here else topology
 
 
@@ -230,7 +240,7 @@ def place_ranks(
         raise NotMeasured(
             f"pinning={pinning} is not among the policies of this partition ({', '.join(site.policies_of(extras))})"
         )
-    topology = usable_topology(processor, here=here)
+    topology = usable_topology(processor, extras, here=here)
     nic_numa = tuple(rail.numa_node for rail in fabric.rails if rail.numa_node is not None) or None
     try:
         number = placement.resolve_ppn(ppn, topology)

@@ -5,7 +5,7 @@ Read when the tests are loaded; what means nothing on the system makes no instan
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,6 +59,33 @@ def node_counts_of_system() -> list[int]:
     return sorted(counts)
 
 
+#: Of a partition's node counts, in ascending order, those that a test is measured on.
+ChooseCounts = Callable[[Sequence[int]], Sequence[int]]
+
+
+def are_asked(nodes: Any) -> bool:
+    """Whether node counts are given for a test (``-P nodes=``, a list in its class) and are not those of the partitions.
+
+    :param nodes: the test's parameter; what it inherits is the partitions', whichever of them it keeps.
+    """
+    return nodes.owner != "FabricTest" and not nodes.filter_params(nodes.values)
+
+
+def why_not_on(nodes: int, group: str, extras: Mapping[str, Any], choose: ChooseCounts) -> str:
+    """Why a group is not measured on so many nodes of a partition unless these are asked for; empty where it is.
+
+    :param extras: of the partition.
+    """
+    listed = sorted(set(site.node_counts_of(extras)))
+    few = catalogue.needs_few_nodes(group)
+    if nodes in (listed[:1] if few else choose(listed)):
+        return ""
+    if nodes not in listed:
+        return f"node_counts of this partition has {', '.join(map(str, listed))}; -P nodes={nodes} asks for {nodes}"
+    why = "two ranks at most take part, and other nodes would wait for them" if few else "one count says what others would"
+    return f"{why}: it is measured on {listed[0] if few else ', '.join(map(str, choose(listed)))}; -P nodes= asks for others"
+
+
 def policies_of_system() -> list[str]:
     """Pinning policies that mean something on some partition of the selected system."""
     known = {policy for extras in _partition_extras() for policy in site.policies_of(extras)}
@@ -100,7 +127,7 @@ def ppn_of_system() -> list[str]:
     for partition in measured_partitions():
         if not knows_topology(partition):
             return list(SYMBOLIC_PPN)
-        topology = condition.usable_topology(partition.processor.info, here=runs_here(partition))
+        topology = condition.usable_topology(partition.processor.info, partition.extras, here=runs_here(partition))
         first: dict[int, str] = {}
         for symbol in SYMBOLIC_PPN:
             try:
@@ -189,11 +216,13 @@ def places_of(
     ppn: str,
     pinning: str,
     orders: tuple[tuple[str, ...], tuple[str, ...]],
+    choose: ChooseCounts | None = None,
 ) -> Places:
     """Partitions with a fabric, and the stacks that may measure a group of the catalogue there.
 
     :param partitions: of the selected system.
     :param orders: values of ``ppn`` and of ``pinning``: of equal placements the first is measured.
+    :param choose: of each partition's node counts those to measure on; ``None``: the number of nodes is asked for.
     """
     there = [each for each in partitions if fabric in site.fabrics_of(each.extras)]
     wanted = [{word.removeprefix("+") for word in words.split()} for words in catalogue.stack_selection(group)]
@@ -201,6 +230,9 @@ def places_of(
     for partition in there:
         try:
             count = idle_nodes.assume(nodes, group, partition.extras)
+            between = nodes != 1 and not site.fabrics_of(partition.extras)[fabric].within_node
+            if choose and between and (why := why_not_on(nodes, group, partition.extras, choose)):
+                raise NotMeasured(why)
             ranks = ranks_of(partition, fabric, count, ppn, pinning, orders)
             if isinstance(ranks, str):
                 raise NotMeasured(ranks)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from ..vocabulary import SCOPE_NODE
 
+#: Key of a fabric's ``min_efficiency`` for the pinning policies that it does not name.
+ANY_PINNING = "any"
+
 
 @dataclass(frozen=True)
 class Rail:
@@ -35,7 +38,8 @@ class Fabric:
     :param scope: ``node`` (inside one node; every byte must take this fabric) or ``cluster`` (between nodes).
     :param rails: ports, in the site's order; empty for a transport in memory.
     :param mtu_bytes: IP or link MTU; ``None`` where it does not bound anything. Network interfaces must have it on every node.
-    :param min_efficiency: smallest acceptable fraction of line rate x rails at large messages; ``None``: not gated.
+    :param min_efficiency: smallest acceptable fraction of line rate x rails at large messages, or pairs of a pinning policy and
+        its own, :data:`ANY_PINNING` for the policies without one; ``None``: not gated.
     :param tcp_interfaces: for RDMA transports, interfaces whose counters may also grow (IP over the same link).
     :param striped: each rank splits its large messages over all rails; otherwise each message takes one rail.
     :param choices: where nothing is forced: the partition's other fabrics of this scope, which the MPI may take.
@@ -47,7 +51,7 @@ class Fabric:
     scope: str
     rails: tuple[Rail, ...] = ()
     mtu_bytes: int | None = None
-    min_efficiency: float | None = None
+    min_efficiency: float | tuple[tuple[str, float], ...] | None = None
     tcp_interfaces: tuple[str, ...] = ()
     striped: bool = False
     choices: tuple[Fabric, ...] = ()
@@ -70,6 +74,13 @@ class Fabric:
         if not rates or any(rate is None for rate in rates):
             return None
         return float(sum(rate for rate in rates if rate is not None))
+
+    def efficiency(self, pinning: str) -> float | None:
+        """Smallest acceptable fraction of line rate x rails under a pinning policy; ``None``: not gated."""
+        if isinstance(self.min_efficiency, tuple):
+            own = dict(self.min_efficiency)
+            return own.get(pinning, own.get(ANY_PINNING))
+        return self.min_efficiency
 
     @property
     def planned_rate_gbit_per_s(self) -> float | None:

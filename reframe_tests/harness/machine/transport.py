@@ -22,6 +22,7 @@ class Transport:
     :param numbered: MPIs choose its adapters by number, so that a device's name must end in one (``hfi1_0``).
     :param headers_bytes: bytes of a packet, inside the MTU, that are no payload; ``None`` where the MTU bounds nothing.
     :param framing_bytes: bytes of a packet outside the MTU.
+    :param slurm_on_one_node: options of Slurm for jobs on one node of a partition with such a fabric.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Transport:
     numbered: bool = False
     headers_bytes: int | None = None
     framing_bytes: int = 0
+    slurm_on_one_node: tuple[str, ...] = ()
 
 
 #: Transport of a fabric on which nothing is forced: the user's plain ``mpirun`` or ``srun``.
@@ -49,7 +51,9 @@ TRANSPORTS: Mapping[str, Transport] = {
         Transport("psm2", numbered=True),
         Transport("opx", numbered=True),
         Transport("efa"),
-        Transport("cxi"),
+        # Slurm gives a job on one node no virtual network identifier of Slingshot, without which no rank can open the card
+        # (sbatch(1) and srun(1), --network, "HPE Slingshot"; slurm.conf(5), SwitchParameters, single_node_vni).
+        Transport("cxi", slurm_on_one_node=("--network=single_node_vni",)),
         Transport(AS_SHIPPED, forced=False),
     )
 }

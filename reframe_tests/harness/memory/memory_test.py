@@ -96,7 +96,8 @@ class MemoryTest(WithoutMpiTest):
             self.skip_reason = NO_COMPILER
             self.skip(self.skip_reason)
         try:
-            topology = condition.usable_topology(partition.processor.info, here=parameters.runs_here(partition))
+            here = parameters.runs_here(partition)
+            topology = condition.usable_topology(partition.processor.info, partition.extras, here=here)
             self._program = program.build(DIRECTORY)
         except BadInput as error:
             raise ReframeError(str(error)) from None

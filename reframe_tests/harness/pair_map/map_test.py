@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -12,11 +13,11 @@ from typing import Any
 from reframe.core.builtins import parameter, run_before, variable
 from reframe.core.logging import getlogger
 
+from ..evidence import checks
 from ..evidence.counters import counter_names
 from ..fabric_test import MaintenanceTest
 from ..job import parameters, script
 from ..job.condition import Condition
-from ..job.idle_nodes import node_count
 from ..pairs import output, schedule
 from ..pairs.pair_values import PairMap
 from ..results import job_files, job_switches, measurement
@@ -46,7 +47,7 @@ class MapTest(MaintenanceTest):
     #: The instrument's own: one rank on each node.
     ppn = parameter(["1"], type=str, loggable=True)
     #: All nodes of the largest job.
-    nodes = parameter(inherit_params=True, filter_params=lambda counts: counts[-1:], type=node_count, loggable=True)
+    choose_counts = staticmethod(lambda counts: counts[-1:])
 
     #: Rounds of one pass.
     #:
@@ -193,7 +194,10 @@ class MapTest(MaintenanceTest):
             named = "; ".join(f"{node} {why}" for node, why in silent.items())
             outcome.add(launch, 1, MISSING, [f"the map is without nodes that stopped answering: {named}."])
         meant = self.current_partition.extras.get("oversubscription")
-        pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree, meant)
+        # Of an oversubscribed job pairs exchange small messages one at a time.
+        at_once = 2 if self._condition.oversubscribed else math.inf
+        shared = checks.shared_cores(outcome.evidence.ranks, at_once) if outcome.evidence else ""
+        pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree, meant, shared)
         self.pair_map = pair_map.as_dict()
         if outcome.evidence:
             outcome.evidence = replace(

@@ -62,6 +62,7 @@ class PairMapRecord:
     :param tree: switches above the nodes; ``None`` where nobody says.
     :param oversubscription: what the nodes below a switch can send together over what its uplink is meant to carry; ``None``:
         nobody says.
+    :param shared_cores: which ranks had to share a core, so that latency says nothing of a link; empty: none are known to.
     """
 
     design: str
@@ -72,6 +73,7 @@ class PairMapRecord:
     values: tuple[PairValue, ...]
     tree: SwitchTree | None = None
     oversubscription: float | None = None
+    shared_cores: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionary, for the session's database: rows are lists, nodes in them numbers."""
@@ -91,6 +93,7 @@ class PairMapRecord:
             "rows": rows,
             "tree": self.tree.as_dict() if self.tree else None,
             "oversubscription": self.oversubscription,
+            **({"shared_cores": self.shared_cores} if self.shared_cores else {}),
         }
 
 
@@ -138,6 +141,7 @@ def read_pair_map(value: Any, place: str) -> PairMapRecord | None:
         values=tuple(_values(value.get("rows"), nodes, f"{place}: pair_map")),
         tree=read_tree(value.get("tree"), f"{place}: pair_map"),
         oversubscription=None if share is None else float(share),
+        shared_cores=str(value.get("shared_cores") or ""),
     )
 
 

@@ -65,6 +65,8 @@ FACTS = WHOLE_NODE | frozenset(
         "huge_pages_reserved",
         "state",
         "physical_state",
+        "addresses",
+        "numa_node",
         "mtu_bytes",
         "rate_gbit_per_s",
         "duplex",
@@ -97,6 +99,8 @@ CPU = "sys/devices/system/cpu"
 #: ``SIOCETHTOOL`` (linux/sockios.h), ``ETHTOOL_GDRVINFO`` and the texts of ``struct ethtool_drvinfo`` (linux/ethtool.h).
 SIOCETHTOOL, GDRVINFO, DRVINFO_BYTES = 0x8946, 3, 196
 DRVINFO = (("driver", slice(4, 36)), ("driver_version", slice(36, 68)), ("firmware", slice(68, 100)))
+#: ``SIOCGIFCONF`` (linux/sockios.h), bytes of ``struct ifreq`` of a 64-bit Linux (linux/if.h), and addresses at most.
+SIOCGIFCONF, IFREQ_BYTES, MOST_ADDRESSES = 0x8912, 40, 1024
 #: ``struct timex`` (sys/timex.h) of a 64-bit Linux: modes, then offset, freq, maxerror, esterror, status; its size with room.
 TIMEX, TIMEX_BYTES, STA_UNSYNC = "@Illlli", 512, 0x0040
 
@@ -210,6 +214,29 @@ def slots(node: Node, device: str) -> "dict[str, object]":
     return dict(rows)
 
 
+def numa_node(node: Node, folder: "str") -> "int | None":
+    """The NUMA node of the card of a device; -1 is the kernel's word for none (sysfs-bus-pci, numa_node)."""
+    number = node.number(folder + "/device/numa_node")
+    return number if number is not None and number >= 0 else None
+
+
+def addresses() -> "dict[str, str]":
+    """IPv4 addresses of this node by interface (netdevice(7), SIOCGIFCONF)."""
+    room = ctypes.create_string_buffer(MOST_ADDRESSES * IFREQ_BYTES)
+    request = struct.pack("@iL", len(room), ctypes.addressof(room))
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
+            (length,) = struct.unpack_from("@i", fcntl.ioctl(unused.fileno(), SIOCGIFCONF, request))
+    except OSError:
+        return {}
+    found = {}  # type: dict[str, list[str]]
+    for at in range(0, length, IFREQ_BYTES):
+        # A second address may have a label of its own, eth0:1.
+        name = room.raw[at : at + 16].split(b"\0")[0].decode("ascii", "replace").partition(":")[0]
+        found.setdefault(name, []).append(socket.inet_ntoa(room.raw[at + 20 : at + 24]))
+    return {name: ", ".join(sorted(numbers)) for name, numbers in found.items()}
+
+
 def interfaces(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict[str, object]]":
     """Network interfaces with a card below them, and those that are asked for by name.
 
@@ -219,6 +246,7 @@ def interfaces(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict
     :param described: a fabric's, which may be software.
     """
     rows = {}
+    own = addresses() if node.root == Path("/") else {}
     for name in node.entries("sys/class/net"):
         folder = "sys/class/net/" + name
         card = bool(node.entries(folder + "/device"))
@@ -229,9 +257,11 @@ def interfaces(node: Node, described: "tuple[str, ...]" = ()) -> "dict[str, dict
         speed = node.number(folder + "/speed")
         rows[name] = {
             "state": node.text(folder + "/operstate"),
+            "addresses": own.get(name),
             "mtu_bytes": node.number(folder + "/mtu"),
             "rate_gbit_per_s": speed / 1000 if real and speed is not None and speed > 0 else None,
             "duplex": node.text(folder + "/duplex") if card else None,
+            "numa_node": numa_node(node, folder),
             **(_driver(name) if node.root == Path("/") and card else {}),
             **slots(node, folder + "/device"),
         }
@@ -256,6 +286,7 @@ def ports(node: Node) -> "dict[str, dict[str, object]]":
                 "driver_version": node.text("sys/module/" + str(node.target(folder + "/device/driver")) + "/version"),
                 "firmware": node.text(folder + "/fw_ver"),
                 "board": node.text(folder + "/board_id"),
+                "numa_node": numa_node(node, folder),
                 **slots(node, folder + "/device"),
             }
     for device in node.entries("sys/class/cxi"):
@@ -266,6 +297,7 @@ def ports(node: Node) -> "dict[str, dict[str, object]]":
             "rate_gbit_per_s": float(speed.group(1)) if speed else None,
             "driver": node.target(folder + "/driver"),
             "firmware": node.text(folder + "/uc/qspi_blob_version"),
+            "numa_node": numa_node(node, "sys/class/cxi/" + device),
             **slots(node, folder),
         }
     return _by_fact(rows)

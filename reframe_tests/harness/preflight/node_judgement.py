@@ -6,6 +6,7 @@ Without a majority (one node of two, or three thirds) nobody can say which node 
 
 from __future__ import annotations
 
+import ipaddress
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -128,7 +129,7 @@ def judge(nodes: Mapping[str, NodeFacts], rules: Iterable[Rule], partition: str,
     :param fabrics: of the partition; each rail must be there, up, and as described.
     """
     rules, fabrics = tuple(rules), tuple(fabrics)
-    found = [odd for fabric in fabrics for odd in _rails(nodes, fabric)]
+    found = [*_addresses(nodes, fabrics), *(odd for fabric in fabrics for odd in _rails(nodes, fabric))]
     described = {name for fabric in fabrics for rail in fabric.rails for name in _names(rail)}
     having = _having(nodes)
     for instance, there in having.items():
@@ -244,6 +245,9 @@ def _rails(nodes: Mapping[str, NodeFacts], fabric: Fabric) -> Iterator[OddNodes]
                 rows.setdefault("state", []).append((node, state))
             if interfaces and fabric.mtu_bytes is not None and mtu != fabric.mtu_bytes and state is not ABSENT:
                 rows.setdefault("mtu_bytes", []).append((node, mtu))
+            numa = facts.get("numa_node", {}).get(name, ABSENT)
+            if rail.numa_node is not None and numa not in (ABSENT, rail.numa_node):
+                rows.setdefault("numa_node", []).append((node, numa))
             least = rail.line_rate_gbit_per_s and SLOW_SHARE * rail.line_rate_gbit_per_s
             if least and state in UP and not _is_number(rate):
                 rows.setdefault(UNREADABLE, []).append((node, rate))
@@ -255,6 +259,11 @@ def _rails(nodes: Mapping[str, NodeFacts], fabric: Fabric) -> Iterator[OddNodes]
                 f"the site says {fabric.mtu_bytes} for {fabric.name}",
                 "nodes with different MTUs lose or split packets",
                 f"set it, or correct {SITE_FILES}",
+            ),
+            "numa_node": (
+                f"the site says {rail.numa_node} for {fabric.name}",
+                "nic_local and nic_remote would be the wrong way round",
+                f"correct numa_node in {SITE_FILES}, or see which slot the card is in",
             ),
             "rate_gbit_per_s": (
                 f"the site says {_shown(rail.line_rate_gbit_per_s)} for {fabric.name}",
@@ -273,6 +282,25 @@ def _rails(nodes: Mapping[str, NodeFacts], fabric: Fabric) -> Iterator[OddNodes]
             # Software interfaces and those of virtual machines have no rate; an RDMA port always has one.
             note = fact == UNREADABLE and interfaces
             yield OddNodes("rate_gbit_per_s" if fact == UNREADABLE else fact, rail.device, values, *wanted[fact], note)
+
+
+def _addresses(nodes: Mapping[str, NodeFacts], fabrics: Sequence[Fabric]) -> Iterator[OddNodes]:
+    """IP addresses of a fabric's interfaces that several nodes have: what is sent to one of them reaches another.
+
+    Of other interfaces that may be meant: those behind a translation of addresses are alike in all virtual machines.
+    """
+    names = dict.fromkeys(name for fabric in fabrics for name in (*fabric.devices, *fabric.tcp_interfaces))
+    for name in names:
+        owners: dict[str, list[str]] = {}
+        for node, facts in nodes.items():
+            for address in str(facts.get("addresses", {}).get(name) or "").split(", "):
+                owners.setdefault(address, []).append(node)
+        for address, having in owners.items():
+            if address and len(having) > 1 and not ipaddress.ip_address(address).is_loopback:
+                why = "what is sent to one of them reaches another, and connections are refused or hang"
+                fix = "give each its own, and see 'ip neigh' on a third node for the link-layer address that answers"
+                values = ((address, tuple(sorted(having))),)
+                yield OddNodes("addresses", name, values, "each node must have an address of its own", why, fix)
 
 
 def _names(rail: Rail) -> tuple[str, str]:

@@ -400,6 +400,7 @@ def _evidence(outcome: Outcome, setting_summary: str, details: Sequence[tuple[st
                 "cpus_allowed": row["cpus"],
                 "cpu": row["cpu"],
                 "numa_node": row["numa_node"],
+                "boot_id": row["boot_id"],
             }
             for row in first.get("ranks", ())
         ),

@@ -114,7 +114,7 @@ class SharingTest(MaintenanceTest):
             return f"programs share a node over its memory, and {fabric.name} is none"
         if not parameters.knows_topology(partition):
             return ""
-        topology = condition.usable_topology(partition.processor.info, here=parameters.runs_here(partition))
+        topology = condition.usable_topology(partition.processor.info, partition.extras, here=parameters.runs_here(partition))
         policies = cls.param_space.params["pinning"].values
         try:
             ppn = placement.resolve_ppn(point["ppn"], topology)

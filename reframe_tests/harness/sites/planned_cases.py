@@ -27,11 +27,13 @@ class PlannedCases(NamedTuple):
     """What a plan's file says to ReFrame.
 
     :param places: name of a test as ReFrame shows it, to its partitions (without their system) and stacks.
+    :param seconds: name, partition and stack of cases that were proven before, to how long their jobs take.
     """
 
     file: Path
     system: str
     places: Mapping[str, frozenset[tuple[str, str]]]
+    seconds: Mapping[tuple[str, str, str], float]
 
 
 def find(environ: Mapping[str, str] = os.environ) -> PlannedCases | None:
@@ -54,17 +56,21 @@ def find(environ: Mapping[str, str] = os.environ) -> PlannedCases | None:
 def _read(path: Path, changed_ns: int, size: int) -> PlannedCases:
     """The last two say which writing of the file is meant."""
     places: dict[str, set[tuple[str, str]]] = {}
+    seconds: dict[tuple[str, str, str], float] = {}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         system = content["system"]
         for case in content["cases"]:
             if case["planned"] is True:
-                places.setdefault(str(case["name"]), set()).add((str(case["partition"]), str(case["stack"])))
+                name, partition, stack = (str(case[key]) for key in ("name", "partition", "stack"))
+                places.setdefault(name, set()).add((partition, stack))
+                if case.get("proven"):
+                    seconds[name, partition, stack] = float(case["seconds"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(
             f"{path}, which {VARIABLE} names, is no plan ({type(error).__name__}: {error}): write it again."
         ) from None
-    return PlannedCases(path, str(system), {name: frozenset(found) for name, found in places.items()})
+    return PlannedCases(path, str(system), {name: frozenset(found) for name, found in places.items()}, seconds)
 
 
 def narrow(tests: Iterable[Any], system: str) -> None:
@@ -94,3 +100,13 @@ def check(name: str, partition: str, stack: str) -> None:
     plan = find()
     if plan is not None and (partition, stack) not in plan.places.get(name, frozenset()):
         raise NotMeasured(NOT_PLANNED)
+
+
+def seconds_of(name: str, partition: str, stack: str) -> float | None:
+    """How long the job of a case takes, as earlier nights measured it; ``None`` without a plan, or where it was never proven.
+
+    :param name: of the test, as ReFrame shows it.
+    :param partition: without its system.
+    """
+    plan = find()
+    return plan.seconds.get((name, partition, stack)) if plan else None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import former_names
-from ..machine.fabric import Fabric
+from ..machine.fabric import ANY_PINNING, Fabric
 from ..mpis import registry as mpis
 from ..samples import FAIL, NO_REFERENCE, PASS, ReferenceCheck
 from ..vocabulary import HIGHER, LOWER, BadInput, Quantity
@@ -83,14 +83,16 @@ def above_line_rate(what: str, bandwidth_mb_per_s: float, fabric: Fabric, direct
     )
 
 
-def physics_reference(fabric: Fabric, share: float = 1.0) -> Reference | None:
+def physics_reference(fabric: Fabric, share: float = 1.0, pinning: str = ANY_PINNING) -> Reference | None:
     """Reference tuple of a line-rate fraction on this fabric: at least its minimum efficiency, at most the line rate.
 
     :param share: share of the minimum efficiency that is enough (``plans.Level.link_share``, :meth:`Fabric.share_used`).
+    :param pinning: policy of the ranks.
     """
-    if fabric.line_rate_gbit_per_s is None or fabric.min_efficiency is None:
+    efficiency = fabric.efficiency(pinning)
+    if fabric.line_rate_gbit_per_s is None or efficiency is None:
         return None
-    return (1.0, round(fabric.min_efficiency * share - 1.0, 9), PHYSICS_EXCESS, "1")
+    return (1.0, round(efficiency * share - 1.0, 9), PHYSICS_EXCESS, "1")
 
 
 def judge(metric: str, layer: str, value: float, reference: Reference | None, unit: str) -> ReferenceCheck:

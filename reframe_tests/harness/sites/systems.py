@@ -209,7 +209,7 @@ def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
             scope=row["scope"],
             rails=tuple(Rail(**rail) for rail in row.get("rails", ())),
             mtu_bytes=row.get("mtu_bytes"),
-            min_efficiency=row.get("min_efficiency"),
+            min_efficiency=tuple(least.items()) if isinstance(least := row.get("min_efficiency"), Mapping) else least,
             tcp_interfaces=tuple(row.get("tcp_interfaces", ())),
             striped=row.get("striped", False),
             expect=row.get("expect", ""),

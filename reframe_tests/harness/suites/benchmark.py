@@ -32,6 +32,9 @@ RANK_RULES: Mapping[str, str] = {
     "grid3d": "all; refused unless IMB finds n = a x b x c with a, b, c >= 2",
 }
 
+#: Ranks that take part at most, by the rule of ranks; without one here all may.
+MOST_RANKS: Mapping[str, int] = {"one": 1, "pair": 2, "only_pair": 2}
+
 #: What of a benchmark must cross between nodes that ranks fill in blocks. Every message; nothing that can be relied on;
 #: or a number ``k``: nodes take the place of ranks in the bound, and one node's share of the data is ``s x ppn^k``.
 EVERY_MESSAGE, NOTHING_SURE = "every message", "nothing sure"
@@ -191,10 +194,8 @@ class Benchmark:
             return 0
         if self.ranks == "halves" and nodes is not None and nodes % 2:
             return 0
-        if self.ranks in ("one", "pair"):
-            return 1 if self.ranks == "one" else 2
-        if self.ranks == "only_pair":
-            return 2 if ranks == 2 else 0
+        if most := MOST_RANKS.get(self.ranks):
+            return 0 if self.ranks == "only_pair" and ranks != most else most
         if self.ranks in ("even", "even_only", "halves"):
             return 0 if ranks % 2 else self.first_ranks or ranks
         if self.ranks == "square":

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from reframe_tests.harness.pairs.pair_values import PairMap
+from reframe_tests.harness.pairs.pair_values import BANDWIDTH, PairMap
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.suites.catalogue import PAIRS
 from reframe_tests.harness.vocabulary import MB_PER_GBIT, BadInput
@@ -80,6 +80,10 @@ def judge_map(pair_map: PairMap, asked: Asked = USUAL) -> Localisation:
 
     :raises BadInput: it holds nothing that can be judged, or a kind fits no node.
     """
+    unjudged = []
+    if pair_map.shared_cores:
+        pair_map = replace(pair_map, values=tuple(row for row in pair_map.values if row.quantity == BANDWIDTH))
+        unjudged = [f"latency was not judged: {pair_map.shared_cores}, and it says when they had their turn, nothing of a link"]
     ready = pair_maps.prepare(pair_map)
     places, contradictions = pair_maps.places_of(pair_map.tree, pair_map.nodes)
     meant = asked.oversubscribed
@@ -93,7 +97,7 @@ def judge_map(pair_map: PairMap, asked: Asked = USUAL) -> Localisation:
         answer,
         evident=pair_maps.silent_nodes(pair_map),
         inconclusive=(*ready.missing, *contradictions, *answer.inconclusive),
-        notes=(*ready.notes, *answer.notes),
+        notes=(*unjudged, *ready.notes, *answer.notes),
     )
 
 

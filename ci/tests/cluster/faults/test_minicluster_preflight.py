@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import cluster_reframe
@@ -30,6 +31,21 @@ def test_every_idle_node_answers_and_one_with_another_mtu_is_named(cluster: Live
     (case,) = odd.measured
     assert (odd.status, case.result, case.evidence) == (1, "fail", "contradicted"), case.reason
     assert case.reason.startswith("sanity error: mtu_bytes of eth1g is 1400 on c2; the site says 1500 for eth1g: "), case.reason
+
+
+def test_an_address_that_two_nodes_have_is_named(cluster: LiveCluster, visible: Path) -> None:
+    cluster.good("fault", "same-address", "c2", "eth1g")
+    try:
+        odd = cluster_reframe.run(cluster, visible / "twice", *ONLY, files=["preflight.py"])
+    finally:
+        cluster.good("fault", "heal")
+    (case,) = odd.measured
+    assert (odd.status, case.result, case.evidence) == (1, "fail", "contradicted"), case.reason
+    assert re.match(r"sanity error: addresses of eth1g is 10\.61\.\d+\.1 on c1, c2; each node must have", case.reason), (
+        case.reason
+    )
+    well = cluster_reframe.run(cluster, visible / "healed", *ONLY, files=["preflight.py"])
+    assert well.status == 0, well.said
 
 
 def test_a_job_that_others_keep_from_starting_is_given_up(cluster: LiveCluster, visible: Path) -> None:

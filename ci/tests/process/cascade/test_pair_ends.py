@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from reframe_tests.harness.cascade import end
-from reframe_tests.harness.suites import pair
+from reframe_tests.harness.cascade import end, fitting
+from reframe_tests.harness.machine.fabric import Fabric, Rail
+from reframe_tests.harness.suites import catalogue, pair
 from reframe_tests.harness.suites.records import OutputError
 
 PROGRAM = Path(sys.executable).name
@@ -152,6 +153,20 @@ def test_a_client_without_its_program_says_so_before_it_waits(tmp_path: Path) ->
     assert [each.wait(120) for each in running] == [0, 1]
     assert content(tmp_path, "alone", "client")["failed"] == "there is no program no-such-program on PATH"
     assert content(tmp_path, "alone", "server")["failed"] == ""
+
+
+def test_ends_of_a_port_without_an_interface_meet_where_the_hosts_name_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def known_as(*addresses: str) -> None:
+        rows = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in addresses]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *asked: rows)
+
+    known_as("127.0.1.1", "10.0.0.7")
+    assert end.address_of(end.HOST_NAME) == "10.0.0.7"
+    known_as("127.0.1.1")
+    with pytest.raises(end.Failed, match=r"is 127\.0\.1\.1 here: give the fabric tcp_interfaces"):
+        end.address_of(end.HOST_NAME)
+    plain = Fabric("hdr200", "ucx", "cluster", (Rail("mlx5_0", 200),))
+    assert not fitting.find_obstacle(plain, catalogue.PAIRS["wire_rdma"], "slurm")
 
 
 def test_an_interface_without_address_is_named(tmp_path: Path) -> None:

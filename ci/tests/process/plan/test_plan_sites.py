@@ -60,6 +60,24 @@ def listed(request: pytest.FixtureRequest) -> Listed:
     return found
 
 
+def test_a_node_count_belongs_to_the_partitions_that_list_it(tmp_path: Path) -> None:
+    """What two ranks measure takes the smallest count; ``-P nodes=`` asks for others."""
+    top = planned_sites.write(tmp_path, planned_sites.three_partitions())
+    environ = {**os.environ, "RFM_CONFIG_FILES": str(top / "site_configs" / "settings.py")}
+
+    def counts(*more: str) -> dict[tuple[str, str], set[str]]:
+        tests = "^(ImbCollectives|ImbPointToPoint)%fabric=hdr200"
+        words = ["--system=mysystem", "-p", "openmpi-spack", "-n", tests, *more]
+        found: dict[tuple[str, str], set[str]] = {}
+        for case in ask(words, environ, top).cases:
+            found.setdefault((case.test, case.partition), set()).add(case.parameters["nodes"])
+        return found
+
+    places = [(test, partition) for test in ("ImbCollectives", "ImbPointToPoint") for partition in ("cpu", "gpu", "gpu-mpirun")]
+    assert counts() == {**{place: {"2"} for place in places}, ("ImbCollectives", "cpu"): {"2", "16"}}
+    assert counts("-P", "nodes=16") == {place: {"16"} for place in places}
+
+
 def budget_of(listed: Listed, share: float) -> str:
     """The core, and a share of all the rest."""
     whole = listed.plan("1000000nodeh")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,6 +29,10 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def filled(code: str) -> str:
+    return re.sub('_NUMA = ".*"', "_NUMA = 0", code).replace("FILL_IN: ", "")
+
+
 def test_the_template_is_no_system() -> None:
     assert TEMPLATE.exists()
     assert "template" not in {path.parent.name for path in site.system_files()}
@@ -40,15 +46,16 @@ def test_a_copy_is_valid_and_the_doctor_lists_what_is_to_be_filled_in(copied: Pa
     assert details["prefix"] == "still to be filled in: folder all nodes see"
     assert "partitions.0.access.0" in details
     assert "partitions.5.extras.fabrics.ss200.rails.0.device" in details
-    # Name, description and one prefix; two options per partition and a device each; one interface.
-    assert len(findings) == 3 + 3 * len(system["partitions"]) + 1
+    assert "partitions.5.extras.fabrics.ss200.rails.0.numa_node" in details
+    # Name, description and one prefix; two options per partition, a device each and its NUMA node; one interface.
+    assert len(findings) == 3 + 4 * len(system["partitions"]) + 1
 
 
 def test_a_filled_copy_lacks_nothing(copied: Path) -> None:
     file = copied / "site_configs" / "mysystem" / "system.py"
     text = file.read_text()
     code = text.partition('"""\n\n')[2]
-    file.write_text(code.replace("FILL_IN: ", ""))
+    file.write_text(filled(code))
     assert list(doctor.unfilled(site.read_system(file))) == []
 
 
@@ -85,7 +92,7 @@ def test_the_doctor_names_the_placeholders_of_the_tutorials_example(copied: Path
 )
 def test_current_mpis_have_words_for_its_fabrics(mpi: str, version: str, device: str, fabrics: set[str], copied: Path) -> None:
     file = copied / "site_configs" / "mysystem" / "system.py"
-    file.write_text(file.read_text().replace("FILL_IN: ", "").replace("hfi1_0 (opainfo)", "hfi1_0"))
+    file.write_text(filled(file.read_text()).replace("hfi1_0 (opainfo)", "hfi1_0"))
     stack = make_stack(mpi, version, device)
     described = {
         name: fabric
@@ -95,3 +102,23 @@ def test_current_mpis_have_words_for_its_fabrics(mpi: str, version: str, device:
     }
     resolved = {name: attempt(stack, fabric) for name, fabric in described.items()}
     assert {name for name, setting in resolved.items() if isinstance(setting, transports.Setting)} == fabrics
+
+
+def test_cpus_that_slurm_keeps_are_to_be_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``scontrol show node`` of Slurm 23.11 has them."""
+    lines = [f"NodeName=n{at} CoreSpecCount=1 CPUSpecList=0,64 Partitions=thin,all State=IDLE" for at in range(1, 6)] + [
+        "NodeName=m1 Partitions=fat State=IDLE"
+    ]
+    program = tmp_path / "scontrol"
+    program.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(lines) + "\nEND\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    def said(queue: str, reserved: str = "", scheduler: str = "slurm") -> list[str]:
+        extras = {"reserved_cpus": reserved} if reserved else {}
+        partition = {"scheduler": scheduler, "access": [f"--partition={queue}"], "extras": extras}
+        return [finding.detail for finding in doctor.check_reserved("s:p", partition)]
+
+    (text,) = said("thin")
+    assert text.startswith("Slurm keeps CPUs 0,64 of n1, n2, n3, ... for itself") and '"reserved_cpus": "0,64"' in text
+    assert said("thin", "0,64") == said("thin", "0-1,64") == said("fat") == said("thin", scheduler="local") == []

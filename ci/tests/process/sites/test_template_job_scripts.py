@@ -7,11 +7,13 @@ golden files: read the diff.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import planned_sites
 import published_stacks
 from folders import DATA
 from job_scripts import fabric_of, normalised
@@ -34,6 +36,7 @@ def filled(template: str, folder: Path) -> dict[str, Any]:
     code = (TEMPLATES / f"{template}.py").read_text().partition('"""\n\n')[2]
     for word, ours in (("mlx5_0 (ibv_devices)", "mlx5_0"), ("folder all nodes see", str(folder / "results"))):
         code = code.replace(f"FILL_IN: {word}", ours)
+    code = re.sub('_NUMA = ".*"', "_NUMA = 0", code)
     path = folder / f"template-{template.replace('_', '-')}" / "system.py"
     path.parent.mkdir(parents=True)
     path.write_text(code.replace("FILL_IN: ", "").replace('"mysystem"', f'"{path.parent.name}"'))
@@ -79,3 +82,29 @@ def test_a_template_says_that_it_is_one_and_the_doctor_what_nobody_ran(template:
     assert list(doctor.check_launcher("here:p", "srun")) == list(doctor.check_launcher("here:p", "mpirun")) == []
     [unknown] = list(doctor.check_launcher("here:p", "ibrun"))
     assert unknown.state == doctor.MISSING and "nothing is known about pinning under launcher ibrun" in unknown.detail
+
+
+def test_a_job_on_one_node_asks_slurm_for_slingshots_network(run_reframe: Any, tmp_path: Path) -> None:
+    """And each job for the time its launches take, and not for that in which all of them would hang."""
+    system = planned_sites.newcomer()
+    [partition] = system["partitions"]
+    rail = {"device": "cxi0", "line_rate_gbit_per_s": 200, "numa_node": 0}
+    partition["extras"]["fabrics"] = {
+        "ss200": {"transport": "cxi", "scope": "cluster", "rails": [rail]},
+        "shm": {"transport": "shm", "scope": "node"},
+    }
+    stage = tmp_path / "stage"
+    result = run_reframe(
+        *("--dry-run", "--system=mysystem", f"--stage={stage}", "--keep-stage-files", "-p", "mpich-spack"),
+        *("-P", "ppn=2", "-P", "pinning=bunch", "-n", "ImbPointToPoint"),
+        config=planned_sites.write(tmp_path / "site", system) / "site_configs" / "settings.py",
+        only="point_to_point.py",
+    )
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr
+    written = {fabric_of(path, result.stdout): path.read_text() for path in stage.rglob("rfm_job.sh")}
+    assert set(written) == {"shm", "ss200"} and "--network" not in written["ss200"]
+    assert re.search(r"^#SBATCH --network=single_node_vni$", written["shm"], re.MULTILINE)
+    assert re.search(r"^ +srun .*--network=single_node_vni", written["shm"], re.MULTILINE)
+    # Three launches of 2 x 23 sizes, the check, and one that hangs; all of them hanging would be 0:31:0.
+    minutes = [int(re.findall(r"^#SBATCH --time=0:([0-9]+):", text, re.MULTILINE)[0]) for text in written.values()]
+    assert all(7 <= number <= 12 for number in minutes), minutes

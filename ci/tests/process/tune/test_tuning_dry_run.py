@@ -32,7 +32,7 @@ def fill_in(project: TuningProject, node: str = NODE) -> None:
         text = text.replace(word, ours)
     path = project.top / "site_configs" / SITE / "system.py"
     path.parent.mkdir()
-    path.write_text(text.replace("FILL_IN: ", ""))
+    path.write_text(re.sub('_NUMA = ".*"', "_NUMA = 0", text).replace("FILL_IN: ", ""))
 
 
 @pytest.fixture

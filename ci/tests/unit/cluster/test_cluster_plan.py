@@ -147,7 +147,7 @@ def test_the_site_describes_the_cluster_that_is_built() -> None:
                 nominal = built.line_rate_mbit_per_s
                 assert rail.line_rate_gbit_per_s == (nominal / 1000 if nominal else None)
                 assert fabric.mtu_bytes == 1500
-                assert (fabric.min_efficiency or 0) < PAYLOAD / 1538
+                assert (fabric.efficiency("default") or 0) < PAYLOAD / 1538
 
 
 def test_jobs_of_the_site_are_never_started_twice() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from reframe.core.exceptions import JobSchedulerError, ReframeError
 
-from reframe_tests.harness.job import idle_nodes
+from reframe_tests.harness.job import idle_nodes, parameters
 from reframe_tests.harness.vocabulary import ALL_NODES, NotMeasured
 
 EXTRAS = {"node_counts": [2, 16]}
@@ -89,3 +90,16 @@ def test_only_groups_whose_metrics_say_the_number() -> None:
     for group in ("collectives", "placement"):
         with pytest.raises(NotMeasured, match=f"metrics of group {group} do not say how many nodes were idle"):
             idle_nodes.assume(ALL_NODES, group, EXTRAS)
+
+
+@pytest.mark.parametrize(
+    ("group", "largest", "measured"),
+    [("collectives", False, {2, 16}), ("collectives", True, {16}), ("p2p", False, {2}), ("atomics_osu", True, {2})],
+)
+def test_node_counts_that_a_group_is_measured_on(group: str, largest: bool, measured: set[int]) -> None:
+    def choose(counts: Sequence[int]) -> Sequence[int]:
+        return counts[-1:] if largest else counts
+
+    extras = {"node_counts": [16, 2]}
+    assert {nodes for nodes in (2, 4, 16) if not parameters.why_not_on(nodes, group, extras, choose)} == measured
+    assert "-P nodes=4" in parameters.why_not_on(4, group, extras, choose)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 from mpibench import cli
 from mpibench.locate import records
 from mpibench.locate.answers import session_maps
+from reframe_tests.harness.evidence import checks
 from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
 from reframe_tests.harness.switches.tree import YAML, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import ROOT
@@ -48,6 +50,42 @@ def test_a_node_that_sends_slowly(ask) -> None:
     (line,) = [line for line in said.splitlines() if "scontrol" in line]
     assert shlex.split(line)[:4] == ["scontrol", "update", "nodename=c5", "state=drain"]
     assert shlex.split(line)[4].startswith("reason=mpibench 0123abcd: c5 sends at 22 % of line rate to all 7")
+
+
+def rank(node: str, cpus: str, boot_id: str | None = "b") -> dict[str, object]:
+    return {"rank": int(node[1:]), "host": f"{node}.cluster", "cpus_allowed": cpus, "boot_id": boot_id}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "at_once", "shared"),
+    [
+        ([rank("c1", "0"), rank("c2", "1"), rank("c3", "0"), rank("c4", "1")], 2, "the ranks of c1, c3 share core 0 of one"),
+        ([rank("c1", "0"), rank("c2", "1"), rank("c3", "1")], math.inf, "the ranks of c2, c3 share core 1 of one machine"),
+        ([rank(f"c{number}", "0-1") for number in range(1, 9)], 2, ""),
+        ([rank(f"c{number}", "0-1") for number in range(1, 9)], math.inf, "share cores 0-1 of one machine"),
+        ([rank("c1", "0-3"), rank("c2", "1"), rank("c3", "2")], math.inf, ""),
+        ([rank(f"c{number}", "0", f"boot {number}") for number in range(1, 5)], math.inf, ""),
+        ([rank(f"c{number}", "0", None) for number in range(1, 5)], math.inf, ""),
+    ],
+    ids=["pinned", "two", "one pair at a time", "all at once", "room", "machines", "unknown"],
+)
+def test_ranks_share_cores_on_one_machine_only(ranks: list[dict[str, object]], at_once: float, shared: str) -> None:
+    found = checks.shared_cores(ranks, at_once)
+    assert shared in found and bool(shared) == bool(found)
+
+
+def test_latency_of_ranks_that_share_a_core_accuses_nobody(ask) -> None:
+    def slow(quantity: str, source: str, target: str, round_: int) -> float:
+        return 80.0 if quantity != BANDWIDTH and {source, target} == {"c2", "c4"} else 1.0
+
+    shared = "the ranks of c2, c4 share core 1 of one machine"
+    status, said = ask(session_of(pair_map(4, slow, orders=10)))
+    assert status == 1 and "c2 and c4" in said
+    status, said = ask(session_of(replace(pair_map(4, slow, orders=10), shared_cores=shared)))
+    assert status == 0 and "nobody is accused" in said and f"latency was not judged: {shared}" in said, said
+    both = pair_map(4, lambda *of: slow(*of) * sends_slowly("c3", 4.0)(*of), orders=10)
+    status, said = ask(session_of(replace(both, shared_cores=shared)))
+    assert status == 1 and "c3 sends at 2" in said and "c2 and c4" not in said
 
 
 def test_a_node_with_latency(ask) -> None:

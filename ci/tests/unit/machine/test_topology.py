@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from listed_topologies import from_cpuinfo, from_lscpu
+from reframe_tests.harness.job import condition
+from reframe_tests.harness.machine import placement
 from reframe_tests.harness.machine.topology import NUMBERINGS, Topology, describe
 from reframe_tests.harness.vocabulary import BadInput
 from topology_groups import cpus_by
@@ -249,3 +251,14 @@ def test_every_description_is_read_back(sockets: int, numa: int, caches: int, co
     assert firsts == sorted(firsts)
     if numbering in ("consecutive", "smt_adjacent"):
         assert topology.logical == {cpu: cpu for cpu in topology.cpus}
+
+
+def test_nothing_is_placed_on_reserved_cpus() -> None:
+    """Slurm reserves whole cores: with one thread of a core the other is gone, too."""
+    node = describe(sockets=2, cores_per_socket=4, smt=2, numbering="smt_last")
+    left = condition.usable_topology(node, {"reserved_cpus": "0,12-13"}, here=False)
+    assert [core[0].cpu for core in left.cores] == [1, 2, 3, 6, 7]
+    assert placement.place("bunch", 2, left).ranks == ((1,), (2,)) and placement.resolve_ppn("full", left) == 5
+    assert condition.usable_topology(node, {}, here=False).cpus == tuple(range(16))
+    with pytest.raises(BadInput, match="leaves no core"):
+        condition.usable_topology(node, {"reserved_cpus": "0-7"}, here=False)

@@ -179,8 +179,12 @@ def test_all_facts_have_their_name_in_the_list(tmp_path: Path) -> None:
     """Rules are held against the list; a fact that is missing there could have no rule."""
     node = make_node(tmp_path, QUIET, MLX5, HFI1, CXI, ETHERNET)
     shown = set(facts(node)) | set(facts(Path("/"))) | {"driver", "driver_version", "clock_synchronised", "clock_error_ms"}
-    assert shown | {"busy_cores"} == node_facts.FACTS
+    assert shown | {"busy_cores", "addresses"} == node_facts.FACTS
     assert {fact for fact, values in facts(node).items() if "" in values} <= node_facts.WHOLE_NODE
+
+
+def test_addresses_are_by_interface() -> None:
+    assert "127.0.0.1" in node_facts.addresses()["lo"].split(", ")
 
 
 def test_this_machine_answers_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:

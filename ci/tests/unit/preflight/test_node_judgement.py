@@ -238,3 +238,28 @@ def test_a_described_rate_that_cannot_be_read_is_said(fabric: Fabric, facts: dic
     assert "whether the port came up slower is not known" in odd.text()
     undescribed = Fabric("x", fabric.transport, "cluster", (Rail(fabric.rails[0].device),))
     assert node_judgement.judge({"n1": facts}, (), "batch", (undescribed,)) == []
+
+
+def test_the_numa_node_of_a_rail_is_the_one_the_site_says() -> None:
+    rail = Fabric("ndr", "verbs", "cluster", (Rail("mlx5_0", 400, numa_node=0),))
+    up = {"state": {"mlx5_0:1": "active"}, "rate_gbit_per_s": {"mlx5_0:1": 400}}
+    facts = {"n1": {**up, "numa_node": {"mlx5_0:1": 3}}, "n2": {**up, "numa_node": {"mlx5_0:1": 3}}}
+    (text,) = texts(facts, fabrics=(rail,))
+    assert text.startswith("numa_node of mlx5_0 is 3 on n1, n2; the site says 0 for ndr: nic_local and nic_remote would be")
+    assert texts({"n1": {**up, "numa_node": {"mlx5_0:1": 0}}, "n2": up}, fabrics=(rail,)) == [], "the kernel may not know"
+    assert texts(facts, fabrics=(IB,)) == [], "the site does not say"
+
+
+def test_an_address_belongs_to_one_node() -> None:
+    def facts(*addresses: str, name: str = "eth0") -> dict[str, Any]:
+        more = {"state": {"eth0": "up"}, "rate_gbit_per_s": {"eth0": 25}, "mtu_bytes": {"eth0": 9000}}
+        return {f"n{at}": {**more, "addresses": {name: text}} for at, text in enumerate(addresses, 1)}
+
+    (text,) = texts(facts("10.0.0.1", "10.0.0.2", "10.0.0.2, 10.0.0.3"), fabrics=(ETH,))
+    assert text.startswith("addresses of eth0 is 10.0.0.2 on n2, n3; each node must have an address of its own: what is sent")
+    assert texts(facts("10.0.0.1", "10.0.0.2"), fabrics=(ETH,)) == []
+    assert texts(facts("10.0.2.15", "10.0.2.15", name="eth9"), fabrics=(ETH,)) == [], "no fabric's: behind a translation"
+    assert texts(facts("127.0.0.1", "127.0.0.1"), fabrics=(ETH,)) == []
+    over_ib = Fabric("ndr", "verbs", "cluster", (Rail("mlx5_0"),), tcp_interfaces=("ib0",))
+    found = node_judgement.judge(facts("10.0.0.1", "10.0.0.1", name="ib0"), (), "batch", (over_ib,))
+    assert [odd.fact for odd in found if odd.instance == "ib0"] == ["addresses"]

@@ -72,7 +72,7 @@ def test_what_is_no_rule_is_refused_with_its_place(copy: Path, text: str, said: 
     [
         (f"kernal: {OWN}, same: true}}", "key 'kernal': no node shows such a fact; write 'kernel', or remove it."),
         ("tubro: null", "key 'tubro': no node shows such a fact; write 'turbo', or remove it."),
-        ("zzz: null", "key 'zzz': no node shows such a fact; known: board, booted_unix_s, "),
+        ("zzz: null", "key 'zzz': no node shows such a fact; known: addresses, board, booted_unix_s, "),
         (
             f"kernel: {OWN}, same: true, partitions: [ndr, dnr2]}}",
             "key 'kernel.partitions': 'dnr2' is no partition of the system",

@@ -229,8 +229,7 @@ def test_a_leaf_knows_the_base_class_and_nobody_knows_a_leaf() -> None:
         ("reframe_tests.harness.pair_map.map_test", "MapTest"),
         ("reframe_tests.harness.pair_map.map_test", "TurnTest"),
     }
-    of_parameters = {("reframe_tests.harness.job.idle_nodes", "node_count")}
-    assert of_leaves == {*(("reframe_tests.harness.fabric_test", name) for name in bases), *of_nodes, *of_parameters}
+    assert of_leaves == {*(("reframe_tests.harness.fabric_test", name) for name in bases), *of_nodes}
     assert not [module for module in FILES for wanted, _ in imports(module) if wanted in leaves]
 
 

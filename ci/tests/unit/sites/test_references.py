@@ -13,7 +13,7 @@ import yaml
 from mpibench.listings import doctor
 from mpibench.night import preconditions
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.sites import reference_keys, references, site
+from reframe_tests.harness.sites import reference_keys, references, site, systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import NotMeasured
@@ -57,9 +57,23 @@ def test_a_gate_asks_for_the_rails_that_the_ranks_can_use(
     """One rank uses the adapter next to it, two on two NUMA nodes use both, and striping uses both (Intel's article, 2020)."""
     assert fabric.share_used(rank_numa) == pytest.approx(share)
     if reference := references.physics_reference(fabric, fabric.share_used(rank_numa)):
-        least = (fabric.min_efficiency or 0) * share
+        least = (fabric.efficiency("bunch") or 0) * share
         judged = [references.judge("m", "physics", value, reference, "1").outcome for value in (least - 0.01, least + 0.01)]
         assert judged == ["fail", "pass"]
+
+
+def test_an_efficiency_may_be_that_of_a_pinning_policy() -> None:
+    """Far from the adapter less is reached, and that is no fault of the link."""
+    fabric = replace(ETH1G, min_efficiency=(("nic_remote", 0.6), ("any", 0.9)))
+
+    def least(fabric: Fabric, pinning: str) -> float | None:
+        reference = references.physics_reference(fabric, pinning=pinning)
+        return reference and round(1.0 + (reference[1] or 0.0), 3)
+
+    assert [least(fabric, policy) for policy in ("nic_remote", "bunch", "none")] == [0.6, 0.9, 0.9]
+    assert least(replace(ETH1G, min_efficiency=(("bunch", 0.9),)), "nic_remote") is None
+    described = {"transport": "tcp", "scope": "cluster", "min_efficiency": {"any": 0.9, "nic_remote": 0.6}}
+    assert systems.fabrics_of({"fabrics": {"x": described}})["x"].efficiency("nic_remote") == 0.6
 
 
 def test_more_than_the_line_rate_fails() -> None:

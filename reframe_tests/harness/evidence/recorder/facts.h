@@ -251,6 +251,7 @@ static void put_node(struct text *out)
     put_member(out, "node");
     put(out, "{\"release\":");
     put_string(out, uname(&system) ? NULL : system.release);
+    put_line(out, "boot_id", read_line("/proc/sys/kernel/random/boot_id"));
     put_line(out, "smt_active", read_line("/sys/devices/system/cpu/smt/active"));
     put_line(out, "zone_reclaim_mode", read_line("/proc/sys/vm/zone_reclaim_mode"));
     put_line(out, "numa_balancing", read_line("/proc/sys/kernel/numa_balancing"));
