@@ -34,7 +34,7 @@ from .vocabulary import QUANTITIES, BadInput, NotMeasured
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
 
-parameters.warn_of_unmatched_stacks()
+parameters.warn_once()
 
 
 class FabricTest(rfm.RunOnlyRegressionTest):

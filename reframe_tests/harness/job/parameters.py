@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import reframe.core.runtime as rt
-from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
 
 from ..machine import placement
-from ..sites import selected_tests, site, systems
+from ..sites import fabrics_file, selected_tests, site, systems
 from ..stacks import metadata
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
@@ -119,20 +118,26 @@ def ppn_of_system() -> list[str]:
 
 
 def warn_of_unmatched_stacks() -> None:
-    """Say, once each time the tests are loaded, which stacks the selected system asks for in vain, and what it lacks.
+    """Say which stacks the selected system asks for in vain, and what it lacks.
 
-    :raises ReframeError: nothing can be measured on any of its partitions.
+    :raises SystemExit: nothing is measured on any of its partitions; ReFrame would go on without the tests, and pass.
     """
-    root = [site.ROOT, *site.LOADED][-1]
+    root, system = [site.ROOT, *site.LOADED][-1], rt.runtime().system.name
     registered = [stack.name for stack in metadata.discover(root)[0]]
     for partition in measured_partitions():  # ReFrame's built-in system, for one, says nothing of stacks
         if sentence := site.unmatched_stacks(partition.extras, registered):
             getlogger().warning(f"{partition.fullname}: {sentence}")
-    lacking = [f"{each.place}: {each.sentence}" for each in systems.shortcomings(rt.runtime().system.name, root)]
-    if lacking and not measured_partitions():
-        raise ReframeError(lacking[0].rstrip("."))
+    lacking = [f"{each.place}: {each.sentence}" for each in systems.shortcomings(system, root)]
+    if not measured_partitions():
+        none = f"{system}: no partition has fabrics in its extras, so nothing is measured: {fabrics_file.EXAMPLE}."
+        getlogger().error([*lacking, none][0])
+        raise SystemExit(1)
     for sentence in lacking:
         getlogger().warning(sentence)
+
+
+#: The same once, however many files of tests are loaded.
+warn_once = cache(warn_of_unmatched_stacks)
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from .. import batch_systems, former_names, optional_file, records, yaml_file
+from .. import batch_systems, former_names, optional_file, yaml_file
 from ..schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
@@ -267,6 +267,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from reframe.core.exceptions import ConfigError
     from reframe.core.logging import getlogger
 
+    from .. import upstream
     from ..launchers import backends
     from ..schedulers import blocked_jobs, slurm_shared
     from ..session import session_folder, session_labels
@@ -284,6 +285,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         backends.register()
         slurm_shared.register()
         blocked_jobs.register()
+        upstream.search_not(whole_run.SHARED)
         session_labels.check(sys.argv[1:])
         named_tests.check(sys.argv[1:])
         centres.take(sys.argv[1:], root)
@@ -293,9 +295,6 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         if centre and not named and not os.environ.get("RFM_SYSTEM"):
             systems.select(None, root)  # refuses what ReFrame would choose by the order of files
             problems += filter(None, [centres.find_ambiguity(centre)])
-        if centre and "check_search_recursive" in centre.general:
-            further = [folder / "tests" for folder in records.extension_folders()]
-            centres.search_flat(sys.argv[1:], [root / "reframe_tests", ROOT / "reframe_tests", *further])
         environments = {row["name"] for row in site_configuration["environments"]} | (centre.environments if centre else set())
         selection.check(sys.argv[1:], environments, problems)
     except BadInput as error:

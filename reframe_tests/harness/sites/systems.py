@@ -191,13 +191,13 @@ def shortcomings(name: str, root: Path = ROOT) -> list[Shortcoming]:
 
 
 def without_topology(name: str, root: Path = ROOT) -> list[str]:
-    """Partitions that a ``fabrics.yaml`` describes beside the centre's configuration, and whose cores nobody knows.
+    """Partitions of a centre's configuration on which something is measured, and whose cores nobody knows.
 
     :raises SiteError: for a bad file.
     """
     centre = centres.read(root)
     theirs = _of_centre(root)
-    return fabrics_file.without_topology(theirs[name], centre, root) if centre and name in theirs else []
+    return fabrics_file.without_topology(theirs[name], centre) if centre and name in theirs else []
 
 
 def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:
