@@ -14,6 +14,7 @@ import reframe.core.runtime as rt
 from reframe.core.logging import getlogger
 
 from ..machine import placement
+from ..machine.fabric import Fabric
 from ..sites import fabrics_file, selected_tests, site, systems
 from ..stacks import metadata
 from ..stacks.stack import Stack
@@ -141,6 +142,11 @@ warn_once = cache(warn_of_unmatched_stacks)
 
 
 @cache
+def _fabrics_on(partition: Any) -> dict[str, Fabric]:
+    return site.fabrics_of(partition.extras)
+
+
+@cache
 def _read_stack(file: str) -> Stack:
     return metadata.read(Path(file))
 
@@ -152,7 +158,7 @@ def why_unusable(stack: str, partition: Any, fabric: str) -> str:
     :param stack: its metadata file.
     """
     try:
-        transports.resolve_transport(_read_stack(stack), site.fabrics_of(partition.extras)[fabric])
+        transports.resolve_transport(_read_stack(stack), _fabrics_on(partition)[fabric])
     except NotMeasured as reason:
         return str(reason).removesuffix(".")
     except BadInput:
@@ -200,7 +206,7 @@ def places_of(
     :param partitions: of the selected system.
     :param orders: values of ``ppn`` and of ``pinning``: of equal placements the first is measured.
     """
-    there = [each for each in partitions if fabric in site.fabrics_of(each.extras)]
+    there = [each for each in partitions if fabric in _fabrics_on(each)]
     wanted = [{word.removeprefix("+") for word in words.split()} for words in catalogue.stack_selection(group)]
     useful, stacks, unfit, left_out = [], [], [], []
     for partition in there:
@@ -235,7 +241,7 @@ def ranks_of(partition: Any, fabric: str, nodes: int, ppn: str, pinning: str, or
         return -1
     try:
         _, number, _ = condition.place_ranks(
-            site.fabrics_of(partition.extras)[fabric],
+            _fabrics_on(partition)[fabric],
             nodes,
             ppn,
             pinning,

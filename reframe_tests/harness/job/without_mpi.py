@@ -16,7 +16,7 @@ from reframe.core.exceptions import ReframeError
 from .. import batch_systems
 from ..sites import references, selected_tests
 from ..suites import catalogue
-from . import cases, parameters
+from . import cases
 
 #: ReFrame's environment without anything in it.
 ENVIRONMENT = "builtin"
@@ -39,8 +39,6 @@ class Value(NamedTuple):
     unit: str
     gated: bool = False
     physics: references.Reference | None = None
-
-parameters.warn_once()
 
 
 class WithoutMpiTest(rfm.RunOnlyRegressionTest):
