@@ -17,6 +17,7 @@ from .. import batch_systems, optional_file, schema, yaml_file
 from ..launchers import registry as launchers
 from ..vocabulary import ROOT, BadInput
 from . import centre as centres
+from . import folders
 from .centre import Centre
 
 FILE = "fabrics.yaml"
@@ -50,7 +51,7 @@ class Shortcoming:
 
 def path_of(system: str, root: Path = ROOT) -> Path:
     """Where a system's file is."""
-    return root / "site_configs" / system / FILE
+    return folders.of(system, root) / FILE
 
 
 def read(path: Path) -> dict[str, Mapping[str, Any]]:

@@ -22,7 +22,7 @@ from ..schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import centre as centres
-from . import fabrics_file, named_tests, references, reframe_settings, systems
+from . import fabrics_file, folders, named_tests, references, reframe_settings, systems
 from .systems import FALLBACK_SYSTEM as FALLBACK_SYSTEM
 from .systems import SiteError as SiteError
 from .systems import fabrics_of as fabrics_of
@@ -107,7 +107,7 @@ def left_unmeasured(system_name: str, root: Path = ROOT) -> list[str]:
 
 def references_file(system_name: str, root: Path = ROOT) -> Path:
     """Where a system keeps its learned references."""
-    return root / "site_configs" / system_name / "references.yaml"
+    return folders.of(system_name, root) / "references.yaml"
 
 
 def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
