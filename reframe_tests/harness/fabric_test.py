@@ -19,6 +19,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
+from . import upstream
 from .evidence import data_check, loaded_modules, recorder
 from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script, tuned_condition
 from .job.condition import Condition
@@ -399,10 +400,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         return cases.find_references(self)
 
 
-# ReFrame 4.10 goes through its whole stack each time a deprecated variable is read, also where it suppresses the warning, and
-# each instance reads ``variables``, which was the name of ``env_vars`` before 4.0: more than half of the time to make one. Here
-# it is another name for it, like any alias; classes made of this one have it from here.
-FabricTest.var_space.vars["variables"] = variable(alias=FabricTest.var_space.vars["env_vars"])
+upstream.forget_deprecated(FabricTest)  # classes made of this one have it from here
 
 
 class MaintenanceTest(FabricTest):

@@ -1,7 +1,8 @@
 """``site_configs/<system>/fabrics.yaml``: what the tests need of a system beyond the centre's own ReFrame configuration.
 
 Keyed by partition; each has the words that ``extras`` of a partition in a ``system.py`` has, or none where nothing is measured
-on it (``site_configs/fabrics.schema.json``). A partition whose ``extras`` in the centre's configuration have them needs no entry.
+on it (``site_configs/fabrics.schema.json``). A partition whose ``extras`` in the centre's configuration have them needs no
+entry.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def every(root: Path) -> list[Path]:
     :raises BadInput: one of them is none, or not named from ``/`` on, as ReFrame reads settings in another folder than the
         user's.
     """
-    named = [Path(os.path.expanduser(entry)) for entry in filter(None, os.environ.get(SITES, "").split(":"))]
+    named = [Path(entry) for entry in filter(None, os.environ.get(SITES, "").split(":"))]
     for path in named:
         if not path.is_absolute() or not path.is_dir():
             raise BadInput(f"{SITES} names {path}, which is not the full name of a folder; correct it or unset the variable.")

@@ -40,7 +40,7 @@ def test_each_of_its_files_is_read(outside: Path, tmp_path: Path) -> None:
     (outside / "tiny" / "policy.yaml").write_text("confidence: 0.9\n")
     (outside / "tiny" / "expected.yaml").write_text("runs: 3\n")
     assert policy.load("tiny", root).source == str(outside / "tiny" / "policy.yaml")
-    with pytest.raises(BadInput, match="expected.yaml"):
+    with pytest.raises(BadInput, match=r"expected\.yaml"):
         expected_file.load("tiny", root)
     (root / "site_configs" / "preflight.yaml").write_text((site.ROOT / "site_configs" / "preflight.yaml").read_text())
     before = {rule.fact for rule in rules.load("tiny", root)}
@@ -57,7 +57,7 @@ def test_the_bundled_systems_stay(outside: Path) -> None:
 @pytest.mark.parametrize("text", ["sites", "/nowhere/at/all", "~nobody-of-that-name/sites"])
 def test_what_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
     monkeypatch.setenv("MPIBENCH_SITES", text)
-    with pytest.raises(BadInput, match="MPIBENCH_SITES names .*, which is not the full name of a folder"):
+    with pytest.raises(BadInput, match=r"MPIBENCH_SITES names .*, which is not the full name of a folder"):
         folders.every(tmp_path)
 
 
