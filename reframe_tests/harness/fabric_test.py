@@ -19,7 +19,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import ReframeError, SanityError
 
-from . import batch_systems
+from . import batch_systems, upstream
 from .evidence import data_check, loaded_modules, recorder
 from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script, tuned_condition
 from .job.condition import Condition
@@ -39,7 +39,7 @@ START_S, CHECK_S, WARMED_UP, MOST_TIMES = 15, 60, 2, 3
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
 
-parameters.warn_of_unmatched_stacks()
+parameters.warn_once()
 
 
 class FabricTest(rfm.RunOnlyRegressionTest):
@@ -442,10 +442,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         return cases.find_references(self)
 
 
-# ReFrame 4.10 goes through its whole stack each time a deprecated variable is read, also where it suppresses the warning, and
-# each instance reads ``variables``, which was the name of ``env_vars`` before 4.0: more than half of the time to make one. Here
-# it is another name for it, like any alias; classes made of this one have it from here.
-FabricTest.var_space.vars["variables"] = variable(alias=FabricTest.var_space.vars["env_vars"])
+upstream.forget_deprecated(FabricTest)  # classes made of this one have it from here
 
 
 class MaintenanceTest(FabricTest):

@@ -31,7 +31,7 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.printable import first_line
-from reframe_tests.harness.sites import site, systems
+from reframe_tests.harness.sites import folders, site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
@@ -141,7 +141,7 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     asked = wanted if wholly else _asked(wanted, proofs, options, planned)
     covered = _covered(asked, now, past)
     holes = [one for one, there in zip(asked, covered, strict=True) if not there]
-    remedy = f"never proven here: if it cannot be, retire it in {expected_file.path_of(system, root).relative_to(root)}"
+    remedy = f"never proven here: if it cannot be, retire it in {folders.shown(expected_file.path_of(system, root), root)}"
     missing = _sentences(holes, asked, past, now, planned, dict.fromkeys(registered, remedy))
     if file.history:
         missing += _lost(proofs if wholly else _selected(proofs, session, options), session, alike.run, file, set(now), wholly)
@@ -216,7 +216,7 @@ def _moved(folder: Path, system: str, session: str, run: str | None, file: Expec
     return [
         f"system: sessions of run={run} are of {', '.join(first)} (last {last['started']:%Y-%m-%d}, session "
         f"{last['session'][:8]}) and this one is of {system}: correct site_configs, or if it is meant to be, give it a label "
-        f"of its own or name {run} under runs in {expected_file.path_of(system, root).relative_to(root)}"
+        f"of its own or name {run} under runs in {folders.shown(expected_file.path_of(system, root), root)}"
     ]
 
 

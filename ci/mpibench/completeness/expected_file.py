@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reframe_tests.harness import optional_file, schema, yaml_file
-from reframe_tests.harness.sites import site
+from reframe_tests.harness.sites import folders, site
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -87,7 +87,7 @@ class ExpectedFile:
 
 def path_of(system: str, root: Path = ROOT) -> Path:
     """Where a system's file is."""
-    return root / "site_configs" / system / "expected.yaml"
+    return folders.of(system, root) / "expected.yaml"
 
 
 def load(system: str, root: Path = ROOT) -> ExpectedFile:
@@ -98,7 +98,7 @@ def load(system: str, root: Path = ROOT) -> ExpectedFile:
     path = path_of(system, root)
     if not optional_file.is_there(path):
         return ExpectedFile()
-    return parse(yaml_file.read_text(path), str(path.relative_to(root)))
+    return parse(yaml_file.read_text(path), folders.shown(path, root))
 
 
 def parse(text: str, source: str) -> ExpectedFile:

@@ -22,7 +22,9 @@ def describe(system: Mapping[str, Any], root: Path) -> list[tuple[str, bool | No
     centre, name = centres.read(root), system["name"]
     if centre is None or name not in {row["name"] for row in centre.systems}:
         return []
-    said = f"is in {centre.source}; {fabrics_file.path_of(name, root)} is to say what is measured on it"
+    path = fabrics_file.path_of(name, root)
+    own = not optional_file.is_there(path) and any(row["extras"].get(fabrics_file.FABRICS) for row in system["partitions"])
+    said = f"is in {centre.source}; {'its extras say' if own else f'{path} is to say'} what is measured on it"
     found: list[tuple[str, bool | None, str]] = [(name, None, said)]
     if sentence := centres.find_ambiguity(centre):
         found.append((name, True, sentence))
@@ -44,7 +46,9 @@ def draft(system: Mapping[str, Any], root: Path) -> str:
     path = fabrics_file.path_of(name, root)
     # Empty is a file that a shell has just made for what is printed here.
     named = fabrics_file.read(path) if optional_file.is_there(path) and path.stat().st_size else {}
-    partitions = [row for row in system["partitions"] if row["name"] not in named]
+    partitions = [
+        row for row in system["partitions"] if row["name"] not in named and not row.get("extras", {}).get(fabrics_file.FABRICS)
+    ]
     return fabrics_draft.write(partitions, f"mpibench doctor --system {name} --draft") if partitions else ""
 
 

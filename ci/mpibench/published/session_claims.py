@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reframe_tests.harness.sites import reference_keys, site, systems
+from reframe_tests.harness.sites import folders, reference_keys, site, systems
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import SITE_FILES, BadInput
 
@@ -120,7 +120,7 @@ def ask(folder: Path, system: str, selector: str, *, where: str | None = None, r
     """
     described = systems.find(system, root)
     if described is None:
-        place = root / "site_configs" / system
+        place = folders.of(system, root)
         raise BadInput(f"{place} has no {SITE_FILES}: without the line rates of {system} no claim can be scaled.")
     name = session_values.system_of(folder, system)
     selection = session_values.read(folder, name, selector, where=where, unproven_too=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reframe_tests.harness import optional_file, schema, yaml_file
+from reframe_tests.harness.sites import folders
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
 
@@ -109,13 +110,13 @@ def load(system: str, root: Path = ROOT) -> Policy:
 
     :raises BadInput: the file cannot be read, is not YAML, breaks the schema, or names an unknown quantity.
     """
-    path = root / "site_configs" / system / "policy.yaml"
+    path = folders.of(system, root) / "policy.yaml"
     if not optional_file.is_there(path):
         return Policy()
     content = yaml_file.read_mapping(path, days_as_text=True)
     check(content, str(path))
     levels = tuple(Level(**{**one, "since": date.fromisoformat(one["since"])}) for one in content.get("levels", ()))
-    return Policy(**{**content, "levels": levels, "source": str(path.relative_to(root))})
+    return Policy(**{**content, "levels": levels, "source": folders.shown(path, root)})
 
 
 def check(content: Any, where: str) -> None:

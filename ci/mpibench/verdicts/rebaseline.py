@@ -22,7 +22,7 @@ import yaml
 
 from reframe_tests.harness import optional_file, yaml_file
 from reframe_tests.harness.samples import FAIL
-from reframe_tests.harness.sites import references, systems
+from reframe_tests.harness.sites import references, site, systems
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import HIGHER, LOWER, QUANTITIES, BadInput
@@ -77,7 +77,7 @@ def propose(
     policy = verdict_policy.load(name, root)
     selection = session_values.read(folder, name, selector, where=where, for_learning=True)
     jobs = _jobs(selection)
-    path = root / "site_configs" / name / "references.yaml"
+    path = site.references_file(name, root)
     there = optional_file.is_there(path)
     before = yaml_file.read_text(path) if there else ""
     present = yaml_file.parse_mapping(before, str(path)) if there else {}

@@ -41,6 +41,8 @@ USUAL_S, LIMIT_S = 20, 120
 LEAVE_S = 30
 _FRACTION = QUANTITIES["line_rate_fraction"]
 
+parameters.warn_once()
+
 
 @dataclass(frozen=True)
 class PairLaunch:

@@ -8,6 +8,7 @@ from typing import Any
 
 from reframe.core.exceptions import ReframeError, SkipTestError
 
+from .. import upstream
 from ..sites import references, selected_tests, site
 
 #: Where a point of the space of parameters can be measured, and the places where it cannot, each with why not.
@@ -17,14 +18,13 @@ FindPlaces = Callable[[Mapping[str, Any]], tuple[Collection[str], Iterable[tuple
 def map_variant(test: Any, variant_num: int | None, find_places: FindPlaces) -> tuple[int | None, int | None]:
     """Where a variant lies in the space of parameters; one that can be measured nowhere is not made.
 
-    ReFrame 4.10 asks this first where it makes an instance (``core/meta.py``, ``RegressionTestMeta.__call__``), and then
-    gives the instance its fifty variables: most of the time of ``reframe -l``, and most instances would be of no use.
+    ReFrame asks this first where it makes an instance (:func:`.upstream.variant_index`), and then gives the instance its fifty
+    variables: most of the time of ``reframe -l``, and most instances would be of no use.
 
     :param test: its class.
     :raises SkipTestError: it can be measured nowhere; ReFrame goes on to the next.
     """
-    metaclass: Any = type(test)
-    index, fixtures = metaclass._map_variant_num(test, variant_num)
+    index, fixtures = upstream.variant_index(test, variant_num)
     # Without a group ReFrame says what is wrong, where the instance is made.
     if variant_num is None or not test.var_space["group"].is_defined() or selected_tests.is_wanted(test, variant_num):
         return index, fixtures

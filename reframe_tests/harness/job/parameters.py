@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import reframe.core.runtime as rt
-from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
 
 from ..machine import placement
-from ..sites import selected_tests, site, systems
+from ..machine.fabric import Fabric
+from ..sites import fabrics_file, selected_tests, site, systems
 from ..stacks import metadata
 from ..stacks.stack import Stack
 from ..suites import catalogue, options
@@ -146,20 +146,31 @@ def ppn_of_system() -> list[str]:
 
 
 def warn_of_unmatched_stacks() -> None:
-    """Say, once each time the tests are loaded, which stacks the selected system asks for in vain, and what it lacks.
+    """Say which stacks the selected system asks for in vain, and what it lacks.
 
-    :raises ReframeError: nothing can be measured on any of its partitions.
+    :raises SystemExit: nothing is measured on any of its partitions; ReFrame would go on without the tests, and pass.
     """
-    root = [site.ROOT, *site.LOADED][-1]
+    root, system = [site.ROOT, *site.LOADED][-1], rt.runtime().system.name
     registered = [stack.name for stack in metadata.discover(root)[0]]
     for partition in measured_partitions():  # ReFrame's built-in system, for one, says nothing of stacks
         if sentence := site.unmatched_stacks(partition.extras, registered):
             getlogger().warning(f"{partition.fullname}: {sentence}")
-    lacking = [f"{each.place}: {each.sentence}" for each in systems.shortcomings(rt.runtime().system.name, root)]
-    if lacking and not measured_partitions():
-        raise ReframeError(lacking[0].rstrip("."))
+    lacking = [f"{each.place}: {each.sentence}" for each in systems.shortcomings(system, root)]
+    if not measured_partitions():
+        none = f"{system}: no partition has fabrics in its extras, so nothing is measured: {fabrics_file.EXAMPLE}."
+        getlogger().error([*lacking, none][0])
+        raise SystemExit(1)
     for sentence in lacking:
         getlogger().warning(sentence)
+
+
+#: The same once, however many files of tests are loaded.
+warn_once = cache(warn_of_unmatched_stacks)
+
+
+@cache
+def _fabrics_on(partition: Any) -> dict[str, Fabric]:
+    return site.fabrics_of(partition.extras)
 
 
 @cache
@@ -174,7 +185,7 @@ def why_unusable(stack: str, partition: Any, fabric: str) -> str:
     :param stack: its metadata file.
     """
     try:
-        transports.resolve_transport(_read_stack(stack), site.fabrics_of(partition.extras)[fabric])
+        transports.resolve_transport(_read_stack(stack), _fabrics_on(partition)[fabric])
     except NotMeasured as reason:
         return str(reason).removesuffix(".")
     except BadInput:
@@ -224,7 +235,7 @@ def places_of(
     :param orders: values of ``ppn`` and of ``pinning``: of equal placements the first is measured.
     :param choose: of each partition's node counts those to measure on; ``None``: the number of nodes is asked for.
     """
-    there = [each for each in partitions if fabric in site.fabrics_of(each.extras)]
+    there = [each for each in partitions if fabric in _fabrics_on(each)]
     wanted = [{word.removeprefix("+") for word in words.split()} for words in catalogue.stack_selection(group)]
     useful, stacks, unfit, left_out = [], [], [], []
     for partition in there:
@@ -262,7 +273,7 @@ def ranks_of(partition: Any, fabric: str, nodes: int, ppn: str, pinning: str, or
         return -1
     try:
         _, number, _ = condition.place_ranks(
-            site.fabrics_of(partition.extras)[fabric],
+            _fabrics_on(partition)[fabric],
             nodes,
             ppn,
             pinning,

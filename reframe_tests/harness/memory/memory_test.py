@@ -35,6 +35,8 @@ ONE_NODE = "its nodes have one NUMA node, so none of their memory is"
 NO_COMPILER = f"no C compiler to build STREAM with; {recorder.REMEDY}"
 _ALONE = reference_keys.WITHOUT_MPI[catalogue.MEMORY]
 
+parameters.warn_once()
+
 
 class MemoryTest(WithoutMpiTest):
     """Measures the memory of one node and proves where threads and pages were; each level has :data:`REPETITIONS`."""

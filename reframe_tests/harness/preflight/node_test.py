@@ -27,6 +27,8 @@ LAUNCHERS = {**without_mpi.LAUNCHERS, "local": "local"}
 #: Name of the group, as stored.
 GROUP = "preflight"
 
+parameters.warn_once()
+
 
 class NodeTest(rfm.RunOnlyRegressionTest):
     """Reads each node's facts in one job, one task a node, and judges them by the system's rules."""

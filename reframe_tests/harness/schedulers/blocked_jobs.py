@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
 from typing import Any
 
-from reframe.core.schedulers.slurm import SlurmJobScheduler, slurm_state_pending
+from reframe.core.schedulers.slurm import slurm_state_pending
 from reframe.utility import osext
+
+from .. import upstream
 
 #: States of a node on which a job can start now or when another one has ended (sinfo(1), "Node State Codes").
 IN_SERVICE = frozenset({"IDLE", "ALLOCATED", "MIXED", "COMPLETING", "PLANNED", "RESERVED"})
@@ -35,12 +36,14 @@ def is_in_use(reason: str, states: Callable[[str], Iterable[frozenset[str]]]) ->
 
 
 def register() -> None:
-    """Have ReFrame's Slurm schedulers, and those made of them, look at the nodes again; to be called before jobs are made."""
-    cancel: Callable[..., None] = SlurmJobScheduler._cancel_if_blocked
-    if hasattr(cancel, "__wrapped__"):
-        return
+    """Have ReFrame's Slurm schedulers look at the nodes again; to be called before jobs are made.
 
-    @wraps(cancel)
+    Ended by: ReFrame looking at them, as its manual says.
+    """
+    upstream.around_cancel(_unless_in_use)
+
+
+def _unless_in_use(cancel: upstream.Cancel) -> upstream.Cancel:
     def cancel_unless_in_use(self: Any, jobs: Iterable[Any], reasons: Mapping[str, list[str]] | None = None) -> None:
         jobs = list(jobs)
         pending = [job.jobid for job in jobs if not job.is_cancelling and slurm_state_pending(job.state)]
@@ -54,7 +57,7 @@ def register() -> None:
         said = _read_reasons(self._squeue, pending) if reasons is None else reasons
         cancel(self, jobs, {job: [word for word in words if not is_in_use(word, states)] for job, words in said.items()})
 
-    SlurmJobScheduler._cancel_if_blocked = cancel_unless_in_use
+    return cancel_unless_in_use
 
 
 def _read_reasons(squeue: str, jobs: Iterable[str]) -> dict[str, list[str]]:

@@ -77,20 +77,6 @@ def take(words: Sequence[str], root: Path, environ: Mapping[str, str] = os.envir
     GIVEN.append(tuple(name for name in _named(words, environ, root) if not _is_ours(name, root)))
 
 
-def search_flat(words: Sequence[str], folders: Sequence[Path], environ: MutableMapping[str, str] = os.environ) -> None:
-    """Keep ReFrame, where it searches for tests of ours only, from looking below their folders, as a centre's settings may ask.
-
-    What they share lies there, and would be loaded a second time. ReFrame reads the variable after its configuration.
-
-    :param words: its command line without the program.
-    :param folders: with tests of ours.
-    """
-    paths = named_tests.arguments(words, {"-c": "checkpath"})["checkpath"]
-    ours = [folder.resolve() for folder in folders]
-    if paths and all(any(Path(path).resolve().is_relative_to(folder) for folder in ours) for path in paths):
-        environ.setdefault("RFM_CHECK_SEARCH_RECURSIVE", "no")
-
-
 def find_order_fault(words: Sequence[str], root: Path, environ: Mapping[str, str] = os.environ) -> str:
     """Sentence on a file that ReFrame reads after ours, with the order to use; empty where there is none."""
     names, ours = _named(words, environ, root), root / "site_configs" / "settings.py"

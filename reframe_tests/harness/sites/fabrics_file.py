@@ -1,7 +1,8 @@
 """``site_configs/<system>/fabrics.yaml``: what the tests need of a system beyond the centre's own ReFrame configuration.
 
 Keyed by partition; each has the words that ``extras`` of a partition in a ``system.py`` has, or none where nothing is measured
-on it (``site_configs/fabrics.schema.json``).
+on it (``site_configs/fabrics.schema.json``). A partition whose ``extras`` in the centre's configuration have them needs no
+entry.
 """
 
 from __future__ import annotations
@@ -17,12 +18,20 @@ from .. import batch_systems, optional_file, schema, yaml_file
 from ..launchers import registry as launchers
 from ..vocabulary import ROOT, BadInput
 from . import centre as centres
+from . import folders
 from .centre import Centre
 
 FILE = "fabrics.yaml"
 SCHEMA = ROOT / "site_configs" / "fabrics.schema.json"
 #: What stands beside the words of ``extras``: ReFrame's description of the nodes, where the centre's has no topology.
 PROCESSOR = "processor"
+#: What says that something is measured; of a centre's own ``extras``, where it stands there.
+FABRICS = "fabrics"
+#: The shortest that is needed.
+EXAMPLE = (
+    '"extras": {"fabrics": {"eth0": {"transport": "tcp", "scope": "cluster", '
+    '"rails": [{"device": "eth0", "line_rate_gbit_per_s": 25}]}}}'
+)
 #: ReFrame's schedulers that need no batch system.
 _WITHOUT = ("local", "ssh")
 
@@ -43,7 +52,7 @@ class Shortcoming:
 
 def path_of(system: str, root: Path = ROOT) -> Path:
     """Where a system's file is."""
-    return root / "site_configs" / system / FILE
+    return folders.of(system, root) / FILE
 
 
 def read(path: Path) -> dict[str, Mapping[str, Any]]:
@@ -80,13 +89,18 @@ def complete(system: Mapping[str, Any], centre: Centre, root: Path) -> dict[str,
 
 def _complete(row: Mapping[str, Any], described: Mapping[str, Mapping[str, Any]], path: Path, centre: Centre) -> dict[str, Any]:
     own, extras = dict(described.get(row["name"], {})), dict(row.get("extras", {}))
-    # Without words of ours only this one would be read.
-    taken = [word for word in (_words() if own else ("fabrics",)) if word in extras]
+    taken = [word for word in _words() if word in extras] if own else []
     if taken:
         raise BadInput(
             f"{centre.source}: extras of partition '{row['name']}' have '{taken[0]}', which is a word of {path}: "
             "move it there, or give it another name in the configuration."
         )
+    if extras.get(FABRICS):
+        words = {word: extras[word] for word in _words() if word in extras}
+        if fault := schema.find_fault(SCHEMA, {row["name"]: words}):
+            remedy = f"expected {fault.expected}" if fault.expected else "see extras in site_configs/system.schema.json"
+            key = fault.key.removeprefix(f"{row['name']}.")
+            raise BadInput(f"{centre.source}: extras of partition '{row['name']}': key '{key}': {fault.message}; {remedy}.")
     processor = own.pop(PROCESSOR, None)
     if processor is not None and _has_topology(row):
         raise BadInput(
@@ -121,24 +135,30 @@ def find_shortcomings(system: Mapping[str, Any], centre: Centre, root: Path) -> 
     """
     name, path = system["name"], path_of(system["name"], root)
     draft = f"'mpibench doctor --system {name} --draft' prints a draft"
-    if not optional_file.is_there(path):
-        yield Shortcoming(name, f"{path} is not there, so nothing is measured on a system of {centre.source}; {draft}.")
+    there = optional_file.is_there(path)
+    described = read(path) if there else {}
+    if not any(row["extras"].get(FABRICS) for row in system["partitions"]):
+        what = f"{path} says nothing but {{}}" if there else f"{path} is not there"
+        yield Shortcoming(
+            name,
+            f"{what}, so nothing is measured on a system of {centre.source}; give one of its partitions fabrics there, "
+            f"{EXAMPLE}, or in {path}: {draft}.",
+        )
         return
-    described = read(path)
     for row in system["partitions"]:
         place = f"{name}:{row['name']}"
-        if row["name"] not in described:
+        if row["extras"].get(FABRICS):
+            yield from _of_partition(place, row, system, centre, path if described.get(row["name"]) else None)
+        elif there and row["name"] not in described:
             yield Shortcoming(
                 place,
                 f"{path} does not name this partition of {centre.source}, so nothing is measured on it; {draft}, and "
                 f"'{row['name']}: {{}}' says that this is meant.",
             )
-        elif described[row["name"]]:
-            yield from _of_partition(place, row, system, centre, path)
 
 
 def _of_partition(
-    place: str, row: Mapping[str, Any], system: Mapping[str, Any], centre: Centre, path: Path
+    place: str, row: Mapping[str, Any], system: Mapping[str, Any], centre: Centre, path: Path | None
 ) -> Iterator[Shortcoming]:
     launcher, scheduler = row["launcher"], row["scheduler"]
     if launcher not in launchers.STACKS_OWN and launchers.find(launcher, "") is None:
@@ -160,7 +180,7 @@ def _of_partition(
     job = " ".join(row.get("access", ()))
     how = (
         f"run 'mpibench doctor --system {system['name']} --draft' in one of its jobs{f' ({job})' if job else ''} and put the "
-        f"'{PROCESSOR}' that it prints in {path}"
+        f"'{PROCESSOR}' that it prints in {path or centre.source}"
     )
     if row.get(PROCESSOR):
         yield Shortcoming(
@@ -184,11 +204,10 @@ def _lacks_topology(row: Mapping[str, Any], system: str, centre: Centre) -> bool
     return not (centres.read_topology(centres.topology_file(centre, system, row["name"])).get("topology") or {}).get("cores")
 
 
-def without_topology(system: Mapping[str, Any], centre: Centre, root: Path) -> list[str]:
-    """Names of partitions that the file describes and whose cores nobody knows.
+def without_topology(system: Mapping[str, Any], centre: Centre) -> list[str]:
+    """Names of partitions on which something is measured, and whose cores nobody knows.
 
     :param system: completed (:func:`complete`).
     """
-    described = read(path_of(system["name"], root))
-    measured = (row for row in system["partitions"] if described.get(row["name"]))
+    measured = (row for row in system["partitions"] if row["extras"].get(FABRICS))
     return [row["name"] for row in measured if _lacks_topology(row, system["name"], centre)]

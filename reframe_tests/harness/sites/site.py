@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from .. import batch_systems, former_names, optional_file, records, yaml_file
+from .. import batch_systems, former_names, optional_file, yaml_file
 from ..schedulers import spool
 from ..vocabulary import PINNING_POLICIES, BadInput
 from ..vocabulary import ROOT as ROOT
 from . import centre as centres
-from . import fabrics_file, named_tests, references, reframe_settings, systems
+from . import fabrics_file, folders, named_tests, references, reframe_settings, systems
 from .systems import FALLBACK_SYSTEM as FALLBACK_SYSTEM
 from .systems import SiteError as SiteError
 from .systems import fabrics_of as fabrics_of
@@ -107,7 +107,7 @@ def left_unmeasured(system_name: str, root: Path = ROOT) -> list[str]:
 
 def references_file(system_name: str, root: Path = ROOT) -> Path:
     """Where a system keeps its learned references."""
-    return root / "site_configs" / system_name / "references.yaml"
+    return folders.of(system_name, root) / "references.yaml"
 
 
 def read_references(system_name: str, root: Path = ROOT) -> Mapping[str, Any]:
@@ -267,6 +267,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
     from reframe.core.exceptions import ConfigError
     from reframe.core.logging import getlogger
 
+    from .. import upstream
     from ..launchers import backends
     from ..schedulers import blocked_jobs, slurm_shared
     from ..session import session_folder, session_labels
@@ -284,6 +285,7 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         backends.register()
         slurm_shared.register()
         blocked_jobs.register()
+        upstream.search_not(whole_run.SHARED)
         session_labels.check(sys.argv[1:])
         named_tests.check(sys.argv[1:])
         centres.take(sys.argv[1:], root)
@@ -293,9 +295,6 @@ def load(root: Path = ROOT) -> dict[str, Any]:
         if centre and not named and not os.environ.get("RFM_SYSTEM"):
             systems.select(None, root)  # refuses what ReFrame would choose by the order of files
             problems += filter(None, [centres.find_ambiguity(centre)])
-        if centre and "check_search_recursive" in centre.general:
-            further = [folder / "tests" for folder in records.extension_folders()]
-            centres.search_flat(sys.argv[1:], [root / "reframe_tests", ROOT / "reframe_tests", *further])
         environments = {row["name"] for row in site_configuration["environments"]} | (centre.environments if centre else set())
         selection.check(sys.argv[1:], environments, problems)
     except BadInput as error:

@@ -21,7 +21,7 @@ from ..machine.transport import AS_SHIPPED
 from ..schedulers import spool
 from ..vocabulary import ROOT, BadInput
 from . import centre as centres
-from . import fabrics_file
+from . import fabrics_file, folders
 from .fabrics_file import Shortcoming
 
 #: The system that fits any machine; it must stay last, because ReFrame takes the first whose host names match.
@@ -35,8 +35,8 @@ class SiteError(BadInput):
 
 def system_files(root: Path = ROOT) -> list[Path]:
     """``system.py`` of every bundled or added system, the fallback last."""
-    named = [folder / "system.py" for folder in sorted((root / "site_configs").glob("*"))]
-    files = [path for path in named if optional_file.is_there(path)]
+    named = [folder for place in folders.every(root) for folder in sorted(place.glob("*"))]
+    files = [folders.of(folder.name, root) / "system.py" for folder in named if optional_file.is_there(folder / "system.py")]
     return sorted(files, key=lambda path: path.parent.name == FALLBACK_SYSTEM)
 
 
@@ -98,7 +98,7 @@ def read_all(root: Path = ROOT) -> list[dict[str, Any]]:
     own = [read_system(path) for path in system_files(root)]
     for name in {row["name"] for row in own} & theirs.keys() - {FALLBACK_SYSTEM}:
         source = getattr(centres.read(root), "source", "")
-        raise SiteError(f"system '{name}' is in {source} and in {root}/site_configs/{name}/system.py; remove one of them.")
+        raise SiteError(f"system '{name}' is in {source} and in {folders.of(name, root) / 'system.py'}; remove one of them.")
     return [*theirs.values(), *(row for row in own if row["name"] not in theirs)]
 
 
@@ -121,7 +121,7 @@ def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
 
     :raises SiteError: for a bad file.
     """
-    theirs, path = _of_centre(root), root / "site_configs" / name / "system.py"
+    theirs, path = _of_centre(root), folders.of(name, root) / "system.py"
     if name in theirs:
         return theirs[name]
     if optional_file.is_there(path):
@@ -135,7 +135,7 @@ def find(name: str, root: Path = ROOT) -> dict[str, Any] | None:
 
 def _stands_alone(name: str, root: Path) -> bool:
     """Whether there is only a ``fabrics.yaml`` of a system, of whose configuration ReFrame is given nothing."""
-    elsewhere = name in _of_centre(root) or optional_file.is_there(root / "site_configs" / name / "system.py")
+    elsewhere = name in _of_centre(root) or optional_file.is_there(folders.of(name, root) / "system.py")
     return not elsewhere and optional_file.is_there(fabrics_file.path_of(name, root))
 
 
@@ -164,7 +164,8 @@ def select(name: str | None, root: Path = ROOT) -> dict[str, Any]:
         found = next((row for row in described if row["name"] in theirs[:1]), None) or next(iter(own), None)
     if found is None:
         known = ", ".join([*_of_centre(root), *(path.parent.name for path in system_files(root))])
-        raise SiteError(f"there is no system '{name or socket.gethostname()}' under site_configs/; known are {known}.")
+        places = " or ".join(map(str, folders.every(root)))
+        raise SiteError(f"there is no system '{name or socket.gethostname()}' in {places}; known are {known}.")
     return found
 
 
@@ -191,13 +192,13 @@ def shortcomings(name: str, root: Path = ROOT) -> list[Shortcoming]:
 
 
 def without_topology(name: str, root: Path = ROOT) -> list[str]:
-    """Partitions that a ``fabrics.yaml`` describes beside the centre's configuration, and whose cores nobody knows.
+    """Partitions of a centre's configuration on which something is measured, and whose cores nobody knows.
 
     :raises SiteError: for a bad file.
     """
     centre = centres.read(root)
     theirs = _of_centre(root)
-    return fabrics_file.without_topology(theirs[name], centre, root) if centre and name in theirs else []
+    return fabrics_file.without_topology(theirs[name], centre) if centre and name in theirs else []
 
 
 def fabrics_of(extras: Mapping[str, Any]) -> dict[str, Fabric]:

@@ -23,8 +23,8 @@ from ..vocabulary import BadInput
 
 #: Type of our handler in ReFrame's settings.
 HANDLER = "whole_run"
-#: What the tests share, below their folder.
-SHARED = Path("harness") / "fabric_test.py"
+#: What the tests share: no tests, and not searched for any (:func:`.upstream.search_not`).
+SHARED = Path(__file__).resolve().parents[1]
 #: Variable that says how many seconds loading all tests may take.
 LIMIT = "MPIBENCH_LOAD_LIMIT_S"
 #: Unless it says otherwise: loading takes some seconds, and some minutes on a machine that does much else.
@@ -56,26 +56,14 @@ def limit_of(environ: Mapping[str, str]) -> float:
     return limit
 
 
-def _searched_below(paths: Iterable[str], recursive: bool) -> Iterator[str]:
-    """One sentence for each folder of tests that ReFrame looks into with all below it."""
-    for path in map(Path, paths):
-        if recursive and (path / SHARED).is_file():
-            yield (
-                f"{path} is searched with all below it (-R, or check_search_recursive of a configuration beside ours), where "
-                "what its tests share is: run them by themselves without it, or name their files with -c"
-            )
-
-
 def overlooked(paths: Iterable[str], recursive: bool = False) -> Iterator[str]:
     """One sentence for each thing below ReFrame's search path that looks like a test and that ReFrame passes over in silence.
 
     :param paths: files, and folders in which it looks for files itself only (``-R``: below them, too).
     """
     for path in map(Path, paths):
-        if refused := list(_searched_below([str(path)], recursive)):
-            yield from refused
-            continue
         files = sorted(path.rglob("*.py") if recursive else path.glob("*.py")) if path.is_dir() else [path]
+        files = [file for file in files if not file.resolve().is_relative_to(SHARED)]
         for file in files:
             if file.is_symlink() and not file.exists():
                 yield f"{file} is a link to nothing"
@@ -158,9 +146,6 @@ class _Listener(logging.Handler):
         if begins := _BEGINS.match(message):
             self._loading, self._recursive = True, bool(begins["recursive"])
             self._searched = str(ast.literal_eval(begins["paths"])).split(":")
-            # Before what is shared is loaded as tests and complains of what it lacks.
-            if below := list(_searched_below(self._searched, self._recursive)):
-                raise CommandLineError(f"not every test was loaded, and nothing is measured without it: {'; '.join(below)}.")
             signal.signal(signal.SIGALRM, self._interrupt)
             signal.setitimer(signal.ITIMER_REAL, self._limit_s, _AGAIN_S)
         elif _ALL_LOADED.fullmatch(message):

@@ -39,7 +39,7 @@ def test_pipeline_keeps_to_the_published_schema(root: Path, name: str, schema: s
 
 SCRIPT = "nightly-and-gate"
 #: What a merge request's pipeline calls (``test_change_pipeline``).
-OF_A_CHANGE = ("change-verdict", "comment_change.py")
+OF_A_CHANGE = ("change-verdict", "comment_change.py", "reframe-main")
 #: Commands that judge or show a session; without an id they would take the newest.
 OF_A_SESSION = r"mpibench (gate|report|accept|compare|expected|export)\b.*"
 
@@ -186,5 +186,7 @@ def test_the_yaml_files_say_what_they_run(root: Path) -> None:
     actions = yaml.safe_load((root / "ci" / "pipelines" / "github-actions.yml").read_text())["jobs"]
     for words in (jobs["change"]["script"], [step.get("run", "") for step in actions["change"]["steps"]]):
         assert any(word.startswith("ci/pipelines/change-verdict ") for word in words)
+    for words in (jobs["reframe-main"]["script"], [step.get("run", "") for step in actions["reframe-main"]["steps"]]):
+        assert "ci/pipelines/reframe-main" in words
     assert "fork" in (root / "ci" / "pipelines" / "github-actions.yml").read_text()
     assert "head.repo.full_name == github.repository" in actions["change"]["if"], "no program of a stranger on a login node"

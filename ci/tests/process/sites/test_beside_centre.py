@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -100,13 +101,79 @@ def test_the_script_is_the_centres(beside: CentreSite, reframe: Run) -> None:
 
 
 def test_a_centre_that_searches_below_folders_gets_no_test_twice(beside: CentreSite, reframe: Run) -> None:
-    """What tests share lies below their folder; asked for by an option it is refused."""
+    """What tests share lies below their folder and is no test, also where another folder is searched as well."""
     text = beside.file.read_text()
     beside.file.write_text(text.replace('"logging": [', '"general": [{"check_search_recursive": True}], "logging": [', 1))
-    listed = reframe("-l", "--system=lagoon", "-n", "ImbPointToPoint", only="")
-    assert listed.returncode == 0 and "WARNING" not in said(listed), said(listed)
-    below = reframe("-l", "-R", "--system=lagoon", "-n", "ImbPointToPoint", only="")
-    assert below.returncode == 1 and "is searched with all below it (-R, or " in said(below), said(below)
+    (beside.top / "more" / "below").mkdir(parents=True)
+    (beside.top / "more" / "below" / "writer.py").write_text(TEST)
+    for option, further in ((), ()), (("-R",), ()), ((), ("-c", str(beside.top / "more"))):
+        listed = reframe("-l", *option, *further, "--system=lagoon", "-n", "ImbPointToPoint|Writer", only="")
+        assert listed.returncode == 0 and "WARNING" not in said(listed), said(listed)
+        assert "- ImbPointToPoint %" in listed.stdout and ("- Writer" in listed.stdout) == bool(further)
+
+
+def alone(beside: CentreSite, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """ReFrame from another folder with the centre's configuration alone, as a Python finds it that knows nothing of us."""
+    folder = beside.top / "elsewhere"
+    folder.mkdir(exist_ok=True)
+    known = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "RFM_SYSTEM")}
+    stacks = {"MPIBENCH_STACKS": str(beside.root / "environments" / "mpich")}
+    return subprocess.run(
+        [str(Path(sys.executable).parent / "reframe"), *options, "--system=lagoon"],
+        cwd=folder,
+        env={
+            **known,
+            "RFM_COLORIZE": "no",
+            "RFM_PREFIX": str(beside.top / "prefix"),
+            "RFM_CONFIG_FILES": "",
+            **stacks,
+            **environ,
+        },
+        text=True,
+        capture_output=True,
+        timeout=2400,
+        check=False,
+    )
+
+
+@pytest.fixture
+def own_fabrics(beside: CentreSite) -> CentreSite:
+    """The configuration with fabrics in the extras of a partition, and no file of ours."""
+    beside.fabrics.unlink()
+    fabrics = '"fabrics": {"eth1g": {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}}'
+    text = beside.file.read_text()
+    assert '"extras": {"mem_per_node": 1024}' in text
+    beside.file.write_text(text.replace('"mem_per_node": 1024', f'"mem_per_node": 1024, {fabrics}'))
+    return beside
+
+
+def test_fabrics_in_the_centres_extras_are_enough(own_fabrics: CentreSite, root: Path) -> None:
+    """Named by an option or by the variable, from any folder, relative or not."""
+    tests = os.path.relpath(root / "reframe_tests" / ONE, own_fabrics.top / "elsewhere")
+    file = os.path.relpath(own_fabrics.file, own_fabrics.top / "elsewhere")
+    for listed in (
+        alone(own_fabrics, "-C", file, "-c", tests, "-l"),
+        alone(own_fabrics, "-c", tests, "-l", RFM_CONFIG_FILES=str(own_fabrics.file)),
+    ):
+        assert listed.returncode == 0 and "WARNING" not in said(listed), said(listed)
+        assert "%fabric=eth1g %nodes=2" in listed.stdout and "Found 0" not in listed.stdout
+
+
+def test_with_nothing_to_measure_it_says_what_to_add(beside: CentreSite, root: Path) -> None:
+    beside.fabrics.unlink()
+    for tests in ("", "cascade.py", "node.py", "preflight.py"):
+        nothing = alone(beside, "-C", str(beside.file), "-c", str(root / "reframe_tests" / tests), "-r")
+        assert nothing.returncode == 1 and "Traceback" not in said(nothing), said(nothing)
+        [line] = [line for line in said(nothing).splitlines() if "ERROR" in line]
+        assert "nothing is measured on a system of" in line and '"extras": {"fabrics": {' in line
+
+
+def test_our_settings_that_do_not_come_into_force_are_no_loop(beside: CentreSite, root: Path) -> None:
+    """As where an option of later takes them back (``-C :FILE``)."""
+    settings = str(root / "site_configs" / "settings.py")
+    nothing = alone(beside, "-C", settings, "-C", f":{beside.file}", "-c", str(root / "reframe_tests" / ONE), "-l")
+    assert nothing.returncode == 1
+    assert f"need its settings: name them last, -C {settings}" in said(nothing)
 
 
 def test_what_lacks_of_the_file_is_a_warning_and_nothing_runs(beside: CentreSite, reframe: Run) -> None:
@@ -116,6 +183,9 @@ def test_what_lacks_of_the_file_is_a_warning_and_nothing_runs(beside: CentreSite
         assert nothing.returncode == 1 and "Traceback" not in said(nothing), said(nothing)
         [line] = [line for line in said(nothing).splitlines() if "ERROR" in line]
         assert f"lagoon: {beside.fabrics} is not there, so nothing is measured" in line
+    beside.fabrics.write_text("compute: {}\nskiffs: {}\n")
+    empty = reframe("-r", "--system=lagoon")
+    assert empty.returncode == 1 and f"lagoon: {beside.fabrics} says nothing but {{}}, so nothing is measured" in said(empty)
     beside.partition, beside.others = "skiffs", []
     beside.describe(extra=PROCESSOR)
     found = said(reframe("-l", "--system=lagoon"))
