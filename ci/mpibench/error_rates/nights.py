@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from ..statistics.segmentation import Splitter
+from ..results.session_values import METRIC
 from ..statistics.two_sides import Array
 from ..verdicts.policy import Policy
 from ..watch import drift
@@ -40,13 +40,15 @@ def nights_called(trace: Trace, policy: Policy, draws: int, seed: int, *, in_ord
     return called
 
 
-def change_points(trace: Trace, logs: Array, policy: Policy, recent: int | None = None, **search: Splitter) -> pl.DataFrame:
+def change_points(trace: Trace, logs: Array, policy: Policy, recent: int | None = None) -> pl.DataFrame:
     """What the watch finds in nights of a trace's metrics, as :func:`mpibench.watch.drift.change_points`.
 
     :param logs: slowness in log, shape (metrics, nights).
-    :param search: ``splitter``, in place of the product's own.
     """
-    rows = [(one.quantity, size) for one in trace.curves for size in one.sizes]
-    metrics = pl.DataFrame(rows, schema={"quantity": pl.String, "message_bytes": pl.Int64}, orient="row")
+    rows = [
+        (str(one.stratum), one.benchmark, one.quantity, size, one.direction) for one in trace.curves for size in one.sizes
+    ]
+    named = pl.DataFrame(rows, schema=["stack", "benchmark", "quantity", "message_bytes", "direction"], orient="row")
+    absent = [pl.lit("").alias(name) for name in METRIC if name not in named.columns]
     nights = pl.DataFrame({"session": [""] * logs.shape[1]})
-    return drift.change_points(drift.History("noise", nights, metrics, logs, ()), policy, recent, **search)
+    return drift.change_points(drift.History("noise", nights, named.with_columns(absent), logs, ()), policy, recent)

@@ -56,7 +56,7 @@ def test_one_cause_is_one_event_with_what_changed_that_night(tmp_path: Path, cap
 def test_too_few_nights_are_reported_and_an_empty_choice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nights(tmp_path, 3)
     assert run(tmp_path, "drift") == 3
-    assert capsys.readouterr().out == "too few nights: 3 of 6\n"
+    assert capsys.readouterr().out == "too few nights: 3 of 13\n"
     with pytest.raises(BadInput, match="selects none"):
         drift.watch(tmp_path, selector="now-1h:now")
 
@@ -83,7 +83,7 @@ def test_what_the_last_night_lacks_is_reported(tmp_path: Path, capsys: pytest.Ca
         )
     assert run(tmp_path, "drift") == 1
     line, young = capsys.readouterr().out.splitlines()
-    assert young == "11 of 21 metrics have too few nights: fewer than 6"
+    assert young == "11 of 21 metrics have too few nights: fewer than 13"
     assert line.startswith("missing: openmpi-spack on eth1g, PingPong, 0 B to 4 MiB: 11 metrics of the last 3 nights ")
 
 
@@ -115,7 +115,7 @@ def test_a_young_metric_is_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
     for number in range(12):
         write_session(tmp_path, number, stacks=STACKS if number > 8 else STACKS[:1])
     assert run(tmp_path, "drift") == 0
-    assert capsys.readouterr().out == "21 of 42 metrics have too few nights: fewer than 6\n"
+    assert capsys.readouterr().out == "21 of 42 metrics have too few nights: fewer than 13\n"
 
 
 def test_a_night_is_a_calendar_day_and_its_last_whole_session(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_night_is_a_calendar_day_and_its_last_whole_session(tmp_path: Path) ->
         partial = {"started": started + timedelta(hours=1), "command_line": "reframe -c reframe_tests -r -n ImbPointToPoint"}
         write_session(tmp_path, 20 + number, change=lambda *_: 5.0, **partial)
     history = drift.read(tmp_path)
-    assert history.nights.height == 4 and history.too_few == "too few nights: 4 of 6"
+    assert history.nights.height == 4 and history.too_few == "too few nights: 4 of 13"
     assert [session[:8] for session in history.nights["session"]] == ["0000000b", "0000000c", "0000000d", "00000018"]
     assert any("8 sessions not used: another session of the same day" in line for line in history.notes)
 
