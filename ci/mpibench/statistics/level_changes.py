@@ -212,7 +212,7 @@ def search(
                 yield Step(own[changed], at, slower[changed])
             else:
                 open_[place] = False
-            rest[own, at:end] -= slower[:, None]
+            rest[own, at:] -= slower[:, None]
             taken[own] = True
 
 
@@ -226,7 +226,5 @@ def _is_there(series: Array, earlier: Array, slower: Array) -> NDArray[np.bool_]
 
 def _last(series: Array) -> Array:
     """The last :data:`FEWEST` known values of each row."""
-    order = np.argsort(~np.isnan(series), axis=1, kind="stable")
-    count = (~np.isnan(series)).sum(axis=1)
-    at = np.maximum(count[:, None] - 1 - np.arange(FEWEST), 0)
-    return np.take_along_axis(np.take_along_axis(series, order, axis=1), at, axis=1)
+    known_last = np.argsort(~np.isnan(series), axis=1, kind="stable")
+    return np.take_along_axis(series, known_last[:, -FEWEST:], axis=1)
