@@ -19,8 +19,6 @@ from mpibench.error_rates.draws import job_medians, patterns
 from mpibench.error_rates.nights import change_points
 from mpibench.error_rates.noise import Trace
 from mpibench.error_rates.shares import share_interval
-from mpibench.statistics import segmentation
-from mpibench.statistics.segmentation import Splitter
 from mpibench.statistics.two_sides import Array
 from mpibench.verdicts.policy import Policy
 from mpibench.watch import drift
@@ -45,10 +43,9 @@ class Detection:
     tried: int
 
 
-def measure(trace: Trace, policy: Policy, draws: int, seed: int = 1, splitter: Splitter = segmentation.split) -> Detection:
+def measure(trace: Trace, policy: Policy, draws: int, seed: int = 1) -> Detection:
     """Draw nights and slow the last ones down, one more at a time.
 
-    :param splitter: what proposes change points; others than the product's are for comparing them.
     :raises ValueError: the trace has fewer jobs than there are nights.
     """
     nights = QUIET_NIGHTS + MOST_NIGHTS
@@ -60,17 +57,17 @@ def measure(trace: Trace, policy: Policy, draws: int, seed: int = 1, splitter: S
     called = 0
     for _ in range(draws):
         drawn = logs[:, rng.permutation(trace.jobs)[:nights]]
-        called += change_points(trace, drawn, policy, splitter=splitter)["row"].n_unique()
+        called += change_points(trace, drawn, policy)["row"].n_unique()
         hits = {name: some[rng.integers(len(some))] for name, some in masks.items()}
         for (name, percent), counts in waited.items():
             slow = np.log1p(percent / 100) * hits[name][:, None] * (np.arange(nights) >= QUIET_NIGHTS)
-            counts.append(_wait(trace, drawn + slow, hits[name], policy, splitter))
+            counts.append(_wait(trace, drawn + slow, hits[name], policy))
     return Detection(waited, called, draws * len(logs))
 
 
-def _wait(trace: Trace, logs: Array, hit: np.ndarray, policy: Policy, splitter: Splitter) -> float:
+def _wait(trace: Trace, logs: Array, hit: np.ndarray, policy: Policy) -> float:
     for count in range(drift.FEWEST_CHANGED, MOST_NIGHTS + 1):
-        points = change_points(trace, logs[:, : QUIET_NIGHTS + count], policy, count + 2, splitter=splitter)
+        points = change_points(trace, logs[:, : QUIET_NIGHTS + count], policy, count + 2)
         if hit[points["row"].to_numpy()].any():
             return count
     return float("inf")
@@ -80,7 +77,6 @@ def lines(
     path: Path,
     draws: int,
     spreads_percent: Sequence[float] = answer.SPREADS_PERCENT,
-    splitter: Splitter = segmentation.split,
 ) -> Iterator[str]:
     """The report, line by line, on each fabric with enough jobs."""
     policy = answer.with_margin(Policy(), answer.MARGIN_PERCENT)
@@ -89,7 +85,7 @@ def lines(
             yield f"{trace.fabric}: {trace.jobs} jobs recorded, too few"
             continue
         for percent in spreads_percent:
-            found = measure(trace.scaled(percent / 100 if percent else None), policy, draws, splitter=splitter)
+            found = measure(trace.scaled(percent / 100 if percent else None), policy, draws)
             yield f"{trace.fabric}, " + (f"scaled to a spread of {percent:g} %" if percent else "as recorded")
             yield (
                 f"    drift, {QUIET_NIGHTS + MOST_NIGHTS} quiet nights: {1000 * found.called / found.tried:.1f} of 1,000 "

@@ -81,7 +81,7 @@ def rows(traces: Iterable[Trace], question: Question, policy: Policy) -> Iterato
                 )
                 asked += 1
                 rates = measure(trace, setting, policy, question.draws, question.seed, in_order=question.in_order)
-                yield replace(rates, nights=nights).row()
+                yield replace(rates, nights=nights and nights.nights, years=nights and nights.years).row()
     if not asked:
         most = max(trace.jobs for trace in known)
         least = min(min(question.histories(trace.jobs)) for trace in known)
@@ -107,13 +107,14 @@ def tables(answers: Sequence[Row]) -> list[Table]:
     return [
         Table(
             "Called where nothing has changed",
-            [*named, "repeats", "units", "sessions refused", "called of 1,000", "nights called", "95 % intervals hold"],
+            [*named, "repeats", "units", "sessions refused", "called of 1,000", "nights called", "years with a call", "95 % intervals hold"],
             [
                 [
                     *_name(row),
                     *(str(row["repeats"]), row["units"], _share(row, "sessions_refused_percent", "%")),
                     _share(row, "metrics_called_per_1000"),
                     _share(row, "nights_called_percent", "%"),
+                    _share(row, "years_called_percent", "%"),
                     _share(row, "coverage_percent", "%"),
                 ]
                 for row in answers

@@ -1,16 +1,17 @@
-"""Nights drawn from recorded noise, and what the nightly watch says of them.
+"""Years of nights drawn from recorded noise, and what the nightly watch says of them when it is asked every night.
 
-Whole jobs are drawn without replacement, each for a night: all curves with the disturbances they share. At random
-nothing lasts, so that whatever :func:`mpibench.watch.drift.change_points` reports is a false alarm: it makes the gate fail. (Of
-older changes the gate forgets those that are over; here all count.)
+Whole jobs are drawn, each for a night: all curves with the disturbances they share. At random nothing lasts, so that whatever
+:func:`mpibench.watch.drift.change_points` reports is a false alarm: it makes the gate fail.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
-from ..statistics.segmentation import Splitter
+from ..results.session_values import METRIC
 from ..statistics.two_sides import Array
 from ..verdicts.policy import Policy
 from ..watch import drift
@@ -20,33 +21,56 @@ from .noise import Trace
 from .shares import Shares
 
 
-def nights_called(trace: Trace, policy: Policy, draws: int, seed: int, *, in_order: bool = False) -> Shares | None:
-    """Share of nights at which the gate reports a change for the worse where nothing has changed.
+#: Nights of a year, and draws that pay for one.
+YEAR, DRAWS_A_YEAR = 365, 40
 
-    :param in_order: nights one after the other as recorded; else at random.
+
+class Years(NamedTuple):
+    """Of each year, the share of nights with a change for the worse that is none, and whether there was such a night."""
+
+    nights: Shares
+    years: Shares
+
+
+def nights_called(trace: Trace, policy: Policy, draws: int, seed: int, *, in_order: bool = False) -> Years | None:
+    """How often the gate reports a change for the worse where nothing has changed, asked each night of some years.
+
+    A job may be drawn for several nights.
+
+    :param draws: a year for each :data:`DRAWS_A_YEAR` of them.
+    :param in_order: nights one after the other as recorded, no more than there are; else at random.
     :returns: ``None`` where there are too few jobs for any change to be found.
     """
     if trace.jobs < drift.FEWEST_NIGHTS:
         return None
     rng = np.random.default_rng(seed)
     logs = job_medians(trace)
-    called = Shares()
+    found = Years(Shares(1 / YEAR), Shares())
+    for _ in range(-(-draws // DRAWS_A_YEAR)):
+        chosen = draw(rng, trace.jobs, min(trace.jobs, YEAR), in_order=True) if in_order else rng.integers(trace.jobs, size=YEAR)
+        red = [_is_red(trace, logs[:, chosen[:night]], policy) for night in range(drift.FEWEST_NIGHTS, len(chosen) + 1)]
+        found.nights.values.append(float(np.mean(red)))
+        found.years.values.append(float(any(red)))
+    return found
+
+
+def _is_red(trace: Trace, logs: Array, policy: Policy) -> bool:
+    """Whether the gate fails on the last of these nights."""
     # No more than these are looked at.
-    count = min(trace.jobs, REMEMBERED_NIGHTS + policy.drift_window_nights)
-    for _ in range(draws):
-        chosen = draw(rng, trace.jobs, count, in_order)
-        points = change_points(trace, logs[:, chosen], policy, REMEMBERED_NIGHTS)
-        called.values.append(float((points["slower"] > 0).any()))
-    return called
+    looked_at = logs[:, -REMEMBERED_NIGHTS - policy.drift_window_nights :]
+    return bool((change_points(trace, looked_at, policy, REMEMBERED_NIGHTS)["slower"] > 0).any())
 
 
-def change_points(trace: Trace, logs: Array, policy: Policy, recent: int | None = None, **search: Splitter) -> pl.DataFrame:
+def change_points(trace: Trace, logs: Array, policy: Policy, recent: int | None = None) -> pl.DataFrame:
     """What the watch finds in nights of a trace's metrics, as :func:`mpibench.watch.drift.change_points`.
 
     :param logs: slowness in log, shape (metrics, nights).
-    :param search: ``splitter``, in place of the product's own.
     """
-    rows = [(one.quantity, size) for one in trace.curves for size in one.sizes]
-    metrics = pl.DataFrame(rows, schema={"quantity": pl.String, "message_bytes": pl.Int64}, orient="row")
-    nights = pl.DataFrame({"session": [""] * logs.shape[1]})
-    return drift.change_points(drift.History("noise", nights, metrics, logs, ()), policy, recent, **search)
+    rows = [
+        (str(one.stratum), one.benchmark, one.quantity, size, one.direction) for one in trace.curves for size in one.sizes
+    ]
+    named = pl.DataFrame(rows, schema=["stack", "benchmark", "quantity", "message_bytes", "direction"], orient="row")
+    absent = [pl.lit("").alias(name) for name in METRIC if name not in named.columns]
+    # Other orders in each night, as of sessions with ids of their own.
+    nights = pl.DataFrame({"session": [f"{logs[:, -1].tobytes()!r}" if logs.size else ""] * logs.shape[1]})
+    return drift.change_points(drift.History("noise", nights, named.with_columns(absent), logs, ()), policy, recent)

@@ -102,7 +102,8 @@ class ErrorRates:
     :param jobs: recorded.
     :param found: by slowdown in percent and pattern.
     :param smallest: by pattern.
-    :param nights: share of nights that the gate calls; ``None`` where there are too few jobs to ask.
+    :param nights: share of nights of a year on which the gate is red; ``None`` where there are too few jobs to ask.
+    :param years: share of years with such a night; likewise.
     """
 
     fabric: str
@@ -116,6 +117,7 @@ class ErrorRates:
     found: dict[float, dict[str, Shares]]
     smallest: dict[str, Smallest]
     nights: Shares | None = None
+    years: Shares | None = None
 
     def row(self) -> dict[str, Any]:
         """As plain data with stable keys; ``None`` for a slowdown that is not found, however large."""
@@ -131,6 +133,7 @@ class ErrorRates:
                 },
                 "smallest_found_percent": {pattern: says(one) for pattern, one in self.smallest.items()},
                 "nights_called_percent": None if self.nights is None else says(self.nights),
+                "years_called_percent": None if self.years is None else says(self.years),
             }
 
         return {

@@ -89,10 +89,11 @@ def _nights(rows: Sequence[Row]) -> Iterator[str]:
         return
     worst = max(known, key=lambda row: row["nights_called_percent"])
     low, high = worst["interval_95"]["nights_called_percent"]
-    share = worst["nights_called_percent"]
+    share, years = worst["nights_called_percent"], worst["years_called_percent"]
+    first, last = worst["interval_95"]["years_called_percent"]
     yield (
-        f"The nightly gate's search for changes reports one for the worse that is none in {share:.1f} % of nights"
-        f"{_often(share)}; by {worst['draws']} draws it is {low:.1f} to {high:.1f} %."
+        f"The nightly gate's search for changes, asked every night, is red for a change that is none in {share:.1f} % of nights "
+        f"[{low:.1f}, {high:.1f}]; a year has such a night in {years:.0f} % of years [{first:.0f}, {last:.0f}]."
     )
 
 

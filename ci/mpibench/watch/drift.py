@@ -1,14 +1,14 @@
 """The nightly watch: since when is something different, on what, and what changed that night. Silent when nothing is.
 
 A night is a calendar day (UTC) by the start of its sessions, and the last whole session of a day stands for it. It gives each
-metric one value, the median of eligible repeats. Change points are those of the best piecewise constant fit to the logarithms
-(:mod:`..statistics.segmentation`), after series were screened: one in which no moving mean moves by two thirds of the margin
-has no change point of the margin's size. Each is then tested (Yuen) and held against the number of series searched (Benjamini
-and Hochberg), or 5,000 metrics would raise an alarm every night.
+metric one value, the median of eligible repeats. A change is called where the last nights differ from those before by more than
+all metrics together do in 999 other orders of the nights (:mod:`..statistics.level_changes`), and by the margin. Asked night
+after night the answer follows the machine: what is over is no change any more, whether it was one or not.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
@@ -29,24 +29,14 @@ from ..protocols import moved_switches
 from ..protocols.moved_switches import MovedSwitch
 from ..results import dataset_layout, eligibility, selectors, session_values, unreadable
 from ..results.session_values import BENCHMARK, CONDITION, CURVE, METRIC
-from ..statistics import segmentation, two_sides
+from ..statistics import level_changes, two_sides
+from ..statistics.level_changes import FEWEST as FEWEST_CHANGED
+from ..statistics.level_changes import FEWEST_NIGHTS
 from ..statistics.two_sides import Array
 from ..verdicts import policy as verdict_policy
 from ..verdicts import text as verdict_text
 from ..verdicts.policy import Policy
 
-#: Nights before and after a possible change whose means are compared; a change that lasted two nights can be seen.
-SPANS = ((8, 2), (2, 8), (4, 4), (8, 8))
-#: Share of the margin by which some of these means must differ.
-SCREEN_SHARE = 2 / 3
-#: What a further change point costs in the fit, in variances times the logarithm of the number of nights; 2 is Schwarz's
-#: criterion. Of 1,680 series of 40 quiet nights drawn from recorded noise, 2 are called with 5 (10 with 2; 3 by E-divisive as
-#: in Apache Otava 0.8), and changes of 3 to 10 % that lasted 3 to 10 nights are found as often within 3 of 100.
-PENALTY = 5.0
-#: Nights a change must have lasted.
-FEWEST_CHANGED = 3
-#: Fewest nights in which a change can be found.
-FEWEST_NIGHTS = 6
 #: Sessions read together.
 NIGHTS_AT_ONCE = 16
 #: No clock of a machine that runs this was ever right before.
@@ -250,57 +240,37 @@ def _refuse_odd(table: pl.DataFrame) -> None:
         )
 
 
-def screen(logs: Array, margins: Array) -> np.ndarray:
-    """Series worth a search: means of :data:`SPANS` nights differ somewhere by :data:`SCREEN_SHARE` of the margin."""
-    filled = _filled(logs)
-    count = filled.shape[1]
-    total = np.concatenate([np.zeros((len(filled), 1)), np.cumsum(filled, axis=1)], axis=1)
-    worth = np.zeros(len(filled), dtype=bool)
-    for before, after in SPANS:
-        if count >= before + after:
-            earlier = (total[:, before : count - after + 1] - total[:, : count - after - before + 1]) / before
-            later = (total[:, before + after :] - total[:, before : count - after + 1]) / after
-            worth |= np.abs(later - earlier).max(axis=1) > margins * SCREEN_SHARE
-    return worth
+def change_points(history: History, policy: Policy, recent: int | None = None) -> pl.DataFrame:
+    """Change points of all series: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log.
 
-
-def _filled(logs: Array) -> Array:
-    """Nights a metric lacks repeat the one before (the first ones, the one after)."""
-    columns = np.arange(logs.shape[1])
-    last = np.maximum.accumulate(np.where(np.isnan(logs), -1, columns), axis=1)
-    first = np.argmax(~np.isnan(logs), axis=1)
-    return np.take_along_axis(logs, np.where(last < 0, first[:, None], last), axis=1)
-
-
-def change_points(
-    history: History, policy: Policy, recent: int | None = None, splitter: segmentation.Splitter = segmentation.split
-) -> pl.DataFrame:
-    """Change points of all series: ``row`` of the metric, ``night`` of the first changed value, ``slower`` in log, ``p``.
-
-    :param recent: only changes of the last so many nights count, and only as many nights as they need are searched.
-    :param splitter: as in :func:`.segmentation.steps`.
+    :param recent: only changes of the last so many nights that are still there in the last of them, and only as many nights as
+        they need are searched; else all changes.
     """
-    points = zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True)
-    margins = np.array([np.log1p(policy.margin(quantity, policy.band(size))) for quantity, size in points])
-    window = policy.drift_window_nights
-    start = 0 if recent is None else max(0, history.logs.shape[1] - recent - window)
+    points = list(zip(history.metrics["quantity"], history.metrics["message_bytes"], strict=True))
+    bands = [policy.band(size) for _, size in points]
+    margins = np.array([np.log1p(policy.margin(quantity, band)) for (quantity, _), band in zip(points, bands, strict=True)])
+    start = 0 if recent is None else max(0, history.logs.shape[1] - recent - policy.drift_window_nights)
     logs = history.logs[:, start:]
-    known = (~np.isnan(logs)).sum(axis=1)
-    enough = logs.shape[1] >= FEWEST_NIGHTS
-    worth = np.flatnonzero((known >= FEWEST_NIGHTS) & screen(logs, margins)) if enough else np.array([], dtype=int)
-    steps = segmentation.steps(logs[worth], FEWEST_CHANGED, PENALTY, window, splitter)
-    row, night = worth[steps.row], start + steps.place
-    kept = np.abs(steps.slower) >= margins[row]
-    if recent is not None:
-        kept &= night >= history.logs.shape[1] - recent
-    # The split was chosen among as many as the window has nights.
-    p = np.minimum(1.0, steps.p * np.minimum(window, known[row]))
-    found = np.ones(len(logs))
-    np.minimum.at(found, row[kept], p[kept])
-    real = two_sides.discoveries(found, policy.false_discovery_rate)
-    table = pl.DataFrame({"row": row[kept], "night": night[kept], "slower": steps.slower[kept], "p": p[kept]})
-    largest = found[real].max() if real.any() else 0.0
-    return table.filter(pl.col("p") <= largest, pl.lit(bool(real.any())))
+    searched = np.flatnonzero(np.isfinite(margins) & ((~np.isnan(logs)).sum(axis=1) >= FEWEST_NIGHTS))
+    groups = _groups(history.metrics.with_columns(band=pl.Series(bands, dtype=pl.String))[searched])
+    seed = zlib.crc32(history.nights["session"][-1].encode()) if history.nights.height else 0
+    found = level_changes.search(
+        logs[searched], margins[searched], groups, policy.drift_window_nights, seed, lasting=recent is not None
+    )
+    parts = [(row, start + step.night, slower) for step in found for row, slower in zip(searched[step.rows], step.slower, strict=True)]
+    table = pl.DataFrame(parts, schema={"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64}, orient="row")
+    return table if recent is None else table.filter(pl.col("night") >= history.logs.shape[1] - recent)
+
+
+def _groups(metrics: pl.DataFrame) -> list[np.ndarray]:
+    """Rows that share what may change at once: a stack on a fabric, a band of it, a curve; the widest first.
+
+    :param metrics: with ``band``.
+    """
+    numbered = metrics.with_row_index("place")
+    wider: list[Sequence[str]] = [SHARED, (*SHARED, "band"), CURVE]
+    parts = [part for keys in wider for part in numbered.group_by(keys, maintain_order=True).agg("place")["place"].to_list()]
+    return [np.array(part) for part in {tuple(part): None for part in parts} if len(part) > 1]
 
 
 def events(folder: Path, history: History, points: pl.DataFrame, levels: Sequence[Level] = ()) -> list[Event]:

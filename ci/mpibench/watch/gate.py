@@ -7,8 +7,8 @@ takes their place: a night against a night, with the spread of repeats, is refus
 At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad input. Each answer says how old the session is,
 what was expected of it, and which sessions could not be read. A missed reference that a session measured again
 (:mod:`mpibench.results.confirmations`) is held against it only if it was missed twice, and so is what is slower than the nights
-before (:mod:`.nights`); a change in the drift of nights lasted three nights, and needs no confirmation. One that lasts is held
-against each night until its level is accepted. "No reference" is said and is not a failure: `acceptance` mode
+before (:mod:`.nights`); a change in the drift of nights lasted three nights, and needs no confirmation. It is held against each
+night while it lasts, until its level is accepted; one that is over, or never was one, is not. "No reference" is said and is not a failure: `acceptance` mode
 and ``accept`` insist.
 """
 
@@ -20,7 +20,6 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from reframe_tests.harness.printable import first_line
@@ -33,7 +32,6 @@ from ..completeness.expected import Completeness
 from ..history import node_counts
 from ..history.strata import SHARED
 from ..results import confirmations, eligibility, selectors, session_values, unreadable
-from ..statistics import two_sides
 from ..verdicts import policy as verdict_policy
 from ..verdicts import text as verdict_text
 from ..verdicts.policy import Policy
@@ -267,7 +265,7 @@ def _drift(folder: Path, system: str, sessions: pl.DataFrame, session: str, rece
         history, found = drift.watch(folder, system, selector=series, recent=max(recent, REMEMBERED_NIGHTS))
     except drift.NothingJudged as nothing:
         return GateCheck(DRIFT, f"drift: not looked for, because {str(nothing).removesuffix('.')}"), []
-    found = [event for event in found if _is_recent(history, event, recent) or (event.worse and _lasts(history, event))]
+    found = [event for event in found if event.worse or _is_recent(history, event, recent)]
     worse = sorted((event for event in found if event.worse), key=lambda event: -event.slower)
     lasting = sum(not _is_recent(history, event, recent) for event in worse)
     # What is missing as a whole is reported by what was expected, and may be retired.
@@ -293,14 +291,6 @@ def _changed(event: drift.Event) -> str:
 def _is_recent(history: drift.History, event: drift.Event, recent: int) -> bool:
     """Whether a change is one of the last so many nights."""
     return event.since >= history.nights["started"][-min(recent, history.nights.height)].date()
-
-
-def _lasts(history: drift.History, event: drift.Event) -> bool:
-    """Whether the last nights are nearer to what came after a change than to what was before it, for the typical metric."""
-    rows, at = event.metrics["row"].to_numpy(), int(event.metrics["night"].mode().sort()[0])
-    before, now = history.logs[rows, :at], history.logs[rows, -drift.FEWEST_CHANGED :]
-    remains = two_sides.describe(now).location - two_sides.describe(before).location
-    return bool(np.nanmedian(remains) > np.log1p(event.slower) / 2)
 
 
 def _nights(judged: nights.NightJudgement | None) -> tuple[GateCheck, list[str]]:

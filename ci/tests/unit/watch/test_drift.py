@@ -6,11 +6,9 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
 from mpibench import cli
-from mpibench.results.session_values import METRIC
 from mpibench.verdicts import policy as verdict_policy
 from mpibench.watch import drift
 from reframe_tests.harness.vocabulary import BadInput
@@ -56,7 +54,7 @@ def test_one_cause_is_one_event_with_what_changed_that_night(tmp_path: Path, cap
 def test_too_few_nights_are_reported_and_an_empty_choice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     nights(tmp_path, 3)
     assert run(tmp_path, "drift") == 3
-    assert capsys.readouterr().out == "too few nights: 3 of 6\n"
+    assert capsys.readouterr().out == "too few nights: 3 of 13\n"
     with pytest.raises(BadInput, match="selects none"):
         drift.watch(tmp_path, selector="now-1h:now")
 
@@ -76,14 +74,14 @@ def test_a_night_without_a_metric_is_bridged_and_bad_cases_are_left_out(tmp_path
 
 def test_what_the_last_night_lacks_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A metric renamed between versions ends one series and begins another: that is no silence."""
-    for number in range(8):
-        name = "PingPongX" if number == 7 else "PingPong"
+    for number in range(14):
+        name = "PingPongX" if number == 13 else "PingPong"
         write_session(
             tmp_path, number, edit=lambda row, name=name: {**row, "benchmark": row["benchmark"].replace("PingPong", name)}
         )
     assert run(tmp_path, "drift") == 1
     line, young = capsys.readouterr().out.splitlines()
-    assert young == "11 of 21 metrics have too few nights: fewer than 6"
+    assert young == "11 of 21 metrics have too few nights: fewer than 13"
     assert line.startswith("missing: openmpi-spack on eth1g, PingPong, 0 B to 4 MiB: 11 metrics of the last 3 nights ")
 
 
@@ -101,9 +99,9 @@ def test_a_bandwidth_of_zero_is_no_faster_night(tmp_path: Path, capsys: pytest.C
 
 
 def test_of_a_partial_last_session_it_is_said_and_nothing_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for number in range(7):
+    for number in range(13):
         write_session(tmp_path, number, stacks=STACKS)
-    write_session(tmp_path, 7, stacks=STACKS[:1], command_line="reframe -c reframe_tests -r -p openmpi-spack")
+    write_session(tmp_path, 13, stacks=STACKS[:1], command_line="reframe -c reframe_tests -r -p openmpi-spack")
     assert run(tmp_path, "drift") == 0
     assert capsys.readouterr().out == (
         "the last session is partial (started with --prgenv=openmpi-spack): what it lacks is not looked for\n"
@@ -111,11 +109,11 @@ def test_of_a_partial_last_session_it_is_said_and_nothing_is_missed(tmp_path: Pa
 
 
 def test_a_young_metric_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A stack of three nights in a history of twelve is not watched yet."""
-    for number in range(12):
-        write_session(tmp_path, number, stacks=STACKS if number > 8 else STACKS[:1])
+    """A stack of three nights in a history of 15 is not watched yet."""
+    for number in range(15):
+        write_session(tmp_path, number, stacks=STACKS if number > 11 else STACKS[:1])
     assert run(tmp_path, "drift") == 0
-    assert capsys.readouterr().out == "21 of 42 metrics have too few nights: fewer than 6\n"
+    assert capsys.readouterr().out == "21 of 42 metrics have too few nights: fewer than 13\n"
 
 
 def test_a_night_is_a_calendar_day_and_its_last_whole_session(tmp_path: Path) -> None:
@@ -126,17 +124,17 @@ def test_a_night_is_a_calendar_day_and_its_last_whole_session(tmp_path: Path) ->
         partial = {"started": started + timedelta(hours=1), "command_line": "reframe -c reframe_tests -r -n ImbPointToPoint"}
         write_session(tmp_path, 20 + number, change=lambda *_: 5.0, **partial)
     history = drift.read(tmp_path)
-    assert history.nights.height == 4 and history.too_few == "too few nights: 4 of 6"
+    assert history.nights.height == 4 and history.too_few == "too few nights: 4 of 13"
     assert [session[:8] for session in history.nights["session"]] == ["0000000b", "0000000c", "0000000d", "00000018"]
     assert any("8 sessions not used: another session of the same day" in line for line in history.notes)
 
 
 def test_drift_watches_the_sessions_with_the_label_of_the_newest(tmp_path: Path) -> None:
-    for number in range(7):
+    for number in range(13):
         write_session(tmp_path, number, labels={"run": "nightly"})
         write_session(tmp_path, 20 + number, labels={"run": "smoke"}, night=number, sizes=(8,), change=lambda *_: 2.0)
-    write_session(tmp_path, 40, labels={"run": "nightly"}, night=7)
-    assert drift.read(tmp_path).nights.height == 8
+    write_session(tmp_path, 40, labels={"run": "nightly"}, night=13)
+    assert drift.read(tmp_path).nights.height == 14
     assert run(tmp_path, "drift") == 0
 
 
@@ -169,24 +167,13 @@ def test_a_policy_that_judges_nothing_is_no_quiet_watch(tmp_path: Path, monkeypa
         drift.watch(tmp_path)
 
 
-def test_the_screen_loses_no_change_of_the_margins_size() -> None:
-    """What is found without the screen is found with it."""
-    rng = np.random.default_rng(2)
-    policy = verdict_policy.Policy()
-    logs = 0.012 * rng.standard_normal((120, 60))
-    logs[:30, 40:] += 0.08
-    logs[30:40, 20:50] -= 0.10
-    metrics = pl.DataFrame({name: ["x"] * 120 for name in METRIC if name not in ("message_bytes", "quantity")}).with_columns(
-        quantity=pl.lit("latency_us"), message_bytes=pl.int_range(120), direction=pl.lit("lower")
-    )
-    history = drift.History("s", pl.DataFrame({"session": ["a"] * 60}), metrics, logs, ())
-    screened = drift.change_points(history, policy)
-    every = drift.screen
-    try:
-        drift.screen = lambda logs, margins: np.ones(len(logs), dtype=bool)
-        whole = drift.change_points(history, policy)
-    finally:
-        drift.screen = every
-    assert screened.sort("row", "night").equals(whole.sort("row", "night"))
-    assert set(range(40)) == set(screened["row"])
-    assert drift.screen(logs, np.full(120, 0.05)).sum() < 70
+def test_what_is_over_is_no_change_and_what_lasts_is_one_until_then(tmp_path: Path) -> None:
+    """Six slow nights, then three as before: while they last, and afterwards."""
+    for number in range(36):
+        write_session(tmp_path, number, noise=0.01, change=lambda *_, late=number >= 30: 1.09 if late else 1.0)
+    _, found = drift.watch(tmp_path)
+    assert [(event.worse, event.metrics.height) for event in found] == [(True, 21)]
+    for number in range(36, 39):
+        write_session(tmp_path, number, noise=0.01)
+    assert drift.watch(tmp_path)[1] == []
+    assert drift.watch(tmp_path, recent=None)[1][0].worse, "it is told of"

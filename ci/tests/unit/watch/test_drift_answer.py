@@ -29,7 +29,7 @@ def test_too_few_nights_then_none_that_differs_then_a_change(tmp_path: Path, cap
     for number in range(3):
         write_session(tmp_path, number, noise=0.01)
     few = answer(tmp_path, capsys, 3)
-    assert (few["decision"], few["nights"], few["notes"][0]) == ("too few nights", 3, "too few nights: 3 of 6")
+    assert (few["decision"], few["nights"], few["notes"][0]) == ("too few nights", 3, "too few nights: 3 of 13")
     for number in range(3, 20):
         last = write_session(tmp_path, number, noise=0.01, condition=BEFORE)
     quiet = answer(tmp_path, capsys, 0)

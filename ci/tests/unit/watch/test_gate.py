@@ -126,7 +126,7 @@ def test_too_few_nights_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtu
     for number in range(3):
         write_session(tmp_path, number)
     assert run(tmp_path, *OLD) == 0
-    assert "0 changes for the worse in 3 nights of 3 (too few nights: 3 of 6)" in capsys.readouterr().out
+    assert "0 changes for the worse in 3 nights of 3 (too few nights: 3 of 13)" in capsys.readouterr().out
 
 
 def test_a_session_is_held_against_its_like_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
