@@ -30,6 +30,13 @@ MARK = "<!-- mpibench change -->"
 LONGEST = 60_000
 
 
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Makes a redirect an error: the token would go to another host, and what was a comment would be sent as an empty GET."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
 def ask(method: str, url: str, headers: dict[str, str], body: object = None) -> object:
     """What a server answers.
 
@@ -38,7 +45,7 @@ def ask(method: str, url: str, headers: dict[str, str], body: object = None) -> 
     data = None if body is None else json.dumps(body).encode()
     kind = {"Content-Type": "application/json", "Accept": "application/json"}
     request = urllib.request.Request(url, data, {**kind, **headers}, method=method)
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.build_opener(NoRedirects).open(request, timeout=60) as answer:
         text = answer.read()
     return json.loads(text) if text else None
 

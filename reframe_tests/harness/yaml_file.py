@@ -14,25 +14,42 @@ import yaml
 
 from .vocabulary import BadInput
 
+#: Values that aliases may add, each counted as often as it is read: some lines of aliases of aliases are more than any check
+#: comes to the end of.
+_MOST_BY_ALIASES = 100_000
 #: Tags of ``<<`` and ``=``, which PyYAML replaces before it constructs a key (YAML 1.1 types merge and value).
 _REPLACED = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, and what contains itself, which no check would ever come to the end of."""
+    """Refuses a key that is there twice, and what no check would ever come to the end of: what contains itself, or is too much."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
         self._open: list[str | None] = []
+        self._values = self._by_aliases = 0
+        self._sizes: dict[str, int] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) and event.anchor in self._open:
             mark: Any = event.start_mark
             raise yaml.composer.ComposerError(None, None, f"*{event.anchor} contains itself", mark)
-        self._open.append(None if isinstance(event, yaml.AliasEvent) else getattr(event, "anchor", None))
+        anchor = getattr(event, "anchor", None)
+        if isinstance(event, yaml.AliasEvent):
+            size = self._sizes.get(str(anchor), 0)
+            self._values += size
+            self._by_aliases += size
+            if self._by_aliases > _MOST_BY_ALIASES:
+                reason = f"its aliases stand for more than {_MOST_BY_ALIASES} values"
+                raise yaml.composer.ComposerError(None, None, reason, event.start_mark)
+            return super().compose_node(parent, index)
+        before = self._values
+        self._values += 1
+        self._open.append(anchor)
         node: yaml.Node | None = super().compose_node(parent, index)
         self._open.pop()
+        self._sizes[anchor] = self._values - before
         return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:

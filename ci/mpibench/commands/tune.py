@@ -26,7 +26,7 @@ def tune(
         Path | None,
         typer.Option(
             help="Instead of --nodes and --ppn: those of a system's jobs, most node-hours first, within one budget; what "
-            "sacct --parsable2 printed with JobID,JobName,NNodes,NTasks,AllocCPUS,ElapsedRaw."
+            "Slurm's sacct printed, as the page on tuning says."
         ),
     ] = None,
     pinning: Annotated[str, typer.Option(help="Pinning policy.")] = "bunch",

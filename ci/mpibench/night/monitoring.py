@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any
@@ -73,12 +72,9 @@ def send(
 
 
 def _send(message: NightMessage, target: MetricsTarget) -> str:
-    try:
-        _SENDERS[target.handler](message, target.url)
-    except (OSError, HTTPException, ValueError) as error:
-        where = target.url if target.is_file else target.url.rpartition("@")[2].partition("?")[0]
-        return f"the site's monitoring did not get this night's answer ({where}: {metrics_push.reason_of(error)})"
-    return ""
+    why = metrics_push.failure(lambda: _SENDERS[target.handler](message, target.url))
+    where = target.url if target.is_file else target.url.rpartition("@")[2].partition("?")[0]
+    return f"the site's monitoring did not get this night's answer ({where}: {why})" if why else ""
 
 
 def registry_of(message: NightMessage) -> CollectorRegistry:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from reframe_tests.harness.vocabulary import BadInput
 
-#: Columns that are read, as ``sacct(1)`` names them; others may be there.
+#: Columns that are read, as ``sacct(1)`` names them, in this order: the last is a number, behind which a line ends.
 COLUMNS = ("JobID", "JobName", "NNodes", "NTasks", "AllocCPUS", "ElapsedRaw")
-#: How to get them, of the jobs of one of Slurm's partitions.
+#: How to get them, of the jobs of one of Slurm's partitions. A job may be called anything, with line ends and bars as well:
+#: what stands between columns is drawn when they are asked for, so that no name holds it. (``--json`` would do, but is not in
+#: every build of Slurm.)
 COMMAND = (
     "sacct --allusers --partition PARTITION --starttime now-30days --truncate --noconvert --parsable2 "
-    f"--format={','.join(COLUMNS)}"
+    f'--delimiter="$(mktemp -u XXXXXXXXXXXX)" --format={",".join(COLUMNS)}'
 )
+_HEADER = re.compile("(?P<delimiter>.{8,}?)".join(COLUMNS[:2]) + "".join(f"(?P=delimiter){name}" for name in COLUMNS[2:]))
 #: Steps with one process a node, or none on the first node, that start an MPI's own ranks: their names are those of the
 #: programs, as Slurm 22.05 recorded them of Intel MPI 2021.18, MPICH 5.0 and Open MPI 5.0; of Intel MPI to 2018 (``pmi_proxy``)
 #: and Open MPI 4 by their manuals.
 DAEMONS = ("hydra_bstrap_proxy", "hydra_pmi_proxy", "pmi_proxy", "prted", "orted")
+#: A job, of an array or a heterogeneous job as well, and a step of it.
+_JOB = re.compile(r"[0-9]+(?:_(?:[0-9]+|\[[0-9,:%.-]*\]))?(?:\+[0-9]+)?(?:\.[A-Za-z0-9+]+)?")
 #: Digits of a number that can be true: of ``ElapsedRaw`` 30,000 years.
 _MOST_DIGITS = 12
 #: Seconds below which tuning a condition is not begun.
@@ -74,17 +80,17 @@ def read(path: Path) -> Workload:
         raise BadInput(
             f"cannot read {path} ({getattr(error, 'strerror', None) or error}): write it with '{COMMAND}'."
         ) from None
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    header = lines[0].split("|")
-    if missing := [name for name in COLUMNS if name not in header]:
-        raise BadInput(f"{path} has no column {', '.join(missing)} in its first line: write it with '{COMMAND}'.")
-    if lines[-1]:
-        raise BadInput(f"{path}: its last line has no end: it was cut; write it again.")
+    first, _, body = text.replace("\r\n", "\n").partition("\n")
+    header = _HEADER.fullmatch(first)
+    if not header:
+        named = re.split("[^A-Za-z]+", first)
+        missing = [name for name in COLUMNS if name not in named]
+        lacks = f"has no column {', '.join(missing)} in its first line" if missing else "may have lines that are a job's name"
+        raise BadInput(f"{path} {lacks}: write it with '{COMMAND}'.")
     rows: dict[str, dict[str, str]] = {}
-    for number, line in enumerate(lines[1:], 2):
-        row = _cut(line, header, f"{path}, line {number}") if line.strip() else None
-        if row and rows.setdefault(row["JobID"], row) != row:
-            said = f"{path} says two things of {row['JobID']} (line {number})"
+    for row in _rows(body, header["delimiter"], path):
+        if rows.setdefault(row["JobID"], row) != row:
+            said = f"{path} says two things of {row['JobID']}"
             raise BadInput(f"{said}: write one file, without --duplicates, with '{COMMAND}'.")
     steps: dict[str, list[tuple[dict[str, str], int, int, float]]] = {}
     for row in rows.values():
@@ -122,15 +128,25 @@ def read(path: Path) -> Workload:
     return Workload(str(path), tuple(ordered), total, uneven, assumed, without)
 
 
-def _cut(line: str, header: Sequence[str], where: str) -> dict[str, str]:
-    """Column to its text. A job may be called anything, with bars as well."""
-    at = header.index("JobName")
-    words = line.split("|")
-    more = len(words) - len(header)
-    if more < 0:
-        raise BadInput(f"{where} has {len(words)} fields, and the first line {len(header)}: it was cut; write it again.")
-    joined = [*words[:at], "|".join(words[at : at + more + 1]), *words[at + more + 1 :]]
-    return dict(zip(header, joined, strict=True))
+def _rows(body: str, delimiter: str, path: Path) -> Iterator[dict[str, str]]:
+    """Column to its text, of each line; what ends a line is the first line end behind the last delimiter of it.
+
+    :raises BadInput: there are other numbers of fields, or no end.
+    """
+    last = len(COLUMNS) - 1
+    parts = body.split(delimiter)
+    if len(parts) % last != 1 or (body and not body.endswith("\n")):
+        raise BadInput(f"{path}: its last line has no end: it was cut; write it again.")
+    job = parts[0]
+    for at in range(last, len(parts), last):
+        elapsed, end, following = parts[at].partition("\n")
+        row = dict(zip(COLUMNS, (job, *parts[at - last + 1 : at], elapsed), strict=True))
+        if not end or not _JOB.fullmatch(job):
+            raise BadInput(f"{path}: {job[:40]!r} is no job of Slurm's; write it again with '{COMMAND}'.")
+        yield row
+        job = following
+    if job:
+        raise BadInput(f"{path}: {job[:40]!r} follows its last line; write it again with '{COMMAND}'.")
 
 
 def _node_hours(row: dict[str, str], path: Path) -> float:

@@ -22,6 +22,8 @@ class Gateway:
         self.posts: list[tuple[str, str, str]] = []
         self.authorizations: list[str] = []
         self.status = 200
+        self.location = ""  # of a redirect
+        self.said = b""
 
     def take(self, method: str, path: str, kind: str, body: str) -> None:
         self.posts.append((path, kind, body))
@@ -56,10 +58,23 @@ def serving() -> Iterator[tuple[str, Gateway]]:
             if kept.status == 200:
                 kept.take(self.command, self.path, self.headers["Content-type"], body)
             self.send_response(kept.status)
+            if kept.location:
+                self.send_header("Location", kept.location)
             self.end_headers()
+            self.wfile.write(kept.said)
 
         def do_PUT(self) -> None:
             self.do_POST()
+
+        def do_GET(self) -> None:
+            """What a client makes of a POST that is redirected."""
+            kept.authorizations += filter(None, [self.headers["Authorization"]])
+            kept.posts.append((self.path, "GET", ""))
+            self.send_response(kept.status)
+            if kept.location:
+                self.send_header("Location", kept.location)
+            self.end_headers()
+            self.wfile.write(b"[]")
 
         def log_message(self, *words: Any) -> None:
             pass

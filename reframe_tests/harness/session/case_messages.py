@@ -135,14 +135,10 @@ def registry_of(run: MeasuredRun) -> CollectorRegistry:
     return registry
 
 
-def as_json(record: Any, extras: Any, ignore_keys: Any) -> str | None:
+def as_json(record: Any) -> str | None:
     """Labels, quantity, unit and all repeats of each metric of a case, as a list; ``None``: nothing is sent."""
     rows = [
-        {
-            **run.case,
-            **{name: sample[name] for name in (*SAMPLE, "quantity", "unit", "direction", "values")},
-            **(extras or {}),
-        }
+        {**run.case, **{name: sample[name] for name in (*SAMPLE, "quantity", "unit", "direction", "values")}}
         for run in runs_of(record)
         for sample in run.samples
     ]

@@ -1,4 +1,5 @@
-"""Values to a site's own monitoring, as each case ends; a server that does not answer is ReFrame's warning and harms no test.
+"""Values to a site's own monitoring, as each case ends; an address that does not take them is ReFrame's warning, harms no test
+and keeps no other address from getting its values.
 
 ``MPIBENCH_METRICS`` holds one address or several, separated by blanks:
 
@@ -11,15 +12,17 @@
 ``json+file:///var/log/mpibench/cases.jsonl``
     one JSON object a line for each case, failed ones too, for a log store's collector
 ``http://collector:8088/...``
-    a JSON list of a case's metrics through ReFrame's ``httpjson`` handler
+    a JSON list of a case's metrics
+
+What is sent goes to its address and nowhere else: a redirect is a refusal. RFC 9110, section 15.4, lets a client repeat a POST
+that was sent on as a GET, which has no body, and the password would go to the host that is named.
 
 A Pushgateway keeps one set of metrics per grouping key, the labels in the path of the request, and replaces the set as a whole
 (its README, "PUT method"). What makes a case is therefore its grouping key: cases replace earlier runs of themselves and
 never each other, and a case that is not proven takes its earlier values away.
 
-Sources: ReFrame manual, "HTTP JSON log handler" (``json_formatter``), and ``reframe/core/logging.py``
-(``register_log_handler``) of ReFrame 4.10; documentation of ``prometheus_client``, "Pushgateway"; InfluxDB API,
-``/write`` (1.8) and ``/api/v2/write``.
+Sources: ``reframe/core/logging.py`` (``register_log_handler``) of ReFrame 4.10; documentation of ``prometheus_client``,
+"Pushgateway"; InfluxDB API, ``/write`` (1.8) and ``/api/v2/write``.
 """
 
 from __future__ import annotations
@@ -30,15 +33,15 @@ import logging
 import os
 import re
 import socket
+import threading
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit, urlunsplit
 
-from ..printable import first_line
+from ..printable import first_line, printable
 from ..vocabulary import BadInput
 from . import case_messages
 
@@ -50,12 +53,16 @@ VARIABLE = "MPIBENCH_METRICS"
 TOKEN = "INFLUX_TOKEN"
 PROMETHEUS, INFLUX, INFLUX_FILE, JSON_FILE = "prometheus+", "influx+", "influx+file://", "json+file://"
 #: Type of the handler of a Pushgateway in ReFrame's configuration, and of the others.
-PUSHGATEWAY, LINE_PROTOCOL, CASE_LOG = "pushgateway", "influx", "caselog"
+PUSHGATEWAY, LINE_PROTOCOL, CASE_LOG, JSON_LIST = "pushgateway", "influx", "caselog", "jsonlist"
 #: Path of a push: whatever lies in front, the job, further labels for all cases (Pushgateway's README, "URL").
 _PUSH_PATH = re.compile(r"(?P<front>.*)/metrics/job/(?P<job>[^/]+)(?P<labels>(?:/[^/]+/[^/]+)*)/?")
-#: What is secret in an address: the password before a host (all to the last ``@``: it may hold a slash that nobody escaped),
-#: and those that InfluxDB's 1.x API takes as parameters.
-_SECRET = re.compile(r"(?P<user>(?:^|//)[^/@\s:]*):\S*@|(?P<parameter>[?&](?:p|password|token)=)[^&\s]*")
+#: What comes before a host (all to the last ``@``: a password may hold a slash that nobody escaped), and any parameter.
+_USER = re.compile(r"(^|//)\S*(?:@|%40)", re.IGNORECASE)
+_PARAMETER = re.compile(r"([?&#;])(?:([^=?&#;\s]*)=)?([^?&#;\s]*)")
+#: Parameters whose values are no secrets, of InfluxDB's two interfaces; the secret ones have too many names.
+_OPEN_PARAMETERS = ("org", "orgid", "bucket", "db", "rp", "precision", "consistency")
+_HOST = re.compile(r"[\w.:-]+")
+#: Seconds that an address gets, whatever it is that takes so long.
 _TIMEOUT_S = 10
 _FORMS = (
     f"{PROMETHEUS}http://HOST:PORT/metrics/job/NAME for Prometheus, {INFLUX}http://HOST:PORT/api/v2/write?org=ORG&bucket=BUCKET"
@@ -80,9 +87,16 @@ class MetricsTarget:
         return self.url.startswith("/")
 
 
-def without_secrets(url: str) -> str:
-    """An address as it may stand in a log."""
-    return _SECRET.sub(lambda found: f"{found['user']}:...@" if found["user"] is not None else f"{found['parameter']}...", url)
+def without_secrets(text: str) -> str:
+    """An address as it may stand in a log, or a sentence with one."""
+
+    def cut(parameter: re.Match[str]) -> str:
+        mark, name, value = parameter.groups()
+        if not value or (name or "").lower() in _OPEN_PARAMETERS:
+            return parameter[0]
+        return f"{mark}{'' if name is None else name + '='}..."
+
+    return _USER.sub(r"\1...@", _PARAMETER.sub(cut, text))
 
 
 def targets(environ: Mapping[str, str] = os.environ) -> list[MetricsTarget]:
@@ -109,7 +123,9 @@ def _target(word: str) -> MetricsTarget:
     if word.startswith(INFLUX):
         _check_influx(plain)
         return MetricsTarget(LINE_PROTOCOL, plain)
-    return MetricsTarget("httpjson", plain)
+    if not _has_host(urlsplit(plain)):
+        raise BadInput(f"{VARIABLE} is {without_secrets(word)!r}: write {_FORMS}.")
+    return MetricsTarget(JSON_LIST, plain)
 
 
 def handlers(environ: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
@@ -117,20 +133,15 @@ def handlers(environ: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
 
     :raises BadInput: it is not an address, or none that a server of that sort has.
     """
-    found = []
-    for target in targets(environ):
-        handler: dict[str, Any] = {"type": target.handler, "url": target.url, "level": "info"}
-        if target.handler == "httpjson":
-            handler |= {"retry_timeout": _TIMEOUT_S, "json_formatter": case_messages.as_json, "extra_headers": {}}
-        else:
-            _register(target.handler)
-        found.append(handler)
-    return found
+    asked = targets(environ)
+    for target in asked:
+        _register(target.handler)
+    return [{"type": target.handler, "url": target.url, "level": "info"} for target in asked]
 
 
 def _has_host(parts: SplitResult) -> bool:
     try:
-        return bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        return bool(_HOST.fullmatch(parts.hostname or "")) and (parts.port is None or parts.port > 0)
     except ValueError:
         return False
 
@@ -209,22 +220,50 @@ class MetricsHandler(logging.Handler):
         self._target = target
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send each stack of a case.
+        """Send each stack of a case; ReFrame warns of a server that refuses or does not answer.
 
-        :raises LoggingError: the server refuses or does not answer; ReFrame warns and goes on.
+        Nothing is raised: Python gives no handler behind one that raises its record.
         """
-        from reframe.core.exceptions import LoggingError
+        from reframe.core.logging import getlogger
 
+        why = failure(lambda: _SENDERS[self._target.handler](record, self._target.url))
+        if why:
+            getlogger().warning(f"{self._target.handler}: {VARIABLE} got no metrics: {why}")
+
+
+def failure(send: Callable[[], None]) -> str:
+    """Why something could not be sent, fit for a log; empty where it was. It may take :data:`_TIMEOUT_S`.
+
+    A thread of its own does it: no timeout of a socket ends a name that is looked up, an answer that comes byte by byte, a file
+    that somebody else holds locked.
+    """
+    ended: list[Exception | None] = []
+
+    def work() -> None:
         try:
-            _SENDERS[self._target.handler](record, self._target.url)
-        except (OSError, HTTPException, ValueError, KeyError) as error:  # what urllib and http.client raise
-            raise LoggingError(f"{self._target.handler}: {VARIABLE} got no metrics: {reason_of(error)}") from error
+            send()
+            ended.append(None)
+        except Exception as error:  # whatever monitoring ends with, no measurement does
+            ended.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(_TIMEOUT_S + 1)
+    if not ended:
+        return f"it did not end within {_TIMEOUT_S} s"
+    return reason_of(ended[0]) if ended[0] else ""
 
 
 def reason_of(error: Exception) -> str:
     """What a server said of a request it refused."""
-    said = first_line(error.read().decode(errors="replace")) if isinstance(error, HTTPError) else ""
-    return f"{error}{f' ({said})' if said else ''}"
+    said = ""
+    if isinstance(error, HTTPError):
+        to = printable(error.headers.get("Location") or "")
+        text = printable(error.read(4096).decode(errors="replace"))
+        said = f"it redirects to {without_secrets(to)}: give that address" if to else without_secrets(text)
+    words = first_line(without_secrets(printable(str(error)))) or type(error).__name__
+    said = first_line(said)
+    return f"{words} ({said})" if said else words
 
 
 def push(record: Any, url: str) -> None:
@@ -258,19 +297,36 @@ def forget(url: str, key: Mapping[str, Any]) -> None:
 
 
 def _ask_gateway(ask: Callable[..., None], url: str, key: Mapping[str, Any], *what: CollectorRegistry) -> None:
-    from prometheus_client.exposition import basic_auth_handler, default_handler
-
     parts, job, labels = _address(url)
-    gateway = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
-    def send(**request: Any) -> Any:
-        if parts.username is None:
-            return default_handler(**request)
-        password = unquote(parts.password or "")
-        return basic_auth_handler(**request, username=unquote(parts.username), password=password)
+    def request(*, url: str, method: str, headers: Iterable[tuple[str, str]], data: bytes, **_: Any) -> Callable[[], None]:
+        return lambda: _ask(method, url, data, dict(headers))
 
     named = {name: str(value) for name, value in {**labels, **key}.items() if value not in (None, "")}
-    ask(gateway, job, *what, grouping_key=named, timeout=_TIMEOUT_S, handler=send)
+    ask(urlunsplit(parts), job, *what, grouping_key=named, handler=request)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Makes a redirect the error that any other refusal is."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _ask(method: str, url: str, body: bytes, headers: Mapping[str, str]) -> None:
+    """Send a request; the user of its address is its Basic authorization, unless the headers hold one.
+
+    :raises OSError: the server refuses, redirects or does not answer.
+    """
+    parts = urlsplit(url)
+    known = {}
+    if parts.username is not None:
+        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        known = {"Authorization": f"Basic {base64.b64encode(user.encode()).decode()}"}
+    server = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    request = urllib.request.Request(server, body, {**known, **headers}, method=method)
+    with urllib.request.build_opener(_NoRedirects).open(request, timeout=_TIMEOUT_S) as answer:
+        answer.read(4096)
 
 
 def write(lines: Iterable[str], url: str) -> None:
@@ -282,17 +338,16 @@ def write(lines: Iterable[str], url: str) -> None:
     if url.startswith("/"):
         append(url, body)
     elif body:
-        parts = urlsplit(url)
         headers = {"Content-Type": "text/plain; charset=utf-8"}
         if os.environ.get(TOKEN):
             headers["Authorization"] = f"Token {os.environ[TOKEN]}"
-        elif parts.username is not None:
-            known = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            headers["Authorization"] = f"Basic {base64.b64encode(known.encode()).decode()}"
-        server = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-        request = urllib.request.Request(server, "\n".join(body).encode(), headers, method="POST")
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
-            answer.read()
+        _ask("POST", url, "\n".join(body).encode(), headers)
+
+
+def _write_json(record: Any, url: str) -> None:
+    rows = case_messages.as_json(record)
+    if rows:
+        _ask("POST", url, rows.encode(), {"Content-Type": "application/json"})
 
 
 def append(path: str, lines: Iterable[str]) -> None:
@@ -313,5 +368,6 @@ def append(path: str, lines: Iterable[str]) -> None:
 _SENDERS: dict[str, Callable[[Any, str], None]] = {
     PUSHGATEWAY: push,
     LINE_PROTOCOL: lambda record, url: write(case_messages.protocol_lines(record), url),
+    JSON_LIST: _write_json,
     CASE_LOG: lambda record, url: append(url, case_messages.case_lines(record)),
 }

@@ -16,9 +16,6 @@ from typing import Any
 
 from .centre import Centre
 
-#: Lists of handlers whose entries all get the messages.
-_JOINED = ("handlers", "handlers_perflog")
-
 
 def general(results: Path, own_systems: Iterable[str], centre: Centre | None) -> list[dict[str, Any]]:
     """Entries of ``general``.
@@ -100,10 +97,17 @@ def logging_of(log: str, listeners: Sequence[Mapping[str, str]], centre: Centre 
 
 
 def _joined(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry of the centre's, with our handlers behind its own, and at a level that all of them can live with."""
+    """An entry of the centre's, with our handlers beside its own, and at a level that all of them can live with.
+
+    For what was measured ours come first: ReFrame's own raise where a server refuses, and no handler behind gets the record.
+    """
     from reframe.core.logging import level_from_str
 
-    joined = {**theirs, **{key: [*theirs[key], *ours[key]] for key in _JOINED if key in theirs}}
+    joined = dict(theirs)
+    if "handlers" in theirs:
+        joined["handlers"] = [*theirs["handlers"], *ours["handlers"]]
+    if "handlers_perflog" in theirs:
+        joined["handlers_perflog"] = [*ours["handlers_perflog"], *theirs["handlers_perflog"]]
     if "handlers" in theirs or "level" in theirs:
         # Unless it says otherwise, ReFrame makes all messages.
         joined["level"] = min(theirs.get("level", "undefined"), ours["level"], key=level_from_str)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+import metrics_gateway
 from mpibench.verdicts import change
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_verdicts import write_session
@@ -256,3 +257,19 @@ def test_a_long_comment_is_cut_and_marked(server: Comments, tmp_path: Path) -> N
     assert write(tmp_path / "a", environ_of("github", server)).returncode == 0
     body = server.rows[-1]["body"]
     assert len(body) < 65_536 and body.startswith(change.MARK) and "... cut" in body
+
+
+def test_a_redirect_gets_no_token_and_is_no_comment(tmp_path: Path) -> None:
+    (tmp_path / "change.md").write_text("x")
+    with metrics_gateway.serving() as (url, kept), metrics_gateway.serving() as (elsewhere, other):
+        kept.status, kept.location = 301, f"{elsewhere}/there"
+        request = {
+            "GITHUB_REF": "refs/pull/1/merge",
+            "GITHUB_API_URL": url,
+            "GITHUB_REPOSITORY": "a/b",
+            "COMMENT_TOKEN": "secret",
+        }
+        words = [sys.executable, str(SCRIPT), str(tmp_path / "change.md")]
+        done = subprocess.run(words, env={**os.environ, **request}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "did not take the comment: HTTP Error 301" in done.stderr
+    assert other.posts == [] and other.authorizations == []

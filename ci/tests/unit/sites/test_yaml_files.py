@@ -31,6 +31,13 @@ READERS: dict[Path, Reader] = {
 }
 #: Those that are a mapping by themselves, and may be left out.
 OPTIONAL = tuple(READERS)[:4]
+#: Eight lines, each of nine times the line before: nine to the eighth values.
+ALIASES = b"a: &a [x]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (key + 1, key + 1, b", ".join(9 * [b"*%c" % key])) for key in b"abcdefg"
+)
+MERGES = b"a: &a {x: 1}\n" + b"".join(
+    b"%c: &%c {<<: [%s]}\n" % (key + 1, key + 1, b", ".join(9 * [b"*%c" % key])) for key in b"abcdefg"
+)
 every = pytest.mark.parametrize("path", READERS, ids=lambda path: path.name)
 optional = pytest.mark.parametrize("path", OPTIONAL, ids=lambda path: path.name)
 
@@ -67,6 +74,8 @@ def test_a_key_that_is_there_twice(tmp_path: Path, path: Path) -> None:
         (b"a: 2026-02-30\n", "line 1 is not YAML (day"),
         (b"a: 1\n---\na: 2\n", "line 2 is not YAML"),
         (b"a: 1\nb: &x [1, *x]\n", "line 2 is not YAML (*x contains itself)"),
+        (ALIASES + b"i: [*h]\n", "line 6 is not YAML (its aliases stand for more than 100000 values)"),
+        (MERGES, "line 6 is not YAML (its aliases stand for more than 100000 values)"),
         (b"a: !!python/name:os.system x\n", "line 1 is not YAML (could not determine a constructor"),
         (b"a: !!bool x\n", "line 1 is not YAML ('x' is no bool)"),
         (b"a: !!int ''\n", "line 1 is not YAML ('' is no int)"),
@@ -190,3 +199,10 @@ def test_nothing_reads_such_files_another_way() -> None:
         if any(word in path.read_text() for word in ("yaml.safe_load", "yaml.load(", "yaml.compose("))
     }
     assert readers == {"reframe_tests/harness/yaml_file.py"}
+
+
+def test_aliases_of_usual_files_are_read() -> None:
+    usual = "x: &x [1, 2]\n" + "".join(f"k{number}: *x\n" for number in range(10_000))
+    assert yaml_file.parse(usual, "x")["k9999"] == [1, 2]
+    large = "".join(f"k{number}: [1, 2, 3]\n" for number in range(30_000))
+    assert len(yaml_file.parse(large, "x")) == 30_000, "without aliases a file may have any size"

@@ -15,25 +15,46 @@ from reframe_tests.harness.sites.tuned_settings import Place
 from reframe_tests.harness.vocabulary import BadInput
 
 #: As sacct of Slurm 22.05 printed it on a cluster of two nodes: srun, a batch script without a step, MPICH 5.0, Intel MPI
-#: 2021.18 and Open MPI 5.0 (whose daemon on the first node is no step). Elapsed times and the names of two jobs are ours.
+#: 2021.18 and Open MPI 5.0 (whose daemon on the first node is no step). Elapsed times, the names of two jobs and what stands
+#: between columns (here a semicolon) are ours.
+DELIMITER = "kT3vQm0aPzLw"
 PRINTED = """\
-JobID|JobName|NNodes|NTasks|AllocCPUS|ElapsedRaw|State|Partition
-1|a|b|2||4|3600|COMPLETED|eth1g
-1.0|sleep|2|4|4|3600|COMPLETED|
-2|sleep|1||2|7200|COMPLETED|eth1g
-2.batch|batch|1|1|2|7200|COMPLETED|
-7|mpich|2||4|1800|COMPLETED|eth1g
-7.batch|batch|1|1|2|1800|COMPLETED|
-7.0|hydra_pmi_proxy|2|2|4|1800|COMPLETED|
-8|intelmpi|4||4|7200|COMPLETED|eth1g
-8.0|hydra_bstrap_proxy|4|4|4|7200|COMPLETED|
-9|openmpi|2||4|1800|COMPLETED|eth1g
-9.0|prted|1|1|2|1800|COMPLETED|
-10_3|of three|2||3|360|COMPLETED|eth1g
-10_3.0|solver|2|3|3|360|COMPLETED|
-11|serial|1||1|3600|COMPLETED|eth1g
-11.0|solver|1|1|1|3600|COMPLETED|
-"""
+JobID;JobName;NNodes;NTasks;AllocCPUS;ElapsedRaw
+1;a|b;2;;4;3600
+1.0;sleep;2;4;4;3600
+2;sleep;1;;2;7200
+2.batch;batch;1;1;2;7200
+7;mpich;2;;4;1800
+7.batch;batch;1;1;2;1800
+7.0;hydra_pmi_proxy;2;2;4;1800
+8;intelmpi;4;;4;7200
+8.0;hydra_bstrap_proxy;4;4;4;7200
+9;openmpi;2;;4;1800
+9.0;prted;1;1;2;1800
+10_3;of three;2;;3;360
+10_3.0;solver;2;3;3;360
+11;serial;1;;1;3600
+11.0;solver;1;1;1;3600
+""".replace(";", DELIMITER)
+
+
+def lines(*rows: str) -> str:
+    """What sacct prints of some rows, with a semicolon between the columns."""
+    return "".join(f"{row}\n" for row in (PRINTED.partition("\n")[0], *rows)).replace(";", DELIMITER)
+
+
+def test_a_job_may_be_called_anything(tmp_path: Path) -> None:
+    """With line ends, rows of a job that ran for years, in any former format; none of them takes part of the budget."""
+    forged = "66666;x;512;;512;99999999\n66666.0;x;512;512;512;99999999"
+    for name in (forged, forged.replace(";", "|"), "\n", "a\r\nb", "x\n\n", forged + "\n"):
+        path = tmp_path / "sacct.txt"
+        path.write_text(PRINTED.split("2.batch")[0], newline="")
+        wanted = workload.read(path)
+        path.write_text(path.read_text().replace(f"1.0{DELIMITER}sleep", f"1.0{DELIMITER}{name}"), newline="")
+        found = workload.read(path)
+        assert (
+            (found.conditions, found.node_hours) == (wanted.conditions, wanted.node_hours) == ((UsedCondition(2, 2, 2.0),), 2.0)
+        )
 
 
 def test_steps_count_by_their_node_hours(tmp_path: Path) -> None:
@@ -54,20 +75,20 @@ def test_steps_count_by_their_node_hours(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("", "has no column JobID, JobName, NNodes, NTasks, AllocCPUS, ElapsedRaw in its first line"),
-        ("JobID|JobName|NNodes|NTasks\n1|a|1|1\n", "has no column AllocCPUS, ElapsedRaw"),
-        (PRINTED.replace("1.0|sleep|2|4|4|3600|COMPLETED|", "1.0|sleep|2|4"), "line 3 has 4 fields, and the first line 8"),
-        (PRINTED.replace("|2|4|4|3600|", "|2|4|4|1:00:00|"), "ElapsedRaw of 1.0 is '1:00:00', which is no number"),
-        (PRINTED.replace("9|openmpi|2||4|1800|COMPLETED|eth1g\n", ""), "step 9.0 has no line of its job 9"),
-        (PRINTED.splitlines()[0] + "\n2|a|1||2|9|x|y\n", "no step of more than one rank that took any time"),
-        (PRINTED.splitlines()[0] + "\n2.0|a|2|3|3|9|x|y\n", "no step with as many ranks on each node that took any time"),
+        ("JobID;JobName;NNodes;NTasks\n1;a;1;1\n", "has no column AllocCPUS, ElapsedRaw"),
+        (lines("1;a;2;;4"), "its last line has no end: it was cut"),
+        (PRINTED.replace(";", "|").replace(DELIMITER, "|"), "may have lines that are a job's name"),
+        (lines("1.0;sleep;2;4;4;1:00:00"), "ElapsedRaw of 1.0 is '1:00:00', which is no number"),
+        (lines("9.0;prted;1;1;2;1800"), "step 9.0 has no line of its job 9"),
+        (lines("2;a;1;;2;9"), "no step of more than one rank that took any time"),
+        (lines("2.0;a;2;3;3;9"), "no step with as many ranks on each node that took any time"),
         (PRINTED[:-20], "its last line has no end: it was cut; write it again"),
-        (PRINTED.replace("|2|4|4|3600|", f"|2|4|4|{'9' * 5000}|"), "ElapsedRaw of 1.0 is '99999999999999999999', which is no"),
-        (PRINTED.replace("|2|4|4|3600|", "|2|\u096a|4|3600|"), "NTasks of 1.0 is '\u096a', which is no number"),
+        (lines(f"1.0;sleep;2;4;4;{'9' * 5000}"), "ElapsedRaw of 1.0 is '99999999999999999999', which is no"),
+        (lines("1.0;sleep;2;\u096a;4;3600"), "NTasks of 1.0 is '\u096a', which is no number"),
+        (lines("1;x;1;;1;9\nrm -rf.0;y;1;9;9;9"), "'rm -rf.0' is no job of Slurm's"),
+        (lines("1;x;1;;1;9") + "2.0|y|2|2|2|9\n", "'2.0|y|2|2|2|9\\n' follows its last line"),
         # A job that was requeued ran on other nodes the second time.
-        (
-            PRINTED + "9|openmpi|4||8|50|COMPLETED|eth1g\n",
-            "says two things of 9 (line 17): write one file, without",
-        ),
+        (lines("9;openmpi;2;;4;1800", "9;openmpi;4;;8;50"), "says two things of 9: write one file, without"),
     ],
 )
 def test_what_is_none_of_sacct_is_refused_with_how_to_get_it(text: str, sentence: str, tmp_path: Path) -> None:
@@ -86,18 +107,17 @@ def test_what_is_there_twice_counts_once_and_names_may_hold_anything(tmp_path: P
     path = tmp_path / "sacct.txt"
     path.write_text(PRINTED)
     wanted = workload.read(path)
-    named = PRINTED.replace("|sleep|", "|a\u2028b\x85c\x0cd|")
+    named = PRINTED.replace("sleep", "a\u2028b\x85c\x0cd")
     for text in (PRINTED + PRINTED.partition("\n")[2], "\ufeff" + PRINTED, PRINTED.replace("\n", "\r\n"), named):
         path.write_bytes(text.encode())
         assert workload.read(path) == wanted
-    path.write_text(PRINTED + "12+0|h|2||8|3600|x|y\n12+0.0|h|2|8|8|3600|x|y\n")
+    path.write_text(PRINTED + lines("12+0;h;2;;8;3600", "12+0.0;h;2;8;8;3600").partition("\n")[2])
     assert workload.read(path).uneven == pytest.approx(wanted.uneven + 2), "its components may be one program together"
 
 
 def test_steps_that_run_at_once_share_the_hours_of_their_job(tmp_path: Path) -> None:
     path = tmp_path / "sacct.txt"
-    steps = "".join(f"5.{step}|solver|1|8|8|3600|x|y\n" for step in range(4))
-    path.write_text(PRINTED.splitlines()[0] + "\n5|packed|1||64|3600|x|y\n" + steps)
+    path.write_text(lines("5;packed;1;;64;3600", *(f"5.{step};solver;1;8;8;3600" for step in range(4))))
     assert workload.read(path).conditions == (UsedCondition(1, 8, 1.0),)
 
 
