@@ -13,6 +13,7 @@ from reframe_tests.harness.sites import planned_cases, site
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..completeness import expected_file
+from ..completeness.planned import is_retired
 from ..plan import making, record, text
 from ..plan.budget import Budget
 from ..plan.cases import ListedCase
@@ -58,6 +59,7 @@ def request(
         nights=int(nights or making.NIGHTS),
         max_jobs=site.most_jobs({site.MOST_JOBS: max_jobs}),
         wanted=lambda system: _wanted(system, label, root),
+        retired=lambda system, case, proven: is_retired(expected_file.load(system, root), label, case, proven),
         root=root,
     )
 
