@@ -381,9 +381,8 @@ def _lost(
     most = {"now": pl.col("sizes").max(), "repeats_now": pl.col("repeats").max()}
     now = proofs.filter(here).group_by(keys).agg(**most, here=pl.lit(True))
     # As many as most sessions had: one that took more of them is no new normal. Of the retired ones nothing is wanted.
-    before = proofs.filter(~here)
-    retired = [_is_retired(row, run, file) for row in before.select(*CoverageKey._fields, "started").to_dicts()]
-    before = before.filter(~pl.Series(retired, dtype=pl.Boolean)).with_columns(usual=pl.col("repeats").mode().max().over(keys))
+    before = _without_retired(proofs.filter(~here), run, file)
+    before = before.with_columns(usual=pl.col("repeats").mode().max().over(keys))
     fewer = (pl.lit(wholly) & (pl.col("now") < pl.col("sizes"))) | (pl.col("repeats_now") < pl.col("usual"))
     gone = (
         before.join(now, on=keys, how="left", nulls_equal=True, maintain_order="left")
@@ -398,10 +397,15 @@ def _lost(
     return sorted(_lost_sentence(job, rows) for job, rows in jobs.items())
 
 
-def _is_retired(row: Mapping[str, Any], run: str | None, file: ExpectedFile) -> bool:
-    """Whether what a row proves is retired: as of the day on which it did."""
-    place = CoverageKey(*(row[name] for name in CoverageKey._fields))
-    return any(one.covers(place, run, row["started"].date()) for one in file.retired)
+def _without_retired(proofs: pl.DataFrame, run: str | None, file: ExpectedFile) -> pl.DataFrame:
+    """The proofs of what is still expected."""
+    if not file.retired:
+        return proofs
+    dated = proofs.with_columns(day=pl.col("started").dt.date())
+    places = dated.select(*CoverageKey._fields, "day").unique()
+    kept = [not any(one.covers(CoverageKey(*place), run, day) for one in file.retired) for *place, day in places.iter_rows()]
+    wanted = places.filter(pl.Series(kept, dtype=pl.Boolean))
+    return dated.join(wanted, on=places.columns, how="semi", nulls_equal=True, maintain_order="left").drop("day")
 
 
 def _lost_sentence(job: CoverageKey, rows: Sequence[Mapping[str, Any]]) -> str:

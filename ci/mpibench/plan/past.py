@@ -173,7 +173,7 @@ def owed(folder: Path, system: str, cases: pl.DataFrame) -> dict[ListedCase, Owe
             state = MISSED
         if row["case"] in proven:
             days[case] = day
-        states.setdefault(case, []).append((row["started"], row["session"], state, first_line(row["reason"])))
+        states.setdefault(case, []).append((row["started"], row["session"], state, first_line(row["reason"]) if state else ""))
     for case, started, session in _not_run(folder, own):
         states.setdefault(case, []).append((started, session, NOT_RUN, ""))
     found = {}
