@@ -6,7 +6,8 @@ Another one is another record in :data:`BATCH_SYSTEMS`. How launchers reach othe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -26,6 +27,8 @@ class BatchSystem:
     :param exports: variable by which a job that was submitted with ``--export`` keeps its launchers from handing ranks all
         that the job's script sets; empty where there is none.
     :param beside: variables without which several launchers of one job would start their ranks one after the other.
+    :param nodes: what ReFrame's ``-J`` takes to ask for nodes by name, with ``{nodes}`` for these, comma-separated; empty where
+        it has no such option: of PBS, ReFrame writes the one request for nodes itself, and to Flux it passes no options.
     """
 
     title: str
@@ -37,6 +40,7 @@ class BatchSystem:
     comment: str = ""
     exports: str = ""
     beside: Mapping[str, str] = field(default_factory=dict)
+    nodes: str = ""
 
 
 #: ``sbatch(1)``. Since 20.11 a step has its CPUs to itself unless it is to overlap; other than srun's option, the variable of
@@ -52,6 +56,7 @@ SLURM = BatchSystem(
     "--comment",
     "SLURM_EXPORT_ENV",
     {"SLURM_OVERLAP": "1"},
+    nodes="nodelist={nodes}",
 )
 #: Reasons for which Slurm keeps a job in the queue, and never starts it as it is asked for ("Job Reason Codes" of its manual).
 #: It refuses such a job at once only with ``EnforcePartLimits`` (slurm.conf(5)), which is not its default; ReFrame 4.10 knows
@@ -82,3 +87,10 @@ BATCH_SYSTEMS = (
 def find(scheduler: str) -> BatchSystem | None:
     """The batch system by ReFrame's name of it; ``None`` for ``local``, ``ssh`` and what is not known here."""
     return next((row for row in BATCH_SYSTEMS if scheduler in row.schedulers), None)
+
+
+def ask_for_nodes(scheduler: str, nodes: Sequence[str]) -> str:
+    """For ReFrame's ``-J``: a job on just these nodes; empty where the scheduler cannot be asked, or a name is none."""
+    system = find(scheduler)
+    plain = nodes and all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) for name in nodes)
+    return system.nodes.format(nodes=",".join(nodes)) if system and plain else ""

@@ -5,7 +5,8 @@ Expected of a session is, by partition, stack, fabric, group and benchmark,
 - everything that was ever proven in an earlier session of the same label (``run``; without one: of the same kind,
   :class:`.selectors.Alike`) on the same system, however long ago and whatever became of it since, until ``expected.yaml``
   retires it (:mod:`.expected_file`), and under each number of nodes, of processes per node, and pinning under which it was, at
-  as many sizes (:func:`_lost`): half of the cores or of a curve gone is a hole, not a new normal;
+  as many sizes and in as many repeats as usual (:func:`_lost`): half of the cores or of a curve gone is a hole, not a new
+  normal, and with one repeat nothing would be held against the nights before;
 - what ``expected.yaml`` names for that label;
 - the system the label was measured on first, unless ``expected.yaml`` names the label, too (:func:`_moved`);
 - each registered stack on each partition it fits, and each fabric that ``system.py`` describes for a partition: at least one
@@ -149,10 +150,11 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     unready: list[str] = []
     if plan:
         before = everything.filter(pl.col("session") != session).select(planned_cases.CASE).unique().iter_rows()
-        lines, unready = planned_cases.missing(plan, tonight, (ListedCase(*key) for key in before), file, alike.run)
-        missing += lines
+        known = (ListedCase(*key) for key in before)
+        lines, unready = planned_cases.missing(plan, tonight, known, file, alike.run, wholly=wholly)
+        missing += [f"plan: {line}" for line in plan.plan.broken] + lines
     missing += _moved(folder, system, session, alike.run, file, root)
-    if not wanted and not plan:
+    if not asked and not (plan and plan.plan.planned):
         missing.append(f"missing: nothing says what this session must hold: no earlier session, expected.yaml, {SITE_FILES}")
     elif not now:
         missing.append("missing: no case of this session is proven")
@@ -173,13 +175,17 @@ def judge(folder: Path, system: str, session: str, *, partial: bool = False, roo
     rests_on += [f"{file.source}"] if file.expected.get(alike.run or "") and file.history else []
     rests_on += [f"{retired} retired"] if retired else []
     rests_on += [planned_cases.describe(plan)] if plan else []
+    wanted_there = len(asked), len(asked) - len(holes)
+    if plan and not asked:  # nothing is known of earlier nights, and the plan says what was to be measured
+        here = everything.filter(pl.col("session") == session).select(planned_cases.CASE).unique().iter_rows()
+        wanted_there = len(plan.plan.planned), len(plan.plan.planned & {ListedCase(*key) for key in here})
     return Completeness(
         system=system,
         session=session,
         run=alike.run,
         started=tonight["started"][0],
-        expected=len(asked),
-        there=len(asked) - len(holes),
+        expected=wanted_there[0],
+        there=wanted_there[1],
         missing=tuple(missing),
         not_asked=len(wanted) - len(asked),
         options=options,
@@ -230,7 +236,8 @@ def proven_places(folder: Path, system: str, sessions: Sequence[str]) -> dict[Co
 
 
 def _proofs(folder: Path, system: str, proven: pl.DataFrame) -> pl.DataFrame:
-    """Session, start, name, place, condition of everything proven, and ``sizes``: at how many message sizes it has a value.
+    """Session, start, name, place, condition of everything proven, and at how many ``sizes`` and in how many ``repeats`` it has
+    values.
 
     A case that times nothing has no benchmark. A value of zero says that nothing arrived.
     """
@@ -239,7 +246,8 @@ def _proofs(folder: Path, system: str, proven: pl.DataFrame) -> pl.DataFrame:
         pl.col("session").is_in(proven["session"].unique().to_list())
     )
     points = samples.filter(pl.col("value") > 0).group_by("case", "benchmark")
-    names = points.agg(sizes=pl.col("message_bytes").n_unique().cast(pl.Int64)).collect()
+    counts = {"sizes": pl.col("message_bytes"), "repeats": pl.col("repeat")}
+    names = points.agg(**{name: column.n_unique().cast(pl.Int64) for name, column in counts.items()}).collect()
     return wanted.join(names, on="case", how="left").drop("case").unique().sort("started", "sizes")
 
 
@@ -370,25 +378,39 @@ def _lost(
     """
     here = pl.col("session") == session
     keys = [*CoverageKey._fields, *UNDER]
-    now = proofs.filter(here).group_by(keys).agg(now=pl.col("sizes").max(), here=pl.lit(True))
+    most = {"now": pl.col("sizes").max(), "repeats_now": pl.col("repeats").max()}
+    now = proofs.filter(here).group_by(keys).agg(**most, here=pl.lit(True))
+    # As many as most sessions had: one that took more of them is no new normal. Of the retired ones nothing is wanted.
+    before = _without_retired(proofs.filter(~here), run, file)
+    before = before.with_columns(usual=pl.col("repeats").mode().max().over(keys))
+    fewer = (pl.lit(wholly) & (pl.col("now") < pl.col("sizes"))) | (pl.col("repeats_now") < pl.col("usual"))
     gone = (
-        proofs.filter(~here)
-        .join(now, on=keys, how="left", nulls_equal=True, maintain_order="left")
-        .filter(pl.col("here").is_null() | (pl.lit(wholly) & (pl.col("now") < pl.col("sizes"))))
+        before.join(now, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .filter(pl.col("here").is_null() | fewer)
         .unique(keys, keep="last", maintain_order=True)
     )
     jobs: dict[CoverageKey, list[dict[str, Any]]] = {}
     for row in gone.to_dicts():
         place = CoverageKey(*(row[name] for name in CoverageKey._fields))
-        if place in there and not any(one.covers(place, run, row["started"].date()) for one in file.retired):
+        if place in there:
             jobs.setdefault(place.job(), []).append(row)
     return sorted(_lost_sentence(job, rows) for job, rows in jobs.items())
 
 
+def _without_retired(proofs: pl.DataFrame, run: str | None, file: ExpectedFile) -> pl.DataFrame:
+    """The proofs of what is still expected."""
+    if not file.retired:
+        return proofs
+    dated = proofs.with_columns(day=pl.col("started").dt.date())
+    places = dated.select(*CoverageKey._fields, "day").unique()
+    kept = [not any(one.covers(CoverageKey(*place), run, day) for one in file.retired) for *place, day in places.iter_rows()]
+    wanted = places.filter(pl.Series(kept, dtype=pl.Boolean))
+    return dated.join(wanted, on=places.columns, how="semi", nulls_equal=True, maintain_order="left").drop("day")
+
+
 def _lost_sentence(job: CoverageKey, rows: Sequence[Mapping[str, Any]]) -> str:
     """What of a job is missing, under which conditions, and when it was last proven."""
-    curves = [(row["benchmark"], f" ({row['now']} of {row['sizes']} sizes)" if row["here"] else "") for row in rows]
-    names = sorted({f"{benchmark}{part}" for benchmark, part in curves if benchmark})
+    names = sorted({f"{row['benchmark']}{_part(row)}" for row in rows if row["benchmark"]})
     under = sorted({f"{row['nodes']} x {row['ppn']} {row['pinning']}" for row in rows})
     last = max(rows, key=lambda row: row["started"])
     where = ", ".join(f"{kind} {value}" for kind, value in zip(JOB, job[:-1], strict=True) if value)
@@ -397,6 +419,13 @@ def _lost_sentence(job: CoverageKey, rows: Sequence[Mapping[str, Any]]) -> str:
         f"missing: {where}: not proven at {', '.join(under[:MOST_CONDITIONS])}{more} (nodes x processes per node, pinning)"
         f"{': ' + ', '.join(names) if names else ''}; last proven {last['started']:%Y-%m-%d} in session {last['session'][:8]}"
     )
+
+
+def _part(row: Mapping[str, Any]) -> str:
+    """How much of a curve that is there is missing."""
+    counts = ((row["now"], row["sizes"], "sizes"), (row["repeats_now"], row["usual"], "repeats")) if row["here"] else ()
+    fewer = [f"{now} of {before} {what}" for now, before, what in counts if now < before]
+    return f" ({', '.join(fewer)})" if fewer else ""
 
 
 def _why(

@@ -1,21 +1,24 @@
 """What a planned session need not hold, and what it must: what was not planned is not missing, what was planned is.
 
-A case is excused where the plan knew it, left it out, and it was proven when it was last tried (or never tried). So what failed
-stays expected until it is proven again, planned or not; and so does a case that no longer exists, which no plan knows.
+A case is excused where the plan knew it, left it out, and it was right when it was last tried (or never tried). So what failed,
+missed a reference, or was skipped after it had been proven (:func:`mpibench.plan.past.owed`) stays expected until it is right
+again or retired, planned or not; and so does a case that no longer exists, which no plan knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
 import polars as pl
 
 from reframe_tests.harness.printable import first_line
 
-from ..plan import record
+from ..plan import past, record
 from ..plan.cases import ListedCase
+from ..plan.past import Owed
 from ..plan.record import PlanRecord
 from ..results import eligibility
 from ..results.dataset_layout import read_labels
@@ -33,10 +36,12 @@ class SessionPlan:
     """The plan of a session, with what earlier sessions say.
 
     :param excused: cases that are not to be expected tonight.
+    :param owed: cases that were not right before.
     """
 
     plan: PlanRecord
     excused: frozenset[ListedCase]
+    owed: Mapping[ListedCase, Owed] = field(default_factory=dict)
 
     def is_asked(self, place: CoverageKey, proofs: pl.DataFrame) -> bool:
         """Whether what is expected of whole sessions is to be expected of this one: not if only excused cases could prove it.
@@ -76,30 +81,30 @@ def find(folder: Path, system: str, cases: pl.DataFrame, session: str) -> Sessio
     plan = record.of_session(folder, read_labels(tonight["labels"][0]), system, tonight["started"][0])
     if plan is None:
         return None
-    before = cases.filter(
-        pl.col("session") != session,
-        ~pl.col("superseded").fill_null(False),
-        ~pl.col("result").is_in(["skip", eligibility.INTERRUPTED]),
-        ~pl.col("case").str.ends_with(PAIRED),
-    )
-    proven = eligibility.split_cases(before).proven["case"]
-    last = before.sort("started", "run").unique(CASE, keep="last", maintain_order=True)
-    failed = last.filter(~pl.col("case").is_in(proven.to_list())).select(CASE)
-    return SessionPlan(plan, plan.known - plan.planned - {ListedCase(*key) for key in failed.iter_rows()})
+    owed = past.owed(folder, system, cases.filter(pl.col("session") != session))
+    return SessionPlan(plan, plan.known - plan.planned - set(owed), owed)
 
 
 def missing(
-    planned: SessionPlan, tonight: pl.DataFrame, past: Iterable[ListedCase], file: ExpectedFile, run: str | None
+    planned: SessionPlan,
+    tonight: pl.DataFrame,
+    before: Iterable[ListedCase],
+    file: ExpectedFile,
+    run: str | None,
+    *,
+    wholly: bool = True,
 ) -> tuple[list[str], list[str]]:
-    """Sentences on planned cases that are not proven, one for each job; and notes on those that nobody could measure yet.
+    """Sentences on planned cases that are not proven, and on owed ones that were not planned, one for each job; and notes on
+    those that nobody could measure yet.
 
     :param tonight: rows of ``cases`` of the session.
-    :param past: cases that were proven before.
+    :param before: cases that were proven before.
+    :param wholly: also what was owed and no longer exists.
     """
     rows = tonight.filter(~pl.col("superseded").fill_null(False), ~pl.col("case").str.ends_with(PAIRED))
     proven = {ListedCase(*key) for key in eligibility.split_cases(rows).proven.select(CASE).drop_nulls().iter_rows()}
     found = {ListedCase(row["partition"], row["stack"], row["name"]): row for row in rows.to_dicts() if row["name"]}
-    known = set(past)
+    known = set(before)
     jobs: dict[CoverageKey, list[str]] = {}
     skipped = []
     for case in sorted(planned.plan.planned - proven):
@@ -110,7 +115,28 @@ def missing(
             why = "did not run" if row is None else f"{row['result']}: {first_line(row['reason']) or 'without proof'}"
             jobs.setdefault(_job(case), []).append(f"{case.name} ({why})")
     lines = [f"missing: planned and not proven: {_place(job)}: {_few(names)}" for job, names in jobs.items()]
+    lines += _owed(planned, proven, file, run, wholly)
     return lines, [f"planned and skipped, never proven here: {_few(skipped)}"] if skipped else []
+
+
+def _owed(planned: SessionPlan, proven: Collection[ListedCase], file: ExpectedFile, run: str | None, wholly: bool) -> list[str]:
+    """One sentence for each job of which cases were not right when they were last tried, and were not planned."""
+    jobs: dict[CoverageKey, list[str]] = {}
+    for case, owed in sorted(planned.owed.items()):
+        there = case in planned.plan.known
+        if case in planned.plan.planned or case in proven or not (there or wholly) or is_retired(file, run, case, owed.proven):
+            continue
+        gone = "" if there else f"; it no longer exists: bring it back, or retire it in {file.source or 'expected.yaml'}"
+        jobs.setdefault(_job(case), []).append(f"{case.name} ({owed.why} on {owed.day}{gone})")
+    return [f"missing: not right when last tried and not planned: {_place(job)}: {_few(names)}" for job, names in jobs.items()]
+
+
+def is_retired(file: ExpectedFile, run: str | None, case: ListedCase, proven: date | None) -> bool:
+    """Whether a system's file retires a case.
+
+    :param proven: the last day on which it was proven; ``None``: never.
+    """
+    return any(one.covers(_job(case), run, proven) for one in file.retired)
 
 
 def _place(job: CoverageKey) -> str:

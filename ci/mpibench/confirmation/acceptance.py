@@ -36,8 +36,8 @@ from typing import Any
 
 import polars as pl
 
-from ..results import session_values
-from ..results.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE
+from ..results import confirmations, session_values
+from ..results.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, MissedReference
 from ..results.session_values import BAND, CONDITION, CURVE, METRIC, Selection, describe_condition
 from ..results.sessions import PAIRED, Session
 from ..verdicts import comparison
@@ -46,7 +46,7 @@ from ..verdicts.accept import Acceptance, Confirmation
 from ..verdicts.comparison import Judgement
 from ..verdicts.words import MISSING, REGRESSED
 from . import inconclusive, measuring
-from .called import CalledCase, of_metrics, worst_first
+from .called import CalledCase, of_checks, of_metrics, worst_first
 from .inconclusive import Inconclusive
 from .measuring import Remeasured, Workspace
 
@@ -69,7 +69,8 @@ def called_cases(acceptance: Acceptance) -> list[CalledCase]:
 
 def cases_to_measure(acceptance: Acceptance) -> list[CalledCase]:
     """Those, and the ones that measured what another session may decide."""
-    return worst_first([*called_cases(acceptance), *inconclusive.cases(acceptance, inconclusive.find(acceptance))])
+    open_ = inconclusive.cases(acceptance, inconclusive.find(acceptance))
+    return worst_first([*called_cases(acceptance), *of_checks(acceptance.candidate.system, acceptance.references), *open_])
 
 
 def measure(
@@ -150,6 +151,7 @@ def confirm(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured]) -> A
     :param dataset: holds the new sessions.
     :param rounds: of :func:`measure`; the first decides what was called, all of them what was inconclusive.
     """
+    rounds = [_on_the_same(one, first.candidate.system, dataset) for one in rounds]
     again = rounds[0]
     values = _values_again(first, dataset, [again], called_metrics(first))
     second = _judge_again(first, values) if values else None
@@ -168,7 +170,8 @@ def confirm(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured]) -> A
         "budget_minutes": again.minutes,
         "interrupted": stopped.name if stopped else "",
         "cases": [
-            {**vars(case), "measured_again": case in again.measured, "why": again.left.get(case, "")} for case in again.cases
+            {**case.as_dict(), "measured_again": case in again.measured, "why": again.left.get(case, "")}
+            for case in again.cases
         ],
         "metrics": [one.as_dict(METRIC) for one in called],
         "bands": [one.as_dict(BAND) for one in lone],
@@ -193,10 +196,38 @@ def confirm(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured]) -> A
         _values_again(first, dataset, rounds, curves),
     )
     judgement = replace(first.judgement, metrics=metrics, bands=bands)
+    references = _references_again(first, dataset, again)
     withdrawn = {_key(one.row, METRIC) for one in called if one.outcome == NOT_SEEN_AGAIN}
     # A switch of protocol explains what is called; of one that is not seen again nothing is known.
     moves = tuple(move for move in first.moves if withdrawn.isdisjoint(move.metrics.select(METRIC).iter_rows()))
-    return replace(first, judgement=judgement, moves=moves, confirmation=confirmation)
+    return replace(first, judgement=judgement, moves=moves, confirmation=confirmation, references=references)
+
+
+def _references_again(first: Acceptance, dataset: Path, again: Remeasured) -> tuple[MissedReference, ...]:
+    """The references that were missed, and what came of measuring them again."""
+    if not first.references:
+        return ()
+    table = session_values.cases_of(dataset, first.candidate.system)
+    rows = table.filter(pl.col("case").is_in(list(again.measured.values()))).sort("started", "session", "case").collect()
+    found = confirmations.measured_again([one.check for one in first.references], rows)
+    cases = [of_checks(first.candidate.system, [one])[0] for one in first.references]
+    return tuple(
+        replace(one, why=one.why or again.left.get(case, "")) if one.outcome == NOT_MEASURED_AGAIN else one
+        for one, case in zip(found, cases, strict=True)
+    )
+
+
+def _on_the_same(again: Remeasured, system: str, dataset: Path) -> Remeasured:
+    """The same, without what other nodes than those of the case measured, which is left."""
+    rows = session_values.cases_of(dataset, system).filter(pl.col("case").is_in(list(again.measured.values()))).collect()
+    known = {row["case"]: row for row in rows.to_dicts()}
+    why = {
+        case: case.on.unlike(MeasuredOn.of_row(known[uuid]), known[uuid]["session"])
+        for case, uuid in again.measured.items()
+        if uuid in known
+    }
+    measured = {case: uuid for case, uuid in again.measured.items() if not why.get(case)}
+    return replace(again, measured=measured, left={**again.left, **{case: text for case, text in why.items() if text}})
 
 
 def _values_again(first: Acceptance, dataset: Path, rounds: Sequence[Remeasured], curves: pl.DataFrame) -> Selection | None:
@@ -291,8 +322,9 @@ def _merge(
             rows.append({**row, "confirmation": None})
             continue
         again = known.get(_key(row, keys))
-        if again is None or again["verdict"] == MISSING:
-            reason = why.get(_key(row, keys)) or "the new job has no value of it"
+        left = why.get(_key(row, keys))  # of one of the jobs that measured it
+        if again is None or again["verdict"] == MISSING or left:
+            again, reason = None, left or "the new job has no value of it"
             one = _Called(row, NOT_MEASURED_AGAIN, None, reason)
         else:
             one = _Called(row, SEEN_TWICE if again["verdict"] == REGRESSED else NOT_SEEN_AGAIN, again)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -12,6 +12,7 @@ import polars as pl
 from reframe_tests.harness.samples import NO_REFERENCE, PASS, ReferenceCheck
 
 from ..results import confirmations, eligibility
+from ..results.confirmations import MeasuredOn, MissedReference
 from ..results.session_values import METRIC, Selection
 from ..results.sessions import PAIRED, Case, Session
 from ..watch.nights import NightJudgement
@@ -25,6 +26,7 @@ class CalledCase:
     :param stack: ReFrame's environment.
     :param name: ReFrame's display name.
     :param slower: the largest change for the worse that was called, as a fraction; infinite where it has no ratio.
+    :param on: the nodes that measured it: on others it is another case.
     """
 
     session: str
@@ -32,10 +34,16 @@ class CalledCase:
     partition: str
     stack: str
     name: str
-    slower: float
+    slower: float = field(compare=False)
+    on: MeasuredOn = field(default_factory=MeasuredOn)
 
     def __str__(self) -> str:
         return f"{self.name} @{self.system}:{self.partition}+{self.stack}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the record."""
+        own = {name: value for name, value in vars(self).items() if name != "on"}
+        return {**own, "nodes": [*(self.on.job or self.on.hosts)]}
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -44,27 +52,31 @@ class CalledCase:
 
 
 def of_metrics(candidate: Selection, called: pl.DataFrame) -> tuple[list[CalledCase], pl.DataFrame]:
-    """The cases that measured some metrics, the newest where several did.
+    """The cases that measured some metrics; where several did on the same nodes, the newest.
 
     What an interleaved second stack measured belongs to the case whose job it ran in.
 
     :param called: :data:`METRIC` and ``slower``.
-    :returns: the cases; and :data:`METRIC` of each of ``called`` with ``number``, its case's place in them.
+    :returns: the cases; and :data:`METRIC` of each of ``called`` with ``number``, a case's place in them.
     """
-    cases = candidate.planned.select("case", "partition", "stack", "name")
+    nodes = [MeasuredOn.of_row(row) for row in candidate.planned.select("nodelist", "condition").iter_rows(named=True)]
+    distinct = list(dict.fromkeys(nodes))
+    places = {one: place for place, one in enumerate(distinct)}
+    on = pl.Series("on", [places[one] for one in nodes], dtype=pl.Int64)
+    cases = candidate.planned.select("case", "partition", "stack", "name").with_columns(on)
     rows = (
         candidate.measured.select(*METRIC, "session", "case", "started")
         .unique()
         .join(called.select(*METRIC, pl.col("slower").cast(pl.Float64)), on=METRIC, how="inner", nulls_equal=True)
         .with_columns(pl.col("case").str.strip_suffix(PAIRED), pl.col("slower").fill_null(math.inf))
-        .join(cases.select("case", at="partition", environ="stack", test="name"), on="case", how="inner")
+        .join(cases.select("case", "on", at="partition", environ="stack", test="name"), on="case", how="inner")
         .sort("started", "session", "case")
-        .unique(METRIC, keep="last", maintain_order=True)
+        .unique([*METRIC, "on"], keep="last", maintain_order=True)
     )
-    key = ["at", "environ", "test"]
+    key = ["at", "environ", "test", "on"]
     worst = rows.group_by(key).agg(pl.col("slower").max(), pl.col("session").last()).sort("slower", *key, descending=True)
     found = [
-        CalledCase(row["session"], candidate.system, row["at"], row["environ"], row["test"], row["slower"])
+        CalledCase(row["session"], candidate.system, row["at"], row["environ"], row["test"], row["slower"], distinct[row["on"]])
         for row in worst.to_dicts()
     ]
     numbered = rows.join(worst.with_row_index("number").select(*key, "number"), on=key)
@@ -76,12 +88,19 @@ def of_night(judged: NightJudgement) -> list[CalledCase]:
     return of_metrics(judged.tonight, judged.called())[0]
 
 
+def of_checks(system: str, missed: Iterable[MissedReference]) -> list[CalledCase]:
+    """The case of each missed reference."""
+    found = []
+    for check in (one.check for one in missed):
+        worst = confirmations.distance(check["value"], check["lower"], check["upper"])
+        place = (check["session"], system, check["partition"], check["stack"], check["name"])
+        found.append(CalledCase(*place, worst, MeasuredOn.of_row(check)))
+    return found
+
+
 def worst_first(cases: Iterable[CalledCase]) -> list[CalledCase]:
     """The same, each case once."""
-    found: dict[tuple[str, str], CalledCase] = {}
-    for case in sorted(cases, key=lambda one: (-one.slower, str(one))):
-        found.setdefault((case.session, str(case)), case)
-    return list(found.values())
+    return list(dict.fromkeys(sorted(cases, key=lambda one: (-one.slower, str(one)))))
 
 
 def of_references(session: Session) -> list[CalledCase]:
@@ -96,7 +115,7 @@ def missing(session: Session) -> list[tuple[CalledCase, Case]]:
         missed = missed_checks(case)
         if missed and eligibility.why_not(eligibility.facts_of(session, case)) is None:
             worst = max(confirmations.distance(check.value, check.lower, check.upper) for check in missed)
-            found.append((CalledCase(session.uuid, case.system, *place_of(case), worst), case))
+            found.append((CalledCase(session.uuid, case.system, *place_of(case), worst, MeasuredOn.of(case)), case))
     return sorted(found, key=lambda pair: (-pair[0].slower, str(pair[0])))
 
 

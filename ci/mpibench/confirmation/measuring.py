@@ -20,7 +20,8 @@ from reframe_tests.harness.session import session_folder
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..night import supervision
-from ..results import dataset, eligibility
+from ..results import confirmations, dataset, eligibility
+from ..results.confirmations import MeasuredOn
 from ..results.sessions import CONFIRMS, Case, Session, list_sessions, read_session
 from .called import CalledCase, fit, is_own, place_of, seconds
 from .rerun import Rerun, plan, words
@@ -115,9 +116,7 @@ def measure_again(
         lasted = f": it took {known_s[case]:.0f} s before" if known_s[case] is not None else ""
         found.left[case] = f"no room in the budget of {minutes:g} min{lasted}"
     reruns = plan(chosen)
-    commands = [
-        words(rerun, known[rerun.session].command_line or "", _folder(place, at) / REPORT) for at, rerun in enumerate(reruns)
-    ]
+    commands = [_command(rerun, known[rerun.session], _folder(place, at) / REPORT) for at, rerun in enumerate(reruns)]
     _empty(place.folder)
     deadline = time.monotonic() + 60 * minutes
     try:
@@ -132,6 +131,11 @@ def measure_again(
     ended = f"interrupted by {found.stopped.name}" if found.stopped else f"the budget of {minutes:g} min was used up before"
     found.left.update((case, ended) for case in chosen if case not in found.measured and case not in found.left)
     return found
+
+
+def _command(rerun: Rerun, source: Session, report: Path) -> list[str]:
+    first = _find(source, rerun.cases[0])
+    return words(rerun, source.command_line or "", report, str(first.entry.get("scheduler") or "") if first else "")
 
 
 def _folder(place: Workspace, number: int) -> Path:
@@ -161,13 +165,14 @@ def _run(
     log = folder / LOG
     before = set(list_sessions(place.database))
     count = f"{len(rerun.cases)} case{'s' if len(rerun.cases) > 1 else ''} of {', '.join(rerun.stacks)}"
-    say(f"measuring again what was called slower or left inconclusive: {count} on {rerun.system}:{rerun.partition}; log: {log}")
+    where = f"{rerun.system}:{rerun.partition}" + (f", {confirmations.named(rerun.nodes)}" if rerun.nodes else "")
+    say(f"measuring again what was called slower or left inconclusive: {count} on {where}; log: {log}")
     end = ""
     try:
         folder.mkdir()
         supervision.run(command, log, show, _environ(source), place.lock, _directory(source), limit_s)
     except supervision.OutOfTime:
-        end = f"not done when the budget of {found.minutes:g} min was used up, the queue's time included"
+        end = f"not done on {where} when the budget of {found.minutes:g} min was used up, the queue's time included"
     except supervision.Interrupted as signal:
         found.stopped, end = signal, f"interrupted by {signal.name}"
     except OSError as error:
@@ -180,7 +185,7 @@ def _run(
         return f"{reason.rstrip('., ')}; see {log}"
     found.sessions.append(session)
     for case in rerun.cases:
-        mine = _find(session, case)
+        mine = _find(session, case, again=True)
         why = why_not(_find(source, case), session, mine, end)
         if mine is None or why:
             found.left[case] = why
@@ -241,9 +246,12 @@ def why_not(first: Case | None, session: Session, again: Case | None, end: str) 
         return f"session {session.uuid[:8]}: it {why}" + (f": {said}" if said else "")
     before, after = ({} if one is None else {**one.condition, "level": one.entry.get("level")} for one in (first, again))
     unlike = [f"{name} {before.get(name)} and now {after.get(name)}" for name in ALIKE if before.get(name) != after.get(name)]
-    return f"session {session.uuid[:8]} is another measurement: {', '.join(unlike)}" if unlike else ""
+    if unlike:
+        return f"session {session.uuid[:8]} is another measurement: {', '.join(unlike)}"
+    return MeasuredOn.of(first).unlike(MeasuredOn.of(again), session.uuid) if first else ""
 
 
-def _find(session: Session, case: CalledCase) -> Case | None:
-    """The last run of a case in a session."""
-    return next((one for one in reversed(session.cases) if is_own(one) and place_of(one) == case.place), None)
+def _find(session: Session, case: CalledCase, *, again: bool = False) -> Case | None:
+    """The last run of a case in a session: on its nodes, where these are known, or, of one that measured again, on any."""
+    runs = [one for one in reversed(session.cases) if is_own(one) and place_of(one) == case.place]
+    return next((one for one in runs if again or case.on in (MeasuredOn(), MeasuredOn.of(one))), None)

@@ -44,13 +44,13 @@ class StoredAnswers:
 
 def answers(session: Session, again: Remeasured) -> list[Answer]:
     """One for each case of the session that missed a reference and was to be measured again, the worst first."""
-    asked = {one.place: one for one in again.cases}
+    asked = set(again.cases)
     new = {case.uuid: case for one in again.sessions for case in one.cases}
     found = []
     for called, case in missing(session):
-        if known := asked.get(called.place):
-            second = new.get(again.measured.get(known, ""))
-            found.append(_answer(called, case, second, again.left.get(known) or "the new sessions do not hold it"))
+        if called in asked:
+            second = new.get(again.measured.get(called, ""))
+            found.append(_answer(called, case, second, again.left.get(called) or "the new sessions do not hold it"))
     return found
 
 

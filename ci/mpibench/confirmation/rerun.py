@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from reframe_tests.harness import batch_systems
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..night import options as night_options
@@ -55,9 +56,10 @@ _DROPPED_FLAGS = (
 
 @dataclass(frozen=True)
 class Rerun:
-    """One session that measures cases of another one again: all names with all stacks on one partition.
+    """One session that measures cases of another one again: all names with all stacks on one partition and the same nodes.
 
     :param session: the one whose cases they are.
+    :param nodes: of their jobs, as the scheduler calls them; none where it named none.
     """
 
     session: str
@@ -66,19 +68,26 @@ class Rerun:
     stacks: tuple[str, ...]
     names: tuple[str, ...]
     cases: tuple[CalledCase, ...]
+    nodes: tuple[str, ...] = ()
 
 
 def plan(cases: Sequence[CalledCase]) -> list[Rerun]:
     """The fewest sessions of this kind that hold these cases and no others; those with the worst cases first."""
-    by_stack: dict[tuple[str, str, str, str], list[CalledCase]] = {}
+    by_stack: dict[tuple[str, str, str, tuple[str, ...], str], list[CalledCase]] = {}
     for case in cases:
-        by_stack.setdefault((case.session, case.system, case.partition, case.stack), []).append(case)
-    products: dict[tuple[str, str, str, frozenset[str]], list[CalledCase]] = {}
-    for (session, system, partition, _), held in by_stack.items():
-        products.setdefault((session, system, partition, frozenset(case.name for case in held)), []).extend(held)
+        by_stack.setdefault((case.session, case.system, case.partition, case.on.job, case.stack), []).append(case)
+    products: dict[tuple[str, str, str, tuple[str, ...], frozenset[str]], list[CalledCase]] = {}
+    for (session, system, partition, nodes, _), held in by_stack.items():
+        products.setdefault((session, system, partition, nodes, frozenset(case.name for case in held)), []).extend(held)
     reruns = [
-        Rerun(session, system, partition, tuple(dict.fromkeys(one.stack for one in held)), tuple(sorted(names)), tuple(held))
-        for (session, system, partition, names), held in products.items()
+        Rerun(
+            *(session, system, partition),
+            stacks=tuple(dict.fromkeys(one.stack for one in held)),
+            names=tuple(sorted(names)),
+            cases=tuple(held),
+            nodes=nodes,
+        )
+        for (session, system, partition, nodes, names), held in products.items()
     ]
     return sorted(reruns, key=lambda rerun: -max(case.slower for case in rerun.cases))
 
@@ -117,15 +126,17 @@ def kept_options(command_line: str) -> list[str]:
     return [*kept, *(["-R"] if known.recursive else [])]
 
 
-def words(rerun: Rerun, command_line: str, report: Path) -> list[str]:
+def words(rerun: Rerun, command_line: str, report: Path, scheduler: str = "") -> list[str]:
     """The command line that runs it.
 
     :param command_line: of the session that is confirmed.
     :param report: where the run report goes, from which the new session's id is read.
+    :param scheduler: of its jobs, as ReFrame calls it; the nodes are asked for where that takes their names.
     :raises BadInput: as :func:`kept_options`.
     """
     return [
         *(_program(), "--nocolor", "-r", *kept_options(command_line), f"--system={rerun.system}:{rerun.partition}"),
+        *(["-J", option] if (option := batch_systems.ask_for_nodes(scheduler, rerun.nodes)) else []),
         *("-p", _anyone(rerun.stacks), "-n", _anyone(name.replace(" ", "") for name in rerun.names)),
         *("--session-extras", f"run={RUN},{CONFIRMS}={rerun.session}", f"--report-file={report}"),
     ]

@@ -14,6 +14,7 @@ from reframe_tests.harness.sites import named_tests, planned_cases, site, system
 from reframe_tests.harness.vocabulary import ROOT, BadInput
 
 from ..completeness import expected_file
+from ..completeness.planned import is_retired
 from ..plan import making, record, text
 from ..plan.budget import Budget
 from ..plan.cases import ListedCase
@@ -65,6 +66,7 @@ def request(
         nights=int(nights or making.NIGHTS),
         max_jobs=site.most_jobs({site.MOST_JOBS: max_jobs}),
         wanted=lambda system: _wanted(system, label, root),
+        retired=lambda system, case, proven: is_retired(expected_file.load(system, root), label, case, proven),
         root=root,
     )
 

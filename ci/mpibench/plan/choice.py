@@ -4,9 +4,9 @@ In this order, each as far as the budget has room:
 
 1. the core, each night: smoke cases on the fewest nodes of a fabric, cases with learned references, one case for each entry of
    ``expected.yaml``;
-2. pairs of values that no night of the last K - 1 has measured though they existed: with them every pair comes at least once in
+2. cases that were not right when they were last tried (:func:`.past.owed`), which the plan is broken without;
+3. pairs of values that no night of the last K - 1 has measured though they existed: with them every pair comes at least once in
    any K nights, and where they do not fit the plan says so and is broken;
-3. cases that were not proven when they were last tried;
 4. pairs that were not measured for half of K nights or more, the stalest first, so that few become due in one night;
 5. the stalest cases.
 
@@ -29,7 +29,7 @@ from .cover import ROUNDING, PairTable, greedy
 
 #: Why a case is in a plan.
 SMOKE, REFERENCE, EXPECTED = "smoke", "has references", "named in expected.yaml"
-DUE, FAILED, PAIRS, STALEST = "pairs that are due", "failed when last tried", "stale pairs", "among the stalest"
+DUE, FAILED, PAIRS, STALEST = "pairs that are due", "not right when last tried", "stale pairs", "among the stalest"
 #: Why it is not.
 NO_ROOM = "no room tonight"
 #: By how much a pair that is one night staler goes before another: more than cases usually differ in cost.
@@ -45,7 +45,7 @@ class CoverState:
     :param waiting: nights for which each pair has existed without being measured: what makes it due.
     :param stale: nights since each pair was measured, those that never were as many as K: what is measured first.
     :param age: nights since each case was tried, :data:`NEVER` without any; 1: the last night.
-    :param failed: cases that were not proven when they were last tried.
+    :param failed: cases that were not right when they were last tried.
     """
 
     waiting: Mapping[int, int]
@@ -115,8 +115,8 @@ class Candidates:
             add([one], self.core[one])
         if len(taken) < len(self.core):
             return Chosen(taken, spent, core)
-        overdue = cover({pair: 1.0 for pair, nights in state.waiting.items() if nights >= self.nights - 1}, DUE)
         add(sorted(state.failed, key=lambda one: (-state.age[one], ties[one])), FAILED)
+        overdue = cover({pair: 1.0 for pair, nights in state.waiting.items() if nights >= self.nights - 1}, DUE)
         soon = math.ceil(self.nights / 2)
         cover({pair: 2.0 ** (PER_NIGHT * (age - self.nights)) for pair, age in state.stale.items() if age >= soon}, PAIRS)
         add(sorted(range(len(self.cases)), key=lambda one: (-state.age[one], ties[one])), STALEST)
@@ -171,7 +171,7 @@ def state_of(
     :param ran: by day the cases that ran; what was skipped measured nothing.
     :param existed: the cases that a night knew of.
     :param last: the day on which each case was last tried.
-    :param failed: cases that were not proven then.
+    :param failed: cases that were not right then.
     """
     window = list(nights[: max(candidates.nights - 1, 0)])
     waiting = dict.fromkeys(range(len(candidates.pairs)), 0)

@@ -39,6 +39,7 @@ class Request:
     :param nights: within which each pair of values comes.
     :param max_jobs: that are queued or run at once in a partition; ``None``: as many as the site says.
     :param wanted: of ``expected.yaml`` for the label, by system.
+    :param retired: whether a case of a system, last proven on a day or never, is retired there.
     """
 
     mode: str
@@ -50,6 +51,7 @@ class Request:
     nights: int = NIGHTS
     max_jobs: int | None = None
     wanted: Callable[[str], Iterable[Wanted]] = lambda system: ()
+    retired: Callable[[str, ListedCase, date | None], bool] = lambda system, case, proven: False
     root: Path = ROOT
 
 
@@ -118,12 +120,12 @@ def make(request: Request, listing: Listing | None = None, smoke: Collection[Lis
         before.ran,
         plans.existed,
         {case: one.tried for case, one in before.cases.items()},
-        [case for case, one in before.cases.items() if one.failed],
+        [case for case, one in before.owed.items() if not request.retired(listing.system, case, one.proven)],
     )
     tonight = candidates.choose(state, request.day)
     misfit = _misfit(candidates, tonight, request.budget)
     ahead = [tonight] if misfit else candidates.ahead(state, tonight, request.day, request.nights)
-    broken += [misfit] if misfit else _overdue(candidates, ahead, request.budget)
+    broken += [misfit] if misfit else [*left_out(candidates, state, tonight), *_overdue(candidates, ahead, request.budget)]
     written = _record(request, listing, candidates, tonight, cost, wall, before, broken)
     return NightPlan(request, written, candidates, state, cost, ahead, before, misfit)
 
@@ -236,6 +238,16 @@ def _misfit(candidates: Candidates, tonight: Chosen, budget: Budget) -> str:
     )
 
 
+def left_out(candidates: Candidates, state: CoverState, tonight: Chosen) -> list[str]:
+    """Says so where cases that were not right when they were last tried do not fit into the night."""
+    left = sorted(candidates.cases[number] for number in state.failed if number not in tonight.reasons)
+    if not left:
+        return []
+    more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+    names = ", ".join(map(str, left[:3]))
+    return [f"{len(left)} cases that were not right when they were last tried do not fit into the budget: {names}{more}"]
+
+
 def _overdue(candidates: Candidates, ahead: Sequence[Chosen], budget: Budget) -> list[str]:
     """Says so where pairs come later than promised, tonight or in a night ahead."""
     late = next(((number, chosen) for number, chosen in enumerate(ahead) if chosen.overdue), None)
@@ -256,7 +268,9 @@ def _needed(candidates: Candidates, chosen: Chosen) -> float:
     """What the night would have taken with the pairs it lacks, covered by the cheapest cases that have them."""
     rest = set(chosen.overdue)
     needed = sum(
-        candidates.shares[one] for one, why in chosen.reasons.items() if why in (*candidates.core.values(), choice.DUE)
+        candidates.shares[one]
+        for one, why in chosen.reasons.items()
+        if why in (*candidates.core.values(), choice.FAILED, choice.DUE)
     )
     for one in sorted(range(len(candidates.cases)), key=lambda one: candidates.shares[one]):
         if rest.intersection(candidates.pairs.of[one]):

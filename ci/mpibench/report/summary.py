@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reframe_tests.harness.evidence.checks import LOST_CORE
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, PROVEN, ReferenceCheck, Sample
 from reframe_tests.harness.suites import catalogue
@@ -17,6 +16,7 @@ from reframe_tests.harness.suites.model import KeyFigure
 from reframe_tests.harness.vocabulary import LOWER, QUANTITIES
 
 from ..results import eligibility
+from ..results.dataset import lost_cores
 from ..results.quantity_text import nodes_text
 from ..results.sessions import Case, Session, label_of
 
@@ -245,12 +245,12 @@ def verdict_line(session: Session) -> str:
 def _busy(session: Session) -> str:
     """Sentence on cases whose ranks shared their cores with other programs; empty for none."""
     timed = [case for case in session.cases if case.samples and case.proof]
-    busy = [case for case in timed if case.proof and any(LOST_CORE in note for note in case.proof.notes)]
-    return (
-        f"In {len(busy)} of {_cases(len(timed))} ranks often lost their core to other programs: the machine was busy."
-        if busy
-        else ""
-    )
+    return busy_sentence(sum(lost_cores(case) for case in timed), len(timed))
+
+
+def busy_sentence(busy: int, timed: int) -> str:
+    """Sentence on so many of so many timed cases whose ranks shared their cores with other programs; empty for none."""
+    return f"In {busy} of {_cases(timed)} ranks often lost their core to other programs: the machine was busy." if busy else ""
 
 
 def _verdict(session: Session) -> str:

@@ -1,9 +1,10 @@
 """What sessions that measured again (label :data:`.sessions.CONFIRMS`) say of the references a session missed.
 
 A reference counts as missed where two jobs missed it: the session's own, and the first one after it that measured the same case
-again and proved its condition. Later ones change nothing, or measuring until it passes would pass. The second value is held
-against the first one's bounds, so that references which were changed in between confirm nothing. Whatever was not measured
-again, or without proof, stays missed.
+again, on the same nodes, and proved its condition. Later ones change nothing, or measuring until it passes would pass; so do
+they where the first was withdrawn, whose good value is none any more. The second value is held against the first one's bounds,
+so that references which were changed in between confirm nothing. Whatever was not measured again, or on other nodes (a slow
+port of one is none of another), or without proof, stays missed.
 
 Error rates: if the jobs were independent, a case without fault that misses a reference with probability f is called with f²,
 and a fault that is found with probability p with p² (the probability of two independent events; 1 and 25 % become 0.01 and
@@ -13,17 +14,19 @@ and a fault that is found with probability p with p² (the probability of two in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import polars as pl
 
+from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.samples import NO_REFERENCE, PASS
 
 from . import eligibility
-from .sessions import CONFIRMS
+from .dataset_layout import read_condition
+from .sessions import CONFIRMS, Case
 from .unreadable import Unreadable
 
 SEEN_TWICE, NOT_SEEN_AGAIN, NOT_MEASURED_AGAIN = "seen twice", "not seen again", "not measured again"
@@ -39,6 +42,59 @@ SAME_CHECK = (*_SAME_CASE, "level", *_APART, "metric", "layer", "unit")
 WITHIN = timedelta(hours=24)
 
 
+#: Nodes that are named of one job.
+FEW_NODES = 8
+
+
+@dataclass(frozen=True)
+class MeasuredOn:
+    """The nodes that measured a case, each once and sorted.
+
+    :param job: as the scheduler calls those of its job.
+    :param hosts: as its ranks recorded them, where that is something else: another name, or a part of the job's.
+    """
+
+    job: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, case: Case) -> MeasuredOn:
+        """Of a case of a session."""
+        ranks = case.proof.ranks if case.proof else ()
+        return cls._of(case.nodelist, (one_line(str(rank["host"])) for rank in ranks if rank.get("host")))
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> MeasuredOn:
+        """Of a row of the table ``cases``."""
+        hosts = read_condition(row["condition"]).get("hosts")
+        return cls._of(row["nodelist"], hosts if isinstance(hosts, list) else ())
+
+    @classmethod
+    def _of(cls, nodelist: str | None, hosts: Iterable[object]) -> MeasuredOn:
+        job = sorted({name.strip() for name in (nodelist or "").split(",")} - {""})
+        recorded = sorted(set(map(str, hosts)))
+        return cls(tuple(job), tuple(recorded) if recorded != job else ())
+
+    def unlike(self, again: MeasuredOn, session: str) -> str:
+        """Why what a session measured again says nothing of these nodes; empty where it was on the same ones."""
+        mine, other = (self.hosts or self.job, again.hosts or again.job) if self.job == again.job else (self.job, again.job)
+        if self == again and (self.job or self.hosts):
+            return ""
+        return f"session {session[:8]} measured it on {named(other, mine)}, and not on {named(mine, other)}"
+
+
+def named(nodes: Sequence[str], others: Sequence[str] = ()) -> str:
+    """Some nodes; of many those first that the others are not."""
+    ordered = sorted(nodes, key=lambda name: (len(nodes) > FEW_NODES and name in others, name))
+    more = f" and {len(ordered) - FEW_NODES} more" if len(ordered) > FEW_NODES else ""
+    return f"{', '.join(ordered[:FEW_NODES])}{more}" if ordered else "nodes that nothing names"
+
+
+def withdrawn_first(session: str) -> str:
+    """Why nothing is confirmed where a session that was withdrawn was the first to measure again."""
+    return f"session {session[:8]} measured it again first and was withdrawn, and what others say later confirms nothing"
+
+
 @dataclass(frozen=True)
 class MissedReference:
     """A reference that a session missed.
@@ -46,21 +102,43 @@ class MissedReference:
     :param check: the reference check, with the columns of its case.
     :param outcome: one of the three above; empty where no session measured anything of this one again.
     :param again: value of the second job, in the unit of the first; ``None`` without one.
+    :param why: why it was not measured again, where a session measured something like it.
     """
 
     check: Mapping[str, Any]
     outcome: str = ""
     again: float | None = None
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        """Both measurements, and the bounds."""
+        row = self.check
+        text = (
+            f"{row['stack']} on {row['fabric']}: {row['metric']} is {value_text(row['value'])} {row['unit']}, "
+            f"must be {_bounds(row['lower'], row['upper'])} ({row['layer']})"
+        )
+        if self.again is not None:
+            return f"{text}; measured again {self.again:g} {row['unit']}"
+        return text + (f"; {': '.join(filter(None, (self.outcome, self.why)))}" if self.outcome else "")
 
 
-def confirming(cases: pl.LazyFrame, session: str) -> pl.DataFrame:
+def _bounds(lower: float | None, upper: float | None) -> str:
+    if lower is None:
+        return f"at most {upper:g}"
+    return f"at least {lower:g}" if upper is None else f"between {lower:g} and {upper:g}"
+
+
+def confirming(cases: pl.LazyFrame, session: str, withdrawn: Collection[str] = ()) -> pl.DataFrame:
     """Rows of ``cases`` of the sessions that measured again what was called in this one, oldest first.
 
     What started before it, or more than :data:`WITHIN` after it, says nothing of it.
 
-    :param cases: table ``cases`` of one system.
+    :param cases: table ``cases`` of one system, with the sessions that were withdrawn: the first one decides all the same.
+    :param withdrawn: these sessions; the result's column of that name says which rows are theirs.
     """
     rows, started = _labelled(cases, session)
+    rows = rows.with_columns(withdrawn=pl.col("session").is_in(list(withdrawn)))
     return rows.filter(pl.col("started").is_between(started, started + WITHIN)) if started else rows.clear()
 
 
@@ -135,11 +213,35 @@ def missed_references(cases: pl.DataFrame, again: pl.DataFrame) -> list[MissedRe
 
     :param again: :func:`confirming`.
     """
-    second = {_key(row): row["value"] for row in reversed(reference_checks(again))}  # so that the first one counts
     failed = [row for row in reference_checks(cases) if row["outcome"] not in (PASS, NO_REFERENCE)]
-    if not again.height:
-        return [MissedReference(row) for row in failed]
-    return [compare(row, second.get(_key(row))) for row in failed]
+    return measured_again(failed, again) if again.height else [MissedReference(row) for row in failed]
+
+
+def measured_again(checks: Iterable[Mapping[str, Any]], again: pl.DataFrame) -> list[MissedReference]:
+    """What came of measuring references again that were missed.
+
+    :param checks: rows of :func:`reference_checks`.
+    :param again: as of :func:`missed_references`.
+    """
+    second: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    for row in reference_checks(again):
+        second.setdefault(_key(row), []).append(row)
+    return [_first_again(row, second.get(_key(row), ())) for row in checks]
+
+
+def _first_again(check: Mapping[str, Any], again: Sequence[Mapping[str, Any]]) -> MissedReference:
+    """A missed reference and the first of its measurements that was made on the same nodes.
+
+    :param again: the same check in sessions that measured again, oldest first.
+    """
+    unlike = [MeasuredOn.of_row(check).unlike(MeasuredOn.of_row(row), str(row["session"])) for row in again]
+    first = next((row for row, why in zip(again, unlike, strict=True) if not why), None)
+    if first is None:
+        return replace(compare(check, None), why=next(iter(unlike), ""))
+    found = compare(check, first["value"])
+    if first["withdrawn"] and found.outcome == NOT_SEEN_AGAIN:
+        return MissedReference(check, NOT_MEASURED_AGAIN, why=withdrawn_first(str(first["session"])))
+    return found
 
 
 def _key(check: Mapping[str, Any]) -> tuple[object, ...]:
@@ -181,7 +283,9 @@ def reference_checks(cases: pl.DataFrame) -> list[dict[str, Any]]:
     stored = pl.col("condition").str
     level = stored.json_path_match("$.depth").alias("level")
     apart = [stored.json_path_match(f"$.{name}").alias(name) for name in _APART]
-    eligible = eligibility.split_cases(cases).eligible.select(*_SAME_CASE, level, *apart, "gates")
+    flag = pl.col("withdrawn") if "withdrawn" in cases.columns else pl.lit(False).alias("withdrawn")
+    kept = (*_SAME_CASE, "group", "session", "case", "nodelist", "condition")
+    eligible = eligibility.split_cases(cases).eligible.select(*kept, flag, level, *apart, "gates")
     return eligible.explode("gates", empty_as_null=True).drop_nulls("gates").unnest("gates").to_dicts()
 
 

@@ -25,6 +25,7 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.evidence import link_state
+from reframe_tests.harness.evidence.checks import LOST_CORE
 from reframe_tests.harness.pairs.pair_values import PairMap, PairValue
 from reframe_tests.harness.samples import PROVEN, STATUSES
 from reframe_tests.harness.switches.tree import Switch, SwitchTree
@@ -32,6 +33,7 @@ from reframe_tests.harness.vocabulary import ALL_NODES, ALL_NODES_WORD, BadInput
 
 from .. import whole_file, withdrawals
 from . import job_times, unreadable
+from .confirmations import MeasuredOn
 from .dataset_layout import (
     CASE_COLUMNS,
     CASES_SCHEMA,
@@ -113,6 +115,17 @@ def _case_values(session: Session, case: Case) -> dict[str, Any]:
     }
 
 
+def lost_cores(case: Case) -> bool:
+    """Whether ranks often lost their core to other programs, by the case's evidence."""
+    return any(LOST_CORE in note for note in (case.proof.notes if case.proof else ()))
+
+
+def _ranks(case: Case) -> dict[str, Any]:
+    """Hosts of the ranks, where these are not the nodes that the scheduler names; and whether they often lost their cores."""
+    hosts = MeasuredOn.of(case).hosts
+    return {**({"hosts": list(hosts)} if hosts else {}), **({"lost_cores": True} if lost_cores(case) else {})}
+
+
 def _machine(case: Case) -> dict[str, Any]:
     """What the nodes' operating systems said of themselves, each saying once: what an upgrade changes beside the stack."""
     said: dict[str, set[str]] = {}
@@ -178,7 +191,9 @@ def _case_rows(session: Session, cases: Iterable[Case]) -> list[dict[str, Any]]:
             "sentences": list(case.proof.sentences) if case.proof else [],
             "library": case.proof.library if case.proof else None,
             "library_version": case.proof.library_version if case.proof else None,
-            "condition": json.dumps({**_machine(case), **_measured_how(case), **case.condition}, sort_keys=True),
+            "condition": json.dumps(
+                {**_ranks(case), **_machine(case), **_measured_how(case), **case.condition}, sort_keys=True
+            ),
             "samples": len(case.samples),
             "gates": [vars(gate) for gate in case.gates],
             "seconds": took_s.get(case.uuid),

@@ -126,12 +126,14 @@ def find_session(folder: Path, selector: str, system: str | None = None) -> tupl
     return on[0], chosen[0]
 
 
-def cases_of(folder: Path, system: str) -> pl.LazyFrame:
+def cases_of(folder: Path, system: str, *, withdrawn_too: bool = False) -> pl.LazyFrame:
     """Table ``cases`` of one system, checked: each session once, under one system, none of those that cannot be judged.
 
+    :param withdrawn_too: with the sessions that were withdrawn.
     :raises BadInput: no dataset, a damaged file, a session that is there twice.
     """
-    lost = [*(one.session for one in unreadable.find(folder, [system])), *withdrawals.find(folder)]
+    lost = [one.session for one in unreadable.find(folder, [system])]
+    lost += [] if withdrawn_too else withdrawals.find(folder)
     cases = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in(lost))
     twice = cases.group_by("case").agg(count=pl.len(), session=pl.col("session").first()).filter(pl.col("count") > 1)
     found = twice.select("session").unique().sort("session").collect()

@@ -1,7 +1,8 @@
 """Which fabric and pinning were proven best for a stack, per partition; what is not proven is left as the stack has it.
 
-A fabric is chosen where it is the only one of its scope that was measured and proven, or faster than each other one by more
-than noise; where the MPI was also measured with nothing forced, it must be faster than that, too. A pinning is chosen where it
+A fabric is chosen where it is the only one of its scope that was measured, or faster than each other one by more than noise,
+and all of them are proven: one that was measured and is not may be the fastest. Where the MPI was also measured with nothing
+forced, it must be faster than that, too. A pinning is chosen where it
 is faster than the stack's own (``default``) with the most ranks a node. Collectives are tuned where ``mpibench tune`` has
 installed what it proved for that fabric and pinning. Settings are those of the proven cases themselves, as
 they were stored, without what only makes an MPI speak.
@@ -9,7 +10,7 @@ they were stored, without what only makes an MPI speak.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from reframe_tests.harness.launchers import binding
 from reframe_tests.harness.launchers.model import Binding
 from reframe_tests.harness.machine.placement import RankPlacement
 from reframe_tests.harness.mpis import registry as mpis
+from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
@@ -143,7 +146,8 @@ def _of_partition(
     values = whole.values.filter(pl.col("case").is_in(cases["case"].to_list()), pl.col("variant").fill_null("") == "")
     stored = {row["case"]: (row, read_condition(row["condition"])) for row in cases.sort("started").to_dicts()}
     gains, reasons = list[tuple[str, Gain]](), list[str]()
-    fabric = _fabric(stored, values, extras, policy, gains, reasons)
+    tried = whole.planned.filter(pl.col("stack") == stack.name, pl.col("partition") == partition)
+    fabric = _fabric(stored, tried, values, extras, policy, gains, reasons)
     pinning, measured = _pinning(fabric, stored, values, policy, gains, reasons)
     variables, options = _settings(stack, fabric, pinning, measured, stored, extras, reasons)
     columns = ("session", "started", "job_id", "nodelist", "fabric", "nodes", "ppn", "pinning", "group")
@@ -161,13 +165,17 @@ _Stored = Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 def _fabric(
     stored: _Stored,
+    tried: pl.DataFrame,
     values: pl.DataFrame,
     extras: Mapping[str, Any],
     policy: Policy,
     gains: list[tuple[str, Gain]],
     reasons: list[str],
 ) -> str:
-    """The fabric to choose; empty: none."""
+    """The fabric to choose; empty: none.
+
+    :param tried: rows of ``cases`` that were to be measured, proven or not.
+    """
     scopes = {str(row["fabric"]): str(condition.get("scope", SCOPE_NODE)) for row, condition in stored.values()}
     shipped = {str(row["fabric"]) for row, condition in stored.values() if not _forced(condition)}
     between = any(one.get("scope") == SCOPE_CLUSTER for one in extras.get("fabrics", {}).values())
@@ -176,6 +184,13 @@ def _fabric(
         reasons.append("fabric: only those inside a node are proven, and jobs use several nodes; none is set")
         return ""
     candidates = sorted(name for name, its in scopes.items() if its == scope and name not in shipped)
+    if unproven := _unproven(tried, set(scopes), scope, extras):
+        names = " and ".join(unproven)
+        reasons.append(
+            f"fabric: {names} {'was' if len(unproven) == 1 else 'were'} measured, too, and nothing of that is proven "
+            f"({next(iter(unproven.values()))}), so that which is the fastest is not known; none is set"
+        )
+        return ""
     baseline = sorted(name for name in shipped if scopes[name] == scope)
     best, lost = "", []
     for one in candidates:
@@ -202,6 +217,22 @@ def _fabric(
     if len(candidates) == 1 and not baseline:
         reasons.append(f"fabric: {best} is the only one that is proven; how much it brings is not known")
     return best
+
+
+def _unproven(tried: pl.DataFrame, proven: Collection[str], scope: str, extras: Mapping[str, Any]) -> dict[str, str]:
+    """Fabrics of a scope that were to be measured and of which nothing is proven that is used, each with why.
+
+    One whose scope nobody says counts.
+    """
+    described = extras.get("fabrics", {})
+    found: dict[str, str] = {}
+    for row in tried.filter(pl.col("fabric").is_not_null()).sort("started").to_dicts():
+        name = str(row["fabric"])
+        its = read_condition(row["condition"]).get("scope") or described.get(name, {}).get("scope") or scope
+        if name not in proven and its == scope:
+            said = [*(row["sentences"] or ()), row["reason"] or ""] if row["evidence"] != PROVEN else ["its ranks shared cores"]
+            found[name] = first_line(next(filter(None, said), "")).rstrip(".") or "it gave no reason"
+    return found
 
 
 def _forced(condition: Mapping[str, Any]) -> bool:

@@ -21,7 +21,7 @@ from reframe_tests.harness.samples import DRY_RUN, FAIL, NO_REFERENCE, PASS, Ref
 
 from .. import withdrawals
 from ..night.answers import NO_SESSION, StoredAnswer
-from ..report.summary import OUTCOMES, gate_sentence
+from ..report.summary import OUTCOMES, busy_sentence, gate_sentence
 from ..results import confirmations, dataset, dataset_layout, eligibility, selection_options, session_values
 from ..results.dataset_layout import read_labels
 from ..results.sessions import CONFIRMS
@@ -142,9 +142,12 @@ def light_cases(folder: Path, system: str, lost: Sequence[Unreadable]) -> pl.Dat
     reason = pl.col("reason").fill_null("").str.slice(0, LONGEST_REASON)
     first = pl.col("sentences").list.first().fill_null("").str.slice(0, LONGEST_REASON)
     check = pl.col("gates").list.eval(pl.element().filter(outcome == FAIL)).list.first()
+    busy = (pl.col("condition").str.json_path_match("$.lost_cores") == "true").fill_null(False)
     table = dataset.load_cases(folder, [system]).filter(~pl.col("session").is_in([one.session for one in lost]))
     found = (
-        table.select(*LIGHT, reason=reason, sentence=first, check=check, **counts).collect().sort("started", "session", "case")
+        table.select(*LIGHT, reason=reason, sentence=first, check=check, busy=busy, **counts)
+        .collect()
+        .sort("started", "session", "case")
     )
     if found["case"].is_duplicated().any():
         session_values.cases_of(folder, system)  # which says what is there twice
@@ -204,8 +207,10 @@ def judge(by: Judging) -> list[SiteNight]:
     for session, outcome, count in counted.group_by("session", "outcome").len().iter_rows():
         counts.setdefault(session, {})[outcome] = count
     said_first = [pl.col(name).drop_nulls().first() for name in ("cmdline", "session_seconds", "labels", "started")]
-    sessions = by.cases.group_by("session", maintain_order=True).agg(*said_first, *(pl.col(name).sum() for name in _GATES))
-    again = _confirming(sessions, gone)
+    busy = {"busy": (pl.col("busy") & (pl.col("samples") > 0)).sum(), "timed": (pl.col("samples") > 0).sum()}
+    sums = (pl.col(name).sum() for name in _GATES)
+    sessions = by.cases.group_by("session", maintain_order=True).agg(*said_first, *sums, **busy)
+    again = _confirming(sessions)
     found = []
     for row in sessions.to_dicts():
         one = row["session"]
@@ -217,13 +222,12 @@ def judge(by: Judging) -> list[SiteNight]:
     return sorted(found, key=lambda one: (one.started, one.session))
 
 
-def _confirming(sessions: pl.DataFrame, gone: Mapping[str, Withdrawal]) -> dict[str, list[str]]:
-    """Sessions that measured another one again and were not withdrawn, by that one."""
+def _confirming(sessions: pl.DataFrame) -> dict[str, list[str]]:
+    """Sessions that measured another one again, withdrawn ones among them, by that one."""
     label = pl.col("labels").str.json_path_match(f"$.{CONFIRMS}")
     found: dict[str, list[str]] = {}
     for session, first in sessions.select("session", label).drop_nulls().iter_rows():
-        if session not in gone:
-            found.setdefault(first, []).append(session)
+        found.setdefault(first, []).append(session)
     return found
 
 
@@ -241,14 +245,15 @@ def _missed(by: Judging, session: str, again: Sequence[str]) -> tuple[list[str],
     :param again: sessions that say they measured it again.
     """
     own = cases_of(by.folder, by.system, [session]).collect()
-    second = confirmations.confirming(cases_of(by.folder, by.system, [session, *again]), session)
+    withdrawn = withdrawals.find(by.folder)
+    second = confirmations.confirming(cases_of(by.folder, by.system, [session, *again]), session, withdrawn)
     held: list[str] = []
     gone: list[str] = []
     for one in confirmations.missed_references(own, second):
         row = one.check
         text = f"{row['stack']} on {row['fabric']}: {row['metric']} is {confirmations.value_text(row['value'])} {row['unit']}"
         (gone if one.outcome == confirmations.NOT_SEEN_AGAIN else held).append(
-            f"reference ({row['layer']}) missed: {text}" + (f"; {one.outcome}" if one.outcome else "")
+            f"reference ({row['layer']}) missed: {text}" + "".join(f"; {said}" for said in (one.outcome, one.why) if said)
         )
     return held, gone
 
@@ -292,7 +297,7 @@ def _night(
         labels.get("run", "") if CONFIRMS not in labels else f"{CONFIRMS}={labels[CONFIRMS]}",
         options,
         STATES[state],
-        _finding(state, counts, references, problems, ran, said, withdrawn, len(failed)),
+        _finding(state, counts, references, problems, ran, said, withdrawn, len(failed)) + _busy(session),
         tuple(problems),
         (*excused, *dict.fromkeys(note for answer in said for note in answer.notes)),
         {name: counts[name] for name in OUTCOMES if counts[name]},
@@ -409,6 +414,12 @@ def _finding(
         beside = f", {history} metrics as in the nights before" if history else ""
         return f"{base}, {references['held']} references held, none missed{beside}"
     return f"{base}; measured in part" if state == "part" else f"{base}; held against nothing: no reference and no history"
+
+
+def _busy(session: Mapping[str, Any]) -> str:
+    """What is to be known of the numbers wherever they are shown; empty where there is nothing."""
+    said = busy_sentence(session["busy"], session["timed"])
+    return f". {said.rstrip('.')}" if said else ""
 
 
 def _unreadable(system: str, lost: Unreadable, withdrawn: Withdrawal | None, label: str) -> SiteNight:

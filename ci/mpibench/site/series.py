@@ -124,6 +124,19 @@ class Series:
         return next((night for night in reversed(self.nights) if night.withdrawn is None), None)
 
     @cached_property
+    def headline(self) -> SiteNight | None:
+        """The last whole night that was not withdrawn; where all are parts, the last one; ``None`` without any."""
+        whole = (night for night in reversed(self.nights) if night.withdrawn is None and not night.options)
+        return next(whole, self.newest)
+
+    @cached_property
+    def parts_since(self) -> list[SiteNight]:
+        """What was measured in part after the last whole night, oldest first."""
+        last = self.headline
+        later = self.nights[self.nights.index(last) + 1 :] if last else ()
+        return [night for night in later if night.withdrawn is None]
+
+    @cached_property
     def by_session(self) -> dict[str, SiteNight]:
         """Nights by their ids."""
         return {night.session: night for night in self.nights}
@@ -145,10 +158,10 @@ class Series:
 
     @cached_property
     def red_since(self) -> SiteNight | None:
-        """First of the nights in a row that are red, up to the last one; ``None`` if the last one is not."""
-        since = None
-        for night in reversed(self.nights):
-            if night.withdrawn:
+        """First of the nights in a row that are red, up to the last one; ``None`` if the last one is not. Parts end no row."""
+        since, last = None, self.headline
+        for night in reversed(self.nights[: self.nights.index(last) + 1] if last else ()):
+            if night.withdrawn or (night.options and last and not last.options):
                 continue
             if night.state.name != "red":
                 break

@@ -131,35 +131,51 @@ def max_age_hours(series: Series) -> float:
 
 
 def is_old(series: Series, now: datetime) -> bool:
-    """Whether the last night is too old to say anything of today."""
-    night = series.newest
+    """Whether the last whole night is too old to say anything of today."""
+    night = series.headline
     return night is None or now - night.started > timedelta(hours=max_age_hours(series))
 
 
 def verdict(series: Series, now: datetime) -> str:
-    """The last night in one sentence; of one that is too old first that nothing was measured since."""
-    night = series.newest
+    """The last whole night in one sentence, and what was measured in part since; of one that is too old first that nothing else
+    was measured whole since."""
+    night = series.headline
     if night is None:
         return "Nothing was measured that counts."
+    parts = "".join(f" In part since, {_said(part)}." for part in series.parts_since[-1:])
     if is_old(series, now):
         days = (now - night.started).days
         since = f"{night.day.day} {night.day:%b %Y}"
-        return f"Not measured since {since}, {days} days ago; that night was {night.state.word}: {night.finding.rstrip('.')}."
+        whole = " whole" if parts else ""
+        said = f"that night was {night.state.word}: {night.finding.rstrip('.')}."
+        return f"Not measured{whole} since {since}, {days} days ago; {said}{parts}"
     first = series.red_since
     lasting = f" Red since {first.day.day} {first.day:%b %Y}." if first is not None and first.session != night.session else ""
-    return f"{night.day.day} {night.day:%b %Y}, {night.state.word}: {night.finding.rstrip('.')}.{lasting}"
+    return f"{_said(night)}.{lasting}{parts}"
+
+
+def _said(night: SiteNight) -> str:
+    """Day, state and finding of a night."""
+    return f"{night.day.day} {night.day:%b %Y}, {night.state.word}: {night.finding.rstrip('.')}"
+
+
+def _state(series: Series, now: datetime) -> NightState:
+    """The last whole night's, unless what was measured in part since is red."""
+    night = series.headline
+    red = any(part.state.name == "red" for part in series.parts_since)
+    return STATES["red" if red else "none"] if night is None or red or is_old(series, now) else night.state
 
 
 def card(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[str, Any]:
     """What the first screen and the page of the series say first."""
-    night, last = series.newest, _measured(series)
+    night, last = series.headline, _measured(series)
     fabrics: list[FabricFigures] = figures.of_last_night(series.over, last) if last else []
     lines = worse(series, found)
     lost = max(series.lost, default=None)
     return {
         "series": series,
         "night": night,
-        "state": STATES["none"] if night is None or is_old(series, now) else night.state,
+        "state": _state(series, now),
         "verdict": verdict(series, now),
         "lost": series.lost[lost] if lost and (night is None or lost >= night.day) else "",
         "worse": lines[:MOST_WORSE],
@@ -172,7 +188,10 @@ def card(series: Series, found: Sequence[MetricFamily], now: datetime) -> dict[s
 
 
 def _measured(series: Series) -> SiteNight | None:
-    """The last night with values, which key figures are taken of; of a night that measured nothing there are none."""
+    """The night that key figures are taken of: the last whole one, or where it measured nothing the last one with values."""
+    last = series.headline
+    if last and last.session in series.over.place:
+        return series.over.nights[series.over.place[last.session]]
     return series.over.nights[-1] if series.over.nights else None
 
 

@@ -29,6 +29,7 @@ from ..results.session_values import METRIC, UNIT, Selection
 from ..verdicts import sides as verdict_sides
 from ..verdicts import text as verdict_text
 from ..verdicts.accept import ACCEPTED, Acceptance
+from ..verdicts.policy import Policy
 from ..verdicts.words import INCONCLUSIVE, MISSING, REGRESSED
 from . import acceptance_page
 
@@ -146,7 +147,7 @@ def junit(acceptance: Acceptance) -> str:
         )
     for _, rows in acceptance.judgement.metrics.group_by(session_values.CONDITION, maintain_order=True):
         dicts = rows.to_dicts()
-        _suite(root, session_values.describe_condition(dicts[0]), [_test(row) for row in dicts])
+        _suite(root, session_values.describe_condition(dicts[0]), [_test(row, acceptance.policy) for row in dicts])
     decision = acceptance.decision
     failed = ("", "", "") if decision == ACCEPTED else ("failure", decision, acceptance.headline)
     _suite(root, "decision", [("acceptance", "decision", *failed)])
@@ -154,7 +155,7 @@ def junit(acceptance: Acceptance) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _test(row: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+def _test(row: Mapping[str, Any], policy: Policy) -> tuple[str, str, str, str, str]:
     """One metric as a test: class, name, tag, type, message."""
     title = f"{row['benchmark']} {row['quantity']} {size_text(row['message_bytes'])}"
     verdict, again = row["verdict"], row.get("confirmation") or ""
@@ -162,7 +163,7 @@ def _test(row: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
         text = row["why"] if row["slower"] is None else verdict_text.change_text(row["slower"])
         return row["benchmark"], title, "failure", verdict, "; ".join(filter(None, [f"{verdict}: {text}", again]))
     if verdict == INCONCLUSIVE:
-        text = f"inconclusive: {verdict_text.needed_text(row)}"
+        text = f"inconclusive: {verdict_text.needed_text(row, policy.false_discovery_rate)}"
         return row["benchmark"], title, "skipped", "", "; ".join(filter(None, [text, again]))
     return row["benchmark"], title, "", "", again
 

@@ -18,6 +18,8 @@ from typing import Any
 import polars as pl
 
 from reframe_tests.harness.printable import first_line
+from reframe_tests.harness.samples import NO_REFERENCE
+from reframe_tests.harness.samples import PASS as REACHED
 from reframe_tests.harness.vocabulary import BadInput
 
 from ..history import node_counts
@@ -28,6 +30,7 @@ from ..history.strata import SHARED
 from ..protocols import moved_switches
 from ..protocols.moved_switches import MovedSwitch
 from ..results import confirmations, session_values
+from ..results.confirmations import MissedReference
 from ..results.session_values import CURVE, METRIC, Selection
 from . import comparison, lasting_changes
 from . import policy as verdict_policy
@@ -95,6 +98,8 @@ class Acceptance:
     :param measured_again: sessions of the candidate that were measured again before, as nights, each with the session that did.
     :param suspects: what maps of pairs of the candidate accuse and those of the baseline do not: they refuse.
     :param map_notes: what else the maps say.
+    :param references: those that the baseline reached and the candidate missed: they refuse, unless they were reached when they
+        were measured again.
     """
 
     baseline: Selection
@@ -113,14 +118,20 @@ class Acceptance:
     measured_again: tuple[tuple[str, str], ...] = ()
     suspects: tuple[str, ...] = ()
     map_notes: tuple[str, ...] = ()
+    references: tuple[MissedReference, ...] = ()
 
     @property
     def decision(self) -> str:
         """``accepted``, ``refused`` or ``inconclusive``."""
-        judged = REFUSED if self.suspects else DECISIONS[self.judgement.verdict]
+        judged = REFUSED if self.suspects or self._references(held=True) else DECISIONS[self.judgement.verdict]
         if not self.candidate.unproven.height or judged == REFUSED:
             return judged
         return INCONCLUSIVE if self.options.allow_unproven else REFUSED
+
+    def _references(self, *, held: bool) -> list[str]:
+        """Sentences on the references that refuse, or on those that were reached when they were measured again."""
+        chosen = [one for one in self.references if (one.outcome != confirmations.NOT_SEEN_AGAIN) is held]
+        return [f"reference missed that the baseline reached{'' if held else ', not seen again'}: {one.text}" for one in chosen]
 
     @property
     def headline(self) -> str:
@@ -157,15 +168,16 @@ class Acceptance:
         moved = verdict_text.moved_sentences(move for move in self.moves if move.slower > 0)
         others = _without(replace(self.judgement, metrics=self.judgement.metrics.filter(~known)), self.moves)
         again = self.confirmation.sentences if self.confirmation else ()
-        verdicts = verdict_text.sentences(others)
+        verdicts = verdict_text.sentences(others, self.policy.false_discovery_rate)
         inconclusive = [line for line in verdicts if line.startswith(f"{INCONCLUSIVE}: ")]
         refusing = [*again, *moved, *verdicts[: len(verdicts) - len(inconclusive)], *lost]
-        return [*self.suspects, *self.unlike, *unproven, *refusing, *filter(None, [few]), *inconclusive]
+        references = self._references(held=True)
+        return [*self.suspects, *self.unlike, *unproven, *references, *refusing, *filter(None, [few]), *inconclusive]
 
     @property
     def notes(self) -> list[str]:
         """What was not used on either side, and what is new."""
-        lines = [*self.map_notes, *(self.confirmation.notes if self.confirmation else ())]
+        lines = [*self.map_notes, *self._references(held=False), *(self.confirmation.notes if self.confirmation else ())]
         lines += [
             f"baseline, not proven, so that the candidate is not held to it: {text}"
             for text in verdict_sides.unproven_sentences(self.baseline)
@@ -297,7 +309,32 @@ def decide(folder: Path, baseline: str, candidate: str, options: AcceptanceOptio
         options,
         past,
         measured_again=tuple(pair for pair in pairs if pair[1] not in after.sessions),
+        references=tuple(_references(before.cases, after.cases, options.rename or {})),
     )
+
+
+#: What makes two references one that both sides have; an upgrade changes the rest.
+_SAME_REFERENCE = (
+    *("partition", "stack", "fabric", "nodes", "ppn", "pinning", "group", "level"),
+    *("suite_options", "striped", "tuned", "oversubscribed", "metric", "layer"),
+)
+
+
+def _references(before: pl.DataFrame, after: pl.DataFrame, rename: Mapping[str, str]) -> list[MissedReference]:
+    """References that the candidate missed and most runs of the baseline reached, the farthest from its bounds first.
+
+    :param before: eligible rows of the table ``cases``, of the baseline; ``after``: of the candidate.
+    """
+
+    def key(row: Mapping[str, Any]) -> tuple[object, ...]:
+        return tuple(rename.get(value, value) if isinstance(value := row[name], str) else value for name in _SAME_REFERENCE)
+
+    reached: dict[tuple[object, ...], int] = {}
+    for row in confirmations.reference_checks(before):
+        reached[key(row)] = reached.get(key(row), 0) + {REACHED: 1, NO_REFERENCE: 0}.get(row["outcome"], -1)
+    missed = confirmations.missed_references(after, after.clear())
+    kept = [one for one in missed if reached.get(key(one.check), 0) > 0]
+    return sorted(kept, key=lambda one: -confirmations.distance(*(one.check[name] for name in ("value", "lower", "upper"))))
 
 
 def _system(folder: Path, candidate: str, system: str | None) -> str:

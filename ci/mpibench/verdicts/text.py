@@ -83,8 +83,11 @@ def _groups(table: pl.DataFrame, verdict: str) -> list[tuple[tuple[Any, ...], pl
     return list(chosen.group_by([*CONDITION, "benchmark", "quantity"], maintain_order=True))
 
 
-def sentences(judgement: Judgement) -> list[str]:
-    """What stops acceptance, the worst first: one sentence per benchmark and condition."""
+def sentences(judgement: Judgement, rate: float | None = None) -> list[str]:
+    """What stops acceptance, the worst first: one sentence per benchmark and condition.
+
+    :param rate: as of :func:`needed_text`.
+    """
     found: list[tuple[float, str]] = []
     for _, rows in _groups(judgement.metrics.filter(pl.col("slower").is_not_null()), REGRESSED):
         first = rows.row(0, named=True)
@@ -106,7 +109,7 @@ def sentences(judgement: Judgement) -> list[str]:
         first = rows.row(0, named=True)
         lines.append(
             f"inconclusive: {describe_condition(first)}: {first['benchmark']}, {', '.join(rows['band'])} messages: "
-            f"{_with_interval(first)}; {needed_text(first)}"
+            f"{_with_interval(first)}; {needed_text(first, rate)}"
         )
     return lines
 
@@ -200,13 +203,19 @@ def _with_interval(row: Mapping[str, Any]) -> str:
     return f"{change_text(row['slower'])}, ratio {row['ratio']:.3f} {interval}"
 
 
-def needed_text(row: Mapping[str, Any]) -> str:
-    """How much more measuring would decide, or why none would."""
+def needed_text(row: Mapping[str, Any], rate: float | None = None) -> str:
+    """What left it open, and how much more measuring would decide, or why none would.
+
+    :param rate: of false discoveries that are allowed; what is slower than its margin is open because its p is above that.
+    """
     if row["ratio"] is None:
         return str(row["why"])
     spread = (
         f"spread {row['spread_percent']:.1f} % against a margin of {row['margin_percent']:g} %" if row["spread_percent"] else ""
     )
+    if row["p"] is not None and 100 * row["slower"] > row["margin_percent"]:
+        asked = " of all metrics together" if rate is not None and row["p"] <= rate else ""
+        spread = f"p = {row['p']:.2g}, " + (f"{rate:g} asked for{asked}" if rate is not None else "above what is asked for")
     if row["units"] == SESSIONS:
         more = "a longer history may decide, more sessions of the candidate cannot"
         if row["needed"] is not None and row["needed"] <= MOST_NEEDED:

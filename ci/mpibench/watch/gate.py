@@ -73,7 +73,8 @@ def decide(
     whole = expected.judge(folder, name, chosen, partial=partial, root=root)
     policy = verdict_policy.load(name, root)
     lost = unreadable.find(folder, [name])
-    again, doubtful = confirmations.certainly_first(confirmations.confirming(table, chosen), whole.started, lost)
+    every, gone = session_values.cases_of(folder, name, withdrawn_too=True), withdrawals.find(folder)
+    again, doubtful = confirmations.certainly_first(confirmations.confirming(every, chosen, gone), whole.started, lost)
     sessions = selectors.sessions_table(table)
     watched, better = _drift(folder, name, sessions, chosen, recent)
     judged = nights.judge(folder, name, chosen, cases, policy, history)
@@ -217,15 +218,7 @@ def _beyond(one: confirmations.MissedReference) -> float:
 
 def _missed(one: confirmations.MissedReference) -> GateProblem:
     """A missed reference, with what was measured again."""
-    row = one.check
-    text = (
-        f"{row['stack']} on {row['fabric']}: {row['metric']} is {confirmations.value_text(row['value'])} {row['unit']}, "
-        f"must be {_bounds(row['lower'], row['upper'])} ({row['layer']})"
-    )
-    if one.again is not None:
-        text += f"; measured again {one.again:g} {row['unit']}"
-    elif one.outcome:
-        text += f"; {one.outcome}"
+    row, text = one.check, one.text
     facts = {name: row[name] for name in (*_CASE, "metric", "layer", "value", "lower", "upper", "unit")}
     return GateProblem(REFERENCE, f"reference: {text}", text, {**facts, "outcome": one.outcome, "value_again": one.again})
 
@@ -311,9 +304,3 @@ def _unmatched(policy: Policy, table: pl.LazyFrame) -> list[str]:
         for number, level in enumerate(policy.levels)
         if not any(level.covers(*shared) for shared in there)
     ]
-
-
-def _bounds(lower: float | None, upper: float | None) -> str:
-    if lower is None:
-        return f"at most {upper:g}"
-    return f"at least {lower:g}" if upper is None else f"between {lower:g} and {upper:g}"

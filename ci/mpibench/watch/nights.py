@@ -9,7 +9,7 @@ against the night. Error rates: :mod:`mpibench.results.confirmations`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from ..history import strata
 from ..history.past import Past
 from ..history.strata import FACTS, MEASURED, SHARED
 from ..results import eligibility, session_values
-from ..results.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE
+from ..results.confirmations import NOT_MEASURED_AGAIN, NOT_SEEN_AGAIN, SEEN_TWICE, MeasuredOn, named, withdrawn_first
 from ..results.session_values import BAND, CONDITION, CURVE, METRIC, Selection
 from ..statistics.prediction import FEWEST_SESSIONS
 from ..verdicts import comparison, lasting_changes
@@ -46,6 +46,7 @@ class NightJudgement:
     :param past: the sessions before.
     :param values: of these, what enough of them measured.
     :param again: of the called curves, held against the same; ``None`` where no session measured anything again.
+    :param elsewhere: why a session that measured a condition again says nothing of it: other nodes, or it was withdrawn.
     :param damaged: why what was measured again cannot be read.
     """
 
@@ -55,6 +56,7 @@ class NightJudgement:
     first: Judgement
     policy: Policy
     again: Judgement | None = None
+    elsewhere: Mapping[tuple[Any, ...], str] = field(default_factory=dict)
     damaged: str = ""
 
     def called(self) -> pl.DataFrame:
@@ -73,12 +75,10 @@ class NightJudgement:
         :param cases: of these sessions, oldest first (:func:`.confirmations.confirming`).
         """
         called = self.called()
-        alike = strata.describe(self.tonight.cases).select(_ALIKE).unique()
-        again = strata.describe(eligibility.split_cases(cases).eligible)
-        again = again.join(alike, on=_ALIKE, how="semi", nulls_equal=True).sort("started", "session", "case")
-        again = cases.join(again.unique([*MEASURED, "name"], keep="first", maintain_order=True), on="case", how="semi")
         if not called.height or not cases.height:
             return self
+        again, elsewhere = self._on_the_same(strata.describe(eligibility.split_cases(cases).eligible))
+        again = cases.join(again, on="case", how="semi")
         values, damaged = self.tonight.values.clear(), ""
         try:
             values = session_values.values_of(folder, self.tonight.system, again)[0] if again.height else values
@@ -92,7 +92,40 @@ class NightJudgement:
         side = replace(self.tonight, values=values, zeros=values.clear(), cases=again, planned=again)
         before = self._side()
         before = replace(before, values=before.values.join(called, on=CURVE, how="semi", nulls_equal=True))
-        return replace(self, again=comparison.judge(before, side, self.policy), damaged=damaged)
+        return replace(self, again=comparison.judge(before, side, self.policy), elsewhere=elsewhere, damaged=damaged)
+
+    def _on_the_same(self, again: pl.DataFrame) -> tuple[pl.DataFrame, dict[tuple[Any, ...], str]]:
+        """The first measurement of each case on each of the nodes that measured it tonight; and why others are none.
+
+        A case that several jobs measured on several nodes was measured again where all of these measured it.
+
+        :param again: eligible cases of sessions that measured again, as :func:`.strata.describe` has them.
+        """
+        groups: dict[tuple[Any, ...], dict[MeasuredOn, dict[str, Any] | None]] = {}
+        for row in strata.describe(self.tonight.cases).to_dicts():
+            groups.setdefault(tuple(row[name] for name in _ALIKE), {})[MeasuredOn.of_row(row)] = None
+        why: dict[tuple[Any, ...], str] = {}
+        for row in again.sort("started", "session", "case").to_dicts():
+            key, on = tuple(row[name] for name in _ALIKE), MeasuredOn.of_row(row)
+            if not (wanted := groups.get(key)):
+                continue
+            if on in wanted and not on.unlike(on, ""):
+                wanted[on] = wanted[on] or row
+            else:
+                why.setdefault(key, next(iter(wanted)).unlike(on, row["session"]))
+        kept = []
+        for key, wanted in groups.items():
+            first = [row for row in wanted.values() if row]
+            if gone := next((row for row in first if row["withdrawn"]), None):
+                why[key] = withdrawn_first(gone["session"])
+            elif len(first) == len(wanted):
+                kept += [row["case"] for row in first]
+                why.pop(key, None)
+            elif first:
+                others = (on.job or on.hosts for on, row in wanted.items() if not row)
+                why[key] = f"nothing measured it on {named(next(others))}, which measured it tonight, too"
+        conditions = {key[: len(CONDITION)]: said for key, said in why.items() if said}
+        return again.filter(pl.col("case").is_in(kept)), conditions
 
     def outcomes(self) -> dict[str, Judgement]:
         """What is called slower, by what came of measuring it again; by an empty word where nothing was measured again."""
@@ -243,7 +276,9 @@ def _finding(judged: NightJudgement, outcome: str, part: Judgement) -> NightFind
     second = judged.second(part) if outcome != NOT_MEASURED_AGAIN else None
     sessions = judged.sessions(curves)
     said = "; ".join(line.removeprefix(f"{REGRESSED}: ") for line in verdict_text.sentences(part))
-    again = ", ".join(filter(None, [outcome, "" if second is None else f"measured again {verdict_text.change_text(second)}"]))
+    elsewhere = judged.elsewhere.get(tuple(first[name] for name in CONDITION), "") if outcome == NOT_MEASURED_AGAIN else ""
+    known = "" if second is None else f"measured again {verdict_text.change_text(second)}"
+    again = ", ".join(filter(None, [outcome, known, elsewhere]))
     bands = [band for band in judged.policy.bands_bytes if band in set(rows["band"])]
     where = "all" if len(bands) == len(judged.policy.bands_bytes) else " and ".join(bands)
     what = f"{first['benchmark']} {verdict_text.quantity_text(first['quantity'])}, {where} messages"

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from mpibench import withdrawals
 from mpibench.completeness import expected, expected_file
-from mpibench.plan import record
+from mpibench.plan import past, record
 from mpibench.plan.cases import ListedCase
 from mpibench.plan.record import PlannedCase, PlanRecord, Prediction
+from mpibench.results.sessions import CONFIRMS
 from mpibench.watch import drift, gate
 from mpibench.watch.gate_answer import MISSING
+from synthetic_session import gate as gate_of
 from synthetic_stack import write_stack
 from synthetic_verdicts import FIRST, write_session
 
@@ -164,3 +167,92 @@ def test_the_gate_and_drift_know_the_plan(tmp_path: Path) -> None:
     history = drift.read(tmp_path / "set")
     assert drift.absent(history) == [], "what was not planned is not absent"
     assert drift.absent(replace(history, planned=False)) != [], "as it would be of a whole night"
+
+
+REST = [case for case in ALL if case not in FIRST_ONES]
+MISSED_REFERENCE = {"gates": [gate_of("bandwidth", 23.0, 100.0)], "result": "fail", "fail_phase": "performance"}
+#: What becomes of cases that were proven before, and is not right.
+WRONG = {
+    "skipped": {"result": "skip", "evidence": "", "reason": "no program"},
+    "timed out": {"result": "fail", "evidence": "missing", "fail_phase": "sanity", "reason": "timed out"},
+    "missed a reference": MISSED_REFERENCE,
+}
+
+
+def odd_night(folder: Path, number: int, odd: Iterable[ListedCase], right: Iterable[ListedCase], how: dict[str, object]) -> str:
+    """A planned night in which some cases are not right."""
+    made = plan(folder, number, [*odd, *right])
+    places = [{"name": case.name, "group": ALL[case][0], "ppn": ALL[case][1], "stack": case.stack} for case in (*odd, *right)]
+    wheres = [{**place, **(how if at < len(list(odd)) else {})} for at, place in enumerate(places)]
+    labels = {"run": "nightly", record.LABEL: made.id}
+    return write_session(folder / "set", number, sizes=(8,), where=wheres, labels=labels)
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_what_was_not_right_is_expected_until_it_is_right_again(tmp_path: Path, how: str) -> None:
+    """Also two nights later; and the next plan begins with it."""
+    for number in range(6):
+        night(tmp_path, number, ALL, plan(tmp_path, number, ALL))
+    odd_night(tmp_path, 6, REST[:1], FIRST_ONES, WRONG[how])
+    for number in (7, 8):
+        answer = judge(tmp_path, night(tmp_path, number, FIRST_ONES, plan(tmp_path, number, FIRST_ONES)))
+        [line] = [line for line in answer.missing if "not right when last tried and not planned" in line]
+        assert how.partition(" ")[0] in line and "on 2026-01-11" in line and REST[0].name in line
+    before = past.read(tmp_path / "set", "testbed", "nightly", (FIRST + timedelta(days=9)).date())
+    assert list(before.owed) == REST[:1] and before.owed[REST[0]].proven == (
+        (FIRST + timedelta(days=6)).date() if how == "missed a reference" else (FIRST + timedelta(days=5)).date()
+    )
+    night(tmp_path, 9, REST, plan(tmp_path, 9, REST))
+    assert judge(tmp_path, night(tmp_path, 10, FIRST_ONES, plan(tmp_path, 10, FIRST_ONES))).complete
+
+
+def test_a_missed_reference_that_was_reached_again_is_right_and_one_that_other_nodes_reached_is_not(tmp_path: Path) -> None:
+    for nodes, complete in (("n2,n1", True), ("n3,n4", False)):
+        top = tmp_path / nodes
+        night(top, 0, ALL)
+        first = odd_night(top, 1, REST[:1], FIRST_ONES, MISSED_REFERENCE)
+        reached = {"gates": [gate_of("bandwidth", 99.0, 100.0)], "nodelist": nodes, "stack": REST[0].stack}
+        where = {**reached, "name": REST[0].name, "group": ALL[REST[0]][0], "ppn": ALL[REST[0]][1]}
+        labels = {"run": "confirmation", CONFIRMS: first}
+        write_session(top / "set", 30, sizes=(8,), where=where, labels=labels, started=FIRST + timedelta(days=1, hours=1))
+        answer = judge(top, night(top, 2, FIRST_ONES, plan(top, 2, FIRST_ONES)))
+        assert answer.complete is complete, answer.lines()
+
+
+def test_a_planned_case_that_did_not_run_is_expected_the_night_after(tmp_path: Path) -> None:
+    night(tmp_path, 0, ALL)
+    night(tmp_path, 1, FIRST_ONES, plan(tmp_path, 1, [*FIRST_ONES, REST[0]]))
+    answer = judge(tmp_path, night(tmp_path, 2, FIRST_ONES, plan(tmp_path, 2, FIRST_ONES)))
+    assert any("did not run on 2026-01-06" in line for line in answer.missing), answer.lines()
+
+
+def test_what_failed_and_was_never_proven_is_not_forgotten_when_its_stack_goes(tmp_path: Path) -> None:
+    night(tmp_path, 0, FIRST_ONES)
+    odd_night(tmp_path, 1, REST[-1:], FIRST_ONES, WRONG["timed out"])
+    known = [case for case in ALL if case.stack == "a-spack"]
+    session = night(tmp_path, 2, FIRST_ONES, plan(tmp_path, 2, FIRST_ONES, known=known))
+    assert any("it no longer exists" in line for line in judge(tmp_path, session).missing)
+    path = expected_file.path_of("testbed", tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_text("retired: [{stack: b-spack, date: 2026-01-07, reason: gone}]")
+    assert judge(tmp_path, session).complete
+
+
+def test_a_session_that_was_withdrawn_leaves_nothing_owed(tmp_path: Path) -> None:
+    night(tmp_path, 0, ALL)
+    withdrawals.withdraw(tmp_path / "set", odd_night(tmp_path, 1, REST[:1], FIRST_ONES, MISSED_REFERENCE), "a wrong cable")
+    assert judge(tmp_path, night(tmp_path, 2, FIRST_ONES, plan(tmp_path, 2, FIRST_ONES))).complete
+
+
+def test_a_plan_that_does_not_keep_what_it_promises_is_red(tmp_path: Path) -> None:
+    night(tmp_path, 0, ALL)
+    made = replace(plan(tmp_path, 1, FIRST_ONES), broken=("3 pairs of values come too late",))
+    made.write(tmp_path / "set")
+    answer = judge(tmp_path, night(tmp_path, 1, FIRST_ONES, made))
+    assert answer.missing == ("plan: 3 pairs of values come too late",)
+
+
+def test_a_plan_of_nothing_is_red(tmp_path: Path) -> None:
+    night(tmp_path, 0, ALL)
+    answer = judge(tmp_path, night(tmp_path, 1, FIRST_ONES, plan(tmp_path, 1, [])))
+    assert answer.expected == 0 and not answer.complete, answer.lines()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mpibench.plan import choice
+from mpibench.plan import choice, making
 from mpibench.plan.cases import ListedCase
 from mpibench.plan.choice import Candidates, Chosen
 from mpibench.plan.cover import PairTable, greedy, pairs_of
@@ -121,6 +121,16 @@ def test_the_stalest_come_first_and_what_failed_before_them() -> None:
     state = choice.state_of(asked, days, tried, lambda _: cases, last, [cases[0]])
     chosen = asked.choose(state, MONDAY)
     assert {cases[one]: why for one, why in chosen.reasons.items()} == {cases[0]: choice.FAILED, cases[5]: choice.STALEST}
+
+
+def test_what_was_not_right_comes_before_pairs_that_are_due_and_is_said_where_it_does_not_fit() -> None:
+    cases = sorted(listed(stack, fabric, 0) for stack in range(3) for fabric in range(2))
+    asked = candidates(cases, [10.0] * len(cases), 20.0, 1, core=[0])
+    state = choice.state_of(asked, [], {}, lambda _: (), {}, cases[3:])
+    chosen = asked.choose(state, MONDAY)
+    assert sorted(chosen.reasons.values()) == sorted([choice.SMOKE, choice.FAILED]) and chosen.overdue
+    [said] = making.left_out(asked, state, chosen)
+    assert said.startswith("2 cases that were not right when they were last tried do not fit into the budget: T0 ")
 
 
 def test_what_a_night_missed_comes_in_the_next() -> None:

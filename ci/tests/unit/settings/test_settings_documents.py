@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -180,3 +181,31 @@ def test_a_page_shows_text_as_text(tmp_path: Path) -> None:
     assert "``<b>\\|`x` ``" in page or "`` <b>\\|`x` ``" in page
     (html,) = [path for path in documents.write(found, tmp_path / "out") if path.suffix == ".html"]
     assert "<b>" not in html.read_text() and "&lt;b&gt;" in html.read_text()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"evidence": "contradicted", "result": "fail", "reason": "asked for eth10g, went over eth1g"},
+        {"evidence": "missing", "result": "fail", "fail_phase": "setup", "condition": "{}"},
+        {"evidence": "missing", "result": "abort"},
+    ],
+)
+@pytest.mark.parametrize("others", [("eth1g",), ("eth1g", "eth100m")])
+def test_where_another_fabric_was_measured_without_proof_none_is_set(
+    tmp_path: Path, others: tuple[str, ...], how: dict[str, Any]
+) -> None:
+    """It may be the fastest, and the slow one is for nobody."""
+    place = {"fabric": "eth10g", "pinning": "bunch", "ppn": 2, "mpi": "intelmpi", "lock_hash": None}
+    measured(tmp_path, 1, where={**place, **how})
+    for number, name in enumerate(others, start=2):
+        measured(tmp_path, number, fabric=name, factor=4.0 * number, pinning="default")
+    row = only(tmp_path)
+    assert row.fabric == "" and not [one for one in row.variables if one.purpose == "fabric"], said(row)
+    assert "fabric: eth10g was measured, too, and nothing of that is proven (" in said(row)
+
+
+def test_a_fabric_that_was_skipped_was_not_measured(tmp_path: Path) -> None:
+    measured(tmp_path, 1, result="skip", evidence="")
+    measured(tmp_path, 2, fabric="eth1g", pinning="default")
+    assert only(tmp_path).fabric == "eth1g"

@@ -250,3 +250,27 @@ def test_what_another_program_kept_is_not_trusted(tmp_path: Path) -> None:
         assert building.build(tmp_path / "dataset", tmp_path / "site", now=NOW).written == first.written
     shutil.rmtree(tmp_path / ".site-kept")
     assert building.build(tmp_path / "dataset", tmp_path / "site", now=NOW).written == first.written
+
+
+def test_the_headline_is_the_last_whole_night_and_names_what_was_measured_in_part_since(tmp_path: Path) -> None:
+    """A case that somebody measured again turns no red night, and makes no old one young."""
+    for number in range(RED - 3, RED + 1):
+        write_night(tmp_path / "dataset", number)
+    part = {"started": FIRST + timedelta(days=RED, hours=5), "command_line": "reframe -c reframe_tests -r -n ImbPointToPoint"}
+    write_night(tmp_path / "dataset", 2000, **part)
+    building.build(tmp_path / "dataset", tmp_path / "site", now=FIRST + timedelta(days=RED, hours=9))
+    page = (tmp_path / "site" / "index.html").read_text()
+    assert 'class="verdict red"' in page and "went over lo" in page
+    assert "In part since, " in page and page.index("went over lo") < page.index("In part since, ")
+    building.build(tmp_path / "dataset", tmp_path / "site", now=FIRST + timedelta(days=RED, hours=40))
+    assert "Not measured whole since" in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_that_the_machine_was_busy_is_said_where_the_numbers_are(tmp_path: Path) -> None:
+    for number in range(3):
+        write_night(tmp_path / "dataset", number, condition={"lost_cores": True})
+    building.build(tmp_path / "dataset", tmp_path / "site", now=FIRST + timedelta(days=2, hours=9))
+    assert (
+        "In 2 of 2 cases ranks often lost their core to other programs: the machine was busy"
+        in (tmp_path / "site" / "index.html").read_text()
+    )

@@ -364,3 +364,24 @@ def test_what_is_stored_forges_no_line_of_an_answer(tmp_path: Path, capsys: pyte
         said = "".join(capsys.readouterr())
         assert said and "\x1b" not in said and "\r" not in said, command
         assert not any(line.startswith("PASS") for line in said.splitlines()), command
+
+
+@pytest.mark.parametrize("words", [(), ("--partial",)])
+def test_fewer_repeats_than_the_nights_before_are_a_hole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """With one repeat nothing is held against them, and everything may be twice as slow; also in the second such night."""
+    for number in range(8):
+        write_session(tmp_path, number, labels={"run": "nightly"}, repeats=5)
+    partial = "reframe -r -n ImbPointToPoint -S repeats=1" if words else "reframe -r -S repeats=1"
+    for number in (8, 9):
+        slow = {"change": lambda *_: 2.0, "repeats": 1, "command_line": partial}
+        name = write_session(tmp_path, number, labels={"run": "nightly"}, **slow)
+        assert run(tmp_path, "--session", name, *words, *OLD) == 1
+        assert "PingPong (1 of 5 repeats), Uniband (1 of 5 repeats); last proven 2026-01-" in capsys.readouterr().out
+
+
+def test_more_repeats_once_are_no_new_normal(tmp_path: Path) -> None:
+    for number in range(8):
+        name = write_session(tmp_path, number, labels={"run": "nightly"}, repeats=10 if number == 6 else 5)
+    assert run(tmp_path, "--session", name, *OLD) == 0

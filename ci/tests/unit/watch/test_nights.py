@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from mpibench import withdrawals
 from mpibench.results import confirmations, session_values
 from mpibench.results.sessions import CONFIRMS
 from mpibench.verdicts.policy import Policy
@@ -167,3 +168,39 @@ def test_what_is_damaged_confirms_nothing_and_is_said(tmp_path: Path, slow_night
 @pytest.mark.parametrize(("value", "held"), [(4.0, True), (6.0, False), (0.0, False), (-1.0, False), (float("nan"), False)])
 def test_a_time_of_nothing_reaches_no_reference(value: float, held: bool) -> None:
     assert confirmations.within({"lower": None, "upper": 5.0}, value) is held
+
+
+@pytest.mark.parametrize("nodes", ["n3,n4", "n1,n2,n3", "n1"])
+def test_other_nodes_say_nothing_of_a_slow_night(tmp_path: Path, slow_night: str, nodes: str) -> None:
+    again(tmp_path, slow_night, 1.0, where={"nodelist": nodes})
+    result = judged(tmp_path, slow_night)
+    assert not result.passed
+    [line, *_] = [line for line in result.lines if line.startswith("history: ")]
+    assert "; not measured again, session " in line and f"on {nodes.replace(',', ', ')}, and not on n" in line
+
+
+def test_the_same_nodes_in_another_order_are_the_same(tmp_path: Path, slow_night: str) -> None:
+    again(tmp_path, slow_night, 1.0, where={"nodelist": "n2,n1"})
+    assert judged(tmp_path, slow_night).passed
+
+
+def test_a_withdrawn_session_that_measured_again_first_lets_no_later_one_count(tmp_path: Path, slow_night: str) -> None:
+    again(tmp_path, slow_night, SLOW)
+    again(tmp_path, slow_night, 1.0, number=BEFORE + 51)
+    first = next(path.stem for path in tmp_path.glob("cases/*/*/*.parquet") if path.stem.startswith(f"{BEFORE + 51:08x}"))
+    withdrawals.withdraw(tmp_path, first, "a wrong cable")
+    result = judged(tmp_path, slow_night)
+    assert not result.passed and any("measured it again first and was withdrawn" in line for line in result.lines)
+
+
+def test_each_of_the_nodes_that_measured_a_night_measures_it_again(tmp_path: Path) -> None:
+    """One job of a case was slow, and its other one, on other nodes, was not."""
+    two = [{"nodelist": "n1,n2"}, {"nodelist": "n3,n4"}]
+    for number in range(BEFORE):
+        write_session(tmp_path, number, noise=0.004, labels={"run": "nightly"}, where=two)
+    night = write_session(tmp_path, BEFORE, noise=0.004, labels={"run": "nightly"}, where=two, change=same(SLOW))
+    again(tmp_path, night, 1.0, where=two[1])
+    result = judged(tmp_path, night)
+    assert not result.passed and any("nothing measured it on n1, n2, which measured it tonight" in one for one in result.lines)
+    again(tmp_path, night, 1.0, number=BEFORE + 51, where=two[0])
+    assert judged(tmp_path, night).passed

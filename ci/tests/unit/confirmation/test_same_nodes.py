@@ -1,0 +1,118 @@
+"""Measured again counts on the same nodes only, which are asked for by name; and a withdrawn session still decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import synthetic_session
+from mpibench import cli, withdrawals
+from mpibench.confirmation import acceptance as confirmed
+from mpibench.confirmation import measuring, rerun
+from mpibench.confirmation.called import CalledCase
+from mpibench.confirmation.measuring import Remeasured
+from mpibench.results import confirmations, dataset
+from mpibench.results.sessions import CONFIRMS, Session
+from mpibench.verdicts import accept
+from mpibench.verdicts.accept import REFUSED
+from synthetic_report import session_of
+from synthetic_verdicts import write_session
+from test_confirmation import STACKS, again, decided, night_with_references, outcomes, slower
+
+ELSEWHERE = {"where": {"nodelist": "n3,n4"}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "status"),
+    [("n3,n4", 1), ("n1,n2,n3", 1), ("n1", 1), ("n2,n3", 1), ("", 1), ("n2,n1", 0), ("n1, n2", 0)],
+)
+def test_a_reference_is_reached_again_on_the_same_nodes_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: str, status: int
+) -> None:
+    """A slow port of one node is none of another, and the first result stands."""
+    night = night_with_references(tmp_path, 50.0, [(99.0, {"where": {"nodelist": nodes}})])
+    options = ["--dataset-only", "--dataset", str(tmp_path), "--max-age", "100000"]
+    assert cli.main(["gate", "--session", night, *options]) == status
+    said = f"not measured again: session 00000003 measured it on {nodes.replace(',', ', ') or 'nodes that nothing names'}"
+    assert (said in (out := capsys.readouterr().out) and "and not on n" in out) is bool(status)
+
+
+def test_what_other_nodes_say_first_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    night = night_with_references(tmp_path, 50.0, [(99.0, ELSEWHERE), (55.0, {}), (99.0, {})])
+    assert cli.main(["gate", "--session", night, "--dataset-only", "--dataset", str(tmp_path), "--max-age", "100000"]) == 1
+    assert "1 missed (1 seen twice)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("first", "outcome"), [(55.0, "seen twice"), (99.0, "not measured again")])
+def test_a_withdrawn_session_that_measured_again_first_still_decides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: float, outcome: str
+) -> None:
+    """And what it said for the night is none any more."""
+    night = night_with_references(tmp_path, 50.0, [(first, {}), (99.0, {})])
+    withdrawals.withdraw(tmp_path, "00000003", "a wrong cable")
+    assert cli.main(["gate", "--session", night, "--dataset-only", "--dataset", str(tmp_path), "--max-age", "100000"]) == 1
+    out = capsys.readouterr().out
+    assert f"1 missed (1 {outcome})" in out and ("was withdrawn, and what others say later" in out) is (first > 90)
+
+
+def test_accept_measures_again_on_the_same_nodes_only(tmp_path: Path) -> None:
+    first = decided(tmp_path, slower(1.2, "openmpi-spack"))
+    assert {case.on.job for case in confirmed.called_cases(first)} == {("n1", "n2")}
+    second = again(tmp_path, first, **ELSEWHERE)
+    assert second.decision == REFUSED and list(outcomes(second)) == [confirmations.NOT_MEASURED_AGAIN]
+    [line] = [line for line in second.sentences if line.startswith("not measured again")]
+    assert line.endswith("measured it on n3, n4, and not on n1, n2")
+
+
+def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path: Path) -> None:
+    """The newest job of a candidate says nothing of the nodes of another one."""
+    base = [write_session(tmp_path, number, stacks=STACKS[:1]) for number in (0, 1)]
+    change = slower(1.3, *STACKS)
+    parts = [
+        write_session(tmp_path, 5 + at, stacks=STACKS[:1], change=change, where={"nodelist": on})
+        for at, on in enumerate(("n1,n2", "n3,n4"))
+    ]
+    first = accept.decide(tmp_path, ",".join(base), ",".join(parts))
+    cases = confirmed.called_cases(first)
+    assert sorted(case.on.job for case in cases) == [("n1", "n2"), ("n3", "n4")]
+    assert sorted(run.nodes for run in rerun.plan(cases)) == [("n1", "n2"), ("n3", "n4")]
+    new = write_session(tmp_path, 8, stacks=STACKS[:1], labels={CONFIRMS: parts[1]}, where={"nodelist": "n3,n4"})
+    [mine] = [case for case in cases if case.on.job == ("n3", "n4")]
+    left = {case: "no room in the budget" for case in cases if case is not mine}
+    found = Remeasured(tuple(cases), 30.0, [Session({"uuid": new}, ())], {mine: f"{new}:0:0"}, left)
+    second = confirmed.confirm(first, tmp_path, [found])
+    assert second.decision == REFUSED and list(outcomes(second)) == [confirmations.NOT_MEASURED_AGAIN]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "nodes", "asked"),
+    [
+        ("slurm", ("c1", "c2"), ["nodelist=c1,c2"]),
+        ("squeue_shared", ("c1",), ["nodelist=c1"]),
+        ("slurm", ("c1 --exclusive",), []),
+        ("slurm", (), []),
+        ("local", ("c1",), []),
+        ("flux", ("c1",), []),
+    ],
+)
+def test_the_nodes_are_asked_for_by_name_where_that_is_possible(
+    tmp_path: Path, scheduler: str, nodes: tuple[str, ...], asked: list[str]
+) -> None:
+    on = confirmations.MeasuredOn(nodes)
+    [run] = rerun.plan([CalledCase("s", "sys", "p", "a", "X", 0.1, on), CalledCase("s", "sys", "p", "a", "Y", 0.1, on)])
+    words = rerun.words(run, "reframe -c t -r -J nodelist=c7", tmp_path / "report.json", scheduler)
+    assert [words[at + 1] for at, word in enumerate(words) if word == "-J"] == ["nodelist=c7", *asked]
+
+
+def test_the_ranks_say_where_a_job_ran_that_no_scheduler_placed() -> None:
+    """Their hosts are kept where they are not the job's nodes, and must be the same."""
+    plan = synthetic_session.case()
+    ranks = [{**rank, "host": "n2"} for rank in plan["proof"]["ranks"]]
+    other = {**plan, "proof": {**plan["proof"], "ranks": ranks}}
+    first, second = (session_of(one, uuid=uuid) for one, uuid in ((plan, "first"), (other, "second")))
+    assert measuring.why_not(first.cases[0], first, first.cases[0], "") == ""
+    why = measuring.why_not(first.cases[0], second, second.cases[0], "")
+    assert why == "session second measured it on n2, and not on n1"
+    [stored] = dataset._case_rows(second, second.cases)
+    assert confirmations.MeasuredOn.of_row(stored) == confirmations.MeasuredOn(("n1",), ("n2",))
