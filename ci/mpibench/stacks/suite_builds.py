@@ -9,11 +9,14 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 
 from reframe_tests.harness.vocabulary import BadInput
 
@@ -118,7 +121,8 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: S
             top = unpack(tarball, work)
             say(f"building {top.name} with {compilers.cc} ({compilers.says}); its log is {log}")
             made = _Make(compilers, log, say, top.name)
-            configured = (_osu if tarball.suite == "osu" else _imb)(made, top, prefix)
+            with _ended_by_signals():
+                configured = (_osu if tarball.suite == "osu" else _imb)(made, top, prefix)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except OSError as error:
@@ -133,6 +137,24 @@ def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: S
         "configure": configured,
     }
     return Built(prefix, facts)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """What ends this process ends what it started, too, and leaves nothing behind, as Ctrl-C does."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread()
+    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if ours and signal.getsignal(each) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def unpack(tarball: Tarball, work: Path) -> Path:
