@@ -30,15 +30,24 @@ def parse_files(paths: Sequence[Path], format: str, note: Callable[[str], None] 
     occurs; ``table`` is for reading, one table per file and set of columns.
 
     :param format: one of :data:`FORMATS`.
-    :param note: called for each file in which other programs' lines stood before the benchmark's and were set aside.
-    :raises BadInput: for a file that cannot be read as text, or holds no complete output; nothing is formatted then.
+    The source of a record is its file; of files with several outputs, also the line of its output's title.
+
+    :param note: called with what an output says of how it was measured, and for each file in which other programs' lines stood
+        around outputs and were set aside.
+    :raises BadInput: for a file that cannot be read as text, or holds no complete output, or an incomplete one; nothing is
+        formatted then.
     """
     rows: list[Row] = []
     for path in paths:
-        reading = reader.read(read_text(path), source=str(path))
-        rows += [as_row(str(path), record) for record in reading.records]
-        if reading.set_aside:
-            note(f"{path}: set aside before the title: {preamble.say(reading.set_aside)}")
+        readings = reader.read_log(read_text(path), source=str(path))
+        for reading in readings:
+            source = f"{path}:{reading.line}" if len(readings) > 1 else str(path)
+            rows += [as_row(source, record) for record in reading.records]
+            for sentence in reading.notes:
+                note(f"{source}: {sentence}")
+        if aside := readings[0].set_aside:
+            where = f"{len(readings)} outputs" if len(readings) > 1 else "the output"
+            note(f"{path}: set aside around {where}: {preamble.say(aside)}")
     if format == "json":
         return json.dumps(rows, indent=1) + "\n"
     return _csv(rows) if format == "csv" else _tables(rows)
@@ -60,7 +69,7 @@ def read_text(path: Path) -> str:
     if b"\0" in data:
         raise BadInput(f"{path}: this is a binary file; give what the benchmark printed.")
     try:
-        return data.decode()
+        return data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise BadInput(

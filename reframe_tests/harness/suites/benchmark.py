@@ -68,7 +68,7 @@ class Benchmark:
     :param min_nodes: smallest number of nodes they must be on.
     :param sizes: :data:`SERIES`, :data:`ELEMENT` or :data:`SIZELESS`.
     :param options: arguments it needs beyond sizes and repetitions.
-    :param options_since: first version of the suite that knows them.
+    :param newer_options: further ones, known to the suite from ``options_since`` on.
     :param gated_sizes: quantity to the sizes that may carry a reference; other sizes are recorded only.
     :param reduction: sizes are whole elements of the reduction type (4 bytes by default).
     :param variants: modes the suite runs one after the other, as in :attr:`records.Record.variant`.
@@ -100,6 +100,7 @@ class Benchmark:
     min_nodes: int = 1
     sizes: str = SERIES
     options: tuple[str, ...] = ()
+    newer_options: tuple[str, ...] = ()
     options_since: tuple[int, ...] = ()
     gated_sizes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     reduction: bool = False

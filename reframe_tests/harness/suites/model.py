@@ -214,6 +214,9 @@ class Suite:
     :param shown_arguments: arguments that an output says its program was started with; ``None`` where it does not say.
     :param said: what an output that was read says of how it was measured.
     :param files: files a run is to find in the folder it is started in, name to content.
+    :param extent: of the lines of a file and the place of a title, where its output begins and where it ends (the place after its
+        last line), so that others' lines around it can be set aside; ``None``: it is the whole file.
+    :param piece: a line that can only be part of an output of it, for suites with an extent.
     :param result: name of the file it writes its output to, in the same folder; empty: to standard output.
     :param variants: variants of a row that follow from a run; ``None``: those of the row.
     :param compares_data: its program compares what it receives with what was sent, and gives up where they differ.
@@ -240,6 +243,8 @@ class Suite:
     shown_arguments: Callable[[str], tuple[str, ...] | None] = field(default=lambda text: None)
     said: Callable[[str], Said] = field(default=lambda text: Said())
     files: Callable[[Run], Mapping[str, str]] = field(default=lambda run: {})
+    extent: Callable[[Sequence[str], int], tuple[int, int]] | None = None
+    piece: re.Pattern[str] | None = None
     result: str = ""
     variants: Callable[[Benchmark, Run], tuple[str, ...]] | None = None
     per_ranks: bool = False
@@ -269,5 +274,6 @@ class Suite:
 
 def options_of(rows: Iterable[Benchmark], version: tuple[int, ...]) -> tuple[str, ...]:
     """Options of the rows themselves, each once, where the suite's version knows them."""
-    wanted = dict.fromkeys(row.options for row in rows if row.options and (not version or row.options_since <= version))
+    newer = (row.newer_options for row in rows if not version or row.options_since <= version)
+    wanted = dict.fromkeys((*(row.options for row in rows), *newer))
     return tuple(word for options in wanted for word in options)

@@ -1,16 +1,16 @@
-"""Lines that stand before a benchmark's title, because the MPI library, the launcher or the batch system share its output.
+"""Lines around a benchmark's output, because the MPI library, the launcher, the batch system or the job's script share its file.
 
-Only lines of this table are set aside, only before the title, and they are counted: anything else there, and anything at all
-inside a table, is an error of the reader. What a library or a launcher can print on stdout is kept with each
-(:attr:`Mpi.stdout_lines`, :attr:`Launcher.stdout_lines`). Lines that say that something failed, or that ranks did not find each
-other, belong to none of these: an output that begins with one is not a result.
+They are set aside and counted, by whose they are as far as that is known: what a library or a launcher can print on stdout is
+kept with each (:attr:`Mpi.stdout_lines`, :attr:`Launcher.stdout_lines`). Lines that say that something failed, or that ranks did
+not find each other (:data:`TROUBLE`), are set aside nowhere: an output among them is not a result. Suites that do not say where
+their outputs begin and end (:attr:`model.Suite.extent`) have only known lines set aside, and only before the title.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..launchers import registry as launchers
@@ -52,6 +52,93 @@ _REPORTS: Mapping[str, re.Pattern[str]] = {
     )
 }
 
+#: Whose lines are that no table here knows.
+OTHERS = "other programs"
+
+#: What says that a run went wrong, whoever says it, and what that is: UCX 1.8 to 1.17, Open MPI and PRRTE (show_help texts),
+#: MPICH and Hydra, Slurm, LSF, PBS and Flux, the C library and the shell, GNU time.
+TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "the ranks did not find each other: each was started as a world of its own (singletons); start them with a launcher "
+        "that this MPI knows",
+        re.compile(r"singletons? will be started|PMI server not found|No PMIx server was reachable"),
+    ),
+    (
+        "a device or transport that was asked for is not there",
+        re.compile(r"(?:devices?|transports?|interfaces?|units?|providers?|tls|PML|BTL|MTL)\b.*\b(?:is|are) not (?:available|usable)"),
+    ),
+    ("validation failed: received data was wrong", re.compile(r"DATA VALIDATION ERROR|FAILED: .*data validation")),
+    ("UCX says that it failed", re.compile(r"\bUCX +(?:ERROR|FATAL)\b")),
+    (
+        "a process crashed or was ended by a signal",
+        re.compile(
+            r"Segmentation fault|Caught signal|core dumped|Bus error|Floating point exception|Illegal instruction"
+            r"|\bSIG(?:SEGV|ABRT|BUS|KILL|TERM|FPE|ILL|INT|PIPE)\b|\bSignal: |on signal \d|signal \d+ \(|terminated by signal"
+            r"|^(?:.*: )?(?:line \d+: +\d+ )?(?:Killed|Aborted|Terminated)\b|\boom.?kill|[Oo]ut [Oo]f [Mm]emory|bad_alloc"
+            r'|"signaled":[1-9]|"(?:wait_)?status":[1-9]|"exitcode":[1-9]|"name":"exception"'
+        ),
+    ),
+    (
+        "a process was aborted",
+        re.compile(
+            r"MPI_A(?:BORT|bort)\b|\bAbort\(\d+\)|BAD TERMINATION|[Ff]atal error in|[Ii]nternal error|[Aa]ssert(?:ion)?\b.*fail"
+            r"|MPI_ERRORS_ARE_FATAL|\*\*\* (?:STEP|JOB) \S+ .*CANCELLED|CANCELLED AT|job aborted|aborting job|now aborting"
+            r"|[Tt]ransport retry (?:count )?exceeded|errors? occurred (?:in|while)|is unable to reach|unable to reach each other"
+        ),
+    ),
+    (
+        "a command, the launcher or the batch system says that it failed",
+        re.compile(
+            r"\b(?:srun|slurmstepd|salloc|sbatch|slurmd|mpirun|mpiexec|prterun|prun|orterun|jsrun|aprun|flux-\w+|flux|psid?)"
+            r"(?:\[\d+\])?(?:@\S+)?: (?:fatal|error|Error|Warning: can't run)|^\[(?:mpiexec|proxy:[\d:]+)@\S+\] .*(?:error|fail|exit|match)"
+            r"|non-?zero (?:status|exit|return)|exit(?:ed|ing)? (?:with )?(?:status|(?:exit )?code):? *\(?[1-9]|in cluster <.*> Exited"
+            r"|\bTERM_[A-Z]+: |[Jj]ob killed|DUE TO (?:TIME LIMIT|NODE FAILURE|PREEMPTION)"
+            r"|[Ii]nvalid benchmark\b|error while loading shared libraries|[Ee]xecutable .*not found|execve?p?\b.*failed"
+        ),
+    ),
+)
+
+
+def find_trouble(lines: Iterable[tuple[int, str]]) -> tuple[int, str, str] | None:
+    """The first line that says that a run went wrong.
+
+    :param lines: each with its number.
+    :returns: its number, what it means, and the line.
+    """
+    for number, line in lines:
+        for meaning, pattern in TROUBLE:
+            if pattern.search(line):
+                return number, meaning, line
+    return None
+
+
+#: In front of every line that a rank wrote: ``srun --label``, ``flux run --label-io``, POE's ``MP_LABELIO``; PALS's with the
+#: host; ``mpirun --tag-output`` and ``--timestamp-output`` (Open MPI 1.4 to 5.0); ``mpiexec -prepend-rank`` (Hydra).
+_PREFIXES = (
+    re.compile(r"(?:[A-Za-z][\w.-]* )? *\d+:(?= |#|\r?$)"),
+    re.compile(r"(?:\w{3} \w{3} [ \d]\d [\d:]{8} \d{4})?(?:\[[^]\s]*\])*<std(?:out|err|diag)>:"),
+    re.compile(r"\[\d+\](?= |\r?$)"),
+)
+
+
+def plain(text: str, first_lines: Iterable[re.Pattern[str]]) -> str:
+    """The text without a byte order mark and, if all lines from the first to the last with one have it, without the prefixes
+    that launchers put in front of what a rank writes.
+
+    :param first_lines: which lines are an output's first ones; the text is left as it is unless one follows a prefix.
+    """
+    text = text.removeprefix("\ufeff")
+    wanted, lines = list(first_lines), text.split("\n")
+    for prefix in _PREFIXES:
+        rests = [line[found.end() :] if (found := prefix.match(line)) else None for line in lines]
+        there = [at for at, rest in enumerate(rests) if rest is not None]
+        title = next((rest for rest in rests if rest and any(known.match(rest) for known in wanted)), None)
+        if title is None or any(lines[at].strip() for at in range(there[0], there[-1]) if rests[at] is None):
+            continue
+        gap = " " * title.startswith(" ")
+        return "\n".join(line if rest is None else rest.removeprefix(gap) for line, rest in zip(lines, rests, strict=True))
+    return text
+
 
 @dataclass(frozen=True)
 class Preamble:
@@ -68,6 +155,15 @@ class Preamble:
 def say(counts: Mapping[str, int]) -> str:
     """``3 lines of Slurm, 1 line of Intel MPI``; empty if there were none."""
     return ", ".join(f"{count} line{'s' if count > 1 else ''} of {name}" for name, count in counts.items())
+
+
+def count(lines: Iterable[str]) -> Counter[str]:
+    """Whose the lines are that are not blank, those of nobody known under :data:`OTHERS`."""
+    speakers = _speakers()
+    stripped = (line.rstrip("\r\n") for line in lines)
+    return Counter(
+        next((name for name, known in speakers if known.fullmatch(line)), OTHERS) for line in stripped if line.strip()
+    )
 
 
 def part(text: str, title: int) -> Preamble:

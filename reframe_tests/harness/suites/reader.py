@@ -1,10 +1,11 @@
 """Outputs of benchmarks to records: which reader takes a text, and whether what it read is what was asked for.
 
-All or nothing: either every number of a complete output, or an :class:`records.OutputError` with one sentence.
+All or nothing: either every number of complete outputs, or an :class:`records.OutputError` with one sentence.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -22,6 +23,7 @@ __all__ = [
     "list_suites",
     "parse",
     "read",
+    "read_log",
     "require_sizes",
 ]
 
@@ -31,39 +33,130 @@ class Reading:
     """One output, read.
 
     :param records: in printed order.
-    :param set_aside: how many known lines stood before the title, by whose they are (:mod:`preamble`).
+    :param set_aside: how many lines of others stood around it, by whose they are (:mod:`preamble`).
+    :param notes: what it says of how it was measured, as sentences without a full stop.
+    :param line: line of its title.
     """
 
     records: list[Record]
     set_aside: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+    line: int = 1
 
 
 def read(text: str, *, source: str = "<text>") -> Reading:
-    """Read one output of a suite. Known lines of MPI library, launcher and batch system before its title are set aside and
-    counted.
+    """Read the one output of a suite that a text holds. Harmless lines of others around it are set aside and counted; of suites
+    without an extent only known ones, before the title.
 
     :param source: name of the output, for messages.
-    :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up, or holds a value that
-        nothing can take (:data:`vocabulary.POSITIVE_TIMES`).
+    :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up, holds two outputs, a value
+        that nothing can take (:data:`vocabulary.POSITIVE_TIMES`), or says anywhere that the run failed.
+    """
+    first, *others = read_log(text, source=source)
+    if others:
+        raise OutputError(f"{source}, line {others[0].line}: a second table starts, that of another run; split the outputs.")
+    return first
+
+
+def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
+    """Read all outputs of a job's log, in their order; lines of others between them are set aside by the first.
+
+    :raises OutputError: as :func:`read`, but for a second output.
     """
     if not text.strip():
         raise OutputError(f"{source}: the output is empty; the benchmark printed nothing, see its standard error.")
-    titles = [(found.start(), suite.name) for suite in catalogue.SUITES.values() if (found := suite.first_line.search(text))]
-    if titles:
-        start, name = min(titles, key=lambda item: item[0])
-        suite, others = catalogue.SUITES[name], sorted(title for title in titles if title[0] > start)
-        parted = preamble.part(text, start)
-        records = _possible(suite.parse(parted.text, source), source)
-        if others:
-            line, other = text.count("\n", 0, others[0][0]) + 1, catalogue.SUITES[others[0][1]]
+    text = preamble.plain(text, (suite.first_line for suite in catalogue.SUITES.values() if suite.extent))
+    titles = sorted((found.start(), suite.name) for suite in catalogue.SUITES.values() for found in suite.first_line.finditer(text))
+    lines = text.split("\n")
+    if not titles:
+        raise _cause(lines, source) or OutputError(
+            f"{source}: this is not output of a benchmark that is known here ('mpibench catalogue'); give the whole "
+            "output of one, from its title on."
+        )
+    suite = catalogue.SUITES[titles[0][1]]
+    if other := next((title for title in titles if title[1] != suite.name), None):
+        if not suite.extent or not catalogue.SUITES[other[1]].extent:
+            parted = preamble.part(text, titles[0][0])
+            suite.parse(parted.text, source)
+            line = text.count("\n", 0, other[0]) + 1
             raise OutputError(
-                f"{source}, line {line}: output of {other.title} stands in that of {suite.title}; outputs are mixed up, run "
-                "the benchmark again."
+                f"{source}, line {line}: output of {catalogue.SUITES[other[1]].title} stands in that of {suite.title}; outputs "
+                "are mixed up, run the benchmark again."
             )
-        return Reading(records, parted.counts)
-    raise OutputError(
-        f"{source}: this is not output of {list_suites()}; give the whole output of a benchmark, from its title on."
+    if not suite.extent:
+        parted = preamble.part(text, titles[0][0])
+        records = _possible(suite.parse(parted.text, source), source)
+        return [Reading(records, parted.counts, suite.said(text).notes)]
+    try:
+        return _outputs(lines, [(text.count("\n", 0, start), name) for start, name in titles], source)
+    except OutputError as error:
+        raise _cause(lines, source) or error from None
+
+
+def _outputs(lines: Sequence[str], titles: Sequence[tuple[int, str]], source: str) -> list[Reading]:
+    """The outputs under titles, of suites with an extent.
+
+    :param titles: places of title lines among the lines, and whose they are.
+    """
+    rest, found, end = list(lines), [], 0
+    for place, name in titles:
+        if place < end:
+            continue
+        suite = catalogue.SUITES[name]
+        assert suite.extent is not None  # or it would not be here
+        stop = next((other for other, whose in titles if other > place and whose != name), len(lines))
+        begin, end = suite.extent(lines[:stop], place)
+        # Blank lines in front keep the numbers of lines; the last one has its end unless the file ends there.
+        own = "\n" * begin + "\n".join(lines[begin:end]) + "\n" * (end < len(lines))
+        found.append(Reading(_possible(suite.parse(own, source), source), {}, suite.said(own).notes, place + 1))
+        rest[begin:end] = [""] * (end - begin)
+    if trouble := _cause(rest, source):
+        raise trouble
+    pieces = [suite.piece for suite in catalogue.SUITES.values() if suite.piece]
+    for number, line in enumerate(rest, 1):
+        if any(piece.fullmatch(line) for piece in pieces):
+            raise OutputError(
+                f"{source}, line {number}: '{_shown(line)}' is a piece of a table whose beginning is not above it; outputs are "
+                "damaged, cut or mixed up, run the benchmark again."
+            )
+    alone = [record for reading in found for record in reading.records if record.ranks == 1]
+    if len(found) > 1 and len(alone) == sum(len(reading.records) for reading in found):
+        raise _singletons(source, found[1].line, lines[found[1].line - 1])
+    before = preamble.part("\n".join(rest), sum(len(line) + 1 for line in rest[: found[0].line - 1]))
+    counts = preamble.count(before.text.split("\n"))
+    counts.update(before.counts)
+    return [replace(found[0], set_aside=dict(counts)), *found[1:]]
+
+
+#: What programs say that were started on another number of ranks than they need, each by itself where all are alone.
+_TOO_FEW = re.compile(r"requires (?:exactly|at least) \w+ process|This is a test with 1 process|nprocs: 1,")
+
+
+def _cause(lines: Sequence[str], source: str) -> OutputError | None:
+    """Why there is no result, as lines say it that no benchmark prints beside one; ``None`` if none does."""
+    if trouble := preamble.find_trouble(enumerate(lines, 1)):
+        number, meaning, line = trouble
+        return OutputError(f"{source}, line {number}: {meaning}: '{_shown(line)}'; there is no result to use.")
+    alone = [(number, line) for number, line in enumerate(lines, 1) if _TOO_FEW.search(line)]
+    if len(alone) > 1:
+        return _singletons(source, *alone[1])
+    if alone and "requires" in alone[0][1]:
+        return OutputError(
+            f"{source}, line {alone[0][0]}: the benchmark was started on another number of ranks than it needs: "
+            f"'{_shown(alone[0][1])}'; start it on that number, with a launcher that this MPI knows."
+        )
+    return None
+
+
+def _singletons(source: str, number: int, line: str) -> OutputError:
+    return OutputError(
+        f"{source}, line {number}: more than one rank speaks for itself ('{_shown(line)}'), so each was started as a world of its "
+        "own (singletons); start them with a launcher that this MPI knows."
     )
+
+
+def _shown(line: str) -> str:
+    return "".join(ch if ch.isprintable() else "?" for ch in " ".join(line.split())[:100])
 
 
 def list_suites() -> str:
@@ -73,7 +166,7 @@ def list_suites() -> str:
 
 
 def parse(text: str, *, source: str = "<text>") -> list[Record]:
-    """Records of one output, as :func:`read`.
+    """Records of the one output of a text, as :func:`read`.
 
     :raises OutputError: as :func:`read`.
     """

@@ -240,8 +240,8 @@ def test_an_empty_output():
 
 
 def test_an_output_of_something_else():
-    refuse("T/V                N    NB     P     Q               Time                 Gflops\n", "not output of ", " IMB, ")
-    refuse("hello\n", "not output of ", " IMB, ")
+    refuse("T/V                N    NB     P     Q               Time                 Gflops\n", "not output of a benchmark that is known here")
+    refuse("hello\n", "not output of a benchmark that is known here")
 
 
 def test_a_size_that_is_missing():
@@ -303,15 +303,15 @@ def test_an_output_without_its_end():
 
 def test_an_output_without_its_beginning():
     text = golden(SMALL)
-    refuse(text[text.index("# Date") :], "not output of ", " IMB, ")
+    refuse(text[text.index("# Date") :], "not output of a benchmark that is known here")
     refuse(without(text, "# Minimum.*"), "minimum and maximum")
     refuse(without(text, r"# MPI_Datatype for.*"), "data types")
     refuse(without(text, "# IMB-MPI1 .*"), "calling sequence")
 
 
 def test_two_complete_runs_in_one_file():
-    refuse(golden(SMALL) * 2, "second complete run", "split")
-    refuse(golden(SMALL) + golden("imb-p2p-2021.11-n2.txt"), "second complete run")
+    refuse(golden(SMALL) * 2, "a second table starts", "split")
+    refuse(golden(SMALL) + golden("imb-p2p-2021.11-n2.txt"), "a second table starts")
 
 
 def test_two_runs_interleaved():
@@ -373,19 +373,19 @@ def test_rows_outside_a_table():
     row = "           16           20         1.95         8.21\n"
     refuse(text.replace("# Calling sequence", row + "# Calling sequence"), "not a line of IMB")
     refuse(text.replace("# Benchmarking Exchange", row + "# Benchmarking Exchange"), "head of a table")
-    refuse(text + row, "follows the last line")
+    refuse(text + row, "is a piece of a table")
 
 
 def test_lines_of_other_programs():
     text = golden(SMALL)
     for place in ("# Date", "# Benchmarking Exchange", "# #processes = 2", "       #bytes", "           16"):
         refuse(text.replace(place, "[0] MPI startup(): libfabric provider: tcp\n" + place, 1), "MPI startup")
-    refuse("srun: job 7 queued\n" + text, "not a line of IMB")
+    assert reader.parse("srun: job 7 queued\n" + text) == reader.parse(text)
 
 
 def test_a_benchmark_that_nobody_knows():
     refuse(golden(SMALL).replace("PingPong", "PingPang"), "PingPang", "mpibench catalogue")
-    refuse("Invalid benchmark name PingPang\n" + golden(SMALL), "not a line of IMB")
+    refuse("Invalid benchmark name PingPang\n" + golden(SMALL), "line 1", "says that it failed")
 
 
 def test_a_binary_that_is_not_read():
@@ -415,7 +415,7 @@ def test_mt_tables_must_agree_on_their_sizes():
     refuse(
         re.sub(r"^ +16 +20 .*\n(?=.*\n\n.*\n# Benchmarking SendRecvMT)", "", text, flags=re.M), "16 bytes", "unlike PingPongMT"
     )
-    refuse(text + text, "second run")
+    refuse(text + text, "a second table starts")
     refuse(text.rstrip("\n"), "cut off")
 
 

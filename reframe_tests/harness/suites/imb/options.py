@@ -89,7 +89,7 @@ def _with_window(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
     """Uniband and Biband, also those of threads, whose default is the window of the others."""
     if row.traffic not in (traffic.window_one_way, traffic.window_both_ways):
         return None
-    return replace(row, options=(WINDOW_OPTION[0], value), traffic=traffic.with_window(row.traffic, int(value)))
+    return replace(row, newer_options=(WINDOW_OPTION[0], value), traffic=traffic.with_window(row.traffic, int(value)))
 
 
 def _argument(name: str, meaning: str, argument: str, values: tuple[str, ...], groups: tuple[str, ...] = ()) -> SuiteOption:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from ..benchmark import SIZELESS
-from ..records import OutputError, Record
+from ..records import ROW_LIKE, OutputError, Record
 from . import columns as imb_columns
 from . import section as imb_section
 from .columns import GROUP, QUANTITY_OF_COLUMN, REPETITIONS, SIZE
@@ -45,12 +45,22 @@ _COMPLAINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(r"# !! Benchmark .* invalid for"),
-        "IMB refused to run a benchmark on this number of processes; start it on another number or leave it out",
+        "IMB refused to run a benchmark on this number of processes; start it on another number or leave it out, or, where it was "
+        "started on more, with a launcher that this MPI knows",
     ),
     (re.compile(r"# NO SUCCESSFUL EXECUTIONS"), "IMB-MT could not run a benchmark on these processes; leave it out"),
     (re.compile(r"Invalid benchmark name"), "IMB did not know a benchmark it was asked for; correct the command line"),
-    (re.compile(r"CHECK FAILURES|!!! |!{4} |.*: FAILED"), "IMB found wrong data; the MPI library is not to be trusted"),
+    # Of a build with -DCHECK (IMB_chk_diff.c): that data differ, and what was received and expected.
+    (
+        re.compile(r"CHECK FAILURES|!!! |!{4} |.*: FAILED|[0-9]+: Error .*size = ?[0-9]|Process [0-9]+: (?:Got|Expected) "),
+        "IMB found wrong data; the MPI library is not to be trusted",
+    ),
     (re.compile(r"EXCEPTION:"), "IMB failed; see its standard error"),
+)
+#: A line that only an output of IMB has, rows with a sign wrong among them.
+PIECE = re.compile(
+    rf"{ROW_LIKE}|\s*(?:# Benchmarking .*|# #processes = .*|(?:Group +)?#(?:bytes|repetitions) .*|# Calling sequence was:.*"
+    rf"|# List of Benchmarks to run:.*|{LAST_LINE}|{_MODE.pattern}|{_GROUPS.pattern})\s*"
 )
 _ANY_COMPLAINT = re.compile("|".join(pattern.pattern for pattern, _ in _COMPLAINTS))
 
@@ -61,6 +71,28 @@ def parse(text: str, source: str) -> list[Record]:
     :raises OutputError: if it is incomplete, damaged, mixed up, or says that something went wrong.
     """
     return _Reader(source).read(text)
+
+
+def extent(lines: Sequence[str], title: int) -> tuple[int, int]:
+    """Where the output under a title begins, with the rule above it, and where it ends: with its last line, or where it has
+    none before another title, after the last line that only IMB prints."""
+    begin = title - bool(title and _RULE.fullmatch(lines[title - 1].strip()))
+    bare, end = BARE in PARTS.get(RUN_ON.sub("", lines[title].strip().rpartition(", ")[2]), ""), title + 1
+    for at in range(title + 1, len(lines)):
+        line = lines[at].strip()
+        if TITLE.fullmatch(line) and bare:
+            break
+        if line == LAST_LINE or TITLE.fullmatch(line):
+            end = at + 1
+            break
+        if PIECE.fullmatch(lines[at]) or not bare:
+            end = at + 1
+    for at in range(end, len(lines)):
+        if lines[at].startswith("!") or _CHECKED.fullmatch(lines[at].strip()):
+            end = at + 1
+        elif lines[at].strip():
+            break
+    return begin, end
 
 
 class _Reader:

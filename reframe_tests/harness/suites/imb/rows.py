@@ -73,7 +73,7 @@ def _mpi1() -> tuple[Benchmark, ...]:
             gated_sizes=WINDOW_GATES,
             directions=directions,
             summed=True,
-            options=WINDOW_OPTION,
+            newer_options=WINDOW_OPTION,
             options_since=WINDOW_OPTION_SINCE,
             cascade=cascade,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from ...vocabulary import QUANTITIES
 from ..benchmark import SIZELESS, Benchmark
@@ -38,7 +38,7 @@ _QUANTITIES = {
 #: 7.4 and 7.5 does not know their kind), and so the percentiles.
 _MISTITLED = {"Avg Latency(us)": "bandwidth_mb_per_s"}
 _TAIL = re.compile(r"P([0-9]{1,2}) Tail (BW\(MB/s\)|Lat\(us\))")
-#: Columns of ``-f`` beside those of :data:`rows.OVERLAP`; minimum and maximum since 5.8.
+#: Columns of ``-f`` beside those of :data:`rows.OVERLAP`; minimum and maximum since 5.7.1.
 FULL_OVERLAP = (
     "t_ovrl_us",
     "t_cpu_us",
@@ -50,11 +50,22 @@ FULL_OVERLAP = (
     "t_max_us",
     "overlap_percent",
 )
+RANGE = ("t_min_us", "t_max_us")
 _OVERLAP_LAYOUTS = (
     OVERLAP,
     FULL_OVERLAP,
-    tuple(name for name in FULL_OVERLAP if name not in ("t_min_us", "t_max_us")),
+    tuple(name for name in FULL_OVERLAP if name not in RANGE),
 )
+#: Before, ``-f`` prints a minimum and a maximum that are none on three ranks or more: rank 0 reduces MAX, then MIN, the others
+#: MIN, then MAX (``calculate_and_print_stats`` of 5.7.1 to 7.0).
+RIGHT_RANGE_SINCE = (7, 1)
+_MEANS = ("Avg Latency(us)", "Min Latency(us)", "Max Latency(us)", ITERATIONS)
+_PARTS = ("Overall(us)", "Compute(us)", "Coll. Init(us)", "MPI_Test(us)", "MPI_Wait(us)", "Pure Comm.(us)")
+#: Columns of barriers of 7.1, which print no head: short ones and those of ``-f``, by whether they overlap.
+_HEADLESS = {
+    False: (_MEANS[:1], _MEANS),
+    True: ((*_PARTS[:2], _PARTS[-1], "Overlap(%)"), (*_PARTS, "Min Comm.(us)", "Max Comm.(us)", "Overlap(%)")),
+}
 COLUMN = re.compile("|".join([*map(re.escape, (SIZE, *_QUANTITIES, ITERATIONS, VALIDATION)), _TAIL.pattern]))
 #: The column of ``-D``, whose tables are not read.
 DERIVED_TYPE = "Transmit Size"
@@ -91,6 +102,17 @@ def fits(row: Benchmark, titles: Sequence[str]) -> bool:
     layouts = _OVERLAP_LAYOUTS if row.quantities == OVERLAP else (row.quantities[: len(values)],)
     after = [*([ITERATIONS] if full else []), *([VALIDATION] if VALIDATION in titles else []), *tails]
     return bool(values) and printed in layouts and list(titles) == [*sized, *values, *after]
+
+
+def headless(row: Benchmark, cells: Sequence[str]) -> list[tuple[str, int]]:
+    """Column titles of a row without a head, and where each cell of it must end; empty if no benchmark prints such a row.
+
+    The widths are those of ``print_stats`` and ``print_stats_nbc``.
+    """
+    checked = [VALIDATION] if cells[-1:] in (["Pass"], ["Fail"]) else []
+    titles = next((each for each in _HEADLESS[row.quantities == OVERLAP] if len(each) + len(checked) == len(cells)), ())
+    widths = [{_MEANS[0]: 17, ITERATIONS: 12}.get(title, 18) for title in (*titles, *checked)]
+    return list(zip((*titles, *checked), accumulate(widths), strict=True)) if titles else []
 
 
 def contradiction(message_bytes: int | None, values: Mapping[str, float]) -> str:

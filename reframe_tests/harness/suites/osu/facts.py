@@ -2,7 +2,8 @@
 
 One-sided: ``print_header_one_sided`` in util/osu_util_mpi.c. Pairs: osu_mbw_mr.c. Threads and processes: osu_latency_mt.c,
 osu_latency_mp.c, which print them above or below their title, depending on the version. Neighbourhoods, above the title:
-``omb_neighborhood_create``, and the programs themselves. Partitions: osu_partitioned_latency.c. Data types: since 7.1.
+``omb_neighborhood_create``, and the programs themselves. Partitions: osu_partitioned_latency.c. Data types: since 7.1, by
+programs between pairs of 7.1 and 7.2 below the head of columns. Memory: of builds for accelerators (``print_header``).
 """
 
 from __future__ import annotations
@@ -57,7 +58,13 @@ _RING = (
 )
 _PARTITIONS = (Line("partitions", re.compile(f"# Partitions: {_COUNT}")),)
 _OVERLAPPED = (Line("parts", re.compile(r"# Overall = (?P<value>Coll\. Init \+ Compute \+ MPI_Test \+ MPI_Wait)")),)
-_DATATYPE = re.compile(r"# Datatype: (?P<value>MPI_[A-Z_]+)\.")
+#: Lines that may stand anywhere above the rows, once. Memory of the host is the only one that is read.
+_ANYWHERE = (
+    Line("type", re.compile(r"# Datatype: (?P<value>MPI_[A-Z_]+)\.")),
+    Line("memory", re.compile(r"# (?:Send Buffer|Rank 0 Memory) on (?P<value>HOST) \(H\) and (?:Receive Buffer|Rank 1 Memory) on HOST \(H\)")),
+)
+#: What a reduction is of without ``-T``: in silence before 7.1, MPI_CHAR in 7.1 to 7.4, MPI_INT in 7.5, both of which are printed.
+REDUCED = "MPI_FLOAT"
 
 _BY_NAME = {
     "osu_mbw_mr": _PAIRS,
@@ -87,6 +94,16 @@ def take_early(facts: dict[str, str], line: str) -> bool:
     return any(_take_next(lines, facts, line) for lines in _EARLY if not first or lines[0].key == first)
 
 
+def is_early(line: str) -> bool:
+    """Whether a line may stand above a title."""
+    return any(each.pattern.fullmatch(line) for lines in _EARLY for each in lines)
+
+
+def is_of_accelerators(line: str) -> bool:
+    """Whether a line says that a buffer is not in the host's memory."""
+    return re.search(r"^# (?:Send Buffer|Rank 0 Memory) on .*(?:DEVICE|MANAGED)", line) is not None
+
+
 def early_fits(row: Benchmark, facts: dict[str, str]) -> bool:
     """Whether the lines above a title are those of a benchmark; a neighbourhood always prints all of its own there."""
     keys = [each.key for each in lines_of(row)]
@@ -95,12 +112,7 @@ def early_fits(row: Benchmark, facts: dict[str, str]) -> bool:
 
 def take(lines: tuple[Line, ...], facts: dict[str, str], line: str) -> bool:
     """Put what a line says into the facts; false if it is none of these, comes twice or too early."""
-    if _take_next(lines, facts, line):
-        return True
-    if "type" not in facts and (found := _DATATYPE.fullmatch(line)):
-        facts["type"] = found["value"]
-        return True
-    return False
+    return _take_next(lines, facts, line) or any(_take_next((each,), facts, line) for each in _ANYWHERE)
 
 
 def _take_next(lines: tuple[Line, ...], facts: dict[str, str], line: str) -> bool:
@@ -122,6 +134,6 @@ def variant_of(row: Benchmark, facts: dict[str, str]) -> str:
     words += [f"window={facts['size']}"] if "size" in facts else []
     counted = ("sender_threads", "receiver_threads", "sender_processes", "receiver_processes", "partitions")
     words += [f"{key}={facts[key]}" for key in counted if key in facts]
-    usual = "MPI_INT" if row.reduction else "MPI_CHAR"
+    usual = REDUCED if row.reduction else "MPI_CHAR"
     words += [f"type={kind}"] if (kind := facts.get("type", usual)) != usual else []
     return ",".join(words)

@@ -8,8 +8,7 @@ from ...vocabulary import NotMeasured
 from .. import traffic
 from ..benchmark import SIZELESS, Benchmark
 from ..options import ALIKE, NAMED, PRINTED, SuiteOption
-from . import facts
-from .columns import FULL_OVERLAP
+from . import columns, facts
 from .rows import FULL, OVERLAP, STARTUP, WINDOW
 
 #: Synchronisations of osu_put_bibw, which knows no passive target (its help text, 7.5).
@@ -44,7 +43,7 @@ def _percentiles(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
 
 
 def _full(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
-    return replace(row, quantities=FULL_OVERLAP) if row.quantities == OVERLAP else None
+    return replace(row, quantities=columns.FULL_OVERLAP) if row.quantities == OVERLAP else None
 
 
 def _validation(row: Benchmark, value: str, ranks: int) -> Benchmark | None:
@@ -105,7 +104,7 @@ OPTIONS = (
         "off",
         ("nonblocking_osu", "neighbourhood_osu"),
         ("off", "on"),
-        since=(5, 8),
+        since=columns.RIGHT_RANGE_SINCE,
         apart=ALIKE,
         words=lambda value: FULL,
         change=_full,

@@ -12,6 +12,7 @@ title of its neighbourhood form, bandwidth that of fan-in and fan-out. What was 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from .. import traffic
 from ..benchmark import BY_NODES, ELEMENT, NOTHING_SURE, SINGLE, SIZELESS, SMALL, STREAM, Benchmark
@@ -40,6 +41,8 @@ CONGESTION, STARTUP, THREADED = "congestion_osu", "startup_osu", "threads_osu"
 
 #: ``-f`` prints the repetitions and the slowest rank, which is what a program waits for.
 FULL = ("-f",)
+#: Reductions of what every release can be asked for, or reduces without being asked (:data:`facts.REDUCED`): ``-T`` since 7.1.
+OF_FLOATS: dict[str, Any] = {"newer_options": ("-T", "mpi_float"), "options_since": (7, 1), "reduction": True}
 WINDOW = ("-W", str(traffic.WINDOW))
 #: The program's own memory, as IMB-RMA exposes it. OMB's default is memory the MPI allocates, which Open MPI keeps in shared
 #: memory inside a node whatever transport is asked for. An access counts once it is complete at the target.
@@ -133,8 +136,8 @@ def _rows() -> tuple[Benchmark, ...]:
         one_sided("osu_put_bw", "OSU MPI_Put Bandwidth Test", BANDWIDTH, traffic.window_one_way, directions=1),
         one_sided("osu_get_bw", "OSU MPI_Get Bandwidth Test", BANDWIDTH, traffic.window_one_way, directions=1),
         collective("osu_bcast", "Broadcast", traffic.one_per_other_rank),
-        collective("osu_reduce", "Reduce", traffic.one_per_other_rank, reduction=True),
-        collective("osu_allreduce", "Allreduce", traffic.every_rank_receives, reduction=True),
+        collective("osu_reduce", "Reduce", traffic.one_per_other_rank, **OF_FLOATS),
+        collective("osu_allreduce", "Allreduce", traffic.every_rank_receives, **OF_FLOATS),
         collective("osu_barrier", "Barrier", traffic.nothing, sizes=SIZELESS, gated_sizes={"t_max_us": (None,)}),
         collective("osu_allgather", "Allgather", traffic.all_to_all, 1),
         collective("osu_allgatherv", "Allgatherv", traffic.all_to_all, 1),
@@ -145,14 +148,14 @@ def _rows() -> tuple[Benchmark, ...]:
         collective("osu_alltoall", "All-to-All Personalized Exchange", traffic.all_to_all, 2),
         collective("osu_alltoallv", "All-to-Allv Personalized Exchange", traffic.all_to_all, 2),
         collective("osu_alltoallw", "All-to-Allw Personalized Exchange", traffic.all_to_all, 2, since=(6, 2)),
-        collective("osu_reduce_scatter", "Reduce_scatter", traffic.one_per_other_rank, reduction=True),
+        collective("osu_reduce_scatter", "Reduce_scatter", traffic.one_per_other_rank, **OF_FLOATS),
         # What of a vector is left over depends on the ranks, so the bound with nodes in their place would be too high.
         collective(
             "osu_reduce_scatter_block",
             "Reduce_scatter_block",
             traffic.equal_blocks,
             NOTHING_SURE,
-            reduction=True,
+            **OF_FLOATS,
             since=(7, 4),
         ),
     )
@@ -261,8 +264,8 @@ def _nonblocking() -> tuple[Benchmark, ...]:
 
     return (
         row("osu_ibcast", "Non-Blocking Broadcast", traffic.one_per_other_rank),
-        row("osu_ireduce", "Non-blocking Reduce", traffic.one_per_other_rank, reduction=True),
-        row("osu_iallreduce", "Non-blocking Allreduce", traffic.every_rank_receives, reduction=True),
+        row("osu_ireduce", "Non-blocking Reduce", traffic.one_per_other_rank, **OF_FLOATS),
+        row("osu_iallreduce", "Non-blocking Allreduce", traffic.every_rank_receives, **OF_FLOATS),
         row("osu_ibarrier", "Non-blocking Barrier", traffic.nothing, sizes=SIZELESS, gated_sizes={"t_ovrl_us": (None,)}),
         row("osu_iallgather", "Non-blocking Allgather", traffic.all_to_all, 1),
         row("osu_iallgatherv", "Non-blocking Allgatherv", traffic.all_to_all, 1),
@@ -273,13 +276,13 @@ def _nonblocking() -> tuple[Benchmark, ...]:
         row("osu_ialltoall", "Non-blocking All-to-All", traffic.all_to_all, 2),
         row("osu_ialltoallv", "Non-blocking All-to-Allv Personalized Exchange", traffic.all_to_all, 2),
         row("osu_ialltoallw", "Non-blocking All-to-Allw Personalized Exchange", traffic.all_to_all, 2),
-        row("osu_ireduce_scatter", "Non-blocking Reduce_scatter", traffic.one_per_other_rank, reduction=True, since=(7, 0)),
+        row("osu_ireduce_scatter", "Non-blocking Reduce_scatter", traffic.one_per_other_rank, **OF_FLOATS, since=(7, 0)),
         row(
             "osu_ireduce_scatter_block",
             "Non-blocking Reduce_scatter_block",
             traffic.equal_blocks,
             NOTHING_SURE,
-            reduction=True,
+            **OF_FLOATS,
             since=(7, 4),
         ),
     )
