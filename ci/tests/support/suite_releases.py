@@ -1,4 +1,4 @@
-"""Releases of OSU and IMB on the wheel of MPICH: built by ``stacks add --build``, kept in the user's cache, all run by one ReFrame."""
+"""Releases of OSU and IMB on the wheel of MPICH: built by ``stacks add --build``, kept in the cache, run by one ReFrame."""
 
 from __future__ import annotations
 
@@ -20,8 +20,25 @@ from reframe_tests.harness.stacks.stack import Stack
 
 #: Suite to its releases whose tarballs are looked for in the sources folder.
 RELEASES = {
-    "osu": "5.6.3 5.7 5.7.1 5.8 5.9 6.0 6.1 6.2 7.0 7.0.1 7.1 7.1-1 7.2 7.3 7.4 7.5".split(),
-    "imb": "2018.1 2019.6 2021.2 2021.7 2021.11".split(),
+    "osu": [
+        "5.6.3",
+        "5.7",
+        "5.7.1",
+        "5.8",
+        "5.9",
+        "6.0",
+        "6.1",
+        "6.2",
+        "7.0",
+        "7.0.1",
+        "7.1",
+        "7.1-1",
+        "7.2",
+        "7.3",
+        "7.4",
+        "7.5",
+    ],
+    "imb": "2018.1 2019.6 2021.2 2021.7 2021.11".split(),  # noqa: SIM905
 }
 #: A node whose four cores are two at least: ranks share cores, and nobody looks at the numbers.
 SYSTEM = {
@@ -102,7 +119,9 @@ def offered(release: Release) -> set[str]:
         for member in archive:
             inside = member.name.partition("/")[2]
             if release.suite == "imb":
-                part = re.fullmatch(r"src_cpp/([A-Z0-9]+)/Makefile.*\.mk|src_c/(P2P)/Makefile|src/IMB_parse_name_(\w+)\.c", inside)
+                part = re.fullmatch(
+                    r"src_cpp/([A-Z0-9]+)/Makefile.*\.mk|src_c/(P2P)/Makefile|src/IMB_parse_name_(\w+)\.c", inside
+                )
                 names |= {f"IMB-{name.upper()}" for name in (part.groups() if part else ()) if name}
             elif re.fullmatch(r"(c/)?mpi/.*/Makefile\.am", inside):
                 text = archive.extractfile(member).read().decode().replace("\\\n", " ")
