@@ -20,6 +20,7 @@ from mpibench.stacks import benchmark_programs
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites.plans import Limits
 from reframe_tests.harness.vocabulary import QUANTITIES, NotMeasured
 from suite_releases import Release
 
@@ -89,6 +90,7 @@ def test_every_leaf_passes_on_every_release(suite: str, built, sandbox: Path, ru
     assert {case.stack for case in cases if case.result == "pass"} == {stack.name for stack in stacks.values()}
 
 
+LIMITS = Limits(most_repetitions=suite_releases.REPETITIONS)
 #: Groups of OSU, and options under which their programs print something else.
 GROUPS = {
     name: [
@@ -111,7 +113,7 @@ def test_every_launch_is_complete_on_more_ranks_and_with_options(group: str, bui
         for ranks in (2, 4) if FULL else (3,):
             for chosen in ({}, *GROUPS[group]):
                 try:
-                    planned = catalogue.launches(group, stack, ranks, "smoke", chosen=chosen)
+                    planned = catalogue.launches(group, stack, ranks, "smoke", limits=LIMITS, chosen=chosen)
                 except NotMeasured:
                     continue
                 for launch in planned:

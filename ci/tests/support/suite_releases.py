@@ -15,7 +15,6 @@ from pathlib import Path
 
 from mpibench.results.sessions import Case, read_session
 from mpibench.stacks import benchmark_programs, releases, suite_builds, system
-from reframe_tests.harness.machine import topology
 from reframe_tests.harness.stacks.stack import Stack
 
 #: Suite to its releases whose tarballs are looked for in the sources folder.
@@ -40,20 +39,21 @@ RELEASES = {
     ],
     "imb": "2018.1 2019.6 2021.2 2021.7 2021.11".split(),  # noqa: SIM905
 }
-#: A node whose four cores are two at least: ranks share cores, and nobody looks at the numbers.
+#: Most repetitions of any size.
+REPETITIONS = 4
+#: This machine with a few repetitions: nobody looks at the numbers.
 SYSTEM = {
     "name": "box",
-    "descr": "one node for tests",
+    "descr": "this machine, for tests",
     "hostnames": [".*"],
-    "max_local_jobs": 2,
+    "max_local_jobs": 1,
     "partitions": [
         {
             "name": "node",
             "scheduler": "local",
             "launcher": "local",
-            "max_jobs": 2,
-            "processor": topology.describe(1, 4),
-            "extras": {"remote": True, "fabrics": {"shm": {"transport": "shm", "scope": "node"}}},
+            "max_jobs": 1,
+            "extras": {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}, "most_repetitions": REPETITIONS},
         },
     ],
 }
