@@ -101,8 +101,9 @@ def parse(
     """Parse benchmark outputs into records: benchmark, ranks, groups, message_bytes, repetitions, one field per column.
 
     Field names carry the unit (latency_us, bandwidth_mb_per_s with 1 MB = 1e6 bytes). A truncated, mixed-up or empty
-    output is an error that names file and line, and nothing of it is printed. Known lines of MPI library, launcher and batch
-    system before the title are skipped, and standard error says how many. Exit status: 0 all were read, 2 one was not.
+    output is an error that names file and line, and nothing of it is printed, and so is a log that says that the run failed.
+    Of OSU and IMB each whole table of a job's log is read; lines of other programs around them are set aside, and standard
+    error says how many. Exit status: 0 all were read, 2 one was not.
     """
     from mpibench.listings import parse as parse_command
 

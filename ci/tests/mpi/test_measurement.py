@@ -124,7 +124,7 @@ def test_other_programs_lines_before_a_title_are_counted_in_the_notes(damaged: J
     output.write_text(f"srun: job 7 queued and waiting for resources\n{output.read_text()}")
     outcome = damaged.judge()
     assert (outcome.status, outcome.sentences) == (measurement.PROVEN, [])
-    assert "before the benchmarks' titles stood 1 line of Slurm, set aside" in outcome.proof["notes"]
+    assert "around the benchmarks' output stood 1 line of Slurm, set aside" in outcome.proof["notes"]
     assert all(None not in sample.values for sample in outcome.samples)
 
 

@@ -34,8 +34,8 @@ _OLD = "Intel MPI Library for Linux Reference Manual 4.0 to 2018, 'Communication
 _DEBUG = {"I_MPI_DEBUG": "5"}
 
 #: Lines it prints on stdout, among the benchmark's: "[0] MPI startup(): ..." and the like, each with function and, but for a
-#: few of "MPI startup()", with rank; a list of CPUs goes on over further lines, below its first. Not among them: that there is no
-#: process manager, so that each rank is alone.
+#: few of "MPI startup()", with rank; a list of CPUs goes on over further lines, below its first. Not among them: that there is
+#: no process manager, so that each rank is alone.
 _STDOUT_LINES = re.compile(r"(?:\[\d+\] \w[\w ]*|MPI startup)\(\): (?!PMI server not found).*| {8,}[0-9,-]+\}?")
 _CONTEXT = r"MPI startup\(\): (I_MPI_FABRICS=\S+)"
 

@@ -172,7 +172,7 @@ def evaluate(
         unchecked = f"received data are not checked: {condition.stack.name} has no mpi4py"
         notes.append(checked or ("received data were compared while they were timed" if compared else unchecked))
     if set_aside:
-        notes.append(f"before the benchmarks' titles stood {preamble.say(set_aside)}, set aside")
+        notes.append(f"around the benchmarks' output stood {preamble.say(set_aside)}, set aside")
     starts = beginning_of(directory / script.START_LOG).splitlines()
     if len(starts) > 1:
         notes.insert(0, f"{end.name} was started {len(starts)} times ({', '.join(starts)}); only the last run is counted")

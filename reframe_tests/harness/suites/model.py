@@ -214,8 +214,8 @@ class Suite:
     :param shown_arguments: arguments that an output says its program was started with; ``None`` where it does not say.
     :param said: what an output that was read says of how it was measured.
     :param files: files a run is to find in the folder it is started in, name to content.
-    :param extent: of the lines of a file and the place of a title, where its output begins and where it ends (the place after its
-        last line), so that others' lines around it can be set aside; ``None``: it is the whole file.
+    :param extent: of the lines of a file and the place of a title, where its output begins and where it ends (the place after
+        its last line), so that others' lines around it can be set aside; ``None``: it is the whole file.
     :param piece: a line that can only be part of an output of it, for suites with an extent.
     :param result: name of the file it writes its output to, in the same folder; empty: to standard output.
     :param variants: variants of a row that follow from a run; ``None``: those of the row.

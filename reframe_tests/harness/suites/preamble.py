@@ -1,9 +1,9 @@
-"""Lines around a benchmark's output, because the MPI library, the launcher, the batch system or the job's script share its file.
+"""Lines around a benchmark's output: the MPI library, the launcher, the batch system and the job's script share its file.
 
 They are set aside and counted, by whose they are as far as that is known: what a library or a launcher can print on stdout is
-kept with each (:attr:`Mpi.stdout_lines`, :attr:`Launcher.stdout_lines`). Lines that say that something failed, or that ranks did
-not find each other (:data:`TROUBLE`), are set aside nowhere: an output among them is not a result. Suites that do not say where
-their outputs begin and end (:attr:`model.Suite.extent`) have only known lines set aside, and only before the title.
+kept with each (:attr:`Mpi.stdout_lines`, :attr:`Launcher.stdout_lines`). Lines that say that something failed, or that ranks
+did not find each other (:data:`TROUBLE`), are set aside nowhere: an output among them is not a result. Suites that do not say
+where their outputs begin and end (:attr:`model.Suite.extent`) have only known lines set aside, and only before the title.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     (
         "a device or transport that was asked for is not there",
-        re.compile(r"(?:devices?|transports?|interfaces?|units?|providers?|tls|PML|BTL|MTL)\b.*\b(?:is|are) not (?:available|usable)"),
+        re.compile(
+            r"(?:devices?|transports?|interfaces?|providers?|UCX|libfabric|PML|BTL|MTL)\b.* (?:is|are) not (?:available|usable)"
+            r"|[Nn]o (?:hfi|HFI) units are available|A requested component was not found"
+        ),
     ),
     ("validation failed: received data was wrong", re.compile(r"DATA VALIDATION ERROR|FAILED: .*data validation")),
     ("UCX says that it failed", re.compile(r"\bUCX +(?:ERROR|FATAL)\b")),
@@ -82,16 +85,19 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
         "a process was aborted",
         re.compile(
             r"MPI_A(?:BORT|bort)\b|\bAbort\(\d+\)|BAD TERMINATION|[Ff]atal error in|[Ii]nternal error|[Aa]ssert(?:ion)?\b.*fail"
-            r"|MPI_ERRORS_ARE_FATAL|\*\*\* (?:STEP|JOB) \S+ .*CANCELLED|CANCELLED AT|job aborted|aborting job|now aborting"
-            r"|[Tt]ransport retry (?:count )?exceeded|errors? occurred (?:in|while)|is unable to reach|unable to reach each other"
+            r"|MPI_ERRORS_ARE_FATAL|\*\*\* (?:STEP|JOB) \S+ .*CANCELLED|CANCELLED AT"
+            r"|[Jj]ob (?:step )?aborted|aborting job|now aborting"
+            r"|[Tt]ransport retry (?:count )?exceeded|errors? occurred (?:in|while)"
+            r"|unable to reach each other"
         ),
     ),
     (
         "a command, the launcher or the batch system says that it failed",
         re.compile(
             r"\b(?:srun|slurmstepd|salloc|sbatch|slurmd|mpirun|mpiexec|prterun|prun|orterun|jsrun|aprun|flux-\w+|flux|psid?)"
-            r"(?:\[\d+\])?(?:@\S+)?: (?:fatal|error|Error|Warning: can't run)|^\[(?:mpiexec|proxy:[\d:]+)@\S+\] .*(?:error|fail|exit|match)"
-            r"|non-?zero (?:status|exit|return)|exit(?:ed|ing)? (?:with )?(?:status|(?:exit )?code):? *\(?[1-9]|in cluster <.*> Exited"
+            r"(?:\[\d+\])?(?:@\S+)?: (?:fatal|error|Error|Warning: can't run)"
+            r"|^\[(?:mpiexec|proxy:[\d:]+)@\S+\] .*(?:error|fail|exit|match)|non-?zero (?:status|exit|return)"
+            r"|[Ee]xit(?:ed|ing)? (?:with )?(?:status|(?:exit )?code):? *\(?[1-9]|in cluster <.*> Exited"
             r"|\bTERM_[A-Z]+: |[Jj]ob killed|DUE TO (?:TIME LIMIT|NODE FAILURE|PREEMPTION)"
             r"|[Ii]nvalid benchmark\b|error while loading shared libraries|[Ee]xecutable .*not found|execve?p?\b.*failed"
         ),

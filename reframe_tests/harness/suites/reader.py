@@ -20,7 +20,6 @@ __all__ = [
     "check_arguments",
     "check_complete",
     "complete",
-    "list_suites",
     "parse",
     "read",
     "read_log",
@@ -49,8 +48,8 @@ def read(text: str, *, source: str = "<text>") -> Reading:
     without an extent only known ones, before the title.
 
     :param source: name of the output, for messages.
-    :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up, holds two outputs, a value
-        that nothing can take (:data:`vocabulary.POSITIVE_TIMES`), or says anywhere that the run failed.
+    :raises OutputError: if the text is empty, of no known benchmark, incomplete, damaged or mixed up, holds two outputs, a
+        value that nothing can take (:data:`vocabulary.POSITIVE_TIMES`), or says anywhere that the run failed.
     """
     first, *others = read_log(text, source=source)
     if others:
@@ -66,7 +65,9 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
     if not text.strip():
         raise OutputError(f"{source}: the output is empty; the benchmark printed nothing, see its standard error.")
     text = preamble.plain(text, (suite.first_line for suite in catalogue.SUITES.values() if suite.extent))
-    titles = sorted((found.start(), suite.name) for suite in catalogue.SUITES.values() for found in suite.first_line.finditer(text))
+    titles = sorted(
+        (found.start(), suite.name) for suite in catalogue.SUITES.values() for found in suite.first_line.finditer(text)
+    )
     lines = text.split("\n")
     if not titles:
         raise _cause(lines, source) or OutputError(
@@ -74,18 +75,16 @@ def read_log(text: str, *, source: str = "<text>") -> list[Reading]:
             "output of one, from its title on."
         )
     suite = catalogue.SUITES[titles[0][1]]
-    if other := next((title for title in titles if title[1] != suite.name), None):
-        if not suite.extent or not catalogue.SUITES[other[1]].extent:
-            parted = preamble.part(text, titles[0][0])
-            suite.parse(parted.text, source)
+    other = next((title for title in titles if title[1] != suite.name), None)
+    if not suite.extent or (other and not catalogue.SUITES[other[1]].extent):
+        parted = preamble.part(text, titles[0][0])
+        records = _possible(suite.parse(parted.text, source), source)
+        if other:
             line = text.count("\n", 0, other[0]) + 1
             raise OutputError(
                 f"{source}, line {line}: output of {catalogue.SUITES[other[1]].title} stands in that of {suite.title}; outputs "
                 "are mixed up, run the benchmark again."
             )
-    if not suite.extent:
-        parted = preamble.part(text, titles[0][0])
-        records = _possible(suite.parse(parted.text, source), source)
         return [Reading(records, parted.counts, suite.said(text).notes)]
     try:
         return _outputs(lines, [(text.count("\n", 0, start), name) for start, name in titles], source)
@@ -150,19 +149,13 @@ def _cause(lines: Sequence[str], source: str) -> OutputError | None:
 
 def _singletons(source: str, number: int, line: str) -> OutputError:
     return OutputError(
-        f"{source}, line {number}: more than one rank speaks for itself ('{_shown(line)}'), so each was started as a world of its "
-        "own (singletons); start them with a launcher that this MPI knows."
+        f"{source}, line {number}: more than one rank speaks for itself ('{_shown(line)}'), so each was started as a world of "
+        "its own (singletons); start them with a launcher that this MPI knows."
     )
 
 
 def _shown(line: str) -> str:
     return "".join(ch if ch.isprintable() else "?" for ch in " ".join(line.split())[:100])
-
-
-def list_suites() -> str:
-    """Whose outputs are read: ``IMB, mpi4py.bench, OSU or perftest``."""
-    *first, last = (suite.title for suite in catalogue.SUITES.values())
-    return f"{', '.join(first)} or {last}"
 
 
 def parse(text: str, *, source: str = "<text>") -> list[Record]:

@@ -37,7 +37,6 @@ print(json.dumps({
     "selection": catalogue.stack_selection("relay_ring"),
     "program": benchmark_programs.suite_of("relay-run"),
     "globs": benchmark_programs.list_globs(),
-    "refusal": reader.list_suites(),
 }))
 """
 
@@ -86,12 +85,6 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
         "selection": ["+relay"],
         "program": "relay",
         "globs": "network_*test or hpcc or IMB-* or *.[A-FSW].* or osu_* or relay-*",
-        "refusal": (
-            "the instrument of bisection bandwidth, the instrument of collective algorithms, fi_pingpong, GPCNeT, "
-            "the instrument of growing node counts, "
-            "the guidelines' instrument, HPCC, IMB, iperf3, the instrument of latency under load, mpi4py.bench, NPB, OSU, "
-            "the instrument of pair maps, perftest, the instrument of programs side by side, ucx_perftest or Relay"
-        ),
     }
 
 

@@ -96,6 +96,19 @@ def test_old_osu_lacks_benchmarks():
         launches("collectives_osu", stack=replace(old, suites={"osu": {"version": "7.5"}}))
 
 
+def test_reductions_are_of_floats_in_every_release():
+    """Which is what a release before 7.1 reduces without being asked, and IMB."""
+    groups = ("collectives_osu", "nonblocking_osu", "persistent_osu")
+    for version, asked in (("5.6", False), ("7.0", False), ("7.1", True), ("7.4", True), ("7.5", True)):
+        for launch in (
+            each
+            for group in groups[: 3 if asked and version != "7.1" else 2]
+            for each in launches(group, stack=stack_of(osu=version))
+        ):
+            assert (launch.args[-2:] == ("-T", "mpi_float")) == (asked and "reduce" in launch.binary)
+            assert launch.expected[0].variants == ("",)
+
+
 def test_osu_bands_that_do_not_fit_into_memory_are_left_out():
     names = [launch.name for launch in launches("collectives_osu", ranks=1 << 14) if launch.binary == "osu_alltoall"]
     assert names == ["osu_alltoall_1"]

@@ -240,10 +240,8 @@ def test_an_empty_output():
 
 
 def test_an_output_of_something_else():
-    refuse(
-        "T/V                N    NB     P     Q               Time                 Gflops\n",
-        "not output of a benchmark that is known here",
-    )
+    head = "T/V                N    NB     P     Q               Time                 Gflops\n"
+    refuse(head, "not output of a benchmark that is known here")
     refuse("hello\n", "not output of a benchmark that is known here")
 
 

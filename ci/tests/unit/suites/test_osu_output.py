@@ -93,6 +93,24 @@ def test_outputs_that_are_not_read_say_why(name):
     refuse(golden(f"osu/{name}"), REFUSED[name])
 
 
+def test_barriers_of_7_1_print_no_head():
+    """Their columns are told by their number and by where they end (``print_stats`` and ``print_stats_nbc`` of 7.1)."""
+    title = "\n# OSU MPI {}Barrier Latency Test v7.1\n"
+    parts = "# Overall = Coll. Init + Compute + MPI_Test + MPI_Wait\n\n"
+    full = [7498.54, 4187.25, 3.24, 0.0, 3307.91, 3886.68, 2.9, 9812.1, 14.8]
+    (record,) = parse(title.format("Non-blocking ") + parts + "".join(f"{value:18.2f}" for value in full) + "\n")
+    assert (record.benchmark, tuple(record.values.values())) == ("osu_ibarrier", tuple(full))
+    assert list(record.values)[-3:] == ["t_min_us", "t_max_us", "overlap_percent"]
+    short = [*full[:2], full[5], full[8]]
+    (record,) = parse(title.format("Non-blocking ") + parts + "".join(f"{value:18.2f}" for value in short) + "\n")
+    assert tuple(record.values) == OVERLAP
+    row = f"{17.65:17.2f}{3.5:18.2f}{40.25:18.2f}{1000:12}\n"
+    (record,) = parse(title.format("") + row)
+    assert (record.values, record.repetitions) == ({"t_avg_us": 17.65, "t_min_us": 3.5, "t_max_us": 40.25}, 1000)
+    for odd in (" " + row, row[1:], row.replace(f"{1000:12}", ""), title.format("") + row.replace("v7.1", "v7.2")):
+        refuse(title.format("") + odd)
+
+
 # What is in the records.
 
 

@@ -45,8 +45,8 @@ _COMPLAINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(r"# !! Benchmark .* invalid for"),
-        "IMB refused to run a benchmark on this number of processes; start it on another number or leave it out, or, where it was "
-        "started on more, with a launcher that this MPI knows",
+        "IMB refused to run a benchmark on this number of processes; start it on another number or leave it out, or, where it "
+        "was started on more, use a launcher that this MPI knows",
     ),
     (re.compile(r"# NO SUCCESSFUL EXECUTIONS"), "IMB-MT could not run a benchmark on these processes; leave it out"),
     (re.compile(r"Invalid benchmark name"), "IMB did not know a benchmark it was asked for; correct the command line"),

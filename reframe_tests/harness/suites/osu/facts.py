@@ -61,9 +61,9 @@ _OVERLAPPED = (Line("parts", re.compile(r"# Overall = (?P<value>Coll\. Init \+ C
 #: Lines that may stand anywhere above the rows, once. Memory of the host is the only one that is read.
 _ANYWHERE = (
     Line("type", re.compile(r"# Datatype: (?P<value>MPI_[A-Z_]+)\.")),
-    Line("memory", re.compile(r"# (?:Send Buffer|Rank 0 Memory) on (?P<value>HOST) \(H\) and (?:Receive Buffer|Rank 1 Memory) on HOST \(H\)")),
+    Line("memory", re.compile(r"# (?:Send Buffer|Rank 0 Memory) on (?P<value>HOST) \(H\) and .* on HOST \(H\)")),
 )
-#: What a reduction is of without ``-T``: in silence before 7.1, MPI_CHAR in 7.1 to 7.4, MPI_INT in 7.5, both of which are printed.
+#: What is reduced without a word before 7.1. Without ``-T`` it is MPI_CHAR in 7.1 to 7.4 and MPI_INT in 7.5, which print it.
 REDUCED = "MPI_FLOAT"
 
 _BY_NAME = {

@@ -32,16 +32,16 @@ _NUMBER, _WHOLE = re.compile(r"[0-9]+\.[0-9]{2}"), re.compile("[0-9]+")
 _STRAY_HEAD = re.compile(r"# Size +(?:Latency \(us\)|Bandwidth \(MB/s\))")
 #: The nonblocking barrier up to 7.0 has no ``#`` before its columns.
 _BARE_HEAD = re.compile(r" +Overall\(us\) .*")
-#: Without ``-c`` osu_latency_mp of 6 and 7 prints its first value into 10 columns and not 18, so all of them stand that much to the
-#: left.
+#: Without ``-c`` osu_latency_mp of 6 and 7 prints its first value into 10 columns and not 18, so all of them stand that much to
+#: the left.
 _NARROWER = {"osu_latency_mp": (0, 8)}
 #: What atomics with ``-c`` print below their rows, each rank for itself (``atomic_data_validation_print_summary``, since 7.1).
 _SUMMARY = re.compile(r"-{43}|Atomic Data Validation results for Rank=[01]:|(?:PASSED|SKIPPED): .*")
 #: A line that only an output of OSU has, rows with a sign wrong among them.
 PIECE = re.compile(
-    rf"{ROW_LIKE}|[0-9]+ {{2,}}\S.*| +[0-9]+\.[0-9]{{2}}| +Overall\(us\) .*|nprocs: .*|This is a test with .*|DATA VALIDATION ERROR.*"
+    rf"{ROW_LIKE}|[0-9]+ {{2,}}-?(?:[0-9]|nan|inf).*| +[0-9]+\.[0-9]{{2}}| +Overall\(us\) .*|nprocs: .*|This is a test with .*"
     r"|# (?:Size\b|Datatype: |Overall\b|Avg Latency|Window creation: |Synchronization: |\[ pairs: |Partitions: ).*"
-    r"|Atomic Data Validation results .*|PASSED: All .*|FAILED: .*"
+    r"|Atomic Data Validation results .*|PASSED: All .*|FAILED: .*|DATA VALIDATION ERROR.*"
     r"|# Number of (?:Sender|Receiver|forked) .*|Dimensions size = .*|Time took to create topology graph.*"
 )
 #: In the column of ``-c``; in small letters in atomics, which have types that nothing compares.
@@ -139,8 +139,8 @@ def said(text: str) -> Said:
         version = tuple(int(word) for word in found["version"].split(".")) if found else ()
         if found and version < RIGHT_RANGE_SINCE and "Min Comm.(us)" in text:
             notes.append(
-                f"left out: minimum and maximum of OSU {found['version']}, which are neither on three ranks or more (right from "
-                f"{'.'.join(map(str, RIGHT_RANGE_SINCE))} on)"
+                f"left out: minimum and maximum of OSU {found['version']}, which are neither on three ranks or more (right "
+                f"from {'.'.join(map(str, RIGHT_RANGE_SINCE))} on)"
             )
     return Said(tuple(dict.fromkeys(notes)))
 
