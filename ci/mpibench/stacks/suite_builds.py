@@ -241,6 +241,11 @@ class _Make:
 def _osu(make: _Make, top: Path, prefix: Path) -> str:
     """Build OMB; returns the line that configured it. Programs go below ``libexec``, spread over folders."""
     line = ["./configure", f"--prefix={prefix}", f"CC={make.compilers.cc}", f"CXX={make.compilers.cxx}"]
+    # The configure of 7.5 sets mpi4_partition_send and tests mpi4_partition_pt2pt: it never builds osu_partitioned_latency.
+    if "mpi4_partition_pt2pt" in (top / "configure").read_text(errors="replace") and "MPI_Psend_init" in _header(
+        make.compilers
+    ):
+        line.append("mpi4_partition_pt2pt=true")
     make(line, top)
     make(["make", make.jobs], top)
     make(["make", "install"], top)
@@ -300,11 +305,16 @@ def _imb(make: _Make, top: Path, prefix: Path) -> str:
     return lines[0]
 
 
-def _mpi_standard(compilers: Compilers) -> int:
-    """Version of the MPI standard that ``mpi.h`` declares."""
+def _header(compilers: Compilers) -> str:
+    """What ``mpi.h`` declares, and ``standard N``, the version of the MPI standard it says."""
     done = subprocess.run(
         [compilers.cc, "-E", "-x", "c", "-"], env=dict(compilers.environ), input="#include <mpi.h>\nstandard MPI_VERSION\n",
         text=True, capture_output=True, errors="replace", timeout=60, check=False,
     )  # fmt: skip
-    said = re.search(r"^standard ([0-9]+)$", done.stdout, re.M)
+    return done.stdout
+
+
+def _mpi_standard(compilers: Compilers) -> int:
+    """Version of the MPI standard that ``mpi.h`` says."""
+    said = re.search(r"^standard ([0-9]+)$", _header(compilers), re.M)
     return int(said[1]) if said else 0
