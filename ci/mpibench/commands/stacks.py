@@ -69,6 +69,13 @@ def add(
             help="Folder with programs (IMB-*, osu_*, hpcc, bt.C.x, network_test) built for this MPI's ABI; repeatable."
         ),
     ] = None,
+    build: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Suite to build for it with its mpicc, beside its metadata: osu=7.5 or imb=2021.11 (from MPIBENCH_SOURCES, "
+            "default ~/.cache/mpibench/sources, else fetched), or the path or address of a release tarball; repeatable."
+        ),
+    ] = None,
     library: Annotated[Path | None, typer.Option(help="Its libmpi, if it is not below the launcher's prefix.")] = None,
     into: Annotated[
         Path | None,
@@ -103,6 +110,7 @@ def add(
         name=name,
         library=library.absolute() if library else None,
         binaries=[folder.absolute() for folder in binaries or ()],
+        builds=build or (),
         env=dict(_pairs("--env", env)),
         prepend_path=paths,
         entered=entered,
@@ -114,7 +122,7 @@ def add(
 
 @app.command()
 def remove(name: Annotated[str, typer.Argument(help="Name of a stack that 'add' registered.")]) -> None:
-    """Unregister a stack of origin 'system'; the MPI itself and its binaries are not touched."""
+    """Unregister a stack of origin 'system', with suites that were built for it; the MPI itself is not touched."""
     from mpibench.stacks import system
 
     typer.echo(f"removed {system.remove(name)}")

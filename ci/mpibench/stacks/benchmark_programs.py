@@ -206,7 +206,7 @@ def _try(
     more = probe.oversubscribe(stack) if programs.ranks > 1 else ()
     status, output = probe.ask_program(stack, programs, str(path), {**environ, "LD_BIND_NOW": "1"}, more)
     record("" if programs.in_file else output)
-    version = re.search(programs.version, output)
+    version = probe.version_of(programs, str(path), output)
     if not version and programs.refusal and re.search(programs.refusal, output):
         return "", ""
     if not version:
@@ -214,7 +214,7 @@ def _try(
         errors = [line.strip() for line in output.splitlines() if re.search(r"\berror\b", line, re.I)]
         reason = (errors[0] if errors else probe.last_line(output)).rstrip(".")
         return f"it does not start as a program of {suite} (exit status {status}): {reason}", ""
-    return "", version[1]
+    return "", version
 
 
 def _listed(names: Sequence[str]) -> str:

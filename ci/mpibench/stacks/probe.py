@@ -118,6 +118,14 @@ def ask_program(
         return status, output + (result.read_text(errors="replace") if result.is_file() else "")
 
 
+def version_of(programs: Programs, path: str, output: str) -> str:
+    """The version a program said (:func:`ask_program`), or has in its file where it does not say it; empty without."""
+    said = re.search(programs.version, output)
+    if not said and programs.version_in_file and re.search(programs.refusal, output):
+        said = re.search(programs.version_in_file, Path(path).read_bytes().decode("latin-1"))
+    return said[1] if said else ""
+
+
 def ask_library(library: str, environ: Mapping[str, str], limit_s: float = LIMIT_S) -> tuple[str, str]:
     """What a libmpi says in ``MPI_Get_library_version``, and why it does not (one of them is empty).
 
@@ -200,8 +208,7 @@ def find_contradiction(
                 continue
             status, output = ask_program(stack, programs, path, environ)
             record("" if programs.in_file else output)
-            said = re.search(programs.version, output)
-            if not said or said[1] != wanted:
+            if version_of(programs, path, output) != wanted or not wanted:
                 what = f"{name} on {stack.name} does not start as {suite.title} {wanted}"
                 return f"{what} (exit status {status}): {last_line(output)}"
     return ""

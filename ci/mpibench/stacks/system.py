@@ -1,7 +1,7 @@
 """Stacks of origin ``system``: an MPI that the distribution or modules bring, registered after it has shown that it works.
 
-``environments/system/<name>/`` holds the metadata and, where binaries ask for a library by another name, a ``lib`` folder of
-links; the MPI itself is left alone.
+``environments/system/<name>/`` holds the metadata, suites that were built for it and, where binaries ask for a library by
+another name, a ``lib`` folder of links; the MPI itself is left alone.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from reframe_tests.harness.suites.mpi4py.rows import NAME as INSTRUMENT_SUITE
 from reframe_tests.harness.suites.mpi4py.rows import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 
-from . import benchmark_programs, installed_mpi, modules, probe, writer
+from . import benchmark_programs, installed_mpi, modules, probe, releases, suite_builds, writer
 
 ORIGIN = "system"
 #: Folder of links, inside the stack's own.
 LINKS = "lib"
+#: Where suites are built, and the logs of that.
+BUILDS = Path("results", "builds")
 
 Say = Callable[[str], object]
 
@@ -39,6 +41,7 @@ def add(
     name: str = "",
     library: Path | None = None,
     binaries: Sequence[Path] = (),
+    builds: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     prepend_path: Mapping[str, Sequence[str]] | None = None,
     entered: Sequence[Module] = (),
@@ -53,6 +56,7 @@ def add(
     :param name: name of the stack; ``<mpi>-system`` by default.
     :param library: its libmpi, where it is not below the launcher's prefix.
     :param binaries: folders with IMB, OSU or other benchmark binaries for its ABI, beside what its own folder has.
+    :param builds: suites to build for it, ``SUITE=SOURCE`` (:func:`releases.find`); they take the place of programs found.
     :param env: further variables to set, such as a module sets.
     :param prepend_path: further folders for search path variables.
     :param entered: environment modules that jobs load; programs in the folders they put on PATH are tried, too.
@@ -74,6 +78,11 @@ def add(
     if path.exists():
         raise BadInput(f"{path} already describes a stack '{title}'; 'mpibench stacks remove {title}' first, or give a --name.")
     writer.check_name(title, path, root)
+    tarballs = [releases.find(word, say=say) for word in builds]
+    if twice := next((each.suite for each in tarballs if [other.suite for other in tarballs].count(each.suite) > 1), ""):
+        raise BadInput(
+            f"--build {twice}=... is given twice, and a stack has a suite once; register the other under another --name."
+        )
     programs = {
         **benchmark_programs.find_in(brought.path),
         **benchmark_programs.find_beside(mpi.mpirun, mpi.identity.abi, outside),
@@ -92,6 +101,9 @@ def add(
     shutil.rmtree(folder, ignore_errors=True)  # what a killed command left
     try:
         inside = metadata.enter(metadata.parse(document, path), clean)
+        built = _build(tarballs, mpi, {**outside, **inside}, folder, root / BUILDS / title, say)
+        programs = {name: file for name, file in programs.items() if benchmark_programs.suite_of(name) not in built}
+        programs |= benchmark_programs.search(suite.prefix for suite in built.values())
         # mpi4py's extension module asks for libmpi by name, too.
         clients = {**programs, **_modules(document)}
         links = benchmark_programs.plan_links(clients, mpi.library, mpi.identity.abi, inside)
@@ -101,13 +113,15 @@ def add(
                 (folder / LINKS / soname).symlink_to(target)
             search = document["prepend_path"].setdefault("LD_LIBRARY_PATH", [])
             search.insert(0, str(folder / LINKS))
-        found = benchmark_programs.prove(programs, metadata.parse(document, path), clean, links, needed=bool(binaries))
+        found = benchmark_programs.prove(programs, metadata.parse(document, path), clean, links, needed=bool(binaries or built))
         for program, reason in found.left_out.items():
+            if benchmark_programs.suite_of(program) in built:
+                raise BadInput(f"{programs[program]} was built and does not run: {reason}.")
             say(f"{program} is left out: {reason}.")
         if fault := probe.find_mpi4py_fault(metadata.parse(document, path), environ=clean):
             say(f"mpi4py is left out: {fault}")
             _leave_out_mpi4py(document)
-        complete(document, found, root)
+        complete(document, found, root, {suite: each.facts for suite, each in built.items()})
         stack = writer.register(document, path, root=root, contradict=lambda stack, _: _contradict(stack, clean))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -129,6 +143,28 @@ def _examine(
         mpirun = shutil.which(mpirun, path=environ["PATH"]) or mpirun
     mpi = installed_mpi.examine(mpirun or modules.find_launcher(brought, entered), library, environ)
     return replace(mpi, found_by_loader=modules.expect_one_mpi(mpi.library, entered, environ))
+
+
+def _build(
+    tarballs: Sequence[releases.Tarball],
+    mpi: installed_mpi.Installation,
+    environ: Mapping[str, str],
+    folder: Path,
+    work: Path,
+    say: Say,
+) -> dict[str, suite_builds.Built]:
+    """Suites built for an MPI, by name.
+
+    :raises BadInput: one cannot be built.
+    """
+    if not tarballs:
+        return {}
+    environ = {**environ, "PATH": f"{mpi.mpirun.parent}:{environ['PATH']}"}
+    compilers = suite_builds.find_compilers(mpi.mpirun, mpi.prefix, environ)
+    return {
+        each.suite: suite_builds.build(each, compilers, folder, work.with_name(f"{work.name}-{each.suite}"), say)
+        for each in tarballs
+    }
 
 
 def _instruments(stack: Stack) -> list[str]:
@@ -214,8 +250,16 @@ def _leave_out_mpi4py(document: dict[str, Any]) -> None:
         del document["env_vars"][variable]
 
 
-def complete(document: dict[str, Any], found: benchmark_programs.Found, root: Path) -> None:
-    """Add proven binaries, their suites and the hash over everything that was found."""
+def complete(
+    document: dict[str, Any],
+    found: benchmark_programs.Found,
+    root: Path,
+    built: Mapping[str, Mapping[str, str]] | None = None,
+) -> None:
+    """Add proven binaries, their suites and the hash over everything that was found.
+
+    :param built: facts of suites that were built for the stack, by name.
+    """
     document["binaries"] = dict(found.binaries)
     stacks = metadata.discover(root)[0]
     for suite, version in found.suites.items():
@@ -224,7 +268,11 @@ def complete(document: dict[str, Any], found: benchmark_programs.Found, root: Pa
         owners = (each for each in stacks if first in each.binaries.values() and Path(first).is_relative_to(each.prefix))
         owner = next(owners, None)
         built_on = f"{owner.mpi} {owner.mpi_version} ({owner.name}), run through the common {owner.abi} ABI" if owner else ""
-        document["suites"][suite] = {"version": version, "built_with": built_on or _origin(Path(first))}
+        document["suites"][suite] = {
+            "version": version,
+            "built_with": built_on or _origin(Path(first)),
+            **(built or {}).get(suite, {}),
+        }
     if found.links:
         document["build"]["links"] = {soname: str(target) for soname, target in found.links.items()}
     files = [document["library"], document["commands"]["mpirun"][0], *found.binaries.values()]

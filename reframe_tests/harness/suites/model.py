@@ -90,6 +90,7 @@ class Programs:
     :param ranks: ranks it needs to say so.
     :param sample: the programs started to see that a build runs; ``None``: all.
     :param refusal: regular expression of what a program says that runs, but not so and not even to say its version.
+    :param version_in_file: regular expression of the version in the file of a program that says only its ``refusal``.
     :param unsaid: stands for the version of a suite none of whose programs says it without measuring.
     :param files: files it is started beside to say so, name to content; ``result``: the file it says so in.
     :param in_file: it knows no such option and measures as long as it takes, so that its version is read in its file.
@@ -103,6 +104,7 @@ class Programs:
     ranks: int = 1
     sample: tuple[str, ...] | None = None
     refusal: str = ""
+    version_in_file: str = ""
     unsaid: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     result: str = ""

@@ -109,6 +109,11 @@ def test_percentiles_are_metrics_and_must_be_printed():
         as_asked(one_size(latency, *[1 << log for log in range(9)]), OSU.format("latency"))
 
 
+def test_a_program_that_validates_another_buffer_than_it_fills_is_run_without_validation() -> None:
+    assert "-c" not in launch_of("persistent_osu", {"validation": "on"}, "osu_allreduce_persistent").args
+    assert "-c" in launch_of("persistent_osu", {"validation": "on"}, "osu_reduce_persistent").args
+
+
 def test_validation_must_be_printed_and_is_another_variant():
     launch = launch_of("p2p_osu", {"validation": "on"}, "osu_bw")
     sizes = [record.message_bytes for record in reader.parse(golden(OSU.format("bw")))]

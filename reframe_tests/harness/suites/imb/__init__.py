@@ -17,8 +17,15 @@ SUITE = Suite(
     arguments=arguments.arguments,
     sizes=arguments.sizes,
     probe=Probe("IMB-MPI1", ("-iter", "1", "Barrier"), 2),
-    # IMB User Guide, "Command-line Control"; the version is in the banner.
-    programs=Programs("IMB-*", r"IMB-[A-Z0-9]+", "-help", r"MPI Benchmarks (20[0-9.]+(?: Update [0-9]+)?)"),
+    # IMB User Guide, "Command-line Control"; the version is in the banner, which 2018 leaves out of its help (IMB.c).
+    programs=Programs(
+        "IMB-*",
+        r"IMB-[A-Z0-9]+",
+        "-help",
+        r"MPI Benchmarks (20[0-9.]+(?: Update [0-9]+)?)",
+        refusal=r"Calling sequence \(command line will be repeated in Output table!\)",
+        version_in_file=r"\0(2018(?: Update [0-9]+)?)\0",
+    ),
     spack=BenchmarkPackage("intel-mpi-benchmarks", "bin", "IMB-*"),
     key_figures=(
         KeyFigure("PingPong latency", "PingPong", "latency_us", False, empty=True),

@@ -1,0 +1,320 @@
+"""Builds OSU and IMB from a release tarball with an MPI's own compiler wrappers, as ``stacks add --build`` asks for."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tarfile
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from reframe_tests.harness.vocabulary import BadInput
+
+from .benchmark_programs import suite_of
+from .releases import Tarball
+
+HEARTBEAT_S = 30.0
+#: Parts of IMB that another standard than MPI 3 is needed for.
+_NEEDS_MPI_4 = ("MPI4",)
+#: Flags that IMB's Makefiles append to whatever is asked for: no optimisation, warnings as errors.
+_APPENDED = re.compile(r"^(override C(?:XX)?FLAGS \+=.*?)\s-(?:O[03]|Werror)\b", re.M)
+
+Say = Callable[[str], object]
+
+
+class BuildError(BadInput):
+    """A suite that could not be built."""
+
+
+@dataclass(frozen=True)
+class Compilers:
+    """An MPI's compiler wrappers, and what they start.
+
+    :param says: the compiler's own first line.
+    :param environ: environment in which they work.
+    """
+
+    cc: Path
+    cxx: Path
+    says: str
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A suite that was built.
+
+    :param prefix: folder with its programs.
+    :param facts: for ``suites`` of ``stack.json``: release, source, sha256, compiler, configure.
+    """
+
+    prefix: Path
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_compilers(mpirun: Path, prefix: Path, environ: Mapping[str, str]) -> Compilers:
+    """The wrappers that belong to a launcher: beside it with its ending (Debian's ``mpirun.openmpi``), in its prefix, on PATH.
+
+    :param environ: environment they are to work in.
+    :raises BadInput: there are none, or they have no compiler.
+    """
+    ending = mpirun.suffix if mpirun.name.startswith(("mpirun.", "mpiexec.")) and mpirun.suffix != ".hydra" else ""
+    folders = [mpirun.parent, mpirun.resolve().parent, prefix / "bin", *map(Path, environ["PATH"].split(":"))]
+    for folder in folders[:3] if ending else folders:
+        cc, cxx = folder / f"mpicc{ending}", folder / f"mpicxx{ending}"
+        if os.access(cc, os.X_OK) and os.access(cxx, os.X_OK):
+            break
+    else:
+        raise BadInput(
+            f"there is no mpicc{ending} and mpicxx{ending} beside {mpirun}; install what this MPI's programs are compiled with "
+            f"(Debian: libopenmpi-dev, libmpich-dev), or name programs that are built with --binaries."
+        )
+    says, _ = (_ask_compiler(wrapper, environ) for wrapper in (cc, cxx))
+    return Compilers(cc, cxx, says, environ)
+
+
+def _ask_compiler(wrapper: Path, environ: Mapping[str, str]) -> str:
+    """What the compiler behind a wrapper says it is, in its first line.
+
+    :raises BadInput: it does not work.
+    """
+    try:
+        done = subprocess.run(
+            [wrapper, "--version"], env=dict(environ), stdin=subprocess.DEVNULL, text=True, capture_output=True,
+            errors="replace", timeout=60, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"{wrapper} cannot be run ({error}); see that it works in a shell.") from None
+    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    if done.returncode or not lines:
+        said = lines[-1].rstrip(".") if lines else f"exit status {done.returncode}"
+        raise BadInput(
+            f"{wrapper} does not work ({said}); install the compiler it calls (Debian: gcc, g++), or name its module, too."
+        )
+    return lines[0]
+
+
+def build(tarball: Tarball, compilers: Compilers, into: Path, work: Path, say: Say = print) -> Built:
+    """Build a suite and put its programs into a folder.
+
+    :param into: folder the suite's own is made in.
+    :param work: a folder for the sources while they are built, removed at the end; the log stays beside it.
+    :raises BuildError: with one sentence, which names the log.
+    """
+    log = work.with_name(f"{work.name}.log")
+    prefix = into / tarball.suite
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.unlink(missing_ok=True)
+        shutil.rmtree(work, ignore_errors=True)
+        try:
+            top = unpack(tarball, work)
+            say(f"building {top.name} with {compilers.cc} ({compilers.says}); its log is {log}")
+            made = _Make(compilers, log, say, top.name)
+            with _ended_by_signals():
+                configured = (_osu if tarball.suite == "osu" else _imb)(made, top, prefix)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        raise BuildError(f"{tarball.origin} cannot be built: {error.filename or log}: {error.strerror or error}.") from None
+    if not any(suite_of(path.name) == tarball.suite for path in prefix.rglob("*")):
+        raise BuildError(f"{top.name} was built and has no program of {tarball.suite}; its log is {log}.")
+    facts = {
+        "release": top.name,
+        "source": tarball.origin,
+        "sha256": tarball.sha256,
+        "compiler": compilers.says,
+        "configure": configured,
+    }
+    return Built(prefix, facts)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """What ends this process ends what it started, too, and leaves nothing behind, as Ctrl-C does."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread()
+    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if ours and signal.getsignal(each) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def unpack(tarball: Tarball, work: Path) -> Path:
+    """Unpack a release; its one folder.
+
+    :raises BuildError: it is none of the suite.
+    :raises OSError: there is no place for it.
+    """
+    work.mkdir(parents=True)
+    try:
+        with tarfile.open(tarball.path) as archive:
+            if hasattr(tarfile, "data_filter"):  # Python 3.10.12 and 3.11.4
+                archive.extractall(work, filter="data")
+            else:
+                archive.extractall(work)
+    except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
+        raise BuildError(f"{tarball.path} cannot be unpacked ({error}); name a whole tarball.") from None
+    tops = list(work.iterdir())
+    top = tops[0] if len(tops) == 1 else work
+    wanted = {"osu": ("configure", "util/osu_util.h", "c/util/osu_util.h"), "imb": ("src_cpp/Makefile", "src/Makefile.base")}
+    there = [name for name in wanted[tarball.suite] if (top / name).is_file()]
+    if len(tops) != 1 or len(there) < (2 if tarball.suite == "osu" else 1):
+        what = (
+            "configure and util/osu_util.h"
+            if tarball.suite == "osu"
+            else "src_cpp/Makefile (2019 on) or src/Makefile.base (2018)"
+        )
+        raise BuildError(
+            f"{tarball.path} is no release tarball of {tarball.suite}: no folder in it has {what}; name upstream's."
+        )
+    return top
+
+
+@dataclass(frozen=True)
+class _Make:
+    """Runs what builds, with its output in a log."""
+
+    compilers: Compilers
+    log: Path
+    say: Say
+    what: str
+
+    def __call__(self, words: Sequence[str], folder: Path) -> None:
+        """Run a command, and everything it starts is gone at the end.
+
+        :raises BuildError: it ended with an error.
+        """
+        began = time.monotonic()
+        with self.log.open("a") as stream:
+            stream.write(f"$ cd {folder}; {shlex.join(words)}\n")
+            stream.flush()
+            start = stream.tell()
+            process = subprocess.Popen(
+                list(words), cwd=folder, env=dict(self.compilers.environ), start_new_session=True, stdin=subprocess.DEVNULL,
+                stdout=stream, stderr=stream,
+            )  # fmt: skip
+            try:
+                while process.poll() is None:
+                    try:
+                        process.wait(HEARTBEAT_S)
+                    except subprocess.TimeoutExpired:
+                        self.say(f"{self.what}: still at it after {time.monotonic() - began:.0f} s")
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                raise
+        if process.returncode:
+            lines = [
+                line.strip() for line in self.log.read_bytes()[start:].decode(errors="replace").splitlines() if line.strip()
+            ]
+            errors = [line for line in lines if re.search(r"\berror:|No space left|\*\*\* ", line)]
+            reason = (errors or lines[-1:] or ["it printed nothing"])[0].rstrip(".")
+            raise BuildError(
+                f"{self.what} cannot be built: {Path(words[0]).name} ended with exit status {process.returncode} ({reason}); "
+                f"its log is {self.log}."
+            )
+
+    @property
+    def jobs(self) -> str:
+        """Option of make for as many compilers as there are cores."""
+        return f"-j{len(os.sched_getaffinity(0))}"
+
+
+def _osu(make: _Make, top: Path, prefix: Path) -> str:
+    """Build OMB; returns the line that configured it. Programs go below ``libexec``, spread over folders."""
+    line = ["./configure", f"--prefix={prefix}", f"CC={make.compilers.cc}", f"CXX={make.compilers.cxx}"]
+    # The configure of 7.5 sets mpi4_partition_send and tests mpi4_partition_pt2pt: it never builds osu_partitioned_latency.
+    if "mpi4_partition_pt2pt" in (top / "configure").read_text(errors="replace") and "MPI_Psend_init" in _header(
+        make.compilers
+    ):
+        line.append("mpi4_partition_pt2pt=true")
+    make(line, top)
+    make(["make", make.jobs], top)
+    make(["make", "install"], top)
+    return shlex.join(line)
+
+
+def _imb(make: _Make, top: Path, prefix: Path) -> str:
+    """Build IMB; returns the first line that built a program.
+
+    Each program is built in a copy of its own: upstream's Makefiles share object files that they compile with other flags, and
+    append no optimisation and warnings as errors to whatever is asked for.
+    """
+    cc, cxx = make.compilers.cc, make.compilers.cxx
+    if (top / "src").is_dir():  # 2018: one Makefile, C only
+        rows = [(name, "src") for name in ("MPI1", "EXT", "IO", "NBC", "RMA")]
+    else:
+        rows = [
+            (name, "src_cpp") for name in ("MPI1", "EXT", "IO", "NBC", "RMA", "MT", "MPI4") if (top / "src_cpp" / name).is_dir()
+        ]
+        rows += [("P2P", "src_c/P2P")] if (top / "src_c/P2P/Makefile").is_file() else []
+    for makefile in (top / "src_cpp/Makefile", top / "src_c/P2P/Makefile"):
+        if makefile.is_file():
+            text = makefile.read_text()
+            while text != (text := _APPENDED.sub(r"\1", text)):
+                pass
+            makefile.write_text(text)
+    standard = _mpi_standard(make.compilers)
+    (prefix / "bin").mkdir(parents=True)
+    lines = []
+    for name, folder in rows:
+        program = f"IMB-{name}"
+        if name in _NEEDS_MPI_4 and standard < 4:
+            make.say(f"{program} is not built: it needs MPI 4, and this MPI's mpi.h says {standard}.")
+            continue
+        copy = top.parent / program
+        shutil.copytree(top, copy)
+        openmp = " -fopenmp" if name == "MT" else ""
+        if folder == "src":
+            part = "MPIIO" if name == "IO" else name
+            (copy / folder / f"build_{part}").mkdir()
+            line = ["make", "-f", "Makefile.base", name, f"CPP={part}", f"CC={cc}", f"CLINKER={cc}", "OPTFLAGS=-O2"]
+            line.append(f"{program}={program}")
+        else:
+            line = [
+                "make",
+                f"TARGET={name}",
+                f"CC={cc}",
+                f"CXX={cxx}",
+                f"CFLAGS=-O2{openmp}",
+                f"CXXFLAGS=-O2{openmp}",
+                "CPPFLAGS=",
+            ]
+        make([line[0], make.jobs, *line[1:]], copy / folder)
+        shutil.move(copy / folder / program, prefix / "bin" / program)
+        shutil.rmtree(copy)
+        lines.append(shlex.join(line))
+    return lines[0]
+
+
+def _header(compilers: Compilers) -> str:
+    """What ``mpi.h`` declares, and ``standard N``, the version of the MPI standard it says."""
+    done = subprocess.run(
+        [compilers.cc, "-E", "-x", "c", "-"], env=dict(compilers.environ), input="#include <mpi.h>\nstandard MPI_VERSION\n",
+        text=True, capture_output=True, errors="replace", timeout=60, check=False,
+    )  # fmt: skip
+    return done.stdout
+
+
+def _mpi_standard(compilers: Compilers) -> int:
+    """Version of the MPI standard that ``mpi.h`` says."""
+    said = re.search(r"^standard ([0-9]+)$", _header(compilers), re.M)
+    return int(said[1]) if said else 0

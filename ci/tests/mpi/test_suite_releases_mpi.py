@@ -1,0 +1,131 @@
+"""OSU and IMB for real, in every release whose tarball is here: each leaf passes, or is skipped because the release lacks it.
+
+``MPIBENCH_RELEASES=full`` also runs every program of OSU with the options of its leaves and on four ranks, an hour on
+two cores; otherwise two ranks run everything once, and three what needs more, on the last release of each layout.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import suite_releases
+from mpibench.results.sessions import read_session
+from mpibench.stacks import benchmark_programs
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue, reader
+from reframe_tests.harness.suites.plans import Limits
+from reframe_tests.harness.vocabulary import QUANTITIES, NotMeasured
+from suite_releases import Release
+
+FULL = os.environ.get("MPIBENCH_RELEASES") == "full"
+#: Releases that every program is run in on more ranks than two, and with options that change what is printed.
+NARROW = ("5.7.1", "6.2", "7.2", "7.5")
+#: Leaves of programs of either suite; files are left to their own test.
+LEAVES = {"osu": "^Osu", "imb": "^Imb(?!.*File)"}
+#: What is no failure: why a release has nothing of a leaf.
+LACKS = r"has no |needs .* or later|is too old|lacks|is not built|MPI-4|at least|no benchmark of group"
+
+
+@pytest.fixture(scope="module")
+def built(
+    tmp_path_factory: pytest.TempPathFactory, require_stack: Callable[[str], Stack]
+) -> Callable[[str], dict[Release, Stack]]:
+    """Registers the releases of a suite that are here, two at a time; once."""
+    place = tmp_path_factory.mktemp("releases")
+    mpi = require_stack("mpich-wheels")
+    known: dict[str, dict[Release, Stack]] = {}
+
+    def get(suite: str) -> dict[Release, Stack]:
+        if suite not in known:
+            there = suite_releases.here(suite)
+            if not there:
+                pytest.skip(f"[sources] no release of {suite} in {suite_releases.path_of(suite, '').parent} (MPIBENCH_SOURCES)")
+            with ThreadPoolExecutor(2) as pool:
+                stacks = list(pool.map(lambda release: suite_releases.register(release, mpi, place), there))
+            known[suite] = dict(zip(there, stacks, strict=True))
+        return known[suite]
+
+    return get
+
+
+@pytest.mark.parametrize("suite", suite_releases.RELEASES)
+def test_every_program_of_a_tarball_is_built_and_starts(suite: str, built) -> None:
+    for release, stack in built(suite).items():
+        programs = {name for name in stack.binaries if benchmark_programs.suite_of(name) == suite}
+        # Sources of OpenSHMEM, UPC and UPC++ need compilers of their own, and those of NCCL and RCCL accelerators.
+        assert programs == suite_releases.offered(release), release
+        assert stack.suites[suite]["version"], release
+
+
+@pytest.mark.parametrize("suite", suite_releases.RELEASES)
+def test_every_leaf_passes_on_every_release(suite: str, built, sandbox: Path, run_reframe) -> None:
+    stacks = built(suite)
+    there = {metadata.EXTRA_STACKS: ":".join(str(Path(stack.source).parent) for stack in stacks.values())}
+    words = (
+        "-r",
+        "--system=generic",
+        "-p",
+        f"^{suite}_",
+        "-n",
+        f"{LEAVES[suite]}.*%fabric=shm",
+        "-P",
+        "ppn=2",
+        "-P",
+        "pinning=none",
+    )
+    done = run_reframe(*words, "-S", "level=smoke", "-S", "repeats=1", "-S", "limit_s=120", top=sandbox, environ=there)
+    cases = read_session(sandbox / "results" / "results.db").cases
+    failed = [case for case in cases if case.result == "fail"]
+    assert not failed, suite_releases.table(failed)
+    assert done.returncode == 0, done.stdout[-3000:]
+    unsaid = [case for case in cases if case.result == "skip" and not re.search(LACKS, case.reason)]
+    assert not unsaid, suite_releases.table(unsaid)
+    assert {case.stack for case in cases if case.result == "pass"} == {stack.name for stack in stacks.values()}
+
+
+LIMITS = Limits(most_repetitions=suite_releases.REPETITIONS)
+#: Groups of OSU, and options under which their programs print something else.
+GROUPS = {
+    name: [
+        {option.name: "on"}
+        for option in catalogue.SUITES["osu"].options
+        if option.name in ("full", "validation") and name in option.groups
+    ]
+    for name in catalogue.SUITES["osu"].groups
+    if name not in ("startup_osu", "congestion_osu")  # osu_hello prints no number, and those need nodes
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_launch_is_complete_on_more_ranks_and_with_options(group: str, built, run_on) -> None:
+    """As the leaves start them, but below the proof, which refuses ranks that share a core."""
+    ran = []
+    for release, stack in built("osu").items():
+        if not FULL and release.version not in NARROW:
+            continue
+        for ranks in (2, 4) if FULL else (3,):
+            for chosen in ({}, *GROUPS[group]):
+                try:
+                    planned = catalogue.launches(group, stack, ranks, "smoke", limits=LIMITS, chosen=chosen)
+                except NotMeasured:
+                    continue
+                for launch in planned:
+                    where = f"{release.version} {ranks} {chosen} {launch.name}"
+                    status, output = run_on(stack, *launch.words(stack), ranks=launch.expected[0].ranks, limit_s=300)
+                    assert status == 0, f"{where}: {output}"
+                    records = reader.complete(reader.parse(output, source=where), launch.expected, source=where)
+                    given = {
+                        catalogue.metric_name(r.benchmark, QUANTITIES[quantity].short, r.message_bytes, r.variant)
+                        for r in records
+                        for quantity in r.values
+                    }
+                    assert given == {metric.name for metric in catalogue.metrics([launch])}, where
+                    ran.append(where)
+    assert ran

@@ -1,0 +1,170 @@
+"""``stacks add --build``: what is built is registered with its facts; what goes wrong is one sentence, and nothing stays."""
+
+from __future__ import annotations
+
+import io
+import json
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import synthetic_installation as synthetic
+from mpibench.stacks import suite_builds, system
+from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import BadInput
+
+#: A release as small as can be: its configure writes down what it was called with, its Makefile builds one program.
+CONFIGURE = """#!/bin/sh
+for word in "$@"; do case $word in --prefix=*) prefix=${word#--prefix=} ;; CC=*) cc=${word#CC=} ;; esac; done
+cat >Makefile <<END
+all: osu_latency
+osu_latency: osu_latency.c
+	$cc -o osu_latency osu_latency.c -L@LIB@ -l:libmpi.so.40
+install: all
+	mkdir -p $prefix/libexec/pt2pt
+	cp osu_latency $prefix/libexec/pt2pt
+END
+"""
+NAME = "osu-micro-benchmarks-7.4"
+
+
+@pytest.fixture
+def mpi(tmp_path: Path) -> Path:
+    """Launcher of an Open MPI that has compiler wrappers."""
+    launcher = synthetic.make_open_mpi(tmp_path / "mpi")
+    for name in ("mpicc", "mpicxx"):
+        wrapper = launcher.with_name(name)
+        wrapper.write_text('#!/bin/sh\nexec cc "$@"\n')
+        wrapper.chmod(0o755)
+    return launcher
+
+
+@pytest.fixture
+def tarball(tmp_path: Path, mpi: Path) -> Callable[..., Path]:
+    """Writes a release, with other text in some of its files."""
+
+    def write(**files: str) -> Path:
+        head = f'#define RANKS 1\n#define CALL (void)0\n#define BANNER "{synthetic.OSU}"\n'
+        content = {
+            "configure": CONFIGURE.replace("@LIB@", str(mpi.parent.parent / "lib")),
+            "osu_latency.c": synthetic.PROGRAM % head,
+            "util/osu_util.h": "",
+            **{name.replace("__", "/"): text for name, text in files.items()},
+        }
+        path = tmp_path / f"{NAME}.tar.gz"
+        with tarfile.open(path, "w:gz") as archive:
+            for name, text in content.items():
+                row = tarfile.TarInfo(f"{NAME}/{name}")
+                row.size, row.mode = len(text.encode()), 0o755
+                archive.addfile(row, io.BytesIO(text.encode()))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def add(tmp_path: Path, mpi: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Stack]:
+    monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
+    return lambda path: system.add(str(mpi), builds=[f"osu={path}"], root=tmp_path / "project", say=lambda text: None)
+
+
+def left(tmp_path: Path) -> list[Path]:
+    """What is registered or half built."""
+    return [path for path in (tmp_path / "project").rglob("*") if path.is_file() and path.suffix != ".log"]
+
+
+def test_what_is_built_is_registered_with_its_facts(tmp_path: Path, tarball, add) -> None:
+    path = tarball()
+    stack = add(path)
+    folder = tmp_path / "project/environments/system/openmpi-system"
+    assert stack.binaries == {"osu_latency": str(folder / "osu/libexec/pt2pt/osu_latency")}
+    facts = json.loads((folder / "stack.json").read_text())["suites"]["osu"]
+    assert (facts["version"], facts["release"], facts["source"]) == ("7.4", NAME, str(path))
+    assert len(facts["sha256"]) == 64
+    assert facts["compiler"] and facts["configure"] == (
+        f"./configure --prefix={folder}/osu CC={tmp_path}/mpi/bin/mpicc CXX={tmp_path}/mpi/bin/mpicxx"
+    )
+    assert [path.name for path in (tmp_path / "project/results/builds").iterdir()] == ["openmpi-system-osu.log"]
+    assert system.remove("openmpi-system", tmp_path / "project") == folder and not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (
+            {"configure": "#!/bin/sh\necho 'configure: error: no working compiler'; exit 77"},
+            r"configure ended with exit status 77 \(configure: error: no working compiler\); its log is .*osu.log",
+        ),
+        (
+            {"configure": "#!/bin/sh\nprintf 'all:\\n\\t@echo cannot write: No space left on device; false\\n' >Makefile"},
+            r"make ended with exit status 2 \(cannot write: No space left on device\); its log is",
+        ),
+        ({"osu_latency.c": "int main(void) { return x; }"}, r"make ended .* \(osu_latency.c:1:\d+: error: .*\); its log is"),
+        ({"configure": "#!/bin/sh\nprintf 'all install:\\n' >Makefile"}, r"was built and has no program of osu; its log is"),
+        (
+            {"osu_latency.c": "int MPI_Init(int *, char ***); int main(void) { MPI_Init(0, 0); return 3; }"},
+            r"osu_latency: it does not start as a program of osu \(exit status 3\)",
+        ),
+    ],
+)
+def test_what_cannot_be_built_is_a_sentence(files: dict[str, str], sentence: str, tmp_path: Path, tarball, add) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        add(tarball(**files))
+    assert not left(tmp_path)
+
+
+def test_what_is_no_release_is_refused(tmp_path: Path, tarball, add) -> None:
+    path = tarball()
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(BadInput, match=r"cannot be unpacked \(.*\); name a whole tarball"):
+        add(path)
+    path.write_text("no tarball")
+    with pytest.raises(BadInput, match=r"cannot be unpacked"):
+        add(path)
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(Path(__file__), "osu/README")
+    with pytest.raises(BadInput, match=r"is no release tarball of osu: no folder in it has configure and util/osu_util.h"):
+        add(path)
+    assert not left(tmp_path)
+
+
+def test_an_mpi_without_a_compiler_is_refused(tmp_path: Path, mpi: Path, tarball, add) -> None:
+    path = tarball()
+    mpi.with_name("mpicc").write_text("#!/bin/sh\necho cc: not found >&2; exit 127\n")
+    with pytest.raises(BadInput, match=r"mpicc does not work \(cc: not found\); install the compiler it calls"):
+        add(path)
+    named = mpi.rename(mpi.with_name("mpirun.openmpi"))
+    with pytest.raises(BadInput, match=r"there is no mpicc.openmpi and mpicxx.openmpi beside .*mpirun.openmpi; install what"):
+        suite_builds.find_compilers(named, named.parent.parent, {"PATH": str(named.parent)})
+    assert not left(tmp_path)
+
+
+def test_the_same_suite_twice_is_refused(tmp_path: Path, mpi: Path, tarball) -> None:
+    word = f"osu={tarball()}"
+    with pytest.raises(BadInput, match=r"--build osu=... is given twice"):
+        system.add(str(mpi), builds=[word, word], root=tmp_path / "project", say=lambda text: None)
+
+
+def test_a_build_that_is_ended_leaves_nothing(tmp_path: Path, mpi: Path, tarball) -> None:
+    path = tarball(configure="#!/bin/sh\necho $$ >" + str(tmp_path / "started") + "; exec sleep 600")
+    into = tmp_path / "stack"
+    words = ["stacks", "add", "--mpirun", str(mpi), "--name", "ended_by_a_test", "--build", f"osu={path}", "--into", str(into)]
+    command = [sys.executable, "-c", "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "started").is_file() or not (tmp_path / "started").read_text().strip():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=120)
+    child = Path("/proc", (tmp_path / "started").read_text().strip())
+    assert process.returncode not in (0, -signal.SIGTERM) and "Traceback" not in said
+    assert not into.exists()
+    assert not child.exists() or (child / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
