@@ -294,7 +294,7 @@ class _Listener(logging.Handler):
                 f"not every test was loaded, and nothing is measured without it: {'; '.join(dict.fromkeys(self._left_out))}; "
                 "correct it, or take the file away."
             )
-        elif _ALL_LOADED.fullmatch(message) and not _others_loaded():
+        elif _ALL_LOADED.fullmatch(message) and not others_loaded():
             try:
                 sentences = hold(sys.argv[1:])
             except BadInput as error:
@@ -320,9 +320,11 @@ class _Listener(logging.Handler):
             )
 
 
-def _others_loaded() -> bool:
+def others_loaded() -> bool:
     """Whether tests that are not of the harness were loaded as well, which an option may mean."""
-    registries = [getattr(module, "__dict__", {}).get("_rfm_test_registry", ()) for module in list(sys.modules.values())]
+    # What a centre's configuration imports may be no plain module: the ``__dict__`` of one that loads itself later may be None.
+    spaces = [getattr(module, "__dict__", None) or {} for module in list(sys.modules.values())]
+    registries = [space.get("_rfm_test_registry", ()) for space in spaces]
     return any("group" not in test.var_space for registry in registries for test in registry)
 
 
