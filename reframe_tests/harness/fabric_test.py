@@ -21,9 +21,8 @@ from reframe.core.exceptions import ReframeError, SanityError
 
 from . import batch_systems, upstream
 from .evidence import data_check, loaded_modules, recorder
-from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script, tuned_condition
+from .job import cases, condition, ending, idle_nodes, interleaved, modules, parameters, script, time_limit, tuned_condition
 from .job.condition import Condition
-from .mpis import registry as mpis
 from .results import agreement, growth, job_files, measurement
 from .samples import ReferenceCheck, Sample
 from .session import provenance
@@ -33,9 +32,6 @@ from .stacks.stack import Stack
 from .suites import catalogue, options
 from .vocabulary import QUANTITIES, BadInput, NotMeasured
 
-#: Of a job's limit: seconds in which an MPI starts and ends, and of the check of received data; times that a size is sent
-#: because programs warm up (:mod:`.suites.plans`), and how much longer than in the last nights a case may take.
-START_S, CHECK_S, WARMED_UP, MOST_TIMES = 15, 60, 2, 3
 #: Quantity of the physics layer.
 FRACTION = QUANTITIES["line_rate_fraction"]
 
@@ -286,25 +282,12 @@ class FabricTest(rfm.RunOnlyRegressionTest):
 
     def _longest_s(self, commands: Sequence[script.Command]) -> float:
         """Seconds that the job may take: all launches as long as they usually do, and one that hangs, which ends the job."""
-        usual = sum(self._usual_s(command) * (1 if command.once else self._executions) for command in commands)
-        case = (self.display_name, self.current_partition.name, self.current_environ.name)
-        if took := planned_cases.seconds_of(*case):
-            usual = min(usual, MOST_TIMES * took)
-        return float(usual + self.limit_s + 60)
-
-    def _usual_s(self, command: script.Command) -> float:
-        """Seconds of a launch: what its sizes may take on a link at its rate, else as long as a launch may take."""
-        launches = {launch.name: launch for launch in self._launches}
-        launch, level, most = launches.get(command.name), catalogue.LEVELS[self.level], float(self.limit_s)
-        if launch and launch.checks_data:
-            return min(most, CHECK_S)
-        sized = launch is not None and launch.expected and all(None not in row.sizes for row in launch.expected)
-        planned = [plan.size_ranges.get(self.level) for plan in catalogue.GROUPS[self.group].plans]
-        timed = self._limit_given or self._condition.oversubscribed or any(sizes and sizes.budget_s for sizes in planned)
-        if launch is None or not sized or timed:
-            return most
-        sizes = sum(len(row.sizes) * len(row.variants) for row in launch.expected)
-        return min(most, START_S + WARMED_UP * level.link_s * sizes)
+        bounded = self._limit_given or bool(self._condition.oversubscribed)
+        launches = {} if bounded else {launch.name: launch for launch in self._launches}
+        seconds = ((time_limit.usual_s(launches.get(one.name), self.group, self.level, self.limit_s), one) for one in commands)
+        usual = sum(took * (1 if one.once else self._executions) for took, one in seconds)
+        took = planned_cases.seconds_of(self.display_name, self.current_partition.name, self.current_environ.name)
+        return float((min(usual, time_limit.MOST_TIMES * took) if took else usual) + self.limit_s + 60)
 
     @run_before("run")
     def write_job(self) -> None:
@@ -312,7 +295,7 @@ class FabricTest(rfm.RunOnlyRegressionTest):
         self.measured_with, partition = provenance.describe(), self.current_partition
         self._limit_given = bool(self.limit_s)
         self.limit_s = self.limit_s or catalogue.LEVELS[self.level].limit_s
-        self._ask_for_one_node()
+        ending.ask_for_one_node(self.job, partition, self._condition.nodes)
         launcher = self._condition.launcher_words(self.job.launcher.command(self.job), self.job.launcher.options)
         commands = self._list_commands()
         self.time_limit = f"{self._longest_s(commands):.0f}s"
@@ -343,19 +326,6 @@ class FabricTest(rfm.RunOnlyRegressionTest):
             if self._options:
                 theirs |= options.as_stored(catalogue.OPTIONS, self._options, self._paired.launches)
             self.rival_run = {"condition": theirs}
-
-    def _ask_for_one_node(self) -> None:
-        """Options that a job on one node needs under Slurm where the partition's fabrics are such."""
-        if self._condition.nodes > 1 or self.current_partition.scheduler.registered_name not in batch_systems.SLURM.schedulers:
-            return
-        fabrics = site.fabrics_of(self.current_partition.extras).values()
-        words = [word for fabric in fabrics for word in mpis.transport(fabric.transport).slurm_on_one_node]
-        # Another --network is somebody's own choice.
-        given = {word.partition("=")[0] for word in (*self.job.options, *self.job.cli_options, *self.job.launcher.options)}
-        words = [word for word in dict.fromkeys(words) if word.partition("=")[0] not in given]
-        self.job.options += words
-        if self.job.launcher.registered_name == "srun":
-            self.job.launcher.options += words
 
     def _list_commands(self) -> list[script.Command]:
         """What the job starts, ready to be written into its script."""

@@ -152,9 +152,7 @@ def make_plan(night: Night) -> None:
     """
     night.plan = planned_night.begin(os.environ, night.mode, night.label, night.options, RESULTS / "dataset")
     if night.plan:
-        if not os.environ.get(planned_night.BUDGET):
-            night.say(planned_night.NOT_SET)
-        for line in text.lines(night.plan.plan):
+        for line in (*planned_night.usual_budget(os.environ), *text.lines(night.plan.plan)):
             night.say(line)
         night.problems += night.plan.plan.record.broken
 

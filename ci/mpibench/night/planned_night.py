@@ -149,6 +149,11 @@ def budget_of(environ: Mapping[str, str], mode: str, options: Sequence[str], roo
     return USUAL if any(row["scheduler"] != "local" for row in measured) else ""
 
 
+def usual_budget(environ: Mapping[str, str]) -> list[str]:
+    """What a planned night without :data:`BUDGET` says of it."""
+    return [] if environ.get(BUDGET) else [NOT_SET]
+
+
 def begin(environ: Mapping[str, str], mode: str, label: str, options: Sequence[str], dataset: Path) -> PlannedNight | None:
     """Plan the night, and write its plan; ``None`` where it has no budget.
 

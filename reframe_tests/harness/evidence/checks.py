@@ -7,11 +7,10 @@ Read the rank records with :func:`read`, then ask: were all ranks there (:func:`
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from ..mpis import registry
 from ..printable import format_bytes
 from ..stacks.stack import Stack
 from .counters import TrafficFinding, check_traffic, judge_traffic, node_traffic
-from .rank_records import Cpus, EvidenceError, RankEvidence, parse_cpus, parse_rank, read, read_rank
+from .rank_records import EvidenceError, RankEvidence, parse_cpus, parse_rank, read, read_rank
 
 __all__ = [
     "EvidenceError",
@@ -39,7 +38,6 @@ __all__ = [
     "parse_rank",
     "read",
     "read_rank",
-    "shared_cores",
     "summarise",
 ]
 
@@ -409,28 +407,6 @@ def summarise(
         "sentences": list(sentences),
         "notes": [*(traffic.notes if traffic else ()), *notes(ranks)],
     }
-
-
-def shared_cores(ranks: Iterable[Mapping[str, Any]], at_once: float = math.inf) -> str:
-    """Which ranks of several nodes had to share the cores of one machine, as part of a sentence; empty: none are known to.
-
-    Nodes of a cluster in a box, and containers, are on one machine where the kernel's ``boot_id`` is one (``random(4)``); nodes
-    of different machines have the same numbers of CPUs, and share none.
-
-    :param ranks: as :func:`summarise` and stored evidence have them.
-    :param at_once: of the ranks so many are busy at the same time.
-    """
-    machines: dict[str, dict[str, Cpus]] = {}
-    for row in ranks:
-        machine, cpus = row.get("boot_id"), row.get("cpus_allowed")
-        if isinstance(machine, str) and isinstance(cpus, str):
-            machines.setdefault(machine, {})[f"{row.get('host')}:{row.get('rank')}"] = parse_cpus(cpus)
-    for masks in machines.values():
-        for cpus in sorted(set(masks.values()), key=lambda mask: (len(mask), sorted(mask))):
-            there = [name.partition(":")[0].partition(".")[0] for name, mask in masks.items() if mask <= cpus]
-            if len(set(there)) > 1 and min(len(there), at_once) > len(cpus):
-                return f"the ranks of {', '.join(dict.fromkeys(there))} share {_cores(cpus)} of one machine"
-    return ""
 
 
 def _rank_row(rank: RankEvidence) -> dict[str, Any]:

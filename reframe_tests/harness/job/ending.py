@@ -10,8 +10,11 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import batch_systems
+from ..mpis import registry as mpis
+from ..sites import site
 from . import script
 
 #: Job states that are no normal end, and what they mean. Slurm's: ``squeue(1)``, "JOB STATE CODES"; ``TIMEOUT`` also of
@@ -106,3 +109,20 @@ def judge_room(directory: Path) -> list[str]:
     except OSError as error:
         return [f"nothing more can be written to the stage directory {directory} ({error.strerror}); make room."]
     return []
+
+
+def ask_for_one_node(job: Any, partition: Any, nodes: int) -> None:
+    """Give a job on one node the options that it needs under Slurm where a fabric of the partition is such.
+
+    :param job: ReFrame's.
+    """
+    if nodes > 1 or partition.scheduler.registered_name not in batch_systems.SLURM.schedulers:
+        return
+    fabrics = site.fabrics_of(partition.extras).values()
+    words = [word for fabric in fabrics for word in mpis.transport(fabric.transport).slurm_on_one_node]
+    # Another --network is somebody's own choice.
+    given = {word.partition("=")[0] for word in (*job.options, *job.cli_options, *job.launcher.options)}
+    words = [word for word in dict.fromkeys(words) if word.partition("=")[0] not in given]
+    job.options += words
+    if job.launcher.registered_name == "srun":
+        job.launcher.options += words

@@ -18,7 +18,7 @@ from ..machine.fabric import Fabric
 from ..sites import fabrics_file, selected_tests, site, systems
 from ..stacks import metadata
 from ..stacks.stack import Stack
-from ..suites import catalogue, options
+from ..suites import benchmark, catalogue, options
 from ..vocabulary import PINNING_POLICIES, SITE_FILES, SYMBOLIC_PPN, BadInput, NotMeasured
 from . import condition, idle_nodes, transports
 
@@ -77,7 +77,7 @@ def why_not_on(nodes: int, group: str, extras: Mapping[str, Any], choose: Choose
     :param extras: of the partition.
     """
     listed = sorted(set(site.node_counts_of(extras)))
-    few = catalogue.needs_few_nodes(group)
+    few = benchmark.need_few_nodes(catalogue.rows(group))
     if nodes in (listed[:1] if few else choose(listed)):
         return ""
     if nodes not in listed:

@@ -13,7 +13,6 @@ from typing import Any
 from reframe.core.builtins import parameter, run_before, variable
 from reframe.core.logging import getlogger
 
-from ..evidence import checks
 from ..evidence.counters import counter_names
 from ..fabric_test import MaintenanceTest
 from ..job import parameters, script
@@ -27,7 +26,7 @@ from ..switches import hostlist
 from ..switches.paths import name_of, rows_of
 from ..switches.tree import SwitchTree
 from ..vocabulary import BadInput
-from . import counted
+from . import counted, shared_cores
 
 #: Switches that a file describes, for the ranks.
 PATHS_FILE = "switches.txt"
@@ -196,7 +195,7 @@ class MapTest(MaintenanceTest):
         meant = self.current_partition.extras.get("oversubscription")
         # Of an oversubscribed job pairs exchange small messages one at a time.
         at_once = 2 if self._condition.oversubscribed else math.inf
-        shared = checks.shared_cores(outcome.evidence.ranks, at_once) if outcome.evidence else ""
+        shared = shared_cores.find_shared(outcome.evidence.ranks, at_once) if outcome.evidence else ""
         pair_map = PairMap(found.design, found.seed, found.rounds, found.nodes, silent, values, tree, meant, shared)
         self.pair_map = pair_map.as_dict()
         if outcome.evidence:

@@ -256,6 +256,11 @@ def grow(rows: Collection[Benchmark]) -> bool:
     return bool(rows) and all(row.ranks in ("growing", BY_NODES) for row in rows)
 
 
+def need_few_nodes(rows: Collection[Benchmark]) -> bool:
+    """Whether rows use one rank or two, however many there are: further nodes would only wait."""
+    return bool(rows) and all(row.ranks in MOST_RANKS for row in rows)
+
+
 def growing_node_counts(nodes: int) -> tuple[int, ...]:
     """The powers of two from 2 on below ``nodes``, then ``nodes``: 2, 4, 6 of six nodes."""
     return (*(1 << log2 for log2 in range(1, nodes.bit_length()) if 1 << log2 < nodes), nodes)

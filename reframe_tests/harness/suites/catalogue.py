@@ -285,15 +285,6 @@ def check_ranks(group: str, ranks: int, nodes: int | None = None) -> None:
         raise _idle(group, ranks, nodes)
 
 
-def needs_few_nodes(group: str) -> bool:
-    """Whether a group uses one rank or two, however many there are: further nodes would only wait.
-
-    :raises BadInput: if there is no such group.
-    """
-    measured = rows(group)
-    return bool(measured) and all(row.ranks in benchmark.MOST_RANKS for row in measured)
-
-
 def why_unbuilt(group: str, stack: Stack) -> str:
     """Why a stack can run nothing of a group: it has none of its programs; empty where it has one, or none is needed.
 

@@ -16,7 +16,7 @@ import pytest
 from mpibench import cli
 from mpibench.locate import records
 from mpibench.locate.answers import session_maps
-from reframe_tests.harness.evidence import checks
+from reframe_tests.harness.pair_map import shared_cores
 from reframe_tests.harness.pairs.pair_values import BANDWIDTH, LATENCY, MEAN, PairMap
 from reframe_tests.harness.switches.tree import YAML, Switch, SwitchTree
 from reframe_tests.harness.vocabulary import ROOT
@@ -70,7 +70,7 @@ def rank(node: str, cpus: str, boot_id: str | None = "b") -> dict[str, object]:
     ids=["pinned", "two", "one pair at a time", "all at once", "room", "machines", "unknown"],
 )
 def test_ranks_share_cores_on_one_machine_only(ranks: list[dict[str, object]], at_once: float, shared: str) -> None:
-    found = checks.shared_cores(ranks, at_once)
+    found = shared_cores.find_shared(ranks, at_once)
     assert shared in found and bool(shared) == bool(found)
 
 
