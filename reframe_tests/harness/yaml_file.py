@@ -22,7 +22,7 @@ _REPLACED = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, and what no check would ever come to the end of: what contains itself, or is too much."""
+    """Refuses a key that is there twice, and what no check comes to the end of: what contains itself, or is too much."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
