@@ -15,7 +15,7 @@ import pytest
 from mpibench import whole_file
 from mpibench.whole_file import replacing
 
-FRAME = pl.DataFrame({"value": [random.Random(1).random() for _ in range(10_000)]})
+FRAME = pl.DataFrame({"value": random.Random(1).sample(range(1 << 40), 10_000)})
 
 
 def test_what_is_written_takes_its_place_at_the_end(tmp_path: Path) -> None:
