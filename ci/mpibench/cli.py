@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import traceback
 from collections.abc import Callable
@@ -93,6 +94,11 @@ def options(
 
 #: Exit status for bad input, as typer uses it for bad usage.
 BAD_INPUT = 2
+#: What a file system or the machine refuses, whatever the program asks: no room, no right, not now (``errno(3)``).
+OF_THE_MACHINE = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.EBUSY),
+    *(errno.EXDEV, errno.ETXTBSY, errno.EMFILE, errno.ENFILE, errno.ENOLCK, errno.EAGAIN, errno.ETIMEDOUT, errno.ENAMETOOLONG),
+)
 #: Exit status where the program itself fails (``sysexits(3)``, EX_SOFTWARE): never one that a command uses for an answer.
 CRASHED = 70
 #: Exit status where nobody reads the output to its end: 128 + SIGPIPE, as of a program that the signal ends.
@@ -126,6 +132,12 @@ def main(argv: list[str] | None = None, run: Callable[..., object] = app) -> int
         return BAD_INPUT
     except BrokenPipeError:
         return UNREAD
+    except OSError as error:
+        if error.errno not in OF_THE_MACHINE:
+            return _crashed(error)
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(printable(f"mpibench: {where}{error.strerror}: this is no answer; put it right and repeat."), err=True)
+        return BAD_INPUT
     except KeyboardInterrupt:
         return 130
     except SystemExit as end:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PARTIAL = ".{name}.{pid}.partial"
+#: How Rust's standard library, and so polars, ends what the system refused (``std::io::Error``).
+_OS_ERROR = re.compile(r"\(os error ([0-9]+)\)")
 _LEFT = re.compile(r"\..+\.(?P<pid>[0-9]+)\.partial", re.DOTALL)
 
 
@@ -17,12 +19,18 @@ _LEFT = re.compile(r"\..+\.(?P<pid>[0-9]+)\.partial", re.DOTALL)
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to, in the same folder; it takes the place of ``path`` at the end, and is gone if anything fails.
 
-    :raises OSError: it cannot take its place.
+    :raises OSError: it cannot be written, or take its place; of a library that says so in its own words as well.
     """
     partial = path.with_name(_PARTIAL.format(name=path.name, pid=os.getpid()))
     try:
         yield partial
         partial.replace(path)
+    except Exception as error:
+        said = _OS_ERROR.search(str(error))
+        number = error.errno if isinstance(error, OSError) else int(said[1]) if said else None
+        if number is None:
+            raise
+        raise OSError(number, os.strerror(number), str(path)) from error
     finally:
         partial.unlink(missing_ok=True)
 

@@ -22,32 +22,33 @@ _REPLACED = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that is there twice, and what no check would ever come to the end of: what contains itself, or is too much."""
+    """Refuses a key that is there twice, and what no check comes to the end of: what contains itself, or is too much."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
-        self._open: list[str | None] = []
+        self._open: list[str] = []
         self._values = self._by_aliases = 0
         self._sizes: dict[str, int] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        if isinstance(event, yaml.AliasEvent) and event.anchor in self._open:
-            mark: Any = event.start_mark
-            raise yaml.composer.ComposerError(None, None, f"*{event.anchor} contains itself", mark)
-        anchor = getattr(event, "anchor", None)
+        mark: Any = event.start_mark
+        anchor = str(getattr(event, "anchor", None) or "")
+        if isinstance(event, yaml.AliasEvent) and anchor in self._open:
+            raise yaml.composer.ComposerError(None, None, f"*{anchor} contains itself", mark)
         if isinstance(event, yaml.AliasEvent):
-            size = self._sizes.get(str(anchor), 0)
+            size = self._sizes.get(anchor, 0)
             self._values += size
             self._by_aliases += size
             if self._by_aliases > _MOST_BY_ALIASES:
                 reason = f"its aliases stand for more than {_MOST_BY_ALIASES} values"
-                raise yaml.composer.ComposerError(None, None, reason, event.start_mark)
-            return super().compose_node(parent, index)
+                raise yaml.composer.ComposerError(None, None, reason, mark)
+            node: yaml.Node | None = super().compose_node(parent, index)
+            return node
         before = self._values
         self._values += 1
         self._open.append(anchor)
-        node: yaml.Node | None = super().compose_node(parent, index)
+        node = super().compose_node(parent, index)
         self._open.pop()
         self._sizes[anchor] = self._values - before
         return node

@@ -20,7 +20,9 @@ STATUS = {CHOICE: 0, LITTLE: 0, NOISE: 3, ALONE: 3, UNCOVERED: 3}
 MOST_LISTED = 8
 #: Time in MPI of the slowest rank over the mean, from which on ranks wait for one another.
 IMBALANCED = 1.2
-#: Predicted over recorded time, or its inverse, from which on a prediction is called far off.
+#: Predicted over recorded time, or its inverse, from which on even the nearest choice is none that the profile can be of.
+IMPOSSIBLE = 10.0
+#: The same of the profile's own stack, from which on a prediction is called far off.
 FAR_OFF = 2.0
 
 
@@ -111,6 +113,7 @@ def limits(advice: Advice) -> Iterator[str]:
     profile = advice.profile
     if not advice.ranking:
         return
+    yield from _impossible(advice)
     calls = {one.call for one in profile.calls}
     collective = [profile.calls[at] for at in counted(profile) if profile.calls[at].call not in PAIRED]
     if any(one.comm_size is None for one in collective):
@@ -139,14 +142,33 @@ def _spread(smallest: float | None, largest: float | None) -> bool:
     return smallest is not None and largest is not None and largest > 4 * max(smallest, 1.0)
 
 
+def _recorded_s(advice: Advice) -> float | None:
+    """Seconds a rank that the profile recorded of what is predicted; ``None``: it has no times."""
+    recorded = advice.profile.mpi_s
+    return recorded * advice.covered / advice.profile.ranks if recorded else None
+
+
+def _impossible(advice: Advice) -> Iterator[str]:
+    """That no choice comes near to what was recorded, as where columns of a table are swapped or have other units."""
+    recorded = _recorded_s(advice)
+    if not recorded:
+        return
+    nearest = min((one.seconds / recorded for one in advice.ranking), key=lambda ratio: abs(math.log(ratio)))
+    if max(nearest, 1 / nearest) > IMPOSSIBLE:
+        more = f"{nearest:.3g} times more" if nearest > 1 else f"{1 / nearest:.3g} times less"
+        yield (
+            f"even the nearest prediction is {more} than the profile recorded ({recorded:.3g} s a rank): its columns, units or "
+            "counts are not what they are taken for, or its ranks wait for something else; find out before you use the ranking"
+        )
+
+
 def _against_recorded(advice: Advice) -> Iterator[str]:
     """What was predicted for the stack of the profile, against what the profile recorded."""
-    recorded = advice.profile.mpi_s
+    covered = _recorded_s(advice)
     rows = [one for one in advice.ranking if one.choice.stack == advice.terms.profiled_on]
     if not rows:
         yield f"{advice.terms.profiled_on} is not among what is ranked: nothing to hold the profile's time against"
-    elif recorded is not None:
-        covered = recorded * advice.covered / advice.profile.ranks
+    elif covered is not None:
         for one in rows:
             ratio = covered / one.seconds
             far = ", so something else than communication decides" if max(ratio, 1 / ratio) > FAR_OFF else ""

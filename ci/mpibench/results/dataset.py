@@ -14,6 +14,7 @@ partition columns are in the path, not in the files):
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -247,11 +248,13 @@ def tables(session: Session, system: str) -> dict[str, pl.DataFrame]:
     }
 
 
-def _replace(frame: pl.DataFrame, path: Path) -> None:
-    """Write a file whole or not at all: readers only see ``*.parquet``, and a rename is atomic."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file.replacing(path) as partial:
-        frame.write_parquet(partial, compression="zstd", statistics=True, metadata={VERSION_KEY: LAYOUT})
+def _replace(frames: Mapping[Path, pl.DataFrame]) -> None:
+    """Write all files or none: readers only see ``*.parquet``, and what is renamed at the end needs no more room."""
+    with contextlib.ExitStack() as files:
+        for path, frame in frames.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = files.enter_context(whole_file.replacing(path))
+            frame.write_parquet(partial, compression="zstd", statistics=True, metadata={VERSION_KEY: LAYOUT})
 
 
 def _folder_name(name: str, what: str) -> str:
@@ -266,23 +269,34 @@ def export_session(session: Session, out_dir: str | Path) -> Summary:
 
     :raises BadInput: the session's id or system cannot name a folder, or the dataset cannot be written.
     """
-    out_dir = Path(out_dir)
+    try:
+        return _export(session, Path(out_dir))
+    except OSError as err:
+        raise _unwritable(out_dir, err) from None
+
+
+def _unwritable(folder: str | Path, error: OSError) -> BadInput:
+    return BadInput(f"cannot write the dataset in {folder}: {error.strerror}; then export again.")
+
+
+def _export(session: Session, out_dir: Path) -> Summary:
+    """As :func:`export_session`.
+
+    :raises OSError: the dataset cannot be written; it has of the session what it had before.
+    """
     name = f"{_folder_name(session.uuid, 'session')}.parquet"
     rows = unproven = 0
-    written = set()
-    try:
-        for system in session.systems:
-            day = Path(f"system={_folder_name(system, 'system')}") / f"date={session.started:%Y-%m-%d}" / name
-            for table, frame in tables(session, system).items():
-                _replace(frame, out_dir / table / day)
-                written.add(out_dir / table / day)
-                if table == "samples":
-                    rows += frame.height
-                    unproven += frame.filter(pl.col("evidence").ne_missing(PROVEN)).height
-        for stale in set(out_dir.glob(f"*/system=*/date=*/{name}")) - written:
-            stale.unlink()
-    except OSError as err:
-        raise BadInput(f"cannot write the dataset in {out_dir}: {err.strerror}.") from None
+    frames = {}
+    for system in session.systems:
+        day = Path(f"system={_folder_name(system, 'system')}") / f"date={session.started:%Y-%m-%d}" / name
+        for table, frame in tables(session, system).items():
+            frames[out_dir / table / day] = frame
+            if table == "samples":
+                rows += frame.height
+                unproven += frame.filter(pl.col("evidence").ne_missing(PROVEN)).height
+    _replace(frames)
+    for stale in set(out_dir.glob(f"*/system=*/date=*/{name}")) - frames.keys():
+        stale.unlink()
     return Summary(out_dir, 1, len(session.cases), rows, unproven)
 
 
@@ -300,8 +314,10 @@ def export(db_path: str | Path, out_dir: str | Path, sessions: Sequence[str] | N
     for uuid in sessions or list(starts):
         try:
             session = read_session(db_path, uuid)
-            done.append(export_session(session, out_dir))
+            done.append(_export(session, Path(out_dir)))
             unreadable.forget(Path(out_dir), [session.uuid])
+        except OSError as err:  # nothing is the matter with the session
+            raise _unwritable(out_dir, err) from None
         except BadInput as err:
             refused.append(str(err))
             for one in [name for name in starts if name == uuid] or [name for name in starts if name.startswith(uuid)]:
@@ -318,7 +334,7 @@ def _record_refusal(db_path: str | Path, folder: Path, session: str, started: da
     try:
         unreadable.record(folder, unreadable.Unreadable(session, started, systems_of(db_path, session), why))
     except OSError as err:
-        raise BadInput(f"cannot write the dataset in {folder}: {err.strerror}.") from None
+        raise _unwritable(folder, err) from None
 
 
 def load(

@@ -228,6 +228,23 @@ def test_an_interrupted_export_leaves_nothing(db: Path, tmp_path: Path, monkeypa
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_a_full_disk_leaves_no_table_without_the_others_and_blames_no_session(
+    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second table of a session has no room, in the words of polars."""
+    write, written = pl.DataFrame.write_parquet, []
+
+    def full(frame: pl.DataFrame, path: Path, **how: Any) -> None:
+        written.append(path)
+        if len(written) == 2:
+            raise pl.exceptions.ComputeError("No space left on device (os error 28)")
+        write(frame, path, **how)
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    refused(lambda: dataset.export(db, tmp_path), "cannot write the dataset", "No space left on device")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
 def test_files_are_seen_only_when_they_are_whole(db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, places = pl.DataFrame.write_parquet, []
     monkeypatch.setattr(

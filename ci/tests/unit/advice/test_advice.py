@@ -169,6 +169,16 @@ def test_limits_are_those_of_the_profile(tmp_path: Path) -> None:
     assert "times what is predicted for mpich-wheels" in said and "something else than communication decides" in said
 
 
+@pytest.mark.parametrize(("factor", "said"), [(1.0, ""), (5.0, ""), (3e4, "times less than"), (1 / 3e4, "times more than")])
+def test_a_time_that_no_choice_comes_near_is_said(factor: float, said: str, tmp_path: Path) -> None:
+    """Of the same calls: as where the columns of bytes, counts and times were swapped, or times are in another unit."""
+    calls = Calls("Alltoall", 64, 1000, None, 2)
+    predicted = ask(dataset(tmp_path), profile_of(calls)).ranking[0].seconds
+    found = ask(dataset(tmp_path), profile_of(replace(calls, seconds=2 * predicted * factor)))
+    limits = [text for text in answer.limits(found) if text.startswith("even the nearest prediction")]
+    assert [said in text for text in limits] == ([True] if said else [])
+
+
 def test_a_communicator_that_is_known_is_no_limit(tmp_path: Path) -> None:
     calls = (Calls("Isend", 64, 1000, 0.5), Calls("Waitall", None, 500, 0.5), Calls("Alltoall", 64, 10, 1.0, 2))
     assert "are assumed" not in "\n".join(answer.limits(ask(dataset(tmp_path), profile_of(*calls))))

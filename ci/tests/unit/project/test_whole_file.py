@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import random
+import resource
+from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from mpibench import whole_file
 from mpibench.whole_file import replacing
+
+FRAME = pl.DataFrame({"value": random.Random(1).sample(range(1 << 40), 10_000)})
 
 
 def test_what_is_written_takes_its_place_at_the_end(tmp_path: Path) -> None:
@@ -27,6 +34,30 @@ def test_what_fails_half_way_changes_nothing(tmp_path: Path) -> None:
         partial.write_text("ne")
         raise ZeroDivisionError
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("write", [lambda path: path.write_text("new" * 50_000), lambda path: FRAME.write_parquet(path)])
+def test_what_has_no_room_is_said_of_the_file_that_was_meant(write: Callable[[Path], object], tmp_path: Path) -> None:
+    """By a limit on the size of files, as anybody can set it; polars has an error of its own for it."""
+    path = tmp_path / "table"
+    path.write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as refused, replacing(path) as partial:
+            write(partial)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (refused.value.errno, refused.value.filename) == (errno.EFBIG, str(path))
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_place_that_cannot_be_taken_is_said_of_the_file_that_was_meant(tmp_path: Path) -> None:
+    """As where a file is a mount of its own, or a folder has its name."""
+    (tmp_path / "page" / "x").mkdir(parents=True)
+    with pytest.raises(OSError, match="Is a directory") as refused, replacing(tmp_path / "page") as partial:
+        partial.write_text("new")
+    assert refused.value.filename == str(tmp_path / "page") and [path.name for path in tmp_path.iterdir()] == ["page"]
 
 
 def test_what_a_killed_writer_left_is_known(tmp_path: Path) -> None:
