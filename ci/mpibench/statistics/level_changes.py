@@ -117,7 +117,9 @@ def scaled(series: Array, *, lasting: bool) -> NDArray[np.float32]:
 def _medians(values: Array, count: Rows) -> Array:
     """Median of the known values of each row."""
     ordered, row = np.sort(values, axis=1), np.arange(len(values))  # NaN last
-    middle: Array = (ordered[row, np.maximum(count - 1, 0) // 2] + ordered[row, np.minimum(count // 2, values.shape[1] - 1)]) / 2
+    middle: Array = (
+        ordered[row, np.maximum(count - 1, 0) // 2] + ordered[row, np.minimum(count // 2, values.shape[1] - 1)]
+    ) / 2
     return middle
 
 
