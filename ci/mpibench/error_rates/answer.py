@@ -107,7 +107,16 @@ def tables(answers: Sequence[Row]) -> list[Table]:
     return [
         Table(
             "Called where nothing has changed",
-            [*named, "repeats", "units", "sessions refused", "called of 1,000", "nights called", "years with a call", "95 % intervals hold"],
+            [
+                *named,
+                "repeats",
+                "units",
+                "sessions refused",
+                "called of 1,000",
+                "nights called",
+                "years with a call",
+                "95 % intervals hold",
+            ],
             [
                 [
                     *_name(row),

@@ -20,7 +20,6 @@ from .draws import draw, job_medians
 from .noise import Trace
 from .shares import Shares
 
-
 #: Nights of a year, and draws that pay for one.
 YEAR, DRAWS_A_YEAR = 365, 40
 
@@ -47,7 +46,9 @@ def nights_called(trace: Trace, policy: Policy, draws: int, seed: int, *, in_ord
     logs = job_medians(trace)
     found = Years(Shares(1 / YEAR), Shares())
     for _ in range(-(-draws // DRAWS_A_YEAR)):
-        chosen = draw(rng, trace.jobs, min(trace.jobs, YEAR), in_order=True) if in_order else rng.integers(trace.jobs, size=YEAR)
+        chosen = (
+            draw(rng, trace.jobs, min(trace.jobs, YEAR), in_order=True) if in_order else rng.integers(trace.jobs, size=YEAR)
+        )
         red = [_is_red(trace, logs[:, chosen[:night]], policy) for night in range(drift.FEWEST_NIGHTS, len(chosen) + 1)]
         found.nights.values.append(float(np.mean(red)))
         found.years.values.append(float(any(red)))
@@ -66,9 +67,7 @@ def change_points(trace: Trace, logs: Array, policy: Policy, recent: int | None 
 
     :param logs: slowness in log, shape (metrics, nights).
     """
-    rows = [
-        (str(one.stratum), one.benchmark, one.quantity, size, one.direction) for one in trace.curves for size in one.sizes
-    ]
+    rows = [(str(one.stratum), one.benchmark, one.quantity, size, one.direction) for one in trace.curves for size in one.sizes]
     named = pl.DataFrame(rows, schema=["stack", "benchmark", "quantity", "message_bytes", "direction"], orient="row")
     absent = [pl.lit("").alias(name) for name in METRIC if name not in named.columns]
     # Other orders in each night, as of sessions with ids of their own.

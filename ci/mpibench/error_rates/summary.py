@@ -92,7 +92,7 @@ def _nights(rows: Sequence[Row]) -> Iterator[str]:
     share, years = worst["nights_called_percent"], worst["years_called_percent"]
     first, last = worst["interval_95"]["years_called_percent"]
     yield (
-        f"The nightly gate's search for changes, asked every night, is red for a change that is none in {share:.1f} % of nights "
+        f"The nightly gate's search for changes, asked each night, is red for a change that is none in {share:.1f} % of nights "
         f"[{low:.1f}, {high:.1f}]; a year has such a night in {years:.0f} % of years [{first:.0f}, {last:.0f}]."
     )
 

@@ -93,14 +93,22 @@ class Steps:
         return cls(begin, at, end, (weights / np.sqrt((weights**2).sum(axis=0))).astype(np.float32))
 
 
-def scaled(series: Array) -> NDArray[np.float32]:
+def scaled(series: Array, *, lasting: bool) -> NDArray[np.float32]:
     """Distance of each value from its row's median in deviations, bounded; 0 where there is none.
 
     Rows with gaps are enlarged, so that all vary as much.
+
+    :param lasting: deviations are those of the values, which do not depend on their order; else those of differences between
+        neighbours, as in a long series changes of level are no deviations.
     """
     count = (~np.isnan(series)).sum(axis=1)
     away = series - _medians(series, count)[:, None]
     spread = _MAD_TO_DEVIATION * _medians(np.abs(away), count)
+    if not lasting:
+        steps = np.abs(np.diff(series, axis=1))
+        known = (~np.isnan(steps)).sum(axis=1)
+        # Of two values, hence the root.
+        spread = np.where(known >= FEWEST, _MAD_TO_DEVIATION * _medians(steps, known) / np.sqrt(2), spread)
     away = np.clip(away / np.maximum(spread, two_sides.LEAST_SPREAD)[:, None], -MOST_DEVIATION, MOST_DEVIATION)
     gaps = np.sqrt(series.shape[1] / np.maximum(count, 1))
     return (np.nan_to_num(away) * gaps[:, None]).astype(np.float32)
@@ -109,34 +117,39 @@ def scaled(series: Array) -> NDArray[np.float32]:
 def _medians(values: Array, count: Rows) -> Array:
     """Median of the known values of each row."""
     ordered, row = np.sort(values, axis=1), np.arange(len(values))  # NaN last
-    middle: Array = (ordered[row, np.maximum(count - 1, 0) // 2] + ordered[row, np.minimum(count // 2, values.shape[1] - 1)]) / 2
+    middle: Array = (
+        ordered[row, np.maximum(count - 1, 0) // 2] + ordered[row, np.minimum(count // 2, values.shape[1] - 1)]
+    ) / 2
     return middle
 
 
-def _with_sums(series: Array, groups: Sequence[Rows]) -> NDArray[np.float32]:
+def _with_sums(series: Array, groups: Sequence[Rows], *, lasting: bool) -> NDArray[np.float32]:
     """Sums of groups of rows, then the rows, each as :func:`scaled`."""
-    own = scaled(series)
+    own = scaled(series, lasting=lasting)
     known = np.where(np.isnan(series), np.float32(0), np.float32(1))
     with np.errstate(invalid="ignore", divide="ignore"):
         sums = [own[rows].sum(axis=0) / np.sqrt(known[rows].sum(axis=0)) for rows in groups]
-    return np.concatenate([scaled(np.array(sums, dtype=float).reshape(-1, series.shape[1])), own])
+    wide = np.array(sums, dtype=float).reshape(-1, series.shape[1])
+    return np.concatenate([scaled(wide, lasting=lasting), own])
 
 
-def _dependence(values: NDArray[np.float32], steps: Steps, best: Rows) -> Array:
+def _dependence(values: NDArray[np.float32], steps: Steps, best: Rows, *, lasting: bool) -> Array:
     """Factor of each row: how much less a mean of its nights is certain than one of independent nights.
 
-    :param best: step of each row that is taken out first.
+    :param best: step of each row, which is taken out first.
+    :param lasting: all nights tell; else those of the step, as there may be others.
     """
     night = np.arange(values.shape[1])
-    after = (night >= steps.at[best][:, None]) & (night < steps.end[best][:, None])
+    begin, at, end = (one[best][:, None] for one in (steps.begin, steps.at, steps.end))
+    after = (night >= at) & (night < end)
+    before = (night < at) if lasting else (night >= begin) & (night < at)
     rest = np.zeros(values.shape)
-    for part in (after, ~after):
-        mean = (values * part).sum(axis=1, keepdims=True) / part.sum(axis=1, keepdims=True)
-        rest += part * (values - mean)
-    squares = np.maximum((rest**2).sum(axis=1), 1e-9)
+    for part in (before, after):
+        rest += part * (values - (values * part).sum(axis=1, keepdims=True) / part.sum(axis=1, keepdims=True))
+    squares, count = np.maximum((rest**2).sum(axis=1), 1e-9), (before | after).sum(axis=1)
     # The mean of so few nights makes neighbours look alike by less than they are.
-    correlation = np.minimum((rest[:, 1:] * rest[:, :-1]).sum(axis=1) / squares + 1 / values.shape[1], 0.95)
-    correlation = np.where(correlation > BY_CHANCE / np.sqrt(values.shape[1]), correlation, 0.0)
+    correlation = np.minimum((rest[:, 1:] * rest[:, :-1]).sum(axis=1) / squares + 1 / count, 0.95)
+    correlation = np.where(correlation > BY_CHANCE / np.sqrt(count), correlation, 0.0)
     factor: Array = np.sqrt((1 - correlation) / (1 + correlation))
     return factor
 
@@ -186,13 +199,13 @@ def search(
         return
     rows = [*groups, *np.arange(len(series))[:, None]]
     rest, open_ = series.copy(), np.ones(len(rows), dtype=bool)
-    orders = _Orders(_with_sums(series, groups), window, lasting, np.random.default_rng(seed))
+    orders = _Orders(_with_sums(series, groups, lasting=lasting), window, lasting, np.random.default_rng(seed))
     for _ in range(MOST_ROUNDS):
-        values = _with_sums(rest, groups)
+        values = _with_sums(rest, groups, lasting=lasting)
         differences = values @ steps.weights
         best = np.abs(differences).argmax(axis=1)
         way = np.take_along_axis(differences, best[:, None], axis=1)[:, 0]
-        size = np.abs(way) * _dependence(values, steps, best) * open_
+        size = np.abs(way) * _dependence(values, steps, best, lasting=lasting) * open_
         taken = np.zeros(len(series), dtype=bool)
         if not orders.all_smaller(float(size.max())):
             return

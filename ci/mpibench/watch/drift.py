@@ -257,7 +257,11 @@ def change_points(history: History, policy: Policy, recent: int | None = None) -
     found = level_changes.search(
         logs[searched], margins[searched], groups, policy.drift_window_nights, seed, lasting=recent is not None
     )
-    parts = [(row, start + step.night, slower) for step in found for row, slower in zip(searched[step.rows], step.slower, strict=True)]
+    parts = [
+        (row, start + step.night, slower)
+        for step in found
+        for row, slower in zip(searched[step.rows], step.slower, strict=True)
+    ]
     table = pl.DataFrame(parts, schema={"row": pl.Int64, "night": pl.Int64, "slower": pl.Float64}, orient="row")
     return table if recent is None else table.filter(pl.col("night") >= history.logs.shape[1] - recent)
 

@@ -8,8 +8,8 @@ At most ten lines and one exit status: 0 all is well; 1 something is not; 2 bad 
 what was expected of it, and which sessions could not be read. A missed reference that a session measured again
 (:mod:`mpibench.results.confirmations`) is held against it only if it was missed twice, and so is what is slower than the nights
 before (:mod:`.nights`); a change in the drift of nights lasted three nights, and needs no confirmation. It is held against each
-night while it lasts, until its level is accepted; one that is over, or never was one, is not. "No reference" is said and is not a failure: `acceptance` mode
-and ``accept`` insist.
+night while it lasts, until its level is accepted; one that is over, or never was one, is not. "No reference" is said and is no
+failure: `acceptance` mode and ``accept`` insist.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ def disturbed(nights: int, seed: int) -> Array:
     return noisy(nights, seed, 30.0) + np.where(rng.random(nights) < 0.1, np.log(rng.uniform(1.1, 2.0, nights)), 0.0)
 
 
-@pytest.mark.parametrize("noise", [lambda seed: noisy(60, seed, 2.0), lambda seed: disturbed(60, seed)], ids=["t2", "disturbed"])
+@pytest.mark.parametrize(
+    "noise", [lambda seed: noisy(60, seed, 2.0), lambda seed: disturbed(60, seed)], ids=["t2", "disturbed"]
+)
 def test_heavy_tails_are_no_change(noise) -> None:
     """By design one order of 1,000 is called: of 60 draws two or more with a probability of 0.2 %."""
     assert sum(bool(search(noise(seed), seed=seed)) for seed in range(60)) <= 1
@@ -59,7 +61,10 @@ def test_what_came_and_went_is_told_only_where_it_is_asked_for() -> None:
     series = noisy(74, df=30.0)
     series[:, 40:50] += 0.15
     assert search(series) == []
-    assert [(step.night, bool(np.median(step.slower) > 0)) for step in search(series, lasting=False)] == [(40, True), (50, False)]
+    assert [(step.night, bool(np.median(step.slower) > 0)) for step in search(series, lasting=False)] == [
+        (40, True),
+        (50, False),
+    ]
 
 
 def test_a_change_below_the_margin_is_none() -> None:
