@@ -218,6 +218,8 @@ def test_the_centres_performance_log_gets_its_lines(beside: CentreSite, reframe:
     file.write_text(TEST)
     text = beside.file.read_text()
     beside.file.write_text(text.replace('"launcher": "mpirun", "environs"', '"launcher": "local", "environs"'))
+    (beside.folder.parent / "default").mkdir()
+    (beside.folder.parent / "default" / "fabrics.yaml").write_text("default: {fabrics: {shm: {transport: shm, scope: node}}}\n")
     result = reframe("-r", "--system=default", "-p", "gnu", "-c", str(file), "-n", "Writer", only="preflight.py")
     assert "PASSED" in said(result), said(result)
     [log] = (beside.logs / "perflogs").rglob("Writer.log")
