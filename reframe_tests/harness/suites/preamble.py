@@ -75,7 +75,7 @@ TROUBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "a process crashed or was ended by a signal",
         re.compile(
-            r"Segmentation fault|Caught signal|core dumped|Bus error|Floating point exception|Illegal instruction"
+            r"Segmentation fault|(?:Caught|received) signal|core dumped|Bus error|Floating point exception|Illegal instruction"
             r"|\bSIG(?:SEGV|ABRT|BUS|KILL|TERM|FPE|ILL|INT|PIPE)\b|\bSignal: |on signal \d|signal \d+ \(|terminated by signal"
             r"|^(?:.*: )?(?:line \d+: +\d+ )?(?:Killed|Aborted|Terminated)\b|\boom.?kill|[Oo]ut [Oo]f [Mm]emory|bad_alloc"
             r'|"signaled":[1-9]|"(?:wait_)?status":[1-9]|"exitcode":[1-9]|"name":"exception"'
